@@ -1,0 +1,1 @@
+"""graphwright: an open graph engine for deep learning."""

@@ -1,0 +1,73 @@
+"""Diagnostics: what went wrong, where, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One fault. ``code`` is stable and greppable; ``where`` names the node or file as its author knows it."""
+
+    code: str
+    message: str
+    where: str = ""
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        hint = f"\n    {self.hint}" if self.hint else ""
+        return f"{place}{self.message} [{self.code}]{hint}"
+
+
+class GraphwrightError(Exception):
+    """Base of every error that graphwright raises on purpose; carries all faults of a kind at once."""
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__("\n".join(map(str, diagnostics)))
+        self.diagnostics = diagnostics
+
+
+class ModelError(GraphwrightError):
+    """The model cannot be read or means nothing: malformed file, unknown op, conflicting shapes."""
+
+
+class VerifyError(GraphwrightError):
+    """An IR breaks its own rules: a defect of a pass or of a hand-written graph."""
+
+
+class FeedError(GraphwrightError):
+    """The arrays given to a model do not fit its inputs."""
+
+
+class ToolchainError(GraphwrightError):
+    """No usable C compiler, or it refused a generated source."""
+
+
+class PackageError(GraphwrightError):
+    """An ``.om`` file is damaged, of a version not known here, or not trusted."""
+
+
+class OptionError(GraphwrightError):
+    """An option has a value outside its type or range."""
+
+
+@dataclass
+class Collector:
+    """Gathers diagnostics so that one error lists all faults of a kind."""
+
+    error: type[GraphwrightError]
+
+    def __post_init__(self) -> None:
+        self.diagnostics: list[Diagnostic] = []
+
+    def add(self, code: str, message: str, where: str = "", hint: str = "") -> None:
+        self.diagnostics.append(Diagnostic(code, message, where, hint))
+
+    def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics.extend(diagnostics)
+
+    def raise_if_any(self) -> None:
+        if self.diagnostics:
+            raise self.error(*self.diagnostics)

@@ -1,0 +1,90 @@
+"""Building graphs node by node, with types inferred as they are added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphwright.errors import Diagnostic, ModelError
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.infer import infer_outputs
+from graphwright.ir.op import Array, Fact, Inference, Op, facts_elements
+from graphwright.ir.types import DType, TensorType, type_of
+
+
+class Builder:
+    """Inserts nodes into ``graph`` in front of ``before`` (at the end if None).
+
+    >>> b = Builder(module, graph)
+    >>> y = b(Relu(), b(MatMul(), x, w))
+    """
+
+    def __init__(
+        self, module: Module, graph: Graph, before: Node | None = None, sources: Sequence[str] = ()
+    ) -> None:
+        self.module = module
+        self.graph = graph
+        self.before = before
+        self.sources = tuple(sources)
+        self.facts: dict[Value, Fact] = {}
+        """What is known beyond types, for shape arithmetic; filled as nodes are added."""
+
+    def __call__(
+        self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = (), name: str = ""
+    ) -> Any:
+        """Add a node. Returns its Value, or a tuple of Values when ``op`` has several outputs."""
+        node = self.node(op, *inputs, regions=regions, name=name)
+        return node.outputs[0] if len(node.outputs) == 1 else node.outputs
+
+    def node(
+        self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = (), name: str = ""
+    ) -> Node:
+        """Add a node and return it; a ModelError if its types conflict."""
+        place = name or " + ".join(self.sources) or op.name
+        facts = self._infer(op, inputs, regions, place)
+        node = Node(op, inputs, [f.type for f in facts], regions, name, self.sources)
+        self.graph.insert(node, self.before)
+        for value, fact in zip(node.outputs, facts, strict=True):
+            if fact.elements is not None or fact.data is not None:
+                self.facts[value] = fact
+        return node
+
+    def const(self, array: Array | float | Sequence[Any], dtype: DType | None = None) -> Value:
+        """A constant tensor; Python scalars and lists need ``dtype``."""
+        made = np.asarray(array, dtype=None if dtype is None else dtype.numpy)
+        value: Value = self(Constant(self.module.constants.add(made), type_of(made)))
+        return value
+
+    def fact(self, value: Value | None) -> Fact | None:
+        """What is known of ``value``."""
+        if value is None:
+            return None
+        known = self.facts.get(value)
+        if known is not None:
+            return known
+        producer = value.producer
+        if producer is not None and isinstance(producer.op, Constant):
+            data = self.module.constants[producer.op.value]
+            return Fact(value.type, facts_elements(data), data)
+        return Fact(value.type)
+
+    def _infer(
+        self, op: Op, inputs: Sequence[Value | None], regions: Sequence[Graph], place: str
+    ) -> tuple[Fact, ...]:
+        for position, value in enumerate(inputs):
+            if value is None and position not in op.optional_inputs:
+                raise ModelError(Diagnostic("missing-input", f"{op.name} needs input {position}", place))
+        if regions:
+            outputs = [[Fact(value.type) for value in region.outputs] for region in regions]
+            return op.infer_regions(Inference(self.module.symbols, place), outputs)
+        return infer_outputs(op, [self.fact(v) for v in inputs], self.module.symbols, place)
+
+
+def new_graph(module: Module, name: str, inputs: Sequence[tuple[str, TensorType]]) -> tuple[Builder, tuple[Value, ...]]:
+    """A graph added to ``module`` with named inputs, and a builder at its end."""
+    graph = module.add_graph(Graph(name))
+    values = tuple(graph.add_input(type, name) for name, type in inputs)
+    return Builder(module, graph), values

@@ -1,0 +1,17 @@
+"""The one op that every graph needs: a tensor from the module's constant pool."""
+
+from __future__ import annotations
+
+from graphwright.ir.op import ConstRef, Inference, Op, op
+from graphwright.ir.types import TensorType
+
+
+@op("Constant")
+class Constant(Op):
+    """A tensor of the constant pool. Folding reads its array from the pool, so there is no ``reference``."""
+
+    value: ConstRef
+    type: TensorType
+
+    def infer(self, at: Inference) -> TensorType:
+        return self.type

@@ -1,0 +1,334 @@
+"""Modules, graphs, nodes and values: mutable structure, immutable contents.
+
+A graph changes only through its methods (insert, erase, replace_input, replace_all_uses, move), which keep use lists.
+Regions capture nothing: a node hands outer values to its regions as operands.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import ConstRef, Op
+from graphwright.ir.symbols import SymbolTable
+from graphwright.ir.types import Layout, TensorType
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(eq=False)
+class Value:
+    """One tensor: the ``index``-th output of ``producer``, or the ``index``-th input of the graph ``owner``."""
+
+    type: TensorType
+    name: str = ""
+    layout: Layout | None = None
+    """None is row-major; only TransData makes another."""
+    device: str = ""
+    """Empty is the module's main device."""
+    producer: Node | None = None
+    owner: Graph | None = None
+    index: int = 0
+    uses: dict[tuple[Node, int], None] = field(default_factory=dict, repr=False)
+    """Consumers as (node, input position), in order of insertion; graph outputs are not in it."""
+
+    @property
+    def graph(self) -> Graph | None:
+        """The graph that it lives in."""
+        return self.producer.graph if self.producer else self.owner
+
+    @property
+    def users(self) -> list[Node]:
+        """Consuming nodes, each once."""
+        return list(dict.fromkeys(node for node, _ in self.uses))
+
+    def __repr__(self) -> str:
+        return f"%{self.name or '?'}: {self.type}"
+
+
+class Node:
+    """One application of an op. Create with :meth:`Graph.append` or :meth:`Graph.insert`."""
+
+    __slots__ = ("graph", "inputs", "name", "next", "op", "outputs", "previous", "regions", "sources")
+
+    def __init__(
+        self,
+        op: Op,
+        inputs: Sequence[Value | None],
+        types: Sequence[TensorType],
+        regions: Sequence[Graph] = (),
+        name: str = "",
+        sources: Sequence[str] = (),
+    ) -> None:
+        self.op = op
+        self.inputs: tuple[Value | None, ...] = tuple(inputs)
+        self.outputs: tuple[Value, ...] = tuple(
+            Value(t, producer=self, index=i) for i, t in enumerate(types)
+        )
+        self.regions: tuple[Graph, ...] = tuple(regions)
+        self.name = name
+        self.sources: tuple[str, ...] = tuple(dict.fromkeys(sources))
+        """Names of the nodes of the source model that this node came from."""
+        self.graph: Graph | None = None
+        self.previous: Node | None = None
+        self.next: Node | None = None
+
+    @property
+    def output(self) -> Value:
+        """The only output."""
+        (value,) = self.outputs
+        return value
+
+    @property
+    def place(self) -> str:
+        """How errors call it: the source nodes' names, or its own."""
+        return " + ".join(self.sources) or self.name or self.op.name
+
+    def operand(self, index: int) -> Value:
+        """Input ``index``, which must be present."""
+        value = self.inputs[index]
+        if value is None:
+            raise ValueError(f"input {index} of {self.place} is absent")
+        return value
+
+    def __repr__(self) -> str:
+        return f"<{self.op.name} {self.place}>"
+
+
+class Graph:
+    """Inputs, a list of nodes in an order where producers come first, and outputs."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.inputs: list[Value] = []
+        self._outputs: list[Value] = []
+        self._first: Node | None = None
+        self._last: Node | None = None
+        self._count = 0
+
+    def add_input(self, type: TensorType, name: str = "") -> Value:
+        """Append an input."""
+        value = Value(type, name, owner=self, index=len(self.inputs))
+        self.inputs.append(value)
+        return value
+
+    def remove_input(self, index: int) -> None:
+        """Remove an input that nothing uses."""
+        value = self.inputs[index]
+        if value.uses or value in self._outputs:
+            raise ValueError(f"input {value!r} of {self.name} is in use")
+        del self.inputs[index]
+        for i, later in enumerate(self.inputs):
+            later.index = i
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        return tuple(self._outputs)
+
+    def set_outputs(self, values: Sequence[Value]) -> None:
+        """Replace the list of outputs."""
+        self._outputs = list(values)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Node]:
+        """Nodes in order. The current node may be erased, and nodes inserted, while iterating."""
+        node = self._first
+        while node is not None:
+            following = node.next
+            yield node
+            node = following if node.graph is None else node.next
+
+    def __reversed__(self) -> Iterator[Node]:
+        node = self._last
+        while node is not None:
+            before = node.previous
+            yield node
+            node = before
+
+    def append(self, node: Node) -> Node:
+        """Add ``node`` at the end."""
+        return self.insert(node, None)
+
+    def insert(self, node: Node, before: Node | None) -> Node:
+        """Add ``node`` in front of ``before``; at the end if None. Operands gain a use."""
+        if node.graph is not None:
+            raise ValueError(f"{node!r} is in a graph already")
+        self._link(node, before)
+        for position, value in enumerate(node.inputs):
+            if value is not None:
+                value.uses[node, position] = None
+        return node
+
+    def erase(self, node: Node) -> None:
+        """Remove a node whose outputs nothing uses; operands lose a use."""
+        for value in node.outputs:
+            if value.uses or value in self._outputs:
+                raise ValueError(f"{value!r} of {node!r} is in use")
+        self._unlink(node)
+        for position, value in enumerate(node.inputs):
+            if value is not None:
+                value.uses.pop((node, position), None)
+
+    def move(self, node: Node, before: Node | None) -> None:
+        """Put ``node`` in front of ``before``; at the end if None."""
+        if node is before:
+            return
+        self._unlink(node)
+        self._link(node, before)
+
+    def replace_input(self, node: Node, index: int, value: Value | None) -> None:
+        """Make ``value`` input ``index`` of ``node``."""
+        old = node.inputs[index]
+        if old is not None:
+            old.uses.pop((node, index), None)
+        node.inputs = (*node.inputs[:index], value, *node.inputs[index + 1 :])
+        if value is not None:
+            value.uses[node, index] = None
+
+    def replace_all_uses(self, old: Value, new: Value) -> None:
+        """Make every consumer of ``old``, the graph's outputs included, read ``new``. A name moves to an unnamed ``new``."""
+        if old is new:
+            return
+        for node, index in list(old.uses):
+            self.replace_input(node, index, new)
+        self._outputs = [new if value is old else value for value in self._outputs]
+        if not new.name:
+            new.name = old.name
+
+    def replace_node(self, node: Node, values: Sequence[Value]) -> None:
+        """Make consumers of ``node`` read ``values``, hand its source names to their producers, and erase it."""
+        for old, new in zip(node.outputs, values, strict=True):
+            self.replace_all_uses(old, new)
+            if new.producer is not None and new.producer is not node:
+                new.producer.sources = tuple(dict.fromkeys((*new.producer.sources, *node.sources)))
+        self.erase(node)
+
+    def walk(self) -> Iterator[Node]:
+        """All nodes, those of regions after their owner."""
+        for node in self:
+            yield node
+            for region in node.regions:
+                yield from region.walk()
+
+    def _link(self, node: Node, before: Node | None) -> None:
+        if before is not None and before.graph is not self:
+            raise ValueError(f"{before!r} is not in {self.name}")
+        previous = before.previous if before is not None else self._last
+        node.graph, node.previous, node.next = self, previous, before
+        if previous is not None:
+            previous.next = node
+        else:
+            self._first = node
+        if before is not None:
+            before.previous = node
+        else:
+            self._last = node
+        self._count += 1
+
+    def _unlink(self, node: Node) -> None:
+        if node.graph is not self:
+            raise ValueError(f"{node!r} is not in {self.name}")
+        if node.previous is not None:
+            node.previous.next = node.next
+        else:
+            self._first = node.next
+        if node.next is not None:
+            node.next.previous = node.previous
+        else:
+            self._last = node.previous
+        node.graph = None
+        self._count -= 1
+
+
+class Role(enum.StrEnum):
+    """What an entry's input is for."""
+
+    DATA = "data"
+    WEIGHT = "weight"
+    STATE = "state"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Roles of an entry's inputs, and outputs that alias an input: ``aliases[output] = input``."""
+
+    roles: tuple[Role, ...]
+    aliases: tuple[tuple[int, int], ...] = ()
+
+
+class ConstantPool:
+    """Tensors by content: equal arrays are kept once. Arrays are read-only."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Array] = {}
+
+    def add(self, array: Array) -> ConstRef:
+        """Keep ``array`` (not copied if it is contiguous) and return its reference."""
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        digest = _digest(array)
+        if digest not in self._arrays:
+            view = array.view()
+            view.flags.writeable = False
+            self._arrays[digest] = view
+        return ConstRef(digest)
+
+    def __getitem__(self, ref: ConstRef) -> Array:
+        return self._arrays[ref.digest]
+
+    def __contains__(self, ref: ConstRef) -> bool:
+        return ref.digest in self._arrays
+
+    def __iter__(self) -> Iterator[ConstRef]:
+        return map(ConstRef, list(self._arrays))
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def keep(self, refs: set[ConstRef]) -> None:
+        """Drop every tensor that is not in ``refs``."""
+        self._arrays = {d: a for d, a in self._arrays.items() if ConstRef(d) in refs}
+
+
+def _digest(array: Array) -> str:
+    state = hashlib.blake2b(f"{array.dtype.name}{array.shape}".encode(), digest_size=10)
+    if array.dtype == object:
+        state.update(repr(array.tolist()).encode())
+    else:
+        state.update(array.reshape(-1).view(np.uint8))
+    return state.hexdigest()
+
+
+class Module:
+    """Named graphs (entries, bodies), one constant pool, one symbol table, signatures of the entries."""
+
+    def __init__(self) -> None:
+        self.graphs: dict[str, Graph] = {}
+        self.constants = ConstantPool()
+        self.symbols = SymbolTable()
+        self.signatures: dict[str, Signature] = {}
+        self.metadata: dict[str, str] = {}
+        """The source model's own key-value texts (an alphabet, a version)."""
+
+    def add_graph(self, graph: Graph) -> Graph:
+        """Add a graph under its name, which must be new."""
+        if graph.name in self.graphs:
+            raise ValueError(f"a graph called {graph.name!r} exists already")
+        self.graphs[graph.name] = graph
+        return graph
+
+    @property
+    def main(self) -> Graph:
+        """The entry called ``main``."""
+        return self.graphs["main"]
+
+    def walk(self) -> Iterator[Node]:
+        """All nodes of all graphs."""
+        for graph in self.graphs.values():
+            yield from graph.walk()

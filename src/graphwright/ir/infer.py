@@ -1,0 +1,48 @@
+"""Types of one node's outputs, from its op and what is known of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphwright.errors import Diagnostic, ModelError
+from graphwright.ir.op import Fact, InferError, Inference, Op, UnknownRank
+from graphwright.ir.symbols import MAX_TERMS, SymbolError, SymbolTable
+from graphwright.ir.types import TensorType
+
+MAX_BYTES = 2**62
+"""A tensor that would need more is refused: its size could not be computed in int64."""
+
+
+def infer_outputs(
+    op: Op,
+    inputs: Sequence[Fact | None],
+    symbols: SymbolTable,
+    place: str,
+    known: Sequence[TensorType] = (),
+) -> tuple[Fact, ...]:
+    """Facts of the outputs; a ModelError with ``place`` where types conflict. ``known`` serves where a rank is unknown."""
+    try:
+        op.verify()
+        result = op.infer(Inference(symbols, place), *inputs)
+    except UnknownRank:
+        if not known:
+            raise ModelError(Diagnostic("unknown-rank", f"{op.name}: the rank of an input is unknown", place)) from None
+        return tuple(Fact(TensorType(t.dtype, None)) for t in known)
+    except InferError as error:
+        raise ModelError(Diagnostic("type", f"{op.name}: {error}", place)) from error
+    except SymbolError as error:
+        hint = f"sizes are kept to {MAX_TERMS} terms" if "terms" in str(error) else ""
+        raise ModelError(Diagnostic("size", f"{op.name}: {error}", place, hint)) from error
+    outputs = result if isinstance(result, tuple) else (result,)
+    facts = tuple(out if isinstance(out, Fact) else Fact(out) for out in outputs)
+    for fact in facts:
+        _check_size(fact.type, op, place)
+    return facts
+
+
+def _check_size(type: TensorType, op: Op, place: str) -> None:
+    for dim in type.shape or ():
+        if isinstance(dim, int) and dim < 0:
+            raise ModelError(Diagnostic("size", f"{op.name}: a negative size in {type}", place))
+    if type.is_static and int(type.bytes) > MAX_BYTES:  # type: ignore[arg-type]  # static: every dim is an int
+        raise ModelError(Diagnostic("size", f"{op.name}: {type} is larger than any memory", place))

@@ -1,0 +1,1 @@
+"""Loop IR: what one kernel does, block by block. ``nodes`` (the IR), ``text`` (print, parse), ``interpret`` (its meaning)."""

@@ -1,0 +1,95 @@
+"""The scalar functions of the loop IR and their meaning in NumPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Function:
+    """``predicate`` functions give bool; the others give the dtype of their operands."""
+
+    arity: int
+    numpy: Callable[..., Any]
+    predicate: bool = False
+
+
+def _erf(x: Array) -> Array:
+    return np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype)
+
+
+def _sigmoid(x: Array) -> Array:
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + e), e / (1 + e)).astype(x.dtype)
+
+
+def _divide(a: Array, b: Array) -> Array:
+    """Floats divide as IEEE; integers truncate towards zero, as ONNX and C do; x / 0 is 0 for integers."""
+    if np.result_type(a, b).kind not in "iub":
+        return np.asarray(np.divide(a, b))
+    safe = np.where(b == 0, 1, b)
+    floor = np.floor_divide(a, safe)
+    up = (floor < 0) & (floor * safe != a)
+    return np.where(b == 0, 0, floor + up).astype(np.result_type(a, b))
+
+
+FUNCTIONS: dict[str, Function] = {
+    "add": Function(2, np.add),
+    "sub": Function(2, np.subtract),
+    "mul": Function(2, np.multiply),
+    "div": Function(2, _divide),
+    "mod": Function(2, np.mod),
+    "rem": Function(2, np.fmod),
+    "pow": Function(2, np.power),
+    "max": Function(2, np.maximum),
+    "min": Function(2, np.minimum),
+    "atan2": Function(2, np.arctan2),
+    "neg": Function(1, np.negative),
+    "abs": Function(1, np.abs),
+    "sign": Function(1, np.sign),
+    "sqrt": Function(1, np.sqrt),
+    "exp": Function(1, np.exp),
+    "expm1": Function(1, np.expm1),
+    "log": Function(1, np.log),
+    "log1p": Function(1, np.log1p),
+    "sigmoid": Function(1, _sigmoid),
+    "tanh": Function(1, np.tanh),
+    "erf": Function(1, _erf),
+    "sin": Function(1, np.sin),
+    "cos": Function(1, np.cos),
+    "tan": Function(1, np.tan),
+    "asin": Function(1, np.arcsin),
+    "acos": Function(1, np.arccos),
+    "atan": Function(1, np.arctan),
+    "sinh": Function(1, np.sinh),
+    "cosh": Function(1, np.cosh),
+    "asinh": Function(1, np.arcsinh),
+    "acosh": Function(1, np.arccosh),
+    "atanh": Function(1, np.arctanh),
+    "floor": Function(1, np.floor),
+    "ceil": Function(1, np.ceil),
+    "round": Function(1, np.rint),
+    "trunc": Function(1, np.trunc),
+    "fma": Function(3, lambda a, b, c: a * b + c),
+    "select": Function(3, np.where),
+    "lt": Function(2, np.less, predicate=True),
+    "le": Function(2, np.less_equal, predicate=True),
+    "eq": Function(2, np.equal, predicate=True),
+    "ne": Function(2, np.not_equal, predicate=True),
+    "isnan": Function(1, np.isnan, predicate=True),
+    "isinf": Function(1, np.isinf, predicate=True),
+    "and": Function(2, np.bitwise_and),
+    "or": Function(2, np.bitwise_or),
+    "xor": Function(2, np.bitwise_xor),
+    "not": Function(1, np.invert),
+    "shl": Function(2, np.left_shift),
+    "shr": Function(2, np.right_shift),
+}
+"""``and or xor not`` are logical on bool and bitwise on integers."""

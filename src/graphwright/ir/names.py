@@ -1,0 +1,52 @@
+"""The only way for foreign text (names in a model) into C, paths, the terminal or HTML."""
+
+from __future__ import annotations
+
+import html
+import re
+
+MAX_IDENTIFIER = 60
+
+
+def identifier(text: str, fallback: str = "v") -> str:
+    """``text`` as an identifier ``[A-Za-z0-9_]{1,60}`` that does not start with a digit. Not unique: add a counter."""
+    cleaned = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_")[:MAX_IDENTIFIER]
+    if not cleaned:
+        return fallback
+    return cleaned if not cleaned[0].isdigit() else f"_{cleaned}"[:MAX_IDENTIFIER]
+
+
+def c_comment(text: str, limit: int = 200) -> str:
+    """``text`` fit for the inside of a C comment: printable ASCII, no ``*/``, no trigraph, no backslash, no line break."""
+    ascii_only = "".join(c if " " <= c <= "~" and c not in "\\?" else "_" for c in text)
+    return ascii_only.replace("*/", "*_").replace("/*", "/_")[:limit]
+
+
+def terminal(text: str, limit: int = 200) -> str:
+    """``text`` without control characters (escape sequences, bidi marks). Print it with rich's markup off."""
+    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def html_text(text: str) -> str:
+    """``text`` escaped for HTML bodies and quoted attributes."""
+    return html.escape(terminal(text, limit=10_000), quote=True)
+
+
+class UniqueNames:
+    """Hands out names, adding ``_1``, ``_2``, ... to those already taken."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def take(self, name: str) -> str:
+        """``name``, or ``name_N`` if it was taken before."""
+        if name not in self._counts:
+            self._counts[name] = 0
+            return name
+        while True:
+            self._counts[name] += 1
+            candidate = f"{name}_{self._counts[name]}"
+            if candidate not in self._counts:
+                self._counts[candidate] = 0
+                return candidate

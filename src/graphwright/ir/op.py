@@ -1,0 +1,311 @@
+"""The contract of an op: one frozen dataclass of attributes per op, one file per op, everything about it inside.
+
+A minimal op::
+
+    @op("Relu")
+    class Relu(Op):
+        traits = Trait.ELEMENTWISE
+
+        def infer(self, at, x):
+            return x.type
+
+        def reference(self, x):
+            return np.maximum(x, 0)
+
+        def expression(self, x):
+            return maximum(x, 0.0)
+
+        onnx = {("Relu", 1): from_onnx(lambda i: i.emit(Relu(), i.input(0)))}
+        samples = (Sample(Relu(), (arg(F32, 2, 3),)),)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, dataclass_transform
+
+import numpy as np
+
+from graphwright.ir.symbols import Dim, Expr, SymbolTable
+from graphwright.ir.types import DTYPES, DType, TensorType
+
+if TYPE_CHECKING:
+    from graphwright.ir.build import Builder
+    from graphwright.ir.graph import Graph, Value
+    from graphwright.ir.loops.nodes import Scalar
+
+Array = np.ndarray[Any, Any]
+
+
+class Trait(enum.Flag):
+    """What passes may ask of an op instead of its name."""
+
+    NONE = 0
+    ELEMENTWISE = enum.auto()
+    """Each output element depends on the elements at its own (broadcast) place alone; has ``expression``."""
+    VIEW = enum.auto()
+    """Same bytes in the same row-major order under another shape."""
+    REDUCTION = enum.auto()
+    """Folds axes of its first input with an associative, commutative combiner."""
+    CONTRACTION = enum.auto()
+    """A matrix product or convolution: takes an epilogue."""
+    COMMUTATIVE = enum.auto()
+    """Inputs 0 and 1 may be swapped."""
+    EFFECT = enum.auto()
+    """Does more than compute its outputs: order is kept, never merged or pruned."""
+    SHAPE_ONLY = enum.auto()
+    """Outputs depend on the shapes of the inputs, not on their elements."""
+
+
+@dataclass(frozen=True)
+class ConstRef:
+    """A tensor in the module's constant pool, by content hash."""
+
+    digest: str
+
+    def __str__(self) -> str:
+        return f"#{self.digest}"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What inference knows of a value: its type and, for small integer tensors, its elements (ints or symbolic sizes).
+
+    ``elements`` is row-major and complete; ``data`` is the array where the value is a constant of any dtype and size.
+    """
+
+    type: TensorType
+    elements: tuple[Dim, ...] | None = None
+    data: Array | None = None
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """The shape; raises :class:`UnknownRank` where it is not known, which makes the op's outputs unknown as well."""
+        if self.type.shape is None:
+            raise UnknownRank
+        return self.type.shape
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+
+class UnknownRank(Exception):
+    """Raised inside ``infer`` when a rank that it needs is not known; the caller gives every output an unknown rank."""
+
+
+class InferError(Exception):
+    """Raised inside ``infer`` or ``verify``: types that cannot be right. The caller adds node and source."""
+
+
+class Inference:
+    """What ``infer`` may ask and assume about sizes; one per node."""
+
+    def __init__(self, symbols: SymbolTable, node: str) -> None:
+        self.symbols = symbols
+        self.node = node
+
+    def fail(self, message: str) -> InferError:
+        """``raise at.fail("...")``: the message says what is wrong, with sizes; the place is added."""
+        return InferError(message)
+
+    def equal(self, a: Dim, b: Dim, what: str) -> Dim:
+        """Demand ``a == b``: proved, or assumed as a constraint, or refused. Returns the better known of the two."""
+        if self.symbols.proves_equal(a, b):
+            return a
+        if self.symbols.refutes_equal(a, b):
+            raise InferError(f"{what}: {a} and {b} differ")
+        self.symbols.assume("==", a, b, self.node)
+        return b if isinstance(b, int) else a
+
+    def at_least(self, dim: Dim, bound: int, what: str) -> None:
+        """Demand ``dim >= bound``: proved, assumed, or refused."""
+        high = self.symbols.range_of(dim).high
+        if high is not None and high < bound:
+            raise InferError(f"{what}: {dim} is less than {bound}")
+        if not self.symbols.proves_at_least(dim, bound):
+            self.symbols.assume("<=", bound, dim, self.node)
+
+    def broadcast(self, *shapes: Sequence[Dim]) -> tuple[Dim, ...]:
+        """The NumPy broadcast of ``shapes``. Two unequal symbolic sizes are assumed equal: neither is taken to be 1."""
+        rank = max(map(len, shapes))
+        result: list[Dim] = []
+        for axis in range(-rank, 0):
+            dim: Dim = 1
+            for shape in shapes:
+                if -axis > len(shape) or shape[axis] == 1:
+                    continue
+                dim = shape[axis] if dim == 1 else self.equal(dim, shape[axis], f"axis {axis} of a broadcast")
+            result.append(dim)
+        return tuple(result)
+
+    def axis(self, axis: int, rank: int) -> int:
+        """``axis`` counted from the front; refuses one outside ``[-rank, rank)``."""
+        if not -rank <= axis < max(rank, 1):
+            raise InferError(f"axis {axis} is outside a rank of {rank}")
+        return axis % max(rank, 1)
+
+
+class Importer(Protocol):
+    """What an op's frontend mapping sees of one source node; the same for every frontend."""
+
+    version: int
+    """The opset version that the model declares for the node's domain."""
+    domain: str
+    op_type: str
+
+    def input(self, index: int) -> Value:
+        """Input ``index``; a diagnostic if it is absent."""
+    def optional(self, index: int) -> Value | None:
+        """Input ``index``, or None if it is absent or empty."""
+    def inputs(self) -> list[Value | None]:
+        """All inputs."""
+    @property
+    def output_count(self) -> int:
+        """Number of outputs that the node declares, trailing unused ones included."""
+    def attr(self, name: str, default: Any = None) -> Any:
+        """An attribute as int, float, str, tuple, array (tensors) or Graph; ``default`` if absent."""
+    def required_attr(self, name: str) -> Any:
+        """An attribute; a diagnostic if it is absent."""
+    def constant(self, index: int) -> Array | None:
+        """Input ``index`` as an array if it is a constant of the source; None if absent or computed."""
+    def const(self, array: Array) -> Value:
+        """A constant."""
+    def emit(self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = ()) -> Any:
+        """Append a node; returns its Value, or a tuple of Values when the op has several outputs."""
+    def region(self, name: str) -> tuple[Graph, list[Value]]:
+        """A graph attribute as a closed region, and the outer values that became its last inputs."""
+    def fail(self, message: str, hint: str = "") -> Exception:
+        """``raise i.fail("...")``: a diagnostic for this source node; import goes on with the next one."""
+
+
+Import = Callable[[Importer], Any]
+
+
+@dataclass(frozen=True)
+class Arg:
+    """One input of a sample: its type and how to fill it (see :func:`arg`)."""
+
+    type: TensorType
+    fill: str = "normal"
+    values: tuple[Any, ...] | None = None
+
+
+def arg(dtype: DType, *shape: Dim, fill: str = "normal", values: Sequence[Any] | None = None) -> Arg:
+    """A sample input: ``fill`` is ``normal``, ``positive``, ``unit`` (in (-1, 1)), ``index`` (small ints >= 0) or ``mask``."""
+    return Arg(TensorType(dtype, shape), fill, None if values is None else tuple(values))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A node that must work on every device, or, with ``error``, must be refused with a message that holds that text."""
+
+    op: Op
+    inputs: tuple[Arg | None, ...]
+    error: str = ""
+
+
+def dtype_field(value: DType | str) -> DType:
+    """An attribute that is a dtype, given as a DType or by name."""
+    return value if isinstance(value, DType) else DTYPES[value]
+
+
+class Op:
+    """Base of all ops. Subclass with :func:`op`; override what applies. Attributes are the dataclass's fields."""
+
+    name: ClassVar[str]
+    traits: ClassVar[Trait] = Trait.NONE
+    outputs: ClassVar[int] = 1
+    """Number of outputs; where it varies with attributes, override :meth:`output_count`."""
+    optional_inputs: ClassVar[frozenset[int]] = frozenset()
+    """Positions that may be None."""
+    onnx: ClassVar[Mapping[tuple[str, int] | tuple[str, int, str], Import]] = {}
+    """``(op_type, since_version[, domain]) -> import function``; the newest version not above the model's serves."""
+    aten: ClassVar[Mapping[str, Import]] = {}
+    samples: ClassVar[tuple[Sample, ...]] = ()
+
+    def output_count(self) -> int:
+        return self.outputs
+
+    def verify(self) -> None:
+        """Raise :class:`InferError` if the attributes alone are wrong."""
+
+    def infer(self, at: Inference, *inputs: Any) -> TensorType | Fact | tuple[TensorType | Fact, ...]:
+        """Types of the outputs (a Fact where elements are known as well), or InferError / UnknownRank."""
+        raise NotImplementedError(self.name)
+
+    def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
+        """Ops with regions: what region number ``region`` receives, given the node's inputs."""
+        raise NotImplementedError(self.name)
+
+    def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
+        """Ops with regions, instead of ``infer``: facts of the node's outputs, given those of each region's outputs."""
+        raise NotImplementedError(self.name)
+
+    def reference(self, *inputs: Any) -> Any:
+        """The meaning in NumPy: arrays (or None) in, an array or a tuple of arrays out. Never writes its inputs."""
+        raise NotImplementedError(self.name)
+
+    def expression(self, *inputs: Scalar) -> Scalar:
+        """Elementwise ops: the scalar expression of one output element."""
+        raise NotImplementedError(self.name)
+
+    def decompose(self, b: Builder, *inputs: Any) -> Any:
+        """The same meaning in simpler ops (a Value or a tuple), or None where this op has its own kernels."""
+        return None
+
+    def has_expression(self) -> bool:
+        return type(self).expression is not Op.expression
+
+    def attributes(self) -> dict[str, Any]:
+        """Field names and values in declaration order."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]  # set by @op
+
+
+OpType = TypeVar("OpType", bound=type[Op])
+_REGISTRY: dict[str, type[Op]] = {}
+
+
+@dataclass_transform(frozen_default=True)
+def op(name: str) -> Callable[[OpType], OpType]:
+    """Make a class an op: a frozen dataclass, registered under ``name`` (one definition per name)."""
+
+    def register(cls: OpType) -> OpType:
+        made = dataclass(frozen=True, repr=False)(cls)
+        made.name = name
+        known = _REGISTRY.setdefault(name, made)
+        if known is not made and known.__module__ != made.__module__:
+            raise ValueError(f"op {name!r} is defined in {known.__module__} and again in {made.__module__}")
+        _REGISTRY[name] = made
+        return made
+
+    return register
+
+
+def op_class(name: str) -> type[Op]:
+    """The op registered as ``name``; KeyError if there is none. Import ``graphwright.ops`` first for the built-in ones."""
+    return _REGISTRY[name]
+
+
+def registered_ops() -> dict[str, type[Op]]:
+    """All registered ops by name."""
+    return dict(sorted(_REGISTRY.items()))
+
+
+def facts_elements(array: Array, limit: int = 256) -> tuple[Dim, ...] | None:
+    """The elements of a small integer or bool array, for a :class:`Fact`."""
+    if array.dtype.kind not in "iub" or array.size > limit:
+        return None
+    return tuple(int(v) for v in array.ravel())
+
+
+def is_known(elements: tuple[Dim, ...] | None) -> bool:
+    """Whether all elements are numbers."""
+    return elements is not None and not any(isinstance(e, Expr) for e in elements)

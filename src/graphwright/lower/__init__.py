@@ -1,0 +1,1 @@
+"""Low IR: tasks and shape programs, what the native executor walks."""

@@ -5,12 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphwright.errors import Diagnostic, ModelError
-from graphwright.ir.op import Fact, InferError, Inference, Op, UnknownRank
+from graphwright.ir.op import Array, Fact, InferError, Inference, Op, UnknownRank, facts_elements
 from graphwright.ir.symbols import MAX_TERMS, SymbolError, SymbolTable
-from graphwright.ir.types import TensorType
+from graphwright.ir.types import TensorType, type_of
 
 MAX_BYTES = 2**62
 """A tensor that would need more is refused: its size could not be computed in int64."""
+
+
+def absorbed(op: Op, inputs: Sequence[Fact | None]) -> tuple[Op, Sequence[Fact | None]]:
+    """``op`` and its inputs after :meth:`Op.absorb`; unchanged where there is nothing to move."""
+    result = op.absorb(*inputs)
+    if result is None:
+        return op, inputs
+    return result[0], [inputs[position] for position in result[1]]
+
+
+def evaluate(op: Op, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
+    """Run ``op`` on its NumPy reference; always a tuple."""
+    facts = [None if a is None else Fact(type_of(a), facts_elements(a), a) for a in arrays]
+    moved = op.absorb(*facts)
+    if moved is not None:
+        op, arrays = moved[0], [arrays[position] for position in moved[1]]
+    result = op.reference(*arrays)
+    return result if isinstance(result, tuple) else (result,)
 
 
 def infer_outputs(
@@ -23,6 +41,7 @@ def infer_outputs(
     """Facts of the outputs; a ModelError with ``place`` where types conflict. ``known`` serves where a rank is unknown."""
     try:
         op.verify()
+        op, inputs = absorbed(op, inputs)
         result = op.infer(Inference(symbols, place), *inputs)
     except UnknownRank:
         if not known:

@@ -241,6 +241,15 @@ class Op:
         """Types of the outputs (a Fact where elements are known as well), or InferError / UnknownRank."""
         raise NotImplementedError(self.name)
 
+    def absorb(self, *facts: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
+        """Ops with operands that steer shapes (Reshape's ``shape``) or attributes that need sizes (``auto_pad``).
+
+        Returns the op with those moved into plain attributes (dims may be symbols), and the positions of the inputs that
+        stay; None if there is nothing to move or the elements are not known. ``infer`` and ``reference`` see the absorbed
+        form alone; where it cannot be had, ``infer`` raises :class:`UnknownRank`.
+        """
+        return None
+
     def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
         """Ops with regions: what region number ``region`` receives, given the node's inputs."""
         raise NotImplementedError(self.name)

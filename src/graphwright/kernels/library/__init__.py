@@ -1,0 +1,1 @@
+"""Shape-generic kernels that serve without a compiler: Python that writes C, built with the wheel."""

@@ -1,7 +1,7 @@
-"""The vector ISAs that kernels are written for, and the C text of the vector operations that every kernel starts with.
+"""The vector ISAs that kernels are written for, and the C prelude of vector operations that each starts with.
 
-Vectors are GCC/Clang vector extensions. Only the masked load and store need instructions of the ISA; they are inline
-assembly, which every GCC and Clang reads alike, whereas the names and types of their builtins differ.
+Vectors are GCC/Clang vector extensions. Only the masked load and store need instructions of the ISA; they are
+inline assembly, which every GCC and Clang reads alike, whereas the names and types of their builtins differ.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _COMMON_FLAGS: Final = ("-O2", "-std=c11", "-ffp-contract=fast", "-fno-math-errn
 
 @dataclass(frozen=True)
 class Isa:
-    """A target: ``vector_bytes`` per register and the compiler's ``flags`` (code generation only, not linking)."""
+    """A target: ``vector_bytes`` per register and the compiler's ``flags`` (code generation, not linking)."""
 
     name: str
     vector_bytes: int
@@ -39,10 +39,10 @@ ISAS: Final[dict[str, Isa]] = {"v3": V3, "v4": V4}
 
 
 def prelude(isa: Isa) -> str:
-    """C text to stand first in a kernel file: includes, ``GW_EXPORT``, the hook's type ``gw_hook``, vector operations.
+    """C text to stand first in a kernel file: includes, ``GW_EXPORT``, the hook's type, vector operations.
 
-    ``VL`` is the number of f32 lanes; ``vf`` and ``vi`` are vectors of f32 and int32 (a comparison of ``vf`` gives a
-    ``vi`` of 0 and -1). No pointer needs alignment; ``*_n`` touch the first ``n`` elements alone, ``0 <= n <= VL``.
+    ``VL`` is the number of f32 lanes; ``vf`` and ``vi`` are vectors of f32 and int32 (comparing two ``vf`` gives a
+    ``vi`` of 0 and -1). No pointer needs alignment; ``*_n`` touch only the first ``n`` elements, ``0 <= n <= VL``.
     """
     masked = _MASKED_V4 if isa.vector_bytes == 64 else _MASKED_V3
     iota = ", ".join(map(str, range(isa.lanes)))
@@ -56,7 +56,7 @@ _TEMPLATE: Final = """\
 #include <string.h>
 
 #define GW_EXPORT __attribute__((visibility("default")))
-#define GW_INLINE static inline __attribute__((always_inline))
+#define GW_INLINE static inline __attribute__((always_inline, unused))
 #define VL @VL@
 
 /* An epilogue: stores the final values of a finished tile [rows x cols] that stands at (batch, row, col). */
@@ -65,7 +65,8 @@ typedef int32_t (*gw_hook)(void *const *buf, const int64_t *arg, float *tile, in
 
 typedef float vf __attribute__((vector_size(@BYTES@)));
 typedef int32_t vi __attribute__((vector_size(@BYTES@)));
-typedef float vf_any __attribute__((vector_size(@BYTES@), aligned(4), may_alias)); /* a vector anywhere in memory */
+/* Vectors anywhere in memory. */
+typedef float vf_any __attribute__((vector_size(@BYTES@), aligned(4), may_alias));
 typedef int32_t vi_any __attribute__((vector_size(@BYTES@), aligned(4), may_alias));
 
 GW_INLINE vf vf_load(const float *p) { return *(const vf_any *)p; }
@@ -75,7 +76,8 @@ GW_INLINE void vi_store(int32_t *p, vi x) { *(vi_any *)p = x; }
 GW_INLINE vf vf_set1(float x) { return x - (vf){0}; } /* -0 - 0 is -0, where -0 + 0 would be 0 */
 GW_INLINE vi vi_set1(int32_t x) { return x - (vi){0}; }
 GW_INLINE vi vi_iota(void) { return (vi){@IOTA@}; }
-GW_INLINE vi vi_first(int64_t n) { return vi_iota() < vi_set1((int32_t)n); } /* -1 in the first n lanes, then 0 */
+/* -1 in the first n lanes, 0 after them. */
+GW_INLINE vi vi_first(int64_t n) { return vi_iota() < vi_set1((int32_t)n); }
 
 @MASKED@
 
@@ -113,11 +115,13 @@ _MASKED_V4: Final = """
 /* The first n elements, zeros after them. */
 GW_INLINE vf vf_load_n(const float *p, int64_t n) {
     vf x;
-    __asm__("vmovups %1, %0 %{%2%}%{z%}" : "=v"(x) : "m"(*(const vf_any *)p), "Yk"((uint16_t)((1u << n) - 1)));
+    uint16_t first = (uint16_t)((1u << n) - 1);
+    __asm__("vmovups %1, %0 %{%2%}%{z%}" : "=v"(x) : "m"(*(const vf_any *)p), "Yk"(first));
     return x;
 }
 /* Read-write, since the elements after the first n keep their values. */
 GW_INLINE void vf_store_n(float *p, vf x, int64_t n) {
-    __asm__("vmovups %1, %0 %{%2%}" : "+m"(*(vf_any *)p) : "v"(x), "Yk"((uint16_t)((1u << n) - 1)));
+    uint16_t first = (uint16_t)((1u << n) - 1);
+    __asm__("vmovups %1, %0 %{%2%}" : "+m"(*(vf_any *)p) : "v"(x), "Yk"(first));
 }
 """

@@ -1,0 +1,14 @@
+"""The built-in ops, one file each (families in tables). Importing this package registers none: call :func:`load`."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+
+@cache
+def load() -> None:
+    """Register every built-in op. The first call imports the modules of this package; later ones cost nothing."""
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")

@@ -1,0 +1,142 @@
+"""Every sample of every registered op: types, meaning, expression and decomposition agree."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphwright.ops
+from graphwright.errors import ModelError
+from graphwright.ir.graph import Value
+from graphwright.ir.infer import absorbed
+from graphwright.ir.op import Op, Sample, Trait, registered_ops
+from graphwright.ir.symbols import evaluate
+from graphwright.ir.types import type_of
+
+from .support import (
+    arrays_of,
+    assert_close,
+    bindings,
+    bound,
+    expression_result,
+    run_graph,
+    run_reference,
+    sample_node,
+)
+
+graphwright.ops.load()
+OPS = {name: cls for name, cls in registered_ops().items() if cls.__module__.startswith("graphwright.ops.")}
+SAMPLES = [(name, k, s) for name, cls in OPS.items() for k, s in enumerate(cls.samples)]
+GOOD = [pytest.param(s, id=f"{name}-{k}") for name, k, s in SAMPLES if not s.error]
+BAD = [pytest.param(s, id=f"{name}-{k}") for name, k, s in SAMPLES if s.error]
+
+PACKAGE = Path(graphwright.ops.__file__).parent
+
+
+def has_regions(cls: type[Op]) -> bool:
+    return cls.infer_regions is not Op.infer_regions
+
+
+@pytest.mark.parametrize("sample", GOOD)
+def test_inferred_types_are_those_of_the_reference(sample: Sample) -> None:
+    _module, _b, node = sample_node(sample)
+    assert len(node.outputs) == sample.op.output_count()
+    results = run_reference(sample.op, arrays_of(sample))
+    sizes = bindings(sample)
+    for value, result in zip(node.outputs, results, strict=True):
+        assert isinstance(result, np.ndarray), f"{sample.op.name} gives {type(result)}"
+        if value.type.shape is None:
+            assert value.type.dtype == type_of(result).dtype
+            continue
+        free = {d: n for d, n in zip(value.type.shape, result.shape, strict=True)}
+        fresh = {str(d): n for d, n in free.items() if str(d).isidentifier() and str(d) not in sizes}
+        assert bound(value.type, sizes | fresh) == type_of(result)
+
+
+@pytest.mark.parametrize("sample", GOOD)
+def test_known_elements_are_those_of_the_reference(sample: Sample) -> None:
+    _module, b, node = sample_node(sample)
+    for value, result in zip(node.outputs, run_reference(sample.op, arrays_of(sample)), strict=True):
+        fact = b.fact(value)
+        assert fact is not None
+        if fact.elements is not None:
+            assert [evaluate(e, bindings(sample)) for e in fact.elements] == [int(r) for r in result.ravel()]
+
+
+@pytest.mark.parametrize("sample", [p for p in GOOD if p.values[0].op.has_expression()])  # type: ignore[attr-defined]
+def test_expression_means_what_the_reference_does(sample: Sample) -> None:
+    _module, b, node = sample_node(sample)
+    op, facts = absorbed(sample.op, [b.fact(v) for v in node.inputs])
+    arrays = arrays_of(sample)
+    kept = [arrays[sample_position] for sample_position in _kept(sample.op, [b.fact(v) for v in node.inputs])]
+    (expected,) = run_reference(op, kept)
+    actual = expression_result(op, kept, [None if f is None else f.type for f in facts])
+    assert_close(np.broadcast_to(actual, expected.shape), expected, op.name)
+
+
+def _kept(op: Op, facts: list) -> tuple[int, ...]:  # type: ignore[type-arg]
+    moved = op.absorb(*facts)
+    return tuple(range(len(facts))) if moved is None else moved[1]
+
+
+@pytest.mark.parametrize("sample", GOOD)
+def test_decomposition_means_what_the_reference_does(sample: Sample) -> None:
+    if type(sample.op).decompose is Op.decompose:
+        pytest.skip("does not decompose")
+    module, b, node = sample_node(sample)
+    made = sample.op.decompose(b, *node.inputs)
+    if made is None:
+        pytest.skip("does not decompose")
+    made = made if isinstance(made, tuple) else (made,)
+    for value, wanted in zip(made, node.outputs, strict=True):
+        if value is not None:
+            assert value.type == wanted.type
+    b.graph.set_outputs([v for v in made if v is not None])
+    b.graph.erase(node)
+    arrays = arrays_of(sample)
+    feeds = {v: a for v, a in zip(node.inputs, arrays, strict=True) if isinstance(v, Value) and a is not None}
+    expected = [r for r, v in zip(run_reference(sample.op, arrays), made, strict=True) if v is not None]
+    for actual, wanted_array in zip(run_graph(module, b.graph, feeds), expected, strict=True):
+        assert_close(actual, wanted_array, sample.op.name, scale=4)
+
+
+@pytest.mark.parametrize("sample", BAD)
+def test_wrong_samples_are_refused(sample: Sample) -> None:
+    with pytest.raises(ModelError) as caught:
+        sample_node(sample)
+    assert sample.error in str(caught.value)
+    assert sample.op.name in str(caught.value)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_op_has_a_sample_and_a_docstring(name: str) -> None:
+    cls = OPS[name]
+    assert cls.__doc__ and not cls.__doc__.startswith(f"{cls.__name__}("), f"{name} has no docstring"
+    if not has_regions(cls):
+        assert any(not s.error for s in cls.samples), f"{name} has no sample"
+    assert all(type(s.op) is cls for s in cls.samples)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_op_has_a_meaning(name: str) -> None:
+    cls = OPS[name]
+    assert has_regions(cls) or cls.reference is not Op.reference
+    if Trait.ELEMENTWISE in cls.traits:
+        assert cls.expression is not Op.expression
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda p: p.stem)
+def test_op_files_import_the_ir_alone(path: Path) -> None:
+    allowed = ("graphwright.ir", "graphwright.ops", "numpy", "ml_dtypes")
+    standard = ("__future__", "collections", "dataclasses", "enum", "functools", "importlib", "itertools", "math",
+                "pkgutil", "typing", "operator", "string", "re")  # fmt: skip
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom | ast.Import):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
+            for name in names:
+                assert name.startswith(allowed) or name.split(".")[0] in standard, (
+                    f"{path.name} imports {name}"
+                )

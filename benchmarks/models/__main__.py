@@ -1,0 +1,30 @@
+"""``python -m benchmarks.models list`` and ``python -m benchmarks.models fetch all|NAME...``."""
+
+from __future__ import annotations
+
+import argparse
+
+from benchmarks.models import MODELS, cache
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.models", description="The zoo of development models."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="names, sizes to test, and whether each is cached")
+    fetch = commands.add_parser("fetch", help="fetch or build models that are not cached")
+    fetch.add_argument("names", nargs="+", choices=["all", *MODELS], metavar="all|NAME")
+    chosen = parser.parse_args()
+    if chosen.command == "list":
+        for model in MODELS.values():
+            cached = "cached" if model.cached_file().exists() else "absent"
+            print(f"{model.name:20} {cached:7} {' '.join(model.variants)}")
+        print(f"cache: {cache.root()}")
+        return
+    for name in MODELS if "all" in chosen.names else chosen.names:
+        print(f"{name:20} {MODELS[name].path()}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The onnx package's light models with real weights: they ship as graphs whose every weight is one repeated constant.
+
+Weights become He-normal (He et al., "Delving Deep into Rectifiers", 2015), norms get random statistics, and the last
+layer is scaled so that its outputs have unit spread whatever the depth did to their size.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper, numpy_helper
+
+DATA = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+POSITIVE = {("BatchNormalization", 1), ("BatchNormalization", 4), ("Mul", 0), ("Mul", 1)}
+"""Operands that scale or divide: drawn from (0.5, 1.5)."""
+WEIGHTS = {("Conv", 1), ("Gemm", 1)}
+
+
+def write_light(name: str, file: Path, seed: int = 0) -> None:
+    """Write the light model ``name`` to ``file`` with seeded weights as initialisers."""
+    model = onnx.load(DATA / f"light_{name}.onnx")
+    fills = [n for n in model.graph.node if n.op_type == "ConstantOfShape"]
+    shapes = {t.name: tuple(numpy_helper.to_array(t)) for t in model.graph.initializer}
+    generator = np.random.default_rng(seed)
+    for node in fills:
+        array = draw(consumer(model.graph, node.output[0]), shapes[node.input[0]], generator)
+        model.graph.initializer.append(numpy_helper.from_array(array, node.output[0]))
+        model.graph.node.remove(node)
+    drop_unused(model.graph)
+    normalise_last_layer(model)
+    onnx.save(model, file)
+
+
+def consumer(graph: onnx.GraphProto, name: str) -> tuple[str, int]:
+    """The op type and input position that read ``name``, looking through reshaping ops."""
+    for node in graph.node:
+        for position, used in enumerate(node.input):
+            if used != name:
+                continue
+            return (
+                consumer(graph, node.output[0]) if node.op_type == "Unsqueeze" else (node.op_type, position)
+            )
+    return ("", 0)
+
+
+def draw(use: tuple[str, int], shape: tuple[int, ...], generator: np.random.Generator) -> np.ndarray:
+    """A tensor fit for its use."""
+    if use in POSITIVE:
+        return generator.uniform(0.5, 1.5, shape).astype(np.float32)
+    spread = math.sqrt(2 / max(1, math.prod(shape[1:]))) if use in WEIGHTS else 0.1
+    return (generator.standard_normal(shape) * spread).astype(np.float32)
+
+
+def drop_unused(graph: onnx.GraphProto) -> None:
+    """Remove initialisers, and inputs that stood for them, which nothing reads."""
+    used = {name for node in graph.node for name in node.input}
+    kept = [t for t in graph.initializer if t.name in used]
+    data = [i for i in graph.input if i.name in used and i.name not in {t.name for t in kept}]
+    for field, values in ((graph.initializer, kept), (graph.input, data)):
+        copies = [type(v).FromString(v.SerializeToString()) for v in values]
+        del field[:]
+        field.extend(copies)
+
+
+def normalise_last_layer(model: onnx.ModelProto) -> None:
+    """Divide the last weighted layer's weights so that what it returns for a normal input has unit spread."""
+    last = [n for n in model.graph.node if n.op_type in {op for op, _ in WEIGHTS}][-1]
+    probe = onnx.ModelProto()
+    probe.CopyFrom(model)
+    del probe.graph.output[:]
+    probe.graph.output.append(helper.make_tensor_value_info(last.output[0], onnx.TensorProto.FLOAT, None))
+    probe.ir_version = 8
+    (data,) = model.graph.input
+    shape = [d.dim_value for d in data.type.tensor_type.shape.dim]
+    session = onnxruntime.InferenceSession(probe.SerializeToString())
+    (result,) = session.run(
+        None, {data.name: np.random.default_rng(0).standard_normal(shape, dtype=np.float32)}
+    )
+    scale = np.float32(1 / max(float(np.std(result)), 1e-6))
+    weights = next(t for t in model.graph.initializer if t.name == last.input[1])
+    weights.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weights) * scale, weights.name))

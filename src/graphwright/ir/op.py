@@ -241,7 +241,7 @@ class Op:
         """Types of the outputs (a Fact where elements are known as well), or InferError / UnknownRank."""
         raise NotImplementedError(self.name)
 
-    def absorb(self, *facts: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
+    def absorb(self, *facts: Any) -> tuple[Op, tuple[int, ...]] | None:
         """Ops with operands that steer shapes (Reshape's ``shape``) or attributes that need sizes (``auto_pad``).
 
         Returns the op with those moved into plain attributes (dims may be symbols), and the positions of the inputs that
@@ -262,7 +262,7 @@ class Op:
         """The meaning in NumPy: arrays (or None) in, an array or a tuple of arrays out. Never writes its inputs."""
         raise NotImplementedError(self.name)
 
-    def expression(self, *inputs: Scalar) -> Scalar:
+    def expression(self, *inputs: Any) -> Scalar:
         """Elementwise ops: the scalar expression of one output element."""
         raise NotImplementedError(self.name)
 

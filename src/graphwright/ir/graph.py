@@ -16,7 +16,7 @@ import numpy as np
 
 from graphwright.ir.op import ConstRef, Op
 from graphwright.ir.symbols import SymbolTable
-from graphwright.ir.types import Layout, TensorType
+from graphwright.ir.types import Layout, TensorType, dtype_of
 
 Array = np.ndarray[Any, Any]
 
@@ -107,6 +107,7 @@ class Graph:
         self.name = name
         self.inputs: list[Value] = []
         self._outputs: list[Value] = []
+        self._output_names: tuple[str, ...] = ()
         self._first: Node | None = None
         self._last: Node | None = None
         self._count = 0
@@ -130,9 +131,17 @@ class Graph:
     def outputs(self) -> tuple[Value, ...]:
         return tuple(self._outputs)
 
-    def set_outputs(self, values: Sequence[Value]) -> None:
-        """Replace the list of outputs."""
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """What callers call the outputs: fixed by :meth:`set_outputs`, whatever values later take their places."""
+        return tuple(name or value.name for name, value in zip(self._output_names, self._outputs, strict=True))
+
+    def set_outputs(self, values: Sequence[Value], names: Sequence[str] = ()) -> None:
+        """Replace the list of outputs; they are called ``names``, or as the values are called now."""
+        if names and len(names) != len(values):
+            raise ValueError(f"{len(names)} names for {len(values)} outputs")
         self._outputs = list(values)
+        self._output_names = tuple(names) or tuple(value.name for value in values)
 
     def __len__(self) -> int:
         return self._count
@@ -270,8 +279,8 @@ class ConstantPool:
         self._arrays: dict[str, Array] = {}
 
     def add(self, array: Array) -> ConstRef:
-        """Keep ``array`` (not copied if it is contiguous) and return its reference."""
-        array = np.ascontiguousarray(array).reshape(array.shape)
+        """Keep ``array`` (not copied if it is contiguous, in native byte order) and return its reference."""
+        array = np.ascontiguousarray(array, dtype_of(array).numpy).reshape(array.shape)
         digest = _digest(array)
         if digest not in self._arrays:
             view = array.view()

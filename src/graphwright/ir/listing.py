@@ -1,0 +1,346 @@
+"""Printing modules: see :mod:`graphwright.ir.text` for the grammar."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import enum
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import ConstantPool, Graph, Module, Node, Signature, Value
+from graphwright.ir.op import Array, ConstRef
+from graphwright.ir.symbols import Expr, Range
+from graphwright.ir.types import DTYPES, STRING, DType, TensorType, dtype_of, type_of
+
+SHORT_ELEMENTS = 16
+"""Constants up to this size are written as a list; larger ones in base64, or as ``...`` in short listings."""
+WIDTH = 110
+_BARE_LABEL = re.compile(r"(?!\d+$)[A-Za-z0-9_/.\-]+")
+_BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ESCAPE = re.compile(r"\\(?:u\{([0-9a-f]{1,6})\}|(.))")
+_QUOTED = re.compile(r'"(?:[^"\\\n]|\\[nt"\\]|\\u\{(?:10|0?[0-9a-f])?[0-9a-f]{1,4}\})*"')
+KEYWORDS = frozenset(
+    {"return", "from", "name", "on", "layout", "as", "graph", "constant", "symbol", "signature"}
+)
+WORDS: dict[str, Any] = {"True": True, "False": False, "None": None, "inf": float("inf"), "nan": float("nan")}
+RESERVED = frozenset({*WORDS, *DTYPES, "dim"})
+
+ConstantStyle = Literal["full", "short"]
+
+
+def print_module(module: Module, *, constants: ConstantStyle = "full") -> str:
+    """The text of ``module``. ``constants="short"`` elides large ones as ``...``: to be read, not parsed."""
+    labels = _constant_labels(module.constants)
+    lines = [f"  metadata {quote(key)} = {quote(text)}" for key, text in module.metadata.items()]
+    lines += [f"  {line}" for line in _symbol_lines(module)]
+    for ref in module.constants:
+        array = module.constants[ref]
+        lines.append(f"  constant {labels[ref.digest]}: {type_of(array)} = {_array_text(array, constants)}")
+    for name, signature in module.signatures.items():
+        lines.append(f"  signature {_name(name)}{_signature_text(signature)}")
+    for graph in module.graphs.values():
+        lines += Listing(graph, labels, indent=1, keyword="graph ").lines
+    return "\n".join(["module {", *lines, "}"]) + "\n"
+
+
+def print_graph(graph: Graph, constants: ConstantPool | None = None) -> str:
+    """The text of one graph; with ``constants``, their labels are the ones that :func:`print_module` uses."""
+    labels = _constant_labels(constants) if constants is not None else {}
+    return "\n".join(Listing(graph, labels, keyword="graph ").lines) + "\n"
+
+
+def print_node(node: Node) -> str:
+    """One line: ``node`` as it stands in its graph's listing, its regions left out."""
+    if node.graph is None:
+        return f"{node!r} (in no graph)"
+    listing = Listing(node.graph, {})
+    return listing.lines[listing.places[node].line].strip()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a node stands in a listing: its line, and columns of its parts (op, input, output, type)."""
+
+    line: int
+    columns: dict[tuple[str, int], tuple[int, int]]
+
+
+class Listing:
+    """The lines of one graph, regions included, and the place of every node in them."""
+
+    def __init__(self, graph: Graph, constants: dict[str, str], indent: int = 0, keyword: str = "") -> None:
+        self.lines: list[str] = []
+        self.places: dict[Node, Place] = {}
+        self._constants = constants
+        self._graph(graph, indent, keyword)
+
+    def _graph(self, graph: Graph, indent: int, keyword: str) -> None:
+        labels = _value_labels(graph)
+        margin = "  " * indent
+        inputs = [f"{labels[v]}: {_typed(v)}" for v in graph.inputs]
+        header = f"{margin}{keyword}{_name(graph.name)}({', '.join(inputs)}) {{"
+        if len(header) <= WIDTH:
+            self.lines.append(header)
+        else:
+            self.lines.append(f"{margin}{keyword}{_name(graph.name)}(")
+            self.lines += [f"{margin}    {text}," for text in inputs]
+            self.lines.append(f"{margin}) {{")
+        for node in graph:
+            self._node(node, labels, indent + 1)
+        returned = []
+        for value, name in zip(graph.outputs, graph.output_names, strict=True):
+            alias = f" as {quote(name)}" if name != value.name else ""
+            returned.append(_label(labels, value) + alias)
+        self.lines.append(f"{margin}  return {', '.join(returned)}".rstrip())
+        self.lines.append(margin + "}")
+
+    def _node(self, node: Node, labels: dict[Value, str], indent: int) -> None:
+        line = _Line("  " * indent)
+        for i, value in enumerate(node.outputs):
+            line.part("output", i, _label(labels, value), separator=", ")
+        line.text += " = " if node.outputs else ""
+        line.part("op", 0, _name(node.op.name) + _attributes_text(node, self._constants))
+        line.text += "(" if node.inputs else ""
+        for i, operand in enumerate(node.inputs):
+            line.part("input", i, "_" if operand is None else _label(labels, operand), separator=", ")
+        line.text += ")" if node.inputs else ""
+        line.text += ": " if node.outputs else ""
+        for i, value in enumerate(node.outputs):
+            line.part("type", i, _typed(value), separator=", ")
+        line.text += f" name {quote(node.name)}" if node.name else ""
+        line.text += f" from {', '.join(map(quote, node.sources))}" if node.sources else ""
+        self.places[node] = Place(len(self.lines), line.columns)
+        if not node.regions:
+            self.lines.append(line.text)
+            return
+        self.lines.append(line.text + " {")
+        for region in node.regions:
+            self._graph(region, indent + 1, "")
+        self.lines.append("  " * indent + "}")
+
+
+@dataclass
+class _Line:
+    text: str
+    columns: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+
+    def part(self, kind: str, index: int, text: str, separator: str = "") -> None:
+        self.text += separator if index else ""
+        self.columns[kind, index] = (len(self.text), len(self.text) + len(text))
+        self.text += text
+
+
+def quote(text: str) -> str:
+    """``text`` in double quotes; what a terminal might obey (controls, bidi marks) as ``\\u{hex}``."""
+    plain = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return '"' + "".join(c if c.isprintable() else f"\\u{{{ord(c):x}}}" for c in plain) + '"'
+
+
+def unquote(text: str) -> str:
+    """What :func:`quote` wrote; raises ValueError where an escape is not one of its own."""
+
+    def plain(match: re.Match[str]) -> str:
+        if match[1]:
+            return chr(int(match[1], 16))
+        return {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}[match[2]]
+
+    if not _QUOTED.fullmatch(text):
+        raise ValueError(f'{text[:40]} has an escape that is not \\n, \\t, \\", \\\\ or \\u{{hex}}')
+    return _ESCAPE.sub(plain, text[1:-1])
+
+
+def _name(text: str) -> str:
+    return text if _BARE_NAME.fullmatch(text) and text not in KEYWORDS else quote(text)
+
+
+def _label(labels: dict[Value, str], value: Value) -> str:
+    return labels.get(value) or f"%{quote('not in this graph: ' + value.name)}"
+
+
+def _value_labels(graph: Graph) -> dict[Value, str]:
+    labels: dict[Value, str] = {}
+    repeats: dict[str, int] = {}
+    unnamed = 0
+    for value in _values(graph):
+        if not value.name:
+            labels[value] = f"%{unnamed}"
+            unnamed += 1
+            continue
+        label = value.name if _BARE_LABEL.fullmatch(value.name) else quote(value.name)
+        count = repeats.get(label, 0)
+        repeats[label] = count + 1
+        labels[value] = f"%{label}~{count}" if count else f"%{label}"
+    return labels
+
+
+def _values(graph: Graph) -> Iterator[Value]:
+    yield from graph.inputs
+    for node in graph:
+        yield from node.outputs
+
+
+def _constant_labels(pool: ConstantPool) -> dict[str, str]:
+    """Digest -> the shortest prefix of at least six characters that no other digest has."""
+    digests = sorted(ref.digest for ref in pool)
+    labels = {}
+    for i, digest in enumerate(digests):
+        neighbours = digests[max(i - 1, 0) : i] + digests[i + 1 : i + 2]
+        length = 6
+        while any(other.startswith(digest[:length]) for other in neighbours):
+            length += 1
+        labels[digest] = f"#{digest[:length]}"
+    return labels
+
+
+def _typed(value: Value) -> str:
+    layout = f" {value.layout}" if value.layout is not None else ""
+    device = f" on {quote(value.device)}" if value.device else ""
+    return f"{value.type}{layout}{device}"
+
+
+def _symbol_lines(module: Module) -> Iterator[str]:
+    table = module.symbols
+    for name in dict.fromkeys((*table.ranges, *table.multiples)):
+        bounds = table.ranges.get(name, Range())
+        high = "inf" if bounds.high is None else bounds.high
+        within = f" in [{bounds.low}, {high}]" if bounds != Range() else ""
+        multiple = f" multiple of {table.multiples[name]}" if name in table.multiples else ""
+        yield f"symbol {name}{within}{multiple}"
+    for constraint in table.constraints:
+        yield f"constraint {constraint} at {quote(constraint.node)}"
+
+
+def _signature_text(signature: Signature) -> str:
+    aliases = ", ".join(f"output {out} is input {source}" for out, source in signature.aliases)
+    return f"({', '.join(signature.roles)})" + (f" {aliases}" if aliases else "")
+
+
+def _attributes_text(node: Node, constants: dict[str, str]) -> str:
+    written = []
+    for name, value in _plain_fields(node.op):
+        if (
+            isinstance(node.op, Constant)
+            and name == "type"
+            and node.outputs
+            and value == node.outputs[0].type
+        ):
+            continue
+        written.append(f"{name}={_value_text(value, constants)}")
+    return f"[{', '.join(written)}]" if written else ""
+
+
+def _plain_fields(instance: Any) -> Iterator[tuple[str, Any]]:
+    """Fields of a dataclass whose value is not the default."""
+    for f in dataclasses.fields(instance):
+        value = getattr(instance, f.name)
+        default = f.default_factory() if f.default_factory is not dataclasses.MISSING else f.default
+        if not (type(value) is type(default) and same_value(value, default)):
+            yield f.name, value
+
+
+def same_value(a: Any, b: Any) -> bool:
+    """Equality that tells 1 from 1.0, 0.0 from -0.0, and knows NaN as itself."""
+    if isinstance(a, float) and isinstance(b, float):
+        return repr(a) == repr(b)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(same_value, a, b))
+    if dataclasses.is_dataclass(a) and type(a) is type(b):
+        return all(same_value(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a))
+    return type(a) is type(b) and bool(a == b)
+
+
+def _value_text(value: Any, constants: dict[str, str]) -> str:
+    match value:
+        case enum.Enum():
+            return f"{type(value).__name__}.{value.name}"
+        case bool() | None | DType() | TensorType():
+            return str(value)
+        case int() | np.integer():
+            return str(int(value))
+        case float() | np.floating():
+            return repr(float(value))
+        case str():
+            return quote(value)
+        case Expr():
+            return f"dim({value})" if str(value) in RESERVED else str(value)
+        case ConstRef():
+            return constants.get(value.digest, str(value))
+        case tuple():
+            parts = [_value_text(part, constants) for part in value]
+            return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [f"{name}={_value_text(part, constants)}" for name, part in _plain_fields(value)]
+        return f"{type(value).__name__}({', '.join(fields)})"
+    raise TypeError(f"attributes of type {type(value).__name__} have no text")
+
+
+def _array_text(array: Array, style: ConstantStyle) -> str:
+    splat = _splat_text(array)
+    if splat is not None:
+        return splat
+    if array.size <= SHORT_ELEMENTS or dtype_of(array) is STRING:
+        texts = [_element_text(v) for v in array.reshape(-1)]
+        if style == "short" and len(texts) > SHORT_ELEMENTS:
+            return "..."
+        if _same_bytes(elements_array(texts, array.dtype), array.reshape(-1)):
+            return texts[0] if array.ndim == 0 else f"[{', '.join(texts)}]"
+    if style == "short":
+        return "..."
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    return f'base64 "{base64.b64encode(little.tobytes()).decode()}"'
+
+
+def _splat_text(array: Array) -> str | None:
+    """``splat 0.0`` where all of more than one elements have the same bits."""
+    flat = array.reshape(-1)
+    if flat.size < 2 or flat.dtype == object:
+        return None
+    bits = flat.view(np.uint8).reshape(flat.size, -1)
+    if not bool((bits == bits[0]).all()):
+        return None
+    text = _element_text(flat[0])
+    return f"splat {text}" if _same_bytes(elements_array([text], array.dtype), flat[:1]) else None
+
+
+def _element_text(element: Any) -> str:
+    if isinstance(element, str):
+        return quote(element)
+    if isinstance(element, bytes):
+        return "b" + quote(element.decode("latin-1"))
+    if isinstance(element, np.bool_):
+        return str(bool(element))
+    if isinstance(element, np.float32 | np.float16):
+        return str(element)  # the shortest text that reads back as the same number of this width
+    if isinstance(element, np.complexfloating):
+        return repr(complex(element)).strip("()")
+    if dtype_of(np.asarray(element)).is_integer:
+        return str(int(element))
+    return repr(float(element))
+
+
+def elements_array(texts: Sequence[str], dtype: np.dtype[Any]) -> Array:
+    """The array that element texts stand for."""
+    if dtype.kind == "O":
+        made = np.empty(len(texts), object)
+        made[:] = [unquote(t[1:]).encode("latin-1") if t[0] == "b" else unquote(t) for t in texts]
+        return made
+    kind = dtype_of(np.empty(0, dtype)).kind
+    if kind == "complex":
+        return np.array([complex(t) for t in texts], dtype)
+    if kind == "bool":
+        return np.array([{"True": True, "False": False}[t] for t in texts], dtype)
+    if kind in ("int", "uint"):
+        return np.array([int(t) for t in texts], object).astype(dtype)
+    return np.array([float(t) for t in texts], np.float64).astype(dtype)
+
+
+def _same_bytes(a: Array, b: Array) -> bool:
+    if a.dtype == object:
+        return bool(a.tolist() == b.tolist())
+    return a.tobytes() == b.tobytes()

@@ -1,0 +1,499 @@
+"""Parsing modules: the inverse of :mod:`graphwright.ir.listing`; the grammar is in :mod:`graphwright.ir.text`."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import enum
+import re
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+import numpy as np
+
+from graphwright.errors import Diagnostic, ModelError
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import ConstantPool, Graph, Module, Node, Role, Signature, Value
+from graphwright.ir.listing import WORDS, elements_array, unquote
+from graphwright.ir.names import terminal
+from graphwright.ir.op import Array, ConstRef, Op, op_class
+from graphwright.ir.symbols import Range, parse_dim
+from graphwright.ir.types import DTYPES, DType, Layout, TensorType, parse_type
+
+MAX_SPLAT_BYTES = 2**31
+"""A ``splat`` constant that would take more is refused: a short text must not ask for much memory."""
+_FUNCTIONS = frozenset({"floordiv", "mod", "min", "max", "dim"})
+_STRING = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
+_TOKEN = re.compile(
+    rf"""(?P<space>\s+|//[^\n]*)
+    |(?P<value>%(?:{_STRING}|[A-Za-z0-9_/.\-]+)(?:~\d+)?)
+    |(?P<constant>\#[0-9A-Za-z_]+)
+    |(?P<string>b?{_STRING})
+    |(?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?j?)
+    |(?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)
+    |(?P<mark>\.\.\.|==|<=|[()\[\]{{}},:=*+\-/])""",
+    re.VERBOSE,
+)
+_typed = lru_cache(maxsize=4096)(parse_type)
+T = TypeVar("T")
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+def parse_module(text: str, *, constants: ConstantPool | None = None) -> Module:
+    """The module that ``text`` describes; the ops it uses must be registered.
+
+    ``constants`` supplies tensors that the text elides as ``...``, by the prefix of their digest. Raises a
+    ModelError that shows the line and column of the first fault.
+    """
+    parser = _Parser(text, constants)
+    try:
+        return parser.module_text()
+    except RecursionError:
+        parser.fail("the text is nested too deeply")
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        parser.fail(str(error))
+
+
+class _Parser:
+    def __init__(self, text: str, constants: ConstantPool | None) -> None:
+        self.text = text
+        self.elided = constants
+        self.tokens = self._scan()
+        self.at = 0
+        self.module = Module()
+        self.labels: dict[str, ConstRef] = {}
+
+    def _scan(self) -> list[_Token]:
+        tokens, position = [], 0
+        while position < len(self.text):
+            match = _TOKEN.match(self.text, position)
+            if match is None:
+                self.tokens, self.at = [_Token("mark", self.text[position], position)], 0
+                self.fail("this character has no place here")
+            if match.lastgroup != "space":
+                tokens.append(_Token(match.lastgroup or "", match[0], position))
+            position = match.end()
+        tokens.append(_Token("end", "", len(self.text)))
+        return tokens
+
+    # ---- tokens
+
+    @property
+    def now(self) -> _Token:
+        return self.tokens[self.at]
+
+    def fail(self, message: str) -> NoReturn:
+        """Refuse the current token."""
+        start = self.now.start
+        line_number = self.text.count("\n", 0, start) + 1
+        line_start = self.text.rfind("\n", 0, start) + 1
+        line = self.text[line_start:].split("\n", 1)[0]
+        column = start - line_start
+        shown = terminal(line[max(0, column - 80) : column + 40])
+        caret = " " * min(column, 80) + "^"
+        raise ModelError(
+            Diagnostic("text", f"{terminal(message)}\n    {shown}\n    {caret}", f"line {line_number}")
+        ) from None
+
+    def take(self) -> _Token:
+        token = self.now
+        if token.kind == "end":
+            self.fail("the text ends too early")
+        self.at += 1
+        return token
+
+    def accept(self, text: str) -> bool:
+        """Step over ``text`` if it is next."""
+        if self.now.text != text or self.now.kind in ("string", "end"):
+            return False
+        self.at += 1
+        return True
+
+    def expect(self, *texts: str) -> None:
+        for text in texts:
+            if not self.accept(text):
+                self.fail(f"expected {text!r}")
+
+    def of_kind(self, kind: str, what: str) -> str:
+        if self.now.kind != kind:
+            self.fail(f"expected {what}")
+        return self.take().text
+
+    def string(self) -> str:
+        return unquote(self.of_kind("string", "a text in double quotes"))
+
+    def name(self) -> str:
+        """A bare or quoted name."""
+        return self.string() if self.now.kind == "string" else self.of_kind("name", "a name")
+
+    def integer(self) -> int:
+        sign = -1 if self.accept("-") else 1
+        if not self.now.text.isdigit():
+            self.fail("expected an integer")
+        return sign * int(self.take().text)
+
+    def listed(self, item: Callable[[], T], close: str) -> list[T]:
+        """Items separated by commas up to ``close``, which is taken; a trailing comma is allowed."""
+        items: list[T] = []
+        while not self.accept(close):
+            items.append(item())
+            if not self.accept(","):
+                self.expect(close)
+                break
+        return items
+
+    # ---- module
+
+    def module_text(self) -> Module:
+        sections = {
+            "metadata": self.metadata,
+            "symbol": self.symbol,
+            "constraint": self.constraint,
+            "constant": self.constant,
+            "signature": self.signature,
+            "graph": self.entry,
+        }
+        self.expect("module", "{")
+        while not self.accept("}"):
+            section = sections.get(self.now.text)
+            if section is None:
+                self.fail(f"expected one of {', '.join(sections)} or '}}'")
+            self.at += 1
+            section()
+        if self.now.kind != "end":
+            self.fail("text after the module's end")
+        return self.module
+
+    def metadata(self) -> None:
+        key = self.string()
+        self.expect("=")
+        self.module.metadata[key] = self.string()
+
+    def symbol(self) -> None:
+        name, bounds = self.of_kind("name", "a symbol's name"), Range()
+        if self.accept("in"):
+            self.expect("[")
+            low = self.integer()
+            self.expect(",")
+            bounds = Range(low, None if self.accept("inf") else self.integer())
+            self.expect("]")
+        self.module.symbols.ranges[name] = bounds
+        if self.accept("multiple"):
+            self.expect("of")
+            self.module.symbols.multiples[name] = self.integer()
+
+    def constraint(self) -> None:
+        left = parse_dim(self.source_until("==", "<="))
+        relation = self.take().text
+        start = self.at
+        while self.take().text != "at" or self.now.kind != "string":  # "at" may also be a symbol
+            pass
+        right = parse_dim(self.text[self.tokens[start].start : self.tokens[self.at - 2].end])
+        self.module.symbols.assume(relation, left, right, self.string())
+
+    def signature(self) -> None:
+        name = self.name()
+        self.expect("(")
+        roles = tuple(Role(role) for role in self.listed(lambda: self.of_kind("name", "a role"), ")"))
+        aliases: list[tuple[int, int]] = []
+        while self.now.text == "output":
+            self.expect("output")
+            output = self.integer()
+            self.expect("is", "input")
+            aliases.append((output, self.integer()))
+            self.accept(",")
+        self.module.signatures[name] = Signature(roles, tuple(aliases))
+
+    def entry(self) -> None:
+        self.module.add_graph(self.graph())
+
+    # ---- constants
+
+    def constant(self) -> None:
+        label = self.of_kind("constant", "a constant's label such as #w")
+        if label in self.labels:
+            self.fail(f"{label} is declared twice")
+        self.expect(":")
+        type = self.tensor_type()
+        self.expect("=")
+        self.labels[label] = self.module.constants.add(self.array(label, type))
+
+    def array(self, label: str, type: TensorType) -> Array:
+        if not type.is_static:
+            self.fail("a constant needs a shape of numbers")
+        shape = tuple(int(d) for d in type.dims)  # type: ignore[arg-type]  # static: every dim is an int
+        dtype, count = type.dtype.numpy, int(type.elements)  # type: ignore[arg-type]
+        if self.now.text == "...":
+            return self.elided_array(label, type)
+        if self.accept("splat"):
+            if count * type.dtype.bytes > MAX_SPLAT_BYTES:
+                self.fail(f"{type} is too large for a splat")
+            return np.full(shape, elements_array([self.element()], dtype)[0], dtype)
+        if self.accept("base64"):
+            little = np.frombuffer(self.decoded(), dtype.newbyteorder("<"))
+            return little.astype(dtype).reshape(shape)
+        texts = self.listed(self.element, "]") if self.accept("[") else [self.element()]
+        return elements_array(texts, dtype).reshape(shape)
+
+    def decoded(self) -> bytes:
+        try:
+            return base64.b64decode(self.of_kind("string", "base64 in double quotes")[1:-1], validate=True)
+        except binascii.Error as error:
+            self.fail(f"bad base64: {error}")
+
+    def elided_array(self, label: str, type: TensorType) -> Array:
+        if self.elided is None:
+            self.fail(f"the tensor of {label} is left out: print with constants='full', or pass constants=")
+        found = [ref for ref in self.elided if ref.digest.startswith(label[1:])]
+        if len(found) != 1:
+            self.fail(f"{len(found)} of the constants given are called {label}")
+        array = self.elided[found[0]]
+        if array.shape != type.shape or array.dtype != type.dtype.numpy:
+            self.fail(f"{label} is {array.dtype}{list(array.shape)} in the constants given")
+        self.at += 1
+        return array
+
+    def element(self) -> str:
+        """The text of one element: a quoted string, a word, a number with its sign, or a complex number."""
+        if self.now.kind == "string":
+            return self.take().text
+        start = self.at
+        if self.now.text in ("+", "-"):
+            self.take()
+        self.take()
+        if self.now.text in ("+", "-"):
+            self.take()
+            self.take()
+        return self.text[self.tokens[start].start : self.tokens[self.at - 1].end]
+
+    # ---- graphs
+
+    def graph(self) -> Graph:
+        graph = Graph(self.name())
+        values: dict[str, Value] = {}
+        self.expect("(")
+        self.listed(lambda: self.graph_input(graph, values), ")")
+        self.expect("{")
+        while not self.accept("return"):
+            self.node(graph, values)
+        outputs, names = [], []
+        while not self.accept("}"):
+            value = self.operand(values)
+            if value is None:
+                self.fail("an output cannot be absent")
+            outputs.append(value)
+            names.append(self.string() if self.accept("as") else value.name)
+            self.accept(",")
+        graph.set_outputs(outputs, names)
+        return graph
+
+    def graph_input(self, graph: Graph, values: dict[str, Value]) -> None:
+        label = self.new_label(values)
+        self.expect(":")
+        type, layout, device = self.typed()
+        value = graph.add_input(type, _value_name(label))
+        value.layout, value.device = layout, device
+        values[label] = value
+
+    def new_label(self, values: dict[str, Value]) -> str:
+        if self.now.text in values:
+            self.fail(
+                f"{self.now.text} is defined twice; write a second value of that name as {self.now.text}~1"
+            )
+        return self.of_kind("value", "a value such as %x")
+
+    def node(self, graph: Graph, values: dict[str, Value]) -> None:
+        labels: list[str] = []
+        while self.now.kind == "value":
+            labels.append(self.new_label(values))
+            self.accept(",")
+        if labels:
+            self.expect("=")
+        cls, attributes = self.op_head()
+        inputs = self.listed(lambda: self.operand(values), ")") if self.accept("(") else []
+        types = self.node_types(len(labels))
+        if cls is Constant and "type" not in attributes and types:
+            attributes["type"] = types[0][0]
+        op = self.make(cls, attributes)
+        name = self.string() if self.accept("name") else ""
+        sources = self.strings() if self.accept("from") else []
+        regions: list[Graph] = []
+        if self.accept("{"):
+            while not self.accept("}"):
+                regions.append(self.graph())
+        node = Node(op, inputs, [type for type, _, _ in types], regions, name, sources)
+        for label, value, (_, layout, device) in zip(labels, node.outputs, types, strict=True):
+            value.name, value.layout, value.device = _value_name(label), layout, device
+            values[label] = value
+        graph.append(node)
+
+    def op_head(self) -> tuple[type[Op], dict[str, Any]]:
+        name = self.name()
+        try:
+            cls = op_class(name)
+        except KeyError:
+            self.at -= 1
+            self.fail(f"no op is called {name}")
+        attributes: dict[str, Any] = {}
+        if self.accept("["):
+            attributes.update(self.listed(lambda: self.attribute(cls), "]"))
+        return cls, attributes
+
+    def attribute(self, scope: type[Any]) -> tuple[str, Any]:
+        name = self.of_kind("name", "an attribute's name")
+        self.expect("=")
+        return name, self.value(scope)
+
+    def make(self, cls: Callable[..., T], attributes: dict[str, Any]) -> T:
+        try:
+            return cls(**attributes)
+        except TypeError as error:
+            self.fail(str(error))
+
+    def operand(self, values: dict[str, Value]) -> Value | None:
+        if self.accept("_"):
+            return None
+        value = values.get(self.now.text)
+        if value is None:
+            self.fail(
+                f"{self.now.text} is used before it is defined"
+                if self.now.kind == "value"
+                else "expected a value"
+            )
+        self.at += 1
+        return value
+
+    def node_types(self, count: int) -> list[tuple[TensorType, Layout | None, str]]:
+        if not count:
+            return []
+        self.expect(":")
+        types = [self.typed()]
+        while len(types) < count:
+            self.expect(",")
+            types.append(self.typed())
+        return types
+
+    def strings(self) -> list[str]:
+        texts = [self.string()]
+        while self.accept(","):
+            texts.append(self.string())
+        return texts
+
+    # ---- types and attribute values
+
+    def typed(self) -> tuple[TensorType, Layout | None, str]:
+        type = self.tensor_type()
+        layout = self.layout() if self.accept("layout") else None
+        return type, layout, self.string() if self.accept("on") else ""
+
+    def tensor_type(self) -> TensorType:
+        start = self.now.start
+        while self.now.text != "]":
+            self.take()
+        self.at += 1
+        return _typed(self.text[start : self.tokens[self.at - 1].end])
+
+    def layout(self) -> Layout:
+        order: list[int] = []
+        blocks: list[tuple[int, int]] = []
+        self.expect("(")
+        while self.now.text.isdigit():
+            order.append(self.integer())
+        zero = False
+        while self.accept(","):
+            zero = self.accept("zero")
+            if not zero:
+                axis = self.integer()
+                self.expect("/")
+                blocks.append((axis, self.integer()))
+        self.expect(")")
+        return Layout(tuple(order), tuple(blocks), zero)
+
+    def value(self, scope: type[Any]) -> Any:
+        """An attribute's value; the module of ``scope`` knows the names of enums and dataclasses."""
+        token, following = self.now, self.tokens[min(self.at + 1, len(self.tokens) - 1)]
+        if token.kind == "string":
+            return self.string()
+        if token.kind == "constant":
+            return self.constant_ref()
+        if self.accept("("):
+            return tuple(self.listed(lambda: self.value(scope), ")"))
+        if token.text in DTYPES and following.text == "[":
+            return self.tensor_type()
+        if token.kind == "name" and "." in token.text:
+            return self.enum_member(scope)
+        if token.kind == "name" and following.text == "(" and token.text not in _FUNCTIONS:
+            return self.instance(scope)
+        return self.scalar()
+
+    def constant_ref(self) -> ConstRef:
+        ref = self.labels.get(self.now.text)
+        if ref is None:
+            self.fail(f"no constant is called {self.now.text}")
+        self.at += 1
+        return ref
+
+    def scalar(self) -> Any:
+        """A number, a word, a dtype or a size."""
+        text = self.source_until(",", ")", "]")
+        if re.fullmatch(r"-?\d+", text):
+            return int(text)
+        if text in WORDS:
+            return WORDS[text]
+        if text in DTYPES:
+            return DTYPES[text]
+        if re.fullmatch(r"-?(inf|\d+\.\d*(e[+-]?\d+)?|\d+e[+-]?\d+)", text):
+            return float(text)
+        return parse_dim(text[4:-1] if text.startswith("dim(") else text)
+
+    def source_until(self, *ends: str) -> str:
+        """The text up to one of ``ends`` outside parentheses."""
+        start, depth = self.at, 0
+        while depth or self.now.text not in ends:
+            depth += {"(": 1, ")": -1}.get(self.take().text, 0)
+        if self.at == start:
+            self.fail("expected a value")
+        return self.text[self.tokens[start].start : self.tokens[self.at - 1].end]
+
+    def known_class(self, scope: type, name: str) -> type[Any]:
+        known = vars(sys.modules[scope.__module__]).get(name)
+        if not isinstance(known, type):
+            self.fail(f"{scope.__module__} knows no class {name}")
+        return known
+
+    def enum_member(self, scope: type[Any]) -> enum.Enum:
+        name, member = self.now.text.rsplit(".", 1)
+        cls = self.known_class(scope, name)
+        if not issubclass(cls, enum.Enum) or member not in cls.__members__:
+            self.fail(f"{name} is no enum with a member {member}")
+        self.at += 1
+        return cls.__members__[member]
+
+    def instance(self, scope: type[Any]) -> Any:
+        cls = self.known_class(scope, self.now.text)
+        if not dataclasses.is_dataclass(cls) or issubclass(cls, Op | DType):
+            self.fail(f"{self.now.text} is not a dataclass of attributes")
+        self.at += 1
+        self.expect("(")
+        fields = dict(self.listed(lambda: self.attribute(cls), ")"))
+        return self.make(cls, fields)
+
+
+def _value_name(label: str) -> str:
+    """The name that a label stands for: ``%x`` and ``%x~1`` are ``x``, ``%0`` is unnamed."""
+    stem = re.sub(r"~\d+$", "", label[1:])
+    if stem.startswith('"'):
+        return unquote(stem)
+    return "" if stem.isdigit() else stem

@@ -1,0 +1,97 @@
+"""Reshape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphwright.ir.op import Array, Fact, Importer, InferError, Inference, Op, Sample, Trait, UnknownRank, arg, op
+from graphwright.ir.symbols import Dim, floordiv, mod, product, symbol
+from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.shaping import cancel, carried, known_dims
+
+
+@op("Reshape")
+class Reshape(Op):
+    """The same elements, in row-major order, under another shape.
+
+    ``shape`` None takes it from operand 1. A size of 0 copies the input's (unless ``allow_zero``); one -1 takes what is left.
+    """
+
+    shape: tuple[Dim, ...] | None = None
+    allow_zero: bool = False
+    traits = Trait.VIEW
+
+    def verify(self) -> None:
+        if self.shape is not None and self.shape.count(-1) > 1:
+            raise InferError(f"{list(self.shape)} leaves more than one size open")
+
+    def absorb(self, x: Fact, shape: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:  # type: ignore[override]
+        dims = known_dims(shape)
+        if self.shape is not None or dims is None:
+            return None
+        return Reshape(dims, self.allow_zero), (0,)
+
+    def infer(self, at: Inference, x: Fact, shape: Fact | None = None) -> TensorType | Fact:
+        if self.shape is None:
+            raise UnknownRank
+        return carried(self.reference, TensorType(x.dtype, self._sizes(at, x.shape, self.shape)), x)
+
+    def _sizes(self, at: Inference, dims: tuple[Dim, ...], target: tuple[Dim, ...]) -> tuple[Dim, ...]:
+        sizes = [self._copied(at, dims, axis) if d == 0 else d for axis, d in enumerate(target)]
+        others = [d for d in sizes if d != -1]
+        if any(isinstance(d, int) and d < 0 for d in others):
+            raise at.fail(f"sizes of {list(target)} must be positive, 0 or -1")
+        have, want = cancel(dims, others)
+        if -1 not in sizes:
+            if all(isinstance(d, int) for d in (*dims, *others)):
+                have, want = list(dims), others
+            at.equal(product(have), product(want), f"elements of {list(dims)} and {list(sizes)}")
+            return tuple(sizes)
+        if any(d == 0 for d in others):
+            raise at.fail(f"{list(target)}: -1 has no value beside a size of 0")
+        rest = _quotient(at, product(have), product(want), dims, target)
+        return tuple(rest if d == -1 else d for d in sizes)
+
+    def _copied(self, at: Inference, dims: tuple[Dim, ...], axis: int) -> Dim:
+        if self.allow_zero:
+            return 0
+        if axis >= len(dims):
+            raise at.fail(f"size {axis} copies an axis, but the input has only {len(dims)}")
+        return dims[axis]
+
+    def reference(self, x: Array) -> Array:
+        assert self.shape is not None
+        copy = not self.allow_zero
+        return x.reshape([x.shape[k] if d == 0 and copy else d for k, d in enumerate(self.shape)])
+
+
+def _quotient(at: Inference, total: Dim, part: Dim, dims: tuple[Dim, ...], target: tuple[Dim, ...]) -> Dim:
+    """``total / part``, which must be exact: proved, assumed or refused."""
+    rest = floordiv(total, part)
+    if mod(total, part) != 0:
+        at.equal(rest * part, total, f"elements of {list(dims)} in a shape of {list(target)}")
+    return rest
+
+
+def _import(i: Importer) -> Any:
+    return i.emit(Reshape(allow_zero=bool(i.attr("allowzero", 0))), i.input(0), i.input(1))
+
+
+Reshape.onnx = {("Reshape", 5): _import}
+_N, _H = symbol("N"), symbol("H")
+Reshape.samples = (
+    Sample(Reshape((2, -1)), (arg(F32, 4, 3),)),
+    Sample(Reshape((0, -1, 4)), (arg(F32, 3, 2, 8),)),
+    Sample(Reshape((-1, 6)), (arg(F32, _N, 2, 3),)),
+    Sample(Reshape((0, -1)), (arg(F32, _N, _H, 4),)),
+    Sample(Reshape((-1,)), (arg(F32),)),
+    Sample(Reshape(()), (arg(F32, 1, 1),)),
+    Sample(Reshape((0, 5), allow_zero=True), (arg(F32, 3, 0),)),
+    Sample(Reshape(), (arg(F32, 2, 6), arg(I64, 3, values=(3, 2, -1)))),
+    Sample(Reshape((2, 2)), (arg(I64, 4, values=(1, 2, 3, 4)),)),
+    Sample(Reshape((2, 5)), (arg(F32, 4, 3),), "12 and 10 differ"),
+    Sample(Reshape((5, -1)), (arg(F32, 4, 3),), "10 and 12 differ"),
+    Sample(Reshape((-1, -1)), (arg(F32, 4, 3),), "more than one size open"),
+    Sample(Reshape((1, 1, 0)), (arg(F32, 4, 3),), "the input has only 2"),
+    Sample(Reshape((0, -1)), (arg(F32, 0, 3),), "beside a size of 0"),
+)

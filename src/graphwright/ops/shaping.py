@@ -1,0 +1,74 @@
+"""What ops that move elements or take sizes as operands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, is_known
+from graphwright.ir.symbols import Dim, Expr, SymbolTable, maximum
+from graphwright.ir.types import TensorType
+from graphwright.ops.common import known_size
+
+
+def known_ints(fact: Fact | None) -> tuple[int, ...] | None:
+    """The elements of ``fact`` if all of them are numbers; None otherwise."""
+    if fact is None or not is_known(fact.elements):
+        return None
+    return tuple(int(e) for e in fact.elements or ())  # type: ignore[arg-type]  # is_known: no Expr
+
+
+def known_dims(fact: Fact | None) -> tuple[Dim, ...] | None:
+    """The elements of ``fact``, numbers or symbolic sizes; None where they are not known."""
+    return None if fact is None else fact.elements
+
+
+def known_floats(fact: Fact | None) -> tuple[float, ...] | None:
+    """The elements of a constant float tensor; None if ``fact`` is computed."""
+    if fact is None or fact.data is None:
+        return None
+    return tuple(float(v) for v in fact.data.ravel())
+
+
+def carried(move: Callable[..., Any], type: TensorType, *facts: Fact) -> Fact | TensorType:
+    """``type``, with the elements that ``move`` (an op's reference) makes of those of ``facts``, as arrays of sizes."""
+    if type.shape is None or known_size(type.shape) is None:
+        return type
+    arrays = [_array_of(fact) for fact in facts]
+    if any(array is None for array in arrays):
+        return type
+    return Fact(type, elements_of(move(*arrays)))
+
+
+def elements_of(array: Array) -> tuple[Dim, ...]:
+    """The sizes in an array, row-major."""
+    return tuple(e if isinstance(e, Expr) else int(e) for e in array.ravel().tolist())
+
+
+def _array_of(fact: Fact) -> Array | None:
+    if fact.elements is None or not fact.type.is_static:
+        return None
+    plain = all(isinstance(e, int) and abs(e) < 2**63 for e in fact.elements)
+    array: Array = np.empty(len(fact.elements), dtype=np.int64 if plain else object)
+    array[:] = fact.elements
+    return array.reshape(fact.shape)
+
+
+def not_negative(symbols: SymbolTable, dim: Dim) -> Dim:
+    """``max(dim, 0)``, without the ``max`` where ``dim >= 0`` is known."""
+    return dim if symbols.proves_at_least(dim, 0) else maximum(dim, 0)
+
+
+def cancel(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[list[Dim], list[Dim]]:
+    """The factors of two products without those that both have (and without ones)."""
+    kept, rest = [], [d for d in right if d != 1]
+    for dim in left:
+        if dim in rest:
+            rest.remove(dim)
+        elif dim != 1:
+            kept.append(dim)
+    return kept, rest
+
+

@@ -1,0 +1,134 @@
+"""Slice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, UnknownRank, arg, op
+from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, symbol
+from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.shaping import carried, known_dims, known_ints, not_negative
+
+Range = tuple[tuple[Dim, ...], tuple[Dim, ...], tuple[int, ...], tuple[int, ...]]
+
+
+@op("Slice")
+class Slice(Op):
+    """``x[starts[k]:ends[k]:steps[k]]`` along ``axes[k]`` with NumPy's rules: negative bounds count from the back.
+
+    Without ``starts`` the operands 1 to 4 give starts, ends, axes and steps; axes and steps may be absent.
+    """
+
+    starts: tuple[Dim, ...] | None = None
+    ends: tuple[Dim, ...] = ()
+    axes: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+    optional_inputs = frozenset({3, 4})
+
+    def absorb(self, x: Fact, *bounds: Fact | None) -> tuple[Op, tuple[int, ...]] | None:  # type: ignore[override]
+        if self.starts is not None or len(bounds) < 2:
+            return None
+        starts, ends = known_dims(bounds[0]), known_dims(bounds[1])
+        if starts is None or ends is None:
+            return None
+        axes = _or_default(bounds, 2, tuple(range(len(starts))))
+        steps = _or_default(bounds, 3, (1,) * len(starts))
+        if axes is None or steps is None:
+            return None
+        return Slice(starts, ends, axes, steps), (0,)
+
+    def infer(self, at: Inference, x: Fact, *bounds: Fact | None) -> TensorType | Fact:
+        if self.starts is None:
+            raise UnknownRank
+        if not len(self.starts) == len(self.ends) == len(self.axes) == len(self.steps):
+            raise at.fail(
+                f"{len(self.starts)} starts, {len(self.ends)} ends, {len(self.axes)} axes, {len(self.steps)} steps"
+            )
+        shape = list(x.shape)
+        seen = set()
+        for start, end, axis, step in zip(self.starts, self.ends, self.axes, self.steps, strict=True):
+            axis = at.axis(axis, x.rank)
+            if axis in seen:
+                raise at.fail(f"axis {axis} is sliced twice")
+            if step == 0:
+                raise at.fail(f"the step along axis {axis} is 0")
+            seen.add(axis)
+            shape[axis] = window(at, x.shape[axis], start, end, step)[1]
+        return carried(self.reference, TensorType(x.dtype, tuple(shape)), x)
+
+    def reference(self, x: Array) -> Array:
+        assert self.starts is not None
+        where = [slice(None)] * x.ndim
+        for start, end, axis, step in zip(self.starts, self.ends, self.axes, self.steps, strict=True):
+            where[axis] = slice(start, end, step)
+        return np.array(x[tuple(where)], order="C")
+
+
+def window(at: Inference, dim: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim]:
+    """First element and number of elements of ``[start:end:step]`` along an axis of ``dim`` elements."""
+    if all(isinstance(d, int) for d in (dim, start, end)):
+        chosen = range(*slice(start, end, step).indices(int(dim)))  # type: ignore[arg-type]
+        return chosen.start, len(chosen)
+    if step < 0:
+        first, stop = _place(at, dim, start, dim - 1, -1), _place(at, dim, end, dim - 1, -1)
+        return first, not_negative(at.symbols, ceildiv(first - stop, -step))
+    first, stop = _place(at, dim, start, dim, 0), _place(at, dim, end, dim, 0)
+    if first == 0:
+        return 0, ceildiv(stop, step)
+    if stop == dim and first == minimum(start, dim):  # dim - min(start, dim)
+        return first, ceildiv(not_negative(at.symbols, dim - start), step)
+    if stop == dim and first == maximum(dim + start, 0):  # dim - max(dim + start, 0)
+        return first, ceildiv(minimum(dim, -start), step)
+    return first, not_negative(at.symbols, ceildiv(stop - first, step))
+
+
+def _place(at: Inference, dim: Dim, bound: Dim, high: Dim, low: int) -> Dim:
+    """A bound counted from the front, within ``[low, high]``. A symbolic one keeps its sign: that becomes a constraint."""
+    known = at.symbols.range_of(bound)
+    if known.high is not None and known.high <= 0 and bound != 0:
+        at.at_least(-bound, 1, "a bound that counts from the back")
+        placed = dim + bound
+        return placed if at.symbols.proves_at_least(placed, low) else maximum(placed, low)
+    at.at_least(bound, 0, "a bound of a slice")
+    if isinstance(bound, int) and bound >= 2**31 - 1:  # the largest int32 stands for "to the end"
+        return high
+    return bound if at.symbols.proves_at_least(high - bound, 0) else minimum(bound, high)
+
+
+def _or_default(
+    bounds: tuple[Fact | None, ...], index: int, default: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    absent = index >= len(bounds) or bounds[index] is None
+    return default if absent else known_ints(bounds[index])
+
+
+def _from_attributes(i: Importer) -> Any:
+    starts, ends = tuple(i.required_attr("starts")), tuple(i.required_attr("ends"))
+    axes = tuple(i.attr("axes", range(len(starts))))
+    return i.emit(Slice(starts, ends, axes, (1,) * len(starts)), i.input(0))
+
+
+Slice.onnx = {("Slice", 1): _from_attributes, ("Slice", 10): lambda i: i.emit(Slice(), *i.inputs())}
+_END = 2**63 - 1
+Slice.samples = (
+    Sample(Slice((1, -2), (3, _END), (0, 1), (1, 1)), (arg(F32, 4, 5),)),
+    Sample(Slice((-1,), (-_END - 1,), (1,), (-1,)), (arg(F32, 2, 5),)),
+    Sample(Slice((9, 3), (0, 1), (0, 1), (-2, 1)), (arg(F32, 6, 5),)),
+    Sample(Slice((1,), (_END,), (0,), (2,)), (arg(F32, symbol("N"), 2),)),
+    Sample(Slice((-2,), (_END,), (0,), (1,)), (arg(F32, symbol("N"), 2),)),
+    Sample(Slice((0,), (-1,), (0,), (1,)), (arg(F32, symbol("N"), 2),)),
+    Sample(Slice((-1,), (-_END - 1,), (0,), (-1,)), (arg(F32, symbol("N"), 2),)),
+    Sample(Slice((2,), (4,), (0,), (1,)), (arg(F32, symbol("N"), 2),)),
+    Sample(Slice((-3,), (-1,), (0,), (1,)), (arg(F32, symbol("N"), 2),)),
+    Sample(
+        Slice(),
+        (arg(I64, 4, values=(5, 6, 7, 8)), arg(I64, 1, values=(1,)), arg(I64, 1, values=(3,)))
+        + (None, arg(I64, 1, values=(1,))),
+    ),
+    Sample(Slice((0,), (1,), (2,), (1,)), (arg(F32, 4, 5),), "axis 2 is outside"),
+    Sample(Slice((0,), (1,), (0,), (0,)), (arg(F32, 4, 5),), "the step along axis 0 is 0"),
+    Sample(Slice((0, 0), (1, 1), (0, -2), (1, 1)), (arg(F32, 4, 5),), "sliced twice"),
+    Sample(Slice((0, 0), (1,), (0,), (1,)), (arg(F32, 4, 5),), "2 starts, 1 ends"),
+)

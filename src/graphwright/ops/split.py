@@ -1,0 +1,96 @@
+"""Split."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, UnknownRank, arg, op
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
+from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.shaping import carried, known_dims
+
+
+@op("Split")
+class Split(Op):
+    """``parts`` pieces along ``axis``, of ``sizes``; without sizes, equal ones (where ``uneven``, the last may be smaller).
+
+    ``from_operand`` takes the sizes from operand 1.
+    """
+
+    parts: int
+    axis: int = 0
+    sizes: tuple[Dim, ...] | None = None
+    uneven: bool = False
+    from_operand: bool = False
+
+    def output_count(self) -> int:
+        return self.parts
+
+    def absorb(self, x: Fact, sizes: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:  # type: ignore[override]
+        known = known_dims(sizes)
+        if not self.from_operand:
+            if self.sizes is not None or x.type.shape is None or not -x.rank <= self.axis < x.rank:
+                return None
+            return self._with(self._equal_sizes(x.shape[self.axis])), (0,)
+        return None if known is None else (self._with(known), (0,))
+
+    def _with(self, sizes: tuple[Dim, ...]) -> Split:
+        return Split(self.parts, self.axis, sizes)
+
+    def _equal_sizes(self, dim: Dim) -> tuple[Dim, ...]:
+        if not self.uneven:
+            return (floordiv(dim, self.parts),) * self.parts
+        size = ceildiv(dim, self.parts)
+        return (*[size] * (self.parts - 1), dim - size * (self.parts - 1))
+
+    def infer(self, at: Inference, x: Fact, sizes: Fact | None = None) -> tuple[TensorType | Fact, ...]:
+        if self.sizes is None and not self.from_operand:
+            at.axis(self.axis, x.rank)
+        if self.sizes is None:
+            raise UnknownRank
+        axis = at.axis(self.axis, x.rank)
+        if len(self.sizes) != self.parts:
+            raise at.fail(f"{len(self.sizes)} sizes for {self.parts} outputs")
+        if any(isinstance(size, int) and size < 0 for size in self.sizes):
+            raise at.fail(f"a size of {list(self.sizes)} is negative")
+        at.equal(sum(self.sizes), x.shape[axis], f"axis {axis} in pieces of {list(self.sizes)}")
+        shapes = [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in self.sizes]
+        return tuple(
+            carried(lambda data, k=k: self.reference(data)[k], TensorType(x.dtype, shape), x)
+            for k, shape in enumerate(shapes)
+        )
+
+    def reference(self, x: Array) -> tuple[Array, ...]:
+        assert self.sizes is not None
+        ends = np.cumsum(self.sizes)
+        return tuple(np.split(x, ends[:-1], self.axis))
+
+
+def _import_1(i: Importer) -> Any:
+    sizes = i.attr("split")
+    parts, axis = i.output_count, i.attr("axis", 0)
+    return i.emit(Split(parts, axis, None if sizes is None else tuple(sizes)), i.input(0))
+
+
+def _import_13(i: Importer) -> Any:
+    sizes, axis = i.optional(1), i.attr("axis", 0)
+    if sizes is not None:
+        return i.emit(Split(i.output_count, axis, from_operand=True), i.input(0), sizes)
+    parts = i.attr("num_outputs", i.output_count)
+    return i.emit(Split(parts, axis, uneven=i.version >= 18), i.input(0))
+
+
+Split.onnx = {("Split", 2): _import_1, ("Split", 13): _import_13}
+Split.samples = (
+    Sample(Split(2, 1), (arg(F32, 3, 4),)),
+    Sample(Split(3, 0, (1, 0, 3)), (arg(F32, 4, 2),)),
+    Sample(Split(2, -1, (1, 2), from_operand=False), (arg(F32, symbol("N"), 3),)),
+    Sample(Split(3, 0, uneven=True), (arg(F32, 8),)),
+    Sample(Split(2, 0, from_operand=True), (arg(I64, 3, values=(7, 8, 9)), arg(I64, 2, values=(1, 2)))),
+    Sample(Split(2, 0, (1, 2)), (arg(F32, 4),), "3 and 4 differ"),
+    Sample(Split(2, 0), (arg(F32, 5),), "4 and 5 differ"),
+    Sample(Split(3, 0, (2, 2)), (arg(F32, 4),), "2 sizes for 3 outputs"),
+    Sample(Split(2, 2), (arg(F32, 4),), "axis 2 is outside"),
+)

@@ -232,7 +232,9 @@ class Accumulate:
 
 @dataclass(frozen=True)
 class Tile:
-    """A rectangle ``buffer[offset : offset + size, ...]``; axes of literal size 1 are dropped; then ``transposed``."""
+    """A rectangle ``buffer[offset : offset + size, ...]``; axes of literal size 1 are dropped, leftmost first, until
+    two remain; then ``transposed``.
+    """
 
     buffer: Buffer
     offsets: tuple[Dim, ...]

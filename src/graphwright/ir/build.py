@@ -11,7 +11,7 @@ from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import infer_outputs
-from graphwright.ir.op import Array, Fact, Inference, Op, facts_elements
+from graphwright.ir.op import Array, Fact, Op, facts_elements
 from graphwright.ir.types import DType, TensorType, type_of
 
 
@@ -32,16 +32,12 @@ class Builder:
         self.facts: dict[Value, Fact] = {}
         """What is known beyond types, for shape arithmetic; filled as nodes are added."""
 
-    def __call__(
-        self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = (), name: str = ""
-    ) -> Any:
+    def __call__(self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = (), name: str = "") -> Any:
         """Add a node. Returns its Value, or a tuple of Values when ``op`` has several outputs."""
         node = self.node(op, *inputs, regions=regions, name=name)
         return node.outputs[0] if len(node.outputs) == 1 else node.outputs
 
-    def node(
-        self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = (), name: str = ""
-    ) -> Node:
+    def node(self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = (), name: str = "") -> Node:
         """Add a node and return it; a ModelError if its types conflict."""
         place = name or " + ".join(self.sources) or op.name
         facts = self._infer(op, inputs, regions, place)
@@ -79,11 +75,13 @@ class Builder:
                 raise ModelError(Diagnostic("missing-input", f"{op.name} needs input {position}", place))
         if regions:
             outputs = [[Fact(value.type) for value in region.outputs] for region in regions]
-            return op.infer_regions(Inference(self.module.symbols, place), outputs)
+            return infer_outputs(op, [], self.module.symbols, place, regions=outputs)
         return infer_outputs(op, [self.fact(v) for v in inputs], self.module.symbols, place)
 
 
-def new_graph(module: Module, name: str, inputs: Sequence[tuple[str, TensorType]]) -> tuple[Builder, tuple[Value, ...]]:
+def new_graph(
+    module: Module, name: str, inputs: Sequence[tuple[str, TensorType]]
+) -> tuple[Builder, tuple[Value, ...]]:
     """A graph added to ``module`` with named inputs, and a builder at its end."""
     graph = module.add_graph(Graph(name))
     values = tuple(graph.add_input(type, name) for name, type in inputs)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from graphwright.errors import Diagnostic, ModelError
-from graphwright.ir.op import Array, Fact, InferError, Inference, Op, UnknownRank, facts_elements
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.op import Array, Fact, Inference, InferError, Op, UnknownRank, facts_elements
 from graphwright.ir.symbols import MAX_TERMS, SymbolError, SymbolTable
 from graphwright.ir.types import TensorType, type_of
 
@@ -37,15 +39,24 @@ def infer_outputs(
     symbols: SymbolTable,
     place: str,
     known: Sequence[TensorType] = (),
+    regions: Sequence[Sequence[Fact]] = (),
 ) -> tuple[Fact, ...]:
-    """Facts of the outputs; a ModelError with ``place`` where types conflict. ``known`` serves where a rank is unknown."""
+    """Facts of the outputs; a ModelError with ``place`` where types conflict.
+
+    ``known`` serves where a rank is unknown; ``regions`` are the facts of each region's outputs, for ops with regions.
+    """
     try:
         op.verify()
-        op, inputs = absorbed(op, inputs)
-        result = op.infer(Inference(symbols, place), *inputs)
+        if regions:
+            result: object = op.infer_regions(Inference(symbols, place), regions)
+        else:
+            op, inputs = absorbed(op, inputs)
+            result = op.infer(Inference(symbols, place), *inputs)
     except UnknownRank:
         if not known:
-            raise ModelError(Diagnostic("unknown-rank", f"{op.name}: the rank of an input is unknown", place)) from None
+            raise ModelError(
+                Diagnostic("unknown-rank", f"{op.name}: the rank of an input is unknown", place)
+            ) from None
         return tuple(Fact(TensorType(t.dtype, None)) for t in known)
     except InferError as error:
         raise ModelError(Diagnostic("type", f"{op.name}: {error}", place)) from error
@@ -57,6 +68,37 @@ def infer_outputs(
     for fact in facts:
         _check_size(fact.type, op, place)
     return facts
+
+
+RegionFacts = Callable[[Graph, Sequence[Fact | None]], Sequence[Fact]]
+"""Facts of a region's outputs, given those of its inputs."""
+
+
+def infer_node(
+    node: Node, facts: Mapping[Value, Fact], module: Module, regions: RegionFacts
+) -> tuple[Fact, ...]:
+    """Facts of the outputs of ``node`` where it stands; a ModelError where types conflict.
+
+    ``facts`` knows more than types of some values; ``regions`` looks into each region. Symbols and constraints that
+    come up go to the module's table.
+    """
+    op = node.op
+    if isinstance(op, Constant) and op.value in module.constants:
+        array = module.constants[op.value]
+        return (Fact(op.type, facts_elements(array), array),)
+    inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
+    inside = [regions(r, op.region_inputs(i, inputs)) for i, r in enumerate(node.regions)]
+    known = [value.type for value in node.outputs]
+    return infer_outputs(op, inputs, module.symbols, node.place, known, inside)
+
+
+def compatible(a: TensorType, b: TensorType, symbols: SymbolTable) -> bool:
+    """Whether one value may have both types: the same dtype, and shapes that some sizes make equal."""
+    if a.dtype != b.dtype:
+        return False
+    if a.shape is None or b.shape is None:
+        return True
+    return len(a.shape) == len(b.shape) and not any(map(symbols.refutes_equal, a.shape, b.shape))
 
 
 def _check_size(type: TensorType, op: Op, place: str) -> None:

@@ -1,4 +1,4 @@
-"""Parsing modules: the inverse of :mod:`graphwright.ir.listing`; the grammar is in :mod:`graphwright.ir.text`."""
+"""Parsing modules: the inverse of :mod:`graphwright.ir.listing`; grammar in :mod:`graphwright.ir.text`."""
 
 from __future__ import annotations
 

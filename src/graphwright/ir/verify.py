@@ -1,0 +1,269 @@
+"""The rules of the graph IR, checked all at once; each fault is shown at its place in the listing."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from graphwright.errors import Collector, GraphwrightError, ModelError, VerifyError
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.infer import compatible, infer_node
+from graphwright.ir.listing import Listing, same_value
+from graphwright.ir.op import ConstRef, Fact, InferError
+from graphwright.ir.symbols import SymbolTable
+from graphwright.ir.types import type_of
+
+Part = tuple[str, int]
+"""What a fault points at in a node's line: op, input, output or type, and its index."""
+OP: Part = ("op", 0)
+
+
+@dataclass(frozen=True)
+class _Fault:
+    message: str
+    node: Node | None = None
+    part: Part = OP
+
+
+def verify(module: Module, where: str = "") -> None:
+    """Check every rule; a VerifyError lists all faults, each under the listing's line with a caret.
+
+    Rules: producers stand before consumers, use lists agree with operands both ways, regions use their own
+    values alone, constants are in the pool, operands are present where an op needs them, attributes and types are
+    what the op's ``verify`` and ``infer`` accept, layouts have the right rank, names of an entry's inputs and
+    outputs are unique.
+    ``where`` says what ran before, such as a pass.
+    """
+    faults = Collector(VerifyError)
+    for message in _module_faults(module):
+        faults.add("verify", message, where)
+    scratch = _with_own_symbols(module)
+    seen: set[Graph] = set()
+    for graph in module.graphs.values():
+        _verify_graph(graph, scratch, [Fact(v.type) for v in graph.inputs], seen, faults, where)
+    faults.raise_if_any()
+
+
+def _with_own_symbols(module: Module) -> Module:
+    """``module`` with a copy of its symbols: inference assumes constraints, verification changes nothing."""
+    scratch = copy.copy(module)
+    table = module.symbols
+    scratch.symbols = SymbolTable(dict(table.ranges), dict(table.multiples), dict(table.constraints))
+    return scratch
+
+
+def _module_faults(module: Module) -> Iterator[str]:
+    for name, graph in module.graphs.items():
+        if name != graph.name:
+            yield f"graph {graph.name!r} is kept under the name {name!r}"
+    for graph, count in Counter(module.graphs.values()).items():
+        if count > 1:
+            yield f"graph {graph.name!r} is in the module twice"
+    for symbol, bounds in module.symbols.ranges.items():
+        if bounds.high is not None and bounds.low > bounds.high:
+            yield f"symbol {symbol} has an empty range [{bounds.low}, {bounds.high}]"
+    for symbol, divisor in module.symbols.multiples.items():
+        if divisor < 1:
+            yield f"symbol {symbol} is a multiple of {divisor}"
+    for constraint in module.symbols.constraints:
+        if constraint.relation not in ("==", "<="):
+            yield f"constraint {constraint} has an unknown relation"
+    yield from _signature_faults(module)
+
+
+def _signature_faults(module: Module) -> Iterator[str]:
+    for name, signature in module.signatures.items():
+        graph = module.graphs.get(name)
+        if graph is None:
+            yield f"signature of {name!r}, which is no graph of the module"
+            continue
+        if len(signature.roles) != len(graph.inputs):
+            yield f"signature of {name!r} has {len(signature.roles)} roles for {len(graph.inputs)} inputs"
+        for output, source in signature.aliases:
+            if not (0 <= output < len(graph.outputs) and 0 <= source < len(graph.inputs)):
+                yield f"signature of {name!r}: output {output} is input {source} points outside the graph"
+        names = (("inputs", [v.name for v in graph.inputs]), ("outputs", graph.output_names))
+        for what, texts in names:
+            for text, count in Counter(texts).items():
+                if count > 1 and text:
+                    yield f"{count} {what} of {name!r} are called {text!r}"
+
+
+def _verify_graph(
+    graph: Graph,
+    module: Module,
+    inputs: Sequence[Fact | None],
+    seen: set[Graph],
+    faults: Collector,
+    where: str,
+) -> list[Fact]:
+    """Check ``graph`` and its regions; facts of its outputs, for the op that owns it."""
+    if graph in seen:
+        faults.add("verify", f"graph {graph.name!r} is the region of more than one node", where)
+        return [Fact(value.type) for value in graph.outputs]
+    seen.add(graph)
+    broken = _broken_links(graph)
+    if broken:
+        faults.add("verify", f"{graph.name}: {broken}", where)
+        return [Fact(value.type) for value in graph.outputs]
+    found = [*_structure_faults(graph), *(f for node in graph for f in _node_faults(node, module))]
+    facts = {v: fact for v, fact in zip(graph.inputs, inputs, strict=False) if fact is not None}
+    for value, fact in facts.items():
+        if not compatible(value.type, fact.type, module.symbols):
+            found.append(_Fault(f"input {value!r} receives {fact.type}"))
+    bad = {fault.node for fault in found}
+    for node in graph:
+        outside = [
+            _verify_graph(region, module, _region_facts(node, i, facts, found), seen, faults, where)
+            for i, region in enumerate(node.regions)
+        ]
+        if node not in bad:
+            found += _type_faults(node, facts, module, outside)
+    if found:
+        listing = Listing(graph, {})
+        for fault in found:
+            place = f"{where}: " if where else ""
+            place += fault.node.place if fault.node is not None else graph.name
+            faults.add("verify", f"{fault.message}{_excerpt(listing, fault)}", place)
+    return [facts.get(value, Fact(value.type)) for value in graph.outputs]
+
+
+def _excerpt(listing: Listing, fault: _Fault) -> str:
+    """The graph's header, the node with its predecessor, and a caret under the part at fault."""
+    if fault.node is None:
+        return ""
+    place = listing.places[fault.node]
+    start, end = place.columns.get(fault.part, place.columns[OP])
+    first = listing.lines[0] if place.line > 0 else ""
+    before = [listing.lines[place.line - 1]] if place.line > 1 else []
+    gap = ["  ..."] if place.line > 2 else []
+    caret = " " * start + "^" * max(1, end - start)
+    return "".join(f"\n    {line}" for line in (first, *gap, *before, listing.lines[place.line], caret))
+
+
+def _broken_links(graph: Graph) -> str | None:
+    """What is wrong with the list of nodes, if anything; such a graph cannot be walked, and so not listed."""
+    visited: set[Node] = set()
+    previous: Node | None = None
+    for node in graph:
+        if node in visited:
+            return f"the list of nodes has a cycle at {node!r}"
+        if node.graph is not graph or node.previous is not previous:
+            return f"{node!r} is not linked to its neighbours"
+        visited.add(node)
+        previous = node
+    return None if len(visited) == len(graph) else f"counts {len(graph)} nodes, holds {len(visited)}"
+
+
+def _structure_faults(graph: Graph) -> Iterator[_Fault]:
+    for i, value in enumerate(graph.inputs):
+        if value.owner is not graph or value.producer is not None or value.index != i:
+            yield _Fault(f"input {i} of {graph.name}, {value!r}, does not know its place")
+    nodes = set(graph)
+    defined: set[Value] = set(graph.inputs)
+    uses: dict[Value, set[tuple[Node, int]]] = {value: set() for value in graph.inputs}
+    for node in graph:
+        for i, operand in enumerate(node.inputs):
+            if operand is None:
+                continue
+            uses.setdefault(operand, set()).add((node, i))
+            if operand not in defined:
+                yield _Fault(_undefined(operand, graph, nodes), node, ("input", i))
+        for i, value in enumerate(node.outputs):
+            if value.producer is not node or value.index != i:
+                yield _Fault(f"output {i}, {value!r}, does not know its producer", node, ("output", i))
+            defined.add(value)
+            uses.setdefault(value, set())
+    for value, expected in uses.items():
+        if value in defined and set(value.uses) != expected:
+            yield _Fault(_wrong_uses(value, expected), value.producer, ("output", value.index))
+    for value in graph.outputs:
+        if value not in defined:
+            yield _Fault(f"output {value!r} of {graph.name} is not a value of this graph")
+    yield from _layout_faults(defined)
+
+
+def _undefined(operand: Value, graph: Graph, nodes: set[Node]) -> str:
+    if operand.producer in nodes:
+        return f"{operand!r} is used before it is defined"
+    home = operand.graph
+    if home is None:
+        return f"{operand!r} belongs to no graph: its producer was erased"
+    return f"{operand!r} belongs to {home.name}: a region captures nothing, outer values are operands"
+
+
+def _wrong_uses(value: Value, expected: set[tuple[Node, int]]) -> str:
+    recorded = set(value.uses)
+    missing = [f"input {i} of {node!r}" for node, i in expected - recorded]
+    stale = [f"input {i} of {node!r}" for node, i in recorded - expected]
+    parts = [f"misses {', '.join(missing)}"] * bool(missing) + [f"has stale {', '.join(stale)}"] * bool(stale)
+    return f"the use list of {value!r} {' and '.join(parts)}"
+
+
+def _layout_faults(values: set[Value]) -> Iterator[_Fault]:
+    for value in values:
+        layout, rank = value.layout, value.type.rank
+        if layout is None:
+            continue
+        axes_fit = rank is not None and sorted(layout.order) == list(range(rank))
+        if not axes_fit or any(not 0 <= axis < len(layout.order) or size < 1 for axis, size in layout.blocks):
+            yield _Fault(f"{layout} does not fit {value.type}", value.producer, ("type", value.index))
+
+
+def _node_faults(node: Node, module: Module) -> Iterator[_Fault]:
+    op = node.op
+    for i, operand in enumerate(node.inputs):
+        if operand is None and i not in op.optional_inputs:
+            yield _Fault(f"{op.name} needs input {i}", node, ("input", i))
+    if len(node.outputs) != op.output_count():
+        yield _Fault(f"{op.name} has {op.output_count()} outputs, not {len(node.outputs)}", node)
+    for name, attribute in op.attributes().items():
+        if isinstance(attribute, ConstRef) and attribute not in module.constants:
+            yield _Fault(f"{name} {attribute} is not in the constant pool", node)
+    if isinstance(op, Constant) and op.value in module.constants:
+        held = type_of(module.constants[op.value])
+        if not same_value(held, op.type):
+            yield _Fault(f"the pool holds {held}", node, ("type", 0))
+
+
+def _region_facts(
+    node: Node, index: int, facts: dict[Value, Fact], found: list[_Fault]
+) -> Sequence[Fact | None]:
+    inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
+    expected = len(node.regions[index].inputs)
+    try:
+        given = node.op.region_inputs(index, inputs)
+    except NotImplementedError:
+        found.append(_Fault(f"{node.op.name} has no regions", node))
+        return [None] * expected
+    except (InferError, GraphwrightError, LookupError, ValueError) as error:
+        found.append(_Fault(f"region {index}: {error}", node))
+        return [None] * expected
+    if len(given) != expected:
+        found.append(_Fault(f"region {index} has {expected} inputs and receives {len(given)}", node))
+    return given
+
+
+def _type_faults(
+    node: Node, facts: dict[Value, Fact], module: Module, inside: Sequence[Sequence[Fact]]
+) -> list[_Fault]:
+    """Differences between the types of ``node`` and those that its op infers; ``facts`` gains its outputs."""
+    outputs = iter(inside)
+    try:
+        inferred = infer_node(node, facts, module, lambda _region, _inputs: next(outputs))
+    except ModelError as error:
+        return [_Fault(diagnostic.message, node) for diagnostic in error.diagnostics]
+    except NotImplementedError:
+        return [_Fault(f"{node.op.name} cannot infer its outputs", node)]
+    if len(inferred) != len(node.outputs):
+        return [_Fault(f"{node.op.name} infers {len(inferred)} outputs", node)]
+    found = []
+    for i, (value, fact) in enumerate(zip(node.outputs, inferred, strict=True)):
+        if compatible(value.type, fact.type, module.symbols):
+            facts[value] = Fact(value.type, fact.elements, fact.data)
+        else:
+            found.append(_Fault(f"{node.op.name} gives {fact.type} here", node, ("type", i)))
+    return found

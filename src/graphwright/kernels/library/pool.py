@@ -1,0 +1,294 @@
+"""Max and average pooling of f32 tensors [N, C, D, H, W] (fewer spatial axes: sizes of 1).
+
+Each output row is made in two steps, so that no step has border code: the rows (and depths) of its window are
+reduced, vectorised along the width, into one line of scratch that has the padding around it; then the columns of each
+window are reduced out of that line. Both steps cost ``kernel`` operations instead of their product.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from graphwright.ir.symbols import Dim, product
+from graphwright.kernels.library.isa import Isa, prelude
+
+Triple = tuple[Dim, Dim, Dim]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Windows over (depth, height, width). Operands: y, x; ``gw_max_pool_indices_f32``: y, x, indices (int64, dense).
+
+    The width is contiguous in x and y. ``x_strides`` and ``y_strides``: of N, C, D, H, in elements. ``pads_after``
+    only bounds the divisor of an average that counts padding; ``out`` is given by the caller (ceil_mode is in it).
+    A window without any element is -inf (max) or NaN (average). NaN wins, as in NumPy.
+    """
+
+    MAX: ClassVar[str] = "gw_max_pool_f32"
+    AVERAGE: ClassVar[str] = "gw_average_pool_f32"
+    MAX_INDICES: ClassVar[str] = "gw_max_pool_indices_f32"
+
+    symbol: str
+    batch: Dim
+    channels: Dim
+    size: Triple
+    out: Triple
+    kernel: Triple
+    strides: Triple
+    pads_before: Triple
+    pads_after: Triple
+    dilations: Triple
+    x_strides: tuple[Dim, Dim, Dim, Dim]
+    y_strides: tuple[Dim, Dim, Dim, Dim]
+    count_include_pad: bool = False
+    column_major: bool = False
+    """Indices count columns first (ONNX storage_order 1)."""
+
+    @property
+    def args(self) -> tuple[Dim, ...]:
+        return (
+            *(self.batch, self.channels, int(self.count_include_pad), int(self.column_major)),
+            *(*self.size, *self.out, *self.kernel, *self.strides),
+            *(*self.pads_before, *self.pads_after, *self.dilations),
+            *(*self.x_strides, *self.y_strides),
+        )
+
+    @property
+    def grid(self) -> Dim:
+        """Rows of the output."""
+        return self.batch * self.channels * self.out[0] * self.out[1]
+
+    @property
+    def scratch_bytes(self) -> Dim:
+        """The padded line, and the divisors' column counts."""
+        reach = self.out[2] * self.strides[2] + self.kernel[2] * self.dilations[2]
+        line = reach + self.pads_before[2] + self.size[2] + 64
+        return 4 * (line + self.out[2] + 64)
+
+    @property
+    def work_ns(self) -> Dim:
+        taps = self.kernel[0] * self.kernel[1] * self.size[2] + self.kernel[2] * self.out[2]
+        return product([self.grid, taps]) // 8 + self.grid * 10
+
+
+def source(isa: Isa) -> str:
+    """One C file with ``gw_max_pool_f32``, ``gw_average_pool_f32`` and ``gw_max_pool_indices_f32``."""
+    even = ", ".join(str(2 * i) for i in range(isa.lanes))
+    parts = [prelude(isa), _WINDOW.replace("@EVEN@", even)]
+    for name, identity, combine in (("max", "-__builtin_inff()", "vf_max"), ("average", "0.0f", "vf_add")):
+        parts.append(_ROW.replace("@OP@", name).replace("@IDENTITY@", identity).replace("@COMBINE@", combine))
+    return "\n".join([*parts, _KERNELS])
+
+
+_WINDOW: Final = """
+enum { D, H, W };
+
+typedef struct {
+    int64_t batch, channels, count_include_pad, column_major;
+    int64_t size[3], out[3], kernel[3], stride[3], before[3], after[3], dilation[3];
+    int64_t xs[4], ys[4]; /* strides of N, C, D, H */
+} pool;
+
+GW_INLINE vf vf_add(vf a, vf b) { return a + b; }
+/* Elements 0, 2, 4, ... of the 2 * VL from p on. */
+GW_INLINE vf vf_load_even(const float *p) {
+    return __builtin_shufflevector(vf_load(p), vf_load(p + VL), @EVEN@);
+}
+
+/* Taps [*first, *last) of output position o that lie inside the axis. */
+GW_INLINE void taps(const pool *t, int axis, int64_t o, int64_t *first, int64_t *last) {
+    int64_t at = o * t->stride[axis] - t->before[axis], step = t->dilation[axis];
+    int64_t left = t->size[axis] - at; /* tap k is inside for 0 <= at + k * step < size */
+    *first = at >= 0 ? 0 : (-at + step - 1) / step;
+    *last = left <= 0 ? 0 : (left + step - 1) / step;
+    *first = *first < t->kernel[axis] ? *first : t->kernel[axis];
+    *last = *last < t->kernel[axis] ? *last : t->kernel[axis];
+    *last = *last < *first ? *first : *last;
+}
+
+/* How many taps of output position o the average divides by. */
+static int64_t divisor(const pool *t, int axis, int64_t o) {
+    int64_t first, last;
+    if (!t->count_include_pad) {
+        taps(t, axis, o, &first, &last);
+        return last - first;
+    }
+    int64_t left = t->size[axis] + t->after[axis] - (o * t->stride[axis] - t->before[axis]);
+    last = left <= 0 ? 0 : (left + t->dilation[axis] - 1) / t->dilation[axis];
+    return last < t->kernel[axis] ? last : t->kernel[axis];
+}
+
+static void place(const pool *t, int64_t row, int64_t *n, int64_t *c, int64_t *d, int64_t *h) {
+    *h = row % t->out[H];
+    row /= t->out[H];
+    *d = row % t->out[D];
+    row /= t->out[D];
+    *c = row % t->channels;
+    *n = row / t->channels;
+}
+"""
+
+_ROW: Final = """
+/* line[i] = line[i] (@OP@) x[i], or x[i] if this is the first row. */
+GW_INLINE void @OP@_add_row(float *line, const float *x, int64_t n, int first) {
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL)
+        vf_store(line + i, first ? vf_load(x + i) : @COMBINE@(vf_load(line + i), vf_load(x + i)));
+    if (i < n)
+        vf_store_n(line + i, first ? vf_load_n(x + i, n - i) : @COMBINE@(vf_load_n(line + i, n - i), vf_load_n(x + i, n - i)), n - i);
+}
+
+/* Three rows at once, the usual window: one store in place of three. */
+GW_INLINE void @OP@_three_rows(float *line, const float *a, const float *b, const float *c, int64_t n) {
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL)
+        vf_store(line + i, @COMBINE@(@COMBINE@(vf_load(a + i), vf_load(b + i)), vf_load(c + i)));
+    if (i < n)
+        vf_store_n(line + i, @COMBINE@(@COMBINE@(vf_load_n(a + i, n - i), vf_load_n(b + i, n - i)), vf_load_n(c + i, n - i)), n - i);
+}
+
+/* The rows of the window of output row (n, c, d, h), reduced into line. */
+static void @OP@_rows(const pool *t, const float *x, float *line, int64_t n, int64_t c, int64_t d, int64_t h) {
+    int64_t d0, d1, h0, h1, step = t->dilation[H] * t->xs[3], width = t->size[W];
+    int first = 1;
+    taps(t, D, d, &d0, &d1);
+    taps(t, H, h, &h0, &h1);
+    x += n * t->xs[0] + c * t->xs[1] + (h * t->stride[H] - t->before[H]) * t->xs[3];
+    for (int64_t kd = d0; kd < d1; kd++) {
+        const float *plane = x + (d * t->stride[D] - t->before[D] + kd * t->dilation[D]) * t->xs[2];
+        int64_t kh = h0;
+        if (first && h1 - h0 >= 3) {
+            @OP@_three_rows(line, plane + kh * step, plane + (kh + 1) * step, plane + (kh + 2) * step, width);
+            kh += 3;
+            first = 0;
+        }
+        for (; kh < h1; kh++, first = 0)
+            @OP@_add_row(line, plane + kh * step, width, first);
+    }
+    for (int64_t i = 0; first && i < width; i++)
+        line[i] = @IDENTITY@;
+}
+
+/* Columns of the windows at output columns [from, to): VL at a time for strides 1 and 2. */
+GW_INLINE vf @OP@_columns(const float *line, int64_t kernel, int64_t dilation, int64_t stride) {
+    vf r = stride == 1 ? vf_load(line) : vf_load_even(line);
+    for (int64_t k = 1; k < kernel; k++)
+        r = @COMBINE@(r, stride == 1 ? vf_load(line + k * dilation) : vf_load_even(line + k * dilation));
+    return r;
+}
+
+static void @OP@_reduce_columns(const pool *t, const float *line, float *y) {
+    int64_t kernel = t->kernel[W], dilation = t->dilation[W], stride = t->stride[W], out = t->out[W], o = 0;
+    if (stride == 1 && dilation == 1 && kernel == 3)
+        for (; o + VL <= out; o += VL)
+            vf_store(y + o, @OP@_columns(line + o, 3, 1, 1));
+    else if (stride == 2 && dilation == 1 && kernel == 3)
+        for (; o + VL <= out; o += VL)
+            vf_store(y + o, @OP@_columns(line + 2 * o, 3, 1, 2));
+    else if (stride == 2 && dilation == 1 && kernel == 2)
+        for (; o + VL <= out; o += VL)
+            vf_store(y + o, @OP@_columns(line + 2 * o, 2, 1, 2));
+    else if (stride == 1)
+        for (; o + VL <= out; o += VL)
+            vf_store(y + o, @OP@_columns(line + o, kernel, dilation, 1));
+    else if (stride == 2)
+        for (; o + VL <= out; o += VL)
+            vf_store(y + o, @OP@_columns(line + 2 * o, kernel, dilation, 2));
+    for (; o < out; o += VL) {
+        int64_t cols = out - o < VL ? out - o : VL;
+        vf r = {0};
+        for (int64_t k = 0; k < kernel; k++) {
+            float lane[VL] = {0};
+            for (int64_t i = 0; i < cols; i++)
+                lane[i] = line[(o + i) * stride + k * dilation];
+            r = k ? @COMBINE@(r, vf_load(lane)) : vf_load(lane);
+        }
+        vf_store_n(y + o, r, cols);
+    }
+}
+
+/* The line: [before] identity, [size] values, identity as far as windows reach. */
+static float *@OP@_line(const pool *t, float *scratch) {
+    int64_t reach = (t->out[W] - 1) * t->stride[W] + (t->kernel[W] - 1) * t->dilation[W] + 1;
+    int64_t length = reach > t->before[W] + t->size[W] ? reach : t->before[W] + t->size[W];
+    for (int64_t i = 0; i < length; i++)
+        scratch[i] = @IDENTITY@;
+    return scratch + length;
+}
+"""
+
+_KERNELS: Final = """
+/* buf: y, x. arg: the fields of pool. Scratch: the line. */
+GW_EXPORT int32_t gw_max_pool_f32(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+    const pool *t = (const pool *)arg;
+    if (t->out[W] == 0 || begin >= end) return 0;
+    float *line = scratch;
+    max_line(t, line);
+    for (int64_t row = begin, n, c, d, h; row < end; row++) {
+        place(t, row, &n, &c, &d, &h);
+        max_rows(t, buf[1], line + t->before[W], n, c, d, h);
+        max_reduce_columns(t, line, (float *)buf[0] + n * t->ys[0] + c * t->ys[1] + d * t->ys[2] + h * t->ys[3]);
+    }
+    return 0;
+}
+
+/* buf: y, x. arg: the fields of pool. Scratch: the line, then a divisor for each column. */
+GW_EXPORT int32_t gw_average_pool_f32(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+    const pool *t = (const pool *)arg;
+    int64_t out = t->out[W];
+    if (out == 0 || begin >= end) return 0;
+    float *line = scratch, *columns = average_line(t, line);
+    for (int64_t o = 0; o < out; o++)
+        columns[o] = (float)divisor(t, W, o);
+    for (int64_t row = begin, n, c, d, h; row < end; row++) {
+        place(t, row, &n, &c, &d, &h);
+        float *y = (float *)buf[0] + n * t->ys[0] + c * t->ys[1] + d * t->ys[2] + h * t->ys[3];
+        average_rows(t, buf[1], line + t->before[W], n, c, d, h);
+        average_reduce_columns(t, line, y);
+        vf rows = vf_set1((float)(divisor(t, D, d) * divisor(t, H, h)));
+        int64_t o = 0;
+        for (; o + VL <= out; o += VL)
+            vf_store(y + o, vf_load(y + o) / (rows * vf_load(columns + o)));
+        if (o < out)
+            vf_store_n(y + o, vf_load_n(y + o, out - o) / (rows * vf_load_n(columns + o, out - o)), out - o);
+    }
+    return 0;
+}
+
+/* buf: y, x, indices. arg: the fields of pool. The first of equal maxima counts; the first NaN, if there is one. */
+GW_EXPORT int32_t gw_max_pool_indices_f32(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
+                                          void *scratch) {
+    (void)scratch;
+    const pool *t = (const pool *)arg;
+    const int64_t *size = t->size;
+    for (int64_t row = begin, n, c, d, h; row < end; row++) {
+        place(t, row, &n, &c, &d, &h);
+        const float *plane = (const float *)buf[1] + n * t->xs[0] + c * t->xs[1];
+        float *y = (float *)buf[0] + n * t->ys[0] + c * t->ys[1] + d * t->ys[2] + h * t->ys[3];
+        int64_t *indices = (int64_t *)buf[2] + row * t->out[W];
+        int64_t d0, d1, h0, h1, w0, w1;
+        taps(t, D, d, &d0, &d1);
+        taps(t, H, h, &h0, &h1);
+        for (int64_t o = 0; o < t->out[W]; o++) {
+            float best = -__builtin_inff();
+            int64_t at = -1;
+            taps(t, W, o, &w0, &w1);
+            for (int64_t kd = d0; kd < d1; kd++)
+                for (int64_t kh = h0; kh < h1; kh++)
+                    for (int64_t kw = w0; kw < w1; kw++) {
+                        int64_t z = d * t->stride[D] - t->before[D] + kd * t->dilation[D];
+                        int64_t i = h * t->stride[H] - t->before[H] + kh * t->dilation[H];
+                        int64_t j = o * t->stride[W] - t->before[W] + kw * t->dilation[W];
+                        float v = plane[z * t->xs[2] + i * t->xs[3] + j];
+                        if (at >= 0 && !(v > best || (v != v && best == best))) continue;
+                        best = v;
+                        at = t->column_major ? (j * size[H] + i) * size[D] + z : (z * size[H] + i) * size[W] + j;
+                    }
+            y[o] = best;
+            indices[o] = at < 0 ? -1 : (n * t->channels + c) * size[D] * size[H] * size[W] + at;
+        }
+    }
+    return 0;
+}
+"""

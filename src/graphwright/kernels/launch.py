@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Union
 
-from graphwright.ir.graph import Value
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.ref import KernelRef
 
@@ -20,15 +21,77 @@ class Hook:
 
 
 @dataclass(frozen=True)
+class Part:
+    """``bytes`` of a value from byte ``offset`` on."""
+
+    value: Value
+    offset: Dim = 0
+
+
+@dataclass(frozen=True)
 class Launch:
     """One kernel call over ``grid`` independent units. ``scratch`` in bytes per thread, ``work`` in nanoseconds of one core."""
 
     kernel: KernelRef
-    operands: tuple[Value | None, ...]
+    operands: tuple[Value | Part | None, ...]
     writes: tuple[int, ...]
     """Positions in ``operands`` that are outputs."""
     args: tuple[Dim, ...]
     grid: Dim
     scratch: Dim = 0
     work: Dim = 0
+    takes_hook: bool = False
+    """Whether the kernel expects a function pointer (or null) behind its operands."""
     hook: Hook | None = None
+    in_place: tuple[tuple[Value, Value], ...] = ()
+    """``(output, input)`` pairs that may share memory: each element is read at its own place before it is written."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The bytes of ``source`` moved to ``target`` at ``offset``."""
+
+    source: Value
+    target: Value
+    offset: Dim = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """A node done by kernels, one after the other."""
+
+    launches: tuple[Launch | Copy, ...]
+    slots: frozenset[int] = frozenset()
+    """Positions of Copies in ``launches`` that need not run if their source is made in its slot at once."""
+
+
+@dataclass(frozen=True)
+class Alias:
+    """A node whose output is memory of its input, from byte ``offset`` on."""
+
+    source: Value
+    offset: Dim = 0
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A run-time choice: the steps of ``then`` if ``condition`` (one bool) holds, else those of ``orelse``."""
+
+    condition: Value
+    then: tuple[Step, ...]
+    orelse: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Host:
+    """A node run on its NumPy reference, in Python: counted and shown."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """A node and how it is done."""
+
+    node: Node
+    action: Union[Run, Alias, Branch, Host]

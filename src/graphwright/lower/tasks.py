@@ -143,7 +143,7 @@ class Block:
 
 @dataclass(frozen=True)
 class HostFunction:
-    """An op run on its reference: what ``runtime/hostcall.py`` needs to call it."""
+    """An op run on its reference, in Python: ``op`` as the graph text prints it, and types with sizes in registers."""
 
     op: str
     inputs: tuple[tuple[DType, tuple[Reg, ...]] | None, ...]

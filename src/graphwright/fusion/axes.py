@@ -1,0 +1,213 @@
+"""Loop analysis of a set of nodes: one system of axes for all values, and how each value's dims lie on them.
+
+Elementwise ops unify the axes of their operands, views split or join axes, reductions take axes away. A region is one
+loop nest exactly if this succeeds: every dim of every value is then a product of axes of one common domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.op import Trait
+from graphwright.ir.symbols import Dim, product
+
+Axis = int
+Place = tuple[tuple[Axis, ...], ...]
+"""For each dim of a value, outermost first, the axes whose product it is; () where it is 1 or broadcast."""
+
+
+class NotOneNest(Exception):
+    """These nodes do not form one loop nest; the message says why."""
+
+
+class AxisSystem:
+    """Axes with extents, refined as views split them and joined as elementwise ops equate them."""
+
+    def __init__(self) -> None:
+        self.extents: list[Dim] = []
+        self._parts: dict[Axis, tuple[Axis, ...]] = {}
+
+    def new(self, extent: Dim) -> Axis:
+        """A fresh axis."""
+        self.extents.append(extent)
+        return len(self.extents) - 1
+
+    def resolve(self, axes: Iterable[Axis]) -> tuple[Axis, ...]:
+        """The finest axes that ``axes`` have become."""
+        result: list[Axis] = []
+        for axis in axes:
+            parts = self._parts.get(axis)
+            result.extend([axis] if parts is None else self.resolve(parts))
+        return tuple(result)
+
+    def unify(self, a: tuple[Axis, ...], b: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        """Make two products of axes the same axes; refuses where their factors interleave."""
+        left, right = list(self.resolve(a)), list(self.resolve(b))
+        joined: list[Axis] = []
+        while left and right:
+            x, y = left.pop(0), right.pop(0)
+            if x == y or self.extents[x] == self.extents[y] or (not left and not right):
+                if x != y:
+                    self._parts[y] = (x,)
+                joined.append(x)
+            elif (rest := self._split(x, self.extents[y])) is not None:
+                self._parts[rest[0]] = (y,)
+                left.insert(0, rest[1])
+                joined.append(y)
+            elif (rest := self._split(y, self.extents[x])) is not None:
+                self._parts[rest[0]] = (x,)
+                right.insert(0, rest[1])
+                joined.append(x)
+            else:
+                raise NotOneNest(f"sizes {self.extents[x]} and {self.extents[y]} interleave")
+        if left or right:
+            raise NotOneNest("sizes do not divide each other")
+        return self.resolve(joined)
+
+    def cut(self, axes: tuple[Axis, ...], sizes: Sequence[Dim]) -> Place:
+        """Regroup ``axes`` into dims of ``sizes`` with the same product, splitting axes where needed."""
+        left = list(self.resolve(axes))
+        place: list[tuple[Axis, ...]] = []
+        for size in sizes:
+            group: list[Axis] = []
+            while product([self.extents[a] for a in group]) != size:
+                if not left:
+                    raise NotOneNest(f"a view regroups sizes into {', '.join(map(str, sizes))}")
+                head = left.pop(0)
+                missing = _quotient(size, product([self.extents[a] for a in group]))
+                if missing is None:
+                    raise NotOneNest(f"a view makes {size} from sizes that do not divide it")
+                if self.extents[head] != missing and _quotient(missing, self.extents[head]) is None:
+                    parts = self._split(head, missing)
+                    if parts is None:
+                        raise NotOneNest(f"a view cuts {self.extents[head]} into {missing}")
+                    head = parts[0]
+                    left.insert(0, parts[1])
+                group.append(head)
+            place.append(tuple(group))
+        if left:
+            raise NotOneNest("a view leaves sizes over")
+        return tuple(place)
+
+    def _split(self, axis: Axis, outer: Dim) -> tuple[Axis, Axis] | None:
+        inner = _quotient(self.extents[axis], outer)
+        if inner is None:
+            return None
+        parts = (self.new(outer), self.new(inner))
+        self._parts[axis] = parts
+        return parts
+
+
+def _quotient(a: Dim, b: Dim) -> Dim | None:
+    """``a / b`` if it is exact for all sizes."""
+    if isinstance(b, int) and b == 0:
+        return None
+    quotient = a // b
+    return quotient if quotient * b == a else None
+
+
+@dataclass
+class Nest:
+    """The analysis of a set of nodes.
+
+    ``places``: where each value made by the nodes lies. ``reads``: where each outside operand lies, per use, since one
+    value may be read in several ways. ``reduced``: the axes that every reduction of the set folds.
+    """
+
+    axes: AxisSystem = field(default_factory=AxisSystem)
+    places: dict[Value, Place] = field(default_factory=dict)
+    reads: dict[tuple[Node, int], Place] = field(default_factory=dict)
+    reduced: tuple[Axis, ...] = ()
+    domain: tuple[Axis, ...] = ()
+
+    def axes_of(self, place: Place) -> tuple[Axis, ...]:
+        """All axes of a place, outermost first."""
+        return self.axes.resolve(axis for dim in place for axis in dim)
+
+
+def analyse(nodes: Sequence[Node]) -> Nest:
+    """Put ``nodes`` (in order) on common axes; raises :class:`NotOneNest`."""
+    nest = Nest()
+    reductions: list[tuple[Axis, ...]] = []
+    for node in nodes:
+        if Trait.REDUCTION in node.op.traits:
+            reductions.append(_reduce(nest, node))
+        elif Trait.VIEW in node.op.traits:
+            _view(nest, node)
+        else:
+            _elementwise(nest, node)
+    _resolve_all(nest)
+    _set_domain(nest, [nest.axes.resolve(axes) for axes in reductions])
+    return nest
+
+
+def _elementwise(nest: Nest, node: Node) -> None:
+    shape = node.output.type.dims
+    place: list[tuple[Axis, ...]] = [() for _ in shape]
+    outside: list[tuple[int, int]] = []
+    for position, value in enumerate(node.inputs):
+        if value is None:
+            continue
+        known = nest.places.get(value)
+        shift = len(shape) - len(value.type.dims)
+        if known is None:
+            outside.append((position, shift))
+            continue
+        for dim, axes in enumerate(known, start=shift):
+            if axes:
+                place[dim] = nest.axes.unify(place[dim], axes) if place[dim] else axes
+    for dim, size in enumerate(shape):
+        if not place[dim] and size != 1:
+            place[dim] = (nest.axes.new(size),)
+    for position, shift in outside:
+        dims = node.operand(position).type.dims
+        nest.reads[node, position] = tuple(() if size == 1 else place[d] for d, size in enumerate(dims, start=shift))
+    nest.places[node.output] = tuple(place)
+
+
+def _view(nest: Nest, node: Node) -> None:
+    flat = [axis for dim in _place_of(nest, node, 0) for axis in dim]
+    nest.places[node.output] = nest.axes.cut(tuple(flat), node.output.type.dims)
+
+
+def _reduce(nest: Nest, node: Node) -> tuple[Axis, ...]:
+    place = _place_of(nest, node, 0)
+    axes = range(len(place)) if node.op.axes is None else node.op.axes  # type: ignore[attr-defined]  # REDUCTION trait
+    folded = {axis % len(place) for axis in axes} if place else set()
+    if node.op.keepdims:  # type: ignore[attr-defined]  # REDUCTION trait
+        nest.places[node.output] = tuple(() if d in folded else dim for d, dim in enumerate(place))
+    else:
+        nest.places[node.output] = tuple(dim for d, dim in enumerate(place) if d not in folded)
+    return tuple(axis for d, dim in enumerate(place) if d in folded for axis in dim)
+
+
+def _place_of(nest: Nest, node: Node, position: int) -> Place:
+    value = node.operand(position)
+    if value in nest.places:
+        return nest.places[value]
+    place = tuple(() if size == 1 else (nest.axes.new(size),) for size in value.type.dims)
+    nest.reads[node, position] = place
+    return place
+
+
+def _resolve_all(nest: Nest) -> None:
+    resolve = nest.axes.resolve
+    nest.places = {value: tuple(resolve(dim) for dim in place) for value, place in nest.places.items()}
+    nest.reads = {use: tuple(resolve(dim) for dim in place) for use, place in nest.reads.items()}
+
+
+def _set_domain(nest: Nest, reductions: list[tuple[Axis, ...]]) -> None:
+    if len({frozenset(axes) for axes in reductions}) > 1:
+        raise NotOneNest("reductions over different axes")
+    nest.reduced = reductions[0] if reductions else ()
+    candidates = [nest.axes_of(place) for place in (*nest.places.values(), *nest.reads.values())]
+    nest.domain = max(candidates, key=len, default=())
+    full, rows = frozenset(nest.domain), frozenset(nest.domain) - frozenset(nest.reduced)
+    for value, place in nest.places.items():
+        axes = frozenset(nest.axes_of(place))
+        if axes and axes not in (full, rows):
+            raise NotOneNest(f"{value!r} covers a part of the loop's axes and would be computed again for the rest")
+    if any(not frozenset(nest.axes_of(place)) <= full for place in nest.reads.values()):
+        raise NotOneNest("an operand has axes of its own")

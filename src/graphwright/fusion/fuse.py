@@ -1,0 +1,230 @@
+"""The fusion pass: grows groups of nodes that one kernel can compute, and makes Fused nodes of them.
+
+Nodes are visited in order; each joins the groups of its operands where the loop analysis allows it, no cycle would
+arise, and the benefit model agrees. Every decision is recorded with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from graphwright.fusion.axes import NotOneNest, analyse
+from graphwright.fusion.benefit import worth_fusing
+from graphwright.fusion.epilogue import epilogue_groups
+from graphwright.ir.constant import Constant
+from graphwright.ir.fused import Fused
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.op import Trait
+
+MAX_NODES = 64
+"""Nodes of one region: beyond this the kernel's text grows and nothing is gained."""
+
+MAX_OPERANDS = 24
+"""Operands of one region: each is a pointer that lives in a register or on the stack."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether ``node`` joined the group of ``producer``, and why (not)."""
+
+    node: str
+    producer: str
+    fused: bool
+    reason: str
+
+
+@dataclass(eq=False)
+class _Group:
+    nodes: list[Node]
+    anchor: Node | None = None
+
+    @property
+    def loop_nodes(self) -> list[Node]:
+        """The nodes that the loop analysis is about: all but the contraction."""
+        return [n for n in self.nodes if n is not self.anchor]
+
+
+@dataclass
+class FusionReport:
+    """All decisions of one run, in order."""
+
+    decisions: list[Decision] = field(default_factory=list)
+
+    def why(self, node: str) -> list[Decision]:
+        """The decisions about ``node`` (a source node's name)."""
+        return [d for d in self.decisions if node in (d.node, d.producer)]
+
+
+def fuse(module: Module) -> FusionReport:
+    """Group the nodes of every graph of ``module`` into Fused nodes, regions of control flow included."""
+    report = FusionReport()
+    for graph in list(module.graphs.values()):
+        _fuse_graph(module, graph, report)
+    return report
+
+
+def _fuse_graph(module: Module, graph: Graph, report: FusionReport) -> None:
+    for node in list(graph):
+        for region in node.regions:
+            _fuse_graph(module, region, report)
+    groups = _Grouping(graph, report).run()
+    for group in groups:
+        if len(group.nodes) > 1 or group.anchor is None:
+            outline(module, graph, group.nodes)
+
+
+class _Grouping:
+    def __init__(self, graph: Graph, report: FusionReport) -> None:
+        self.graph, self.report = graph, report
+        self.group_of: dict[Node, _Group] = {}
+        self.position = {node: i for i, node in enumerate(graph)}
+
+    def run(self) -> list[_Group]:
+        for node in self.graph:
+            if not _can_start(node):
+                continue
+            group = _Group([node], node if Trait.CONTRACTION in node.op.traits else None)
+            self.group_of[node] = group
+            if group.anchor is not None:
+                continue
+            for producer in self._producer_groups(node):
+                if producer is not self.group_of[node]:
+                    self._try_merge(node, producer)
+        return [g for g in dict.fromkeys(self.group_of.values()) if not _is_only_views(g)]
+
+    def _producer_groups(self, node: Node) -> list[_Group]:
+        """Groups of the operands, latest first: the residual of an addition is fused behind the later branch."""
+        producers = {v.producer for v in node.inputs if v is not None and v.producer in self.group_of}
+        ordered = sorted((p for p in producers if p is not None), key=lambda p: -self.position[p])
+        return list(dict.fromkeys(self.group_of[p] for p in ordered))
+
+    def _try_merge(self, node: Node, producer: _Group) -> None:
+        own = self.group_of[node]
+        reason = self._refusal(own, producer)
+        self.report.decisions.append(
+            Decision(node.place, producer.nodes[-1].place, reason is None, reason or "saves a pass over memory")
+        )
+        if reason is not None:
+            return
+        merged = _Group(sorted({*producer.nodes, *own.nodes}, key=self.position.__getitem__), own.anchor or producer.anchor)
+        for member in merged.nodes:
+            self.group_of[member] = merged
+
+    def _refusal(self, own: _Group, producer: _Group) -> str | None:
+        if own.anchor is not None and producer.anchor is not None:
+            return "two contractions"
+        nodes = sorted({*producer.nodes, *own.nodes}, key=self.position.__getitem__)
+        if len(nodes) > MAX_NODES:
+            return f"more than {MAX_NODES} nodes"
+        anchor = own.anchor or producer.anchor
+        rest = [n for n in nodes if n is not anchor]
+        try:
+            nest = analyse(rest)
+        except NotOneNest as reason:
+            return str(reason)
+        if anchor is not None:
+            refusal = epilogue_groups(anchor, rest, nest)
+            if isinstance(refusal, str):
+                return refusal
+        if len(_operands(nodes)) > MAX_OPERANDS:
+            return f"more than {MAX_OPERANDS} operands"
+        if self._makes_cycle(set(nodes)):
+            return "a value would have to leave the kernel and come back"
+        return worth_fusing(nodes, nest)
+
+    def _makes_cycle(self, members: set[Node]) -> bool:
+        """Whether a path leaves ``members`` and returns: found from the consumers outside, up to the last member."""
+        last = max(self.position[n] for n in members)
+        stack = [u for n in members for v in n.outputs for u in v.users if u not in members]
+        seen: set[Node] = set()
+        while stack:
+            node = stack.pop()
+            if node in members:
+                return True
+            if node in seen or self.position.get(node, last) >= last:
+                continue
+            seen.add(node)
+            group = self.group_of.get(node)
+            reached = group.nodes if group is not None else [node]
+            seen.update(reached)
+            stack += [u for n in reached for v in n.outputs for u in v.users]
+        return False
+
+
+def _can_start(node: Node) -> bool:
+    """Whether a region may hold ``node``: it has loops of its own kind and every operand is there."""
+    traits = node.op.traits
+    if isinstance(node.op, Constant) or node.regions or any(v is None for v in node.inputs):
+        return Trait.CONTRACTION in traits
+    if any(v.type.shape is None for v in (*node.inputs, *node.outputs) if v is not None):
+        return False
+    fusable = Trait.VIEW in traits or Trait.REDUCTION in traits or node.op.has_expression()
+    return Trait.CONTRACTION in traits or (fusable and len(node.outputs) == 1)
+
+
+def _is_only_views(group: _Group) -> bool:
+    return group.anchor is None and all(Trait.VIEW in n.op.traits for n in group.nodes)
+
+
+def _operands(nodes: Sequence[Node]) -> list[Value]:
+    """Values from outside, each once; one-element constants move into the region and do not count."""
+    inside = {v for n in nodes for v in n.outputs}
+    values = (v for n in nodes for v in n.inputs if v is not None and v not in inside)
+    return [v for v in dict.fromkeys(values) if not _is_literal(v)]
+
+
+def _is_literal(value: Value) -> bool:
+    return value.producer is not None and isinstance(value.producer.op, Constant) and value.type.elements == 1
+
+
+def outline(module: Module, graph: Graph, nodes: Sequence[Node]) -> Node:
+    """Move ``nodes`` (in order) into the region of a new Fused node, put where the last of them stood."""
+    inside = {v for n in nodes for v in n.outputs}
+    operands = _operands(nodes)
+    results = [
+        v for n in nodes for v in n.outputs
+        if v in graph.outputs or any(u not in nodes for u in v.users)
+    ]  # fmt: skip
+    region = Graph("region")
+    inner: dict[Value, Value] = {v: region.add_input(v.type, v.name) for v in operands}
+    for node in nodes:
+        for value in node.inputs:
+            if value is not None and value not in inner and value not in inside:
+                source = value.producer
+                assert source is not None  # a literal
+                inner[value] = region.append(Node(source.op, (), [value.type], sources=source.sources)).output
+        copy = Node(node.op, [None if v is None else inner[v] for v in node.inputs], [v.type for v in node.outputs],
+                    name=node.name, sources=node.sources)  # fmt: skip
+        region.append(copy)
+        for old, new in zip(node.outputs, copy.outputs, strict=True):
+            new.name, new.layout = old.name, old.layout
+            inner[old] = new
+    region.set_outputs([inner[v] for v in results])
+    sources = [s for n in nodes for s in n.sources]
+    fused = Node(Fused(), operands, [v.type for v in results], [region], sources=sources)
+    graph.insert(fused, _first_place_after_operands(graph, nodes, operands))
+    for old, new in zip(results, fused.outputs, strict=True):
+        graph.replace_all_uses(old, new)
+    for node in reversed(nodes):
+        graph.erase(node)
+    return fused
+
+
+def _first_place_after_operands(graph: Graph, nodes: Sequence[Node], operands: Sequence[Value]) -> Node:
+    """The last node of the group: all operands stand before it. Consumers in between are moved behind it."""
+    last = nodes[-1]
+    members = set(nodes)
+    moved: list[Node] = []
+    late: set[Value] = {v for n in nodes for v in n.outputs}
+    node: Node | None = nodes[0].next
+    while node is not None and node is not last:
+        following = node.next
+        if node not in members and any(v in late for v in node.inputs if v is not None):
+            late.update(node.outputs)
+            moved.append(node)
+        node = following
+    anchor = last.next
+    for node in moved:
+        graph.move(node, anchor)
+    return last

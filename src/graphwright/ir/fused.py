@@ -1,0 +1,21 @@
+"""A closed region that becomes one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphwright.ir.op import Fact, Inference, Op, op
+
+
+@op("Fused")
+class Fused(Op):
+    """Computes its one region in one kernel; region inputs are the node's inputs in order. Inlining it unfuses."""
+
+    def output_count(self) -> int:
+        raise TypeError("a Fused node has as many outputs as its region")
+
+    def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
+        return inputs
+
+    def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
+        return tuple(outputs[0])

@@ -1,0 +1,237 @@
+"""From chosen kernels to tasks: places become operands, sizes become registers, hazards become edges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from graphwright.errors import Diagnostic, ModelError
+from graphwright.ir.graph import Graph, Value
+from graphwright.ir.symbols import Dim, SymbolTable
+from graphwright.ir.types import TensorType
+from graphwright.kernels.launch import Alias, Branch, Copy, Host, Launch, Part, Run, Step
+from graphwright.kernels.ref import KernelRef
+from graphwright.lower.shape_program import ShapeProgramBuilder
+from graphwright.lower.tasks import (
+    Block,
+    Buffer,
+    FunctionOperand,
+    HostFunction,
+    Operand,
+    Port,
+    Program,
+    Storage,
+    Task,
+    TaskKind,
+)
+from graphwright.memory.liveness import conflicts
+from graphwright.memory.storage import Assignment, Memory, assign_storage
+from graphwright.schedule.dependencies import Access, Hazards
+from graphwright.schedule.streams import assign_streams
+
+COPY_NS_PER_BYTE_INVERSE = 8
+"""A copy moves about 8 bytes a nanosecond."""
+
+
+def lower(
+    graph: Graph, steps: Sequence[Step], symbols: SymbolTable, weights: dict[Value, int], streams: int = 1
+) -> Program:
+    """The program of one entry graph. ``weights``: byte offsets of its constants in the package's weights."""
+    _refuse_unknown_ranks(graph)
+    shape = ShapeProgramBuilder()
+    shape.bind_inputs(graph.inputs, symbols)
+    assignment = assign_storage(graph, steps, weights)
+    return _Lowering(graph, shape, assignment, streams).run(steps)
+
+
+def _refuse_unknown_ranks(graph: Graph) -> None:
+    unknown = [v for n in graph.walk() for v in n.outputs if v.type.shape is None]
+    unknown += [v for v in graph.inputs if v.type.shape is None]
+    if unknown:
+        raise ModelError(
+            *(
+                Diagnostic("unknown-rank", f"the rank of {v.name or '?'} is not known", v.producer.place if v.producer else "")
+                for v in unknown[:20]
+            )
+        )
+
+
+@dataclass
+class _Draft:
+    """A block whose tasks are numbered once all blocks are known."""
+
+    tasks: list[Task]
+    hazards: Hazards
+
+
+class _Lowering:
+    def __init__(self, graph: Graph, shape: ShapeProgramBuilder, assignment: Assignment, streams: int) -> None:
+        self.graph, self.shape, self.assignment, self.streams = graph, shape, assignment, streams
+        self.buffers: list[Buffer] = []
+        self.numbers: dict[Memory, int] = {}
+        self.kernels: dict[KernelRef, int] = {}
+        self.hosts: list[HostFunction] = []
+        self.blocks: list[list[Task]] = []
+
+    def run(self, steps: Sequence[Step]) -> Program:
+        for value in self.graph.inputs:
+            self._number(self.assignment.places[value].memory)
+        for memory in self.assignment.outputs:
+            self._number(memory)
+        inputs, outputs = ([*map(self._port, values)] for values in (self.graph.inputs, self.graph.outputs))
+        self._block(steps, [])
+        tasks, blocks = _flatten(self.blocks)
+        return Program(
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            shape=tuple(self.shape.instructions),
+            buffers=self._with_conflicts(tasks, blocks),
+            tasks=tasks,
+            blocks=blocks,
+            kernels=tuple(self.kernels),
+            hosts=tuple(self.hosts),
+        )
+
+    def _with_conflicts(self, tasks: Sequence[Task], blocks: Sequence[Block]) -> tuple[Buffer, ...]:
+        planned = [i for i, b in enumerate(self.buffers) if b.storage in (Storage.ARENA, Storage.SCRATCH)]
+        found = conflicts(planned, tasks, blocks)
+        return tuple(replace(b, conflicts=found.get(i, ())) for i, b in enumerate(self.buffers))
+
+    def _port(self, value: Value) -> Port:
+        return Port(value.name, value.type.dtype, self._registers(value.type))
+
+    def _registers(self, type: TensorType) -> tuple[int, ...]:
+        return tuple(self.shape.register(dim) for dim in type.dims)
+
+    def _number(self, memory: Memory) -> int:
+        if memory not in self.numbers:
+            self.numbers[memory] = len(self.buffers)
+            size = self.shape.register(memory.size)
+            self.buffers.append(Buffer(memory.storage, size, memory.index, (), memory.name))
+        return self.numbers[memory]
+
+    def _operand(self, item: Value | Part) -> Operand:
+        value, extra = (item.value, item.offset) if isinstance(item, Part) else (item, 0)
+        place = self.assignment.places[value]
+        return Operand(self._number(place.memory), self.shape.register(place.offset + extra))
+
+    def _kernel(self, ref: KernelRef) -> int:
+        return self.kernels.setdefault(ref, len(self.kernels))
+
+    # -- blocks ----------------------------------------------------------------------------------------------------
+
+    def _block(self, steps: Sequence[Step], final_copies: Sequence[tuple[Value, Value]]) -> int:
+        number = len(self.blocks)
+        draft = _Draft([], Hazards())
+        self.blocks.append(draft.tasks)
+        streams = assign_streams(steps, self.streams)
+        for step in steps:
+            for task in self._tasks(step):
+                self._add(draft, replace(task, stream=streams[step.node], name=step.node.place))
+        for source, target in final_copies:
+            self._add(draft, self._copy(Copy(source, target)))
+        if number == 0:
+            for value, index in self.assignment.output_copies:
+                target = Operand(self._number(self.assignment.outputs[index]), self.shape.register(0))
+                self._add(draft, self._copy_task(target, self._operand(value), value.type.bytes))
+        return number
+
+    def _add(self, draft: _Draft, task: Task) -> None:
+        index = len(draft.tasks)
+        draft.tasks.append(replace(task, after=draft.hazards.add(index, task.stream, self._accesses(task))))
+
+    def _accesses(self, task: Task) -> list[Access]:
+        own = [
+            Access(operand.buffer, operand.offset, position in task.writes)
+            for position, operand in enumerate(task.operands)
+            if isinstance(operand, Operand)
+        ]
+        return own + [access for block in task.blocks for access in self._touched(block)]
+
+    def _touched(self, block: int) -> list[Access]:
+        """What the tasks of a branch read and write, for the hazards of the task that holds it."""
+        return [access for task in self.blocks[block] for access in self._accesses(task)]
+
+    # -- tasks -----------------------------------------------------------------------------------------------------
+
+    def _tasks(self, step: Step) -> list[Task]:
+        action = step.action
+        if isinstance(action, Alias):
+            return []
+        if isinstance(action, Branch):
+            return [self._branch(step, action)]
+        if isinstance(action, Host):
+            return [self._host(step)]
+        return [self._launch_or_copy(item) for item in action.launches if item not in self.assignment.elided]
+
+    def _launch_or_copy(self, item: Launch | Copy) -> Task:
+        return self._copy(item) if isinstance(item, Copy) else self._launch(item)
+
+    def _launch(self, launch: Launch) -> Task:
+        operands: list[Operand | FunctionOperand | None] = [
+            None if item is None else self._operand(item) for item in launch.operands
+        ]
+        writes, args = list(launch.writes), list(launch.args)
+        if launch.takes_hook:
+            operands.append(None if launch.hook is None else FunctionOperand(self._kernel(launch.hook.kernel)))
+        if launch.hook is not None:
+            writes += [position + len(operands) for position in launch.hook.writes]
+            operands += [self._operand(value) for value in launch.hook.operands]
+            args += launch.hook.args
+        return Task(
+            TaskKind.LAUNCH,
+            tuple(operands),
+            tuple(writes),
+            kernel=self._kernel(launch.kernel),
+            args=tuple(self.shape.register(a) for a in args),
+            grid=self.shape.register(launch.grid),
+            scratch=self._scratch(launch.scratch),
+            work=self.shape.register(launch.work),
+        )
+
+    def _scratch(self, size: Dim) -> int:
+        if size == 0:
+            return -1
+        return self._number(Memory(Storage.SCRATCH, size, "scratch"))
+
+    def _copy(self, copy: Copy) -> Task:
+        return self._copy_task(
+            self._operand(Part(copy.target, copy.offset)), self._operand(copy.source), copy.source.type.bytes
+        )
+
+    def _copy_task(self, target: Operand, source: Operand, size: Dim) -> Task:
+        register = self.shape.register
+        work = register(size // COPY_NS_PER_BYTE_INVERSE)
+        return Task(TaskKind.COPY, (target, source), (0,), args=(register(size),), work=work)
+
+    def _branch(self, step: Step, branch: Branch) -> Task:
+        condition = self._operand(branch.condition)
+        blocks = tuple(
+            self._block(steps, self.assignment.branch_copies[step.node, number])
+            for number, steps in enumerate((branch.then, branch.orelse))
+        )
+        return Task(TaskKind.IF, (condition,), (), blocks=blocks)
+
+    def _host(self, step: Step) -> Task:
+        node = step.node
+        types = [None if v is None else (v.type.dtype, self._registers(v.type)) for v in node.inputs]
+        results = tuple((v.type.dtype, self._registers(v.type)) for v in node.outputs)
+        self.hosts.append(HostFunction(node.op, tuple(types), results))
+        operands = tuple(None if v is None else self._operand(v) for v in (*node.inputs, *node.outputs))
+        writes = tuple(range(len(node.inputs), len(operands)))
+        return Task(TaskKind.HOSTCALL, operands, writes, kernel=len(self.hosts) - 1)
+
+
+def _flatten(drafts: Sequence[Sequence[Task]]) -> tuple[tuple[Task, ...], tuple[Block, ...]]:
+    """Number the tasks of all blocks: each block is contiguous, branches follow the block that holds them."""
+    first = 0
+    blocks: list[Block] = []
+    for draft in drafts:
+        blocks.append(Block(first, len(draft)))
+        first += len(draft)
+    tasks = tuple(
+        replace(task, after=tuple(blocks[number].first + a for a in task.after))
+        for number, draft in enumerate(drafts)
+        for task in draft
+    )
+    return tasks, tuple(blocks)

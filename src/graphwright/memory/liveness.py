@@ -1,0 +1,64 @@
+"""When buffers are live: happens-before over the task graph, and from it which buffers may not overlap."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import reduce
+from operator import and_, or_
+
+from graphwright.lower.tasks import Block, Operand, Task
+
+
+def happens_before(tasks: Sequence[Task], blocks: Sequence[Block]) -> list[int]:
+    """For each task, the set (as a bit mask) of tasks that have surely ended, or will never run, when it starts."""
+    before = [0] * len(tasks)
+    _visit(tasks, blocks, 0, 0, before)
+    return before
+
+
+def _visit(tasks: Sequence[Task], blocks: Sequence[Block], number: int, outer: int, before: list[int]) -> int:
+    """Fill ``before`` for one block, entered when ``outer`` has ended; returns the mask of all its tasks."""
+    block, everything = blocks[number], 0
+    done: dict[int, int] = {}
+    for index in range(block.first, block.first + block.count):
+        task = tasks[index]
+        before[index] = outer
+        for earlier in task.after:
+            before[index] |= done[earlier]
+        inner = 1 << index
+        for branch in task.blocks:  # of two branches only one runs: what the first did or did not is past for the second
+            inner |= _visit(tasks, blocks, branch, before[index] | inner, before)
+        done[index] = before[index] | inner
+        everything |= inner
+    return everything
+
+
+def accesses(tasks: Sequence[Task]) -> dict[int, list[int]]:
+    """For each buffer, the tasks that touch it, ascending. An If touches what it needs for its condition alone."""
+    touched: dict[int, list[int]] = defaultdict(list)
+    for index, task in enumerate(tasks):
+        buffers = {operand.buffer for operand in task.operands if isinstance(operand, Operand)}
+        if task.scratch >= 0:
+            buffers.add(task.scratch)
+        for buffer in buffers:
+            touched[buffer].append(index)
+    return touched
+
+
+def conflicts(planned: Sequence[int], tasks: Sequence[Task], blocks: Sequence[Block]) -> dict[int, tuple[int, ...]]:
+    """For each planned buffer, those of lower number that may be live at the same time.
+
+    Two buffers are apart if every access of one happens before every access of the other.
+    """
+    before, touched = happens_before(tasks, blocks), accesses(tasks)
+    users = {buffer: reduce(or_, (1 << task for task in touched[buffer]), 0) for buffer in planned}
+    past = {buffer: reduce(and_, (before[task] for task in touched[buffer]), -1) for buffer in planned}
+    return {
+        buffer: tuple(
+            other
+            for other in planned[:position]
+            if users[other] & ~past[buffer] and users[buffer] & ~past[other]
+        )
+        for position, buffer in enumerate(planned)
+    }

@@ -13,7 +13,7 @@ from graphwright.ops.gather import INDICES, check_bounds
 
 @op("GatherElements")
 class GatherElements(Op):
-    """``out[i, j, k] = x[i, indices[i, j, k], k]`` for ``axis`` 1; sizes of other axes may be below the input's."""
+    """``out[i, j, k] = x[i, indices[i, j, k], k]`` for ``axis`` 1; other axes may be shorter."""
 
     axis: int = 0
 
@@ -29,7 +29,9 @@ class GatherElements(Op):
 def check_elements(at: Inference, x: Fact, indices: Fact, axis: int) -> None:
     """Refuse indices of another rank, larger sizes or known values out of bounds."""
     if indices.rank != x.rank or x.rank == 0:
-        raise at.fail(f"ranks {x.rank} and {indices.rank} of data and indices: equal and at least 1 is needed")
+        raise at.fail(
+            f"ranks {x.rank} and {indices.rank} of data and indices: equal and at least 1 is needed"
+        )
     axis = at.axis(axis, x.rank)
     check_bounds(at, indices, x.shape[axis], axis)
     for k, (size, bound) in enumerate(zip(indices.shape, x.shape, strict=True)):

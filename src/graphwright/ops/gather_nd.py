@@ -13,7 +13,7 @@ from graphwright.ops.gather import INDICES
 
 @op("GatherND")
 class GatherND(Op):
-    """Each row of the last axis of the indices is an index into the axes of the data after ``batch_dims`` shared ones."""
+    """Each row of the indices addresses a slice of the data, behind ``batch_dims`` axes that both share."""
 
     batch_dims: int = 0
 

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphwright.ir.op import Array, Fact, Importer, InferError, Inference, Op, Sample, Trait, UnknownRank, arg, op
+from graphwright.ir.op import (
+    Array,
+    Fact,
+    Importer,
+    Inference,
+    InferError,
+    Op,
+    Sample,
+    Trait,
+    UnknownRank,
+    arg,
+    op,
+)
 from graphwright.ir.symbols import Dim, floordiv, mod, product, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.shaping import cancel, carried, known_dims
@@ -14,7 +26,7 @@ from graphwright.ops.shaping import cancel, carried, known_dims
 class Reshape(Op):
     """The same elements, in row-major order, under another shape.
 
-    ``shape`` None takes it from operand 1. A size of 0 copies the input's (unless ``allow_zero``); one -1 takes what is left.
+    ``shape`` None is operand 1. A 0 copies the input's size (unless ``allow_zero``); one -1 takes the rest.
     """
 
     shape: tuple[Dim, ...] | None = None
@@ -25,7 +37,7 @@ class Reshape(Op):
         if self.shape is not None and self.shape.count(-1) > 1:
             raise InferError(f"{list(self.shape)} leaves more than one size open")
 
-    def absorb(self, x: Fact, shape: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:  # type: ignore[override]
+    def absorb(self, x: Fact, shape: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         dims = known_dims(shape)
         if self.shape is not None or dims is None:
             return None

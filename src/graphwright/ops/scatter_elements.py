@@ -16,7 +16,7 @@ REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.mi
 
 @op("ScatterElements")
 class ScatterElements(Op):
-    """The data with ``out[i, indices[i, j]] = updates[i, j]`` (``axis`` 1); ``reduction`` combines instead of replacing."""
+    """The data with ``out[i, indices[i, j]] = updates[i, j]`` (``axis`` 1), or the ``reduction`` of both."""
 
     axis: int = 0
     reduction: str = "none"

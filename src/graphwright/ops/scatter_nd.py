@@ -15,7 +15,7 @@ from graphwright.ops.scatter_elements import REDUCTIONS, check_reduction, scatte
 
 @op("ScatterND")
 class ScatterND(Op):
-    """The data with slices replaced (or combined, by ``reduction``): each row of the indices addresses one slice."""
+    """The data with slices, one for each row of the indices, replaced or combined by ``reduction``."""
 
     reduction: str = "none"
 

@@ -33,7 +33,7 @@ def known_floats(fact: Fact | None) -> tuple[float, ...] | None:
 
 
 def carried(move: Callable[..., Any], type: TensorType, *facts: Fact) -> Fact | TensorType:
-    """``type``, with the elements that ``move`` (an op's reference) makes of those of ``facts``, as arrays of sizes."""
+    """``type``, with the elements that ``move``, an op's reference, makes of those of ``facts``."""
     if type.shape is None or known_size(type.shape) is None:
         return type
     arrays = [_array_of(fact) for fact in facts]
@@ -72,3 +72,8 @@ def cancel(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[list[Dim], list[D
     return kept, rest
 
 
+def number(dim: Dim | None) -> int:
+    """A size of an attribute inside a reference, where every symbol has been given its value."""
+    if not isinstance(dim, int):
+        raise TypeError(f"{dim} is not a number: bind the op's sizes first")
+    return dim

@@ -16,7 +16,7 @@ Range = tuple[tuple[Dim, ...], tuple[Dim, ...], tuple[int, ...], tuple[int, ...]
 
 @op("Slice")
 class Slice(Op):
-    """``x[starts[k]:ends[k]:steps[k]]`` along ``axes[k]`` with NumPy's rules: negative bounds count from the back.
+    """``x[starts[k]:ends[k]:steps[k]]`` along ``axes[k]``; negative bounds count from the back, as in NumPy.
 
     Without ``starts`` the operands 1 to 4 give starts, ends, axes and steps; axes and steps may be absent.
     """
@@ -27,7 +27,7 @@ class Slice(Op):
     steps: tuple[int, ...] = ()
     optional_inputs = frozenset({3, 4})
 
-    def absorb(self, x: Fact, *bounds: Fact | None) -> tuple[Op, tuple[int, ...]] | None:  # type: ignore[override]
+    def absorb(self, x: Fact, *bounds: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
         if self.starts is not None or len(bounds) < 2:
             return None
         starts, ends = known_dims(bounds[0]), known_dims(bounds[1])
@@ -43,9 +43,8 @@ class Slice(Op):
         if self.starts is None:
             raise UnknownRank
         if not len(self.starts) == len(self.ends) == len(self.axes) == len(self.steps):
-            raise at.fail(
-                f"{len(self.starts)} starts, {len(self.ends)} ends, {len(self.axes)} axes, {len(self.steps)} steps"
-            )
+            counts = f"{len(self.starts)} starts, {len(self.ends)} ends, {len(self.axes)} axes"
+            raise at.fail(f"{counts}, {len(self.steps)} steps: they must be as many")
         shape = list(x.shape)
         seen = set()
         for start, end, axis, step in zip(self.starts, self.ends, self.axes, self.steps, strict=True):
@@ -85,7 +84,7 @@ def window(at: Inference, dim: Dim, start: Dim, end: Dim, step: int) -> tuple[Di
 
 
 def _place(at: Inference, dim: Dim, bound: Dim, high: Dim, low: int) -> Dim:
-    """A bound counted from the front, within ``[low, high]``. A symbolic one keeps its sign: that becomes a constraint."""
+    """A bound counted from the front, within ``[low, high]``; a symbolic one is assumed to keep its sign."""
     known = at.symbols.range_of(bound)
     if known.high is not None and known.high <= 0 and bound != 0:
         at.at_least(-bound, 1, "a bound that counts from the back")
@@ -112,6 +111,7 @@ def _from_attributes(i: Importer) -> Any:
 
 Slice.onnx = {("Slice", 1): _from_attributes, ("Slice", 10): lambda i: i.emit(Slice(), *i.inputs())}
 _END = 2**63 - 1
+_ONE = arg(I64, 1, values=(1,))
 Slice.samples = (
     Sample(Slice((1, -2), (3, _END), (0, 1), (1, 1)), (arg(F32, 4, 5),)),
     Sample(Slice((-1,), (-_END - 1,), (1,), (-1,)), (arg(F32, 2, 5),)),
@@ -124,8 +124,7 @@ Slice.samples = (
     Sample(Slice((-3,), (-1,), (0,), (1,)), (arg(F32, symbol("N"), 2),)),
     Sample(
         Slice(),
-        (arg(I64, 4, values=(5, 6, 7, 8)), arg(I64, 1, values=(1,)), arg(I64, 1, values=(3,)))
-        + (None, arg(I64, 1, values=(1,))),
+        (arg(I64, 4, values=(5, 6, 7, 8)), _ONE, arg(I64, 1, values=(3,)), None, _ONE),
     ),
     Sample(Slice((0,), (1,), (2,), (1,)), (arg(F32, 4, 5),), "axis 2 is outside"),
     Sample(Slice((0,), (1,), (0,), (0,)), (arg(F32, 4, 5),), "the step along axis 0 is 0"),

@@ -21,7 +21,7 @@ class Squeeze(Op):
     every: bool = False
     traits = Trait.VIEW
 
-    def absorb(self, x: Fact, axes: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:  # type: ignore[override]
+    def absorb(self, x: Fact, axes: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         known = known_ints(axes)
         return None if self.axes is not None or known is None else (Squeeze(known), (0,))
 

@@ -1,0 +1,33 @@
+"""How a source model's Constant nodes enter the constant pool; the op itself is part of the IR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.constant import Constant
+from graphwright.ir.op import Importer
+
+_SCALARS = {
+    "value_int": np.int64,
+    "value_ints": np.int64,
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_string": object,
+    "value_strings": object,
+}
+
+
+def _import(i: Importer) -> Any:
+    value = i.attr("value")
+    if value is not None:
+        return i.const(value)
+    for name, dtype in _SCALARS.items():
+        plain = i.attr(name)
+        if plain is not None:
+            return i.const(np.array(plain, dtype=dtype))
+    raise i.fail("the constant has no dense value", hint="store sparse_value as a dense tensor")
+
+
+Constant.onnx = {("Constant", 1): _import}

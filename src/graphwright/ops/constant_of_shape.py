@@ -1,0 +1,61 @@
+"""ConstantOfShape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, UnknownRank, arg, op
+from graphwright.ir.symbols import Dim
+from graphwright.ir.types import F32, I64, DType, TensorType, dtype_of
+from graphwright.ops.common import known_size
+from graphwright.ops.shaping import known_dims
+
+
+@op("ConstantOfShape")
+class ConstantOfShape(Op):
+    """A tensor of ``shape`` (operand 0 if None) of which every element is ``value``."""
+
+    value: float | int | bool = 0.0
+    dtype: DType = F32
+    shape: tuple[Dim, ...] | None = None
+    traits = Trait.SHAPE_ONLY
+
+    def absorb(self, shape: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+        known = known_dims(shape)
+        if self.shape is not None or known is None:
+            return None
+        return ConstantOfShape(self.value, self.dtype, known), ()
+
+    def infer(self, at: Inference, shape: Fact | None = None) -> TensorType | Fact:
+        if self.shape is None:
+            raise UnknownRank
+        type = TensorType(self.dtype, self.shape)
+        size = known_size(self.shape)
+        if size is None or not (self.dtype.is_integer or self.dtype.kind == "bool"):
+            return type
+        return Fact(type, (int(self.value),) * size)
+
+    def reference(self) -> Array:
+        assert self.shape is not None
+        return np.full(self.shape, self.value, dtype=self.dtype.numpy)
+
+
+def _import(i: Importer) -> Any:
+    value = i.attr("value")
+    if value is None:
+        return i.emit(ConstantOfShape(), i.input(0))
+    if value.size != 1:
+        raise i.fail(f"the attribute value has {value.size} elements", hint="it must have exactly one")
+    return i.emit(ConstantOfShape(value.reshape(-1)[0].item(), dtype_of(value)), i.input(0))
+
+
+ConstantOfShape.onnx = {("ConstantOfShape", 9): _import}
+ConstantOfShape.samples = (
+    Sample(ConstantOfShape(), (arg(I64, 2, values=(2, 3)),)),
+    Sample(ConstantOfShape(7, I64), (arg(I64, 1, values=(4,)),)),
+    Sample(ConstantOfShape(0.5, F32, (2, 0)), ()),
+    Sample(ConstantOfShape(1.5, F32, ()), ()),
+    Sample(ConstantOfShape(), (arg(I64, 1, values=(-2,)),), "negative size"),
+)

@@ -1,0 +1,42 @@
+"""Expand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, UnknownRank, arg, op
+from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.common import simple
+from graphwright.ops.shaping import carried, known_dims
+
+
+@op("Expand")
+class Expand(Op):
+    """The input broadcast with ``shape`` (operand 1 if None), both ways: a 1 there keeps the input's size."""
+
+    shape: tuple[Dim, ...] | None = None
+
+    def absorb(self, x: Fact, shape: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+        known = known_dims(shape)
+        return None if self.shape is not None or known is None else (Expand(known), (0,))
+
+    def infer(self, at: Inference, x: Fact, shape: Fact | None = None) -> TensorType | Fact:
+        if self.shape is None:
+            raise UnknownRank
+        return carried(self.reference, TensorType(x.dtype, at.broadcast(x.shape, self.shape)), x)
+
+    def reference(self, x: Array) -> Array:
+        assert self.shape is not None
+        return np.array(np.broadcast_to(x, np.broadcast_shapes(x.shape, self.shape)))  # type: ignore[arg-type]
+
+
+Expand.onnx = {("Expand", 8): simple(Expand)}
+Expand.samples = (
+    Sample(Expand((2, 3, 4)), (arg(F32, 3, 1),)),
+    Sample(Expand((1, 1)), (arg(F32, 3, symbol("N")),)),
+    Sample(Expand((2, 0)), (arg(F32, 1),)),
+    Sample(Expand(), (arg(F32, 3, 1), arg(I64, 2, values=(1, 4)))),
+    Sample(Expand((3,)), (arg(I64, 1, values=(5,)),)),
+    Sample(Expand((2,)), (arg(F32, 3),), "3 and 2 differ"),
+)

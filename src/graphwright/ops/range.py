@@ -1,0 +1,89 @@
+"""Range."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, UnknownRank, arg, op
+from graphwright.ir.symbols import Dim, ceildiv
+from graphwright.ir.types import BF16, F16, F32, I64, DType, TensorType
+from graphwright.ops.common import known_size, same_dtype, simple
+from graphwright.ops.shaping import known_dims, known_floats, not_negative
+
+Number = Dim | float
+
+
+@op("Range")
+class Range(Op):
+    """Every ``start + k * step`` in front of ``limit``; without ``bounds``, they are the operands.
+
+    Elements of f16 and bf16 are computed in f32.
+    """
+
+    bounds: tuple[Number, Number, Number] | None = None
+    dtype: DType = I64
+
+    def absorb(self, *bounds: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
+        if self.bounds is not None or len(bounds) != 3 or bounds[0] is None:
+            return None
+        dtype = bounds[0].dtype
+        values = [known_floats(b) if dtype.is_float else known_dims(b) for b in bounds]
+        if any(v is None or len(v) != 1 for v in values) or any(b and b.dtype != dtype for b in bounds):
+            return None
+        start, limit, step = (v[0] for v in values if v is not None)
+        return Range((start, limit, step), dtype), ()
+
+    def infer(self, at: Inference, *bounds: Fact) -> TensorType | Fact:
+        if self.bounds is None:
+            same_dtype(at, *bounds)
+            raise UnknownRank
+        start, limit, step = self.bounds
+        if step == 0:
+            raise at.fail("the step is 0")
+        if self.dtype.is_float:
+            return TensorType(self.dtype, (len(self.reference()),))
+        assert not isinstance(start, float) and not isinstance(limit, float) and not isinstance(step, float)
+        count = not_negative(
+            at.symbols, ceildiv(limit - start, step) if _up(at, step) else ceildiv(start - limit, -step)
+        )
+        type = TensorType(self.dtype, (count,))
+        if known_size((count,)) is None:
+            return type
+        return Fact(type, tuple(start + step * k for k in range(int(count))))  # type: ignore[arg-type]  # known_size: an int
+
+    def reference(self) -> Array:
+        assert self.bounds is not None
+        if not self.dtype.is_float:
+            return np.arange(*self.bounds, dtype=self.dtype.numpy)  # type: ignore[arg-type]
+        wide = np.dtype(np.float32) if self.dtype in (F16, BF16) else self.dtype.numpy
+        start, limit, step = (np.asarray(b, dtype=wide) for b in self.bounds)
+        count = max(0, int(np.ceil(float(limit - start) / float(step))))
+        return np.asarray(start + np.arange(count).astype(wide) * step).astype(self.dtype.numpy)
+
+
+def _up(at: Inference, step: Dim) -> bool:
+    """Whether the step is positive; a symbolic one is assumed to be."""
+    if isinstance(step, int):
+        return step > 0
+    at.at_least(step, 1, "the step of a range")
+    return True
+
+
+def _scalar(value: Any, dtype: DType = I64) -> Any:
+    return arg(dtype, values=(value,))
+
+
+Range.onnx = {("Range", 11): simple(Range)}
+Range.samples = (
+    Sample(Range((0, 5, 1)), ()),
+    Sample(Range((10, 4, -2)), ()),
+    Sample(Range((3, 3, 1)), ()),
+    Sample(Range((0.0, 1.0, 0.3), F32), ()),
+    Sample(Range((0.5, 3.0, 0.5), BF16), ()),
+    Sample(Range(), (_scalar(1), _scalar(9), _scalar(3))),
+    Sample(Range(), (_scalar(1.0, F32), _scalar(0.0, F32), _scalar(-0.25, F32))),
+    Sample(Range((0, 5, 0)), (), "the step is 0"),
+    Sample(Range(), (_scalar(1), _scalar(9), _scalar(1.0, F32)), "operands of i64 and f32"),
+)

@@ -1,0 +1,44 @@
+"""Tile."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, UnknownRank, arg, op
+from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.common import simple
+from graphwright.ops.shaping import carried, known_dims
+
+
+@op("Tile")
+class Tile(Op):
+    """Copies side by side: ``repeats[k]`` of them along axis ``k``; None takes the counts from operand 1."""
+
+    repeats: tuple[Dim, ...] | None = None
+
+    def absorb(self, x: Fact, repeats: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+        known = known_dims(repeats)
+        return None if self.repeats is not None or known is None else (Tile(known), (0,))
+
+    def infer(self, at: Inference, x: Fact, repeats: Fact | None = None) -> TensorType | Fact:
+        if self.repeats is None:
+            raise UnknownRank
+        if len(self.repeats) != x.rank:
+            raise at.fail(f"{len(self.repeats)} repeats for {x.rank} axes")
+        shape = tuple(d * r for d, r in zip(x.shape, self.repeats, strict=True))
+        return carried(self.reference, TensorType(x.dtype, shape), x)
+
+    def reference(self, x: Array) -> Array:
+        return np.array(np.tile(x, self.repeats or ()))  # type: ignore[arg-type]  # numbers once sizes are bound
+
+
+Tile.onnx = {("Tile", 6): simple(Tile)}
+Tile.samples = (
+    Sample(Tile((2, 3)), (arg(F32, 2, symbol("N")),)),
+    Sample(Tile((0, 1)), (arg(F32, 2, 3),)),
+    Sample(Tile(), (arg(F32, 2, 3), arg(I64, 2, values=(1, 2)))),
+    Sample(Tile((3,)), (arg(I64, 2, values=(4, 5)),)),
+    Sample(Tile((2,)), (arg(F32, 2, 3),), "1 repeats for 2 axes"),
+    Sample(Tile((-1,)), (arg(F32, 2),), "negative size"),
+)

@@ -11,36 +11,33 @@ from hypothesis import strategies as st
 
 from graphwright.kernels.library import copy
 from graphwright.kernels.library.isa import Isa
-from tests.kernels.library.harness import Array, call, chunkings, compile_with_zig, each_isa, guarded, library
+from tests.kernels.library.cases import AnyArray, chunkings, each_isa, element_strides, guard
+from tests.kernels.library.harness import call, compile_c, load, zig
 
 DTYPES = (np.uint8, np.int16, np.float32, np.int64, np.complex128)
 AXIS = st.sampled_from([0, 1, 2, 3, 5, 7, 16, 17, 33])
 few = partial(settings, deadline=None, max_examples=60)
 
 
-def strides_of(array: Array) -> tuple[int, ...]:
-    return tuple(s // array.itemsize for s in array.strides)
-
-
-def random(rng: np.random.Generator, shape: tuple[int, ...], dtype: type) -> Array:
+def random(rng: np.random.Generator, shape: tuple[int, ...], dtype: type) -> AnyArray:
     return rng.integers(0, 255, shape).astype(dtype)
 
 
-def run_copy(isa: Isa, src: Array, view: Array, out: Array, out_view: Array) -> list[Array]:
+def run_copy(isa: Isa, src: AnyArray, view: AnyArray, out: AnyArray, out_view: AnyArray) -> list[AnyArray]:
     """Copies ``view`` (of ``src``) into ``out_view`` (of ``out``) under every chunking."""
-    kernel = library(copy.source, isa).gw_copy_nd
+    kernel = load(copy, isa).gw_copy_nd
     spec = copy.CopyNd(
         src.itemsize,
         view.shape,
-        strides_of(out_view),
-        strides_of(view),
+        element_strides(out_view),
+        element_strides(view),
         (out_view.ctypes.data - out.ctypes.data) // out.itemsize if view.size else 0,
         (view.ctypes.data - src.ctypes.data) // src.itemsize if view.size else 0,
     )
     results = []
     for chunks in chunkings(spec.grid):
         out[...] = 99
-        assert call(kernel, [out, src], spec.args, chunks) == 0
+        assert call(kernel, [src, out], spec.args, spec.grid, 0, chunks=chunks) == 0
         results.append(out.copy())
     return results
 
@@ -53,7 +50,7 @@ def test_copy_permutes_slices_and_concatenates(isa: Isa, data: st.DataObject, dt
     shape = tuple(data.draw(st.lists(AXIS, min_size=0, max_size=4), label="shape"))
     order = data.draw(st.permutations(range(len(shape))), label="order")
     steps = [data.draw(st.sampled_from([1, 1, 1, 2, -1, -3]), label="step") for _ in shape]
-    src = guarded(random(rng, shape, dtype), at_end=at_end)
+    src = guard(random(rng, shape, dtype), at_end=at_end)
     view = src.transpose(order)[(*(slice(None, None, s) for s in steps), ...)]
     axis = data.draw(st.integers(0, len(shape) - 1), label="axis") if shape else None
     slot = [slice(None)] * len(shape)
@@ -61,7 +58,7 @@ def test_copy_permutes_slices_and_concatenates(isa: Isa, data: st.DataObject, dt
     if axis is not None:
         full[axis] += 5
         slot[axis] = slice(2, 2 + view.shape[axis])
-    out = guarded(np.zeros(full, dtype), at_end=at_end)
+    out = guard(np.zeros(full, dtype), at_end=at_end)
     expected = np.full(full, 99, dtype)
     expected[(*slot, ...)] = view
     for result in run_copy(isa, src, view, out, out[(*slot, ...)]):
@@ -71,16 +68,16 @@ def test_copy_permutes_slices_and_concatenates(isa: Isa, data: st.DataObject, dt
 @each_isa
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_copy_transposes_large_matrices(isa: Isa, dtype: type) -> None:
-    src = guarded(random(np.random.default_rng(1), (3, 131, 258), dtype))
-    out = guarded(np.zeros((3, 258, 131), dtype))
+    src = guard(random(np.random.default_rng(1), (3, 131, 258), dtype))
+    out = guard(np.zeros((3, 258, 131), dtype))
     for result in run_copy(isa, src, src.transpose(0, 2, 1), out, out):
         np.testing.assert_array_equal(result, src.transpose(0, 2, 1))
 
 
 @each_isa
 def test_copy_expands_and_reverses_rows(isa: Isa) -> None:
-    src = guarded(np.arange(7, dtype=np.float32))
-    out = guarded(np.zeros((5, 7, 3), np.float32))
+    src = guard(np.arange(7, dtype=np.float32))
+    out = guard(np.zeros((5, 7, 3), np.float32))
     view = np.broadcast_to(src[::-1, None], (5, 7, 3))
     for result in run_copy(isa, src, view, out, out):
         np.testing.assert_array_equal(result, view)
@@ -89,7 +86,7 @@ def test_copy_expands_and_reverses_rows(isa: Isa) -> None:
 @each_isa
 def test_copy_keeps_every_bit_of_floats(isa: Isa) -> None:
     bits = np.array([0x7FA00001, 0xFFC12345, 0x80000000, 1, 0x7F800000], np.uint32).repeat(64).reshape(16, 20)
-    src, out = guarded(bits.view(np.float32)), guarded(np.zeros((20, 16), np.float32))
+    src, out = guard(bits.view(np.float32)), guard(np.zeros((20, 16), np.float32))
     for result in run_copy(isa, src, src.T, out, out):
         np.testing.assert_array_equal(result.view(np.uint32), bits.T)
 
@@ -100,30 +97,30 @@ def test_copy_keeps_every_bit_of_floats(isa: Isa) -> None:
 def test_pad_is_numpys(isa: Isa, data: st.DataObject, dtype: type, mode: copy.PadMode) -> None:
     shape = tuple(data.draw(st.lists(st.sampled_from([1, 2, 3, 7, 40]), min_size=1, max_size=4), label="shape"))
     pads = [(data.draw(st.integers(0, 9)), data.draw(st.integers(0, 9))) for _ in shape]
-    src = guarded(random(np.random.default_rng(2), shape, dtype))
-    fill = None if data.draw(st.booleans(), label="zeros") else guarded(np.array([77], dtype))
+    src = guard(random(np.random.default_rng(2), shape, dtype))
+    fill = None if data.draw(st.booleans(), label="zeros") else guard(np.array([77], dtype))
     extra = {"constant_values": 0 if fill is None else 77} if mode is copy.PadMode.CONSTANT else {}
     expected = np.pad(src, pads, mode=mode.name.lower(), **extra)  # type: ignore[call-overload]
     check_pad(isa, mode, src, fill, [before for before, _ in pads], expected)
 
 
 def check_pad(
-    isa: Isa, mode: copy.PadMode, src: Array, fill: Array | None, before: list[int], expected: Array
+    isa: Isa, mode: copy.PadMode, src: AnyArray, fill: AnyArray | None, before: list[int], expected: AnyArray
 ) -> None:
-    out = guarded(np.empty(expected.shape, expected.dtype))
+    out = guard(np.empty(expected.shape, expected.dtype))
     spec = copy.PadNd(
-        src.itemsize, mode, out.shape, src.shape, tuple(before), strides_of(out), strides_of(src)
+        src.itemsize, mode, out.shape, src.shape, tuple(before), element_strides(out), element_strides(src)
     )
-    kernel = library(copy.source, isa).gw_pad_nd
+    kernel = load(copy, isa).gw_pad_nd
     for chunks in chunkings(spec.grid):
         out[...] = 99
-        assert call(kernel, [out, src, fill], spec.args, chunks) == 0
+        assert call(kernel, [src, fill, out], spec.args, spec.grid, 0, chunks=chunks) == 0
         np.testing.assert_array_equal(out, expected)
 
 
 @each_isa
 def test_pad_crops_where_pads_are_negative(isa: Isa) -> None:
-    src = guarded(np.arange(60, dtype=np.float32).reshape(4, 15))
+    src = guard(np.arange(60, dtype=np.float32).reshape(4, 15))
     expected = np.zeros((5, 9), np.float32)
     expected[2:5] = src[:3, 4:13]
     check_pad(isa, copy.PadMode.CONSTANT, src, None, [2, -4], expected)
@@ -150,17 +147,17 @@ def test_gather_is_numpys_take(
     isa: Isa, dtype: type, index_dtype: type, outer: int, axis: int, count: int, inner: int
 ) -> None:
     rng = np.random.default_rng(3)
-    src = guarded(random(rng, (outer, axis, inner), dtype))
-    indices = guarded(rng.integers(-axis, axis, count).astype(index_dtype))
-    out = guarded(np.empty((outer, count, inner), dtype))
+    src = guard(random(rng, (outer, axis, inner), dtype))
+    indices = guard(rng.integers(-axis, axis, count).astype(index_dtype))
+    out = guard(np.empty((outer, count, inner), dtype))
     spec = gather_spec(src, indices, out)
     for chunks in chunkings(spec.grid):
         out[...] = 99
-        assert call(library(copy.source, isa).gw_gather, [out, src, indices], spec.args, chunks) == 0
+        assert call(load(copy, isa).gw_gather, [src, indices, out], spec.args, spec.grid, 0, chunks=chunks) == 0
         np.testing.assert_array_equal(out, np.take(src, indices, axis=1))
 
 
-def gather_spec(src: Array, indices: Array, out: Array) -> copy.Gather:
+def gather_spec(src: AnyArray, indices: AnyArray, out: AnyArray) -> copy.Gather:
     outer, axis, inner = src.shape
     strides = (out.shape[1] * inner, inner, axis * inner, inner)
     return copy.Gather(src.itemsize, indices.itemsize, outer, axis, len(indices), inner, *strides)
@@ -172,10 +169,10 @@ def test_gather_refuses_an_index_out_of_range(isa: Isa, bad: int) -> None:
     src, out = np.zeros((1, 4, 2), np.float32), np.zeros((1, 2, 2), np.float32)
     indices = np.array([0, bad])
     spec = gather_spec(src, indices, out)
-    code = call(library(copy.source, isa).gw_gather, [out, src, indices], spec.args, [(0, spec.grid)])
+    code = call(load(copy, isa).gw_gather, [src, indices, out], spec.args, spec.grid, 0)
     assert code == copy.INDEX_OUT_OF_RANGE
 
 
 @each_isa
 def test_source_compiles_with_clang(isa: Isa) -> None:
-    compile_with_zig(copy.source, isa)
+    compile_c(copy.source(isa), f"copy_{isa.name}_zig", zig(), isa.zig_flags)

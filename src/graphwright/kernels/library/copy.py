@@ -45,7 +45,7 @@ def _pad_left(dims: tuple[Dim, ...], fill: Dim) -> tuple[Dim, ...]:
 
 @dataclass(frozen=True)
 class CopyNd:
-    """``dst[i] = src[i]`` for every index ``i`` within ``shape``. Operands: dst, src. Strides and offsets in elements.
+    """``dst[i] = src[i]`` for every index ``i`` within ``shape``. Operands: src, dst. Strides and offsets in elements.
 
     A source stride may be 0 (expand) or negative; the elements of dst are distinct.
     """
@@ -83,7 +83,7 @@ class CopyNd:
 
 @dataclass(frozen=True)
 class PadNd:
-    """``dst`` of shape ``out_shape`` is ``src`` of ``in_shape`` behind ``before`` pads. Operands: dst, src, fill.
+    """``dst`` of shape ``out_shape`` is ``src`` of ``in_shape`` behind ``before`` pads. Operands: src, fill, dst.
 
     ``before`` may be negative (crop). ``fill`` points at one element, absent for zeros. Reflect and wrap repeat as
     ``numpy.pad`` does when a pad is longer than the axis.
@@ -125,7 +125,7 @@ class PadNd:
 
 @dataclass(frozen=True)
 class Gather:
-    """``dst[o, k, i] = src[o, indices[k], i]`` for o < outer, k < count, i < inner. Operands: dst, src, indices.
+    """``dst[o, k, i] = src[o, indices[k], i]`` for o < outer, k < count, i < inner. Operands: src, indices, dst.
 
     Indices are int32 or int64, dense, and count from the end of the axis (of ``axis_size``) when negative; one out of
     range ends the kernel with ``INDEX_OUT_OF_RANGE``. The ``inner`` elements are contiguous in both.
@@ -204,7 +204,8 @@ def _transposing_tile(size: int) -> str:
 
 
 _NEST: Final = """
-enum { RANK = 8, BLOCK_BYTES = 1 << 14, TRANSPOSED = 64 };
+/* A transposed block is one cache line of dst wide and reads long runs of src. */
+enum { RANK = 8, BLOCK_BYTES = 1 << 14, TRANSPOSED_ROWS = 256, LINE_BYTES = 64 };
 
 /* Loops over n[0] .. n[rank-1]; strides in bytes. */
 typedef struct {
@@ -368,7 +369,7 @@ static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_
         nest_swap(t, r, r + 1); /* the longer loop inside */
     block_copy *copy = (transposed ? TRANSPOSE : ROWS)[size_index(size)];
 
-    int64_t rows = t->n[r], cols = t->n[r + 1], block_rows = TRANSPOSED, block_cols = TRANSPOSED;
+    int64_t rows = t->n[r], cols = t->n[r + 1], block_rows = TRANSPOSED_ROWS, block_cols = LINE_BYTES / size;
     if (!transposed) {
         block_cols = cols * size < BLOCK_BYTES ? cols : BLOCK_BYTES / size;
         block_rows = BLOCK_BYTES / (block_cols * size);
@@ -402,11 +403,11 @@ static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_
     }
 }
 
-/* buf: dst, src. arg: element size, grid, offsets of dst and src, shape[8], dst strides[8], src strides[8]. */
+/* buf: src, dst. arg: element size, grid, offsets of dst and src, shape[8], dst strides[8], src strides[8]. */
 GW_EXPORT int32_t gw_copy_nd(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
     int64_t size = arg[0];
-    nest t = {.rank = RANK, .dst = (char *)buf[0] + arg[2] * size, .src = (const char *)buf[1] + arg[3] * size};
+    nest t = {.rank = RANK, .dst = (char *)buf[1] + arg[2] * size, .src = (const char *)buf[0] + arg[3] * size};
     for (int i = 0; i < RANK; i++) {
         t.n[i] = arg[4 + i];
         t.d[i] = arg[4 + RANK + i] * size;
@@ -467,7 +468,7 @@ static void pad_row(const row_pad *t, char *dst, const char *src) {
         ROWS[size_index(t->size)](dst + from * t->d, d, src + (from - t->before) * t->s, s, 1, to - from);
 }
 
-/* buf: dst, src, fill or NULL. arg: element size, grid, mode, out shape[8], in shape[8], before[8], dst strides[8],
+/* buf: src, fill or NULL, dst. arg: element size, grid, mode, out shape[8], in shape[8], before[8], dst strides[8],
    src strides[8]. */
 GW_EXPORT int32_t gw_pad_nd(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
@@ -491,7 +492,7 @@ GW_EXPORT int32_t gw_pad_nd(void *const *buf, const int64_t *arg, int64_t begin,
         s[last - 1] = s[last];
         last--;
     }
-    row_pad t = {size, mode, n[last], inside[last], before[last], d[last], s[last], buf[2] ? buf[2] : zeros};
+    row_pad t = {size, mode, n[last], inside[last], before[last], d[last], s[last], buf[1] ? buf[1] : zeros};
     int64_t rows = 1, first, stop, index[RANK];
     for (int i = 0; i < last; i++)
         rows *= n[i];
@@ -503,8 +504,8 @@ GW_EXPORT int32_t gw_pad_nd(void *const *buf, const int64_t *arg, int64_t begin,
         rest /= n[i];
     }
     for (int64_t row = first; row < stop; row++) {
-        char *dst = buf[0];
-        const char *src = buf[1];
+        char *dst = buf[2];
+        const char *src = buf[0];
         for (int i = 0; i < last; i++) {
             int64_t k = padded_index(mode, index[i] - before[i], inside[i]);
             dst += index[i] * d[i];
@@ -519,7 +520,7 @@ GW_EXPORT int32_t gw_pad_nd(void *const *buf, const int64_t *arg, int64_t begin,
 """
 
 _GATHER: Final = """
-/* buf: dst, src, indices. arg: element size, grid, index size, outer, axis size, count, inner, dst outer stride,
+/* buf: src, indices, dst. arg: element size, grid, index size, outer, axis size, count, inner, dst outer stride,
    dst stride, src outer stride, src stride. */
 GW_EXPORT int32_t gw_gather(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
@@ -527,8 +528,8 @@ GW_EXPORT int32_t gw_gather(void *const *buf, const int64_t *arg, int64_t begin,
     int64_t size = arg[0], outer = arg[3], axis = arg[4], count = arg[5], inner = arg[6];
     int64_t dst_outer = arg[7] * size, dst_stride = arg[8] * size;
     int64_t src_outer = arg[9] * size, src_stride = arg[10] * size;
-    const int32_t *narrow = buf[2];
-    const int64_t *wide = buf[2];
+    const int32_t *narrow = buf[1];
+    const int64_t *wide = buf[1];
     block_copy *copy = ROWS[size_index(size)];
     if (outer == 0 || count == 0 || inner == 0) return 0;
 
@@ -541,8 +542,8 @@ GW_EXPORT int32_t gw_gather(void *const *buf, const int64_t *arg, int64_t begin,
         index += index < 0 ? axis : 0;
         if (index < 0 || index >= axis) return OUT_OF_RANGE;
         int64_t at = part * block, cols = inner - at < block ? inner - at : block;
-        copy((char *)buf[0] + o * dst_outer + k * dst_stride + at * size, strides,
-             (const char *)buf[1] + o * src_outer + index * src_stride + at * size, strides, 1, cols);
+        copy((char *)buf[2] + o * dst_outer + k * dst_stride + at * size, strides,
+             (const char *)buf[0] + o * src_outer + index * src_stride + at * size, strides, 1, cols);
         if (++part < blocks) continue;
         part = 0;
         if (++k < count) continue;

@@ -18,7 +18,7 @@ Triple = tuple[Dim, Dim, Dim]
 
 @dataclass(frozen=True)
 class Pool:
-    """Windows over (depth, height, width). Operands: y, x; ``gw_max_pool_indices_f32``: y, x, indices (int64, dense).
+    """Windows over (depth, height, width). Operands: x, y; ``gw_max_pool_indices_f32``: x, y, indices (int64, dense).
 
     The width is contiguous in x and y. ``x_strides`` and ``y_strides``: of N, C, D, H, in elements. ``pads_after``
     only bounds the divisor of an average that counts padding; ``out`` is given by the caller (ceil_mode is in it).
@@ -219,7 +219,7 @@ static float *@OP@_line(const pool *t, float *scratch) {
 """
 
 _KERNELS: Final = """
-/* buf: y, x. arg: the fields of pool. Scratch: the line. */
+/* buf: x, y. arg: the fields of pool. Scratch: the line. */
 GW_EXPORT int32_t gw_max_pool_f32(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
     const pool *t = (const pool *)arg;
     if (t->out[W] == 0 || begin >= end) return 0;
@@ -227,13 +227,13 @@ GW_EXPORT int32_t gw_max_pool_f32(void *const *buf, const int64_t *arg, int64_t 
     max_line(t, line);
     for (int64_t row = begin, n, c, d, h; row < end; row++) {
         place(t, row, &n, &c, &d, &h);
-        max_rows(t, buf[1], line + t->before[W], n, c, d, h);
-        max_reduce_columns(t, line, (float *)buf[0] + n * t->ys[0] + c * t->ys[1] + d * t->ys[2] + h * t->ys[3]);
+        max_rows(t, buf[0], line + t->before[W], n, c, d, h);
+        max_reduce_columns(t, line, (float *)buf[1] + n * t->ys[0] + c * t->ys[1] + d * t->ys[2] + h * t->ys[3]);
     }
     return 0;
 }
 
-/* buf: y, x. arg: the fields of pool. Scratch: the line, then a divisor for each column. */
+/* buf: x, y. arg: the fields of pool. Scratch: the line, then a divisor for each column. */
 GW_EXPORT int32_t gw_average_pool_f32(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
     const pool *t = (const pool *)arg;
     int64_t out = t->out[W];
@@ -243,8 +243,8 @@ GW_EXPORT int32_t gw_average_pool_f32(void *const *buf, const int64_t *arg, int6
         columns[o] = (float)divisor(t, W, o);
     for (int64_t row = begin, n, c, d, h; row < end; row++) {
         place(t, row, &n, &c, &d, &h);
-        float *y = (float *)buf[0] + n * t->ys[0] + c * t->ys[1] + d * t->ys[2] + h * t->ys[3];
-        average_rows(t, buf[1], line + t->before[W], n, c, d, h);
+        float *y = (float *)buf[1] + n * t->ys[0] + c * t->ys[1] + d * t->ys[2] + h * t->ys[3];
+        average_rows(t, buf[0], line + t->before[W], n, c, d, h);
         average_reduce_columns(t, line, y);
         vf rows = vf_set1((float)(divisor(t, D, d) * divisor(t, H, h)));
         int64_t o = 0;
@@ -256,7 +256,7 @@ GW_EXPORT int32_t gw_average_pool_f32(void *const *buf, const int64_t *arg, int6
     return 0;
 }
 
-/* buf: y, x, indices. arg: the fields of pool. The first of equal maxima counts; the first NaN, if there is one. */
+/* buf: x, y, indices. arg: the fields of pool. The first of equal maxima counts; the first NaN, if there is one. */
 GW_EXPORT int32_t gw_max_pool_indices_f32(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
                                           void *scratch) {
     (void)scratch;
@@ -264,8 +264,8 @@ GW_EXPORT int32_t gw_max_pool_indices_f32(void *const *buf, const int64_t *arg, 
     const int64_t *size = t->size;
     for (int64_t row = begin, n, c, d, h; row < end; row++) {
         place(t, row, &n, &c, &d, &h);
-        const float *plane = (const float *)buf[1] + n * t->xs[0] + c * t->xs[1];
-        float *y = (float *)buf[0] + n * t->ys[0] + c * t->ys[1] + d * t->ys[2] + h * t->ys[3];
+        const float *plane = (const float *)buf[0] + n * t->xs[0] + c * t->xs[1];
+        float *y = (float *)buf[1] + n * t->ys[0] + c * t->ys[1] + d * t->ys[2] + h * t->ys[3];
         int64_t *indices = (int64_t *)buf[2] + row * t->out[W];
         int64_t d0, d1, h0, h1, w0, w1;
         taps(t, D, d, &d0, &d1);

@@ -1,0 +1,39 @@
+"""What tests of memory-bound kernels share: guarded arrays of any dtype, and splits of the grid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tests.kernels.library.harness import RUNNABLE, guarded
+
+AnyArray = npt.NDArray[Any]
+each_isa = pytest.mark.parametrize("isa", RUNNABLE, ids=[isa.name for isa in RUNNABLE])
+
+
+def guard(array: AnyArray, *, at_end: bool = True) -> AnyArray:
+    """A dense copy of ``array`` flush against a page that no one may touch."""
+    area = guarded(-(-array.nbytes // 4), "end" if at_end else "start").view(np.uint8)
+    first = area.size - array.nbytes if at_end else 0
+    copy = area[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def element_strides(array: AnyArray) -> tuple[int, ...]:
+    """NumPy's strides, in elements."""
+    return tuple(s // array.itemsize for s in array.strides)
+
+
+def chunkings(grid: int) -> list[list[tuple[int, int]]]:
+    """All at once; single units, backwards; three uneven parts."""
+    cuts = sorted({0, grid // 3, grid - grid // 5, grid})
+    singles = min(grid, 300)
+    return [
+        [(0, grid)],
+        [(singles, grid), *((i, i + 1) for i in reversed(range(singles)))],
+        list(zip(cuts, cuts[1:], strict=False)),
+    ]

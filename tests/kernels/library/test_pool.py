@@ -1,0 +1,158 @@
+"""Pooling against windows cut by NumPy, one output at a time."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphwright.kernels.library import pool
+from graphwright.kernels.library.isa import Isa
+from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
+from tests.kernels.library.harness import call, compile_c, load, strided, zig
+
+F32 = npt.NDArray[np.float32]
+
+
+def windows(x: F32, case: dict[str, Any]) -> list[tuple[tuple[int, ...], list[tuple[int, ...]], int]]:
+    """For each output position: the positions inside its window, and how many taps lie within the padded input."""
+    taps = list(product(*(range(k) for k in case["kernel"])))
+    result = []
+    for position in product(*(range(n) for n in case["out"])):
+        inside, padded = [], 0
+        for tap in taps:
+            at = tuple(
+                p * s - b + t * d
+                for p, s, b, t, d in zip(
+                    position, case["strides"], case["before"], tap, case["dilations"], strict=True
+                )
+            )
+            size = x.shape[2:]
+            padded += all(
+                -b <= a < n + e for a, b, n, e in zip(at, case["before"], size, case["after"], strict=True)
+            )
+            if all(0 <= a < n for a, n in zip(at, size, strict=True)):
+                inside.append(at)
+        result.append((position, inside, padded))
+    return result
+
+
+def expected_pool(x: F32, case: dict[str, Any], kind: str, count_include_pad: bool) -> AnyArray:
+    y = np.empty((*x.shape[:2], *case["out"]), np.float64)
+    for position, inside, padded in windows(x, case):
+        if not inside:
+            picked = np.empty((*x.shape[:2], 0))
+        else:
+            index = tuple(np.array(axis) for axis in zip(*inside, strict=True))
+            picked = x[(slice(None), slice(None), *index)].astype(np.float64)
+        if kind == "max":
+            y[(..., *position)] = picked.max(-1, initial=-np.inf)
+        else:
+            with np.errstate(all="ignore"):
+                y[(..., *position)] = picked.sum(-1) / np.float64(padded if count_include_pad else len(inside))
+    return y
+
+
+def spec(x: AnyArray, y: AnyArray, case: dict[str, Any], symbol: str, **flags: bool) -> pool.Pool:
+    def strides(a: AnyArray) -> Any:
+        return tuple(s // 4 for s in a.strides[:4])
+
+    return pool.Pool(
+        *(symbol, x.shape[0], x.shape[1], x.shape[2:], tuple(case["out"]), tuple(case["kernel"])),
+        *(tuple(case["strides"]), tuple(case["before"]), tuple(case["after"]), tuple(case["dilations"])),
+        *(strides(x), strides(y)),
+        **flags,
+    )
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[tuple[int, ...], dict[str, Any]]:
+    """A small problem; ceil_mode shows as one more output than fits."""
+    axes: dict[str, list[int]] = {"kernel": [], "strides": [], "before": [], "after": [], "dilations": [], "out": []}
+    sizes = []
+    for choices in ([1, 1, 4], [1, 5, 9], [1, 3, 16, 17, 37, 75]):
+        n = draw(st.sampled_from(choices))
+        k, s, d = draw(st.integers(1, 4)), draw(st.integers(1, 4)), draw(st.integers(1, 2))
+        before, after = draw(st.integers(0, k)), draw(st.integers(0, k))
+        room = n + before + after - ((k - 1) * d + 1)
+        out = 0 if room < 0 else room // s + 1 + (1 if room % s and draw(st.booleans()) else 0)
+        sizes.append(n)
+        for name, value in zip(axes, (k, s, before, after, d, out), strict=True):
+            axes[name].append(value)
+    return (draw(st.integers(0, 2)), draw(st.sampled_from([1, 3])), *sizes), axes
+
+
+def signal(shape: tuple[int, ...], special: bool) -> F32:
+    x = np.random.default_rng(math.prod(shape)).standard_normal(shape).astype(np.float32)
+    if special and x.size:
+        x.reshape(-1)[:: max(1, x.size // 7)] = np.array([np.nan], np.float32)
+        x.reshape(-1)[3 :: max(1, x.size // 5)] = -np.inf
+    return x
+
+
+@each_isa
+@given(case=cases(), include=st.booleans(), special=st.booleans(), at_end=st.booleans(), gap=st.sampled_from([0, 3]))
+@settings(deadline=None, max_examples=80)
+@pytest.mark.parametrize("kind", ["max", "average"])
+def test_pool_reduces_each_window(
+    isa: Isa, kind: str, case: tuple[tuple[int, ...], dict[str, Any]], include: bool, special: bool, at_end: bool, gap: int
+) -> None:
+    shape, axes = case
+    side = "end" if at_end else "start"
+    x, _ = strided(signal(shape, special), range(5), gap, side)
+    y = guard(np.empty((*shape[:2], *axes["out"]), np.float32), at_end=at_end)
+    symbol = pool.Pool.MAX if kind == "max" else pool.Pool.AVERAGE
+    args = spec(x, y, axes, symbol, count_include_pad=include)
+    expected = expected_pool(x, axes, kind, include)
+    results = []
+    for chunks in chunkings(args.grid):
+        y[...] = 99
+        assert call(getattr(load(pool, isa), symbol), [x, y], args.args, args.grid, args.scratch_bytes, chunks=chunks) == 0
+        results.append(y.copy())
+    np.testing.assert_allclose(results[0], expected, rtol=1e-5, atol=1e-5)
+    for result in results[1:]:
+        np.testing.assert_array_equal(result.view(np.uint32), results[0].view(np.uint32))
+
+
+@each_isa
+@given(case=cases(), column_major=st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_max_pool_indices_point_at_the_maxima(
+    isa: Isa, case: tuple[tuple[int, ...], dict[str, Any]], column_major: bool
+) -> None:
+    shape, axes = case
+    x = guard(np.random.default_rng(4).permutation(math.prod(shape)).astype(np.float32).reshape(shape))
+    y = guard(np.empty((*shape[:2], *axes["out"]), np.float32))
+    indices = guard(np.empty(y.shape, np.int64))
+    args = spec(x, y, axes, pool.Pool.MAX_INDICES, column_major=column_major)
+    kernel = load(pool, isa).gw_max_pool_indices_f32
+    for chunks in chunkings(args.grid):
+        assert call(kernel, [x, y, indices], args.args, args.grid, args.scratch_bytes, chunks=chunks) == 0
+    np.testing.assert_array_equal(y, expected_pool(x, axes, "max", False))
+    found = np.isfinite(y)
+    assert (indices[~found] == -1).all()
+    flat = x.transpose(0, 1, 4, 3, 2).reshape(-1) if column_major else x.reshape(-1)
+    np.testing.assert_array_equal(flat[indices[found]], y[found])
+
+
+@each_isa
+def test_max_pool_indices_take_the_first_of_equals_and_of_nans(isa: Isa) -> None:
+    x = np.array([1, 1, 0, np.nan, 5, np.nan], np.float32).reshape(1, 1, 1, 1, 6)
+    y, indices = np.empty((1, 1, 1, 1, 2), np.float32), np.empty((1, 1, 1, 1, 2), np.int64)
+    zero, one = [0, 0, 0], [1, 1, 1]
+    axes = {"kernel": [1, 1, 3], "strides": [1, 1, 3], "before": zero, "after": zero, "dilations": one, "out": [1, 1, 2]}
+    args = spec(x, y, axes, pool.Pool.MAX_INDICES)
+    assert call(load(pool, isa).gw_max_pool_indices_f32, [x, y, indices], args.args, args.grid, 0) == 0
+    assert indices.ravel().tolist() == [0, 3]
+    assert y.ravel()[0] == 1 and np.isnan(y.ravel()[1])
+
+
+@each_isa
+def test_source_compiles_with_clang(isa: Isa) -> None:
+    compile_c(pool.source(isa), f"pool_{isa.name}_zig", zig(), isa.zig_flags)

@@ -88,11 +88,12 @@ class _Checker:
             self.add(f"step {loop.step} is not positive")
         if loop.kind is Kind.VECTOR and loop.step != 1:
             self.add("a vector loop has step 1")
-        self.axes = self.axes | {loop.axis}
+        outer, self.axes = self.axes, self.axes | {loop.axis}
         innermost = loop.kind is Kind.VECTOR and not any(
             isinstance(s, Loop) and s.kind is Kind.VECTOR for s in walk(loop.body)
         )
         self.body(loop.body, vector or innermost)
+        self.axes = outer
 
     def simple(self, statement: Statement, vector: bool) -> None:
         match statement:

@@ -1,4 +1,4 @@
-"""The built-in ops, one file each (families in tables). Importing this package registers none: call :func:`load`."""
+"""The built-in ops, one file each (families in tables). Importing it registers none: call :func:`load`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from functools import cache
 
 @cache
 def load() -> None:
-    """Register every built-in op. The first call imports the modules of this package; later ones cost nothing."""
+    """Register every built-in op. The first call imports the modules of this package; later ones are free."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import product as cartesian
-from typing import Any
+from functools import partial, wraps
+from typing import Any, ClassVar
 
 import numpy as np
 
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, UnknownRank
-from graphwright.ir.symbols import Dim, product
+from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Trait, UnknownRank
+from graphwright.ir.symbols import Dim, SymbolTable, product
 from graphwright.ir.types import (
     BF16,
     BOOL,
+    DTYPES,
     F16,
     F32,
     F64,
@@ -45,12 +47,41 @@ def simple(factory: Callable[[], Op]) -> Import:
     return lambda i: i.emit(factory(), *i.inputs())
 
 
+def with_attributes(cls: type[Op]) -> Import:
+    """Import as ``cls`` with all inputs; a field is the attribute of its name, as the type of the default."""
+    fields: list[Any] = list(dataclasses.fields(cls))  # type: ignore[arg-type]  # set by @op
+
+    def convert(i: Importer) -> Any:
+        values = {f.name: type(f.default)(i.attr(f.name, f.default)) for f in fields}
+        return i.emit(cls(**values), *i.inputs())
+
+    return convert
+
+
 def chain(i: Importer, op: Op) -> Value:
     """``op`` folded over all inputs, from the left."""
     first, *rest = (i.input(index) for index in range(len(i.inputs())))
     for value in rest:
         first = i.emit(op, first, value)
     return first
+
+
+_ONNX_DTYPES = (
+    "", "f32", "u8", "i8", "u16", "i16", "i32", "i64", "string", "bool", "f16", "f64", "u32", "u64", "c64",
+    "c128", "bf16", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "u4", "i4", "f4e2m1", "f8e8m0",
+    "u2", "i2",
+)  # fmt: skip
+"""Names by ONNX's ``TensorProto.DataType`` number."""
+
+
+def dtype_attribute(i: Importer, value: Any) -> DType:
+    """An attribute that stands for a dtype: ONNX's number, a name, or a DType; else a diagnostic."""
+    if isinstance(value, int) and 0 < value < len(_ONNX_DTYPES):
+        value = _ONNX_DTYPES[value]
+    name = str(value)
+    if name not in DTYPES:
+        raise i.fail(f"{name} is no dtype known here", hint="use one that ONNX has had before opset 28")
+    return DTYPES[name]
 
 
 def integers(i: Importer, index: int, what: str) -> tuple[int, ...] | None:
@@ -86,7 +117,7 @@ def known_size(dims: Sequence[Dim]) -> int | None:
 
 
 def broadcast_elements(facts: Sequence[Fact], shape: Sequence[Dim]) -> list[tuple[Dim, ...]] | None:
-    """For each element of ``shape``, in row-major order, the operands' elements that meet there; None if not known."""
+    """The operands' elements that meet at each place of ``shape``, in row-major order; None if not known."""
     if known_size(shape) is None or any(fact.elements is None for fact in facts):
         return None
     columns = [list(_spread(fact, shape)) for fact in facts]
@@ -94,10 +125,14 @@ def broadcast_elements(facts: Sequence[Fact], shape: Sequence[Dim]) -> list[tupl
 
 
 def _spread(fact: Fact, shape: Sequence[Dim]) -> Iterator[Dim]:
-    assert fact.elements is not None
-    index = np.arange(len(fact.elements)).reshape([int(d) for d in fact.shape])  # type: ignore[arg-type]
-    for position in np.broadcast_to(index, [int(d) for d in shape]).ravel():  # type: ignore[arg-type]
-        yield fact.elements[position]
+    elements = fact.elements or ()
+    index = np.arange(len(elements)).reshape(_plain(fact.shape))
+    for position in np.broadcast_to(index, _plain(shape)).ravel():
+        yield elements[position]
+
+
+def _plain(dims: Sequence[Dim]) -> list[int]:
+    return [d for d in dims if isinstance(d, int)]
 
 
 def elementwise_fact(
@@ -119,14 +154,10 @@ def _fits(value: int, dtype: DType) -> bool:
     """Whether ``value`` needs no wrap-around in ``dtype``: what wraps is left to folding."""
     if dtype.kind == "bool":
         return value in (0, 1)
-    if dtype.kind == "uint":
-        return 0 <= value < 2**dtype.bits
-    return -(2 ** (dtype.bits - 1)) <= value < 2 ** (dtype.bits - 1)
-
-
-def static_positions(shape: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Every index of ``shape`` in row-major order."""
-    return cartesian(*(range(size) for size in shape))
+    low, high = (
+        (0, 1 << dtype.bits) if dtype.kind == "uint" else (-(1 << dtype.bits - 1), 1 << dtype.bits - 1)
+    )
+    return low <= value < high
 
 
 def resolve_axes(at: Inference, axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
@@ -150,7 +181,46 @@ def like(array: Any, model: Array) -> Array:
 
 
 def rank_of(value: Value) -> int:
-    """The rank of a graph's value; UnknownRank where it is not known, so that decomposing waits for shapes."""
+    """The rank of a graph's value; UnknownRank where it is not known: decomposing waits for shapes."""
     if value.type.shape is None:
         raise UnknownRank
     return len(value.type.shape)
+
+
+def quiet(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` without NumPy's warnings: NaN and infinity are results like any other."""
+
+    @wraps(function)
+    def silent(*arguments: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*arguments)
+
+    return silent
+
+
+def widened(array: Array) -> Array:
+    """16-bit floats as f32, in which sums of them are formed; others as they are."""
+    return array.astype(np.float32) if array.dtype.name in ("float16", "bfloat16") else array
+
+
+class Pointwise(Op):
+    """Base of elementwise ops: operands of one dtype broadcast to the output."""
+
+    traits = Trait.ELEMENTWISE
+    dtypes: ClassVar[frozenset[DType]] = FLOATS
+    gives: ClassVar[DType | None] = None
+    """The output's dtype; None is that of the operands."""
+
+    def infer(self, at: Inference, *operands: Fact) -> TensorType | Fact:
+        dtype = same_dtype(at, *operands)
+        need_dtype(at, operands[0], self.dtypes, "the operand")
+        if len(operands) == 1:
+            shape = operands[0].type.shape
+        else:
+            shape = at.broadcast(*(operand.shape for operand in operands))
+        type = TensorType(self.gives or dtype, shape)
+        return elementwise_fact(type, operands, partial(self.known, at.symbols))
+
+    def known(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
+        """One element of an integer or bool output from those of the operands; None if it cannot be told."""
+        return None

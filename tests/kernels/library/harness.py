@@ -1,116 +1,179 @@
-"""Runs library kernels as the executor does: compiled once, called through the ABI, operands against guard pages."""
+"""Compile a library module's C, call its kernels through the ABI, and lay operands against guard pages."""
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import mmap
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-import pytest
+import numpy.typing as npt
 
 from graphwright.kernels.library.isa import ISAS, Isa
 
-Array = np.ndarray[Any, Any]
-_WARNINGS = ("-Wall", "-Wextra", "-Werror")
-_FOLDER = Path(tempfile.gettempdir()) / f"graphwright-kernel-tests-{os.getuid()}"
+Array = npt.NDArray[np.float32]
+Chunks = Sequence[tuple[int, int]]
+
+
+class LibraryModule(Protocol):
+    """A module of kernels/library."""
+
+    __name__: str
+
+    @staticmethod
+    def source(isa: Isa) -> str: ...
+
+
+def _cpu_flags() -> set[str]:
+    return set(Path("/proc/cpuinfo").read_text().split())
+
+
+_NEEDS = {"v3": {"avx2", "fma", "bmi2"}, "v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}}
+RUNNABLE = [isa for name, isa in ISAS.items() if _NEEDS[name] <= _cpu_flags()]
+"""The ISAs that this CPU can run."""
+
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_NAMES = {"v3": "avx2", "v4": "avx512vl"}
-PAGE = mmap.PAGESIZE
-
-
-def runnable_isas() -> list[Isa]:
-    """The ISAs that this machine can run."""
-    flags = set(Path("/proc/cpuinfo").read_text().split())
-    return [isa for isa in ISAS.values() if _NAMES[isa.name] in flags]
-
-
-each_isa = pytest.mark.parametrize("isa", runnable_isas(), ids=lambda isa: isa.name)
 
 
 @cache
-def _compile(text: str, flags: tuple[str, ...], compiler: tuple[str, ...]) -> Path:
-    _FOLDER.mkdir(mode=0o700, exist_ok=True)
-    key = hashlib.sha256("\0".join([text, *flags, *compiler]).encode()).hexdigest()[:24]
-    library = _FOLDER / f"{key}.so"
-    if library.exists():
-        return library
-    with tempfile.TemporaryDirectory(dir=_FOLDER) as work:
-        source, built = Path(work) / "kernel.c", Path(work) / "kernel.so"
-        source.write_text(text)
-        command = [*compiler, *flags, *_WARNINGS, "-fPIC", "-shared", "-o", str(built), str(source)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        shutil.move(built, library)
-    return library
+def _folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="kernels_"))
+
+
+def compile_c(text: str, name: str, command: Sequence[str], flags: Sequence[str]) -> Path:
+    """A shared object of ``text``; a warning is an error."""
+    source, target = _folder() / f"{name}.c", _folder() / f"{name}.so"
+    source.write_text(text)
+    options = (*flags, "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden")
+    subprocess.run([*command, *options, str(source), "-o", str(target)], check=True)
+    return target
+
+
+def zig() -> tuple[str, ...]:
+    """The command of zig's clang."""
+    return (sys.executable, "-m", "ziglang", "cc")
 
 
 @cache
-def library(source: Callable[[Isa], str], isa: Isa) -> ctypes.CDLL:
-    """``source(isa)`` compiled with the system's compiler and opened."""
-    return ctypes.CDLL(str(_compile(source(isa), isa.flags, ("gcc",))))
+def load(module: LibraryModule, isa: Isa) -> ctypes.CDLL:
+    """The kernels of ``module`` for ``isa``, compiled once per session with gcc (or zig's clang)."""
+    name = f"{module.__name__.rsplit('.', 1)[-1]}_{isa.name}"
+    gcc = shutil.which("gcc")
+    command, flags = ((gcc,), isa.flags) if gcc else (zig(), isa.zig_flags)
+    return ctypes.CDLL(str(compile_c(module.source(isa), name, command, flags)))
 
 
-def compile_with_zig(source: Callable[[Isa], str], isa: Isa) -> Path:
-    """Compiles with clang's front end, warnings being errors."""
-    return _compile(source(isa), isa.zig_flags, (sys.executable, "-m", "ziglang", "cc"))
+_HOOKS = """
+#include <stdint.h>
+#define HOOK(name) __attribute__((visibility("default"))) int32_t name( \\
+    void *const *buf, const int64_t *arg, float *tile, int64_t ld, int64_t batch, int64_t row, int64_t rows, \\
+    int64_t col, int64_t cols)
+
+/* out[batch, row, col] = 3 * tile + 1, and count[batch, row, col] += 1; buf: out, count; arg: all rows, all columns. */
+HOOK(scale) {
+    float *out = buf[0], *count = buf[1];
+    if (row < 0 || col < 0 || rows < 1 || cols < 1 || row + rows > arg[0] || col + cols > arg[1] || ld < cols)
+        return 1;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < cols; c++) {
+            const int64_t at = (batch * arg[0] + row + r) * arg[1] + col + c;
+            out[at] = 3 * tile[r * ld + c] + 1;
+            count[at] += 1;
+        }
+    return 0;
+}
+
+HOOK(fail) {
+    (void)buf, (void)arg, (void)tile, (void)ld, (void)batch, (void)row, (void)rows, (void)col, (void)cols;
+    return 7;
+}
+"""
 
 
-def guarded(array: Array, *, at_end: bool = True) -> Array:
-    """A dense copy of ``array`` that touches a page no one may access, behind it or (``at_end`` false) before it."""
-    dense = np.ascontiguousarray(array)
-    body = -(-max(dense.nbytes, 1) // PAGE) * PAGE
-    memory = mmap.mmap(-1, body + 2 * PAGE)
-    base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    for page in (base, base + PAGE + body):
-        assert _LIBC.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(PAGE), 0) == 0
-    offset = PAGE + (body - dense.nbytes if at_end else 0)
-    copy = np.frombuffer(memory, dense.dtype, dense.size, offset).reshape(array.shape)
-    copy[...] = array
-    return copy
+@cache
+def hook(name: str) -> int:
+    """The address of a hook: ``scale`` (3 * tile + 1, and a count of the writes) or ``fail`` (returns 7)."""
+    opened = ctypes.CDLL(str(compile_c(_HOOKS, "hooks", ("gcc",), ("-O1", "-std=c11"))))
+    return ctypes.cast(opened[name], ctypes.c_void_p).value or 0
 
 
 def call(
     kernel: Any,
-    operands: Sequence[Array | None],
-    args: Iterable[int],
-    chunks: Sequence[tuple[int, int]],
-    scratch_bytes: int = 0,
+    operands: Sequence[npt.NDArray[Any] | None],
+    args: Sequence[Any],
+    grid: Any,
+    scratch: Any,
+    *,
+    chunks: Chunks | None = None,
+    hook: int = 0,
+    hook_operands: Sequence[npt.NDArray[Any]] = (),
+    hook_args: Sequence[int] = (),
 ) -> int:
-    """Calls the kernel on each chunk, in this order, with scratch full of NaN; returns the first error code or 0."""
-    pointers = (ctypes.c_void_p * max(len(operands), 1))(*(None if a is None else a.ctypes.data for a in operands))
-    numbers = np.array(list(args), np.int64)
-    scratch = np.empty(scratch_bytes + 64, np.uint8)
-    skip = -scratch.ctypes.data % 64
-    for begin, end in chunks:
-        scratch[:] = 0xFF
-        code = kernel(
-            pointers,
-            ctypes.c_void_p(numbers.ctypes.data),
-            ctypes.c_int64(begin),
-            ctypes.c_int64(end),
-            ctypes.c_void_p(scratch.ctypes.data + skip),
-        )
-        if code:
-            return int(code)
+    """Run all chunks of ``kernel`` (by default one); returns the first error or 0. The scratch, NaNs, is guarded too."""
+    pointers = [0 if x is None else x.ctypes.data for x in operands]
+    pointers += [hook, *(x.ctypes.data for x in hook_operands)]
+    buf = (ctypes.c_void_p * len(pointers))(*pointers)
+    numbers = [*map(int, args), *hook_args]
+    arg = (ctypes.c_int64 * len(numbers))(*numbers)
+    room = guarded(-(-int(scratch) // 64) * 16, "end", fill=np.nan)
+    kernel.restype = ctypes.c_int32
+    for begin, end in [(0, int(grid))] if chunks is None else chunks:
+        error = kernel(buf, arg, ctypes.c_int64(begin), ctypes.c_int64(end), ctypes.c_void_p(room.ctypes.data))
+        if error:
+            return int(error)
     return 0
 
 
-def chunkings(grid: int) -> list[list[tuple[int, int]]]:
-    """All at once; one unit at a time, backwards; uneven thirds."""
-    third = [0, grid // 3, grid // 3 + (grid + 1) // 2 if grid > 1 else grid, grid]
-    cuts = sorted({min(c, grid) for c in third})
-    return [
-        [(0, grid)],
-        [(i, i + 1) for i in reversed(range(min(grid, 500)))] + ([(500, grid)] if grid > 500 else []),
-        list(zip(cuts, cuts[1:], strict=False)),
-    ]
+def call_hooked(
+    kernel: Any, operands: Sequence[npt.NDArray[Any] | None], args: Sequence[Any], grid: Any, scratch: Any,
+    shape: tuple[int, int, int], *, chunks: Chunks | None = None,
+) -> Array:  # fmt: skip
+    """What the hook ``scale`` stored for a logical output [batch, rows, cols]; it stored each element exactly once."""
+    size = shape[0] * shape[1] * shape[2]
+    out, count = guarded(size, "end"), guarded(size, "start")
+    error = call(
+        kernel, operands, args, grid, scratch,
+        chunks=chunks, hook=hook("scale"), hook_operands=[out, count], hook_args=shape[1:],
+    )  # fmt: skip
+    assert error == 0
+    assert np.all(count == 1)
+    return out.reshape(shape).copy()
+
+
+def guarded(elements: int, side: str, fill: float = 0.0) -> Array:
+    """``elements`` f32 flush against an unreadable page after them (``side`` "end") or before them ("start")."""
+    page = mmap.PAGESIZE
+    room = max(page, -(-elements * 4 // page) * page)
+    whole = np.frombuffer(mmap.mmap(-1, room + 2 * page), np.uint8)
+    for offset in (0, page + room):
+        if _LIBC.mprotect(ctypes.c_void_p(whole.ctypes.data + offset), ctypes.c_size_t(page), 0):
+            raise OSError(ctypes.get_errno(), "mprotect")
+    first = page if side == "start" else page + room - elements * 4
+    array = whole[first : first + elements * 4].view(np.float32)
+    array[:] = fill
+    return array
+
+
+def strided(
+    values: npt.NDArray[Any], order: Sequence[int], gap: int, side: str, step: int = 1
+) -> tuple[Array, tuple[int, ...]]:
+    """``values`` in guarded memory with its axes in ``order`` (outermost first), ``gap`` elements after each row of the
+    inmost axis and ``step`` from one of its elements to the next; returns the view and its strides in elements."""
+    strides = [0] * values.ndim
+    stride = step
+    for position, axis in enumerate(reversed(order)):
+        strides[axis] = stride
+        stride = stride * max(1, values.shape[axis]) + (gap if position == 0 else 0)
+    span = 1 + sum((n - 1) * s for n, s in zip(values.shape, strides, strict=True)) if values.size else 0
+    flat = guarded(span, side, fill=np.nan)
+    view = np.lib.stride_tricks.as_strided(flat, values.shape, [4 * s for s in strides])
+    if values.size:
+        view[...] = values
+    return view, tuple(strides)

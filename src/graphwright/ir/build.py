@@ -32,15 +32,29 @@ class Builder:
         self.facts: dict[Value, Fact] = {}
         """What is known beyond types, for shape arithmetic; filled as nodes are added."""
 
-    def __call__(self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = (), name: str = "") -> Any:
+    def __call__(
+        self,
+        op: Op,
+        *inputs: Value | None,
+        regions: Sequence[Graph] = (),
+        name: str = "",
+        known: Sequence[TensorType] = (),
+    ) -> Any:
         """Add a node. Returns its Value, or a tuple of Values when ``op`` has several outputs."""
-        node = self.node(op, *inputs, regions=regions, name=name)
+        node = self.node(op, *inputs, regions=regions, name=name, known=known)
         return node.outputs[0] if len(node.outputs) == 1 else node.outputs
 
-    def node(self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = (), name: str = "") -> Node:
-        """Add a node and return it; a ModelError if its types conflict."""
+    def node(
+        self,
+        op: Op,
+        *inputs: Value | None,
+        regions: Sequence[Graph] = (),
+        name: str = "",
+        known: Sequence[TensorType] = (),
+    ) -> Node:
+        """Add a node and return it; a ModelError if its types conflict. ``known`` serves where a rank is unknown."""
         place = name or " + ".join(self.sources) or op.name
-        facts = self._infer(op, inputs, regions, place)
+        facts = self._infer(op, inputs, regions, place, known)
         node = Node(op, inputs, [f.type for f in facts], regions, name, self.sources)
         self.graph.insert(node, self.before)
         for value, fact in zip(node.outputs, facts, strict=True):
@@ -68,7 +82,12 @@ class Builder:
         return Fact(value.type)
 
     def _infer(
-        self, op: Op, inputs: Sequence[Value | None], regions: Sequence[Graph], place: str
+        self,
+        op: Op,
+        inputs: Sequence[Value | None],
+        regions: Sequence[Graph],
+        place: str,
+        known: Sequence[TensorType],
     ) -> tuple[Fact, ...]:
         for position, value in enumerate(inputs):
             if value is None and position not in op.optional_inputs:
@@ -76,7 +95,7 @@ class Builder:
         if regions:
             outputs = [[Fact(value.type) for value in region.outputs] for region in regions]
             return infer_outputs(op, [], self.module.symbols, place, regions=outputs)
-        return infer_outputs(op, [self.fact(v) for v in inputs], self.module.symbols, place)
+        return infer_outputs(op, [self.fact(v) for v in inputs], self.module.symbols, place, known)
 
 
 def new_graph(

@@ -163,25 +163,38 @@ class Importer(Protocol):
 
     def input(self, index: int) -> Value:
         """Input ``index``; a diagnostic if it is absent."""
+
     def optional(self, index: int) -> Value | None:
         """Input ``index``, or None if it is absent or empty."""
+
     def inputs(self) -> list[Value | None]:
         """All inputs."""
+
     @property
     def output_count(self) -> int:
         """Number of outputs that the node declares, trailing unused ones included."""
+
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute as int, float, str, tuple, array (tensors) or Graph; ``default`` if absent."""
+
     def required_attr(self, name: str) -> Any:
         """An attribute; a diagnostic if it is absent."""
+
     def constant(self, index: int) -> Array | None:
         """Input ``index`` as an array if it is a constant of the source; None if absent or computed."""
+
     def const(self, array: Array) -> Value:
         """A constant."""
+
     def emit(self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = ()) -> Any:
         """Append a node; returns its Value, or a tuple of Values when the op has several outputs."""
+
     def region(self, name: str) -> tuple[Graph, list[Value]]:
         """A graph attribute as a closed region, and the outer values that became its last inputs."""
+
+    def inline(self, name: str) -> list[Value]:
+        """A graph attribute without inputs added in place: its outputs. For a branch that is known to be taken."""
+
     def fail(self, message: str, hint: str = "") -> Exception:
         """``raise i.fail("...")``: a diagnostic for this source node; import goes on with the next one."""
 
@@ -257,6 +270,14 @@ class Op:
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
         """Ops with regions, instead of ``infer``: facts of the node's outputs, given those of each region's outputs."""
         raise NotImplementedError(self.name)
+
+    def captures(self, inputs: int) -> int:
+        """Ops with regions: how many of its ``inputs`` operands, the last ones, go to all regions as last inputs."""
+        return 0
+
+    def forwards(self, *inputs: Any) -> int | None:
+        """The position of the input that the only output always equals, given the inputs' facts."""
+        return None
 
     def reference(self, *inputs: Any) -> Any:
         """The meaning in NumPy: arrays (or None) in, an array or a tuple of arrays out. Never writes its inputs."""

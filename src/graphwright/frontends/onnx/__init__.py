@@ -1,0 +1,163 @@
+"""The ONNX frontend: ``load(source) -> Module``.
+
+It reads the protobuf itself: models are hostile until checked, and one error lists every fault of a model.
+Opsets 7 to 28 of the default domain; ops are mapped by the ``onnx`` tables of the registered ops, model-local
+functions are inlined, and ops that only the specification defines as functions are expanded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from graphwright.frontends.onnx.faults import Fault, Report, text
+from graphwright.frontends.onnx.graph import GraphReader
+from graphwright.frontends.onnx.opsets import opset_versions
+from graphwright.frontends.onnx.read import Source, read
+from graphwright.frontends.onnx.scope import POISON, Frame, Scope
+from graphwright.frontends.onnx.tensors import Folder
+from graphwright.frontends.onnx.types import Binding, tensor_type, usable_name
+from graphwright.ir.build import new_graph
+from graphwright.ir.graph import Module, Role, Signature
+from graphwright.ir.types import TensorType, type_of
+
+__all__ = ["OVERRIDABLE", "load"]
+
+OVERRIDABLE = "graphwright.overridable_inputs"
+"""Metadata key: JSON list of inputs with a default value, which were made constants."""
+
+Shapes = Mapping[str, Sequence[Binding]]
+
+
+def load(
+    source: Source, *, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None
+) -> Module:
+    """Read an ONNX model (a path, its bytes, or a ModelProto) into a module with the entry ``main``.
+
+    ``shapes`` gives sizes of inputs: a number fixes a size, and every other size of the same name with it; a
+    text makes it symbolic under that name, shared by name; None keeps what the model says. ``constants``
+    replaces inputs by arrays. Ops must be registered: ``graphwright.ops.load()`` does so for the built-in ones.
+    Raises :class:`~graphwright.errors.ModelError` with all faults of the model.
+    """
+    model, folder = read(source)
+    report = Report()
+    module = Module()
+    try:
+        _read_model(model, folder, module, report, shapes or {}, constants or {})
+    except Fault as fault:
+        report.add(fault, "the model")
+    report.raise_if_any()
+    return module
+
+
+def _read_model(
+    model: onnx.ModelProto,
+    folder: Folder,
+    module: Module,
+    report: Report,
+    shapes: Shapes,
+    constants: Mapping[str, Any],
+) -> None:
+    frame = Frame(opset_versions((text(o.domain), o.version) for o in model.opset_import))
+    reader = GraphReader(module, model.functions, report)
+    builder, _ = new_graph(module, "main", ())
+    scope = Scope(builder, frame, folder)
+    module.metadata = {text(entry.key): text(entry.value) for entry in model.metadata_props}
+    initial = {text(t.name) for t in model.graph.initializer}
+    initial |= {text(t.values.name) for t in model.graph.sparse_initializer}
+    named = {text(info.name): info for info in model.graph.input}
+    data = {name: info for name, info in named.items() if name not in initial}
+    if len(named) < len(model.graph.input):
+        report.add(
+            Fault("duplicate-name", "two inputs have the same name", "rename one of them"), "the model"
+        )
+    if model.ir_version >= 4 and len(data) < len(named):
+        module.metadata[OVERRIDABLE] = json.dumps(sorted(named.keys() - data.keys() - constants.keys()))
+    _check_names(named, data, shapes, constants)
+    for name, sizes in shapes.items():
+        _bind_sizes(reader, data[name], sizes)
+    for name, info in (data | {name: named[name] for name in constants if name in named}).items():
+        try:
+            declared = tensor_type(info, reader.dims, shapes.get(name))
+            if name in constants:
+                scope.initializers[name] = _constant(constants[name], declared)
+            else:
+                scope.bind(name, builder.graph.add_input(declared, name))
+        except Fault as fault:
+            report.add(fault, f"input {name}")
+            scope.values[name] = POISON
+    reader.read_initializers(model.graph, scope)
+    reader.read_nodes(model.graph.node, scope)
+    if reader.incomplete:
+        reader.list_unsupported(model.graph, frame.opsets)
+    names = [info.name for info in model.graph.output]
+    if not names:
+        raise Fault("outputs", "the graph has no outputs", "the model is incomplete: export it again")
+    outputs = reader.read_outputs(names, scope, "the model's outputs")
+    if outputs is not None:
+        builder.graph.set_outputs(outputs, [text(name) for name in names])
+        module.signatures["main"] = Signature((Role.DATA,) * len(builder.graph.inputs))
+
+
+def _check_names(
+    named: Mapping[str, onnx.ValueInfoProto],
+    data: Mapping[str, onnx.ValueInfoProto],
+    shapes: Shapes,
+    constants: Mapping[str, Any],
+) -> None:
+    """Refuse ``shapes`` and ``constants`` of what is not an input, and shapes of inputs with a default."""
+    for what, given, known in (("shapes", shapes, data), ("constants", constants, named)):
+        unknown = [repr(name) for name in given if name not in known]
+        if unknown:
+            listed = ", ".join(f"{name} {_shape_text(info)}" for name, info in data.items())
+            raise Fault(what, f"not an input: {', '.join(unknown)}", f"the inputs are: {listed or 'none'}")
+
+
+def _bind_sizes(reader: GraphReader, info: onnx.ValueInfoProto, sizes: Sequence[Binding]) -> None:
+    """Check sizes against the declared ones; a number for a named size holds wherever the name occurs."""
+    name, declared = text(info.name), info.type.tensor_type
+    hint = f"the input is {name} {_shape_text(info)}"
+    if declared.HasField("shape") and len(declared.shape.dim) != len(sizes):
+        raise Fault("shapes", f"{name!r} has {len(declared.shape.dim)} sizes, {len(sizes)} are given", hint)
+    for size in sizes:
+        if not isinstance(size, int | str | None) or isinstance(size, bool):
+            raise Fault("shapes", f"{size!r} is not a size of {name!r}", "give a number, a name, or None")
+        if isinstance(size, int) and not 0 <= size < 2**31:
+            raise Fault("shapes", f"{size} is not a size of {name!r}", hint)
+    for dim, size in zip(declared.shape.dim, sizes, strict=False):
+        fixed = dim.dim_value if dim.WhichOneof("value") == "dim_value" else 0
+        if fixed > 0 and size is not None and size != fixed:
+            raise Fault("shapes", f"{name!r} has a fixed size of {fixed}, it cannot be {size}", hint)
+        if isinstance(size, int) and usable_name(dim):
+            reader.dims.bind(usable_name(dim), size)
+
+
+def _shape_text(info: onnx.ValueInfoProto) -> str:
+    if not info.type.tensor_type.HasField("shape"):
+        return "[*]"
+    sizes = (
+        usable_name(d) or (str(d.dim_value) if d.dim_value > 0 else "?")
+        for d in info.type.tensor_type.shape.dim
+    )
+    return f"[{', '.join(sizes)}]"
+
+
+def _constant(value: Any, declared: TensorType) -> np.ndarray[Any, Any]:
+    """``value`` as an array of the declared dtype and a shape that fits."""
+    array = value if isinstance(value, np.ndarray | np.generic) else np.asarray(value, declared.dtype.numpy)
+    array = np.asarray(array)
+    made = type_of(array)
+    fits = declared.shape is None or (
+        len(declared.shape) == array.ndim
+        and all(
+            not isinstance(want, int) or want == have
+            for want, have in zip(declared.shape, array.shape, strict=True)
+        )
+    )
+    if made.dtype != declared.dtype or not fits:
+        raise Fault("constants", f"the constant is {made}, the input is {declared}")
+    return array

@@ -1,0 +1,67 @@
+"""Attributes of ONNX nodes as Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import onnx
+from onnx import defs
+
+from graphwright.frontends.onnx.faults import Fault, text
+from graphwright.frontends.onnx.tensors import Folder, sparse_to_array, to_array
+
+A = onnx.AttributeProto
+_PLAIN: dict[int, Callable[[onnx.AttributeProto], Any]] = {
+    A.FLOAT: lambda a: float(a.f),
+    A.INT: lambda a: int(a.i),
+    A.STRING: lambda a: _utf8(a.s),
+    A.FLOATS: lambda a: tuple(map(float, a.floats)),
+    A.INTS: lambda a: tuple(map(int, a.ints)),
+    A.STRINGS: lambda a: tuple(map(_utf8, a.strings)),
+}
+
+
+def type_name(kind: int) -> str:
+    """``INTS`` and so on."""
+    names: dict[int, str] = {number: name for name, number in A.AttributeType.items()}
+    return names.get(kind, f"type {kind}")
+
+
+def value_of(attribute: onnx.AttributeProto, folder: Folder) -> Any:
+    """An int, float, str, tuple of those, array, or tuple of arrays."""
+    kind = attribute.type
+    if kind in _PLAIN:
+        return _PLAIN[kind](attribute)
+    if kind == A.TENSOR:
+        return to_array(attribute.t, folder)
+    if kind == A.TENSORS:
+        return tuple(to_array(tensor, folder) for tensor in attribute.tensors)
+    if kind == A.SPARSE_TENSOR:
+        return sparse_to_array(attribute.sparse_tensor, folder)
+    name = text(attribute.name)
+    raise Fault("attribute", f"attribute {name!r} is of {type_name(kind)}, which is not a value here")
+
+
+def check_attributes(given: Mapping[str, onnx.AttributeProto], schema: defs.OpSchema) -> None:
+    """Refuse attributes that the op does not have, that have another type, or that are missing."""
+    known: Any = schema.attributes  # onnx's stubs do not say that types are enums
+    call = f"{schema.name}-{schema.since_version}"
+    for name, attribute in given.items():
+        if name not in known:
+            listed = ", ".join(sorted(known)) or "none"
+            raise Fault("attribute", f"{call} has no attribute {name!r}", f"its attributes are: {listed}")
+        wanted = known[name].type.value
+        if attribute.type != wanted:
+            message = f"attribute {name!r} is of {type_name(attribute.type)}, {type_name(wanted)} is wanted"
+            raise Fault("attribute", message, "export the model again")
+    for name, declared in known.items():
+        if declared.required and name not in given:
+            raise Fault("attribute", f"attribute {name!r} is missing", "export the model again")
+
+
+def _utf8(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise Fault("text", f"a string attribute is not UTF-8: {error}") from error

@@ -1,0 +1,107 @@
+"""What a node's op means: a function of the model, an op's import function, or the specification's body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx
+from onnx import defs
+
+from graphwright.frontends.onnx.faults import Fault, Report, text
+from graphwright.frontends.onnx.opsets import Mappings, domain_of, has_body, opset_versions, schema_of
+from graphwright.ir.op import Import
+
+Key = tuple[str, str, str]
+"""Domain, op type, overload."""
+
+
+class Unsupported(Exception):
+    """The op means nothing here; :meth:`Catalogue.list_unsupported` says which ones do not."""
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """One of: ``function`` to inline, ``mapping`` to call, or ``schema`` with a body to expand."""
+
+    key: Key
+    version: int
+    function: onnx.FunctionProto | None = None
+    mapping: Import | None = None
+    schema: defs.OpSchema | None = None
+
+
+class Catalogue:
+    """The functions of one model, and the import functions of all registered ops."""
+
+    def __init__(self, functions: Sequence[onnx.FunctionProto], report: Report) -> None:
+        self._report = report
+        self._mappings = Mappings.collect()
+        self._functions: dict[Key, onnx.FunctionProto] = {}
+        for function in functions:
+            try:
+                key = (domain_of(text(function.domain)), text(function.name), text(function.overload))
+            except Fault as fault:
+                report.add(fault, "a function")
+                continue
+            if self._functions.setdefault(key, function) is not function:
+                report.add(
+                    Fault("duplicate-name", "the function is defined twice", "keep one of them"), key[1]
+                )
+
+    def meaning(self, node: onnx.NodeProto, opsets: Mapping[str, int]) -> Meaning:
+        """What the node's op means under these opsets; a function of the model comes first."""
+        key = (domain_of(text(node.domain)), text(node.op_type), text(node.overload))
+        domain, op_type, _ = key
+        version = opsets.get(domain)
+        if key in self._functions:
+            return Meaning(key, version or 1, function=self._functions[key])
+        if version is None:
+            hint = "the model lacks an opset_import: export it again"
+            raise Fault("opset", f"{op_type}: the model imports no opset of domain {domain!r}", hint)
+        mapping, schema = self._mappings.find(domain, op_type, version), schema_of(domain, op_type, version)
+        if mapping is None and (schema is None or not has_body(schema, version)):
+            raise Unsupported
+        return Meaning(key, version, mapping=mapping, schema=schema)
+
+    def list_unsupported(self, nodes: Sequence[onnx.NodeProto], opsets: Mapping[str, int]) -> None:
+        """Report every node of ``nodes``, their subgraphs and functions, whose op is not supported."""
+        visited: set[Key] = set()
+        pending = [(node, opsets, "") for node in reversed(nodes)]
+        while pending:
+            node, versions, trail = pending.pop()
+            try:
+                function = self.meaning(node, versions).function
+                if function is not None and (key := self.meaning(node, versions).key) not in visited:
+                    visited.add(key)
+                    inner = (
+                        opset_versions((text(o.domain), o.version) for o in function.opset_import) or versions
+                    )
+                    pending += [
+                        (child, inner, f"{trail}{node_name(node)}/") for child in reversed(function.node)
+                    ]
+            except Unsupported:
+                self._list(node, versions, trail)
+            except Fault:
+                pass  # reported when the node was read
+            for attribute in node.attribute:
+                pending += [(child, versions, trail) for child in reversed(attribute.g.node)]
+
+    def _list(self, node: onnx.NodeProto, opsets: Mapping[str, int], trail: str) -> None:
+        domain, op_type = domain_of(text(node.domain)), text(node.op_type)
+        versions = self._mappings.versions(domain, op_type)
+        hint = "register an op with an onnx mapping for it, or give the model a function of that name"
+        if versions:
+            known = ", ".join(map(str, versions))
+            hint = f"known are versions {known}: convert the model to opset {versions[0]} or later"
+        name = f"{domain}.{op_type}" if domain else op_type
+        self._report.unsupported(f"{name} at opset {opsets[domain]}", hint, trail + node_name(node))
+
+
+def node_name(node: onnx.NodeProto) -> str:
+    """The node's name, or its op and first output."""
+    first = next((output for output in node.output if output), "")
+    for candidate in (node.name, f"{node.op_type}:{first}"):
+        if candidate:
+            return candidate if isinstance(candidate, str) else repr(candidate)
+    return "a node"

@@ -1,0 +1,323 @@
+"""Graphs, subgraphs and functions of an ONNX model, read into a module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx
+from onnx import defs
+
+from graphwright.errors import ModelError
+from graphwright.frontends.onnx.attributes import check_attributes
+from graphwright.frontends.onnx.catalogue import Catalogue, Key, Unsupported, node_name
+from graphwright.frontends.onnx.faults import Fault, Poisoned, Report, text
+from graphwright.frontends.onnx.node import OnnxNode
+from graphwright.frontends.onnx.opsets import opset_versions, schema_function
+from graphwright.frontends.onnx.order import in_order
+from graphwright.frontends.onnx.scope import POISON, Attribute, Frame, Scope
+from graphwright.frontends.onnx.types import Dims, check_operands, tensor_type, type_proto
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Graph, Module, Value
+from graphwright.ir.symbols import SymbolError
+
+MAX_NODES = 1_000_000
+"""Nodes after inlining: a few functions that call each other twice could grow without end."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a function; ``source`` names the source node where the model does not hold the body."""
+
+    function: onnx.FunctionProto
+    key: Key
+    node: onnx.NodeProto
+    inputs: Sequence[Value | None]
+    attributes: Mapping[str, Attribute]
+    source: str = ""
+
+
+class GraphReader:
+    """Reads graphs of one model into one module; faults go to ``report``, and reading goes on."""
+
+    def __init__(self, module: Module, functions: Sequence[onnx.FunctionProto], report: Report) -> None:
+        self.module, self.report = module, report
+        self.dims = Dims(module.symbols)
+        self.incomplete = False
+        """Whether a node was met whose op is not supported."""
+        self._catalogue = Catalogue(functions, report)
+        self._nodes = 0
+
+    def list_unsupported(self, graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
+        """Report every unsupported op of the model, in code as well that reading did not reach."""
+        self._catalogue.list_unsupported(graph.node, opsets)
+
+    def read_nodes(self, nodes: Sequence[onnx.NodeProto], scope: Scope) -> None:
+        """Add ``nodes`` to the scope's graph, producers first."""
+        ordered, cyclic = in_order(nodes)
+        for node in cyclic:
+            hint = "the model is damaged: export it again"
+            self.report.add(Fault("cycle", "the node depends on its own output", hint), _place(node, scope))
+            self._poison(node, scope)
+        for node in ordered:
+            self._read_node(node, scope)
+
+    def read_initializers(self, graph: onnx.GraphProto, scope: Scope) -> None:
+        """Make initialisers known to the scope; each becomes a constant when something reads it."""
+        for proto in (*graph.initializer, *graph.sparse_initializer):
+            named = proto.values if isinstance(proto, onnx.SparseTensorProto) else proto
+            with self._reporting("initialiser"):
+                name = text(named.name)
+                if name in scope.values:  # an input replaced by a constant
+                    continue
+                if name in scope.initializers:
+                    raise Fault("duplicate-name", f"initialiser {name!r} occurs twice", "keep one of them")
+                scope.initializers[name] = proto
+
+    def read_outputs(self, names: Sequence[str], scope: Scope, what: str) -> list[Value] | None:
+        """Values of a graph's outputs; None where one failed."""
+        values: list[Value] = []
+        for raw in names:
+            try:
+                name = text(raw)
+                value = scope.lookup(name)
+                if value is None:
+                    raise Fault("dangling-name", f"{name!r} has no value")
+                values.append(value)
+            except Poisoned:
+                continue
+            except Fault as fault:
+                self.report.add(fault, what)
+        return values if len(values) == len(names) else None
+
+    def read_region(self, proto: onnx.GraphProto, outer: Scope, name: str) -> tuple[Graph, list[Value]]:
+        """A subgraph as a closed region, and the outer values that became its last inputs."""
+        module, constraints = self.module, dict(self.module.symbols.constraints)
+        builder = Builder(module, Graph(name), sources=outer.builder.sources)
+        scope = Scope(builder, outer.frame, outer.folder, outer, outer.depth + 1)
+        for info in proto.input:
+            scope.bind(
+                text(info.name), builder.graph.add_input(tensor_type(info, self.dims), text(info.name))
+            )
+        names = [info.name for info in proto.output]
+        outputs = self._read_body(proto, scope, names, name)
+        builder.graph.set_outputs(outputs, [text(n) for n in names])
+        module.symbols.constraints = (
+            constraints  # they hold where the region runs alone, which is not known here
+        )
+        return builder.graph, list(scope.captured)
+
+    def inline_graph(self, proto: onnx.GraphProto, outer: Scope, name: str) -> list[Value]:
+        """A subgraph without inputs read into the outer graph itself."""
+        if proto.input:
+            raise Fault("import", f"{name!r} has inputs and cannot run in place")
+        scope = Scope(outer.builder, outer.frame, outer.folder, outer, outer.depth + 1)
+        return self._read_body(proto, scope, [info.name for info in proto.output], name)
+
+    def _read_body(
+        self, proto: onnx.GraphProto, scope: Scope, names: Sequence[str], what: str
+    ) -> list[Value]:
+        sources = scope.builder.sources
+        self.read_initializers(proto, scope)
+        self.read_nodes(proto.node, scope)
+        outputs = self.read_outputs(names, scope, what)
+        scope.builder.sources = sources
+        if outputs is None:
+            raise Poisoned
+        return outputs
+
+    def _reporting(self, where: str) -> _Reporting:
+        return _Reporting(self.report, where)
+
+    def _poison(self, node: onnx.NodeProto, scope: Scope) -> None:
+        for name in node.output:
+            if name and isinstance(name, str):
+                scope.values.setdefault(name, POISON)
+
+    def _read_node(self, node: onnx.NodeProto, scope: Scope) -> None:
+        place = _place(node, scope)
+        scope.builder.sources = (scope.frame.source or place,)
+        try:
+            values = self._import(node, scope, place)
+            self._bind_outputs(node, values, scope)
+        except Poisoned:
+            pass
+        except Fault as fault:
+            self.report.add(fault, place)
+        except ModelError as error:
+            self.report.extend(error.diagnostics)
+        except Unsupported:
+            self.incomplete = True
+        except SymbolError as error:
+            self.report.add(Fault("size", str(error)), place)
+        except Exception as error:  # an import function met what ONNX rules out
+            self.report.cause = self.report.cause or error
+            self.report.add(_malformed(error), place)
+        finally:
+            self._poison(node, scope)
+
+    def _import(self, node: onnx.NodeProto, scope: Scope, place: str) -> list[Value | None]:
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise ModelError(
+                Fault("budget", f"more than {MAX_NODES} nodes once functions are inlined").at(place)
+            )
+        meaning = self._catalogue.meaning(node, scope.frame.opsets)
+        attributes = _attributes(node, scope)
+        if meaning.schema is not None:
+            check_attributes({name: a.proto for name, a in attributes.items()}, meaning.schema)
+        inputs = self._operands(node, scope, place)
+        if meaning.function is not None:
+            return self._call(Call(meaning.function, meaning.key, node, inputs, attributes), scope)
+        if meaning.schema is not None:
+            check_operands(inputs, len(node.output), meaning.schema)
+        if meaning.mapping is not None:
+            regions = (self.read_region, self.inline_graph)
+            importer = OnnxNode(
+                node, meaning.key, meaning.version, scope, place, inputs, attributes, *regions
+            )
+            return _as_list(meaning.mapping(importer))
+        if meaning.schema is None:
+            raise Unsupported
+        body = _body(meaning.schema, node, inputs, attributes, meaning.version)
+        if body is None:
+            raise Unsupported
+        defaults = {
+            name: Attribute(a.default_value, scope)
+            for name, a in meaning.schema.attributes.items()
+            if a.default_value.name
+        }
+        source = scope.builder.sources[0]
+        return self._call(Call(body, meaning.key, node, inputs, defaults | attributes, source), scope)
+
+    def _operands(self, node: onnx.NodeProto, scope: Scope, place: str) -> list[Value | None]:
+        """Inputs without absent ones at the end; Poisoned, with all faults reported, where one failed."""
+        inputs: list[Value | None] = []
+        complete = True
+        for name in node.input:
+            try:
+                inputs.append(scope.lookup(text(name)) if name else None)
+            except Poisoned:
+                complete = False
+            except Fault as fault:
+                self.report.add(fault, place)
+                complete = False
+        if not complete:
+            raise Poisoned
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        return inputs
+
+    def _call(self, call: Call, scope: Scope) -> list[Value | None]:
+        """Inline one call of a function."""
+        function, key, calls = call.function, call.key, scope.frame.calls
+        if key in calls:
+            chain = " -> ".join(name for _, name, _ in (*calls[calls.index(key) :], key))
+            raise Fault(
+                "recursion", f"functions call each other in a circle: {chain}", "unroll the recursion"
+            )
+        if len(call.inputs) > len(function.input):
+            given = f"{len(function.input)} inputs, {len(call.inputs)} are given"
+            raise Fault("inputs", f"function {key[1]} takes {given}")
+        opsets = opset_versions((text(o.domain), o.version) for o in function.opset_import)
+        attributes = {text(a.name): Attribute(a, scope) for a in function.attribute_proto}
+        attributes.update(call.attributes)
+        source = scope.frame.source or call.source
+        frame = Frame(
+            opsets or scope.frame.opsets,
+            attributes,
+            (*calls, key),
+            f"{_place(call.node, scope)}/",
+            source,
+        )
+        body = Scope(scope.builder, frame, scope.folder, depth=scope.depth + 1)
+        for position, name in enumerate(function.input):
+            body.bind(text(name), call.inputs[position] if position < len(call.inputs) else None)
+        sources = scope.builder.sources
+        self.read_nodes(function.node, body)
+        used = zip(function.output, call.node.output, strict=False)
+        wanted = list(dict.fromkeys(inner for inner, outer in used if outer))
+        outputs = self.read_outputs(wanted, body, _place(call.node, scope))
+        scope.builder.sources = sources
+        if outputs is None:
+            raise Poisoned
+        found = dict(zip(wanted, outputs, strict=True))
+        return [found.get(name) for name in function.output]
+
+    def _bind_outputs(self, node: onnx.NodeProto, values: Sequence[Value | None], scope: Scope) -> None:
+        wanted = [text(name) for name in node.output]
+        for position, name in enumerate(wanted):
+            if not name:
+                continue
+            value = values[position] if position < len(values) else None
+            if value is None:
+                raise Fault(
+                    "outputs", f"{text(node.op_type)} does not compute its output {position}", "drop it"
+                )
+            scope.bind(name, value)
+            if not value.name:
+                value.name = scope.frame.trail + name
+
+
+class _Reporting:
+    """A context that turns a fault into a diagnostic."""
+
+    def __init__(self, report: Report, where: str) -> None:
+        self._report, self._where = report, where
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, Fault):
+            self._report.add(error, self._where)
+        return isinstance(error, Fault)
+
+
+def _malformed(error: Exception) -> Fault:
+    hint = "its inputs or attributes break ONNX's rules"
+    return Fault("import", f"cannot be read ({type(error).__name__}: {error})", hint)
+
+
+def _place(node: onnx.NodeProto, scope: Scope) -> str:
+    return scope.frame.trail + node_name(node)
+
+
+def _as_list(result: Value | Sequence[Value | None] | None) -> list[Value | None]:
+    return [result] if result is None or isinstance(result, Value) else list(result)
+
+
+def _attributes(node: onnx.NodeProto, scope: Scope) -> dict[str, Attribute]:
+    """The node's attributes by name, those by reference replaced by what the call gives."""
+    return {attribute.proto.name: attribute for attribute in _resolved(node, scope)}
+
+
+def _resolved(node: onnx.NodeProto, scope: Scope) -> Iterator[Attribute]:
+    seen: set[str] = set()
+    for proto in node.attribute:
+        name, reference = text(proto.name), text(proto.ref_attr_name)
+        if name in seen:
+            raise Fault("attribute", f"attribute {name!r} is given twice", "keep one of them")
+        seen.add(name)
+        if not reference:
+            yield Attribute(proto, scope)
+        elif reference in scope.frame.attributes:
+            given = scope.frame.attributes[reference]
+            renamed = onnx.AttributeProto()
+            renamed.CopyFrom(given.proto)
+            renamed.name = name
+            yield Attribute(renamed, given.scope)
+
+
+def _body(
+    schema: defs.OpSchema,
+    node: onnx.NodeProto,
+    inputs: Sequence[Value | None],
+    attributes: Mapping[str, Attribute],
+    version: int,
+) -> onnx.FunctionProto | None:
+    """The specification's own definition of the op in simpler ones, if it has one for these operands."""
+    resolved = onnx.NodeProto(op_type=node.op_type, domain=node.domain, input=node.input, output=node.output)
+    resolved.attribute.extend(a.proto for a in attributes.values())
+    types = [type_proto(v.type) if v is not None else onnx.TypeProto() for v in inputs]
+    return schema_function(schema, resolved, types, version)

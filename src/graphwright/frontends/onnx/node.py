@@ -1,0 +1,147 @@
+"""One ONNX node as its op's import function sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import onnx
+
+from graphwright.errors import ModelError
+from graphwright.frontends.onnx.attributes import value_of
+from graphwright.frontends.onnx.catalogue import Key
+from graphwright.frontends.onnx.faults import Fault
+from graphwright.frontends.onnx.scope import Attribute, Scope
+from graphwright.ir.graph import Graph, Value
+from graphwright.ir.infer import infer_outputs
+from graphwright.ir.op import Array, Fact, Op
+from graphwright.ir.symbols import SymbolTable
+from graphwright.ir.types import TensorType
+
+GUESSED_RANKS = range(7)
+
+Inliner = Callable[[onnx.GraphProto, Scope, str], list[Value]]
+Regions = Callable[[onnx.GraphProto, Scope, str], tuple[Graph, list[Value]]]
+
+
+class OnnxNode:
+    """An :class:`~graphwright.ir.op.Importer`, made for a node whose operands and attributes are checked."""
+
+    def __init__(
+        self,
+        proto: onnx.NodeProto,
+        key: Key,
+        version: int,
+        scope: Scope,
+        place: str,
+        inputs: Sequence[Value | None],
+        attributes: dict[str, Attribute],
+        regions: Regions,
+        inliner: Inliner,
+    ) -> None:
+        self.domain, self.op_type, _ = key
+        self.version = version
+        self._scope, self._place, self._inputs = scope, place, list(inputs)
+        self._attributes, self._outputs = attributes, len(proto.output)
+        self._regions, self._inliner = regions, inliner
+
+    def input(self, index: int) -> Value:
+        """Input ``index``; a diagnostic if it is absent."""
+        value = self.optional(index)
+        if value is None:
+            raise self.fail(f"input {index} is missing", "export the model again")
+        return value
+
+    def optional(self, index: int) -> Value | None:
+        """Input ``index``, or None if it is absent or empty."""
+        return self._inputs[index] if index < len(self._inputs) else None
+
+    def inputs(self) -> list[Value | None]:
+        """All inputs."""
+        return list(self._inputs)
+
+    @property
+    def output_count(self) -> int:
+        """Number of outputs that the node declares, trailing unused ones included."""
+        return self._outputs
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """An attribute as int, float, str, tuple or array; ``default`` if absent. Graphs: :meth:`region`."""
+        given = self._attributes.get(name)
+        return default if given is None else value_of(given.proto, given.scope.folder)
+
+    def required_attr(self, name: str) -> Any:
+        """An attribute; a diagnostic if it is absent."""
+        if name not in self._attributes:
+            raise self.fail(f"attribute {name!r} is missing", "export the model again")
+        return self.attr(name)
+
+    def constant(self, index: int) -> Array | None:
+        """Input ``index`` as an array if it is a constant of the source; None if absent or computed."""
+        value = self.optional(index)
+        return None if value is None else self._scope.known(value)
+
+    def const(self, array: Array) -> Value:
+        """A constant."""
+        return self._scope.builder.const(array)
+
+    def emit(self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = ()) -> Any:
+        """Append a node; returns its Value, or a tuple of Values when the op has several outputs."""
+        builder = self._scope.builder
+        try:
+            return builder(op, *inputs, regions=regions)
+        except ModelError as error:
+            if regions or error.diagnostics[0].code != "unknown-rank":
+                raise
+            facts = [builder.fact(value) for value in inputs]
+            return builder(op, *inputs, known=_types_of_unknown_rank(op, facts, self._place))
+
+    def region(self, name: str) -> tuple[Graph, list[Value]]:
+        """A graph attribute as a closed region, and the outer values that became its last inputs."""
+        attribute = self._graph(name)
+        return self._regions(attribute.proto.g, attribute.scope, name)
+
+    def inline(self, name: str) -> list[Value]:
+        """A graph attribute's nodes added in place, for a branch known to be taken; returns its outputs."""
+        attribute = self._graph(name)
+        return self._inliner(attribute.proto.g, attribute.scope, name)
+
+    def fail(self, message: str, hint: str = "") -> Exception:
+        """``raise i.fail("...")``: a diagnostic for this source node; import goes on with the next one."""
+        return Fault("import", f"{self.op_type}: {message}", hint)
+
+    def _graph(self, name: str) -> Attribute:
+        attribute = self._attributes.get(name)
+        if attribute is None or not attribute.proto.HasField("g"):
+            raise self.fail(f"attribute {name!r} is not a graph", "export the model again")
+        return attribute
+
+
+def _types_of_unknown_rank(op: Op, facts: Sequence[Fact | None], place: str) -> tuple[TensorType, ...]:
+    """Dtypes of the outputs where inference needs a rank that is not known: what it gives for some rank.
+
+    Where no rank will do, as elements that steer the shape are missing, the first input's dtype is taken.
+    """
+    for rank in GUESSED_RANKS:
+        symbols = SymbolTable()
+        guess = [_ranked(fact, rank, symbols) for fact in facts]
+        try:
+            return tuple(TensorType(fact.dtype, None) for fact in infer_outputs(op, guess, symbols, place))
+        except (
+            ModelError,
+            AttributeError,
+            IndexError,
+            TypeError,
+            ValueError,
+        ):  # rules written for known ranks
+            continue
+    first = next((fact for fact in facts if fact is not None), None)
+    if first is None:
+        raise Fault("unknown-rank", f"{op.name}: its output cannot be told from inputs of unknown rank")
+    return tuple(TensorType(first.dtype, None) for _ in range(op.output_count()))
+
+
+def _ranked(fact: Fact | None, rank: int, symbols: SymbolTable) -> Fact | None:
+    if fact is None or fact.type.shape is not None:
+        return fact
+    return Fact(TensorType(fact.dtype, tuple(symbols.fresh("d") for _ in range(rank))))

@@ -1,0 +1,108 @@
+"""Which import function serves an op of a model: the newest version not above the model's opset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import onnx
+from onnx import defs
+
+from graphwright.frontends.onnx.faults import Fault
+from graphwright.ir.op import Import, registered_ops
+
+OLDEST, NEWEST = 7, 28
+"""Opsets of the default domain that are understood."""
+
+
+def domain_of(name: str) -> str:
+    """``ai.onnx`` is the default domain's other name."""
+    return "" if name == "ai.onnx" else name
+
+
+def opset_versions(imports: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Versions by domain; raises :class:`Fault` for a domain imported twice or a version out of bounds."""
+    versions: dict[str, int] = {}
+    for name, version in imports:
+        domain = domain_of(name)
+        if versions.setdefault(domain, version) != version:
+            raise Fault("opset", f"domain {name!r} is imported as {versions[domain]} and as {version}")
+    version = versions.get("", OLDEST)
+    if not OLDEST <= version <= NEWEST:
+        hint = "convert the model: onnx.version_converter.convert_version(model, 21)"
+        raise Fault("opset", f"opset {version} is not supported, {OLDEST} to {NEWEST} are", hint)
+    return versions
+
+
+@dataclass(frozen=True)
+class Mappings:
+    """The import functions of all registered ops, by ONNX op."""
+
+    table: Mapping[tuple[str, str], list[tuple[int, Import]]]
+
+    @classmethod
+    def collect(cls) -> Mappings:
+        """Gather the ``onnx`` tables; two ops that claim the same entry are a defect: ValueError."""
+        table: dict[tuple[str, str], dict[int, Import]] = {}
+        for op in registered_ops().values():
+            for key, function in op.onnx.items():
+                versions = table.setdefault((domain_of(key[2] if len(key) > 2 else ""), key[0]), {})
+                if versions.setdefault(key[1], function) is not function:
+                    raise ValueError(f"{op.name} maps {key}, which another op maps already")
+        return cls({key: sorted(found.items(), key=lambda item: item[0]) for key, found in table.items()})
+
+    def versions(self, domain: str, op_type: str) -> list[int]:
+        """Versions with an import function."""
+        return [since for since, _ in self.table.get((domain, op_type), ())]
+
+    def find(self, domain: str, op_type: str, version: int) -> Import | None:
+        """The newest function not above ``version``."""
+        fitting = [function for since, function in self.table.get((domain, op_type), ()) if since <= version]
+        return fitting[-1] if fitting else None
+
+
+@lru_cache(maxsize=4096)
+def schema_of(domain: str, op_type: str, version: int) -> defs.OpSchema | None:
+    """The ONNX specification of an op, if there is one."""
+    try:
+        return defs.get_schema(op_type, version, domain)
+    except (defs.SchemaError, TypeError, OverflowError):
+        return None
+
+
+def has_body(schema: defs.OpSchema, version: int) -> bool:
+    """Whether the specification defines the op by simpler ones."""
+    return any(v <= version for v in (*_plain_bodies(schema), *_depending_bodies(schema)))
+
+
+def schema_function(
+    schema: defs.OpSchema, node: onnx.NodeProto, types: Sequence[onnx.TypeProto], version: int
+) -> onnx.FunctionProto | None:
+    """The specification's body of an op for these operands: the newest not above ``version``."""
+    plain = [v for v in _plain_bodies(schema) if v <= version]
+    depending = [v for v in _depending_bodies(schema) if v <= version]
+    source: Any = schema  # onnx's stubs lack what follows
+    if plain:
+        body = source.get_function_with_opset_version(max(plain))
+    elif depending:
+        operands = [t.SerializeToString() for t in types]
+        body = source.get_context_dependent_function_with_opset_version(
+            max(depending), node.SerializeToString(), operands
+        )
+    else:
+        return None
+    function = onnx.FunctionProto()
+    function.ParseFromString(body)
+    return function if body else None
+
+
+def _plain_bodies(schema: Any) -> Sequence[int]:
+    versions: Sequence[int] = schema.function_opset_versions
+    return versions
+
+
+def _depending_bodies(schema: Any) -> Sequence[int]:
+    versions: Sequence[int] = schema.context_dependent_function_opset_versions
+    return versions

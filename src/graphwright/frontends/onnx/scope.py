@@ -1,0 +1,131 @@
+"""Names of a graph while it is read: what each stands for, and how outer values reach a region."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+
+from graphwright.frontends.onnx.faults import Fault, Poisoned
+from graphwright.frontends.onnx.tensors import Folder, sparse_to_array, to_array
+from graphwright.ir.build import Builder
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array
+
+MAX_DEPTH = 64
+"""Subgraphs and functions may nest so deep."""
+
+Initializer = onnx.TensorProto | onnx.SparseTensorProto | np.ndarray
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute and the scope that it was written in, whose names a graph inside it may use."""
+
+    proto: onnx.AttributeProto
+    scope: Scope
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What holds for all nodes of a model, or of one call of a function."""
+
+    opsets: Mapping[str, int]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    """Of the function's call, for attributes by reference."""
+    calls: tuple[tuple[str, str, str], ...] = ()
+    """Functions being inlined, outermost first."""
+    trail: str = ""
+    """Prefix of names inside the call."""
+    source: str = ""
+    """Name of the one source node that everything here came from, where the model does not hold the body."""
+
+
+class Poison:
+    """Stands for a value that could not be imported."""
+
+
+POISON = Poison()
+
+
+class Scope:
+    """Names visible at one level: a graph, a subgraph, or the body of a function.
+
+    ``values`` maps a name to its value, to None (a function's input that the call leaves out), or to poison.
+    """
+
+    def __init__(
+        self, builder: Builder, frame: Frame, folder: Folder, outer: Scope | None = None, depth: int = 0
+    ) -> None:
+        if depth > MAX_DEPTH:
+            raise Fault("depth", f"subgraphs or functions nest deeper than {MAX_DEPTH}", "flatten the model")
+        self.builder, self.frame, self.folder, self.outer, self.depth = builder, frame, folder, outer, depth
+        self.values: dict[str, Value | Poison | None] = {}
+        self.initializers: dict[str, Initializer] = {}
+        self.captured: dict[Value, Value] = {}
+        """Outer values that this region reads, and the region's inputs that they became."""
+
+    def lookup(self, name: str) -> Value | None:
+        """The value called ``name``; Fault if there is none, Poisoned if it failed before."""
+        found = self._find(name)
+        if isinstance(found, Poison):
+            raise Poisoned
+        return found
+
+    def bind(self, name: str, value: Value | Poison | None) -> None:
+        """Let ``name`` stand for ``value``; Fault if it is taken."""
+        if name in self.values or name in self.initializers:
+            raise Fault("duplicate-name", f"{name!r} is produced twice", "give every value a name of its own")
+        self.values[name] = value
+
+    def known(self, value: Value) -> Array | None:
+        """The elements of ``value`` if they are known."""
+        fact = self.builder.fact(value)
+        return None if fact is None else fact.data
+
+    def _find(self, name: str) -> Value | Poison | None:
+        if name in self.values:
+            return self.values[name]
+        if name in self.initializers:
+            return self._materialise(name)
+        if self.outer is None:
+            self.values[name] = POISON
+            raise Fault(
+                "dangling-name", f"{name!r} is produced nowhere", "the model is incomplete: export it again"
+            )
+        found = self.outer._find(name)
+        if isinstance(found, Value) and found.graph is not self.builder.graph:
+            found = self._capture(found)
+        self.values[name] = found
+        return found
+
+    def _materialise(self, name: str) -> Value | Poison:
+        self.values[name] = POISON
+        source = self.initializers[name]
+        if isinstance(source, np.ndarray):
+            array = source
+        elif isinstance(source, onnx.TensorProto):
+            array = to_array(source, self.folder)
+        else:
+            array = sparse_to_array(source, self.folder)
+        value = self.builder.const(array)
+        value.name = self.frame.trail + name
+        self.values[name] = value
+        return value
+
+    def _capture(self, outer: Value) -> Value:
+        """``outer`` inside this region: a constant is repeated, anything else becomes an input."""
+        if outer.producer is not None and isinstance(outer.producer.op, Constant):
+            inner: Value = self.builder(outer.producer.op)
+            inner.name = outer.name
+            return inner
+        if outer not in self.captured:
+            made = self.builder.graph.add_input(outer.type, outer.name)
+            self.captured[outer] = made
+            fact = self.outer.builder.fact(outer) if self.outer is not None else None
+            if fact is not None:
+                self.builder.facts[made] = fact
+        return self.captured[outer]

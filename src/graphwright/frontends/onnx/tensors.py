@@ -1,0 +1,228 @@
+"""ONNX tensors as NumPy arrays, with every size checked; external data is mapped, never copied."""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+import numpy as np
+import onnx
+
+from graphwright.frontends.onnx.faults import Fault, text
+from graphwright.ir.op import Array
+from graphwright.ir.types import DTYPES, STRING, DType
+
+MAX_RANK = 64
+"""NumPy's limit."""
+MAX_DENSE_BYTES = 2**30
+"""A sparse tensor that would unfold to more is refused: a few bytes could ask for any amount."""
+
+P = onnx.TensorProto
+_DTYPES: dict[int, DType] = {
+    P.FLOAT: DTYPES["f32"], P.UINT8: DTYPES["u8"], P.INT8: DTYPES["i8"], P.UINT16: DTYPES["u16"],
+    P.INT16: DTYPES["i16"], P.INT32: DTYPES["i32"], P.INT64: DTYPES["i64"], P.STRING: STRING,
+    P.BOOL: DTYPES["bool"], P.FLOAT16: DTYPES["f16"], P.DOUBLE: DTYPES["f64"], P.UINT32: DTYPES["u32"],
+    P.UINT64: DTYPES["u64"], P.COMPLEX64: DTYPES["c64"], P.COMPLEX128: DTYPES["c128"],
+    P.BFLOAT16: DTYPES["bf16"],
+    P.FLOAT8E4M3FN: DTYPES["f8e4m3fn"], P.FLOAT8E4M3FNUZ: DTYPES["f8e4m3fnuz"], 
+    P.FLOAT8E5M2: DTYPES["f8e5m2"],
+    P.FLOAT8E5M2FNUZ: DTYPES["f8e5m2fnuz"], P.UINT4: DTYPES["u4"], P.INT4: DTYPES["i4"],
+    P.FLOAT4E2M1: DTYPES["f4e2m1"], P.FLOAT8E8M0: DTYPES["f8e8m0"], P.UINT2: DTYPES["u2"],
+    P.INT2: DTYPES["i2"],
+}  # fmt: skip
+_WIDE_FIELDS: dict[str, tuple[str, str]] = {
+    "f32": ("float_data", "<f4"), "c64": ("float_data", "<f4"), "f64": ("double_data", "<f8"),
+    "c128": ("double_data", "<f8"), "i64": ("int64_data", "<i8"), "u64": ("uint64_data", "<u8"),
+    "u32": ("uint64_data", "<u4"), "i32": ("int32_data", "<i4"),
+}  # fmt: skip
+"""Field of the values and their stored type, for dtypes whose values are not kept in ``int32_data``."""
+
+
+def dtype_from_onnx(number: int) -> DType:
+    """The dtype that ONNX numbers so."""
+    found = _DTYPES.get(number)
+    if found is None:
+        raise Fault("dtype", f"element type {number} is not supported", "known are: " + ", ".join(DTYPES))
+    return found
+
+
+_NUMBERS = {dtype: number for number, dtype in _DTYPES.items()}
+
+
+def onnx_number(dtype: DType) -> int:
+    """ONNX's number of a dtype."""
+    return _NUMBERS[dtype]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Where a model's external data lies; ``path`` None when the model came as bytes."""
+
+    path: Path | None
+
+    def open(self, location: str) -> Path:
+        """The regular file at ``location``, which may not leave the folder by any way."""
+        if self.path is None:
+            hint = "give the model's path instead of its bytes"
+            raise Fault("external-data", f"weights lie in the file {location!r}", hint)
+        pure = PurePosixPath(location)
+        if (
+            pure.is_absolute()
+            or PureWindowsPath(location).is_absolute()
+            or ".." in pure.parts
+            or "\\" in location
+        ):
+            raise Fault(
+                "external-data", f"{location!r} leaves the model's folder", "keep weights beside the model"
+            )
+        try:
+            home, real = self.path.resolve(strict=True), (self.path / location).resolve(strict=True)
+            mode = os.stat(real).st_mode
+        except (OSError, ValueError, RuntimeError) as error:
+            raise Fault(
+                "external-data", f"{location!r} cannot be read: {error}", "fetch the model whole"
+            ) from error
+        if not real.is_relative_to(home):
+            raise Fault(
+                "external-data", f"{location!r} leaves the model's folder", "replace the link by its file"
+            )
+        if not stat.S_ISREG(mode):
+            raise Fault("external-data", f"{location!r} is not a regular file")
+        return real
+
+
+def to_array(tensor: onnx.TensorProto, folder: Folder) -> Array:
+    """The elements of ``tensor``; raises :class:`Fault` where its parts contradict each other."""
+    dtype, shape = dtype_from_onnx(tensor.data_type), _shape(tensor.dims)
+    if tensor.HasField("segment"):
+        raise Fault("tensor", "segmented tensors are not supported", "save the model with whole tensors")
+    count = math.prod(shape)
+    if tensor.data_location == P.EXTERNAL:
+        flat = _external(tensor, dtype, count, folder)
+    elif tensor.HasField("raw_data"):
+        flat = _from_bytes(np.frombuffer(tensor.raw_data, np.uint8), dtype, count)
+    elif dtype is STRING:
+        flat = np.array([_decode(s) for s in tensor.string_data] + [None], object)[:-1]
+    else:
+        flat = _from_fields(tensor, dtype, count)
+    if flat.size != count:
+        raise Fault("tensor", f"{list(shape)} needs {count} elements, the tensor has {flat.size}")
+    try:
+        return flat.reshape(shape)
+    except ValueError as error:
+        raise Fault("tensor", f"{list(shape)} is not a shape: {error}") from error
+
+
+def sparse_to_array(sparse: onnx.SparseTensorProto, folder: Folder) -> Array:
+    """The dense array that a sparse tensor (COO, linear or per-axis indices) stands for."""
+    values, indices, shape = (
+        to_array(sparse.values, folder),
+        to_array(sparse.indices, folder),
+        _shape(sparse.dims),
+    )
+    count = math.prod(shape)
+    if count * max(1, values.itemsize) > MAX_DENSE_BYTES:
+        raise Fault(
+            "tensor", f"a sparse tensor of {list(shape)} would unfold to more than {MAX_DENSE_BYTES} bytes"
+        )
+    dense = np.zeros(count, values.dtype)
+    try:
+        linear = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)
+        if linear.size and int(np.min(linear)) < 0:
+            raise IndexError("an index is negative")
+        dense[linear] = values
+    except (ValueError, IndexError, TypeError) as error:
+        raise Fault("tensor", f"the indices of a sparse tensor do not fit {list(shape)}: {error}") from error
+    return dense.reshape(shape)
+
+
+def _shape(dims: Any) -> tuple[int, ...]:
+    shape = tuple(int(d) for d in dims)
+    if len(shape) > MAX_RANK or any(d < 0 for d in shape) or math.prod(d for d in shape if d) >= 2**62:
+        shown = ", ".join(map(str, shape[:8]))
+        raise Fault("tensor", f"[{shown}] is not the shape of a tensor")
+    return shape
+
+
+def _decode(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise Fault("text", f"an element of a string tensor is not UTF-8: {error}") from error
+
+
+def _byte_count(dtype: DType, count: int) -> int:
+    return (count * dtype.bits + 7) // 8
+
+
+def _from_bytes(data: Array, dtype: DType, count: int) -> Array:
+    """Packed little-endian bytes as elements; types below a byte take a byte each from here on."""
+    if dtype is STRING:
+        raise Fault("tensor", "a string tensor cannot hold raw data")
+    if data.size != _byte_count(dtype, count):
+        raise Fault(
+            "tensor", f"{count} x {dtype} takes {_byte_count(dtype, count)} bytes, the data has {data.size}"
+        )
+    if dtype.bits >= 8:
+        aligned = data if data.ctypes.data % dtype.numpy.itemsize == 0 else data.copy()
+        return aligned.view(dtype.numpy.newbyteorder("<") if dtype.numpy.isbuiltin else dtype.numpy)
+    per_byte = 8 // dtype.bits
+    shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(dtype.bits)
+    lanes = (data[:, None] >> shifts) & np.uint8((1 << dtype.bits) - 1)
+    return _lanes_to(lanes.reshape(-1)[:count], dtype)
+
+
+def _lanes_to(lanes: Array, dtype: DType) -> Array:
+    """Codes of a type below a byte as its elements."""
+    if dtype.kind == "int":
+        sign = np.uint8(1 << (dtype.bits - 1))
+        return ((lanes ^ sign).astype(np.int8) - np.int8(sign)).astype(dtype.numpy)
+    return lanes.astype(dtype.numpy) if dtype.kind == "uint" else lanes.view(dtype.numpy)
+
+
+def _from_fields(tensor: onnx.TensorProto, dtype: DType, count: int) -> Array:
+    """Elements from the typed fields: narrow types sit in ``int32_data``, complex ones as pairs."""
+    if dtype.name in _WIDE_FIELDS:
+        field, stored = _WIDE_FIELDS[dtype.name]
+        values = getattr(tensor, field)
+        try:
+            return np.asarray(values, stored).view(dtype.numpy)
+        except (ValueError, OverflowError) as error:
+            raise Fault("tensor", f"{field} does not hold {dtype}: {error}") from error
+    codes = np.asarray(tensor.int32_data, np.int32)
+    if dtype.bits < 8:
+        return _from_bytes(codes.astype(np.uint8), dtype, count)
+    return codes.astype(f"<u{dtype.bytes}").view(dtype.numpy)
+
+
+def _external(tensor: onnx.TensorProto, dtype: DType, count: int, folder: Folder) -> Array:
+    entries = {text(entry.key): text(entry.value) for entry in tensor.external_data}
+    if "location" not in entries:
+        raise Fault("external-data", "an external tensor names no file")
+    file, needed = folder.open(entries["location"]), _byte_count(dtype, count)
+    size = file.stat().st_size
+    offset, length = _number(entries, "offset", 0), _number(entries, "length", needed)
+    if length != needed:
+        raise Fault("external-data", f"{count} x {dtype} takes {needed} bytes, the entry says {length}")
+    if offset + needed > size:
+        message = (
+            f"bytes {offset} to {offset + needed} are wanted of {entries['location']!r}, which has {size}"
+        )
+        raise Fault(
+            "external-data", message, "fetch the file again: it is cut short or belongs to another model"
+        )
+    if not needed:
+        return _from_bytes(np.empty(0, np.uint8), dtype, count)
+    mapped = np.memmap(file, np.uint8, "r", offset, (needed,))
+    return _from_bytes(mapped.view(np.ndarray), dtype, count)
+
+
+def _number(entries: dict[str, str], key: str, default: int) -> int:
+    written = entries.get(key, str(default))
+    if not (written.isascii() and written.isdigit() and len(written) < 20):
+        raise Fault("external-data", f"{key} {written!r} is not a number of bytes")
+    return int(written)

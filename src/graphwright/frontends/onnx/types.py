@@ -1,0 +1,159 @@
+"""Types of ONNX values as ours and back, and the type rules that ONNX states for its ops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+from onnx import defs
+
+from graphwright.frontends.onnx.faults import Fault, text
+from graphwright.frontends.onnx.tensors import MAX_RANK, dtype_from_onnx, onnx_number
+from graphwright.ir.graph import Value
+from graphwright.ir.infer import MAX_BYTES
+from graphwright.ir.names import identifier
+from graphwright.ir.symbols import Dim, SymbolTable
+from graphwright.ir.types import DType, TensorType
+
+Binding = int | str | None
+"""A number, a name to share, or None for what the model says."""
+
+
+class Dims:
+    """The symbols of one model: equal names share one, sizes without a usable name get one of their own."""
+
+    def __init__(self, symbols: SymbolTable) -> None:
+        self._symbols = symbols
+        self._named: dict[str, Dim] = {}
+
+    def bind(self, name: str, size: int) -> None:
+        """Let the name mean a number wherever it occurs; Fault if it means another one."""
+        if self._named.setdefault(name, size) != size:
+            raise Fault("shapes", f"size {name!r} is bound to {self._named[name]} and to {size}")
+
+    def named(self, name: str) -> Dim:
+        """The size that every dimension of this name shares."""
+        if name not in self._named:
+            self._named[name] = self._symbols.fresh(identifier(name, "s"))
+        return self._named[name]
+
+    def fresh(self, value: str, axis: int) -> Dim:
+        """A size of its own, called after where it stands."""
+        return self._symbols.fresh(f"{identifier(value)}_{axis}")
+
+
+def usable_name(dim: onnx.TensorShapeProto.Dimension) -> str:
+    """The name that a dimension may be shared by; empty where it has none, or one that says nothing."""
+    name = text(dim.dim_param) if dim.WhichOneof("value") == "dim_param" else ""
+    return "" if name.strip() in ("", "?") else name
+
+
+def tensor_type(info: onnx.ValueInfoProto, dims: Dims, bound: Sequence[Binding] | None = None) -> TensorType:
+    """The declared type of a graph's input, ``bound`` sizes taking the place of unknown ones."""
+    name, declared = text(info.name), info.type
+    if declared.WhichOneof("value") != "tensor_type":
+        kind = declared.WhichOneof("value") or "no type"
+        raise Fault(
+            "input-type", f"the input has {kind}, tensors alone are supported", "unpack it outside the model"
+        )
+    dtype = dtype_from_onnx(declared.tensor_type.elem_type)
+    sizes = declared.tensor_type.shape.dim if declared.tensor_type.HasField("shape") else None
+    if sizes is None and bound is None:
+        return TensorType(dtype, None)
+    rank = len(bound or ()) if sizes is None else len(sizes)
+    if rank > MAX_RANK:
+        raise Fault("input-type", f"a rank of {rank}, {MAX_RANK} is the limit")
+    shape = tuple(
+        _dim(None if sizes is None else sizes[axis], None if bound is None else bound[axis], name, axis, dims)
+        for axis in range(rank)
+    )
+    made = TensorType(dtype, shape)
+    if made.is_static and int(made.bytes) > MAX_BYTES:  # type: ignore[arg-type]  # static: every dim is an int
+        raise Fault("size", f"{made} is larger than any memory")
+    return made
+
+
+def _dim(
+    declared: onnx.TensorShapeProto.Dimension | None, bound: Binding, name: str, axis: int, dims: Dims
+) -> Dim:
+    size = declared.dim_value if declared is not None and declared.WhichOneof("value") == "dim_value" else 0
+    if size > 0:  # exporters write 0 and -1 for "unknown"
+        return int(size)
+    if isinstance(bound, int):
+        return bound
+    if bound is not None:
+        return dims.named(bound)
+    shared = "" if declared is None else usable_name(declared)
+    return dims.named(shared) if shared else dims.fresh(name, axis)
+
+
+def type_proto(type: TensorType) -> onnx.TypeProto:
+    """The type as ONNX writes it."""
+    made = onnx.TypeProto()
+    made.tensor_type.elem_type = onnx_number(type.dtype)
+    if type.shape is not None:
+        made.tensor_type.shape.SetInParent()
+        for size in type.shape:
+            dim = made.tensor_type.shape.dim.add()
+            if isinstance(size, int):
+                dim.dim_value = size
+            else:
+                dim.dim_param = str(size)
+    return made
+
+
+def type_text(dtype: DType) -> str:
+    """``tensor(float)``, as ONNX's specification calls f32."""
+    return f"tensor({_TEXT[dtype.name]})"
+
+
+_TEXT: Mapping[str, str] = {
+    "bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8",
+    "u16": "uint16", "u32": "uint32", "u64": "uint64", "f16": "float16", "bf16": "bfloat16", "f32": "float",
+    "f64": "double", "c64": "complex64", "c128": "complex128", "string": "string", "i4": "int4", "u4": "uint4",
+    "i2": "int2", "u2": "uint2", "f8e4m3fn": "float8e4m3fn", "f8e4m3fnuz": "float8e4m3fnuz",
+    "f8e5m2": "float8e5m2", "f8e5m2fnuz": "float8e5m2fnuz", "f8e8m0": "float8e8m0", "f4e2m1": "float4e2m1",
+}  # fmt: skip
+
+
+def check_operands(inputs: Sequence[Value | None], outputs: int, schema: defs.OpSchema) -> None:
+    """Refuse wrong numbers of operands, missing ones, and dtypes against the op's type constraints."""
+    call = f"{schema.name}-{schema.since_version}"
+    present = len(inputs)
+    if not schema.min_input <= present <= schema.max_input:
+        wanted = (
+            f"{schema.min_input}" if schema.min_input == schema.max_input else f"at least {schema.min_input}"
+        )
+        bound = wanted if present < schema.min_input else f"at most {schema.max_input}"
+        raise Fault("inputs", f"{call} takes {bound} inputs, {present} are given")
+    if outputs > schema.max_output:
+        raise Fault("outputs", f"{call} has at most {schema.max_output} outputs, {outputs} are named")
+    allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
+    chosen: dict[str, tuple[str, DType]] = {}
+    for position, value in enumerate(inputs):
+        formal = schema.inputs[min(position, len(schema.inputs) - 1)]
+        single = formal.option == defs.OpSchema.FormalParameterOption.Single
+        if value is None:
+            if single:
+                raise Fault(
+                    "inputs", f"{call} needs input {position} ({formal.name})", "export the model again"
+                )
+            continue
+        _check_dtype(value.type.dtype, f"input {position} ({formal.name})", formal, allowed, chosen)
+
+
+def _check_dtype(
+    dtype: DType,
+    what: str,
+    formal: defs.OpSchema.FormalParameter,
+    allowed: Mapping[str, set[str]],
+    chosen: dict[str, tuple[str, DType]],
+) -> None:
+    parameter = formal.type_str
+    if type_text(dtype) not in allowed.get(parameter, {parameter}):
+        raise Fault("dtype", f"{what} cannot be {dtype}", "cast it, or export the model again")
+    if parameter not in allowed or not formal.is_homogeneous:
+        return
+    first, other = chosen.setdefault(parameter, (what, dtype))
+    if other != dtype:
+        raise Fault("dtype", f"{what} is {dtype}, {first} is {other}: they must be equal", "cast one of them")

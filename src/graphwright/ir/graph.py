@@ -67,9 +67,7 @@ class Node:
     ) -> None:
         self.op = op
         self.inputs: tuple[Value | None, ...] = tuple(inputs)
-        self.outputs: tuple[Value, ...] = tuple(
-            Value(t, producer=self, index=i) for i, t in enumerate(types)
-        )
+        self.outputs: tuple[Value, ...] = tuple(Value(t, producer=self, index=i) for i, t in enumerate(types))
         self.regions: tuple[Graph, ...] = tuple(regions)
         self.name = name
         self.sources: tuple[str, ...] = tuple(dict.fromkeys(sources))
@@ -133,8 +131,10 @@ class Graph:
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """What callers call the outputs: fixed by :meth:`set_outputs`, whatever values later take their places."""
-        return tuple(name or value.name for name, value in zip(self._output_names, self._outputs, strict=True))
+        """What callers call the outputs: fixed by :meth:`set_outputs`, whatever values replace them."""
+        return tuple(
+            name or value.name for name, value in zip(self._output_names, self._outputs, strict=True)
+        )
 
     def set_outputs(self, values: Sequence[Value], names: Sequence[str] = ()) -> None:
         """Replace the list of outputs; they are called ``names``, or as the values are called now."""
@@ -200,6 +200,16 @@ class Graph:
         node.inputs = (*node.inputs[:index], value, *node.inputs[index + 1 :])
         if value is not None:
             value.uses[node, index] = None
+
+    def remove_operand(self, node: Node, index: int) -> None:
+        """Drop input ``index`` of ``node``; later ones move up."""
+        for position, value in enumerate(node.inputs):
+            if value is not None:
+                value.uses.pop((node, position), None)
+        node.inputs = (*node.inputs[:index], *node.inputs[index + 1 :])
+        for position, value in enumerate(node.inputs):
+            if value is not None:
+                value.uses[node, position] = None
 
     def replace_all_uses(self, old: Value, new: Value) -> None:
         """Make every consumer of ``old``, the graph's outputs included, read ``new``. A name moves to an unnamed ``new``."""

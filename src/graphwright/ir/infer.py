@@ -43,7 +43,7 @@ def infer_outputs(
 ) -> tuple[Fact, ...]:
     """Facts of the outputs; a ModelError with ``place`` where types conflict.
 
-    ``known`` serves where a rank is unknown; ``regions`` are the facts of each region's outputs, for ops with regions.
+    ``known`` serves where a rank is unknown; ``regions`` are the facts of each region's outputs.
     """
     try:
         op.verify()
@@ -79,8 +79,8 @@ def infer_node(
 ) -> tuple[Fact, ...]:
     """Facts of the outputs of ``node`` where it stands; a ModelError where types conflict.
 
-    ``facts`` knows more than types of some values; ``regions`` looks into each region. Symbols and constraints that
-    come up go to the module's table.
+    ``facts`` knows more than types of some values; ``regions`` looks into each region. New symbols and
+    constraints go to the module's table.
     """
     op = node.op
     if isinstance(op, Constant) and op.value in module.constants:

@@ -6,7 +6,7 @@ import base64
 import dataclasses
 import enum
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import ConstantPool, Graph, Module, Node, Signature, Value
-from graphwright.ir.op import Array, ConstRef
+from graphwright.ir.op import Array, ConstRef, Op
 from graphwright.ir.symbols import Expr, Range
 from graphwright.ir.types import DTYPES, STRING, DType, TensorType, dtype_of, type_of
 
@@ -30,6 +30,8 @@ KEYWORDS = frozenset(
 )
 WORDS: dict[str, Any] = {"True": True, "False": False, "None": None, "inf": float("inf"), "nan": float("nan")}
 RESERVED = frozenset({*WORDS, *DTYPES, "dim"})
+
+_NO_LABELS: Mapping[str, str] = {}
 
 ConstantStyle = Literal["full", "short"]
 
@@ -74,7 +76,9 @@ class Place:
 class Listing:
     """The lines of one graph, regions included, and the place of every node in them."""
 
-    def __init__(self, graph: Graph, constants: dict[str, str], indent: int = 0, keyword: str = "") -> None:
+    def __init__(
+        self, graph: Graph, constants: Mapping[str, str], indent: int = 0, keyword: str = ""
+    ) -> None:
         self.lines: list[str] = []
         self.places: dict[Node, Place] = {}
         self._constants = constants
@@ -105,7 +109,7 @@ class Listing:
         for i, value in enumerate(node.outputs):
             line.part("output", i, _label(labels, value), separator=", ")
         line.text += " = " if node.outputs else ""
-        line.part("op", 0, _name(node.op.name) + _attributes_text(node, self._constants))
+        line.part("op", 0, _name(node.op.name) + attributes_text(node.op, self._constants, node.outputs))
         line.text += "(" if node.inputs else ""
         for i, operand in enumerate(node.inputs):
             line.part("input", i, "_" if operand is None else _label(labels, operand), separator=", ")
@@ -221,15 +225,12 @@ def _signature_text(signature: Signature) -> str:
     return f"({', '.join(signature.roles)})" + (f" {aliases}" if aliases else "")
 
 
-def _attributes_text(node: Node, constants: dict[str, str]) -> str:
+def attributes_text(op: Op, constants: Mapping[str, str] = _NO_LABELS, outputs: Sequence[Value] = ()) -> str:
+    """``[strides=(2, 2)]``, or nothing where all are at their defaults; a constant's type is its output's."""
+    held = outputs[0].type if isinstance(op, Constant) and outputs else None
     written = []
-    for name, value in _plain_fields(node.op):
-        if (
-            isinstance(node.op, Constant)
-            and name == "type"
-            and node.outputs
-            and value == node.outputs[0].type
-        ):
+    for name, value in _plain_fields(op):
+        if value == held and name == "type":
             continue
         written.append(f"{name}={_value_text(value, constants)}")
     return f"[{', '.join(written)}]" if written else ""
@@ -255,7 +256,7 @@ def same_value(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
-def _value_text(value: Any, constants: dict[str, str]) -> str:
+def _value_text(value: Any, constants: Mapping[str, str]) -> str:
     match value:
         case enum.Enum():
             return f"{type(value).__name__}.{value.name}"

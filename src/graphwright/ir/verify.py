@@ -32,9 +32,9 @@ def verify(module: Module, where: str = "") -> None:
     """Check every rule; a VerifyError lists all faults, each under the listing's line with a caret.
 
     Rules: producers stand before consumers, use lists agree with operands both ways, regions use their own
-    values alone, constants are in the pool, operands are present where an op needs them, attributes and types are
-    what the op's ``verify`` and ``infer`` accept, layouts have the right rank, names of an entry's inputs and
-    outputs are unique.
+    values alone, constants are in the pool, operands are present where an op needs them, attributes and types
+    are what the op's ``verify`` and ``infer`` accept, layouts have the right rank, names of an entry's inputs
+    and outputs are unique.
     ``where`` says what ran before, such as a pass.
     """
     faults = Collector(VerifyError)

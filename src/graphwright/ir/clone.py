@@ -1,0 +1,51 @@
+"""Copies of graphs, and inlining a region where its owner stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphwright.ir.graph import Graph, Node, Value
+
+
+def clone_graph(graph: Graph, name: str = "") -> Graph:
+    """A copy with its own nodes and values, regions included."""
+    copy = Graph(name or graph.name)
+    inputs: list[Value] = []
+    for value in graph.inputs:
+        made = copy.add_input(value.type, value.name)
+        made.layout, made.device = value.layout, value.device
+        inputs.append(made)
+    copy.set_outputs(copy_nodes(graph, inputs, copy, None), graph.output_names)
+    return copy
+
+
+def copy_nodes(
+    source: Graph, operands: Sequence[Value], target: Graph, before: Node | None, sources: Sequence[str] = ()
+) -> list[Value]:
+    """Copy the nodes of ``source`` in front of ``before`` in ``target``, its inputs being ``operands``.
+
+    ``sources`` are added to the provenance of each copy. Returns what the outputs of ``source`` have become.
+    """
+    copies: dict[Value, Value] = dict(zip(source.inputs, operands, strict=True))
+    for node in source:
+        made = Node(
+            node.op,
+            [None if value is None else copies[value] for value in node.inputs],
+            [value.type for value in node.outputs],
+            [clone_graph(region) for region in node.regions],
+            node.name,
+            (*node.sources, *sources),
+        )
+        for old, new in zip(node.outputs, made.outputs, strict=True):
+            new.name, new.layout, new.device = old.name, old.layout, old.device
+            copies[old] = new
+        target.insert(made, before)
+    return [copies[value] for value in source.outputs]
+
+
+def inline_region(node: Node, region: Graph, operands: Sequence[Value]) -> None:
+    """Put the nodes of ``region``, run on ``operands``, in the place of ``node``; outputs correspond."""
+    graph = node.graph
+    if graph is None:
+        raise ValueError(f"{node!r} is in no graph")
+    graph.replace_node(node, copy_nodes(region, operands, graph, node, node.sources))

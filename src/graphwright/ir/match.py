@@ -1,0 +1,208 @@
+"""Patterns over graphs and rewrite rules that say why they do not apply.
+
+    x, weight = Var("x"), Const("weight")
+    conv = P(Conv, x, weight, Opt("bias"), once=True)
+    rule = Rule("Conv then Relu", P(Relu, conv), check, rewrite)
+
+    def check(m): return None if m.op(conv).group == 1 else "grouped"
+    def rewrite(b, m): return b(ConvRelu(...), m[x], m[weight])
+
+A pattern is matched from its root to its operands. Operands of a commutative op match in either order. The
+same wildcard twice must be the same value. Operands that a pattern does not mention must be absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar, cast
+
+from graphwright.ir.build import Builder
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.op import Array, Op, Trait
+
+OpT = TypeVar("OpT", bound=Op)
+
+
+@dataclass(frozen=True, eq=False)
+class Var:
+    """Any present value."""
+
+    name: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Const(Var):
+    """A value from the constant pool; :meth:`Match.array` reads it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Opt(Var):
+    """A present value or an absent operand; :meth:`Match.optional` reads it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rest(Var):
+    """All operands from here on; :meth:`Match.rest` reads them."""
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class P(Generic[OpT]):
+    """A node whose op is of ``cls`` (or one of several), with operands that match in turn.
+
+    ``once``: its value has exactly one consumer and is no output of the graph. ``where`` asks more of the op,
+    such as a trait.
+    """
+
+    classes: tuple[type[OpT], ...]
+    operands: tuple[Pattern, ...]
+    once: bool
+    where: Callable[[OpT], bool] | None
+    output: int
+
+    def __init__(
+        self,
+        cls: type[OpT] | tuple[type[OpT], ...],
+        *operands: Pattern,
+        once: bool = False,
+        where: Callable[[OpT], bool] | None = None,
+        output: int = 0,
+    ) -> None:
+        object.__setattr__(self, "classes", cls if isinstance(cls, tuple) else (cls,))
+        object.__setattr__(self, "operands", operands)
+        object.__setattr__(self, "once", once)
+        object.__setattr__(self, "where", where)
+        object.__setattr__(self, "output", output)
+
+
+Pattern = Var | P[Op]
+_Bound = dict[object, object]
+
+
+@dataclass(frozen=True)
+class Match:
+    """What a pattern has found: values of wildcards, nodes of ``P``."""
+
+    root: Node
+    module: Module
+    bound: _Bound = field(repr=False)
+
+    def __getitem__(self, wildcard: Var) -> Value:
+        """The value of ``wildcard``, which must be present."""
+        value = self.bound[wildcard]
+        if not isinstance(value, Value):
+            raise KeyError(f"{wildcard} is absent")
+        return value
+
+    def optional(self, wildcard: Var) -> Value | None:
+        """The value of ``wildcard``; None if the operand is absent or the pattern's other way was taken."""
+        return cast("Value | None", self.bound.get(wildcard))
+
+    def rest(self, wildcard: Rest) -> tuple[Value | None, ...]:
+        """All operands that ``wildcard`` stands for."""
+        return cast("tuple[Value | None, ...]", self.bound[wildcard])
+
+    def array(self, wildcard: Var) -> Array:
+        """The elements of a constant."""
+        found = constant_array(self[wildcard], self.module)
+        if found is None:
+            raise KeyError(f"{wildcard} is no constant")
+        return found
+
+    def node(self, pattern: P[OpT]) -> Node:
+        return cast("Node", self.bound[pattern])
+
+    def op(self, pattern: P[OpT]) -> OpT:
+        """The op of the node that ``pattern`` found."""
+        return cast("OpT", self.node(pattern).op)
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes of the match, the root first."""
+        found = (node for node in self.bound.values() if isinstance(node, Node))
+        return tuple(dict.fromkeys((self.root, *found)))
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The source nodes that the match stands for."""
+        ordered = (*self.nodes[1:], self.root)
+        return tuple(dict.fromkeys(source for node in ordered for source in node.sources))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Replace what ``pattern`` finds by what ``rewrite`` builds, where ``check`` finds no reason against it.
+
+    ``rewrite`` returns one value per output of the root, built in front of it.
+    """
+
+    name: str
+    pattern: P[Op]
+    check: Callable[[Match], str | None]
+    rewrite: Callable[[Builder, Match], Value | Sequence[Value]]
+
+
+def always(_match: Match) -> None:
+    """A ``check`` with no reason against."""
+
+
+def match(pattern: P[OpT], node: Node, module: Module) -> Match | None:
+    """The first way in which ``node`` is the root of ``pattern``."""
+    bound = next(_node(pattern, node, {}), None)  # type: ignore[arg-type]  # OpT is an Op
+    return None if bound is None else Match(node, module, bound)
+
+
+def constant_array(value: Value | None, module: Module) -> Array | None:
+    """The elements of ``value`` if it is a constant of the pool."""
+    if value is None or value.producer is None or not isinstance(value.producer.op, Constant):
+        return None
+    return module.constants[value.producer.op.value]
+
+
+def used_once(value: Value) -> bool:
+    """Whether exactly one operand reads ``value``, and no output of its graph."""
+    return len(value.uses) == 1 and (value.graph is None or value not in value.graph.outputs)
+
+
+def _node(pattern: P[Op], node: Node, bound: _Bound) -> Iterator[_Bound]:
+    op = node.op
+    if not isinstance(op, pattern.classes) or (pattern.where is not None and not pattern.where(op)):
+        return
+    if bound.get(pattern, node) is not node:
+        return
+    bound = {**bound, pattern: node}
+    yield from _operands(pattern.operands, node.inputs, bound)
+    if op.traits & Trait.COMMUTATIVE and len(node.inputs) == 2 and node.inputs[0] is not node.inputs[1]:
+        yield from _operands(pattern.operands, node.inputs[::-1], bound)
+
+
+def _operands(patterns: Sequence[Pattern], values: Sequence[Value | None], bound: _Bound) -> Iterator[_Bound]:
+    if not patterns:
+        if all(value is None for value in values):
+            yield bound
+        return
+    first, *others = patterns
+    if isinstance(first, Rest):
+        yield {**bound, first: tuple(values)}
+        return
+    value = values[0] if values else None
+    for found in _value(first, value, bound):
+        yield from _operands(others, values[1:], found)
+
+
+def _value(pattern: Pattern, value: Value | None, bound: _Bound) -> Iterator[_Bound]:
+    if isinstance(pattern, P):
+        if value is None or value.producer is None or value.index != pattern.output:
+            return
+        if not pattern.once or used_once(value):
+            yield from _node(pattern, value.producer, bound)
+        return
+    if value is None and not isinstance(pattern, Opt):
+        return
+    if isinstance(pattern, Const) and not (
+        value is not None and value.producer and isinstance(value.producer.op, Constant)
+    ):
+        return
+    if bound.get(pattern, value) is value:
+        yield {**bound, pattern: value}

@@ -1,0 +1,190 @@
+"""What a pass is, what it leaves on record, and the driver of rewrite rules.
+
+A pass of your own::
+
+    @dataclass(frozen=True)
+    class DropDebugPrints(Pass):
+        name: str = "drop_debug_prints"
+
+        def run(self, module: Module, record: Record) -> bool:
+            ...
+
+or a set of rules: ``RulePass("my_rules", (Rule(...), Rule(...)))``.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.match import Rule, match
+from graphwright.ir.op import Trait
+
+MAX_REASONS = 1000
+"""Reasons kept per pass; later ones are only counted."""
+
+
+class Known(enum.Flag):
+    """What holds of a module at a point of the pipeline."""
+
+    NOTHING = 0
+    TYPES = enum.auto()
+    """Types of all values are inferred as far as they can be."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why ``rule`` left ``place`` as it is."""
+
+    place: str
+    rule: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.rule}: {self.why}"
+
+
+@dataclass
+class Record:
+    """What one run of a pass did: counts by kind of change, and reasons for what it left alone."""
+
+    name: str
+    counts: Counter[str] = field(default_factory=Counter)
+    reasons: dict[Reason, None] = field(default_factory=dict)
+    modified: bool = False
+    seconds: float = 0.0
+    nodes_before: int = 0
+    nodes_after: int = 0
+
+    def did(self, change: str, times: int = 1) -> None:
+        """Count a change."""
+        self.counts[change] += times
+
+    def refused(self, node: Node, rule: str, why: str) -> None:
+        """Keep the reason why ``rule`` left ``node`` alone."""
+        if len(self.reasons) < MAX_REASONS:
+            self.reasons.setdefault(Reason(node.place, rule, why))
+        else:
+            self.counts["reasons not kept"] += 1
+
+    def __str__(self) -> str:
+        done = ", ".join(f"{change} {count}" for change, count in self.counts.items()) or "nothing"
+        nodes = f"{self.nodes_before} -> {self.nodes_after} nodes"
+        return f"{self.name}: {done} ({nodes}, {self.seconds * 1e3:.1f} ms)"
+
+
+class Pass(ABC):
+    """A transformation of a module. ``requires`` must hold before, ``ensures`` holds after."""
+
+    name: str
+    requires: Known = Known.NOTHING
+    ensures: Known = Known.NOTHING
+
+    @abstractmethod
+    def run(self, module: Module, record: Record) -> bool:
+        """Transform ``module``; whether anything was modified."""
+
+
+@dataclass(frozen=True)
+class RulePass(Pass):
+    """Applies rules everywhere, regions included, until none applies or ``sweeps`` are over."""
+
+    name: str
+    rules: tuple[Rule, ...]
+    sweeps: int = 16
+
+    def run(self, module: Module, record: Record) -> bool:
+        modified = False
+        for graph in list(graphs(module)):
+            for _ in range(self.sweeps):
+                if not apply_rules(self.rules, graph, module, record):
+                    break
+                modified = True
+        return modified
+
+
+def graphs(module: Module) -> Iterator[Graph]:
+    """All graphs of ``module``, regions after the graph that they are in."""
+    for graph in module.graphs.values():
+        yield from _with_regions(graph)
+
+
+def _with_regions(graph: Graph) -> Iterator[Graph]:
+    yield graph
+    for node in graph:
+        for region in node.regions:
+            yield from _with_regions(region)
+
+
+def apply_rules(rules: Sequence[Rule], graph: Graph, module: Module, record: Record) -> bool:
+    """One sweep over the nodes of ``graph``, first rule first; whether anything was rewritten."""
+    modified = False
+    for node in graph:
+        for rule in rules:
+            if _apply(rule, node, module, record):
+                modified = True
+                break
+    return modified
+
+
+def _apply(rule: Rule, node: Node, module: Module, record: Record) -> bool:
+    found = match(rule.pattern, node, module)
+    if found is None:
+        return False
+    reason = rule.check(found)
+    if reason is not None:
+        record.refused(node, rule.name, reason)
+        return False
+    graph = node.graph
+    assert graph is not None
+    made = rule.rewrite(Builder(module, graph, node, found.sources), found)
+    replace(node, [made] if isinstance(made, Value) else made)
+    for matched in found.nodes[1:]:
+        prune(matched)
+    record.did(rule.name)
+    return True
+
+
+def replace(node: Node, values: Sequence[Value]) -> None:
+    """Let consumers of ``node`` read ``values``; erase it and what only it needed."""
+    graph = node.graph
+    assert graph is not None
+    operands = node.inputs
+    graph.replace_node(node, values)
+    for value in operands:
+        if value is not None and value.producer is not None:
+            prune(value.producer)
+
+
+def prune(node: Node) -> int:
+    """Erase ``node`` if nothing needs it, then its producers likewise; the number of nodes erased."""
+    pending, erased = [node], 0
+    while pending:
+        candidate = pending.pop()
+        if candidate.graph is None or not is_dead(candidate):
+            continue
+        operands = candidate.inputs
+        candidate.graph.erase(candidate)
+        erased += 1
+        pending += [v.producer for v in operands if v is not None and v.producer is not None]
+    return erased
+
+
+def is_dead(node: Node) -> bool:
+    """Whether nothing reads ``node`` and it has no effect."""
+    graph = node.graph
+    if graph is None or any(value.uses for value in node.outputs):
+        return False
+    return not any(value in graph.outputs for value in node.outputs) and not has_effect(node)
+
+
+def has_effect(node: Node) -> bool:
+    """Whether ``node``, or a node in its regions, does more than compute its outputs."""
+    if node.op.traits & Trait.EFFECT:
+        return True
+    return any(inner.op.traits & Trait.EFFECT for region in node.regions for inner in region.walk())

@@ -1,0 +1,60 @@
+"""Common subexpressions: nodes that compute the same from the same become one."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.listing import attributes_text
+from graphwright.ir.op import Trait
+from graphwright.passes.base import Pass, Record, graphs, has_effect
+
+
+@dataclass(frozen=True)
+class CommonSubexpressions(Pass):
+    """Value numbering over each graph (regions of two nodes count as equal when they compute the same)."""
+
+    name: str = "cse"
+
+    def run(self, module: Module, record: Record) -> bool:
+        return any([_merge(graph, record) for graph in graphs(module)])
+
+
+def _merge(graph: Graph, record: Record) -> bool:
+    numbers = {value: number for number, value in enumerate(graph.inputs)}
+    first: dict[Hashable, Node] = {}
+    merged = 0
+    for node in graph:
+        for value in node.outputs:
+            numbers[value] = len(numbers)
+        if has_effect(node):
+            continue
+        kept = first.setdefault(_key(node, numbers), node)
+        if kept is not node:
+            graph.replace_node(node, kept.outputs)
+            merged += 1
+    if merged:
+        record.did("nodes merged", merged)
+    return merged > 0
+
+
+def _key(node: Node, numbers: Mapping[Value, int]) -> Hashable:
+    """Equal for nodes that give the same outputs. Attributes count as text, which tells 0.0 from -0.0."""
+    operands = [-1 if value is None else numbers[value] for value in node.inputs]
+    if node.op.traits & Trait.COMMUTATIVE:
+        operands[:2] = sorted(operands[:2])
+    lies = tuple((value.type, value.layout, value.device) for value in node.outputs)
+    regions = tuple(_region_key(region) for region in node.regions)
+    return type(node.op), attributes_text(node.op), tuple(operands), lies, regions
+
+
+def _region_key(region: Graph) -> Hashable:
+    numbers = {value: number for number, value in enumerate(region.inputs)}
+    keys = []
+    for node in region:
+        keys.append(_key(node, numbers))
+        for value in node.outputs:
+            numbers[value] = len(numbers)
+    types = tuple(value.type for value in region.inputs)
+    return types, tuple(keys), tuple(numbers[value] for value in region.outputs)

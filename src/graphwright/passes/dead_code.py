@@ -1,0 +1,78 @@
+"""Removes what nothing reads: nodes, operands that regions ignore, tensors of the pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphwright.ir.graph import Graph, Module, Node
+from graphwright.ir.op import ConstRef
+from graphwright.passes.base import Pass, Record, is_dead
+
+
+@dataclass(frozen=True)
+class DeadCode(Pass):
+    """Erases unused nodes without effects, operands that no region of theirs reads, and unused constants."""
+
+    name: str = "dead_code"
+
+    def run(self, module: Module, record: Record) -> bool:
+        modified = False
+        for graph in module.graphs.values():
+            modified |= _clean(graph, record)
+        return modified | _drop_constants(module, record)
+
+
+def _clean(graph: Graph, record: Record) -> bool:
+    """From the last node to the first, so that one sweep sees every node after its consumers."""
+    modified = False
+    for node in reversed(graph):
+        if is_dead(node):
+            graph.erase(node)
+            record.did("nodes erased")
+            modified = True
+            continue
+        for region in node.regions:
+            modified |= _clean(region, record)
+        modified |= _drop_operands(graph, node, record)
+    return modified
+
+
+def _drop_operands(graph: Graph, node: Node, record: Record) -> bool:
+    """Remove trailing operands that all regions take and none reads (:meth:`Op.captures`)."""
+    if not node.regions:
+        return False
+    modified = False
+    captured = node.op.captures(len(node.inputs))
+    for back in range(captured, 0, -1):
+        regions_inputs = [(region, region.inputs[-back]) for region in node.regions]
+        if any(value.uses or value in region.outputs for region, value in regions_inputs):
+            continue
+        for region, value in regions_inputs:
+            region.remove_input(value.index)
+        graph.remove_operand(node, len(node.inputs) - back)
+        record.did("operands dropped")
+        modified = True
+    return modified
+
+
+def _drop_constants(module: Module, record: Record) -> bool:
+    before = len(module.constants)
+    module.constants.keep(referenced(module))
+    dropped = before - len(module.constants)
+    if dropped:
+        record.did("constants dropped", dropped)
+    return dropped > 0
+
+
+def referenced(module: Module) -> set[ConstRef]:
+    """Every tensor of the pool that an attribute of some node names, those inside tuples too."""
+    found: set[ConstRef] = set()
+    for node in module.walk():
+        pending: list[object] = list(node.op.attributes().values())
+        while pending:
+            attribute = pending.pop()
+            if isinstance(attribute, ConstRef):
+                found.add(attribute)
+            elif isinstance(attribute, tuple):
+                pending += attribute
+    return found

@@ -1,0 +1,156 @@
+"""Constant folding within budgets, while shapes are inferred: one walk serves both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.infer import evaluate
+from graphwright.ir.op import Array, Fact, Trait, facts_elements, is_known
+from graphwright.ir.types import TensorType, type_of
+from graphwright.passes.base import Known, Pass, Record, prune
+from graphwright.passes.infer_shapes import Walk, infer_module
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class FoldConstants(Pass):
+    """Evaluates nodes whose inputs are constants, and nodes whose output elements are known numbers (sizes).
+
+    A model must not make folding cost more than running it: an output beyond ``max_bytes``, or one that is
+    large beside what it is made of, stays computed; so does everything past ``total_bytes`` or
+    ``total_steps`` (multiplications and moves, estimated from sizes: the outcome never depends on the clock).
+    """
+
+    max_bytes: int = 64 * MIB
+    total_bytes: int = 2048 * MIB
+    small_bytes: int = MIB
+    growth: int = 4
+    total_steps: int = 2**34
+    name: str = "fold_constants"
+    ensures: Known = Known.TYPES
+
+    def run(self, module: Module, record: Record) -> bool:
+        folding = _Folding(self, record)
+        return infer_module(module, record, folding.visit)
+
+
+@dataclass
+class _Folding:
+    limits: FoldConstants
+    record: Record
+    bytes: int = 0
+    steps: int = 0
+
+    def visit(self, walk: Walk, node: Node, facts: Sequence[Fact]) -> bool:
+        if isinstance(node.op, Constant) or node.op.traits & Trait.EFFECT or node.regions:
+            return False
+        if self._known_elements(walk, node, facts):
+            return True
+        inputs = [None if value is None else walk.facts.get(value) for value in node.inputs]
+        if any(
+            v is not None and (f is None or f.data is None) for v, f in zip(node.inputs, inputs, strict=True)
+        ):
+            return False
+        arrays = [None if fact is None else fact.data for fact in inputs]
+        reason = self._over_budget(node, arrays, facts)
+        if reason is None:
+            results, reason = _evaluated(node, arrays)
+        if reason is not None:
+            self.record.refused(node, "fold", reason)
+            return False
+        for value, array in zip(node.outputs, results, strict=True):
+            _replace(walk, value, array)
+        prune(node)
+        self.record.did("nodes folded")
+        return True
+
+    def _known_elements(self, walk: Walk, node: Node, facts: Sequence[Fact]) -> bool:
+        """Replace outputs whose elements are all known, whatever the inputs are; whether there were any."""
+        modified = False
+        for value, fact in zip(node.outputs, facts, strict=True):
+            in_use = value.uses or (node.graph is not None and value in node.graph.outputs)
+            if not in_use or not is_known(fact.elements) or not fact.type.is_static:
+                continue
+            if fact.dtype.kind not in ("int", "uint", "bool"):
+                continue
+            try:
+                array = np.array(fact.elements, object).astype(fact.dtype.numpy)
+                array = array.reshape(static_shape(fact.type))
+            except (OverflowError, ValueError) as error:
+                self.record.refused(node, "fold known elements", str(error))
+                continue
+            _replace(walk, value, array)
+            self.record.did("sizes folded")
+            modified = True
+        if modified:
+            prune(node)
+        return modified
+
+    def _over_budget(self, node: Node, arrays: Sequence[Array | None], facts: Sequence[Fact]) -> str | None:
+        """Why evaluating ``node`` would cost too much, if it would; its costs are counted otherwise."""
+        if not all(fact.type.is_static for fact in facts):
+            return "the size of an output is not known"
+        given = sum(array.nbytes for array in arrays if array is not None)
+        made = sum(static_size(fact.type) * fact.dtype.bytes for fact in facts)
+        if made > self.limits.max_bytes:
+            return f"its outputs take {made} bytes, more than {self.limits.max_bytes}"
+        if made > self.limits.small_bytes and made > self.limits.growth * given:
+            return f"its outputs take {made} bytes, its inputs only {given}"
+        steps = _steps(node, arrays, facts)
+        if self.bytes + made > self.limits.total_bytes or self.steps + steps > self.limits.total_steps:
+            return "the module's budget for folding is spent"
+        self.bytes += made
+        self.steps += steps
+        return None
+
+
+def _steps(node: Node, arrays: Sequence[Array | None], facts: Sequence[Fact]) -> int:
+    """Elements moved; for a product, its multiplications: sqrt(mk * kn * mn) is mkn."""
+    sizes = [array.size for array in arrays if array is not None]
+    made = sum(static_size(fact.type) for fact in facts)
+    if node.op.traits & Trait.CONTRACTION and len(sizes) >= 2:
+        return math.isqrt(sizes[0] * sizes[1] * made)
+    return sum(sizes) + made
+
+
+def static_shape(type: TensorType) -> tuple[int, ...]:
+    """The shape of a static type."""
+    return tuple(dim for dim in type.dims if isinstance(dim, int))
+
+
+def static_size(type: TensorType) -> int:
+    """Number of elements of a static type."""
+    return math.prod(static_shape(type))
+
+
+def _evaluated(node: Node, arrays: Sequence[Array | None]) -> tuple[Sequence[Array], str | None]:
+    """The outputs of ``node``, or why they cannot be had."""
+    try:
+        with np.errstate(all="ignore"):
+            results = [np.asarray(result) for result in evaluate(node.op, arrays)]
+    except NotImplementedError:
+        return (), f"{node.op.name} has no reference"
+    except (ArithmeticError, LookupError, TypeError, ValueError, MemoryError) as error:
+        return (), f"its reference refuses: {error}"
+    for value, result in zip(node.outputs, results, strict=False):
+        if value.type != type_of(result):
+            return (), f"its reference gives {type_of(result)} for {value.type}"
+    return results, None
+
+
+def _replace(walk: Walk, value: Value, array: Array) -> None:
+    """Let consumers of ``value`` read a constant."""
+    node = value.producer
+    assert node is not None and node.graph is not None
+    made = Builder(walk.module, node.graph, node, node.sources).const(array)
+    made.device = value.device
+    walk.facts[made] = Fact(made.type, facts_elements(array), array)
+    node.graph.replace_all_uses(value, made)

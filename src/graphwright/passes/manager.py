@@ -1,0 +1,80 @@
+"""Running passes in order: fixpoints, verification, times, and a record of what each one did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from graphwright.ir.graph import Module
+from graphwright.ir.verify import verify
+from graphwright.passes.base import Known, Pass, Record
+
+AfterPass = Callable[[Module, Record], None]
+"""Called after each pass, for instance to print the module."""
+
+
+@dataclass(frozen=True)
+class Fixpoint:
+    """Passes run in turn until a whole round modifies nothing, at most ``rounds`` times."""
+
+    name: str
+    passes: tuple[Pass, ...]
+    rounds: int = 8
+
+
+Stage = Pass | Fixpoint
+
+
+@dataclass
+class PassManager:
+    """Runs ``stages`` on a module; ``records`` tells afterwards what happened, in order."""
+
+    stages: Sequence[Stage]
+    verify_each: bool = False
+    after: AfterPass | None = None
+    records: list[Record] = field(default_factory=list)
+    _known: Known = Known.NOTHING
+
+    def run(self, module: Module) -> bool:
+        """Run all stages; whether any modified the module. A VerifyError names the pass at fault."""
+        self._known = Known.NOTHING
+        return any([self._stage(stage, module) for stage in self.stages])
+
+    def _stage(self, stage: Stage, module: Module) -> bool:
+        if not isinstance(stage, Fixpoint):
+            return self._pass(stage, module)
+        for round_number in range(stage.rounds):
+            if not any([self._pass(each, module) for each in stage.passes]):
+                return round_number > 0
+        last = self.records[-1]
+        last.did(f"{stage.name} stopped after {stage.rounds} rounds")
+        return True
+
+    def _pass(self, each: Pass, module: Module) -> bool:
+        missing = each.requires & ~self._known
+        if missing:
+            raise ValueError(f"pass {each.name} needs {missing.name}, which no earlier pass ensures")
+        record = Record(each.name, nodes_before=_count(module))
+        start = time.perf_counter()
+        record.modified = each.run(module, record)
+        record.seconds = time.perf_counter() - start
+        record.nodes_after = _count(module)
+        self.records.append(record)
+        self._known |= each.ensures
+        if self.after is not None:
+            self.after(module, record)
+        if self.verify_each:
+            verify(module, f"after {each.name}")
+        return record.modified
+
+
+def _count(module: Module) -> int:
+    return sum(1 for _ in module.walk())
+
+
+def run_passes(module: Module, *stages: Stage, verify_each: bool = True) -> list[Record]:
+    """Run ``stages`` on ``module`` and return the records."""
+    manager = PassManager(stages, verify_each)
+    manager.run(module)
+    return manager.records

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from graphwright.ir.symbols import Dim, Expr, parse_dim, product
@@ -24,6 +24,8 @@ class DType:
     @cached_property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy type that holds it."""
+        if self.name in _ML_DTYPES:
+            return np.dtype(getattr(importlib.import_module("ml_dtypes"), _ML_DTYPES[self.name]))
         return np.dtype(_NUMPY.get(self.name, object))
 
     @property
@@ -43,17 +45,19 @@ class DType:
         return self.name
 
 
-_NUMPY: dict[str, Any] = {
-    "bool": np.bool_,
-    "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
-    "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
-    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
-    "c64": np.complex64, "c128": np.complex128,
-    "i4": ml_dtypes.int4, "u4": ml_dtypes.uint4, "i2": ml_dtypes.int2, "u2": ml_dtypes.uint2,
-    "f8e4m3fn": ml_dtypes.float8_e4m3fn, "f8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
-    "f8e5m2": ml_dtypes.float8_e5m2, "f8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
-    "f8e8m0": ml_dtypes.float8_e8m0fnu, "f4e2m1": ml_dtypes.float4_e2m1fn,
+_NUMPY = {
+    "bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+    "f16": "float16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128",
 }  # fmt: skip
+"""NumPy's own types, by the names that it has for them."""
+
+_ML_DTYPES = {
+    "bf16": "bfloat16", "i4": "int4", "u4": "uint4", "i2": "int2", "u2": "uint2",
+    "f8e4m3fn": "float8_e4m3fn", "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2": "float8_e5m2",
+    "f8e5m2fnuz": "float8_e5m2fnuz", "f8e8m0": "float8_e8m0fnu", "f4e2m1": "float4_e2m1fn",
+}  # fmt: skip
+"""Types of the ml_dtypes package, which is imported when one of them is met: most models need none."""
 
 BOOL = DType("bool", "bool", 8)
 I8, I16, I32, I64 = (DType(f"i{bits}", "int", bits) for bits in (8, 16, 32, 64))
@@ -73,7 +77,7 @@ DTYPES: dict[str, DType] = {
     )
 }  # fmt: skip
 
-_BY_NUMPY = {dtype.numpy: dtype for dtype in DTYPES.values()}
+_BY_NUMPY_NAME = {theirs: DTYPES[ours] for ours, theirs in (_NUMPY | _ML_DTYPES).items()}
 
 
 def dtype_of(array: np.ndarray[Any, Any]) -> DType:
@@ -81,7 +85,7 @@ def dtype_of(array: np.ndarray[Any, Any]) -> DType:
     if array.dtype.kind in "OSU":
         return STRING
     try:
-        return _BY_NUMPY[array.dtype.newbyteorder("=")]
+        return _BY_NUMPY_NAME[array.dtype.name]
     except KeyError:
         raise TypeError(f"arrays of {array.dtype} are not supported") from None
 

@@ -49,11 +49,12 @@ class Launch:
 
 @dataclass(frozen=True)
 class Copy:
-    """The bytes of ``source`` moved to ``target`` at ``offset``."""
+    """The bytes of ``source`` moved to ``target`` at ``offset``; ``operand`` tells equal copies of one node apart."""
 
     source: Value
     target: Value
     offset: Dim = 0
+    operand: int = 0
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,8 @@ class RegionKernel:
     elements: Dim
     cost: float
     """Estimated nanoseconds per element of the domain, on one core."""
+    rereads: bool = False
+    """Whether operands are read again after the first result was stored."""
 
 
 def region_kernel(region: Graph, constants: ConstantPool, name: str) -> RegionKernel:
@@ -204,7 +206,8 @@ class _Region(_Emitter):
         for stage in range(1 + max(self.stages.values(), default=0)):
             body += self._rows(stage)
             body += self._pass(stage)
-        return self.finish(self._grid(body), self._grid_units())
+        rereads = bool(nest.reduced)  # a later pass walks the row again
+        return replace(self.finish(self._grid(body), self._grid_units()), rereads=rereads)
 
     # -- axes ------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""Layouts: how values lie in memory, and the one op that changes it."""

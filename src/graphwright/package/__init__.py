@@ -1,0 +1,1 @@
+"""The ``.om`` file: graphs, weights and compiled targets in one archive."""

@@ -1,0 +1,105 @@
+"""Fused nodes: a kernel generated from the region, or a contraction with the rest of the region as its epilogue."""
+
+from __future__ import annotations
+
+from graphwright.ir.fused import Fused
+from graphwright.ir.graph import Graph, Node, Value
+from graphwright.ir.op import Trait
+from graphwright.ir.symbols import Dim
+from graphwright.kernels.c.emit import scratch_of
+from graphwright.kernels.candidates.registry import (
+    Context,
+    Contraction,
+    candidate,
+    contraction_of,
+    region_of,
+)
+from graphwright.kernels.launch import Hook, Launch, Run
+from graphwright.kernels.region import RegionKernel, hook_kernel, region_kernel
+
+
+@candidate(Fused)
+def fused(node: Node, context: Context) -> Run | str:
+    region = region_of(node)
+    anchor = next((n for n in region if Trait.CONTRACTION in n.op.traits), None)
+    if anchor is None:
+        return Run((_generated(node, region, context),))
+    launch = _with_epilogue(node, region, anchor, context)
+    return launch if isinstance(launch, str) else Run((launch,))
+
+
+def _generated(node: Node, region: Graph, context: Context) -> Launch:
+    made = region_kernel(region, context.constants, _name(region))
+    ref = context.generated.add(made.kernel, node.place)
+    operands, writes = _operands(node, region, made)
+    return Launch(
+        ref,
+        operands,
+        writes,
+        made.sizes,
+        made.grid,
+        scratch=_scratch(made),
+        work=_work(made),
+        in_place=_in_place(made, operands, writes),
+    )
+
+
+def _with_epilogue(node: Node, region: Graph, anchor: Node, context: Context) -> Launch | str:
+    found = contraction_of(anchor.op)
+    if found is None:
+        return f"{anchor.op.name} has no kernel that takes an epilogue"
+    launch, groups = found
+    outer = _outer(node, region)
+    made = hook_kernel(region, anchor.output, groups(anchor), context.constants, f"{_name(region)}_hook")
+    operands, writes = _operands(node, region, made)
+    hook = Hook(context.generated.add(made.kernel, node.place, hook=True), operands, writes, made.sizes)
+    inputs = tuple(None if v is None else outer[v] for v in anchor.inputs)
+    return launch(Contraction(anchor, inputs, None, hook), context)
+
+
+def _outer(node: Node, region: Graph) -> dict[Value, Value]:
+    """Values of the region that the outer graph knows: its inputs and outputs."""
+    known: dict[Value, Value] = {}
+    for inner, value in zip(region.inputs, node.inputs, strict=True):
+        if value is not None:
+            known[inner] = value
+    return known | dict(zip(region.outputs, node.outputs, strict=True))
+
+
+def _operands(node: Node, region: Graph, made: RegionKernel) -> tuple[tuple[Value, ...], tuple[int, ...]]:
+    outer = _outer(node, region)
+    first_output = len(made.parameters) - made.output_count
+    return tuple(outer[v] for v in made.parameters), tuple(range(first_output, len(made.parameters)))
+
+
+def _name(region: Graph) -> str:
+    """A readable name: the ops in it, the most telling first."""
+    names = [n.op.name.lower() for n in region if n.inputs]
+    return "_".join(dict.fromkeys(names))[:40].rstrip("_") or "copy"
+
+
+def _scratch(made: RegionKernel) -> Dim:
+    return scratch_of(made.kernel)
+
+
+def _work(made: RegionKernel) -> Dim:
+    """Nanoseconds: arithmetic per element of the domain."""
+    return made.elements * round(1024 * made.cost) // 1024
+
+
+def _in_place(
+    made: RegionKernel, operands: tuple[Value, ...], writes: tuple[int, ...]
+) -> tuple[tuple[Value, Value], ...]:
+    """Pairs that walk the same elements in the same order, when the kernel reads each element once."""
+    if made.rereads:
+        return ()
+    parameters = made.kernel.parameters
+    return tuple(
+        (operands[w], operands[r])
+        for w in writes
+        for r in range(len(operands))
+        if r not in writes
+        and parameters[r].shape == parameters[w].shape
+        and parameters[r].dtype.bytes == parameters[w].dtype.bytes
+        and operands.count(operands[r]) == 1
+    )

@@ -1,0 +1,180 @@
+"""Ops that move elements: strided copies, padding, gathering."""
+
+from __future__ import annotations
+
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.op import Inference
+from graphwright.ir.symbols import Dim, product
+from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
+from graphwright.kernels.launch import Alias, Copy, Launch, Run
+from graphwright.kernels.library.copy import MAX_RANK, CopyNd, PadMode, PadNd
+from graphwright.kernels.library.copy import Gather as GatherKernel
+from graphwright.kernels.ref import KernelRef
+from graphwright.ops.concat import Concat
+from graphwright.ops.expand import Expand
+from graphwright.ops.gather import Gather
+from graphwright.ops.identity import Identity
+from graphwright.ops.pad import Pad
+from graphwright.ops.slice import Slice, window
+from graphwright.ops.split import Split
+from graphwright.ops.transpose import Transpose
+
+_PAD_MODES = {m.name.lower(): m for m in PadMode}
+
+
+def _launch(copy: CopyNd, target: Value, source: Value) -> Launch:
+    return Launch(KernelRef(CopyNd.SYMBOL), (source, target), (1,), copy.args, copy.grid, work=copy.work_ns)
+
+
+def _too_deep(*ranks: int) -> str | None:
+    return f"more than {MAX_RANK} axes" if max(ranks) > MAX_RANK else None
+
+
+@candidate(Identity)
+def identity(node: Node, context: Context) -> Alias:
+    return Alias(node.operand(0))
+
+
+@candidate(Transpose)
+def transpose(node: Node, context: Context) -> Run | str:
+    x, y = node.operand(0), node.output
+    shape = x.type.dims
+    perm = node.op.perm or tuple(reversed(range(len(shape))))  # type: ignore[attr-defined]  # a Transpose
+    strides = row_major_strides(shape)
+    if refusal := _too_deep(len(shape)):
+        return refusal
+    target = row_major_strides(y.type.dims)
+    copy = CopyNd(x.type.dtype.bytes, y.type.dims, target, tuple(strides[a] for a in perm))
+    return Run((_launch(copy, y, x),))
+
+
+@candidate(Expand)
+def expand(node: Node, context: Context) -> Run | str:
+    x, y = node.operand(0), node.output
+    shape, source = y.type.dims, x.type.dims
+    if refusal := _too_deep(len(shape)):
+        return refusal
+    missing = len(shape) - len(source)
+    strides = (0,) * missing + tuple(
+        0 if size == 1 else stride for size, stride in zip(source, row_major_strides(source), strict=True)
+    )
+    return Run((_launch(CopyNd(x.type.dtype.bytes, shape, row_major_strides(shape), strides), y, x),))
+
+
+@candidate(Slice)
+def slice_(node: Node, context: Context) -> Run | Alias | str:
+    x, y, op = node.operand(0), node.output, node.op
+    assert isinstance(op, Slice)
+    if op.starts is None:
+        return "its bounds are computed at run time"
+    if refusal := _too_deep(len(x.type.dims)):
+        return refusal
+    at = Inference(context.symbols, node.place)
+    strides, offset = list(row_major_strides(x.type.dims)), _zero()
+    shape, whole = x.type.dims, strides[:]
+    for start, end, axis, step in zip(op.starts, op.ends, op.axes, op.steps, strict=True):
+        first, _ = window(at, shape[axis % len(shape)], start, end, step)
+        offset = offset + first * whole[axis % len(shape)]
+        strides[axis % len(shape)] = whole[axis % len(shape)] * step
+    if _is_dense(y.type.dims, strides):
+        return Alias(x, offset * x.type.dtype.bytes)
+    copy = CopyNd(x.type.dtype.bytes, y.type.dims, row_major_strides(y.type.dims), tuple(strides), src_offset=offset)
+    return Run((_launch(copy, y, x),))
+
+
+def _zero() -> Dim:
+    return 0
+
+
+def _is_dense(shape: tuple[Dim, ...], strides: list[Dim]) -> bool:
+    """Whether elements of ``shape`` at ``strides`` lie one behind the other."""
+    dense = row_major_strides(shape)
+    return all(size == 1 or a == b for size, a, b in zip(shape, strides, dense, strict=True))
+
+
+@candidate(Split)
+def split(node: Node, context: Context) -> Run | str:
+    x, op = node.operand(0), node.op
+    assert isinstance(op, Split)
+    if op.sizes is None:
+        return "its sizes are computed at run time"
+    shape = x.type.dims
+    if refusal := _too_deep(len(shape)):
+        return refusal
+    axis, strides = op.axis % len(shape), row_major_strides(shape)
+    offset = _zero()
+    launches = []
+    for y, size in zip(node.outputs, op.sizes, strict=True):
+        dims = y.type.dims
+        copy = CopyNd(x.type.dtype.bytes, dims, row_major_strides(dims), strides, src_offset=offset * strides[axis])
+        launches.append(_launch(copy, y, x))
+        offset = offset + size
+    return Run(tuple(launches))
+
+
+@candidate(Concat)
+def concat(node: Node, context: Context) -> Run | str:
+    """Each input to its place in the output; if the axis is the outermost that is not 1, the places are contiguous."""
+    y, op = node.output, node.op
+    assert isinstance(op, Concat)
+    shape, size = y.type.dims, y.type.dtype.bytes
+    if refusal := _too_deep(len(shape)):
+        return refusal
+    axis, strides = op.axis % len(shape), row_major_strides(y.type.dims)
+    contiguous = product(shape[:axis]) == 1
+    launches: list[Launch | Copy] = []
+    offset = _zero()
+    for position in range(len(node.inputs)):
+        x = node.operand(position)
+        if contiguous:
+            launches.append(Copy(x, y, offset * strides[axis] * size, position))
+        else:
+            dims = x.type.dims
+            copy = CopyNd(size, dims, strides, row_major_strides(dims), dst_offset=offset * strides[axis])
+            launches.append(_launch(copy, y, x))
+        offset = offset + x.type.dims[axis]
+    return Run(tuple(launches), frozenset(range(len(launches))) if contiguous else frozenset())
+
+
+@candidate(Pad)
+def pad(node: Node, context: Context) -> Run | str:
+    x, y, op = node.operand(0), node.output, node.op
+    assert isinstance(op, Pad)
+    if op.pads is None:
+        return "its pads are computed at run time"
+    if refusal := _too_deep(len(x.type.dims)):
+        return refusal
+    fill = node.inputs[1] if len(node.inputs) > 1 else None
+    made = PadNd(
+        x.type.dtype.bytes,
+        _PAD_MODES[op.mode],
+        y.type.dims,
+        x.type.dims,
+        op.pads[: len(x.type.dims)],
+        row_major_strides(y.type.dims),
+        row_major_strides(x.type.dims),
+    )
+    return Run((Launch(KernelRef(PadNd.SYMBOL), (x, fill, y), (2,), made.args, made.grid, work=made.work_ns),))
+
+
+@candidate(Gather)
+def gather(node: Node, context: Context) -> Run | str:
+    x, indices, y, op = node.operand(0), node.operand(1), node.output, node.op
+    assert isinstance(op, Gather)
+    shape = x.type.dims
+    axis = op.axis % len(shape)
+    inner, count = product(shape[axis + 1 :]), indices.type.elements
+    made = GatherKernel(
+        x.type.dtype.bytes,
+        indices.type.dtype.bytes,
+        outer=product(shape[:axis]),
+        axis_size=shape[axis],
+        count=count,
+        inner=inner,
+        dst_outer_stride=count * inner,
+        dst_stride=inner,
+        src_outer_stride=shape[axis] * inner,
+        src_stride=inner,
+    )
+    operands = (x, indices, y)
+    return Run((Launch(KernelRef(GatherKernel.SYMBOL), operands, (2,), made.args, made.grid, work=made.work_ns),))

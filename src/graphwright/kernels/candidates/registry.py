@@ -1,0 +1,152 @@
+"""The table of candidates, and what they may ask of their surroundings."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Union
+
+import graphwright.kernels.candidates as package
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Array, ConstantPool, Graph, Node, Value
+from graphwright.ir.loops.nodes import Kernel
+from graphwright.ir.op import Op
+from graphwright.ir.symbols import Dim, SymbolTable
+from graphwright.ir.types import Layout
+from graphwright.kernels.launch import Alias, Hook, Launch, Run
+from graphwright.kernels.library.isa import Isa
+from graphwright.kernels.ref import KernelRef
+from graphwright.layout.transform import pack
+
+GENERATED = "generated"
+"""The module name of kernels that are compiled for one model."""
+
+
+@dataclass
+class GeneratedKernels:
+    """The model's own kernels, each once: equal kernels share a symbol."""
+
+    names: dict[tuple[Kernel, bool], str] = field(default_factory=dict)
+    comments: dict[str, str] = field(default_factory=dict)
+
+    def add(self, kernel: Kernel, comment: str, hook: bool = False) -> KernelRef:
+        """Keep ``kernel`` under a name made from its own and a counter."""
+        key = (replace(kernel, name=""), hook)
+        if key not in self.names:
+            self.names[key] = f"{kernel.name}_{len(self.names)}"
+            self.comments[self.names[key]] = comment
+        return KernelRef(self.names[key], GENERATED)
+
+    def kernels(self) -> list[tuple[Kernel, str, bool]]:
+        """Kernels with their final names, provenance, and whether they are hooks."""
+        return [(replace(kernel, name=name), self.comments[name], hook) for (kernel, hook), name in self.names.items()]
+
+
+@dataclass
+class Context:
+    """Where candidates work: the target, the constant pool, the symbols, and the kernels made so far."""
+
+    isa: Isa
+    constants: ConstantPool
+    symbols: SymbolTable
+    generated: GeneratedKernels = field(default_factory=GeneratedKernels)
+    _packed: dict[tuple[Value, Layout], Value] = field(default_factory=dict)
+
+    def constant(self, value: Value | None) -> Array | None:
+        """The elements of ``value`` if it is a constant in row-major order."""
+        if value is None or value.producer is None or not isinstance(value.producer.op, Constant):
+            return None
+        return None if value.layout is not None else self.constants[value.producer.op.value]
+
+    def packed(self, value: Value, layout: Layout, shape: tuple[int, ...] | None = None) -> Value:
+        """The constant ``value`` (seen with ``shape``) in ``layout``; packed once, however many nodes use it."""
+        key = (value, layout)
+        if key not in self._packed:
+            array = self.constant(value)
+            node = value.producer
+            if array is None or node is None or node.graph is None:
+                raise ValueError(f"{value!r} is not a constant")
+            ref = self.constants.add(pack(array if shape is None else array.reshape(shape), layout))
+            made = Node(Constant(ref, value.type), (), [value.type], name=value.name, sources=node.sources)
+            node.graph.insert(made, node)
+            made.output.layout = layout
+            self._packed[key] = made.output
+        return self._packed[key]
+
+
+Candidate = Callable[[Node, Context], Union[Run, Alias, str]]
+"""A way to do a node, or the reason why it does not apply."""
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A contraction to be launched: the node, its operands and its result in the outer graph, and its epilogue."""
+
+    node: Node
+    operands: tuple[Value | None, ...]
+    result: Value | None
+    """None where the epilogue stores."""
+    hook: Hook | None = None
+
+
+ContractionCandidate = Callable[[Contraction, Context], Union[Launch, str]]
+Groups = Callable[[Node], tuple[int, int]]
+"""How many leading dims of a contraction's output are batch, and how many after these are rows (see the hook's ABI)."""
+
+_CANDIDATES: dict[type[Op], list[Candidate]] = {}
+_CONTRACTIONS: dict[type[Op], tuple[ContractionCandidate, Groups]] = {}
+
+
+def candidate(*ops: type[Op]) -> Callable[[Candidate], Candidate]:
+    """Register a function as a way to do nodes of ``ops``; those registered first are preferred."""
+
+    def register(function: Candidate) -> Candidate:
+        for op in ops:
+            _CANDIDATES.setdefault(op, []).append(function)
+        return function
+
+    return register
+
+
+def contraction(op: type[Op], groups: Groups) -> Callable[[ContractionCandidate], ContractionCandidate]:
+    """Register a function as the way to launch contractions of ``op``, alone or with an epilogue."""
+
+    def register(function: ContractionCandidate) -> ContractionCandidate:
+        _CONTRACTIONS[op] = (function, groups)
+        return function
+
+    return register
+
+
+def load() -> None:
+    """Import every module of this package, once."""
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+def candidates_of(op: Op) -> list[Candidate]:
+    """What is registered for the class of ``op``."""
+    return _CANDIDATES.get(type(op), [])
+
+
+def contraction_of(op: Op) -> tuple[ContractionCandidate, Groups] | None:
+    """The contraction kernel registered for the class of ``op``."""
+    return _CONTRACTIONS.get(type(op))
+
+
+def row_major_strides(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """Strides, in elements, of a dense row-major array."""
+    strides: list[Dim] = []
+    running: Dim = 1
+    for dim in reversed(shape):
+        strides.append(running)
+        running = running * dim
+    return tuple(reversed(strides))
+
+
+def region_of(node: Node) -> Graph:
+    """The only region of a Fused node."""
+    (region,) = node.regions
+    return region

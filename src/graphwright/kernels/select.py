@@ -1,0 +1,61 @@
+"""Kernel selection: for every node of a fused graph, the launches that do it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Graph, Module, Node
+from graphwright.ir.op import Trait
+from graphwright.kernels.candidates import registry
+from graphwright.kernels.candidates.registry import Context, GeneratedKernels
+from graphwright.kernels.launch import Alias, Branch, Host, Run, Step
+from graphwright.kernels.library.isa import Isa
+from graphwright.ops.if_ import If
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Steps in order, and the kernels that must be compiled for them."""
+
+    steps: tuple[Step, ...]
+    generated: GeneratedKernels
+
+
+def select_kernels(module: Module, graph: Graph, isa: Isa) -> Selection:
+    """Choose kernels for ``graph`` and the regions of its control flow. Constants may be packed: the graph gains some."""
+    registry.load()
+    context = Context(isa, module.constants, module.symbols)
+    steps = _steps(graph, context)
+    return Selection(steps, context.generated)
+
+
+def _steps(graph: Graph, context: Context) -> tuple[Step, ...]:
+    return tuple(Step(node, _action(node, context)) for node in list(graph) if not isinstance(node.op, Constant))
+
+
+def _action(node: Node, context: Context) -> Run | Alias | Branch | Host:
+    if isinstance(node.op, If):
+        then, orelse = (_steps(region, context) for region in node.regions)
+        return Branch(node.operand(0), then, orelse)
+    if Trait.VIEW in node.op.traits:
+        return Alias(node.operand(0))
+    reasons: list[str] = []
+    for candidate in registry.candidates_of(node.op):
+        found = candidate(node, context)
+        if not isinstance(found, str):
+            return found
+        reasons.append(found)
+    return Host("; ".join(reasons) or f"{node.op.name} has no native kernel")
+
+
+def host_steps(steps: Sequence[Step]) -> list[tuple[Node, str]]:
+    """Nodes that run in Python, with the reason."""
+    found: list[tuple[Node, str]] = []
+    for step in steps:
+        if isinstance(step.action, Host):
+            found.append((step.node, step.action.reason))
+        elif isinstance(step.action, Branch):
+            found += host_steps(step.action.then) + host_steps(step.action.orelse)
+    return found

@@ -1,0 +1,238 @@
+"""What LSTM and GRU kernels share: packed weights, products with them, activations, and how rows run through time.
+
+Weights [directions, gates * hidden, K] are packed in panels of ``PANEL`` rows, [directions, panels, K, PANEL], so that
+the lanes of a vector run over output units. A unit of the grid is one direction and up to ``ROWS`` batch rows for the
+whole sequence: the weights are streamed once per step for all its rows. The input's part of the gates does not wait
+for the recurrence; it is computed for ``STEPS`` steps at once.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from graphwright.ir.symbols import Dim, ceildiv
+from graphwright.ir.types import Layout
+from graphwright.kernels.library.isa import Isa
+
+PANEL: Final = 64
+ROWS: Final = 6
+STEPS: Final = 4
+WEIGHTS_LAYOUT: Final = Layout((0, 1, 2), ((1, PANEL),), zero_padded=True)
+"""Of W [directions, gates * hidden, input] and R [directions, gates * hidden, hidden]."""
+
+
+class ActivationKind(IntEnum):
+    """ONNX's names of gate activations, but for Softplus."""
+
+    SIGMOID = 0
+    TANH = 1
+    RELU = 2
+    HARD_SIGMOID = 3
+    AFFINE = 4
+    LEAKY_RELU = 5
+    THRESHOLDED_RELU = 6
+    SCALED_TANH = 7
+    ELU = 8
+    SOFTSIGN = 9
+
+
+@dataclass(frozen=True)
+class Activation:
+    """``alpha`` and ``beta`` as ONNX defines them for the kind; the caller fills in their defaults."""
+
+    kind: ActivationKind
+    alpha: float = 0.0
+    beta: float = 0.0
+
+    @property
+    def words(self) -> tuple[int, int, int]:
+        return int(self.kind), double_bits(self.alpha), double_bits(self.beta)
+
+
+SIGMOID: Final = Activation(ActivationKind.SIGMOID)
+TANH: Final = Activation(ActivationKind.TANH)
+
+
+def double_bits(value: float) -> int:
+    """The int64 with the bits of a double: how kernels receive a number that is not a size."""
+    return int(struct.unpack("<q", struct.pack("<d", value))[0])
+
+
+def grid(directions: int, batch: Dim) -> Dim:
+    """Blocks of ``ROWS`` batch rows in each direction."""
+    return ceildiv(batch, ROWS) * directions
+
+
+def scratch_bytes(gates: int, hidden: Dim) -> Dim:
+    """Gates of ``STEPS`` steps and (a GRU's twice) of one step, states, biases and peepholes, each with room for whole vectors."""
+    columns = ceildiv(hidden * gates, PANEL) * PANEL
+    return 4 * (columns * ((STEPS + 2) * ROWS) + (hidden + PANEL) * (3 * ROWS + 2 * gates + 3) + PANEL)
+
+
+def work_ns(gates: int, directions: int, sequence: Dim, batch: Dim, inputs: Dim, hidden: Dim) -> Dim:
+    """Bound by reading the weights from L2 (about 40 bytes a ns), once for the rows of a unit."""
+    return sequence * grid(directions, batch) * (hidden * gates * (inputs + hidden) // 10 + hidden + 100)
+
+
+def c_text(isa: Isa) -> str:
+    """Everything above, as C; stands after the prelude."""
+    constants = f"enum {{ PANEL = {PANEL}, ROWS = {ROWS}, STEPS = {STEPS} }};"
+    most = ROWS if isa.vector_bytes == 64 else ROWS // 2
+    products = [_product(rows, PANEL // isa.lanes, isa.vector_bytes == 64 or rows == 1) for rows in range(1, most + 1)]
+    table = ", ".join(f"product_{rows}" for rows in range(1, most + 1))
+    project = _PROJECT.replace("@MOST@", str(most)).replace("@TABLE@", table)
+    return "\n".join([constants, _MATH, *products, project, _TIME])
+
+
+def _product(rows: int, vectors: int, at_once: bool) -> str:
+    """``rows`` x one panel; in two halves where the registers do not hold all sums."""
+    width = vectors if at_once else vectors // 2
+    lines = [
+        f"static void product_{rows}(int64_t depth, const float *const *x, const float *w, float *out, int64_t ld) {{",
+        f"    for (int half = 0; half < {vectors // width}; half++, w += {width} * VL, out += {width} * VL) {{",
+        f"        vf {', '.join(f's{r}_{v} = {{0}}' for r in range(rows) for v in range(width))};",
+        "        for (int64_t k = 0; k < depth; k++) {",
+        *(f"            vf w{v} = vf_load(w + k * PANEL + {v} * VL);" for v in range(width)),
+    ]
+    for r in range(rows):
+        lines.append(f"            vf x{r} = vf_set1(x[{r}][k]);")
+        lines += [f"            s{r}_{v} = vf_fma(x{r}, w{v}, s{r}_{v});" for v in range(width)]
+    lines.append("        }")
+    lines += [f"        vf_store(out + {r} * ld + {v} * VL, s{r}_{v});" for r in range(rows) for v in range(width)]
+    return "\n".join([*lines, "    }", "}"])
+
+
+_MATH: Final = """
+/* e^x for x <= 0, down to the subnormals: 2^n * e^r, |r| <= ln(2) / 2, with Cephes' polynomial (Moshier, 1989). */
+GW_INLINE vf vf_exp_negative(vf x) {
+    vf low = vf_set1(-104.0f), magic = vf_set1(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer */
+    x = vf_select(x < low, low, x);
+    vf shifted = vf_fma(x, vf_set1(1.44269504f), magic), n = shifted - magic;
+    vf r = vf_fma(n, vf_set1(-0.693359375f), x);
+    r = vf_fma(n, vf_set1(2.12194440e-4f), r);
+    vf p = vf_set1(1.9875691500e-4f);
+    p = vf_fma(p, r, vf_set1(1.3981999507e-3f));
+    p = vf_fma(p, r, vf_set1(8.3334519073e-3f));
+    p = vf_fma(p, r, vf_set1(4.1665795894e-2f));
+    p = vf_fma(p, r, vf_set1(1.6666665459e-1f));
+    p = vf_fma(p, r, vf_set1(5.0000001201e-1f));
+    p = vf_fma(p, r * r, r) + 1.0f;
+    vi power = (vi)shifted - (vi)magic, half = power >> 1; /* in two factors: 2^-150 is no float */
+    return p * (vf)((half + 127) << 23) * (vf)((power - half + 127) << 23);
+}
+
+GW_INLINE vf vf_absolute(vf x) { return (vf)((vi)x & vi_set1(INT32_MAX)); }
+
+GW_INLINE vf vf_sigmoid(vf x) {
+    vf e = vf_exp_negative(-vf_absolute(x));
+    return vf_select(x < 0.0f, e, vf_set1(1.0f)) / (1.0f + e);
+}
+
+/* An odd polynomial near 0 (Cephes), (1 - e) / (1 + e) with e = exp(-2|x|) elsewhere. */
+GW_INLINE vf vf_tanh(vf x) {
+    vf size = vf_absolute(x), z = x * x, e = vf_exp_negative(-2.0f * size);
+    vf p = vf_set1(-5.70498872745e-3f);
+    p = vf_fma(p, z, vf_set1(2.06390887954e-2f));
+    p = vf_fma(p, z, vf_set1(-5.37397155531e-2f));
+    p = vf_fma(p, z, vf_set1(1.33314422036e-1f));
+    p = vf_fma(p, z, vf_set1(-3.33332819422e-1f));
+    vf far = (vf)((vi)((1.0f - e) / (1.0f + e)) | ((vi)x & vi_set1(INT32_MIN)));
+    return vf_select(size < 0.625f, vf_fma(p * z, x, x), far);
+}
+
+enum { SIGMOID, TANH, RELU, HARD_SIGMOID, AFFINE, LEAKY_RELU, THRESHOLDED_RELU, SCALED_TANH, ELU, SOFTSIGN };
+typedef struct {
+    int64_t kind;
+    double alpha, beta;
+} activation;
+
+static vf activate(const activation *f, vf x) {
+    if (f->kind == SIGMOID) return vf_sigmoid(x);
+    if (f->kind == TANH) return vf_tanh(x);
+    vf zero = {0}, one = vf_set1(1.0f), alpha = vf_set1((float)f->alpha), beta = vf_set1((float)f->beta);
+    switch (f->kind) {
+    case RELU: return vf_relu(x);
+    case HARD_SIGMOID: return vf_min(vf_max(vf_fma(alpha, x, beta), zero), one);
+    case AFFINE: return vf_fma(alpha, x, beta);
+    case LEAKY_RELU: return vf_select(x < zero, alpha * x, x);
+    case THRESHOLDED_RELU: return vf_select(x <= alpha, zero, x);
+    case SCALED_TANH: return alpha * vf_tanh(beta * x);
+    case ELU: { /* e^x - 1 without cancellation */
+        vf t = vf_tanh(0.5f * x);
+        return vf_select(x < zero, alpha * (2.0f * t) / (1.0f - t), x);
+    }
+    default: return x / (1.0f + vf_absolute(x));
+    }
+}
+
+GW_INLINE vf clamp(vf x, float bound) { return vf_min(vf_max(x, vf_set1(-bound)), vf_set1(bound)); }
+"""
+
+_PROJECT: Final = """
+typedef void product(int64_t depth, const float *const *x, const float *w, float *out, int64_t ld);
+static product *const PRODUCT[] = {@TABLE@};
+
+/* out[r][columns of panels first to last] = x[r] @ w. Panel by panel, so that each serves all rows from cache. */
+static void project(int64_t rows, int64_t depth, const float *const *x, const float *w, int64_t first, int64_t last,
+                    float *out, int64_t ld) {
+    for (int64_t p = first; p < last; p++)
+        for (int64_t r = 0; r < rows; r += @MOST@) {
+            int64_t some = rows - r < @MOST@ ? rows - r : @MOST@;
+            PRODUCT[some - 1](depth, x + r, w + p * depth * PANEL, out + r * ld + p * PANEL, ld);
+        }
+}
+"""
+
+_TIME: Final = """
+/* The rows of one unit of the grid and where they stand in time. Sizes padded to PANEL leave room for vectors. */
+typedef struct {
+    int64_t sequence, direction, row0, rows, reverse, longest, length[ROWS];
+} unit;
+
+static unit unit_of(int64_t index, int64_t sequence, int64_t batch, int64_t reverse, const int32_t *lengths) {
+    int64_t blocks = (batch + ROWS - 1) / ROWS;
+    unit u = {.sequence = sequence, .direction = index / blocks, .row0 = index % blocks * ROWS};
+    u.rows = batch - u.row0 < ROWS ? batch - u.row0 : ROWS;
+    u.reverse = reverse || u.direction == 1;
+    for (int64_t r = 0; r < u.rows; r++) {
+        int64_t n = lengths ? lengths[u.row0 + r] : sequence;
+        n = n < 0 ? 0 : n < sequence ? n : sequence;
+        u.length[r] = n;
+        u.longest = n > u.longest ? n : u.longest;
+    }
+    return u;
+}
+
+/* The time that row r sees at its step; a row that has ended stands at 0, unused. */
+static int64_t time_of(const unit *u, int64_t r, int64_t step) {
+    if (step >= u->length[r]) return 0;
+    return u->reverse ? u->length[r] - 1 - step : step;
+}
+
+/* gates[(step - first) * rows + r] = x[time, row0 + r] @ w for steps [first, first + STEPS). */
+static void project_inputs(const unit *u, int64_t first, const float *x, int64_t x_time, int64_t x_row, int64_t depth,
+                           const float *w, int64_t panels, float *gates) {
+    const float *rows[STEPS * ROWS];
+    int64_t count = 0;
+    for (int64_t step = first; step < first + STEPS && step < u->longest; step++)
+        for (int64_t r = 0; r < u->rows; r++)
+            rows[count++] = x + time_of(u, r, step) * x_time + (u->row0 + r) * x_row;
+    project(count, depth, rows, w, 0, panels, gates, panels * PANEL);
+}
+
+/* n zeros where there is nothing to copy. */
+static void copy_row(float *to, const float *from, int64_t n) {
+    if (from) memcpy(to, from, (size_t)n * sizeof *to);
+    else memset(to, 0, (size_t)n * sizeof *to);
+}
+
+/* Y is zero where a row has ended. */
+static void clear_ended(const unit *u, float *y, int64_t y_time, int64_t y_row, int64_t hidden) {
+    for (int64_t r = 0; y && r < u->rows; r++)
+        for (int64_t t = u->length[r]; t < u->sequence; t++)
+            memset(y + t * y_time + r * y_row, 0, (size_t)hidden * sizeof *y);
+}
+"""

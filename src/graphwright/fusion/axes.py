@@ -112,13 +112,13 @@ def _quotient(a: Dim, b: Dim) -> Dim | None:
 class Nest:
     """The analysis of a set of nodes.
 
-    ``places``: where each value made by the nodes lies. ``reads``: where each outside operand lies, per use, since one
-    value may be read in several ways. ``reduced``: the axes that every reduction of the set folds.
+    ``places``: where each value made by the nodes lies. ``reads``: where each operand from outside lies.
+    ``reduced``: the axes that every reduction of the set folds.
     """
 
     axes: AxisSystem = field(default_factory=AxisSystem)
     places: dict[Value, Place] = field(default_factory=dict)
-    reads: dict[tuple[Node, int], Place] = field(default_factory=dict)
+    reads: dict[Value, Place] = field(default_factory=dict)
     reduced: tuple[Axis, ...] = ()
     domain: tuple[Axis, ...] = ()
 
@@ -146,24 +146,20 @@ def analyse(nodes: Sequence[Node]) -> Nest:
 def _elementwise(nest: Nest, node: Node) -> None:
     shape = node.output.type.dims
     place: list[tuple[Axis, ...]] = [() for _ in shape]
-    outside: list[tuple[int, int]] = []
-    for position, value in enumerate(node.inputs):
-        if value is None:
-            continue
-        known = nest.places.get(value)
-        shift = len(shape) - len(value.type.dims)
-        if known is None:
-            outside.append((position, shift))
-            continue
-        for dim, axes in enumerate(known, start=shift):
+    operands = [value for value in node.inputs if value is not None]
+    for value in operands:
+        known = nest.places.get(value) or nest.reads.get(value) or ()
+        for dim, axes in enumerate(known, start=len(shape) - len(known)):
             if axes:
                 place[dim] = nest.axes.unify(place[dim], axes) if place[dim] else axes
     for dim, size in enumerate(shape):
         if not place[dim] and size != 1:
             place[dim] = (nest.axes.new(size),)
-    for position, shift in outside:
-        dims = node.operand(position).type.dims
-        nest.reads[node, position] = tuple(() if size == 1 else place[d] for d, size in enumerate(dims, start=shift))
+    for value in operands:
+        if value not in nest.places and value not in nest.reads:
+            dims = value.type.dims
+            aligned = enumerate(dims, start=len(shape) - len(dims))
+            nest.reads[value] = tuple(() if size == 1 else place[d] for d, size in aligned)
     nest.places[node.output] = tuple(place)
 
 
@@ -187,15 +183,15 @@ def _place_of(nest: Nest, node: Node, position: int) -> Place:
     value = node.operand(position)
     if value in nest.places:
         return nest.places[value]
-    place = tuple(() if size == 1 else (nest.axes.new(size),) for size in value.type.dims)
-    nest.reads[node, position] = place
-    return place
+    if value not in nest.reads:
+        nest.reads[value] = tuple(() if size == 1 else (nest.axes.new(size),) for size in value.type.dims)
+    return nest.reads[value]
 
 
 def _resolve_all(nest: Nest) -> None:
     resolve = nest.axes.resolve
     nest.places = {value: tuple(resolve(dim) for dim in place) for value, place in nest.places.items()}
-    nest.reads = {use: tuple(resolve(dim) for dim in place) for use, place in nest.reads.items()}
+    nest.reads = {value: tuple(resolve(dim) for dim in place) for value, place in nest.reads.items()}
 
 
 def _set_domain(nest: Nest, reductions: list[tuple[Axis, ...]]) -> None:

@@ -17,10 +17,8 @@ def epilogue_groups(anchor: Node, rest: Sequence[Node], nest: Nest) -> str | Non
         return "contractions of other types than f32 take no epilogue"
     if any(Trait.REDUCTION in n.op.traits for n in rest):
         return "a reduction needs whole rows, a contraction gives tiles"
-    reads = [place for (n, p), place in nest.reads.items() if n.inputs[p] is value]
-    if not reads:
+    if value not in nest.reads:
         return "the contraction's result is not read"
-    own = [nest.axes_of(place) for place in reads]
-    if any(axes != nest.domain for axes in own):
+    if nest.axes_of(nest.reads[value]) != nest.domain:
         return "the epilogue is larger than the contraction's output, or reads it in another order"
     return None

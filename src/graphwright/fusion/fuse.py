@@ -1,13 +1,13 @@
 """The fusion pass: grows groups of nodes that one kernel can compute, and makes Fused nodes of them.
 
 Nodes are visited in order; each joins the groups of its operands where the loop analysis allows it, no cycle would
-arise, and the benefit model agrees. Every decision is recorded with its reason.
+arise, and the benefit model agrees. What does not join is recorded with its reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from graphwright.fusion.axes import NotOneNest, analyse
 from graphwright.fusion.benefit import worth_fusing
@@ -16,22 +16,13 @@ from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Trait
+from graphwright.passes.base import Known, Pass, Record, graphs
 
 MAX_NODES = 64
 """Nodes of one region: beyond this the kernel's text grows and nothing is gained."""
 
 MAX_OPERANDS = 24
 """Operands of one region: each is a pointer that lives in a register or on the stack."""
-
-
-@dataclass(frozen=True)
-class Decision:
-    """Whether ``node`` joined the group of ``producer``, and why (not)."""
-
-    node: str
-    producer: str
-    fused: bool
-    reason: str
 
 
 @dataclass(eq=False)
@@ -45,38 +36,26 @@ class _Group:
         return [n for n in self.nodes if n is not self.anchor]
 
 
-@dataclass
-class FusionReport:
-    """All decisions of one run, in order."""
+@dataclass(frozen=True)
+class Fuse(Pass):
+    """Groups the nodes of every graph, regions of control flow included, into Fused nodes."""
 
-    decisions: list[Decision] = field(default_factory=list)
+    name: str = "fuse"
+    requires: Known = Known.TYPES
 
-    def why(self, node: str) -> list[Decision]:
-        """The decisions about ``node`` (a source node's name)."""
-        return [d for d in self.decisions if node in (d.node, d.producer)]
-
-
-def fuse(module: Module) -> FusionReport:
-    """Group the nodes of every graph of ``module`` into Fused nodes, regions of control flow included."""
-    report = FusionReport()
-    for graph in list(module.graphs.values()):
-        _fuse_graph(module, graph, report)
-    return report
-
-
-def _fuse_graph(module: Module, graph: Graph, report: FusionReport) -> None:
-    for node in list(graph):
-        for region in node.regions:
-            _fuse_graph(module, region, report)
-    groups = _Grouping(graph, report).run()
-    for group in groups:
-        if len(group.nodes) > 1 or group.anchor is None:
-            outline(module, graph, group.nodes)
+    def run(self, module: Module, record: Record) -> bool:
+        before = record.counts["regions"]
+        for graph in list(graphs(module)):
+            for group in _Grouping(graph, record).run():
+                if len(group.nodes) > 1 or group.anchor is None:
+                    outline(graph, group.nodes)
+                    record.did("regions")
+        return record.counts["regions"] > before
 
 
 class _Grouping:
-    def __init__(self, graph: Graph, report: FusionReport) -> None:
-        self.graph, self.report = graph, report
+    def __init__(self, graph: Graph, record: Record) -> None:
+        self.graph, self.record = graph, record
         self.group_of: dict[Node, _Group] = {}
         self.position = {node: i for i, node in enumerate(graph)}
 
@@ -102,11 +81,10 @@ class _Grouping:
     def _try_merge(self, node: Node, producer: _Group) -> None:
         own = self.group_of[node]
         reason = self._refusal(own, producer)
-        self.report.decisions.append(
-            Decision(node.place, producer.nodes[-1].place, reason is None, reason or "saves a pass over memory")
-        )
         if reason is not None:
+            self.record.refused(node, f"fuse with {producer.nodes[-1].place}", reason)
             return
+        self.record.did("joined nodes")
         merged = _Group(sorted({*producer.nodes, *own.nodes}, key=self.position.__getitem__), own.anchor or producer.anchor)
         for member in merged.nodes:
             self.group_of[member] = merged
@@ -178,7 +156,7 @@ def _is_literal(value: Value) -> bool:
     return value.producer is not None and isinstance(value.producer.op, Constant) and value.type.elements == 1
 
 
-def outline(module: Module, graph: Graph, nodes: Sequence[Node]) -> Node:
+def outline(graph: Graph, nodes: Sequence[Node]) -> Node:
     """Move ``nodes`` (in order) into the region of a new Fused node, put where the last of them stood."""
     inside = {v for n in nodes for v in n.outputs}
     operands = _operands(nodes)

@@ -96,6 +96,7 @@ class _Emitter:
 
     def __init__(self, region: Graph, nest: Nest, constants: ConstantPool, name: str) -> None:
         self.region, self.nest, self.constants, self.name = region, nest, constants, name
+        self.outputs = set(region.outputs)
         self.names = UniqueNames()
         for taken in ("tile", "batch", "row0", "rows", "col0", "cols", "ld"):
             self.names.take(taken)
@@ -134,8 +135,7 @@ class _Emitter:
         """The parameter behind ``value``, read or written along these joined axes."""
         key = (value, walked)
         if key not in self.buffers:
-            name = self.names.take(identifier(value.name, "x"))
-            made = Buffer(name, value.type.dtype, tuple(self.loops.extents[i] for i in walked))
+            made = Buffer(self.names.take("y" if value in self.outputs else "x"), value.type.dtype, tuple(self.loops.extents[i] for i in walked))
             self.buffers[key] = made
             self.order.append((value, made))
         return self.buffers[key]
@@ -143,12 +143,11 @@ class _Emitter:
     def at(self, walked: Iterable[int]) -> tuple[Index, ...]:
         return tuple(self.loops.index[i] for i in walked)
 
-    def read(self, node: Node, position: int) -> Scalar:
+    def read(self, value: Value) -> Scalar:
         """An operand from outside: a literal if it is a constant inside the region, else a load."""
-        value = node.operand(position)
         if value.producer is not None and isinstance(value.producer.op, Constant):
             return Const(self.constants[value.producer.op.value].item(), _compute(value.type.dtype))
-        walked = self.walked(self.nest.reads[node, position])
+        walked = self.walked(self.nest.reads[value])
         return cast(Load(self.buffer(value, walked), self.at(walked)), _compute(value.type.dtype))
 
     def store(self, value: Value, scalar: Scalar) -> Store:
@@ -162,11 +161,10 @@ class _Emitter:
         return result
 
     def temporary(self, node: Node) -> str:
-        return self.names.take(identifier(node.output.name, "t"))
+        return self.names.take(identifier(node.op.name.lower(), "t"))
 
     def finish(self, body: Sequence[Statement], grid: Dim) -> RegionKernel:
-        outputs = set(self.region.outputs)
-        order = sorted(self.order, key=lambda item: item[0] in outputs)
+        order = sorted(self.order, key=lambda item: item[0] in self.outputs)
         kernel = Kernel(
             self.name,
             tuple(buffer for _, buffer in order),
@@ -178,7 +176,7 @@ class _Emitter:
         return RegionKernel(
             kernel,
             tuple(value for value, _ in order),
-            sum(value in outputs for value, _ in order),
+            sum(value in self.outputs for value, _ in order),
             tuple(self.size_names),
             grid,
             elements,
@@ -332,7 +330,7 @@ class _Region(_Emitter):
         statements: list[Statement] = [Let(name, scalar)]
         self.bound[value] = Ref(name, scalar.dtype)
         if self.columns:
-            row = Buffer(self.names.take(f"{name}_row"), scalar.dtype, (COLUMN_BLOCK,), Level.CACHE)
+            row = Buffer(self.names.take("row"), scalar.dtype, (COLUMN_BLOCK,), Level.CACHE)
             self.kept[value] = row
             statements = [Alloc(row), *statements, Store(row, self._lane_index(), self.bound[value])]
         if value in self.region.outputs:
@@ -381,13 +379,13 @@ class _Region(_Emitter):
         dtype = _compute(node.output.type.dtype)
         shape: tuple[Dim, ...] = (COLUMN_BLOCK,) if self.columns else ()
         level = Level.CACHE if self.columns else Level.REGISTER
-        buffer = Buffer(self.names.take(f"{identifier(node.op.name.lower())}_acc"), dtype, shape, level)
+        buffer = Buffer(self.names.take("acc"), dtype, shape, level)
         self.accumulators[node.output] = buffer
         return Alloc(buffer, node.op.identity(dtype))  # type: ignore[attr-defined]  # REDUCTION trait
 
     def _row_buffer(self, value: Value, dtype: DType) -> Buffer:
         extents = tuple(e for e, reduced in zip(self.loops.extents, self.is_reduced, strict=True) if reduced)
-        buffer = Buffer(self.names.take(f"{identifier(value.name, 't')}_row"), dtype, extents, Level.CACHE)
+        buffer = Buffer(self.names.take("row"), dtype, extents, Level.CACHE)
         self.kept[value] = buffer
         return buffer
 
@@ -401,7 +399,7 @@ class _Region(_Emitter):
         if value is None:
             raise ValueError(f"{node.place}: an absent operand in a fused region")
         if value not in self.nest.places:
-            return self.read(node, position)
+            return self.read(value)
         return self._value(value)
 
     def _value(self, value: Value) -> Scalar:
@@ -415,9 +413,11 @@ class _Region(_Emitter):
         if node is None:
             raise ValueError(f"{value!r} is not made in the region")
         scalar = self.scalar(node, [self._operand(node, p) for p in range(len(node.inputs))])
-        name = self.temporary(node)
-        self.inner.append(Let(name, scalar))
-        self.bound[value] = Ref(name, scalar.dtype)
+        self.bound[value] = scalar
+        if Trait.VIEW not in node.op.traits:
+            name = self.temporary(node)
+            self.inner.append(Let(name, scalar))
+            self.bound[value] = Ref(name, scalar.dtype)
         return self.bound[value]
 
 
@@ -466,20 +466,14 @@ class _Hook(_Emitter):
 
     def _operand(self, node: Node, position: int, bound: dict[Value, Scalar]) -> Scalar:
         value = node.operand(position)
-        return bound[value] if value in bound else self.read(node, position)
-
-    def _anchor_place(self) -> Place:
-        for (node, position), place in self.nest.reads.items():
-            if node.inputs[position] is self.anchor:
-                return place
-        raise ValueError("the epilogue does not read the contraction")
+        return bound[value] if value in bound else self.read(value)
 
     def _store_anchor(self, scalar: Scalar) -> Store:
         walked = tuple(range(len(self.loops.members)))
         return Store(self.buffer(self.anchor, walked), self.at(walked), scalar)
 
     def _parts(self) -> list[tuple[Axis, ...]]:
-        place, (batch, rows) = self._anchor_place(), self.groups
+        place, (batch, rows) = self.nest.reads[self.anchor], self.groups
         cuts = (place[:batch], place[batch : batch + rows], place[batch + rows :])
         return [self.nest.axes_of(part) for part in cuts]
 

@@ -1,0 +1,1 @@
+"""The parts of the C emitter: types and helper functions, index arithmetic, statements, the small main."""

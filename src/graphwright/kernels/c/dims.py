@@ -1,0 +1,82 @@
+"""Index arithmetic: sizes as C expressions, and how an element's address moves along a vector axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from graphwright.ir.loops.nodes import Buffer
+from graphwright.ir.symbols import Dim, Function, Symbol, atoms, substitute, symbol
+
+
+def dim_text(dim: Dim, names: Mapping[str, str]) -> str:
+    """``dim`` as a C expression of type int64_t; ``names`` gives the C text of each symbol."""
+    if isinstance(dim, int):
+        return str(dim)
+    text = ""
+    for monomial, coefficient in dim.terms:
+        factors = [_atom_text(atom, names) for atom, power in monomial for _ in range(power)]
+        if abs(coefficient) != 1 or not factors:
+            factors.insert(0, str(abs(coefficient)))
+        sign = " - " if coefficient < 0 else " + "
+        text += (sign if text else sign.strip().replace("+", "")) + " * ".join(factors)
+    return text
+
+
+def factor_text(dim: Dim, names: Mapping[str, str]) -> str:
+    """``dim`` as an operand of a C operator."""
+    text = dim_text(dim, names)
+    return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+
+def _atom_text(atom: Symbol | Function, names: Mapping[str, str]) -> str:
+    if isinstance(atom, Symbol):
+        return names[atom.name]
+    first, *rest = (dim_text(operand, names) for operand in atom.operands)
+    for operand in rest:
+        first = f"dim_{atom.name}({first}, {operand})"
+    return first
+
+
+DIM_HELPERS = {
+    "floordiv": "GW_INLINE int64_t dim_floordiv(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a ^ b) < 0); }",
+    "mod": "GW_INLINE int64_t dim_mod(int64_t a, int64_t b) { return a % b + (a % b != 0 && (a ^ b) < 0 ? b : 0); }",
+    "min": "GW_INLINE int64_t dim_min(int64_t a, int64_t b) { return a < b ? a : b; }",
+    "max": "GW_INLINE int64_t dim_max(int64_t a, int64_t b) { return a > b ? a : b; }",
+}
+"""C of the functions that :func:`dim_text` calls, each under the name ``dim_NAME``."""
+
+
+def strides_of(buffer: Buffer) -> tuple[Dim, ...]:
+    """Elements between neighbours along each axis."""
+    if buffer.strides is not None:
+        return buffer.strides
+    strides: list[Dim] = []
+    step: Dim = 1
+    for size in reversed(buffer.shape):
+        strides.insert(0, step)
+        step = step * size
+    return tuple(strides)
+
+
+@dataclass(frozen=True)
+class Affine:
+    """``base + axis * step``; ``step`` is free of the axis."""
+
+    base: Dim
+    step: Dim
+
+
+def along(dim: Dim, axis: str) -> Affine | None:
+    """How ``dim`` moves along ``axis``; None if not in even steps."""
+    if not depends(dim, axis):
+        return Affine(dim, 0)
+    step = substitute(dim, {axis: symbol(axis) + 1}) - dim
+    if depends(step, axis):
+        return None
+    return Affine(substitute(dim, {axis: 0}), step)
+
+
+def depends(dim: Dim, axis: str) -> bool:
+    """Whether the symbol ``axis`` occurs in ``dim``."""
+    return any(atom.name == axis for atom in atoms(dim))

@@ -1,0 +1,383 @@
+"""C types of the loop IR's dtypes and the helper functions of a translation unit, each written when first used.
+
+A vector of 16 f32 is ``f32x16``. Memory holds a dtype's *storage* elements, registers its *values*: f16 and bf16 are
+computed as f32 and rounded after each function, as NumPy does; a bool is 0 or 1 as a scalar, 0 or -1 in an i32 lane
+as a vector (a mask). All other dtypes are stored and computed alike.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from graphwright.errors import Diagnostic, ToolchainError
+from graphwright.ir.types import BF16, BOOL, DTYPES, F16, F32, I32, U8, U16, DType
+from graphwright.kernels.c.dims import DIM_HELPERS
+from graphwright.kernels.c.scalars import SCALAR_HELPERS
+from graphwright.kernels.library.isa import Isa
+from graphwright.kernels.vmath import VMATH
+
+C_TYPES: Final[dict[str, str]] = {
+    "bool": "uint8_t", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
+    "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t",
+    "f16": "uint16_t", "bf16": "uint16_t", "f32": "float", "f64": "double",
+}  # fmt: skip
+"""The C type of a stored element."""
+
+_PRELUDE: Final = """\
+#include <stdint.h>
+
+#define GW_EXPORT __attribute__((visibility("default")))
+#define GW_INLINE static inline __attribute__((always_inline, unused))
+"""
+
+
+def value_dtype(dtype: DType) -> DType:
+    """What values of ``dtype`` are computed in."""
+    return F32 if dtype in (F16, BF16) else dtype
+
+
+def stored_dtype(dtype: DType) -> DType:
+    """The plain dtype whose C type stores ``dtype``."""
+    return {F16: U16, BF16: U16, BOOL: U8}.get(dtype, dtype)
+
+
+def lane_dtype(dtype: DType) -> DType:
+    """The dtype of a lane that holds a value of ``dtype``."""
+    return I32 if dtype == BOOL else value_dtype(dtype)
+
+
+def check_dtype(dtype: DType) -> None:
+    """Raise where the emitter cannot store ``dtype``."""
+    if dtype.name not in C_TYPES:
+        known = ", ".join(C_TYPES)
+        raise ToolchainError(Diagnostic("emit-dtype", f"no C code for {dtype}", hint=f"cast to one of {known}"))
+
+
+class Support:
+    """The helper functions and types that one translation unit has used so far, in the order of their need."""
+
+    def __init__(self, isa: Isa) -> None:
+        self.isa = isa
+        self.defined: dict[str, str] = {}
+
+    def text(self) -> str:
+        """The prelude and every definition used."""
+        return _PRELUDE + "\n" + "\n".join(text for text in self.defined.values() if text) + "\n"
+
+    def define(self, name: str, text: str) -> str:
+        """Add ``text`` once."""
+        self.defined.setdefault(name, text)
+        return name
+
+    def dim(self, text: str) -> str:
+        """``text`` (of dim_text), with the functions that it calls defined."""
+        for name in re.findall(r"\bdim_(\w+)\(", text):
+            self.define(f"dim_{name}", DIM_HELPERS[name])
+        return text
+
+    def vector(self, dtype: DType, lanes: int) -> str:
+        """The C type of ``lanes`` elements of a plain dtype; also defines its twin ``..._any`` without alignment."""
+        name = f"{dtype}x{lanes}"
+        size, ctype = dtype.bytes * lanes, C_TYPES[dtype.name]
+        any_type = f"typedef {ctype} {name}_any __attribute__((vector_size({size}), aligned({dtype.bytes}), may_alias));"
+        return self.define(name, f"typedef {ctype} {name} __attribute__((vector_size({size})));\n{any_type}")
+
+    def mask(self, lanes: int) -> str:
+        """The C type of ``lanes`` truth values."""
+        return self.vector(I32, lanes)
+
+    def lane_mask(self, dtype: DType, lanes: int) -> str:
+        """The C type that comparing vectors of a plain dtype gives."""
+        return self.vector(DTYPES[f"i{dtype.bits}"], lanes)
+
+    def scalar(self, function: str, dtype: DType) -> str:
+        """The name of a scalar helper such as ``div_i32``."""
+        name = f"{function}_{dtype}"
+        if name in self.defined:
+            return name
+        if dtype == F32 and function in VMATH:
+            vector = self.vector(F32, self.isa.lanes)
+            call = f"{self.function(function, F32, self.isa.lanes)}({self.call('splat', F32, self.isa.lanes, 'x')})"
+            return self.define(
+                name, f"GW_INLINE float {name}(float x) {{\n    const {vector} y = {call};\n    return y[0];\n}}"
+            )
+        helper = SCALAR_HELPERS.get(function)
+        template = helper(dtype) if helper else None
+        if template is None:
+            raise ToolchainError(Diagnostic("emit-function", f"no C code for {function} of {dtype}"))
+        for needed in re.findall(r"@(\w+)@", template):
+            self.scalar(needed, dtype)
+        body = re.sub(r"@(\w+)@", rf"\1_{dtype}", template)
+        return self.define(name, body.replace("NAME", name).replace("@T", C_TYPES[dtype.name]))
+
+    def function(self, function: str, dtype: DType, lanes: int) -> str:
+        """The name of a vector helper such as ``exp_f32x16``; a loop over the scalar one where there is no better."""
+        name = f"{function}_{dtype}x{lanes}"
+        if name in self.defined:
+            return name
+        masked = _MASKED_MOVES.get((function, lanes * dtype.bytes == 64)) if dtype.bytes >= 4 else None
+        template = masked or _VECTOR_HELPERS.get(function)
+        if dtype == F32 and function in VMATH:
+            template = VMATH[function]
+        if template is None or (function in _FLOAT_ONLY and not dtype.is_float):
+            return self.define(name, self._by_lanes(function, dtype, lanes, name))
+        return self.define(name, self.expand(template, name, dtype, lanes))
+
+    def call(self, function: str, dtype: DType, lanes: int, *operands: str) -> str:
+        """A call of a vector helper."""
+        return f"{self.function(function, dtype, lanes)}({', '.join(operands)})"
+
+    def expand(self, template: str, name: str, dtype: DType, lanes: int) -> str:
+        """Fill a template: ``@V`` the vector, ``@T`` its element, ``@I`` lane masks, ``@M`` masks, ``@name@`` helpers."""
+        helpers = {found: self.function(found, dtype, lanes) for found in re.findall(r"@(\w+)@", template)}
+        text = re.sub(r"@(\w+)@", lambda m: helpers[m[1]], template)
+        words = {
+            "V": self.vector(dtype, lanes),
+            "I": self.lane_mask(dtype, lanes),
+            "M": self.mask(lanes),
+            "T": C_TYPES[dtype.name],
+            "L": str(lanes),
+            "REG": "v" if self.isa.vector_bytes == 64 else "x",
+            "SUFFIX": {4: "s", 8: "d"}.get(dtype.bytes, ""),
+            "QUAD": {4: "d", 8: "q"}.get(dtype.bytes, ""),
+        }
+        text = re.sub(r"@([A-Z]+)(?![A-Z(])", lambda m: words[m[1]], text)
+        text = re.sub(r"@EACH\((.*?)\)@", lambda m: ", ".join(m[1].replace("#", str(i)) for i in range(lanes)), text)
+        return text.replace("NAME", name)
+
+    def _by_lanes(self, function: str, dtype: DType, lanes: int, name: str) -> str:
+        scalar, vector = self.scalar(function, dtype), self.vector(dtype, lanes)
+        head = self.defined[scalar].split(")", 1)[0]
+        operands = [f"{c}" for c in "abc"[: head.count(",") + 1]]
+        declared = ", ".join(f"{vector} {o}" for o in operands)
+        call = f"{scalar}({', '.join(f'{o}[i]' for o in operands)})"
+        return (
+            f"GW_INLINE {vector} {name}({declared}) {{\n    {vector} y;\n"
+            f"    for (int i = 0; i < {lanes}; ++i)\n        y[i] = {call};\n    return y;\n}}"
+        )
+
+    def reduce(self, combiner: str, dtype: DType, lanes: int) -> str:
+        """The name of a helper that combines all lanes of a vector, by halves."""
+        name = f"reduce_{combiner}_{dtype}x{lanes}"
+        if name in self.defined:
+            return name
+        vector = self.vector(dtype, lanes)
+        lines = [f"GW_INLINE {C_TYPES[dtype.name]} {name}({vector} x) {{"]
+        half = lanes // 2
+        while half:
+            order = ", ".join(str((i + half) % lanes) for i in range(lanes))
+            turned = f"__builtin_shufflevector(x, x, {order})"
+            lines.append(f"    x = {self.combine(combiner, dtype, lanes, 'x', turned)};")
+            half //= 2
+        return self.define(name, "\n".join([*lines, "    return x[0];", "}"]))
+
+    def combine(self, combiner: str, dtype: DType, lanes: int, a: str, b: str) -> str:
+        """``a combiner b`` of vectors."""
+        sign = {"add": "+", "mul": "*", "and": "&", "or": "|"}.get(combiner)
+        return f"{a} {sign} {b}" if sign else self.call(combiner, dtype, lanes, a, b)
+
+    # storage <-> values
+
+    def widen(self, dtype: DType, lanes: int, stored: str) -> str:
+        """A vector of values from a vector of stored elements."""
+        if dtype == BOOL:
+            return f"(__builtin_convertvector({stored}, {self.mask(lanes)}) != 0)"
+        return f"{self._half(f'widen_{dtype}', lanes)}({stored})" if dtype in (F16, BF16) else stored
+
+    def narrow(self, dtype: DType, lanes: int, value: str) -> str:
+        """A vector of stored elements from a vector of values."""
+        if dtype == BOOL:
+            return f"__builtin_convertvector(-({value}), {self.vector(U8, lanes)})"
+        return f"{self._half(f'narrow_{dtype}', lanes)}({value})" if dtype in (F16, BF16) else value
+
+    def round(self, dtype: DType, lanes: int, value: str) -> str:
+        """Values rounded to what ``dtype`` can hold."""
+        return self.widen(dtype, lanes, self.narrow(dtype, lanes, value)) if dtype in (F16, BF16) else value
+
+    def scalar_half(self, direction: str, dtype: DType, value: str) -> str:
+        """One f16 or bf16 element to (``widen``) or from (``narrow``) float."""
+        name = f"{direction}_{dtype}"
+        vector = self._half(f"{direction}_{dtype}", 8)
+        source, target = (U16, F32) if direction == "widen" else (F32, U16)
+        self.define(
+            name,
+            f"GW_INLINE {C_TYPES[target.name]} {name}({C_TYPES[source.name]} x) {{\n"
+            f"    const {self.vector(target, 8)} y = {vector}({self.call('splat', source, 8, 'x')});\n    return y[0];\n}}",
+        )
+        return f"{name}({value})"
+
+    def _half(self, name: str, lanes: int) -> str:
+        words = {"@H": self.vector(U16, lanes), "@F": self.vector(F32, lanes), "@I": self.mask(lanes)}
+        words["@U"], words["@L"] = self.vector(DTYPES["u32"], lanes), str(lanes)
+        words["@REG"] = "v" if self.isa.vector_bytes == 64 else "x"
+        words["@W"] = self.vector(U16, max(lanes, 8))  # the instructions read at least 16 bytes
+        words["@LOW"] = ", ".join(str(i) if i < lanes else "-1" for i in range(max(lanes, 8)))
+        words["@FIRST"] = ", ".join(map(str, range(lanes)))
+        text = _HALF_HELPERS[name]
+        for word, meaning in sorted(words.items(), key=lambda item: -len(item[0])):
+            text = text.replace(word, meaning)
+        return self.define(f"{name}x{lanes}", text.replace("NAME", f"{name}x{lanes}"))
+
+
+_HALF_HELPERS: Final = {
+    "widen_f16": """\
+GW_INLINE @F NAME(@H x) {
+    @F y;
+    const @W wide = __builtin_shufflevector(x, x, @LOW);
+    __asm__("vcvtph2ps %1, %0" : "=@REG"(y) : "@REG"(wide));
+    return y;
+}""",
+    "narrow_f16": """\
+GW_INLINE @H NAME(@F x) {
+    @W y;
+    __asm__("vcvtps2ph $0, %1, %0" : "=@REG"(y) : "@REG"(x)); /* to nearest even */
+    return __builtin_shufflevector(y, y, @FIRST);
+}""",
+    "widen_bf16": "GW_INLINE @F NAME(@H x) { return (@F)(__builtin_convertvector(x, @U) << 16); }",
+    "narrow_bf16": """\
+GW_INLINE @H NAME(@F x) {
+    const @U bits = (@U)x, nan = (@U)(x != x);
+    const @U rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16; /* to nearest even */
+    return __builtin_convertvector((rounded & ~nan) | ((bits >> 16 | 0x40) & nan), @H);
+}""",
+}
+
+_FLOAT_ONLY: Final = frozenset({"abs", "sqrt", "floor", "ceil", "round", "trunc"})
+
+_EXTREMUM: Final = """\
+GW_INLINE @V NAME(@V a, @V b) { /* NaN if either is */
+    const @I take = (a SIGN b) | (a != a);
+    return (@V)(((@I)a & take) | ((@I)b & ~take));
+}"""
+
+_ROUNDING: Final = """\
+GW_INLINE @V NAME(@V x) {
+    const @V near = @round@(x);
+    return (@V)((@I)(near - ADJUST) | ((@I)x & (@I)@splat@(-(@T)0))); /* keeps the sign of zero */
+}"""
+
+_MASKED_MOVES: Final[dict[tuple[str, bool], str]] = {
+    ("load_mask", False): """\
+GW_INLINE @V NAME(const @T *p, @M mask) { /* zeros where masked off */
+    @V x;
+    __asm__("vmaskmovp@SUFFIX %1, %2, %0" : "=x"(x) : "m"(*(const @V_any *)p), "x"(__builtin_convertvector(mask, @I)));
+    return x;
+}""",
+    ("store_mask", False): """\
+GW_INLINE void NAME(@T *p, @V x, @M mask) {
+    __asm__("vmaskmovp@SUFFIX %1, %2, %0" : "+m"(*(@V_any *)p) : "x"(x), "x"(__builtin_convertvector(mask, @I)));
+}""",
+    ("load_mask", True): """\
+GW_INLINE @V NAME(const @T *p, @M mask) { /* zeros where masked off */
+    @V x;
+    const @I wide = __builtin_convertvector(mask, @I);
+    __asm__("vpmov@QUAD2m %2, %%k1\\n\\tvmovup@SUFFIX %1, %0 %{%%k1%}%{z%}"
+            : "=&v"(x) : "m"(*(const @V_any *)p), "v"(wide) : "k1");
+    return x;
+}""",
+    ("store_mask", True): """\
+GW_INLINE void NAME(@T *p, @V x, @M mask) {
+    const @I wide = __builtin_convertvector(mask, @I);
+    __asm__("vpmov@QUAD2m %2, %%k1\\n\\tvmovup@SUFFIX %1, %0 %{%%k1%}" : "+m"(*(@V_any *)p) : "v"(x), "v"(wide) : "k1");
+}""",
+}
+"""Masked moves of 4- and 8-byte elements by function and whether the vector has 64 bytes."""
+
+_VECTOR_HELPERS: Final[dict[str, str]] = {
+    "splat": "GW_INLINE @V NAME(@T x) { return (@V){@EACH(x)@}; }",
+    "iota": "GW_INLINE @V NAME(void) { return (@V){@EACH(#)@}; }",
+    "first": "GW_INLINE @M NAME(int64_t n) { return (@M){@EACH(#)@} < (int32_t)n; }",
+    "load": "GW_INLINE @V NAME(const @T *p) { return *(const @V_any *)p; }",
+    "store": "GW_INLINE void NAME(@T *p, @V x) { *(@V_any *)p = x; }",
+    "load_stride": "GW_INLINE @V NAME(const @T *p, int64_t s) { return (@V){@EACH(p[# * s])@}; }",
+    "gather": "GW_INLINE @V NAME(const @T *p, const int64_t *at) { return (@V){@EACH(p[at[#]])@}; }",
+    "store_stride": """\
+GW_INLINE void NAME(@T *p, int64_t s, @V x) {
+    for (int i = 0; i < @L; ++i)
+        p[i * s] = x[i];
+}""",
+    "scatter": """\
+GW_INLINE void NAME(@T *p, const int64_t *at, @V x) {
+    for (int i = 0; i < @L; ++i)
+        p[at[i]] = x[i];
+}""",
+    "load_mask": """\
+GW_INLINE @V NAME(const @T *p, @M mask) { /* zeros where masked off */
+    @V x = {0};
+    for (int i = 0; i < @L; ++i)
+        if (mask[i])
+            x[i] = p[i];
+    return x;
+}""",
+    "store_mask": """\
+GW_INLINE void NAME(@T *p, @V x, @M mask) {
+    for (int i = 0; i < @L; ++i)
+        if (mask[i])
+            p[i] = x[i];
+}""",
+    "load_stride_mask": """\
+GW_INLINE @V NAME(const @T *p, int64_t s, @M mask) {
+    @V x = {0};
+    for (int i = 0; i < @L; ++i)
+        if (mask[i])
+            x[i] = p[i * s];
+    return x;
+}""",
+    "gather_mask": """\
+GW_INLINE @V NAME(const @T *p, const int64_t *at, @M mask) {
+    @V x = {0};
+    for (int i = 0; i < @L; ++i)
+        if (mask[i])
+            x[i] = p[at[i]];
+    return x;
+}""",
+    "store_stride_mask": """\
+GW_INLINE void NAME(@T *p, int64_t s, @V x, @M mask) {
+    for (int i = 0; i < @L; ++i)
+        if (mask[i])
+            p[i * s] = x[i];
+}""",
+    "scatter_mask": """\
+GW_INLINE void NAME(@T *p, const int64_t *at, @V x, @M mask) {
+    for (int i = 0; i < @L; ++i)
+        if (mask[i])
+            p[at[i]] = x[i];
+}""",
+    "select": """\
+GW_INLINE @V NAME(@M mask, @V yes, @V no) {
+    const @I take = __builtin_convertvector(mask, @I);
+    return (@V)(((@I)yes & take) | ((@I)no & ~take));
+}""",
+    "max": _EXTREMUM.replace("SIGN", ">"),
+    "min": _EXTREMUM.replace("SIGN", "<"),
+    "abs": "GW_INLINE @V NAME(@V x) { return (@V)((@I)x & ~(@I)@splat@(-(@T)0)); }",
+    "sqrt": """\
+GW_INLINE @V NAME(@V x) {
+    @V y;
+    __asm__("vsqrtp@SUFFIX %1, %0" : "=@REG"(y) : "@REG"(x));
+    return y;
+}""",
+    "sign": """\
+GW_INLINE @V NAME(@V x) {
+    const @V zero = {0}, one = zero + 1;
+    const @I up = (@I)one & (x > zero), down = (@I)(zero - one) & (x < zero);
+    return (@V)(up | down | ((@I)x & (x != x)));
+}""",
+    "round": """\
+GW_INLINE @V NAME(@V x) { /* half to even: adding 2^23 (f32) or 2^52 (f64) leaves no bits for a fraction */
+    const @I sign = (@I)x & (@I)@splat@(-(@T)0);
+    const @V size = (@V)((@I)x ^ sign), big = @splat@(sizeof(@T) == 4 ? 8388608 : 4503599627370496);
+    const @V near = size + big - big;
+    const @I small = size < big;
+    return (@V)(sign | ((@I)near & small) | ((@I)size & ~small));
+}""",
+    "floor": _ROUNDING.replace("ADJUST", "(@V)((@I)(near > x) & (@I)@splat@(1))"),
+    "ceil": _ROUNDING.replace("ADJUST", "(@V)((@I)(near < x) & (@I)@splat@(-1))"),
+    "trunc": """\
+GW_INLINE @V NAME(@V x) {
+    const @I sign = (@I)x & (@I)@splat@(-(@T)0);
+    return (@V)((@I)@floor@((@V)((@I)x ^ sign)) | sign);
+}""",
+}  # fmt: skip
+"""Vector helpers of a plain dtype: see :meth:`Support.expand` for the notation."""

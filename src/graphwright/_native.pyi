@@ -1,0 +1,106 @@
+"""The native runtime: thread pool, executor, planner, loader. See ``runtime/native/``."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict, final
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from typing_extensions import Buffer
+
+class NativeError(RuntimeError): ...
+
+class ProgramError(NativeError):
+    """The encoded program is malformed: ``args`` are (text,)."""
+
+class FeedError(NativeError):
+    """Arrays do not fit the ports: ``args`` are (text, input or output or -1, axis or -1)."""
+
+class CheckError(NativeError):
+    """A check of the shape program failed: ``args`` are (instruction, a, b)."""
+
+class PlanError(NativeError):
+    """Sizes overflow, or an operand leaves its buffer: ``args`` are (text,)."""
+
+class KernelError(NativeError):
+    """A kernel failed: ``args`` are (task, code)."""
+
+class LoadError(NativeError):
+    """A shared object cannot be loaded: ``args`` are (text,)."""
+
+def isa() -> str:
+    """``"v4"``, ``"v3"`` or ``"baseline"``: the best x86-64 level of this CPU and operating system."""
+
+def cpu_count() -> int:
+    """CPUs that this process may use, by affinity and cgroup quota."""
+
+def threads() -> int:
+    """Threads of a run that does not say how many."""
+
+def set_threads(threads: int) -> None: ...
+def workers() -> int:
+    """Worker threads that the process has started."""
+
+def plan_memory(sizes: list[int], conflicts: list[list[int]]) -> tuple[list[int], int]: ...
+
+@final
+class Library:
+    """A loaded shared object; unloaded with its last reference."""
+
+    def symbol(self, name: str) -> int:
+        """The address; raises KeyError."""
+
+def load_library(data: bytes) -> Library:
+    """Load a shared object from memory. Raises LoadError."""
+
+def open_library(path: str) -> Library:
+    """Load a shared object from a file. Raises LoadError."""
+
+class PlanInfo(TypedDict):
+    registers: list[int]
+    arena: int
+    sizes: list[int]
+    offsets: list[int]
+    """In the arena; -1 for a buffer that is not planned."""
+    chunks: list[int]
+    """Of each task."""
+    outputs: list[tuple[int, ...]]
+
+HostOperand = tuple[memoryview, tuple[int, ...]]
+HostFunction = Callable[[list[HostOperand | None], list[HostOperand]], object]
+"""Gets (bytes, shape) of each input and output; fills the outputs. The memory is valid during the call only."""
+
+@final
+class Program:
+    def __init__(
+        self,
+        words: bytes,
+        weights: Buffer,
+        kernels: Sequence[int],
+        hosts: Sequence[HostFunction] = (),
+        plan_cache: int = 16,
+        dtypes: Sequence[DTypeLike] | None = None,
+        libraries: Sequence[Library] = (),
+    ) -> None:
+        """``weights`` and ``libraries`` are kept alive. ``dtypes`` are the outputs'; None: unsigned of the same size.
+
+        Raises ProgramError for malformed words.
+        """
+
+    def plan(self, input_shapes: Sequence[Sequence[int]], threads: int = 1) -> PlanInfo: ...
+    def run(
+        self,
+        inputs: Sequence[Buffer | NDArray[Any]],
+        outputs: Sequence[NDArray[Any] | Buffer | None] | None = None,
+        threads: int = 0,
+        poison: bool = False,
+        trace: NDArray[np.int64] | None = None,
+    ) -> list[NDArray[Any]]:
+        """One run, the GIL released; outputs not given are fresh. ``threads`` 0: see ``set_threads``.
+
+        ``trace``, of shape (tasks, 3), receives start and end in ns and the thread of each task that ran.
+        ``poison`` fills planned memory that no task may read with NaN bytes. Raises FeedError, CheckError, PlanError,
+        KernelError, MemoryError, and what a host function raised.
+        """
+
+    def stats(self) -> dict[str, int]:
+        """``runs``, ``host_calls``, ``plans``, ``plan_hits``, ``plan_misses``, ``contexts``."""

@@ -1,0 +1,68 @@
+"""Writes the C sources of the kernel library for one ISA: ``python -m graphwright.kernels.library.write FOLDER ISA``.
+
+The wheel's build runs it. A module of this package takes part by defining ``source(isa) -> str``, a whole C file.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from graphwright.kernels.library.isa import ISAS, Isa
+
+_USAGE = f"usage: python -m graphwright.kernels.library.write FOLDER {'|'.join(ISAS)}"
+
+
+def source_modules() -> list[str]:
+    """Names of the modules of this package that define ``source`` at their top level."""
+    return [path.stem for path in sorted(Path(__file__).parent.glob("*.py")) if _defines_source(path)]
+
+
+def _defines_source(path: Path) -> bool:
+    """Read, not imported: the other modules may need what a build does not have."""
+    body = ast.parse(path.read_text(encoding="utf-8"), str(path)).body
+    return any(isinstance(statement, ast.FunctionDef) and statement.name == "source" for statement in body)
+
+
+def write_sources(folder: Path, isa: Isa) -> list[Path]:
+    """Write ``MODULE_ISA.c`` for every module, remove what no module writes any more, and put the flags beside them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {
+        f"{name}_{isa.name}.c": import_module(f"graphwright.kernels.library.{name}").source(isa)
+        for name in source_modules()
+    }
+    texts[f"isa_{isa.name}.c"] = _isa_source(isa)
+    for stale in {path.name for path in folder.glob("*.c")} - texts.keys():
+        (folder / stale).unlink()
+    for name, text in {**texts, "flags.txt": "\n".join(isa.flags) + "\n"}.items():
+        _write_if_changed(folder / name, text)
+    return [folder / name for name in texts]
+
+
+def _isa_source(isa: Isa) -> str:
+    """What a loader may check: the library names its ISA."""
+    return (
+        f'__attribute__((visibility("default"))) extern const char gw_kernels_isa[];\n'
+        f'const char gw_kernels_isa[] = "{isa.name}";\n'
+    )
+
+
+def _write_if_changed(path: Path, text: str) -> None:
+    """An unchanged file keeps its time stamp, so that the build does not compile it again."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def main(arguments: list[str]) -> int:
+    """Returns the exit status."""
+    if len(arguments) != 2 or arguments[1] not in ISAS:
+        print(_USAGE, file=sys.stderr)
+        return 2
+    write_sources(Path(arguments[0]), ISAS[arguments[1]])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,119 @@
+#include "arena.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "process.h"
+
+/* From here on arenas are mapped: zeroed on demand, given back whole, in huge pages where the system has them. */
+enum { MAPPED = 1 << 20, HUGE_PAGE = 2 << 20, ALIGNMENT = 64 };
+
+static int64_t round_up(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
+
+static void release_arena(gw_context *c) {
+    if (c->arena_bytes >= MAPPED)
+        munmap(c->arena, (size_t)c->arena_bytes);
+    else
+        free(c->arena);
+    c->arena = NULL;
+    c->arena_bytes = 0;
+}
+
+static bool grow_arena(gw_context *c, int64_t bytes) {
+    if (bytes <= c->arena_bytes)
+        return true;
+    release_arena(c);
+    c->plan_serial = 0;
+    if (bytes > INT64_MAX - HUGE_PAGE)
+        return false;
+    if (bytes < MAPPED) {
+        bytes = round_up(bytes, ALIGNMENT);
+        c->arena = aligned_alloc(ALIGNMENT, (size_t)bytes);
+    } else {
+        bytes = round_up(bytes, bytes < HUGE_PAGE ? 4096 : HUGE_PAGE);
+        void *mapped = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        c->arena = mapped == MAP_FAILED ? NULL : mapped;
+        if (c->arena)
+            madvise(c->arena, (size_t)bytes, MADV_HUGEPAGE);
+    }
+    c->arena_bytes = c->arena ? bytes : 0;
+    return c->arena != NULL;
+}
+
+static void free_context(gw_context *c) {
+    if (!c)
+        return;
+    release_arena(c);
+    free(c->pointers), free(c->pending), free(c->left), free(c->ready), free(c->bases);
+    free(c);
+}
+
+static gw_context *new_context(const gw_program *p) {
+    gw_context *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->pointers = calloc((size_t)p->operand_count + 1, sizeof *c->pointers);
+    c->pending = calloc((size_t)p->task_count + 1, sizeof *c->pending);
+    c->left = calloc((size_t)p->block_count + 1, sizeof *c->left);
+    c->ready = calloc((size_t)p->task_count + 1, sizeof *c->ready);
+    c->bases = calloc((size_t)(GW_BASE_PORTS + p->input_count + p->output_count), sizeof *c->bases);
+    if (c->pointers && c->pending && c->left && c->ready && c->bases)
+        return c;
+    free_context(c);
+    return NULL;
+}
+
+/* The smallest that holds the plan; else the largest, which grows. */
+static gw_context **choose(gw_context_pool *pool, int64_t bytes) {
+    gw_context **best = &pool->free;
+    for (gw_context **at = &pool->free; *at; at = &(*at)->next) {
+        int64_t size = (*at)->arena_bytes, chosen = (*best)->arena_bytes;
+        bool fits = size >= bytes, chosen_fits = chosen >= bytes;
+        if (fits == chosen_fits ? (fits ? size < chosen : size > chosen) : fits)
+            best = at;
+    }
+    return best;
+}
+
+gw_context *gw_context_take(gw_context_pool *pool, const gw_program *program, const gw_plan *plan, gw_error *error) {
+    gw_global_lock();
+    gw_context **at = choose(pool, plan->arena_bytes), *context = *at;
+    if (context) {
+        *at = context->next;
+        pool->count--;
+    }
+    gw_global_unlock();
+    if (!context && (context = new_context(program)))
+        atomic_fetch_add(&pool->made, 1);
+    if (context && grow_arena(context, plan->arena_bytes))
+        return context;
+    if (context)
+        atomic_fetch_sub(&pool->made, 1);
+    free_context(context);
+    gw_fail(error, GW_E_MEMORY, "no memory for an arena of %lld bytes", (long long)plan->arena_bytes);
+    return NULL;
+}
+
+void gw_context_give(gw_context_pool *pool, gw_context *context) {
+    gw_global_lock();
+    bool keep = pool->count < pool->bound;
+    if (keep) {
+        context->next = pool->free;
+        pool->free = context;
+        pool->count++;
+    }
+    gw_global_unlock();
+    if (keep)
+        return;
+    atomic_fetch_sub(&pool->made, 1);
+    free_context(context);
+}
+
+void gw_context_pool_clear(gw_context_pool *pool) {
+    while (pool->free) {
+        gw_context *next = pool->free->next;
+        free_context(pool->free);
+        pool->free = next;
+    }
+    pool->count = 0;
+}

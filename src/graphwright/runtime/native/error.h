@@ -1,0 +1,26 @@
+/* What went wrong, as data: Python makes the exception and its text of it. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum {
+    GW_OK = 0,
+    GW_E_PROGRAM, /* the encoded program is malformed */
+    GW_E_FEED,    /* shapes do not fit the ports: a input, b axis or -1 */
+    GW_E_CHECK,   /* a check of the shape program failed: a instruction, b and c its values */
+    GW_E_PLAN,    /* sizes overflow or an operand leaves its buffer */
+    GW_E_KERNEL,  /* a kernel failed: a task, b its code */
+    GW_E_HOST,    /* a host function failed: a task */
+    GW_E_LOAD,    /* a shared object cannot be loaded */
+    GW_E_MEMORY
+} gw_error_kind;
+
+typedef struct {
+    gw_error_kind kind;
+    int64_t a, b, c;
+    char text[256];
+} gw_error;
+
+/* Records the error; always false, so that a caller returns it. */
+bool gw_fail(gw_error *error, gw_error_kind kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool gw_fail_memory(gw_error *error);

@@ -1,0 +1,454 @@
+#include "exec.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool.h"
+#include "process.h"
+
+enum { REGIONS = 8, NONE = -1, POISON = 0xff };
+
+/* A launch whose chunks are being handed out. The ticket's upper half tells one use of the place from the next. */
+typedef struct {
+    _Alignas(128) atomic_uint_least64_t ticket; /* epoch << 32 | chunks not handed out yet */
+    int64_t task;
+    bool busy;                        /* under the run's lock */
+    _Alignas(128) atomic_int_least32_t left; /* chunks that have not ended */
+} region;
+
+/* Under poison: what is left to touch each buffer. */
+typedef struct {
+    int64_t *touches;
+    bool *touched;
+} poison_state;
+
+typedef struct {
+    gw_team team;
+    const gw_call *call;
+    pthread_mutex_t lock; /* guards pending, left and ready of the context, the regions' `busy`, poison, the error */
+    int64_t ready_first, ready_end;
+    poison_state poison;
+    gw_error *error;
+    atomic_bool failed; /* what remains is skipped */
+    atomic_bool finished;
+    atomic_bool asleep; /* the caller */
+    region regions[REGIONS];
+} run;
+
+/* ---- one task ---- */
+
+static void fail(run *r, gw_error_kind kind, int64_t task, int64_t code) {
+    pthread_mutex_lock(&r->lock);
+    if (!atomic_load(&r->failed)) {
+        r->error->a = task;
+        r->error->b = code;
+        gw_fail(r->error, kind, "task %lld failed with code %lld", (long long)task, (long long)code);
+    }
+    atomic_store(&r->failed, true);
+    pthread_mutex_unlock(&r->lock);
+}
+
+static void *const *operands_of(const run *r, int64_t task) {
+    return r->call->context->pointers + r->call->program->tasks[task].first_operand;
+}
+
+static void launch(run *r, int64_t task, int64_t begin, int64_t end, int slot) {
+    const gw_task *t = &r->call->program->tasks[task];
+    const gw_step *s = &r->call->plan->steps[task];
+    char *scratch = s->scratch < 0 ? NULL : r->call->context->arena + s->scratch + slot * s->scratch_stride;
+    if (begin >= end || atomic_load_explicit(&r->failed, memory_order_relaxed))
+        return;
+    if (r->call->poison && scratch)
+        memset(scratch, POISON, (size_t)s->scratch_stride);
+    gw_kernel kernel = (gw_kernel)(uintptr_t)r->call->kernels[t->kernel];
+    int32_t code = kernel(operands_of(r, task), r->call->plan->args + t->first_arg, begin, end, scratch);
+    if (code != 0)
+        fail(r, GW_E_KERNEL, task, code);
+}
+
+static void call_host(run *r, int64_t task) {
+    if (r->call->host(r->call->host_data, r->call->plan, task, operands_of(r, task)) != 0)
+        fail(r, GW_E_HOST, task, 0);
+}
+
+static int64_t chosen_block(const run *r, int64_t task) {
+    const unsigned char *condition = operands_of(r, task)[0];
+    return r->call->program->tasks[task].blocks.at[*condition ? 0 : 1];
+}
+
+/* All of a task but an IF, on this thread. */
+static void perform(run *r, int64_t task, int slot) {
+    if (atomic_load_explicit(&r->failed, memory_order_relaxed))
+        return;
+    const gw_step *s = &r->call->plan->steps[task];
+    switch (r->call->program->tasks[task].kind) {
+    case GW_LAUNCH: launch(r, task, 0, s->grid, slot); break;
+    case GW_COPY:
+        if (s->bytes > 0)
+            memmove(operands_of(r, task)[0], operands_of(r, task)[1], (size_t)s->bytes);
+        break;
+    default: call_host(r, task);
+    }
+}
+
+/* ---- trace and poison ---- */
+
+static void trace_start(const run *r, int64_t task) {
+    if (r->call->trace)
+        r->call->trace[task * GW_TRACE_WORDS] = gw_now();
+}
+
+static void trace_end(const run *r, int64_t task, int slot) {
+    if (!r->call->trace)
+        return;
+    r->call->trace[task * GW_TRACE_WORDS + 1] = gw_now();
+    r->call->trace[task * GW_TRACE_WORDS + 2] = slot;
+}
+
+static void poison_buffer(const run *r, int64_t buffer) {
+    memset(r->call->context->arena + r->call->plan->offsets[buffer], POISON, (size_t)r->call->plan->sizes[buffer]);
+}
+
+static int64_t planned_buffer(const gw_program *p, const gw_task *t, int64_t operand) {
+    int64_t buffer = p->operands[t->first_operand + operand].buffer;
+    return buffer >= 0 && p->buffers[buffer].storage == GW_ARENA ? buffer : NONE;
+}
+
+/* Before the first task that touches a buffer its memory holds NaN. The lock is held, unless the run has one thread. */
+static void poison_before(run *r, int64_t task) {
+    const gw_task *t = &r->call->program->tasks[task];
+    for (int64_t i = 0; i < t->operand_count; i++) {
+        int64_t buffer = planned_buffer(r->call->program, t, i);
+        if (buffer == NONE || r->poison.touched[buffer])
+            continue;
+        r->poison.touched[buffer] = true;
+        poison_buffer(r, buffer);
+    }
+}
+
+/* And again when the last has ended. */
+static void poison_after(run *r, int64_t task) {
+    const gw_task *t = &r->call->program->tasks[task];
+    for (int64_t i = 0; i < t->operand_count; i++) {
+        int64_t buffer = planned_buffer(r->call->program, t, i);
+        if (buffer != NONE && --r->poison.touches[buffer] == 0 && r->poison.touched[buffer])
+            poison_buffer(r, buffer);
+    }
+}
+
+/* The tasks of a branch that is not taken touch nothing. */
+static void poison_skipped(run *r, int64_t block) {
+    const gw_program *p = r->call->program;
+    for (int64_t task = p->blocks[block].first; task < p->blocks[block].first + p->blocks[block].count; task++) {
+        for (int64_t i = 0; i < p->tasks[task].blocks.count; i++)
+            poison_skipped(r, p->tasks[task].blocks.at[i]);
+        poison_after(r, task);
+    }
+}
+
+static void poison_other_branch(run *r, int64_t task, int64_t taken) {
+    const gw_list blocks = r->call->program->tasks[task].blocks;
+    poison_skipped(r, blocks.at[blocks.at[0] == taken ? 1 : 0]);
+}
+
+static bool poison_start(run *r) {
+    const gw_program *p = r->call->program;
+    r->poison.touches = calloc((size_t)p->buffer_count + 1, sizeof *r->poison.touches);
+    r->poison.touched = calloc((size_t)p->buffer_count + 1, sizeof *r->poison.touched);
+    if (!r->poison.touches || !r->poison.touched)
+        return gw_fail_memory(r->error);
+    for (int64_t i = 0; i < p->operand_count; i++)
+        if (p->operands[i].buffer >= 0)
+            r->poison.touches[p->operands[i].buffer]++;
+    for (int64_t i = 0; i < p->output_count; i++)
+        memset(r->call->outputs[i], POISON, (size_t)r->call->plan->output_bytes[i]);
+    return true;
+}
+
+/* ---- one thread: program order is an order of the edges ---- */
+
+static void run_block(run *r, int64_t block) {
+    const gw_program *p = r->call->program;
+    for (int64_t task = p->blocks[block].first; task < p->blocks[block].first + p->blocks[block].count; task++) {
+        if (atomic_load_explicit(&r->failed, memory_order_relaxed))
+            return;
+        trace_start(r, task);
+        if (r->call->poison)
+            poison_before(r, task);
+        if (p->tasks[task].kind == GW_IF) {
+            int64_t taken = chosen_block(r, task);
+            if (r->call->poison)
+                poison_other_branch(r, task, taken);
+            run_block(r, taken);
+        } else {
+            perform(r, task, 0);
+        }
+        if (r->call->poison)
+            poison_after(r, task);
+        trace_end(r, task, 0);
+    }
+}
+
+/* ---- many threads ---- */
+
+/* There is something new: who spins sees it, who sleeps is woken, and workers that are elsewhere are asked for. */
+static void announce(run *r, int wanted) {
+    atomic_fetch_add(&r->team.version, 1);
+    if (atomic_load(&r->asleep))
+        gw_futex_wake(&r->team.version, 1);
+    if (wanted > 0)
+        gw_pool_offer(&r->team, wanted);
+}
+
+/* The lock is held. */
+static int64_t pop(run *r) {
+    return r->ready_first < r->ready_end ? r->call->context->ready[r->ready_first++] : NONE;
+}
+
+/* How many of the ready tasks are worth another thread. The lock is held. */
+static int heavy_ready(const run *r) {
+    int count = 0;
+    for (int64_t i = r->ready_first; i < r->ready_end; i++)
+        count += r->call->plan->steps[r->call->context->ready[i]].heavy;
+    return count;
+}
+
+/* The lock is held. */
+static void open_block(run *r, int64_t block) {
+    const gw_program *p = r->call->program;
+    gw_context *c = r->call->context;
+    c->left[block] = p->blocks[block].count;
+    for (int64_t task = p->blocks[block].first; task < p->blocks[block].first + p->blocks[block].count; task++) {
+        c->pending[task] = (int32_t)p->tasks[task].after.count;
+        if (c->pending[task] == 0)
+            c->ready[r->ready_end++] = task;
+    }
+}
+
+/* Releases what waited for the task, and for the IFs that end with it. The lock is held. */
+static void retire(run *r, int64_t task, int slot) {
+    const gw_program *p = r->call->program;
+    gw_context *c = r->call->context;
+    for (;;) {
+        const gw_task *t = &p->tasks[task];
+        if (r->call->poison)
+            poison_after(r, task);
+        trace_end(r, task, slot);
+        for (int64_t i = 0; i < t->successor_count; i++) {
+            int64_t successor = p->successors[t->successor + i];
+            if (--c->pending[successor] == 0)
+                c->ready[r->ready_end++] = successor;
+        }
+        if (--c->left[t->block] > 0)
+            return;
+        if (t->block == 0) {
+            atomic_store(&r->finished, true);
+            return;
+        }
+        task = p->blocks[t->block].parent;
+    }
+}
+
+/* After ready has grown: take one task, and tell of the others. Unlocks. */
+static int64_t take_and_unlock(run *r) {
+    int64_t task = pop(r);
+    int wanted = heavy_ready(r);
+    bool finished = atomic_load(&r->finished);
+    pthread_mutex_unlock(&r->lock);
+    if (wanted > 0 || finished)
+        announce(r, wanted);
+    return task;
+}
+
+static int64_t end_task(run *r, int64_t task, int slot) {
+    pthread_mutex_lock(&r->lock);
+    retire(r, task, slot);
+    return take_and_unlock(r);
+}
+
+static int64_t start_if(run *r, int64_t task, int slot) {
+    bool failed = atomic_load(&r->failed); /* its operand may hold anything then */
+    int64_t taken = failed ? NONE : chosen_block(r, task);
+    pthread_mutex_lock(&r->lock);
+    if (!failed && r->call->poison)
+        poison_other_branch(r, task, taken);
+    if (failed || r->call->program->blocks[taken].count == 0)
+        retire(r, task, slot);
+    else
+        open_block(r, taken);
+    return take_and_unlock(r);
+}
+
+/* One chunk of any open region, if there is one; *next is a task that it made ready, or NONE. */
+static bool help_region(run *r, region *g, int slot, int64_t *next) {
+    uint64_t ticket = atomic_load_explicit(&g->ticket, memory_order_relaxed);
+    do
+        if ((uint32_t)ticket == 0)
+            return false;
+    while (!atomic_compare_exchange_weak_explicit(&g->ticket, &ticket, ticket - 1, memory_order_acq_rel, memory_order_relaxed));
+    const gw_step *s = &r->call->plan->steps[g->task];
+    int64_t task = g->task, index = s->chunks - (int64_t)(uint32_t)ticket;
+    /* grid * index may overflow: split the quotient and the rest apart */
+    int64_t each = s->grid / s->chunks, rest = s->grid % s->chunks;
+    int64_t begin = each * index + rest * index / s->chunks, end = each * (index + 1) + rest * (index + 1) / s->chunks;
+    launch(r, task, begin, end, slot);
+    *next = NONE;
+    if (atomic_fetch_sub_explicit(&g->left, 1, memory_order_acq_rel) > 1)
+        return true;
+    pthread_mutex_lock(&r->lock);
+    g->busy = false;
+    retire(r, task, slot);
+    *next = take_and_unlock(r);
+    return true;
+}
+
+/* A place for the launch's chunks, or NULL: it then runs on this thread alone. */
+static region *open_region(run *r, int64_t task) {
+    const gw_step *s = &r->call->plan->steps[task];
+    if (s->chunks < 2 || atomic_load(&r->failed))
+        return NULL;
+    region *found = NULL;
+    pthread_mutex_lock(&r->lock);
+    for (int i = 0; i < REGIONS && !found; i++)
+        if (!r->regions[i].busy)
+            found = &r->regions[i];
+    if (found)
+        found->busy = true;
+    pthread_mutex_unlock(&r->lock);
+    if (!found)
+        return NULL;
+    found->task = task;
+    atomic_store_explicit(&found->left, s->chunks, memory_order_relaxed);
+    uint64_t epoch = (atomic_load_explicit(&found->ticket, memory_order_relaxed) >> 32) + 1;
+    atomic_store_explicit(&found->ticket, epoch << 32 | (uint64_t)s->chunks, memory_order_release);
+    announce(r, s->chunks - 1);
+    return found;
+}
+
+/* Starts a task; returns another that is ready, or NONE. */
+static int64_t start(run *r, int64_t task, int slot) {
+    trace_start(r, task);
+    if (r->call->poison) {
+        pthread_mutex_lock(&r->lock);
+        poison_before(r, task);
+        pthread_mutex_unlock(&r->lock);
+    }
+    if (r->call->program->tasks[task].kind == GW_IF)
+        return start_if(r, task, slot);
+    region *g = open_region(r, task);
+    if (!g) {
+        perform(r, task, slot);
+        return end_task(r, task, slot);
+    }
+    int64_t next = NONE;
+    while (next == NONE && help_region(r, g, slot, &next))
+        ;
+    return next;
+}
+
+static int64_t find_work(run *r, int slot, bool *found) {
+    int64_t next = NONE;
+    for (int i = 0; i < REGIONS; i++)
+        if (help_region(r, &r->regions[i], slot, &next)) {
+            *found = true;
+            return next;
+        }
+    pthread_mutex_lock(&r->lock);
+    next = pop(r);
+    pthread_mutex_unlock(&r->lock);
+    *found = next != NONE;
+    return next;
+}
+
+/* A host function has forked and this is the child: the workers and their chunks are not here. */
+static bool deserted(run *r) {
+    if (!r->team.listed || r->team.generation == gw_process_generation())
+        return false;
+    gw_fail(r->error, GW_E_MEMORY, "the process forked while the model was running");
+    atomic_store(&r->failed, true);
+    return true;
+}
+
+/* Works until the run has ended, or nothing is left to do for a while and `patient` is false. Returns the version seen. */
+static uint32_t participate(run *r, int slot, bool patient) {
+    int64_t task = NONE;
+    for (;;) {
+        bool found = true;
+        uint32_t seen = atomic_load(&r->team.version);
+        if (atomic_load(&r->finished))
+            return seen;
+        task = task != NONE ? start(r, task, slot) : find_work(r, slot, &found);
+        if (found || gw_spin(&r->team.version, seen))
+            continue;
+        if (!patient || deserted(r))
+            return seen;
+        atomic_store(&r->asleep, true);
+        gw_futex_wait(&r->team.version, seen);
+        atomic_store(&r->asleep, false);
+    }
+}
+
+static uint32_t help(gw_team *team, int slot) { return participate((run *)team, slot, false); }
+
+static void run_graph(run *r) {
+    if (r->call->program->blocks[0].count == 0)
+        return;
+    open_block(r, 0);
+    participate(r, 0, true);
+    gw_pool_retract(&r->team);
+}
+
+/* ---- a run ---- */
+
+static void resolve(const gw_call *call, int64_t operand) {
+    uintptr_t base = (uintptr_t)call->context->bases[call->program->bases[operand]];
+    call->context->pointers[operand] = (void *)(base + (uintptr_t)call->plan->operand_offsets[operand]);
+}
+
+/* Addresses of all operands; those in the weights and the arena stay from run to run of a plan. */
+static void resolve_operands(const gw_call *call) {
+    gw_context *c = call->context;
+    const gw_program *p = call->program;
+    c->bases[GW_BASE_NONE] = NULL;
+    c->bases[GW_BASE_WEIGHTS] = (void *)(uintptr_t)call->weights;
+    c->bases[GW_BASE_ARENA] = c->arena;
+    for (int64_t i = 0; i < p->input_count; i++)
+        c->bases[GW_BASE_PORTS + i] = call->inputs[i];
+    for (int64_t i = 0; i < p->output_count; i++)
+        c->bases[GW_BASE_PORTS + p->input_count + i] = call->outputs[i];
+    if (c->plan_serial == call->plan->serial) {
+        for (int64_t i = 0; i < p->io_operand_count; i++)
+            resolve(call, p->io_operands[i]);
+        return;
+    }
+    for (int64_t i = 0; i < p->operand_count; i++)
+        resolve(call, i);
+    c->plan_serial = call->plan->serial;
+}
+
+static bool execute(run *r) {
+    if (r->call->poison && !poison_start(r))
+        return false;
+    resolve_operands(r->call);
+    if (r->call->plan->parallel)
+        run_graph(r);
+    else
+        run_block(r, 0);
+    return !atomic_load(&r->failed);
+}
+
+bool gw_execute(const gw_call *call, gw_error *error) {
+    run r;
+    memset(&r, 0, sizeof r);
+    r.team.help = help;
+    r.team.limit = call->plan->threads - 1;
+    r.call = call;
+    r.error = error;
+    pthread_mutex_init(&r.lock, NULL);
+    bool done = execute(&r);
+    pthread_mutex_destroy(&r.lock);
+    free(r.poison.touches);
+    free(r.poison.touched);
+    return done;
+}

@@ -1,0 +1,27 @@
+/* Runs a plan: tasks in the order of their edges, launches in chunks, on the caller's thread and helping workers. */
+#pragma once
+#include "arena.h"
+
+/* Every kernel and hook-taking library kernel. */
+typedef int32_t (*gw_kernel)(void *const *operands, const int64_t *args, int64_t begin, int64_t end, void *scratch);
+
+/* Calls back into the host language; not 0: it failed. */
+typedef int32_t (*gw_host)(void *host, const gw_plan *plan, int64_t task, void *const *operands);
+
+enum { GW_TRACE_WORDS = 3 }; /* of each task: start and end in ns, the thread that ended it */
+
+typedef struct {
+    const gw_program *program;
+    const gw_plan *plan; /* made for `plan->threads` threads */
+    gw_context *context;
+    const int64_t *kernels;
+    const void *weights;
+    void *const *inputs; /* never written */
+    void *const *outputs;
+    gw_host host;
+    void *host_data;
+    bool poison;    /* fill memory that no task may read with NaN bytes */
+    int64_t *trace; /* task_count x GW_TRACE_WORDS, or NULL */
+} gw_call;
+
+bool gw_execute(const gw_call *call, gw_error *error);

@@ -1,0 +1,196 @@
+#include "pool.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "process.h"
+
+/* Long enough to span the gap between two runs of a loop, short enough not to steal a core: waking costs about 5 us. */
+enum { SPIN_NS = 50000, PAUSES = 16 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards teams, workers, and the pool's part of each team */
+static gw_team *teams;
+static int workers;
+static atomic_int threads;          /* 0: not set yet */
+static _Alignas(128) atomic_uint calls; /* changes when a team asks for help */
+static _Alignas(128) atomic_int sleepers;
+static _Alignas(128) atomic_uint departures; /* changes when a worker leaves a team */
+static atomic_int farewells;                  /* callers that wait for it asleep */
+
+int64_t gw_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+bool gw_spin(const atomic_uint *word, unsigned value) {
+    for (int64_t start = gw_now(); gw_now() - start < SPIN_NS;)
+        for (int i = 0; i < PAUSES; i++) {
+            if (atomic_load_explicit(word, memory_order_acquire) != value)
+                return true;
+            __builtin_ia32_pause();
+        }
+    return atomic_load(word) != value;
+}
+
+void gw_futex_wait(atomic_uint *word, unsigned value) { /* an interrupted wait returns early: callers look again */
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+void gw_futex_wake(atomic_uint *word, int count) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0); }
+
+int gw_pool_threads(void) {
+    int count = atomic_load_explicit(&threads, memory_order_relaxed);
+    if (count > 0)
+        return count;
+    count = gw_cpu_count();
+    count = count < GW_MAX_THREADS ? count : GW_MAX_THREADS;
+    atomic_store(&threads, count);
+    return count;
+}
+
+void gw_pool_set_threads(int count) { atomic_store(&threads, count < GW_MAX_THREADS ? count : GW_MAX_THREADS); }
+
+int gw_pool_workers(void) {
+    pthread_mutex_lock(&lock);
+    int count = workers;
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
+/* The team with the fewest workers among those that may have work for one more; the worker becomes its guest. */
+static gw_team *enter(int *slot) {
+    gw_team *best = NULL;
+    pthread_mutex_lock(&lock);
+    for (gw_team *team = teams; team; team = team->next)
+        if (team->guests < team->limit && atomic_load(&team->version) != team->idle &&
+            (!best || team->guests < best->guests))
+            best = team;
+    for (int i = 1; best && i <= best->limit; i++)
+        if (!best->taken[i]) {
+            *slot = i;
+            best->taken[i] = true;
+            atomic_fetch_add(&best->guests, 1);
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    return best;
+}
+
+/* After the unlock the team may be gone: only the pool's own words are touched then. */
+static void leave(gw_team *team, int slot, uint32_t seen) {
+    pthread_mutex_lock(&lock);
+    team->idle = seen;
+    team->taken[slot] = false;
+    atomic_fetch_sub(&team->guests, 1);
+    pthread_mutex_unlock(&lock);
+    atomic_fetch_add(&departures, 1);
+    if (atomic_load(&farewells) > 0)
+        gw_futex_wake(&departures, INT_MAX);
+}
+
+static void *work(void *unused) {
+    for (;;) {
+        int slot;
+        unsigned seen = atomic_load(&calls);
+        gw_team *team = enter(&slot);
+        if (team) {
+            leave(team, slot, team->help(team, slot));
+            continue;
+        }
+        if (gw_spin(&calls, seen))
+            continue;
+        atomic_fetch_add(&sleepers, 1);
+        gw_futex_wait(&calls, seen);
+        atomic_fetch_sub(&sleepers, 1);
+    }
+    return unused;
+}
+
+/* The lock is held. Workers take no signals, which are the application's. A thread that cannot start is not missed. */
+static void hire(int wanted) {
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    if (workers >= wanted)
+        return;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    while (workers < wanted) {
+        pthread_t thread;
+        if (pthread_create(&thread, &attributes, work, NULL) != 0)
+            break;
+        pthread_setname_np(thread, "graphwright");
+        workers++;
+    }
+    pthread_attr_destroy(&attributes);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void list(gw_team *team) {
+    pthread_mutex_lock(&lock);
+    team->generation = gw_process_generation();
+    team->listed = true;
+    team->idle = atomic_load(&team->version) - 1;
+    team->next = teams;
+    teams = team;
+    hire(team->limit);
+    pthread_mutex_unlock(&lock);
+}
+
+void gw_pool_offer(gw_team *team, int wanted) {
+    int places = team->limit - atomic_load(&team->guests);
+    if (places <= 0)
+        return;
+    if (!team->listed) /* the first offer comes from the caller's thread, which is alone then */
+        list(team);
+    atomic_fetch_add(&calls, 1);
+    if (atomic_load(&sleepers) > 0)
+        gw_futex_wake(&calls, wanted < places ? wanted : places);
+}
+
+static void unlist(gw_team *team) {
+    for (gw_team **at = &teams; *at; at = &(*at)->next)
+        if (*at == team) {
+            *at = team->next;
+            return;
+        }
+}
+
+void gw_pool_retract(gw_team *team) {
+    if (!team->listed)
+        return;
+    pthread_mutex_lock(&lock);
+    unlist(team);
+    /* The workers of a parent process are not in its child. */
+    while (team->generation == gw_process_generation() && atomic_load(&team->guests) > 0) {
+        unsigned seen = atomic_load(&departures);
+        pthread_mutex_unlock(&lock);
+        atomic_fetch_add(&farewells, 1);
+        if (!gw_spin(&departures, seen))
+            gw_futex_wait(&departures, seen);
+        atomic_fetch_sub(&farewells, 1);
+        pthread_mutex_lock(&lock);
+    }
+    team->listed = false;
+    pthread_mutex_unlock(&lock);
+}
+
+void gw_pool_before_fork(void) { pthread_mutex_lock(&lock); }
+
+void gw_pool_after_fork(bool child) {
+    if (child) { /* no worker has come along: the next offer hires anew */
+        teams = NULL;
+        workers = 0;
+        atomic_store(&sleepers, 0);
+        atomic_store(&farewells, 0);
+    }
+    pthread_mutex_unlock(&lock);
+}

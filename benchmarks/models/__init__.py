@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import subprocess
 import sys
@@ -37,6 +36,17 @@ def audio(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
 def pixels(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """f32 in [0, 255): detectors that take raw images."""
     return generator.random(shape, dtype=np.float32) * np.float32(255)
+
+
+def page(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """f32 images of text-like rows: dark strokes on a light ground, normalised to about (-2, 2)."""
+    image = np.full(shape, 2.0, np.float32) + generator.normal(0, 0.05, shape).astype(np.float32)
+    for top in range(16, shape[-2] - 24, 40):
+        for left in range(16, shape[-1] - 16, 12):
+            if generator.random() < 0.85:
+                strokes = generator.random((24, 10)) < 0.45
+                image[..., top : top + 24, left : left + 10] -= np.float32(3.5) * strokes
+    return image
 
 
 def below(bound: int) -> Fill:
@@ -132,7 +142,7 @@ MODELS: dict[str, DevModel] = {
     model.name: model
     for model in (
         DevModel(
-            "ppocr_det", "1.4.4", cache.from_wheel(_RAPIDOCR, _OCR.format("PP-OCRv4_det")), {"x": normal},
+            "ppocr_det", "1.4.4", cache.from_wheel(_RAPIDOCR, _OCR.format("PP-OCRv4_det")), {"x": page},
             _image("x", (1, 3, 640, 640), (1, 3, 320, 480)),
         ),
         DevModel(
@@ -140,7 +150,8 @@ MODELS: dict[str, DevModel] = {
             _image("x", (1, 3, 48, 320), (1, 3, 48, 160), (1, 3, 48, 640), (3, 3, 48, 320)),
         ),
         DevModel(
-            "ppocr_cls", "1.4.4", cache.from_wheel(_RAPIDOCR, _OCR.format("ppocr_mobile_v2.0_cls")), {"x": normal},
+            "ppocr_cls", "1.4.4", cache.from_wheel(_RAPIDOCR, _OCR.format("ppocr_mobile_v2.0_cls")),
+            {"x": normal},
             _image("x", (1, 3, 48, 192), (3, 3, 48, 192)),
         ),
         DevModel(
@@ -161,8 +172,8 @@ MODELS: dict[str, DevModel] = {
         ),
         *(
             DevModel(
-                name, "1", _exported(name), {"pixel_values": normal}, _image("pixel_values", (1, 3, 224, 224)),
-                heavy=True,
+                name, "1", _exported(name), {"pixel_values": normal},
+                _image("pixel_values", (1, 3, 224, 224)), heavy=True,
             )
             for name in ("resnet50", "mobilenet_v2", "vit_b16")
         ),

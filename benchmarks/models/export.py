@@ -1,6 +1,6 @@
 """Models written by PyTorch's exporter from transformers' architectures with seeded random weights.
 
-Needs the extra ``models`` (torch 2.13, transformers, onnxscript), which may live in an environment of its own::
+Needs the extra ``models`` (torch, transformers, onnxscript), which may live in an environment of its own::
 
     python -m venv ~/torch-env && ~/torch-env/bin/pip install torch==2.13.0 transformers onnxscript
     GRAPHWRIGHT_TORCH_PYTHON=~/torch-env/bin/python python -m benchmarks.models fetch bert_base
@@ -19,11 +19,11 @@ import transformers
 
 OPSET = 20
 SPREAD = 0.05
-"""Standard deviation of transformers' weights: at the default of 0.02 attention is all but uniform, which hides faults."""
+"""Spread of transformers' weights: at the default of 0.02 attention is near uniform, which hides faults."""
 
 
 def randomise(model: torch.nn.Module, seed: int) -> torch.nn.Module:
-    """Seeded affine parameters and running statistics for all norms, which start as ones and zeros; biases as well."""
+    """Seeded biases, and affine parameters and statistics of norms, which all start as ones and zeros."""
     generator = torch.Generator().manual_seed(seed)
 
     def uniform(tensor: torch.Tensor, low: float, high: float) -> None:

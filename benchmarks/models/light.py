@@ -1,7 +1,7 @@
-"""The onnx package's light models with real weights: they ship as graphs whose every weight is one repeated constant.
+"""The onnx package's light models with real weights: as shipped, every weight is one repeated constant.
 
-Weights become He-normal (He et al., "Delving Deep into Rectifiers", 2015), norms get random statistics, and the last
-layer is scaled so that its outputs have unit spread whatever the depth did to their size.
+Weights become He-normal (He et al., "Delving Deep into Rectifiers", 2015), norms get random statistics, and
+the last layer is scaled so that its outputs have unit spread whatever the depth did to their size.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ DATA = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 POSITIVE = {("BatchNormalization", 1), ("BatchNormalization", 4), ("Mul", 0), ("Mul", 1)}
 """Operands that scale or divide: drawn from (0.5, 1.5)."""
 WEIGHTS = {("Conv", 1), ("Gemm", 1)}
+RESHAPING = {"Unsqueeze", "Reshape"}
 
 
 def write_light(name: str, file: Path, seed: int = 0) -> None:
@@ -41,9 +42,7 @@ def consumer(graph: onnx.GraphProto, name: str) -> tuple[str, int]:
         for position, used in enumerate(node.input):
             if used != name:
                 continue
-            return (
-                consumer(graph, node.output[0]) if node.op_type == "Unsqueeze" else (node.op_type, position)
-            )
+            return consumer(graph, node.output[0]) if node.op_type in RESHAPING else (node.op_type, position)
     return ("", 0)
 
 
@@ -81,5 +80,9 @@ def normalise_last_layer(model: onnx.ModelProto) -> None:
         None, {data.name: np.random.default_rng(0).standard_normal(shape, dtype=np.float32)}
     )
     scale = np.float32(1 / max(float(np.std(result)), 1e-6))
-    weights = next(t for t in model.graph.initializer if t.name == last.input[1])
+    producers = {output: n for n in model.graph.node for output in n.output}
+    name = last.input[1]
+    while name in producers:
+        name = producers[name].input[0]
+    weights = next(t for t in model.graph.initializer if t.name == name)
     weights.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weights) * scale, weights.name))

@@ -40,8 +40,8 @@ def load(
 
     ``shapes`` gives sizes of inputs: a number fixes a size, and every other size of the same name with it; a
     text makes it symbolic under that name, shared by name; None keeps what the model says. ``constants``
-    replaces inputs by arrays. Ops must be registered: ``graphwright.ops.load()`` does so for the built-in ones.
-    Raises :class:`~graphwright.errors.ModelError` with all faults of the model.
+    replaces inputs by arrays. Ops must be registered before: ``graphwright.ops.load()`` registers the
+    built-in ones. Raises :class:`~graphwright.errors.ModelError` with all faults of the model.
     """
     model, folder = read(source)
     report = Report()

@@ -54,21 +54,23 @@ class GraphReader:
 
     def read_nodes(self, nodes: Sequence[onnx.NodeProto], scope: Scope) -> None:
         """Add ``nodes`` to the scope's graph, producers first."""
-        ordered, cyclic = in_order(nodes)
-        for node in cyclic:
-            hint = "the model is damaged: export it again"
-            self.report.add(Fault("cycle", "the node depends on its own output", hint), _place(node, scope))
+        ordered, circle, behind = in_order(nodes, scope.values.keys() | scope.initializers.keys())
+        for node in circle:
+            fault = Fault("cycle", "the node depends on its own output", "the model is damaged: export it again")
+            self.report.add(fault, _place(node, scope))
+        for node in (*circle, *behind):
             self._poison(node, scope)
         for node in ordered:
             self._read_node(node, scope)
 
     def read_initializers(self, graph: onnx.GraphProto, scope: Scope) -> None:
         """Make initialisers known to the scope; each becomes a constant when something reads it."""
+        replaced = scope.values.keys() | scope.initializers.keys()
         for proto in (*graph.initializer, *graph.sparse_initializer):
             named = proto.values if isinstance(proto, onnx.SparseTensorProto) else proto
             with self._reporting("initialiser"):
                 name = text(named.name)
-                if name in scope.values:  # an input replaced by a constant
+                if name in replaced:  # by the caller's constant, or an input that failed
                     continue
                 if name in scope.initializers:
                     raise Fault("duplicate-name", f"initialiser {name!r} occurs twice", "keep one of them")

@@ -2,44 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Sequence
 from heapq import heapify, heappop, heappush
 
 import onnx
 
 
-def in_order(nodes: Sequence[onnx.NodeProto]) -> tuple[list[onnx.NodeProto], list[onnx.NodeProto]]:
-    """``nodes`` with producers first, else in their order (Kahn, 1962), and those on or behind a cycle."""
-    producer = {name: index for index, node in enumerate(nodes) for name in node.output if name}
+def in_order(
+    nodes: Sequence[onnx.NodeProto], known: Container[str]
+) -> tuple[list[onnx.NodeProto], list[onnx.NodeProto], list[onnx.NodeProto]]:
+    """``nodes`` with producers first, else in their order (Kahn, 1962); those on a cycle; those behind one.
+
+    ``known`` are names that need no producer among the nodes.
+    """
+    producer = {n: index for index, node in enumerate(nodes) for n in node.output if n and n not in known}
     needs = [{producer[n] for n in reads(node) if n in producer} for node in nodes]
     if all(max(found, default=-1) < index for index, found in enumerate(needs)):
-        return list(nodes), []
-    waiting = [len(found) for found in needs]
-    readers: list[list[int]] = [[] for _ in nodes]
+        return list(nodes), [], []
+    readers: list[set[int]] = [set() for _ in nodes]
     for index, found in enumerate(needs):
         for source in found:
-            readers[source].append(index)
-    ready = [index for index, count in enumerate(waiting) if not count]
+            readers[source].add(index)
+    ordered = _peel(needs, readers, set(range(len(nodes))))
+    stuck = set(range(len(nodes))) - set(ordered)
+    behind = set(_peel(readers, needs, stuck))
+    circle = [node for i, node in enumerate(nodes) if i in stuck and i not in behind]
+    return [nodes[i] for i in ordered], circle, [nodes[i] for i in sorted(behind)]
+
+
+def _peel(needs: Sequence[set[int]], readers: Sequence[set[int]], among: set[int]) -> list[int]:
+    """Members of ``among`` in an order where each comes after all that it needs there, the smallest first."""
+    waiting = {index: len(needs[index] & among) for index in among}
+    ready = [index for index, count in waiting.items() if not count]
     heapify(ready)
-    ordered: list[int] = []
+    order: list[int] = []
     while ready:
         index = heappop(ready)
-        ordered.append(index)
-        for reader in readers[index]:
+        order.append(index)
+        for reader in readers[index] & among:
             waiting[reader] -= 1
             if not waiting[reader]:
                 heappush(ready, reader)
-    done = set(ordered)
-    return [nodes[i] for i in ordered], [node for i, node in enumerate(nodes) if i not in done]
+    return order
 
 
-def reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Names that ``node`` reads, those that its subgraphs may take from outside included."""
-    pending = [node]
-    while pending:
-        current = pending.pop()
-        yield from current.input
-        for attribute in current.attribute:
-            if attribute.HasField("g"):
-                yield from (output.name for output in attribute.g.output)
-                pending.extend(attribute.g.node)
+def reads(node: onnx.NodeProto) -> set[str]:
+    """Names that ``node`` reads, those that its subgraphs take from outside included."""
+    names = set(node.input)
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            names |= _free_names(attribute.g)
+    return names
+
+
+def _free_names(graph: onnx.GraphProto) -> set[str]:
+    """Names that a subgraph reads and does not define."""
+    names = {output.name for output in graph.output}
+    defined = {info.name for info in graph.input} | {tensor.name for tensor in graph.initializer}
+    for node in graph.node:
+        names |= reads(node)
+        defined.update(node.output)
+    return names - defined

@@ -110,8 +110,8 @@ def type_text(dtype: DType) -> str:
 _TEXT: Mapping[str, str] = {
     "bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8",
     "u16": "uint16", "u32": "uint32", "u64": "uint64", "f16": "float16", "bf16": "bfloat16", "f32": "float",
-    "f64": "double", "c64": "complex64", "c128": "complex128", "string": "string", "i4": "int4", "u4": "uint4",
-    "i2": "int2", "u2": "uint2", "f8e4m3fn": "float8e4m3fn", "f8e4m3fnuz": "float8e4m3fnuz",
+    "f64": "double", "c64": "complex64", "c128": "complex128", "string": "string", "i4": "int4",
+    "u4": "uint4", "i2": "int2", "u2": "uint2", "f8e4m3fn": "float8e4m3fn", "f8e4m3fnuz": "float8e4m3fnuz",
     "f8e5m2": "float8e5m2", "f8e5m2fnuz": "float8e5m2fnuz", "f8e8m0": "float8e8m0", "f4e2m1": "float4e2m1",
 }  # fmt: skip
 

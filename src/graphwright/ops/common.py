@@ -224,3 +224,12 @@ class Pointwise(Op):
     def known(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
         """One element of an integer or bool output from those of the operands; None if it cannot be told."""
         return None
+
+
+def need_broadcast(at: Inference, fact: Fact, shape: Sequence[Dim], what: str) -> None:
+    """Refuse a shape that does not broadcast to ``shape`` as it stands."""
+    if fact.rank > len(shape):
+        raise at.fail(f"{what} has {fact.rank} axes, but broadcasts to {len(shape)}")
+    for have, want in zip(reversed(fact.shape), reversed(shape), strict=False):
+        if have != 1:
+            at.equal(have, want, f"a size of {what}")

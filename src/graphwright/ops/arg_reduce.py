@@ -1,0 +1,81 @@
+"""ArgMax and ArgMin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F16, F32, I32, I64, STRING, TensorType
+from graphwright.ops.common import NUMBERS, need_dtype
+from graphwright.ops.reductions import reduced_shape
+
+
+@dataclass(frozen=True, repr=False)
+class ArgReduce(Op):
+    """Base of ArgMax and ArgMin. NaN is taken before all numbers."""
+
+    axis: int = 0
+    keepdims: bool = True
+    last: bool = False
+    function: ClassVar[Callable[..., Any]]
+
+    def infer(self, at: Inference, x: Fact) -> TensorType:
+        need_dtype(at, x, NUMBERS)
+        if not x.rank:
+            return TensorType(I64, ())
+        axis = at.axis(self.axis, x.rank)
+        at.at_least(x.shape[axis], 1, f"axis {axis}")
+        return TensorType(I64, reduced_shape(x.shape, (axis,), self.keepdims))
+
+    def reference(self, x: Array) -> Array:
+        if not x.ndim:
+            return np.zeros((), np.int64)
+        function = type(self).function
+        if not self.last:
+            return np.asarray(function(x, axis=self.axis, keepdims=self.keepdims), np.int64)
+        found = function(np.flip(x, self.axis), axis=self.axis, keepdims=self.keepdims)
+        return np.asarray(x.shape[self.axis] - 1 - found, np.int64)
+
+
+@op("ArgMax")
+class ArgMax(ArgReduce):
+    """The position of the largest element along ``axis``; of equals the first, or with ``last`` the last."""
+
+    function = staticmethod(np.argmax)
+
+
+@op("ArgMin")
+class ArgMin(ArgReduce):
+    """The position of the smallest element along ``axis``; of equals the first, or with ``last`` the last."""
+
+    function = staticmethod(np.argmin)
+
+
+def _import(cls: type[ArgReduce]) -> Import:
+    def convert(i: Importer) -> Any:
+        last = bool(i.attr("select_last_index", 0))
+        return i.emit(cls(int(i.attr("axis", 0)), bool(i.attr("keepdims", 1)), last), i.input(0))
+
+    return convert
+
+
+_N = symbol("N")
+for _cls in (ArgMax, ArgMin):
+    _cls.onnx = {(_cls.name, 1): _import(_cls), (_cls.name, 12): _import(_cls)}
+    _cls.samples = (
+        *(Sample(_cls(1), (arg(t, 3, 5),)) for t in (F32, F16, I32)),
+        Sample(_cls(-1, False), (arg(F32, 3, 4, 5),)),
+        Sample(_cls(0, False, last=True), (arg(I32, 6, 4, fill="index"),)),
+        Sample(_cls(1, last=True), (arg(F32, 2, 4, 1),)),
+        Sample(_cls(0, False), (arg(F32, 4, _N),)),
+        Sample(_cls(1), (arg(F32, 0, 3),)),
+        Sample(_cls(), (arg(F32),)),
+        Sample(_cls(0), (arg(F32, 0, 3),), "axis 0: 0 is less than 1"),
+        Sample(_cls(2), (arg(F32, 2, 3),), "axis 2 is outside a rank of 2"),
+        Sample(_cls(), (arg(STRING, 2),), "the input is string"),
+    )

@@ -180,7 +180,7 @@ def outline(graph: Graph, nodes: Sequence[Node]) -> Node:
             inner[old] = new
     region.set_outputs([inner[v] for v in results])
     sources = [s for n in nodes for s in n.sources]
-    fused = Node(Fused(), operands, [v.type for v in results], [region], sources=sources)
+    fused = Node(Fused(len(results)), operands, [v.type for v in results], [region], sources=sources)
     graph.insert(fused, _first_place_after_operands(graph, nodes, operands))
     for old, new in zip(results, fused.outputs, strict=True):
         graph.replace_all_uses(old, new)

@@ -1,0 +1,98 @@
+"""Reading ``.om`` files. What is not trusted contributes its graph and weights alone; no code of it is looked at."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from graphwright.errors import Diagnostic, PackageError
+from graphwright.ir.types import DTYPES
+from graphwright.lower.serialize import from_plain
+from graphwright.package.archive import read_archive
+from graphwright.package.package import Package, Target, TensorSpec
+from graphwright.package.sign import is_signed
+from graphwright.package.weights import BadWeights, read_weights
+from graphwright.package.write import FORMAT
+
+Members = Mapping[str, memoryview]
+
+
+def read_package(
+    path: Path, *, trust: bool = False, keys: tuple[bytes, ...] = (), use_mmap: bool = False, verify: bool = False
+) -> Package:
+    """The package in ``path``. Its targets are read if ``trust`` or one of ``keys`` signed it.
+
+    ``verify`` hashes the weights as well; everything else is always checked against the manifest. Raises PackageError.
+    """
+    members = read_archive(path, use_mmap=use_mmap)
+    try:
+        manifest = json.loads(bytes(members["manifest.json"]))
+        _check_format(manifest, path)
+        trusted = trust or _is_trusted(members, keys)
+        _check_members(manifest, members, path, hash_weights=verify)
+        return Package(
+            graph=bytes(members["graph.txt"]).decode(),
+            weights=read_weights(members["weights.safetensors"]),
+            targets={isa: _target(isa, names, members) for isa, names in manifest["targets"].items()} if trusted else {},
+            inputs=tuple(map(_spec, manifest["inputs"])),
+            outputs=tuple(map(_spec, manifest["outputs"])),
+            constraints=tuple(map(str, manifest["constraints"])),
+            metadata={str(k): str(v) for k, v in manifest["metadata"].items()},
+            options={str(k): str(v) for k, v in manifest["options"].items()},
+        )
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError, BadWeights) as error:
+        raise _damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+def _is_trusted(members: Members, keys: tuple[bytes, ...]) -> bool:
+    text = bytes(members.get("signature", memoryview(b""))).decode("ascii", "replace")
+    return text.isascii() and is_signed(bytes(members["manifest.json"]), text, keys)
+
+
+def _check_format(manifest: dict[str, Any], path: Path) -> None:
+    if manifest["format"] != FORMAT:
+        raise PackageError(
+            Diagnostic(
+                "package-version",
+                f"the package has format {manifest['format']!r}, this graphwright reads {FORMAT}",
+                str(path),
+                "compile the model again with this version",
+            )
+        )
+
+
+def _check_members(manifest: dict[str, Any], members: Members, path: Path, *, hash_weights: bool) -> None:
+    listed = set(manifest["members"]) | {"manifest.json", "signature"}
+    if extra := sorted(set(members) - listed):
+        raise _damaged(path, f"members that the manifest does not list: {', '.join(extra[:5])}")
+    for name, (size, digest) in manifest["members"].items():
+        data = members[name]
+        if len(data) != size:
+            raise _damaged(path, f"member {name!r} has {len(data)} bytes instead of {size}")
+        skip = name == "weights.safetensors" and not hash_weights
+        if not skip and hashlib.sha256(data).hexdigest() != digest:
+            raise _damaged(path, f"member {name!r} was changed after it was written")
+
+
+def _target(isa: str, names: dict[str, Any], members: Members) -> Target:
+    folder = f"targets/{isa}"
+    return Target(
+        isa,
+        from_plain(json.loads(bytes(members[f"{folder}/tasks.json"]))),
+        {name: bytes(members[f"{folder}/{name}.so"]) for name in names["objects"]},
+        {name: bytes(members[f"{folder}/{name}.c"]).decode() for name in names["sources"]},
+    )
+
+
+def _spec(plain: Any) -> TensorSpec:
+    name, dtype, shape = plain
+    dims = None if shape is None else tuple(int(d) if isinstance(d, int) else str(d) for d in shape)
+    return TensorSpec(str(name), DTYPES[dtype], dims)
+
+
+def _damaged(path: Path, reason: str) -> PackageError:
+    hint = "is it an .om file, copied whole?"
+    return PackageError(Diagnostic("damaged-package", f"not a valid package: {reason}", str(path), hint))

@@ -1,0 +1,64 @@
+"""Who built a package: an HMAC-SHA256 (RFC 2104) over the manifest, with a key that only this user can read."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from graphwright.errors import Diagnostic, PackageError
+
+KEY_BYTES = 32
+
+
+def user_key(folder: Path, *, create: bool) -> bytes | None:
+    """The key in ``folder`` (made if ``create``), or None. A key that others may read or that is a link is refused."""
+    path = folder / "signing.key"
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return _new_key(path) if create else None
+    except OSError as error:
+        raise _unsafe(path, str(error)) from error
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(file.fileno())
+        if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077 or not stat.S_ISREG(status.st_mode):
+            raise _unsafe(path, "it belongs to another user or others may read it")
+        key = file.read(KEY_BYTES + 1)
+    if len(key) != KEY_BYTES:
+        raise _unsafe(path, f"it does not hold {KEY_BYTES} bytes")
+    return key
+
+
+def _new_key(path: Path) -> bytes:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    key = secrets.token_bytes(KEY_BYTES)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(key)
+    try:
+        os.link(temporary, path)  # the first of two processes wins
+    except FileExistsError:
+        existing = user_key(path.parent, create=False)
+        assert existing is not None
+        key = existing
+    finally:
+        temporary.unlink()
+    return key
+
+
+def _unsafe(path: Path, reason: str) -> PackageError:
+    return PackageError(Diagnostic("unsafe-key", f"the signing key is not usable: {reason}", str(path), "remove it"))
+
+
+def signature(manifest: bytes, key: bytes) -> str:
+    """The signature of a manifest, in hex."""
+    return hmac.new(key, manifest, "sha256").hexdigest()
+
+
+def is_signed(manifest: bytes, text: str, keys: tuple[bytes, ...]) -> bool:
+    """Whether one of ``keys`` signed the manifest."""
+    return any(hmac.compare_digest(signature(manifest, key), text) for key in keys)

@@ -50,8 +50,8 @@ def _affine(b: Builder, normal: Value, scale: Value, bias: Value) -> Any:
 class GroupNormalization(Op):
     """Groups of channels of ``x[N, C, ...]`` brought to mean 0 and variance 1, then scaled and shifted.
 
-    Scale and bias are ``[C]``, or ``[groups]`` where ``per_group`` (Wu and He 2018). 16-bit floats are computed
-    in f32.
+    Scale and bias are ``[C]``, or ``[groups]`` where ``per_group`` (Wu and He 2018). 16-bit floats are
+    computed in f32.
     """
 
     groups: int

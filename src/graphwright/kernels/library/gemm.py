@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum
 from graphwright.kernels.library.isa import Isa, prelude
-from graphwright.kernels.library.tile import TileShape, tiles, transpose
+from graphwright.kernels.library.tile import HELPERS, TileShape, tiles, transpose
 
 PACKED: Final = "gw_gemm_f32_packed"
 UNPACKED: Final = "gw_gemm_f32"
@@ -119,7 +119,7 @@ def source(isa: Isa) -> str:
         .replace("@PACKED@", str(int(packed)))
         for symbol, packed in ((UNPACKED, False), (PACKED, True))
     )
-    return "\n".join([prelude(isa), constants, fields, tiles(shape), transpose(isa), _BODY, entries])
+    return "\n".join([prelude(isa), constants, fields, HELPERS, tiles(shape), transpose(isa), _BODY, entries])
 
 
 _BODY: Final = """
@@ -138,19 +138,6 @@ struct gemm {
 struct block {
     int64_t batch0, batch1, tile0, tile1, panel0, panel1;
 };
-
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t parts(int64_t size, int64_t part) { return (size + part - 1) / part; }
-/* Where part i begins when size is cut into count parts of nearly equal size. */
-static int64_t cut(int64_t size, int64_t i, int64_t count) { return size * i / count; }
-
-static void copy_row(const float *from, int64_t n, float *to) {
-    int64_t i = 0;
-    for (; i + VL <= n; i += VL)
-        vf_store(to + i, vf_load(from + i));
-    if (i < n)
-        vf_store_n(to + i, vf_load_n(from + i, n - i), n - i);
-}
 
 /* to[r][j] = a[r][j] with rows A_PITCH apart. */
 static void pack_a(const float *a, int64_t a_m, int64_t a_k, int64_t rows, int64_t k, float *to) {

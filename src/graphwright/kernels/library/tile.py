@@ -7,11 +7,29 @@ A (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from graphwright.kernels.library.isa import Isa
 
-_LATENCY_BOUND = 8
+_LATENCY_BOUND: Final = 8
 """Independent sums that keep two FMA units of latency 4 busy."""
+
+
+HELPERS: Final = """\
+GW_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+GW_INLINE int64_t parts(int64_t size, int64_t part) { return (size + part - 1) / part; }
+/* Where part i begins when size is cut into count parts of nearly equal size. */
+GW_INLINE int64_t cut(int64_t size, int64_t i, int64_t count) { return size * i / count; }
+
+GW_INLINE void copy_row(const float *from, int64_t n, float *to) {
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL)
+        vf_store(to + i, vf_load(from + i));
+    if (i < n)
+        vf_store_n(to + i, vf_load_n(from + i, n - i), n - i);
+}
+"""
+"""C text of small functions that GEMM and the convolutions share."""
 
 
 @dataclass(frozen=True)

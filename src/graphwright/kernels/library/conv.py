@@ -1,0 +1,318 @@
+"""2-D convolution: y = act(conv(x, w) + bias), f32, NCHW with any strides; groups, strides, pads and dilations.
+
+Implicit GEMM: a tile is some output channels times some output pixels. A unit of the grid is a block of pixels and a few
+tiles of channels. For each block of input channels the pixels' panels are gathered once (Chellapilla et al., "High
+Performance Convolutional Neural Networks for Document Processing", 2006) and serve all channels of the unit and of
+the units after it in the same chunk, while the packed weights stream by. What is summed in which order depends on
+the sizes alone, so any chunking gives the same bits. A 1-D convolution has h = 1.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
+from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.tile import HELPERS, TileShape, tiles
+
+SYMBOL: Final = "gw_conv_f32"
+
+OPERANDS: Final = ("x", "w", "bias", "y")
+"""``w`` in panels (``pack.conv_panels`` with :func:`panel_rows`), ``bias`` [groups * cout] may be absent; ``y`` is
+ignored when there is a hook. The hook (or a null pointer) stands after them; its tiles are rows = output channels of all
+groups, columns = output pixels row by row."""
+
+_K_BLOCK: Final = 384
+"""Rows of a gathered panel: as many whole input channels as fit, at least one."""
+
+
+class ConvArgs(NamedTuple):
+    """The kernel's args in ABI order; strides of x and y in elements. Pads at the bottom and right follow from oh, ow."""
+
+    images: Dim
+    groups: Dim
+    cin: Dim
+    """Input channels per group."""
+    cout: Dim
+    """Output channels per group."""
+    h: Dim
+    w: Dim
+    oh: Dim
+    ow: Dim
+    kh: Dim
+    kw: Dim
+    stride_h: Dim
+    stride_w: Dim
+    pad_top: Dim
+    pad_left: Dim
+    dilation_h: Dim
+    dilation_w: Dim
+    x_n: Dim
+    x_c: Dim
+    x_h: Dim
+    x_w: Dim
+    y_n: Dim
+    y_c: Dim
+    y_h: Dim
+    y_w: Dim
+    act: Dim
+    """0 none, 1 relu."""
+
+
+def tile_shape(isa: Isa) -> TileShape:
+    """8 x 3 vectors fill 24 of 32 registers, 4 x 3 fill 12 of 16; most channel counts are multiples of 8."""
+    rows = 8 if isa.vector_bytes == 64 else 4
+    return TileShape(rows=rows, vectors=3, a_row=1, a_k=rows)
+
+
+def panel_rows(isa: Isa) -> int:
+    """Output channels per panel of packed weights (``mr``)."""
+    return tile_shape(isa).rows
+
+
+def _unit_tiles(isa: Isa) -> int:
+    """32 output channels per unit: few enough that small images still give work to several threads."""
+    return 32 // panel_rows(isa)
+
+
+def _run_tiles(isa: Isa) -> int:
+    """256 output channels at most share gathered panels; the sums between blocks have room for so many."""
+    return 256 // panel_rows(isa)
+
+
+def _block_panels(isa: Isa) -> int:
+    """192 pixels per unit."""
+    return 192 // tile_shape(isa).columns(isa)
+
+
+def grid(isa: Isa, args: ConvArgs) -> Dim:
+    """Units of work: images, groups, blocks of pixels, blocks of output channels (fastest)."""
+    pixels = _block_panels(isa) * tile_shape(isa).columns(isa)
+    channels = _unit_tiles(isa) * panel_rows(isa)
+    return args.images * args.groups * ceildiv(args.oh * args.ow, pixels) * ceildiv(args.cout, channels)
+
+
+def scratch_bytes(isa: Isa, args: ConvArgs) -> Dim:
+    """Gathered panels, then the sums between blocks of input channels."""
+    width, rows = tile_shape(isa).columns(isa), panel_rows(isa)
+    taps = args.kh * args.kw
+    channels = minimum(args.cin, maximum(1, floordiv(_K_BLOCK, taps)))
+    pixels = minimum(ceildiv(args.oh * args.ow, width), _block_panels(isa)) * width
+    sums = minimum(args.cin - channels, 1) * minimum(ceildiv(args.cout, rows), _run_tiles(isa)) * rows * pixels
+    return 4 * (channels * taps * pixels + sums)
+
+
+def work_ns(isa: Isa, args: ConvArgs) -> Dim:
+    """Time on one core at 100 or 60 GFLOP/s, and of gathering the panels at 4 elements a nanosecond."""
+    pixels = args.images * args.groups * args.oh * args.ow
+    elements = pixels * args.cin * args.kh * args.kw
+    flops = 2 * elements * args.cout
+    return ceildiv(flops, 100 if isa.vector_bytes == 64 else 60) + floordiv(elements, 4)
+
+
+def source(isa: Isa) -> str:
+    """One C11 file with :data:`SYMBOL`."""
+    shape = tile_shape(isa)
+    constants = f"""
+#define MR {shape.rows} /* output channels of a tile */
+#define NR {shape.columns(isa)} /* output pixels of a tile, and of a panel */
+#define K_BLOCK {_K_BLOCK}
+#define UNIT_TILES {_unit_tiles(isa)}
+#define RUN_TILES {_run_tiles(isa)}
+#define BLOCK_PANELS {_block_panels(isa)}
+#define ARGS {len(ConvArgs._fields)}
+#define OPERANDS {len(OPERANDS)}
+"""
+    fields = f"struct args {{\n    int64_t {', '.join(ConvArgs._fields)};\n}};\n"
+    even = ", ".join(str(2 * i) for i in range(isa.lanes))
+    body = _BODY.replace("@EVEN@", even).replace("@SYMBOL@", SYMBOL)
+    return "\n".join([prelude(isa), constants, fields, HELPERS, tiles(shape), body])
+
+
+_BODY: Final = """
+struct conv {
+    struct args s;
+    const float *x, *w, *bias;
+    float *y;
+    gw_hook hook;
+    void *const *hook_buf;
+    const int64_t *hook_arg;
+    int64_t taps;          /* kh * kw */
+    int64_t block_cin;     /* input channels per block */
+    int padded;            /* some tap of some pixel lies outside the image */
+    int flat;              /* the pixels of y are contiguous */
+};
+
+/* Tiles [tile0, tile1) of output channels and panels [panel0, panel1) of pixels, of one group of one image. */
+struct block {
+    int64_t image, group, tile0, tile1, panel0, panel1;
+};
+
+/* to[c][i] = from[c][i * step] for n pixels of each of some channels. */
+static void copy_runs(const float *from, int64_t from_c, int64_t step, int64_t n, int64_t channels, float *to,
+                      int64_t to_c) {
+    if (step == 1 && n == NR) {
+        for (; channels > 0; channels--, from += from_c, to += to_c)
+            for (int v = 0; v < NR; v += VL)
+                vf_store(to + v, vf_load(from + v));
+        return;
+    }
+    if (step == 1) {
+        for (; n > VL; n -= VL, from += VL, to += VL)
+            for (int64_t c = 0; c < channels; c++)
+                vf_store(to + c * to_c, vf_load(from + c * from_c));
+        for (int64_t c = 0; c < channels; c++)
+            vf_store_n(to + c * to_c, vf_load_n(from + c * from_c, n), n);
+        return;
+    }
+    if (step == 2) {
+        for (; n > 0; n -= VL, from += 2 * VL, to += VL) {
+            const int64_t now = smaller(n, VL), low = smaller(2 * now - 1, VL), high = 2 * now - 1 - low;
+            for (int64_t c = 0; c < channels; c++) {
+                const float *p = from + c * from_c;
+                const vf a = vf_load_n(p, low), b = vf_load_n(p + (high ? VL : 0), high);
+                vf_store_n(to + c * to_c, __builtin_shufflevector(a, b, @EVEN@), now);
+            }
+        }
+        return;
+    }
+    for (; channels > 0; channels--, from += from_c, to += to_c)
+        for (int64_t i = 0; i < n; i++)
+            to[i] = from[i * step];
+}
+
+/* The panel to[channel][tap][NR] of cols pixels from the pixel at on; zeros where a tap lies outside the image. */
+static void gather_panel(const struct conv *g, const float *x, int64_t channels, int64_t at, int64_t cols, float *to) {
+    const struct args *s = &g->s;
+    if (g->padded || cols < NR)
+        memset(to, 0, (size_t)(channels * g->taps * NR) * sizeof *to);
+    for (int64_t col = 0, n; col < cols; col += n) {
+        const int64_t oy = (at + col) / s->ow, ox = (at + col) % s->ow;
+        n = smaller(s->ow - ox, cols - col);
+        for (int64_t tap = 0; tap < g->taps; tap++) {
+            const int64_t y = oy * s->stride_h - s->pad_top + tap / s->kw * s->dilation_h;
+            const int64_t x0 = ox * s->stride_w - s->pad_left + tap % s->kw * s->dilation_w;
+            if (y < 0 || y >= s->h || x0 >= s->w)
+                continue;
+            /* pixels first..last of the run have this tap inside the row */
+            const int64_t first = x0 < 0 ? parts(-x0, s->stride_w) : 0;
+            const int64_t last = smaller(n, parts(s->w - x0, s->stride_w));
+            if (first < last)
+                copy_runs(x + y * s->x_h + (x0 + first * s->stride_w) * s->x_w, s->x_c, s->stride_w * s->x_w,
+                          last - first, channels, to + tap * NR + col + first, g->taps * NR);
+        }
+    }
+}
+
+static void store_tile(const struct conv *g, const float *tile, int64_t rows, int64_t at, int64_t cols, float *y) {
+    for (int64_t r = 0; r < rows; r++, tile += NR, y += g->s.y_c) {
+        if (g->flat)
+            copy_row(tile, cols, y + at);
+        else
+            for (int64_t i = 0; i < cols; i++)
+                y[(at + i) / g->s.ow * g->s.y_h + (at + i) % g->s.ow * g->s.y_w] = tile[i];
+    }
+}
+
+/* One tile of the last block: starts from t, ends in the output or in the hook. */
+static int32_t finish_tile(const struct conv *g, int64_t image, int64_t channel, int64_t rows, int64_t at,
+                           int64_t cols, int64_t k, const float *a, const float *b, struct tile *t) {
+    float out[MR * NR] __attribute__((aligned(64)));
+    float *y = g->hook ? NULL : g->y + image * g->s.y_n + channel * g->s.y_c;
+    const int direct = y && g->flat && cols % VL == 0;
+    t->relu = g->s.act == 1;
+    t->to = direct ? y + at : out;
+    t->to_ld = direct ? g->s.y_c : NR;
+    run_tile(rows, parts(cols, VL), k, a, b, NR, t);
+    if (g->hook)
+        return g->hook(g->hook_buf, g->hook_arg, out, NR, image, channel, rows, at, cols);
+    if (!direct)
+        store_tile(g, out, rows, at, cols, y);
+    return 0;
+}
+
+static int32_t run_block(const struct conv *g, const struct block *o, float *scratch) {
+    const struct args *s = &g->s;
+    const int64_t pixels = s->oh * s->ow, k = s->cin * g->taps, tiles = parts(s->cout, MR);
+    const int64_t blocks = s->cin > g->block_cin ? parts(s->cin, g->block_cin) : 1;
+    const int64_t panel_room = smaller(s->cin, g->block_cin) * g->taps * NR;
+    const int64_t count = o->panel1 - o->panel0;
+    float *panels = scratch, *sums = scratch + panel_room * smaller(parts(pixels, NR), BLOCK_PANELS);
+    const float *x = g->x + o->image * s->x_n + o->group * s->cin * s->x_c;
+    for (int64_t i = 0; i < blocks; i++) {
+        const int64_t c0 = cut(s->cin, i, blocks), channels = cut(s->cin, i + 1, blocks) - c0;
+        for (int64_t p = 0; p < count; p++) {
+            const int64_t at = (o->panel0 + p) * NR;
+            gather_panel(g, x + c0 * s->x_c, channels, at, smaller(pixels - at, NR), panels + p * panel_room);
+        }
+        for (int64_t tile = o->tile0; tile < o->tile1; tile++) {
+            const int64_t row = tile * MR, rows = smaller(s->cout - row, MR), channel = o->group * s->cout + row;
+            const float *a = g->w + ((o->group * tiles + tile) * k + c0 * g->taps) * MR;
+            for (int64_t p = 0; p < count; p++) {
+                const int64_t at = (o->panel0 + p) * NR, cols = smaller(pixels - at, NR);
+                const float *b = panels + p * panel_room;
+                float *sum = sums + ((tile - o->tile0) * count + p) * MR * NR;
+                struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR, .to = sum, .to_ld = NR};
+                if (i == 0) {
+                    t.from_kind = g->bias ? FROM_ROWS : FROM_ZERO;
+                    t.from = g->bias ? g->bias + channel : NULL;
+                    t.from_ld = 1;
+                }
+                if (i < blocks - 1) {
+                    run_tile(rows, parts(cols, VL), channels * g->taps, a, b, NR, &t);
+                    continue;
+                }
+                const int32_t error =
+                    finish_tile(g, o->image, channel, rows, at, cols, channels * g->taps, a, b, &t);
+                if (error)
+                    return error;
+            }
+        }
+    }
+    return 0;
+}
+
+GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+    struct conv g = {
+        .x = buf[0],
+        .w = buf[1],
+        .bias = buf[2],
+        .y = buf[3],
+        .hook_buf = buf + OPERANDS + 1,
+        .hook_arg = arg + ARGS,
+    };
+    struct args *s = &g.s;
+    memcpy(s, arg, sizeof *s);
+    memcpy(&g.hook, &buf[OPERANDS], sizeof g.hook);
+    g.taps = s->kh * s->kw;
+    g.block_cin = g.taps < K_BLOCK ? K_BLOCK / (g.taps ? g.taps : 1) : 1;
+    g.padded = s->pad_top > 0 || s->pad_left > 0 ||
+               (s->oh - 1) * s->stride_h + (s->kh - 1) * s->dilation_h - s->pad_top >= s->h ||
+               (s->ow - 1) * s->stride_w + (s->kw - 1) * s->dilation_w - s->pad_left >= s->w;
+    g.flat = s->y_w == 1 && (s->y_h == s->ow || s->oh == 1);
+    if (g.taps == 1 && s->stride_h == 1 && s->stride_w == 1 && !g.padded && s->oh == s->h && s->ow == s->w &&
+        s->x_w == 1 && s->x_h == s->w && g.flat) {
+        s->w = s->ow = s->h * s->w; /* pixels are one row: panels are plain copies */
+        s->h = s->oh = 1;
+    }
+    const int64_t panels = parts(s->oh * s->ow, NR), tiles = parts(s->cout, MR);
+    const int64_t blocks = parts(panels, BLOCK_PANELS), units = parts(tiles, UNIT_TILES);
+    while (begin < end) {
+        const int64_t unit = begin % units, block = begin / units % blocks, outer = begin / units / blocks;
+        const int64_t run = smaller(smaller(end - begin, units - unit), RUN_TILES / UNIT_TILES);
+        const struct block o = {
+            .image = outer / s->groups,
+            .group = outer % s->groups,
+            .tile0 = unit * UNIT_TILES,
+            .tile1 = smaller(tiles, (unit + run) * UNIT_TILES),
+            .panel0 = cut(panels, block, blocks),
+            .panel1 = cut(panels, block + 1, blocks),
+        };
+        const int32_t error = run_block(&g, &o, scratch);
+        if (error)
+            return error;
+        begin += run;
+    }
+    return 0;
+}
+"""

@@ -1,0 +1,217 @@
+"""Convolution against float64 NumPy: sizes, strides, pads, dilations, groups, bias, hook, chunking, guard pages."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from graphwright.ir.symbols import evaluate, symbol
+from graphwright.kernels.library import conv
+from graphwright.kernels.library.isa import ISAS, Isa
+from graphwright.kernels.library.pack import conv_layout, conv_panels, conv_unpanels
+from tests.kernels.library.cases import chunkings, each_isa
+from tests.kernels.library.harness import Array, call, call_hooked, compile_c, hook, load, strided, zig
+
+LAYOUTS = {
+    "nchw": ((0, 1, 2, 3), 0, 1),
+    "nhwc": ((0, 2, 3, 1), 0, 1),
+    "rows apart": ((0, 1, 2, 3), 3, 1),
+    "scattered": ((1, 0, 2, 3), 1, 3),
+}
+
+
+@dataclass(frozen=True)
+class Window:
+    """Pads are top, left, bottom, right."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+
+    def output(self, h: int, w: int) -> tuple[int, int]:
+        top, left, bottom, right = self.pads
+        spans = [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation, strict=True)]
+        return (h + top + bottom - spans[0]) // self.stride[0] + 1, (w + left + right - spans[1]) // self.stride[1] + 1
+
+
+def reference(x: Any, w: Any, bias: Any, groups: int, window: Window, act: int) -> Any:
+    """Sums over the taps of shifted images, in float64."""
+    (top, left, bottom, right), (oh, ow) = window.pads, window.output(*x.shape[2:])
+    padded = np.pad(x.astype(np.float64), [(0, 0), (0, 0), (top, bottom), (left, right)])
+    n, cin, cout = x.shape[0], x.shape[1] // groups, w.shape[0] // groups
+    y = np.zeros((n, groups, cout, oh, ow))
+    weights = w.astype(np.float64).reshape(groups, cout, *w.shape[1:])
+    for i in range(window.kernel[0]):
+        for j in range(window.kernel[1]):
+            (dy, dx), (sy, sx) = window.dilation, window.stride
+            part = padded[:, :, i * dy : i * dy + (oh - 1) * sy + 1 : sy, j * dx : j * dx + (ow - 1) * sx + 1 : sx]
+            y += np.einsum("ngchw,gdc->ngdhw", part.reshape(n, groups, cin, oh, ow), weights[..., i, j])
+    y = y.reshape(n, groups * cout, oh, ow)
+    y = y if bias is None else y + bias[:, None, None]
+    return np.maximum(y, 0) if act else y
+
+
+class Convolution:
+    """Operands laid out in guarded memory and ready to run."""
+
+    def __init__(
+        self, isa: Isa, x: Any, w: Any, bias: Any, groups: int, window: Window, *, act: int = 0,
+        layout: str = "nchw", y_layout: str = "nchw", side: str = "end",
+    ) -> None:  # fmt: skip
+        (n, channels, h, width), cout = x.shape, w.shape[0]
+        oh, ow = window.output(h, width)
+        order, gap, step = LAYOUTS[layout]
+        x, x_strides = strided(x, order, gap, side, step)
+        order, gap, step = LAYOUTS[y_layout]
+        self.y, y_strides = strided(np.zeros((n, cout, oh, ow)), order, gap, side, step)
+        self.args = conv.ConvArgs(
+            n, groups, channels // groups, cout // groups, h, width, oh, ow, *window.kernel, *window.stride,
+            *window.pads[:2], *window.dilation, *x_strides, *y_strides, act,
+        )  # fmt: skip
+        panels, _ = strided(conv_panels(w, groups, conv.panel_rows(isa)), range(4), 0, side)
+        bias = None if bias is None else strided(bias, (0,), 0, side)[0]
+        self.operands = [x, panels, bias, self.y]
+        self.kernel = load(conv, isa)[conv.SYMBOL]
+        self.grid, self.scratch = conv.grid(isa, self.args), conv.scratch_bytes(isa, self.args)
+
+    def run(self, chunks: list[tuple[int, int]] | None = None) -> Array:
+        self.y[...] = np.nan
+        chunks = chunks or chunkings(self.grid)[2]
+        assert call(self.kernel, self.operands, self.args, self.grid, self.scratch, chunks=chunks) == 0
+        return self.y.copy()
+
+    def run_hooked(self) -> Array:
+        n, cout, oh, ow = self.y.shape
+        operands, shape = [*self.operands[:3], None], (n, cout, oh * ow)
+        return call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, shape).reshape(self.y.shape)
+
+
+def normal(rng: np.random.Generator, *shape: int) -> Any:
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def operands(rng: np.random.Generator, n: int, groups: int, cin: int, cout: int, h: int, w: int, window: Window) -> Any:
+    """x, weights and bias."""
+    weights = normal(rng, groups * cout, cin, *window.kernel)
+    return normal(rng, n, groups * cin, h, w), weights, normal(rng, groups * cout)
+
+
+def assert_near(actual: Any, expected: Any, depth: int) -> None:
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5 * (depth + 4) ** 0.5)
+
+
+pairs = st.tuples(st.integers(1, 3), st.integers(1, 3))
+windows = st.builds(
+    Window, kernel=st.tuples(st.sampled_from([1, 2, 3, 5]), st.sampled_from([1, 2, 3, 7])), stride=pairs,
+    pads=st.tuples(*[st.integers(0, 3)] * 4), dilation=pairs,
+)  # fmt: skip
+
+
+@each_isa
+@settings(max_examples=120, deadline=None)
+@given(
+    window=windows, n=st.integers(0, 2), groups=st.integers(1, 3), cin=st.sampled_from([1, 2, 3, 8, 17]),
+    cout=st.sampled_from([1, 4, 5, 8, 13, 33]), h=st.integers(1, 19), w=st.integers(1, 40), bias=st.booleans(),
+    act=st.integers(0, 1), layout=st.sampled_from(list(LAYOUTS)), y_layout=st.sampled_from(list(LAYOUTS)),
+    side=st.sampled_from(["start", "end"]),
+)  # fmt: skip
+@example(Window((1, 1)), 1, 1, 17, 33, 19, 19, True, 1, "nchw", "nchw", "end")
+@example(Window((3, 3), (2, 2), (1, 1, 1, 1)), 1, 1, 8, 33, 15, 33, True, 1, "nchw", "nchw", "end")
+def test_matches_float64(
+    isa: Isa, window: Window, n: int, groups: int, cin: int, cout: int, h: int, w: int, bias: bool, act: int,
+    layout: str, y_layout: str, side: str,
+) -> None:  # fmt: skip
+    if min(window.output(h, w)) < 1:
+        return
+    x, weights, shift = operands(np.random.default_rng(h * w), n, groups, cin, cout, h, w, window)
+    shift = shift if bias else None
+    case = Convolution(
+        isa, x, weights, shift, groups, window, act=act, layout=layout, y_layout=y_layout, side=side
+    )
+    depth = cin * window.kernel[0] * window.kernel[1]
+    assert_near(case.run(), reference(x, weights, shift, groups, window, act), depth)
+
+
+DEEP = {
+    "3x3": (Window((3, 3), pads=(1, 1, 1, 1)), 1, 130, 300, 14, 14),
+    "1x1": (Window((1, 1)), 1, 800, 70, 20, 20),
+    "1x1 stride 2": (Window((1, 1), (2, 2)), 1, 390, 9, 30, 31),
+    "1-D": (Window((1, 5), pads=(0, 2, 0, 2)), 2, 100, 30, 1, 500),
+    "more taps than a block": (Window((20, 21), pads=(9, 9, 9, 9)), 1, 3, 10, 24, 25),
+}
+
+
+@each_isa
+@pytest.mark.parametrize("name", DEEP)
+def test_blocks_of_channels_and_any_chunking_give_the_same_bits(isa: Isa, name: str) -> None:
+    window, groups, cin, cout, h, w = DEEP[name]
+    x, weights, bias = operands(np.random.default_rng(1), 2, groups, cin, cout, h, w, window)
+    case = Convolution(isa, x, weights, bias, groups, window, act=1)
+    whole, *others = [case.run(chunks) for chunks in chunkings(case.grid)]
+    assert_near(whole, reference(x, weights, bias, groups, window, 1), cin * window.kernel[0] * window.kernel[1])
+    assert all(np.array_equal(whole, other) for other in others)
+
+
+@each_isa
+@pytest.mark.parametrize("groups, cin, cout, size", [(1, 3, 13, 9), (3, 50, 10, 7), (1, 500, 40, 16)])
+def test_hook_gets_every_element_once(isa: Isa, groups: int, cin: int, cout: int, size: int) -> None:
+    for window in (Window((1, 1)), Window((3, 3), pads=(1, 1, 1, 1))):
+        x, weights, bias = operands(np.random.default_rng(2), 2, groups, cin, cout, size, size, window)
+        stored = Convolution(isa, x, weights, bias, groups, window, act=1).run_hooked()
+        assert_near(stored, 3 * reference(x, weights, bias, groups, window, 1) + 1, 81 * cin)
+
+
+@each_isa
+def test_error_of_the_hook_is_returned(isa: Isa) -> None:
+    window = Window((2, 2))
+    case = Convolution(isa, *operands(np.random.default_rng(0), 1, 1, 2, 3, 4, 5, window), 1, window)
+    assert call(case.kernel, case.operands, case.args, case.grid, case.scratch, hook=hook("fail")) == 7
+
+
+@each_isa
+def test_nan_and_inf_follow_numpy(isa: Isa) -> None:
+    window = Window((3, 3), pads=(1, 1, 1, 1))
+    x, weights, bias = operands(np.random.default_rng(3), 1, 1, 4, 9, 8, 50, window)
+    x[0, 1, 0, 3], x[0, 2, 5, 20], x[0, 3, 7, 49] = np.nan, np.inf, -np.inf
+    weights[4, 2, 1, 1] = 0
+    for act in (0, 1):
+        with np.errstate(invalid="ignore"):
+            expected = reference(x, weights, bias, 1, window, act)
+        assert_near(Convolution(isa, x, weights, bias, 1, window, act=act).run(), expected, 36)
+
+
+def test_panels_are_undone_and_follow_their_layout() -> None:
+    weights = normal(np.random.default_rng(4), 2 * 11, 3, 2, 5)
+    panels = conv_panels(weights, 2, 8)
+    assert panels.shape == (2, 2, 30, 8)
+    assert panels[1, 1, 29, 2] == weights[21, 2, 1, 4]
+    assert not panels[:, 1, :, 3:].any()
+    assert np.array_equal(conv_unpanels(panels, weights.shape), weights)
+    for isa in ISAS.values():
+        rows = conv.panel_rows(isa)
+        assert conv_layout(isa).physical_shape((2, 11, 30)) == conv_panels(weights, 2, rows).shape
+
+
+def test_sizes_may_be_symbols() -> None:
+    n, h = symbol("N"), symbol("H")
+    args = conv.ConvArgs(
+        n, 1, 64, 200, h, 56, h, 56, 3, 3, 1, 1, 1, 1, 1, 1, 64 * 56 * h, 56 * h, 56, 1, 200 * 56 * h, 56 * h, 56, 1, 0
+    )
+    values = {"N": 2, "H": 30}
+    known = conv.ConvArgs(*(evaluate(dim, values) for dim in args))
+    for isa in ISAS.values():
+        for formula in (conv.grid, conv.scratch_bytes, conv.work_ns):
+            assert evaluate(formula(isa, args), values) == formula(isa, known) > 0
+
+
+@pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
+def test_zig_compiles_it(isa: Isa) -> None:
+    library = compile_c(conv.source(isa), f"zig_conv_{isa.name}", zig(), isa.zig_flags)
+    assert ctypes.CDLL(str(library))[conv.SYMBOL]

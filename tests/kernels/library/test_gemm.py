@@ -1,0 +1,182 @@
+"""GEMM against float64 NumPy: sizes, strides, packing, bias, hook, chunking, guard pages, NaN and Inf."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from graphwright.ir.symbols import evaluate, symbol
+from graphwright.kernels.library import gemm
+from graphwright.kernels.library.isa import ISAS, Isa
+from graphwright.kernels.library.pack import gemm_panels, gemm_unpanels
+from tests.kernels.library.cases import chunkings, each_isa
+from tests.kernels.library.harness import Array, call, call_hooked, compile_c, hook, load, strided, zig
+
+SIZES = st.one_of(st.integers(0, 20), st.sampled_from([31, 32, 33, 47, 64, 97, 101, 193]))
+DEPTHS = st.one_of(st.integers(0, 20), st.sampled_from([31, 64, 511, 512, 513, 1031]))
+LAYOUTS = {
+    "dense": ((0, 1, 2, 3), 0, 1),
+    "heads": ((0, 2, 1, 3), 3, 1),
+    "transposed": ((1, 0, 3, 2), 5, 1),
+    "scattered": ((0, 1, 2, 3), 1, 2),
+}
+either_b = pytest.mark.parametrize("packed", [False, True], ids=["strided_b", "packed_b"])
+
+
+class Product:
+    """``act(a @ b + bias)`` of 4-D operands, laid out and ready to run."""
+
+    def __init__(
+        self, isa: Isa, a: Any, b: Any, bias: Any = None, *, packed: bool = False, act: int = 0,
+        layout: str = "dense", side: str = "end",
+    ) -> None:  # fmt: skip
+        batch = np.broadcast_shapes(a.shape[:2], b.shape[:2])
+        m, k, n = a.shape[2], a.shape[3], b.shape[3]
+        order, gap, step = LAYOUTS[layout]
+
+        def lay(x: Any, *how: Any) -> tuple[Array, list[int]]:
+            view, strides = strided(x, *how)
+            return view, [0 if size == 1 else stride for size, stride in zip(x.shape, strides, strict=True)]
+
+        a, a_strides = lay(a, order, gap, side, step)
+        self.c, c_strides = lay(np.zeros((*batch, m, n)), order, gap, side, step)
+        if packed:
+            b, b_strides = lay(gemm_panels(b, gemm.panel_columns(isa)), range(5), 0, side)
+            b_strides = [*b_strides[:2], 0, 0]
+        else:
+            b, b_strides = lay(b, order, gap, side, step)
+        bias_strides = [0, 0]
+        if bias is not None:
+            bias, bias_strides = lay(bias, (0, 1), 0, side)
+        self.args = gemm.GemmArgs(*batch, m, n, k, *a_strides, *b_strides, *bias_strides, *c_strides, act)
+        self.operands = [a, b, bias, self.c]
+        self.kernel = load(gemm, isa)[gemm.PACKED if packed else gemm.UNPACKED]
+        self.grid = gemm.grid(isa, self.args, packed=packed)
+        self.scratch = gemm.scratch_bytes(isa, self.args, packed=packed)
+
+    def run(self, chunks: list[tuple[int, int]] | None = None) -> Array:
+        self.c[...] = np.nan
+        chunks = chunks or chunkings(self.grid)[2]
+        assert call(self.kernel, self.operands, self.args, self.grid, self.scratch, chunks=chunks) == 0
+        return self.c.copy()
+
+    def run_hooked(self) -> Array:
+        _, _, m, n = self.c.shape
+        shape, operands = (self.c.size // (m * n), m, n), [*self.operands[:3], None]
+        return call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, shape).reshape(self.c.shape)
+
+
+def reference(a: Any, b: Any, bias: Any, act: int) -> Any:
+    c = a.astype(np.float64) @ b.astype(np.float64)
+    c = c if bias is None else c + bias
+    return np.maximum(c, 0) if act else c
+
+
+def normal(rng: np.random.Generator, *shape: int) -> Any:
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def assert_near(actual: Any, expected: Any, k: int) -> None:
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=2e-6 * (k + 4) ** 0.5 * 4)
+
+
+@each_isa
+@either_b
+@settings(max_examples=60, deadline=None)
+@given(
+    m=SIZES, n=SIZES, k=DEPTHS, batch=st.sampled_from([(1, 1), (1, 2), (3, 2)]),
+    bias_kind=st.sampled_from(["none", "n", "m", "mn", "one"]), act=st.integers(0, 1),
+    layout=st.sampled_from(list(LAYOUTS)), side=st.sampled_from(["start", "end"]), shared=st.booleans(),
+)  # fmt: skip
+@example(1, 1000, 513, (1, 1), "n", 0, "dense", "end", False)
+@example(200, 70, 520, (1, 1), "n", 1, "dense", "end", False)
+@example(0, 5, 3, (1, 1), "none", 0, "dense", "end", False)
+@example(5, 7, 0, (1, 1), "m", 0, "dense", "end", False)
+def test_matches_float64(
+    isa: Isa, packed: bool, m: int, n: int, k: int, batch: Any, bias_kind: str, act: int, layout: str, side: str,
+    shared: bool,
+) -> None:  # fmt: skip
+    rng = np.random.default_rng(m * 1000003 + n * 1009 + k)
+    a = normal(rng, *batch, m, k)
+    b = normal(rng, *((1, 1) if shared else batch), k, n)
+    shape = {"none": None, "n": (1, n), "m": (m, 1), "mn": (m, n), "one": (1, 1)}[bias_kind]
+    bias = None if shape is None else normal(rng, *shape)
+    product = Product(isa, a, b, bias, packed=packed, act=act, layout=layout, side=side)
+    assert_near(product.run(), reference(a, b, bias, act), k)
+
+
+@each_isa
+@either_b
+@pytest.mark.parametrize("m, n, k", [(205, 300, 1100), (1, 700, 64), (97, 1030, 5)])
+def test_any_chunking_gives_the_same_bits(isa: Isa, packed: bool, m: int, n: int, k: int) -> None:
+    rng = np.random.default_rng(1)
+    product = Product(isa, normal(rng, 2, 1, m, k), normal(rng, 2, 1, k, n), normal(rng, 1, n), packed=packed)
+    whole, *others = [product.run(chunks) for chunks in chunkings(product.grid)]
+    assert not np.isnan(whole).any()
+    assert all(np.array_equal(whole, other) for other in others)
+
+
+@each_isa
+@either_b
+@pytest.mark.parametrize("m, n, k", [(1, 1, 1), (30, 45, 600), (13, 64, 0)])
+def test_hook_gets_every_element_once(isa: Isa, packed: bool, m: int, n: int, k: int) -> None:
+    rng = np.random.default_rng(2)
+    a, b, bias = normal(rng, 2, 3, m, k), normal(rng, 2, 3, k, n), normal(rng, m, 1)
+    stored = Product(isa, a, b, bias, packed=packed, act=1).run_hooked()
+    assert_near(stored, 3 * reference(a, b, bias, 1) + 1, 9 * k)
+
+
+@each_isa
+def test_error_of_the_hook_is_returned(isa: Isa) -> None:
+    product = Product(isa, np.ones((1, 1, 3, 3)), np.ones((1, 1, 3, 3)))
+    error = call(
+        product.kernel, product.operands, product.args, product.grid, product.scratch, hook=hook("fail")
+    )
+    assert error == 7
+
+
+@each_isa
+@either_b
+def test_nan_and_inf_follow_numpy(isa: Isa, packed: bool) -> None:
+    rng = np.random.default_rng(3)
+    a, b = normal(rng, 1, 1, 15, 70), normal(rng, 1, 1, 70, 37)
+    a[0, 0, 3, 5], a[0, 0, 7, 6], a[0, 0, 8, 1] = np.nan, np.inf, -np.inf
+    b[0, 0, 6, 9], b[0, 0, 20, 11] = 0, -np.inf
+    for act in (0, 1):
+        with np.errstate(invalid="ignore"):
+            expected = reference(a, b, None, act)
+        assert_near(Product(isa, a, b, packed=packed, act=act).run(), expected, 70)
+
+
+@pytest.mark.parametrize("n", [1, 31, 32, 33])
+def test_panels_are_undone(n: int) -> None:
+    b = normal(np.random.default_rng(4), 2, 5, n)
+    panels = gemm_panels(b, 32)
+    assert panels.shape == (2, -(-n // 32), 5, 32)
+    assert panels[1, -1, 3, (n - 1) % 32] == b[1, 3, n - 1]
+    assert not panels[:, -1, :, (n - 1) % 32 + 1 :].any()
+    assert np.array_equal(gemm_unpanels(panels, n), b)
+
+
+def test_sizes_may_be_symbols() -> None:
+    m, n = symbol("M"), symbol("N")
+    args = gemm.GemmArgs(1, 1, m, n, 700, 0, 0, 700, 1, 0, 0, 0, 0, 0, 1, 0, 0, n, 1, 0)
+    known = args._replace(m=100, n=1000, c_m=1000)
+    values = {"M": 100, "N": 1000}
+    for isa in ISAS.values():
+        for packed in (False, True):
+            assert evaluate(gemm.grid(isa, args, packed=packed), values) == gemm.grid(isa, known, packed=packed)
+            symbolic = evaluate(gemm.scratch_bytes(isa, args, packed=packed), values)
+            assert symbolic == gemm.scratch_bytes(isa, known, packed=packed)
+        assert evaluate(gemm.work_ns(isa, args), values) == gemm.work_ns(isa, known)
+
+
+@pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
+def test_zig_compiles_it(isa: Isa) -> None:
+    library = compile_c(gemm.source(isa), f"zig_gemm_{isa.name}", zig(), isa.zig_flags)
+    assert ctypes.CDLL(str(library))[gemm.PACKED]

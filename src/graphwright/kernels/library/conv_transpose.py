@@ -1,0 +1,251 @@
+"""Transposed 2-D convolution of f32 [N, C, H, W] by gathering: each output is computed once, nothing is added to memory.
+
+The outputs of one row whose columns are equal modulo the stride (a phase) read x with the same taps, at neighbouring
+columns: for each tap they are a product [output channels, input channels] @ [input channels, columns of x], the
+register tile of GEMM. The phases of a tile are interleaved when it is stored.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from graphwright.ir.symbols import Dim, product
+from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.pack_transpose import BLOCK
+from graphwright.kernels.library.tile import TileShape, tiles
+
+SYMBOL: Final = "gw_conv_transpose_f32"
+OPERANDS: Final = ("x", "w", "bias", "y")
+"""``w`` packed as ``pack_transpose.LAYOUT``; ``bias`` [groups * out_channels] may be absent; ``y`` is ignored when there
+is a hook. The hook (or a null pointer) stands after them."""
+
+
+class ConvTransposeArgs(NamedTuple):
+    """The kernel's args in ABI order; strides in elements, widths contiguous. ``output_padding`` is in ``out_height``."""
+
+    batch: Dim
+    groups: Dim
+    in_channels: Dim
+    """Per group."""
+    out_channels: Dim
+    """Per group."""
+    height: Dim
+    width: Dim
+    out_height: Dim
+    out_width: Dim
+    kernel_h: Dim
+    kernel_w: Dim
+    stride_h: Dim
+    stride_w: Dim
+    pad_top: Dim
+    pad_left: Dim
+    dilation_h: Dim
+    dilation_w: Dim
+    x_batch: Dim
+    x_channel: Dim
+    x_row: Dim
+    y_batch: Dim
+    y_channel: Dim
+    y_row: Dim
+    act: Dim
+    """0 none, 1 relu."""
+
+
+def tile_shape(isa: Isa) -> TileShape:
+    """12 x 2 vectors fill 24 of 32 registers, 6 x 2 fill 12 of 16."""
+    rows = BLOCK if isa.vector_bytes == 64 else BLOCK // 2
+    return TileShape(rows=rows, vectors=2, a_row=1, a_k=BLOCK)
+
+
+def grid(isa: Isa, args: ConvTransposeArgs) -> Dim:
+    """Rows of the output of each image and group."""
+    return args.batch * args.groups * args.out_height
+
+
+def scratch_bytes(isa: Isa, args: ConvTransposeArgs) -> Dim:
+    """A tile by phases, the tile interleaved, and columns of x that reach over its edge."""
+    shape = tile_shape(isa)
+    return 4 * shape.columns(isa) * (args.stride_w * (2 * shape.rows) + args.in_channels)
+
+
+def work_ns(isa: Isa, args: ConvTransposeArgs) -> Dim:
+    """FMAs at 60 or 30 GFLOP/s (small tiles), and storing the output at 4 bytes a ns."""
+    speed = 60 if isa.vector_bytes == 64 else 30
+    outputs = product([args.batch, args.groups, args.out_channels, args.out_height, args.out_width])
+    taps = product([args.batch, args.groups, args.out_channels, args.height, args.width, args.kernel_h, args.kernel_w])
+    return 2 * taps * args.in_channels // speed + outputs
+
+
+def source(isa: Isa) -> str:
+    """One C file with ``gw_conv_transpose_f32``."""
+    shape, lanes = tile_shape(isa), isa.lanes
+    low = ", ".join(f"{i}, {i + lanes}" for i in range(lanes // 2))
+    high = ", ".join(f"{i}, {i + lanes}" for i in range(lanes // 2, lanes))
+    constants = f"""
+#define MR {shape.rows} /* rows of a tile */
+#define NR {shape.columns(isa)} /* columns of a tile, before phases are interleaved */
+#define BLOCK {BLOCK} /* output channels per block of w */
+#define ARGS {len(ConvTransposeArgs._fields)}
+#define OPERANDS {len(OPERANDS)}
+"""
+    fields = f"struct args {{\n    int64_t {', '.join(ConvTransposeArgs._fields)};\n}};\n"
+    body = _BODY.replace("@LOW@", low).replace("@HIGH@", high)
+    return "\n".join([prelude(isa), constants, fields, tiles(shape), body])
+
+
+_BODY: Final = """
+struct transposed {
+    struct args s;
+    const float *x, *w, *bias;
+    float *y;
+    gw_hook hook;
+    void *const *hook_buf;
+    const int64_t *hook_arg;
+    float *phases, *tile, *columns; /* scratch */
+};
+
+/* Output channels [row, row + rows) of one group, and columns j of the output row, j counted in strides. */
+struct part {
+    int64_t batch, group, oy, row, rows, j, vectors;
+};
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Columns [at, at + n) of each input channel, zeros outside of x. */
+static const float *copy_columns(const struct transposed *t, const float *x, int64_t at, int64_t n) {
+    int64_t first = at < 0 ? smaller(-at, n) : 0, last = t->s.width - at;
+    last = last < first ? first : smaller(last, n);
+    for (int64_t c = 0; c < t->s.in_channels; c++) {
+        float *to = t->columns + c * n;
+        const float *from = x + c * t->s.x_channel;
+        for (int64_t i = 0; i < n; i++)
+            to[i] = i >= first && i < last ? from[at + i] : 0.0f;
+    }
+    return t->columns;
+}
+
+/* The input row that tap ky brings to output row oy; -1 if none. */
+static int64_t input_row(const struct args *s, int64_t oy, int64_t ky) {
+    int64_t at = oy + s->pad_top - ky * s->dilation_h;
+    if (at < 0 || at % s->stride_h || at / s->stride_h >= s->height) return -1;
+    return at / s->stride_h;
+}
+
+/* One phase of a part, summed over its taps into [MR x NR]. */
+static void sum_phase(const struct transposed *t, const struct part *p, int64_t phase, float *to) {
+    const struct args *s = &t->s;
+    int64_t channels = s->groups * s->in_channels, n = p->vectors * VL;
+    const float *x = t->x + p->batch * s->x_batch + p->group * s->in_channels * s->x_channel;
+    const float *bias = t->bias ? t->bias + p->group * s->out_channels + p->row : NULL;
+    const float *w = t->w + p->row / BLOCK * (s->kernel_h * s->kernel_w * channels * BLOCK) + p->row % BLOCK;
+    struct tile tile = {.from_kind = bias ? FROM_ROWS : FROM_ZERO, .from = bias, .from_ld = 1, .to = to, .to_ld = NR};
+    for (int64_t ky = 0; ky < s->kernel_h; ky++) {
+        int64_t iy = input_row(s, p->oy, ky);
+        for (int64_t kx = 0; iy >= 0 && kx < s->kernel_w; kx++) {
+            if ((kx * s->dilation_w - phase) % s->stride_w) continue;
+            int64_t at = p->j + (phase - kx * s->dilation_w) / s->stride_w, ld = s->x_channel;
+            if (at + n <= 0 || at >= s->width) continue;
+            const float *b = x + iy * s->x_row + at;
+            if (at < 0 || at + n > s->width) {
+                b = copy_columns(t, x + iy * s->x_row, at, n);
+                ld = n;
+            }
+            run_tile(p->rows, p->vectors, s->in_channels,
+                     w + ((ky * s->kernel_w + kx) * channels + p->group * s->in_channels) * BLOCK, b, ld, &tile);
+            tile.from_kind = FROM_TILE;
+            tile.from = to;
+            tile.from_ld = NR;
+        }
+    }
+    if (tile.from_kind == FROM_TILE) return;
+    for (int64_t r = 0; r < p->rows; r++) /* no tap reaches this part */
+        for (int64_t i = 0; i < n; i++)
+            to[r * NR + i] = bias ? bias[r] : 0.0f;
+}
+
+/* to[r][i * stride + phase] = phases[phase][r][i], with the activation unless there is a hook. */
+static void interleave(const struct transposed *t, const struct part *p, float *to, int64_t ld) {
+    int64_t n = p->vectors * VL, stride = t->s.stride_w;
+    int relu = t->s.act && !t->hook;
+    for (int64_t r = 0; r < p->rows; r++, to += ld) {
+        const float *from = t->phases + r * NR;
+        if (stride <= 2) {
+            for (int64_t i = 0; i < n; i += VL) {
+                vf a = vf_load(from + i);
+                a = relu ? vf_relu(a) : a;
+                if (stride == 1) {
+                    vf_store(to + i, a);
+                    continue;
+                }
+                vf b = vf_load(from + MR * NR + i);
+                b = relu ? vf_relu(b) : b;
+                vf_store(to + 2 * i, __builtin_shufflevector(a, b, @LOW@));
+                vf_store(to + 2 * i + VL, __builtin_shufflevector(a, b, @HIGH@));
+            }
+            continue;
+        }
+        for (int64_t phase = 0; phase < stride; phase++)
+            for (int64_t i = 0; i < n; i++) {
+                float v = from[phase * MR * NR + i];
+                to[i * stride + phase] = relu && v < 0.0f ? 0.0f : v;
+            }
+    }
+}
+
+/* Stores a part, or hands it to the hook; ox0 is the output column of its first element, maybe outside of y. */
+static int32_t finish(const struct transposed *t, const struct part *p) {
+    const struct args *s = &t->s;
+    int64_t width = p->vectors * VL * s->stride_w, ox0 = p->j * s->stride_w - s->pad_left, pitch = NR * s->stride_w;
+    int64_t first = ox0 < 0 ? -ox0 : 0, last = smaller(width, s->out_width - ox0);
+    int64_t channel = p->group * s->out_channels + p->row;
+    if (last <= first) return 0;
+    float *y = t->y + p->batch * s->y_batch + channel * s->y_channel + p->oy * s->y_row + ox0;
+    if (!t->hook && first == 0 && last == width) {
+        interleave(t, p, y, s->y_channel);
+        return 0;
+    }
+    interleave(t, p, t->tile, pitch);
+    if (t->hook)
+        return t->hook(t->hook_buf, t->hook_arg, t->tile + first, pitch, p->batch, channel, p->rows,
+                       p->oy * s->out_width + ox0 + first, last - first);
+    for (int64_t r = 0; r < p->rows; r++)
+        memcpy(y + r * s->y_channel + first, t->tile + r * pitch + first, (size_t)(last - first) * sizeof *y);
+    return 0;
+}
+
+static int32_t run_row(const struct transposed *t, int64_t index) {
+    const struct args *s = &t->s;
+    int64_t first = s->pad_left / s->stride_w, last = (s->out_width - 1 + s->pad_left) / s->stride_w + 1;
+    struct part p = {.oy = index % s->out_height, .group = index / s->out_height % s->groups};
+    p.batch = index / s->out_height / s->groups;
+    for (p.row = 0; p.row < s->out_channels; p.row += MR)
+        for (p.j = first; p.j < last; p.j += NR) {
+            p.rows = smaller(MR, s->out_channels - p.row);
+            p.vectors = (smaller(NR, last - p.j) + VL - 1) / VL;
+            for (int64_t phase = 0; phase < s->stride_w; phase++)
+                sum_phase(t, &p, phase, t->phases + phase * MR * NR);
+            int32_t error = finish(t, &p);
+            if (error) return error;
+        }
+    return 0;
+}
+
+/* buf: x, w, bias or NULL, y, hook or NULL, the hook's operands. arg: the fields of args, the hook's args. */
+GW_EXPORT int32_t gw_conv_transpose_f32(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
+                                        void *scratch) {
+    struct transposed t = {.x = buf[0], .w = buf[1], .bias = buf[2], .y = buf[3]};
+    memcpy(&t.s, arg, sizeof t.s);
+    memcpy(&t.hook, &buf[OPERANDS], sizeof t.hook);
+    t.hook_buf = buf + OPERANDS + 1;
+    t.hook_arg = arg + ARGS;
+    t.phases = scratch;
+    t.tile = t.phases + t.s.stride_w * MR * NR;
+    t.columns = t.tile + t.s.stride_w * MR * NR;
+    if (t.s.out_width == 0) return 0;
+    for (int64_t index = begin; index < end; index++) {
+        int32_t error = run_row(&t, index);
+        if (error) return error;
+    }
+    return 0;
+}
+"""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.graph import Graph, Value
 from graphwright.ir.symbols import Dim, SymbolTable
+from graphwright.ir.text import print_op
 from graphwright.ir.types import TensorType
 from graphwright.kernels.launch import Alias, Branch, Copy, Host, Launch, Part, Run, Step
 from graphwright.kernels.ref import KernelRef
@@ -25,7 +26,7 @@ from graphwright.lower.tasks import (
     TaskKind,
 )
 from graphwright.memory.liveness import conflicts
-from graphwright.memory.storage import Assignment, Memory, assign_storage
+from graphwright.memory.storage import Assignment, Memory, Weights, assign_storage
 from graphwright.schedule.dependencies import Access, Hazards
 from graphwright.schedule.streams import assign_streams
 
@@ -34,9 +35,9 @@ COPY_NS_PER_BYTE_INVERSE = 8
 
 
 def lower(
-    graph: Graph, steps: Sequence[Step], symbols: SymbolTable, weights: dict[Value, int], streams: int = 1
+    graph: Graph, steps: Sequence[Step], symbols: SymbolTable, weights: Weights, streams: int = 1
 ) -> Program:
-    """The program of one entry graph. ``weights``: byte offsets of its constants in the package's weights."""
+    """The program of one entry graph."""
     _refuse_unknown_ranks(graph)
     shape = ShapeProgramBuilder()
     shape.bind_inputs(graph.inputs, symbols)
@@ -216,7 +217,7 @@ class _Lowering:
         node = step.node
         types = [None if v is None else (v.type.dtype, self._registers(v.type)) for v in node.inputs]
         results = tuple((v.type.dtype, self._registers(v.type)) for v in node.outputs)
-        self.hosts.append(HostFunction(node.op, tuple(types), results))
+        self.hosts.append(HostFunction(print_op(node.op), tuple(types), results))
         operands = tuple(None if v is None else self._operand(v) for v in (*node.inputs, *node.outputs))
         writes = tuple(range(len(node.inputs), len(operands)))
         return Task(TaskKind.HOSTCALL, operands, writes, kernel=len(self.hosts) - 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,6 +12,9 @@ from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.launch import Alias, Branch, Copy, Launch, Part, Run, Step
 from graphwright.lower.tasks import Storage
+
+Weights = Mapping[Value, tuple[int, int]]
+"""Byte offset and size of each constant in the package's weights."""
 
 NEVER_ENDS: Final = 2**62
 """The last use of a value that must outlive all steps."""
@@ -51,13 +54,13 @@ class Assignment:
     outputs: list[Memory] = field(default_factory=list)
 
 
-def assign_storage(graph: Graph, steps: Sequence[Step], weights: dict[Value, int]) -> Assignment:
-    """Give every value of ``graph`` a place. ``weights``: byte offsets of constants in the package's weights."""
+def assign_storage(graph: Graph, steps: Sequence[Step], weights: Weights) -> Assignment:
+    """Give every value of ``graph`` a place."""
     return _Assigner(graph, weights).run(steps)
 
 
 class _Assigner:
-    def __init__(self, graph: Graph, weights: dict[Value, int]) -> None:
+    def __init__(self, graph: Graph, weights: Weights) -> None:
         self.graph, self.weights = graph, weights
         self.result = Assignment()
         self.places = self.result.places
@@ -192,7 +195,8 @@ class _Assigner:
 
     def _place_constant(self, value: Value) -> None:
         if value not in self.places and value.producer is not None and isinstance(value.producer.op, Constant):
-            self._put(value, Place(Memory(Storage.WEIGHT, value.type.bytes, value.name, self.weights[value])))
+            offset, size = self.weights[value]
+            self._put(value, Place(Memory(Storage.WEIGHT, size, value.name, offset)))
 
 
 def all_steps(steps: Sequence[Step]) -> Iterator[Step]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Trait
-from graphwright.ir.symbols import Dim
-from graphwright.kernels.c.emit import scratch_of
+from graphwright.ir.symbols import Dim, substitute
 from graphwright.kernels.candidates.registry import (
     Context,
     Contraction,
@@ -14,6 +13,7 @@ from graphwright.kernels.candidates.registry import (
     contraction_of,
     region_of,
 )
+from graphwright.kernels.emit_c import scratch_of
 from graphwright.kernels.launch import Hook, Launch, Run
 from graphwright.kernels.region import RegionKernel, hook_kernel, region_kernel
 
@@ -52,7 +52,7 @@ def _with_epilogue(node: Node, region: Graph, anchor: Node, context: Context) ->
     outer = _outer(node, region)
     made = hook_kernel(region, anchor.output, groups(anchor), context.constants, f"{_name(region)}_hook")
     operands, writes = _operands(node, region, made)
-    hook = Hook(context.generated.add(made.kernel, node.place, hook=True), operands, writes, made.sizes)
+    hook = Hook(context.generated.add(made.kernel, node.place), operands, writes, made.sizes)
     inputs = tuple(None if v is None else outer[v] for v in anchor.inputs)
     return launch(Contraction(anchor, inputs, None, hook), context)
 
@@ -79,7 +79,7 @@ def _name(region: Graph) -> str:
 
 
 def _scratch(made: RegionKernel) -> Dim:
-    return scratch_of(made.kernel)
+    return substitute(scratch_of(made.kernel), dict(zip(made.kernel.sizes, made.sizes, strict=True)))
 
 
 def _work(made: RegionKernel) -> Dim:

@@ -28,20 +28,20 @@ GENERATED = "generated"
 class GeneratedKernels:
     """The model's own kernels, each once: equal kernels share a symbol."""
 
-    names: dict[tuple[Kernel, bool], str] = field(default_factory=dict)
+    names: dict[Kernel, str] = field(default_factory=dict)
     comments: dict[str, str] = field(default_factory=dict)
 
-    def add(self, kernel: Kernel, comment: str, hook: bool = False) -> KernelRef:
+    def add(self, kernel: Kernel, comment: str) -> KernelRef:
         """Keep ``kernel`` under a name made from its own and a counter."""
-        key = (replace(kernel, name=""), hook)
+        key = replace(kernel, name="")
         if key not in self.names:
             self.names[key] = f"{kernel.name}_{len(self.names)}"
             self.comments[self.names[key]] = comment
         return KernelRef(self.names[key], GENERATED)
 
-    def kernels(self) -> list[tuple[Kernel, str, bool]]:
-        """Kernels with their final names, provenance, and whether they are hooks."""
-        return [(replace(kernel, name=name), self.comments[name], hook) for (kernel, hook), name in self.names.items()]
+    def kernels(self) -> list[tuple[Kernel, str]]:
+        """Kernels with their final names, and their provenance."""
+        return [(replace(kernel, name=name), self.comments[name]) for kernel, name in self.names.items()]
 
 
 @dataclass

@@ -1,0 +1,130 @@
+"""The whole compiler on one page: a module of graphs in, a package out.
+
+graph passes -> decompose -> fuse -> select kernels -> lower -> generate and compile C -> package
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from graphwright.config import Options
+from graphwright.errors import Diagnostic, ModelError
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.text import print_module
+from graphwright.ir.types import TensorType
+from graphwright.kernels.build import build_objects
+from graphwright.kernels.candidates.registry import GENERATED, GeneratedKernels, candidates_of, contraction_of, load
+from graphwright.kernels.emit_c import emit_file
+from graphwright.kernels.launch import Step
+from graphwright.kernels.library.isa import ISAS, Isa
+from graphwright.kernels.select import select_kernels
+from graphwright.lower.lower import lower
+from graphwright.lower.tasks import Program
+from graphwright.memory.storage import all_steps, step_values
+from graphwright.package.package import Package, Target, TensorSpec
+from graphwright.package.weights import Weights, offsets_of, read_weights, write_weights
+from graphwright.passes.base import Record
+from graphwright.passes.manager import PassManager
+from graphwright.passes.pipeline import GRAPH_PASSES, SHAPES, CommonSubexpressions, DeadCode, Decompose
+from graphwright.fusion.fuse import Fuse
+
+Observer = Callable[[str, object], None]
+"""Called after each stage with its name and its product: the module, the kernels, the program."""
+
+
+@dataclass
+class Compilation:
+    """Everything that one compilation made, for those who want to look."""
+
+    module: Module
+    package: Package
+    program: Program
+    kernels: GeneratedKernels
+    records: list[Record]
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def has_kernel(node: Node) -> bool:
+    """Whether a node stays as it is: a kernel of its own, or an expression that fusion puts into one."""
+    return bool(candidates_of(node.op)) or contraction_of(node.op) is not None or node.op.has_expression()
+
+
+GRAPH_STAGES = (*GRAPH_PASSES, Decompose(has_kernel), SHAPES, CommonSubexpressions(), DeadCode(), Fuse())
+
+
+def compile_module(module: Module, options: Options, observe: Observer = lambda name, product: None) -> Compilation:
+    """Compile the entry of ``module``, which is changed. Raises ModelError, ToolchainError."""
+    load()
+    clock = _Clock()
+    manager = PassManager(GRAPH_STAGES, options.verify, lambda m, record: observe(record.name, m))
+    manager.run(module)
+    clock.lap("passes")
+    isa = ISAS[options.isa]
+    selection = select_kernels(module, module.main, isa)
+    observe("select", selection)
+    clock.lap("select")
+    arrays, places = _weights(module, module.main, selection.steps)
+    program = lower(module.main, selection.steps, module.symbols, places, streams=options.streams)
+    observe("lower", program)
+    clock.lap("lower")
+    objects, sources = _compile_kernels(selection.generated, isa, options)
+    observe("kernels", sources)
+    clock.lap("kernels")
+    package = Package(
+        graph=print_module(module, constants="names"),
+        weights=arrays,
+        targets={isa.name: Target(isa.name, program, objects, sources)},
+        inputs=tuple(_spec(v) for v in module.main.inputs),
+        outputs=tuple(_spec(v) for v in module.main.outputs),
+        constraints=tuple(f"{c} (node {c.node})" for c in module.symbols.constraints),
+        metadata=dict(module.metadata),
+        options=options.code_options(),
+    )
+    return Compilation(module, package, program, selection.generated, manager.records, clock.seconds)
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.seconds[stage], self._last = now - self._last, now
+
+
+def _spec(value: Value) -> TensorSpec:
+    shape = value.type.shape
+    dims = None if shape is None else tuple(d if isinstance(d, int) else str(d) for d in shape)
+    return TensorSpec(value.name, value.type.dtype, dims)
+
+
+def _weights(module: Module, graph: Graph, steps: tuple[Step, ...]) -> tuple[Weights, dict[Value, tuple[int, int]]]:
+    """The constants that the steps read, each content once, and where each Value's bytes lie."""
+    used: dict[Value, str] = {}
+    for value in _read_values(graph, steps):
+        if value.producer is not None and isinstance(value.producer.op, Constant):
+            used[value] = value.producer.op.value.digest
+    arrays = {c.digest: module.constants[c] for c in module.constants if c.digest in set(used.values())}
+    offsets = offsets_of(arrays)
+    weights = read_weights(memoryview(write_weights(arrays)))
+    return weights, {value: (offsets[digest], arrays[digest].nbytes) for value, digest in used.items()}
+
+
+def _read_values(graph: Graph, steps: tuple[Step, ...]) -> list[Value]:
+    values = [v for step in all_steps(steps) for v in step_values(step)]
+    values += [v for step in all_steps(steps) for region in step.node.regions for v in region.outputs]
+    return [*values, *graph.outputs]
+
+
+def _compile_kernels(
+    generated: GeneratedKernels, isa: Isa, options: Options
+) -> tuple[dict[str, bytes], dict[str, str]]:
+    kernels = generated.kernels()
+    if not kernels:
+        return {}, {}
+    sources = {GENERATED: emit_file(kernels, isa)}
+    return build_objects(sources, isa, options), sources

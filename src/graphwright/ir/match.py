@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from graphwright.ir.build import Builder
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Array, Op, Trait
 
-OpT = TypeVar("OpT", bound=Op)
+OpT = TypeVar("OpT", bound=Op, covariant=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class P(Generic[OpT]):
     classes: tuple[type[OpT], ...]
     operands: tuple[Pattern, ...]
     once: bool
-    where: Callable[[OpT], bool] | None
+    where: Callable[[Any], bool] | None
     output: int
 
     def __init__(
@@ -66,7 +66,7 @@ class P(Generic[OpT]):
         cls: type[OpT] | tuple[type[OpT], ...],
         *operands: Pattern,
         once: bool = False,
-        where: Callable[[OpT], bool] | None = None,
+        where: Callable[[Any], bool] | None = None,
         output: int = 0,
     ) -> None:
         object.__setattr__(self, "classes", cls if isinstance(cls, tuple) else (cls,))
@@ -102,6 +102,10 @@ class Match:
     def rest(self, wildcard: Rest) -> tuple[Value | None, ...]:
         """All operands that ``wildcard`` stands for."""
         return cast("tuple[Value | None, ...]", self.bound[wildcard])
+
+    def constant(self, wildcard: Var) -> Array | None:
+        """The elements of a value that may be absent or computed."""
+        return constant_array(self.optional(wildcard), self.module)
 
     def array(self, wildcard: Var) -> Array:
         """The elements of a constant."""
@@ -149,7 +153,7 @@ def always(_match: Match) -> None:
 
 def match(pattern: P[OpT], node: Node, module: Module) -> Match | None:
     """The first way in which ``node`` is the root of ``pattern``."""
-    bound = next(_node(pattern, node, {}), None)  # type: ignore[arg-type]  # OpT is an Op
+    bound = next(_node(pattern, node, {}), None)
     return None if bound is None else Match(node, module, bound)
 
 

@@ -275,8 +275,12 @@ class Op:
         """Ops with regions: how many of its ``inputs`` operands, the last ones, go to all regions as last inputs."""
         return 0
 
-    def forwards(self, *inputs: Any) -> int | None:
-        """The position of the input that the only output always equals, given the inputs' facts."""
+    def taken(self, *facts: Any) -> int | None:
+        """Ops of which one region alone runs, once, on the captured operands: its number where the facts decide it."""
+        return None
+
+    def forwards(self, gives: TensorType, *facts: Any) -> int | None:
+        """The input that the only output, of type ``gives``, always equals; None if there is none."""
         return None
 
     def reference(self, *inputs: Any) -> Any:

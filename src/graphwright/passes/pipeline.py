@@ -1,18 +1,35 @@
-"""The ordered list of stages."""
+"""The ordered list of stages, from what a frontend imports on."""
 
 from __future__ import annotations
 
+from graphwright.passes.algebraic import ALGEBRAIC
 from graphwright.passes.cse import CommonSubexpressions
+from graphwright.passes.dead_branches import DeadBranches
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.fold_constants import FoldConstants
+from graphwright.passes.fold_conv_bn import FOLD_CONV_BN
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import Fixpoint, Stage
+from graphwright.passes.remove_noops import RemoveNoops
+from graphwright.passes.simplify_reshapes import SIMPLIFY_RESHAPES
+from graphwright.passes.simplify_transposes import SIMPLIFY_TRANSPOSES
 
-SHAPES = Fixpoint("infer and fold", (InferShapes(), FoldConstants()))
+SHAPES = Fixpoint("shapes and constants", (InferShapes(), FoldConstants(), DeadBranches()))
+"""Sizes become known, what they decide becomes constant, branches that constants decide are inlined."""
 
-GRAPH_PASSES: tuple[Stage, ...] = (
-    SHAPES,
-    CommonSubexpressions(),
-    DeadCode(),
+SIMPLIFY = Fixpoint(
+    "simplify",
+    (
+        CommonSubexpressions(),
+        DeadCode(),
+        RemoveNoops(),
+        FOLD_CONV_BN,
+        ALGEBRAIC,
+        SIMPLIFY_TRANSPOSES,
+        SIMPLIFY_RESHAPES,
+        FoldConstants(),
+    ),
 )
+
+GRAPH_PASSES: tuple[Stage, ...] = (SHAPES, SIMPLIFY, DeadCode())
 """From what a frontend imports to the graph that layouts and fusion start from."""

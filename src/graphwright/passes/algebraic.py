@@ -1,0 +1,275 @@
+"""Algebra on single elements, only where every bit of the result stays, NaN, infinities and -0.0 included.
+
+So ``x * 0`` stays (NaN, -0.0), ``x + 0.0`` stays (-0.0 would become 0.0), ``x ** 0.5`` becomes a square root
+only of what is never negative, and a division becomes a product only for powers of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.match import Const, Match, P, Rule, Var, always
+from graphwright.ir.op import Array, Op
+from graphwright.ir.types import STRING, DType
+from graphwright.ops.binary import Add, And, Div, Max, Min, Mul, Or, Pow, Sub, Where
+from graphwright.ops.cast import Cast
+from graphwright.ops.clip import Clip
+from graphwright.ops.reductions import ReduceMax, ReduceMean, ReduceSum, ReduceSumSquare
+from graphwright.ops.unary import Abs, Ceil, Exp, Floor, Neg, Not, Relu, Round, Sigmoid, Sign, Sqrt
+from graphwright.passes.base import RulePass
+
+X, C, D, Y = Var("x"), Const("c"), Const("d"), Var("y")
+Check = Callable[[Match], str | None]
+
+
+def _is_one(array: Array) -> str | None:
+    return None if bool((array == 1).all()) else "not all elements are 1"
+
+
+def _keeps_sums(array: Array) -> str | None:
+    """Adding -0.0 keeps every number; adding 0.0 turns -0.0 into 0.0."""
+    if not (array == 0).all():
+        return "not all elements are 0"
+    if array.dtype.kind in "iu" or bool(np.signbit(array.astype(np.float64)).all()):
+        return None
+    return "x + 0.0 turns -0.0 into 0.0"
+
+
+def _keeps_differences(array: Array) -> str | None:
+    if not (array == 0).all():
+        return "not all elements are 0"
+    if array.dtype.kind in "iu" or not bool(np.signbit(array.astype(np.float64)).any()):
+        return None
+    return "x - -0.0 turns -0.0 into 0.0"
+
+
+def _all(expected: bool) -> Callable[[Array], str | None]:
+    return lambda array: None if bool((array == expected).all()) else f"not all elements are {expected}"
+
+
+def _neutral(name: str, cls: type[Op], test: Callable[[Array], str | None]) -> Rule:
+    """``x op c`` is ``x`` where ``test`` finds no reason against and ``c`` does not broadcast ``x``."""
+
+    def check(m: Match) -> str | None:
+        return test(m.array(C)) or _same_type(m, X)
+
+    return Rule(name, P(cls, X, C), check, lambda b, m: m[X])
+
+
+def _same_type(m: Match, wildcard: Var) -> str | None:
+    have, want = m[wildcard].type, m.root.output.type
+    return None if have == want and have.shape is not None else f"the result is {want}, the operand {have}"
+
+
+def _idempotent(cls: type[Op]) -> Rule:
+    return Rule(
+        f"{cls.name} of {cls.name}", P(cls, INNER := P(cls, X)), always, lambda b, m: m.node(INNER).output
+    )
+
+
+def _involution(cls: type[Op]) -> Rule:
+    return Rule(f"{cls.name} of {cls.name}", P(cls, P(cls, X)), always, lambda b, m: m[X])
+
+
+def _twice_the_same(cls: type[Op]) -> Rule:
+    return Rule(f"{cls.name} of x and x", P(cls, X, X), always, lambda b, m: m[X])
+
+
+# ---- powers
+
+
+def _exponent_is(number: float) -> Check:
+    def check(m: Match) -> str | None:
+        if not bool((m.array(C) == number).all()):
+            return f"the exponent is not {number}"
+        return _same_type(m, X)
+
+    return check
+
+
+def _is_root(m: Match) -> str | None:
+    if not m[X].type.dtype.is_float:
+        return "a root of integers"
+    reason = _exponent_is(0.5)(m)
+    if reason is None and not never_negative(m[X]):
+        reason = "the base may be negative, and (-inf) ** 0.5 and (-0.0) ** 0.5 are no square roots"
+    return reason
+
+
+_POSITIVE = (Exp, Sigmoid, Abs, ReduceSumSquare)
+_KEEPS_POSITIVE = (Sqrt, ReduceSum, ReduceMean, ReduceMax)
+
+
+def never_negative(value: Value, depth: int = 8) -> bool:
+    """Whether no element is below zero or -0.0 (NaN may occur), as far as its producers tell."""
+    node = value.producer
+    if node is None or depth == 0:
+        return False
+    if isinstance(node.op, _POSITIVE):
+        return True
+    first, *others = node.inputs
+    if first is None:
+        return False
+    if isinstance(node.op, Mul) and others == [first]:
+        return True
+    if isinstance(node.op, _KEEPS_POSITIVE):
+        return never_negative(first, depth - 1)
+    if isinstance(node.op, Add | Mul | Max):
+        return all(v is not None and never_negative(v, depth - 1) for v in node.inputs)
+    return False
+
+
+# ---- constants
+
+
+def _constants_chain(cls: type[Op], combine: Callable[[Array, Array], Array], exact: Check) -> Rule:
+    """``(x op c) op d`` is ``x op (c op d)``."""
+    pattern = P(cls, P(cls, X, C, once=True), D)
+
+    def rewrite(b: Builder, m: Match) -> Value:
+        made: Value = b(m.op(pattern), m[X], b.const(combine(m.array(C), m.array(D))))
+        return made
+
+    return Rule(f"{cls.name} of {cls.name} by constants", pattern, exact, rewrite)
+
+
+def _wraps(m: Match) -> str | None:
+    """Integers wrap around, so their sums and products associate; floats round."""
+    return None if m.root.output.type.dtype.is_integer else "floats do not associate"
+
+
+def _grows(m: Match) -> str | None:
+    """Products with powers of two from 1 up are exact until they overflow, and then overflow in any order."""
+    if _wraps(m) is None:
+        return None
+    c, d = m.array(C), m.array(D)
+    if not all(bool((_powers_of_two(a) & (np.abs(a) >= 1)).all()) for a in (c, d)):
+        return "products of floats round, unless both constants are powers of two from 1 up"
+    with np.errstate(all="ignore"):
+        return None if bool(np.isfinite(np.multiply(c, d)).all()) else "the product overflows"
+
+
+def _powers_of_two(array: Array) -> Array:
+    """Which elements are a power of two, of either sign."""
+    mantissa = np.frexp(np.abs(array.astype(np.float64)))[0]
+    return np.asarray(mantissa == 0.5)
+
+
+def _exact_reciprocal(m: Match) -> str | None:
+    c = m.array(C)
+    if not m.root.output.type.dtype.is_float:
+        return "integers truncate"
+    if not bool(_powers_of_two(c).all()):
+        return "the divisor is not a power of two"
+    reciprocal = (1.0 / c.astype(np.float64)).astype(c.dtype)
+    exact = bool((reciprocal.astype(np.float64) * c.astype(np.float64) == 1).all())
+    return None if exact else "its reciprocal is no number of this dtype"
+
+
+def _reciprocal(b: Builder, m: Match) -> Value:
+    c = m.array(C)
+    made: Value = b(Mul(), m[X], b.const((1.0 / c.astype(np.float64)).astype(c.dtype)))
+    return made
+
+
+# ---- clips, choices, casts
+
+
+OUTER_CLIP = P(Clip, INNER_CLIP := P(Clip, X))
+LOSSLESS = P(Cast, FIRST_CAST := P(Cast, X))
+
+
+def _clips_overlap(m: Match) -> str | None:
+    outer, inner = m.op(OUTER_CLIP), m.op(INNER_CLIP)
+    low, high = _tighter(outer.low, inner.low, max), _tighter(outer.high, inner.high, min)
+    if low is not None and high is not None and not low <= high:
+        return f"the ranges do not overlap: [{outer.low}, {outer.high}] and [{inner.low}, {inner.high}]"
+    for clip in (outer, inner):
+        if 0 in (clip.low, clip.high) and outer != inner:
+            zeros = {str(bound) for bound in (outer.low, outer.high, inner.low, inner.high) if bound == 0}
+            if len(zeros) > 1:
+                return "bounds of 0.0 and -0.0"
+    return None
+
+
+def _tighter(a: float | None, b: float | None, choose: Callable[[float, float], float]) -> float | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return choose(a, b)
+
+
+def _one_clip(b: Builder, m: Match) -> Value:
+    outer, inner = m.op(OUTER_CLIP), m.op(INNER_CLIP)
+    made: Value = b(Clip(_tighter(outer.low, inner.low, max), _tighter(outer.high, inner.high, min)), m[X])
+    return made
+
+
+def _chosen(name: str, expected: bool, wildcard: Var) -> Rule:
+    def check(m: Match) -> str | None:
+        return _all(expected)(m.array(C)) or _same_type(m, wildcard)
+
+    return Rule(name, P(Where, C, X, Y), check, lambda b, m: m[wildcard])
+
+
+def _first_cast_is_lossless(m: Match) -> str | None:
+    have, between = m[X].type.dtype, m.op(FIRST_CAST).to
+    if m.op(LOSSLESS).to == STRING:
+        return "as text, 1 and 1.0 differ"
+    return None if holds_all(between, have) else f"{between} does not hold every {have}"
+
+
+def _one_cast(b: Builder, m: Match) -> Value:
+    made: Value = b(m.op(LOSSLESS), m[X])
+    return made
+
+
+_MANTISSA = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
+_EXPONENT = {"f16": 5, "bf16": 8, "f32": 8, "f64": 11}
+
+
+def holds_all(wide: DType, narrow: DType) -> bool:
+    """Whether every number of ``narrow`` is one of ``wide``."""
+    if wide == narrow:
+        return True
+    if narrow.kind == "bool":
+        return wide.is_integer or wide.name in _MANTISSA
+    if narrow.is_integer:
+        if wide.name in _MANTISSA:
+            return narrow.bits - (narrow.kind == "int") <= _MANTISSA[wide.name] and wide.name != "f16"
+        if not wide.is_integer or (narrow.kind == "int" and wide.kind == "uint"):
+            return False
+        return wide.bits - (wide.kind == "int") >= narrow.bits - (narrow.kind == "int")
+    if narrow.name in _MANTISSA and wide.name in _MANTISSA:
+        larger = _MANTISSA[wide.name] >= _MANTISSA[narrow.name]
+        return larger and _EXPONENT[wide.name] >= _EXPONENT[narrow.name]
+    return False
+
+
+RULES: tuple[Rule, ...] = (
+    _neutral("x * 1", Mul, _is_one),
+    _neutral("x / 1", Div, _is_one),
+    _neutral("x + 0", Add, _keeps_sums),
+    _neutral("x - 0", Sub, _keeps_differences),
+    _neutral("x and true", And, _all(True)),
+    _neutral("x or false", Or, _all(False)),
+    Rule("x ** 1", P(Pow, X, C), _exponent_is(1), lambda b, m: m[X]),
+    Rule("x ** 2", P(Pow, X, C), _exponent_is(2), lambda b, m: b(Mul(), m[X], m[X])),
+    Rule("x ** 0.5", P(Pow, X, C), _is_root, lambda b, m: b(Sqrt(), m[X])),
+    Rule("x / 2**k", P(Div, X, C), _exact_reciprocal, _reciprocal),
+    _constants_chain(Mul, np.multiply, _grows),
+    _constants_chain(Add, np.add, _wraps),
+    *(_involution(cls) for cls in (Neg, Not)),
+    *(_idempotent(cls) for cls in (Relu, Abs, Floor, Ceil, Round, Sign)),
+    *(_twice_the_same(cls) for cls in (And, Or, Min, Max)),
+    Rule("Clip of Clip", OUTER_CLIP, _clips_overlap, _one_clip),
+    Rule("Cast of a lossless Cast", LOSSLESS, _first_cast_is_lossless, _one_cast),
+    _chosen("Where true", True, X),
+    _chosen("Where false", False, Y),
+)
+
+ALGEBRAIC = RulePass("algebraic", RULES)
+"""The pass."""

@@ -1,0 +1,42 @@
+"""Inlines the branch that runs where a condition is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphwright.ir.build import Builder
+from graphwright.ir.clone import inline_region
+from graphwright.ir.graph import Module, Node, Value
+from graphwright.passes.base import Pass, Record, graphs
+
+
+@dataclass(frozen=True)
+class DeadBranches(Pass):
+    """Puts the one region that runs (:meth:`Op.taken`) in the place of its node."""
+
+    name: str = "dead_branches"
+
+    def run(self, module: Module, record: Record) -> bool:
+        modified = False
+        for graph in graphs(module):
+            for node in graph:
+                if node.regions:
+                    modified |= _inline_taken(node, module, record)
+        return modified
+
+
+def _inline_taken(node: Node, module: Module, record: Record) -> bool:
+    assert node.graph is not None
+    builder = Builder(module, node.graph)
+    taken = node.op.taken(*map(builder.fact, node.inputs))
+    if taken is None:
+        return False
+    captured = node.op.captures(len(node.inputs))
+    operands = node.inputs[len(node.inputs) - captured :]
+    present = [value for value in operands if isinstance(value, Value)]
+    if len(present) != len(operands):
+        record.refused(node, "inline", "an operand of the region is absent")
+        return False
+    inline_region(node, node.regions[taken], present)
+    record.did("branches inlined")
+    return True

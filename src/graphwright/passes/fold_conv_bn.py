@@ -1,0 +1,143 @@
+"""Folds what scales and shifts each channel (BatchNormalization, Mul, Add, ...) into the product before it.
+
+``s * conv(x, w, b) + t`` is ``conv(x, s * w, s * b + t)`` (Jacob et al., 2018, section 3.2), in float64
+and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.match import Const, Match, Opt, P, Rule, Var
+from graphwright.ir.op import Array, Op
+from graphwright.ops.batch_normalization import BatchNormalization
+from graphwright.ops.binary import Add, Div, Mul, Sub
+from graphwright.ops.conv import Conv
+from graphwright.ops.conv_transpose import ConvTranspose
+from graphwright.ops.gemm import Gemm
+from graphwright.passes.base import RulePass
+
+X, W, BIAS, C = Var("x"), Const("weight"), Opt("bias"), Const("c")
+SCALE, SHIFT, MEAN, VARIANCE = Const("scale"), Const("shift"), Const("mean"), Const("variance")
+PRODUCT = P((Conv, ConvTranspose, Gemm), X, W, BIAS, once=True)
+Affine = tuple[Array, Array]
+"""Scale and shift of each channel, in float64."""
+
+
+def _channels(m: Match) -> int:
+    """Number of output features of the product."""
+    dim = m.node(PRODUCT).output.type.dims[1]
+    assert isinstance(dim, int)
+    return dim
+
+
+def _foldable(m: Match) -> str | None:
+    bias = m.optional(BIAS)
+    if bias is not None and bias.type.rank != 1:
+        return "the product's bias is no vector"
+    if bias is not None and m.constant(BIAS) is None:
+        return "the bias is computed"
+    if not m[W].type.dtype.is_float:
+        return "the product is of integers"
+    output = m.node(PRODUCT).output.type
+    if output.shape is None or not isinstance(output.shape[1], int):
+        return "the number of channels is not known"
+    if m.root.output.type != output:
+        return f"the result is broadcast to {m.root.output.type}"
+    return None
+
+
+def _per_channel(m: Match) -> str | None:
+    reason = _foldable(m)
+    if reason is not None:
+        return reason
+    rank, shape = m.node(PRODUCT).output.type.rank or 0, m.array(C).shape
+    full = (1,) * (rank - len(shape)) + shape
+    if not bool(np.isfinite(m.array(C).astype(np.float64)).all()):
+        return "the constant is not finite"
+    if any(size != 1 for axis, size in enumerate(full) if axis != 1):
+        return f"the constant of shape {list(shape)} differs along more than the channels"
+    return None
+
+
+def _vector(m: Match) -> Array:
+    """The constant, one element per channel."""
+    return np.broadcast_to(m.array(C).astype(np.float64).reshape(-1), (_channels(m),))
+
+
+def _folded(b: Builder, m: Match, affine: Affine) -> Value:
+    """The product with ``affine`` inside its weight and bias."""
+    scale, shift = affine
+    weight, dtype = m.array(W), m.array(W).dtype
+    given = m.constant(BIAS)
+    op = m.op(PRODUCT)
+    if isinstance(op, Gemm):  # beta * C becomes the bias
+        given = None if given is None else given.astype(np.float64) * op.beta
+        op = replace(op, beta=1.0)
+    bias = np.zeros(_channels(m)) if given is None else np.broadcast_to(given.astype(np.float64), scale.shape)
+    with np.errstate(all="ignore"):
+        scaled = (weight.astype(np.float64) * _along_features(op, scale, weight.shape)).astype(dtype)
+        shifted = (bias * scale + shift).astype(dtype)
+    made: Value = b(op, m[X], b.const(scaled), b.const(shifted))
+    return made
+
+
+def _along_features(op: Op, scale: Array, weight: tuple[int, ...]) -> Array:
+    """``scale`` in a shape that broadcasts along the features of a weight."""
+    if isinstance(op, Gemm):
+        return scale[:, None] if op.trans_b else scale[None, :]
+    rest = (1,) * (len(weight) - 2)
+    if isinstance(op, ConvTranspose):  # [C, M/group, K...]: group g of the rows makes features g*M/group...
+        per_group = scale.reshape(op.group, weight[1])
+        return np.repeat(per_group, weight[0] // op.group, axis=0).reshape(*weight[:2], *rest)
+    return scale.reshape(-1, 1, *rest)
+
+
+def _rule(
+    name: str, pattern: P[Op], affine: Callable[[Array], Affine], check: Callable[[Match], str | None]
+) -> Rule:
+    return Rule(name, pattern, check, lambda b, m: _folded(b, m, affine(_vector(m))))
+
+
+def _divisor_is_safe(m: Match) -> str | None:
+    return _per_channel(m) or (None if bool((m.array(C) != 0).all()) else "the divisor has zeros")
+
+
+NORMALIZED = P(BatchNormalization, PRODUCT, SCALE, SHIFT, MEAN, VARIANCE)
+
+
+def _normalization(m: Match) -> Affine:
+    """Scale and shift that a BatchNormalization amounts to."""
+    scale, shift, mean, variance = (m.array(v).astype(np.float64) for v in (SCALE, SHIFT, MEAN, VARIANCE))
+    with np.errstate(all="ignore"):
+        factor = scale / np.sqrt(variance + m.op(NORMALIZED).epsilon)
+    return factor, shift - mean * factor
+
+
+def _normalization_is_finite(m: Match) -> str | None:
+    reason = _foldable(m)
+    if reason is None and not all(bool(np.isfinite(part).all()) for part in _normalization(m)):
+        reason = "a parameter is not finite, or a variance is negative"
+    return reason
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "BatchNormalization",
+        NORMALIZED,
+        _normalization_is_finite,
+        lambda b, m: _folded(b, m, _normalization(m)),
+    ),
+    _rule("scaled channels", P(Mul, PRODUCT, C), lambda c: (c, 0 * c), _per_channel),
+    _rule("divided channels", P(Div, PRODUCT, C), lambda c: (1 / c, 0 * c), _divisor_is_safe),
+    _rule("shifted channels", P(Add, PRODUCT, C), lambda c: (1 + 0 * c, c), _per_channel),
+    _rule("channels less a constant", P(Sub, PRODUCT, C), lambda c: (1 + 0 * c, -c), _per_channel),
+)
+
+FOLD_CONV_BN = RulePass("fold_conv_bn", RULES)
+"""The pass."""

@@ -1,0 +1,48 @@
+"""Removes nodes that hand an input on as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.op import Trait
+from graphwright.passes.base import Pass, Record, graphs, replace
+
+
+@dataclass(frozen=True)
+class RemoveNoops(Pass):
+    """Views that keep the shape, casts to the same dtype, and all that says so (:meth:`Op.forwards`)."""
+
+    name: str = "remove_noops"
+
+    def run(self, module: Module, record: Record) -> bool:
+        modified = False
+        for graph in graphs(module):
+            for node in graph:
+                same = _forwarded(node, module)
+                if same is not None:
+                    record.did(f"{node.op.name} removed")
+                    replace(node, [same])
+                    modified = True
+        return modified
+
+
+def _forwarded(node: Node, module: Module) -> Value | None:
+    """The operand that the output of ``node`` equals, if there is one of the same type, layout and device."""
+    if len(node.outputs) != 1 or node.op.traits & Trait.EFFECT or node.graph is None:
+        return None
+    builder = Builder(module, node.graph)
+    if node.op.traits & Trait.VIEW:
+        position: int | None = 0
+    else:
+        position = node.op.forwards(node.output.type, *map(builder.fact, node.inputs))
+    same = None if position is None else node.inputs[position]
+    if same is None or same.type.shape is None:
+        return None
+    alike = (same.type, same.layout, same.device) == (
+        node.output.type,
+        node.output.layout,
+        node.output.device,
+    )
+    return same if alike else None

@@ -1,0 +1,47 @@
+"""Fewer views: what only renames the shape of a renamed shape reads the original."""
+
+from __future__ import annotations
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.match import Match, P, Rest, Rule, Var
+from graphwright.ir.op import Op, Trait
+from graphwright.ir.symbols import product
+from graphwright.ops.reshape import Reshape
+from graphwright.passes.base import RulePass
+
+X = Var("x")
+
+
+def _is_view(op: Op) -> bool:
+    return bool(op.traits & Trait.VIEW)
+
+
+OUTER = P(Op, INNER := P(Op, X, Rest(), where=_is_view), Rest(), where=_is_view)
+
+
+def _same_bytes(m: Match) -> str | None:
+    """Views may be named in one step if the sizes are known well enough to write them down."""
+    source, target = m[X].type, m.root.output.type
+    if source.shape is None or target.shape is None:
+        return "a rank is not known"
+    between = m.node(INNER).output.type
+    if not source.dtype == between.dtype == target.dtype:
+        return "the dtype changes on the way"
+    if len(m.root.outputs) > 1 or len(m.node(INNER).outputs) > 1:
+        return "a view with several outputs"
+    if source != target and not m.module.symbols.proves_equal(product(source.shape), product(target.shape)):
+        return f"{source} and {target} are not provably of the same number of elements"
+    return None
+
+
+def _one_view(b: Builder, m: Match) -> Value:
+    target = m.root.output.type
+    if m[X].type == target:
+        return m[X]
+    made: Value = b(Reshape(target.dims, allow_zero=True), m[X])
+    return made
+
+
+SIMPLIFY_RESHAPES = RulePass("simplify_reshapes", (Rule("view of a view", OUTER, _same_bytes, _one_view),))
+"""The pass."""

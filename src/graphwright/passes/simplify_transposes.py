@@ -1,0 +1,152 @@
+"""Fewer transposes: chains merge, pairs around elementwise ops cancel, moves of size-1 axes are reshapes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.match import Match, P, Rule, Var, constant_array, used_once
+from graphwright.ir.op import Trait
+from graphwright.ops.reshape import Reshape
+from graphwright.ops.transpose import Transpose
+from graphwright.passes.base import RulePass
+
+Permutation = tuple[int, ...]
+X = Var("x")
+ALONE = P(Transpose, X)
+OUTER = P(Transpose, INNER := P(Transpose, X))
+MAX_DEPTH = 16
+"""Elementwise nodes that a transpose may pass in one move."""
+
+
+def permutation(node: Node) -> Permutation | None:
+    """``perm`` of a Transpose, written out; None of other nodes, or where the rank is not known."""
+    rank = node.output.type.rank if isinstance(node.op, Transpose) else None
+    if not isinstance(node.op, Transpose) or rank is None:
+        return None
+    return tuple(reversed(range(rank))) if node.op.perm is None else node.op.perm
+
+
+def composed(outer: Permutation, inner: Permutation) -> Permutation:
+    """The permutation of ``Transpose[outer](Transpose[inner](x))``."""
+    return tuple(inner[axis] for axis in outer)
+
+
+def _transposed(b: Builder, value: Value, perm: Permutation) -> Value:
+    if perm == tuple(range(len(perm))):
+        return value
+    made: Value = b(Transpose(perm), value)
+    return made
+
+
+# ---- chains
+
+
+def _ranks_known(m: Match) -> str | None:
+    return "the rank is not known" if permutation(m.root) is None else None
+
+
+def _merge(b: Builder, m: Match) -> Value:
+    outer, inner = permutation(m.root), permutation(m.node(INNER))
+    assert outer is not None and inner is not None
+    return _transposed(b, m[X], composed(outer, inner))
+
+
+# ---- axes of size 1
+
+
+def _moves_only_ones(m: Match) -> str | None:
+    perm, dims = permutation(m.root), m[X].type.shape
+    if perm is None or dims is None:
+        return "the rank is not known"
+    moved = [axis for axis in perm if dims[axis] != 1]
+    return None if moved == sorted(moved) else "it moves axes that are not of size 1"
+
+
+def _as_reshape(b: Builder, m: Match) -> Value:
+    made: Value = b(Reshape(m.root.output.type.dims, allow_zero=True), m[X])
+    return made
+
+
+# ---- through elementwise nodes
+
+
+def _saves(m: Match) -> str | None:
+    perm = permutation(m.root)
+    if perm is None:
+        return "the rank is not known"
+    producer = m[X].producer
+    if producer is None or not producer.op.traits & Trait.ELEMENTWISE:
+        return "no elementwise node stands in front of it"
+    gain = _gain(m[X], perm, m.module, MAX_DEPTH)
+    if gain is None:
+        return "it cannot pass a value that others read, or one of another rank"
+    return None if gain >= 0 else f"moving it forward would add {-gain} transposes"
+
+
+def _gain(value: Value, perm: Permutation, module: Module, depth: int) -> int | None:
+    """Transposes that vanish above ``value`` less those that appear when it is wanted under ``perm``.
+
+    The transpose that moves is not counted. None where it cannot move.
+    """
+    if _is_scalar(value) or constant_array(value, module) is not None:
+        return 0
+    if value.type.rank != len(perm):
+        return None
+    node = value.producer
+    inner = None if node is None else permutation(node)
+    if inner is not None and composed(perm, inner) == tuple(range(len(perm))):
+        return 1 if used_once(value) else 0
+    passes = node is not None and node.op.traits & Trait.ELEMENTWISE and len(node.outputs) == 1
+    if node is None or not passes or not used_once(value) or depth == 0:
+        return -1
+    total = 0
+    for operand in node.inputs:
+        gain = 0 if operand is None else _gain(operand, perm, module, depth - 1)
+        if gain is None:
+            return -1
+        total += gain
+    return max(total, -1)
+
+
+def _is_scalar(value: Value) -> bool:
+    """Whether ``value`` broadcasts the same under every permutation: one element, of no axes or one."""
+    return value.type.shape in ((), (1,))
+
+
+def _hoist(b: Builder, m: Match) -> Value:
+    perm = permutation(m.root)
+    assert perm is not None
+    return _under(b, m[X], perm, MAX_DEPTH)
+
+
+def _under(b: Builder, value: Value, perm: Permutation, depth: int) -> Value:
+    """``value`` transposed by ``perm``, by the way that :func:`_gain` counted."""
+    if _is_scalar(value):
+        return value
+    array = constant_array(value, b.module)
+    if array is not None:
+        full = array.reshape((1,) * (len(perm) - array.ndim) + array.shape)
+        return b.const(np.ascontiguousarray(np.transpose(full, perm)))
+    node = value.producer
+    inner = None if node is None else permutation(node)
+    if node is not None and inner is not None and composed(perm, inner) == tuple(range(len(perm))):
+        return node.operand(0)
+    if node is None or _gain(value, perm, b.module, depth) == -1:
+        return _transposed(b, value, perm)
+    operands = [None if v is None else _under(b, v, perm, depth - 1) for v in node.inputs]
+    inner_builder = Builder(b.module, b.graph, b.before, (*node.sources, *b.sources))
+    made: Value = inner_builder(node.op, *operands)
+    return made
+
+
+SIMPLIFY_TRANSPOSES = RulePass(
+    "simplify_transposes",
+    (
+        Rule("Transpose of Transpose", OUTER, _ranks_known, _merge),
+        Rule("Transpose of size-1 axes", ALONE, _moves_only_ones, _as_reshape),
+        Rule("Transpose through elementwise", ALONE, _saves, _hoist),
+    ),
+)
+"""The pass."""

@@ -7,7 +7,7 @@ from typing import Any
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, UnknownRank, arg, op
-from graphwright.ir.symbols import Dim, floordiv
+from graphwright.ir.symbols import Dim, floordiv, symbol
 from graphwright.ir.types import F32, TensorType
 from graphwright.ops.reshape import Reshape
 from graphwright.ops.transpose import Transpose
@@ -77,8 +77,8 @@ def _import(i: Importer) -> Any:
 
 DepthToSpace.onnx = {("DepthToSpace", 1): _import}
 DepthToSpace.samples = (
-    Sample(DepthToSpace(2), (arg(F32, 3, 8, 2, 3),)),
-    Sample(DepthToSpace(2, "CRD"), (arg(F32, 1, 12, 3, 2),)),
+    Sample(DepthToSpace(2), (arg(F32, symbol("N"), 8, 2, 3),)),
+    Sample(DepthToSpace(2, "CRD"), (arg(F32, 1, 12, symbol("H"), 2),)),
     Sample(DepthToSpace(2), (arg(F32, 1, 6, 2, 2),), "4 and 6 differ"),
     Sample(DepthToSpace(2), (arg(F32, 8, 2, 2),), "it takes N, C, H, W"),
     Sample(DepthToSpace(2, "RDC"), (arg(F32, 1, 4, 2, 2),), "mode 'RDC'"),

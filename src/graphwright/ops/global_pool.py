@@ -1,4 +1,4 @@
-"""GlobalAveragePool, GlobalMaxPool and GlobalLpPool: reductions over all spatial axes, which stay with size 1."""
+"""GlobalAveragePool, GlobalMaxPool and GlobalLpPool: reductions over the spatial axes, which keep size 1."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class GlobalMaxPool(Op):
         return _infer(at, x)
 
     def reference(self, x: Array) -> Array:
-        return np.max(x, _spatial(x.ndim), keepdims=True, initial=-np.inf).astype(x.dtype)
+        return np.asarray(np.max(x, _spatial(x.ndim), keepdims=True, initial=-np.inf)).astype(x.dtype)
 
     def decompose(self, b: Builder, x: Value) -> Any:
         return b(ReduceMax(_spatial(rank_of(x))), x)

@@ -1,0 +1,113 @@
+"""Resize against ONNX Runtime, closed forms, and with symbolic sizes."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphwright.errors import ModelError
+from graphwright.ir.build import new_graph
+from graphwright.ir.graph import Module
+from graphwright.ir.symbols import floordiv, symbol
+from graphwright.ir.types import F32, tensor
+from graphwright.ops.resize import Resize
+
+from .peer import compare, imported
+
+RNG = np.random.default_rng(7)
+X = RNG.normal(size=(1, 2, 8, 6)).astype(np.float32)
+COORDINATES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric")
+
+
+def scales(*values: float) -> np.ndarray[Any, Any]:
+    return np.array(values, np.float32)
+
+
+def sizes(*values: int) -> np.ndarray[Any, Any]:
+    return np.array(values, np.int64)
+
+
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_interpolation_is_that_of_onnx_runtime(mode: str, coordinates: str) -> None:
+    attributes = {"mode": mode, "coordinate_transformation_mode": coordinates}
+    for factors in ((1, 1, 2, 2), (1, 1, 1.5, 0.5), (1, 1, 0.6, 0.8)):
+        compare("Resize", [X, None, scales(*factors)], attributes, opset=19)
+    compare("Resize", [X, None, None, sizes(1, 2, 5, 9)], attributes, opset=19)
+
+
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+def test_nearest_is_that_of_onnx_runtime(rounding: str, coordinates: str) -> None:
+    attributes = {"nearest_mode": rounding, "coordinate_transformation_mode": coordinates}
+    for factors in ((1, 1, 2, 2), (1, 1, 1.5, 0.5), (1, 1, 0.25, 3)):
+        compare("Resize", [X, None, scales(*factors)], attributes, opset=19)
+
+
+@pytest.mark.parametrize("mode, exclude", product(["linear", "cubic"], [0, 1]))
+def test_antialias_is_that_of_onnx_runtime(mode: str, exclude: int) -> None:
+    attributes = {"mode": mode, "antialias": 1, "exclude_outside": exclude}
+    compare("Resize", [X, None, scales(1, 1, 0.6, 0.8)], attributes)
+    compare("Resize", [X, None, None, sizes(1, 2, 3, 11)], attributes)
+
+
+def test_cubic_coefficient_and_exclusion() -> None:
+    attributes = {"mode": "cubic", "cubic_coeff_a": -0.5, "exclude_outside": 1}
+    compare("Resize", [X, None, scales(1, 1, 0.8, 1.7)], attributes)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_crop_and_resize(mode: str) -> None:
+    attributes = {
+        "mode": mode,
+        "coordinate_transformation_mode": "tf_crop_and_resize",
+        "extrapolation_value": 9.0,
+    }
+    roi = scales(0, 0, 0.4, -0.3, 1, 1, 0.8, 1.2)
+    compare("Resize", [X, roi, None, sizes(1, 2, 4, 5)], attributes)
+
+
+@pytest.mark.parametrize("policy", ["stretch", "not_larger", "not_smaller"])
+def test_axes_and_aspect_ratio(policy: str) -> None:
+    attributes = {"mode": "linear", "axes": [2, 3], "keep_aspect_ratio_policy": policy}
+    compare("Resize", [X, None, None, sizes(7, 10)], attributes)
+
+
+def test_three_spatial_axes() -> None:
+    x = RNG.normal(size=(1, 1, 3, 4, 5)).astype(np.float32)
+    compare("Resize", [x, None, scales(1, 1, 2, 2, 2)], {"mode": "linear"})
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_old_opsets(mode: str) -> None:
+    compare("Resize", [X, scales(1, 1, 2, 1.5)], {"mode": mode}, opset=10)
+    compare("Upsample", [X, scales(1, 1, 2, 3)], {"mode": mode}, opset=9)
+    compare("Upsample", [X], {"mode": mode, "scales": [1.0, 1.0, 2.0, 3.0]}, opset=7)
+
+
+def test_an_empty_constant_is_an_absent_operand() -> None:
+    (y,) = imported("Resize", [X, scales(), scales(), sizes(1, 2, 4, 3)], {}, 11)
+    np.testing.assert_array_equal(y, X[:, :, ::2, ::2])
+
+
+def test_linear_by_hand() -> None:
+    (y,) = imported("Resize", [scales(0, 10), None, scales(2)], {"mode": "linear"}, 11)
+    np.testing.assert_allclose(y, [0, 2.5, 7.5, 10])
+
+
+def test_sizes_of_symbols_are_exact_fractions() -> None:
+    n, h = symbol("N"), symbol("H")
+    b, (x,) = new_graph(Module(), "main", [("x", tensor(F32, n, 3, h, 10))])
+    assert b(Resize(scales=(1.0, 1.0, 1.5, 2.3)), x).type == tensor(F32, n, 3, floordiv(h * 3, 2), 23)
+    with pytest.raises(ModelError, match="give sizes instead of scales"):
+        b(Resize(scales=(1.0, 1.0, 1.3, 1.0)), x)
+
+
+def test_doubles_stay_doubles() -> None:
+    x = RNG.normal(size=(3, 5))
+    (y,) = imported("Resize", [x, None, scales(1, 2)], {"mode": "linear"}, 13)
+    expected = np.stack([np.interp((np.arange(10) + 0.5) / 2 - 0.5, np.arange(5), row) for row in x])
+    np.testing.assert_allclose(y, expected, rtol=1e-14)

@@ -57,6 +57,11 @@ def print_graph(graph: Graph, constants: ConstantPool | None = None) -> str:
     return "\n".join(Listing(graph, labels, keyword="graph ").lines) + "\n"
 
 
+def print_op(op: Op) -> str:
+    """An op alone, as ``parse_op`` reads it: ``Softmax[axis=1]``."""
+    return f"{op.name}{attributes_text(op)}"
+
+
 def print_node(node: Node) -> str:
     """One line: ``node`` as it stands in its graph's listing, its regions left out."""
     if node.graph is None:

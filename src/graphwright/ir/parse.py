@@ -66,6 +66,15 @@ def parse_module(text: str, *, constants: ConstantPool | None = None) -> Module:
         parser.fail(str(error))
 
 
+def parse_op(text: str) -> Op:
+    """The op that ``print_op`` wrote."""
+    parser = _Parser(text, None)
+    try:
+        return parser.make(*parser.op_head())
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        parser.fail(str(error))
+
+
 class _Parser:
     def __init__(self, text: str, constants: ConstantPool | None) -> None:
         self.text = text

@@ -18,7 +18,7 @@ Attributes at their defaults are left out. Text from a model is escaped, so a li
 """
 
 from graphwright.ir.equal import structurally_equal
-from graphwright.ir.listing import Listing, print_graph, print_module, print_node
-from graphwright.ir.parse import parse_module
+from graphwright.ir.listing import Listing, print_graph, print_module, print_node, print_op
+from graphwright.ir.parse import parse_module, parse_op
 
-__all__ = ["Listing", "parse_module", "print_graph", "print_module", "print_node", "structurally_equal"]
+__all__ = ["Listing", "parse_module", "parse_op", "print_graph", "print_module", "print_node", "print_op", "structurally_equal"]

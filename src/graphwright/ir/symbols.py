@@ -271,14 +271,24 @@ def _floordiv_rest(rest: Dim, b: int) -> Dim:
     if common > 1:  # (6x + 3) // 4 == (3x + 1) // 2: the constant's remainder cannot carry
         rest, b = _from_terms([(m, c // common) for m, c in rest.terms]), b // common
         return floordiv(rest, b)
-    if isinstance(rest, Expr) and len(rest.terms) == 1:
-        ((monomial, coefficient),) = rest.terms
-        inner = monomial[0][0] if len(monomial) == 1 and monomial[0][1] == 1 else None
-        if coefficient == 1 and isinstance(inner, Function) and inner.name == "floordiv":
-            numerator, divisor = inner.operands
-            if isinstance(divisor, int):  # (x // a) // b == x // (a*b)
-                return floordiv(numerator, divisor * b)
+    nested = _nested_floordiv(rest) if isinstance(rest, Expr) else None
+    if nested is not None:  # (x // a + c) // b == (x + a*c) // (a*b)
+        numerator, divisor, constant = nested
+        return floordiv(numerator + divisor * constant, divisor * b)
     return _function("floordiv", rest, b)
+
+
+def _nested_floordiv(expr: Expr) -> tuple[Dim, int, int] | None:
+    """``(x, a, c)`` if ``expr`` is ``x // a + c`` with numbers ``a > 0`` and ``c``."""
+    constant = next((c for m, c in expr.terms if not m), 0)
+    terms = [(m, c) for m, c in expr.terms if m]
+    if len(terms) != 1 or terms[0][1] != 1 or len(terms[0][0]) != 1:
+        return None
+    ((atom, power),) = terms[0][0]
+    if power != 1 or not isinstance(atom, Function) or atom.name != "floordiv":
+        return None
+    numerator, divisor = atom.operands
+    return (numerator, divisor, constant) if isinstance(divisor, int) and divisor > 0 else None
 
 
 def _exact_quotient(a: Dim, b: Expr) -> Dim | None:

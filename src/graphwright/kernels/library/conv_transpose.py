@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from graphwright.ir.symbols import Dim, product
+from graphwright.ir.symbols import Dim, floordiv, product
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.pack_transpose import BLOCK
 from graphwright.kernels.library.tile import TileShape, tiles
@@ -63,9 +63,11 @@ def grid(isa: Isa, args: ConvTransposeArgs) -> Dim:
 
 
 def scratch_bytes(isa: Isa, args: ConvTransposeArgs) -> Dim:
-    """A tile by phases, the tile interleaved, and columns of x that reach over its edge."""
+    """A tile by phases, the tile interleaved, and the columns of x that taps read beyond its edges."""
     shape = tile_shape(isa)
-    return 4 * shape.columns(isa) * (args.stride_w * (2 * shape.rows) + args.in_channels)
+    reach = floordiv((args.kernel_w - 1) * args.dilation_w, args.stride_w)
+    copied = args.kernel_h * args.in_channels * (reach + shape.columns(isa))
+    return 4 * (args.stride_w * (2 * shape.rows * shape.columns(isa)) + copied)
 
 
 def work_ns(isa: Isa, args: ConvTransposeArgs) -> Dim:
@@ -104,25 +106,14 @@ struct transposed {
     float *phases, *tile, *columns; /* scratch */
 };
 
-/* Output channels [row, row + rows) of one group, and columns j of the output row, j counted in strides. */
+/* Output channels [row, row + rows) of one group, and columns j of the output row, j counted in strides. Where they
+   read beyond the edges of x they read a copy instead: copied columns from copied_at on, of each channel. */
 struct part {
-    int64_t batch, group, oy, row, rows, j, vectors;
+    const float *x; /* of the image and group */
+    int64_t batch, group, oy, row, rows, j, vectors, copied, copied_at;
 };
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-
-/* Columns [at, at + n) of each input channel, zeros outside of x. */
-static const float *copy_columns(const struct transposed *t, const float *x, int64_t at, int64_t n) {
-    int64_t first = at < 0 ? smaller(-at, n) : 0, last = t->s.width - at;
-    last = last < first ? first : smaller(last, n);
-    for (int64_t c = 0; c < t->s.in_channels; c++) {
-        float *to = t->columns + c * n;
-        const float *from = x + c * t->s.x_channel;
-        for (int64_t i = 0; i < n; i++)
-            to[i] = i >= first && i < last ? from[at + i] : 0.0f;
-    }
-    return t->columns;
-}
 
 /* The input row that tap ky brings to output row oy; -1 if none. */
 static int64_t input_row(const struct args *s, int64_t oy, int64_t ky) {
@@ -131,11 +122,27 @@ static int64_t input_row(const struct args *s, int64_t oy, int64_t ky) {
     return at / s->stride_h;
 }
 
+/* Columns [at, at + n) of each input channel of the input rows that oy reads, zeros outside of x. */
+static void copy_columns(const struct transposed *t, const struct part *p, int64_t at, int64_t n) {
+    const struct args *s = &t->s;
+    int64_t first = at < 0 ? smaller(-at, n) : 0, last = smaller(s->width - at, n);
+    last = last < first ? first : last;
+    for (int64_t ky = 0; ky < s->kernel_h; ky++) {
+        int64_t iy = input_row(s, p->oy, ky);
+        for (int64_t c = 0; iy >= 0 && c < s->in_channels; c++) {
+            float *to = t->columns + (ky * s->in_channels + c) * n;
+            const float *from = p->x + c * s->x_channel + iy * s->x_row + at;
+            memset(to, 0, (size_t)first * sizeof *to);
+            memcpy(to + first, from + first, (size_t)(last - first) * sizeof *to);
+            memset(to + last, 0, (size_t)(n - last) * sizeof *to);
+        }
+    }
+}
+
 /* One phase of a part, summed over its taps into [MR x NR]. */
 static void sum_phase(const struct transposed *t, const struct part *p, int64_t phase, float *to) {
     const struct args *s = &t->s;
     int64_t channels = s->groups * s->in_channels, n = p->vectors * VL;
-    const float *x = t->x + p->batch * s->x_batch + p->group * s->in_channels * s->x_channel;
     const float *bias = t->bias ? t->bias + p->group * s->out_channels + p->row : NULL;
     const float *w = t->w + p->row / BLOCK * (s->kernel_h * s->kernel_w * channels * BLOCK) + p->row % BLOCK;
     struct tile tile = {.from_kind = bias ? FROM_ROWS : FROM_ZERO, .from = bias, .from_ld = 1, .to = to, .to_ld = NR};
@@ -143,15 +150,13 @@ static void sum_phase(const struct transposed *t, const struct part *p, int64_t 
         int64_t iy = input_row(s, p->oy, ky);
         for (int64_t kx = 0; iy >= 0 && kx < s->kernel_w; kx++) {
             if ((kx * s->dilation_w - phase) % s->stride_w) continue;
-            int64_t at = p->j + (phase - kx * s->dilation_w) / s->stride_w, ld = s->x_channel;
+            int64_t at = p->j + (phase - kx * s->dilation_w) / s->stride_w;
             if (at + n <= 0 || at >= s->width) continue;
-            const float *b = x + iy * s->x_row + at;
-            if (at < 0 || at + n > s->width) {
-                b = copy_columns(t, x + iy * s->x_row, at, n);
-                ld = n;
-            }
+            const float *b = p->x + iy * s->x_row + at;
+            if (p->copied) b = t->columns + ky * s->in_channels * p->copied + at - p->copied_at;
             run_tile(p->rows, p->vectors, s->in_channels,
-                     w + ((ky * s->kernel_w + kx) * channels + p->group * s->in_channels) * BLOCK, b, ld, &tile);
+                     w + ((ky * s->kernel_w + kx) * channels + p->group * s->in_channels) * BLOCK, b,
+                     p->copied ? p->copied : s->x_channel, &tile);
             tile.from_kind = FROM_TILE;
             tile.from = to;
             tile.from_ld = NR;
@@ -213,20 +218,34 @@ static int32_t finish(const struct transposed *t, const struct part *p) {
     return 0;
 }
 
+/* All output channels of the columns from p->j on. */
+static int32_t run_columns(const struct transposed *t, struct part *p) {
+    const struct args *s = &t->s;
+    int64_t reach = (s->kernel_w - 1) * s->dilation_w / s->stride_w, n = p->vectors * VL;
+    p->copied_at = p->j - reach;
+    p->copied = p->copied_at < 0 || p->j + n > s->width ? n + reach : 0;
+    if (p->copied) copy_columns(t, p, p->copied_at, p->copied);
+    for (p->row = 0; p->row < s->out_channels; p->row += MR) {
+        p->rows = smaller(MR, s->out_channels - p->row);
+        for (int64_t phase = 0; phase < s->stride_w; phase++)
+            sum_phase(t, p, phase, t->phases + phase * MR * NR);
+        int32_t error = finish(t, p);
+        if (error) return error;
+    }
+    return 0;
+}
+
 static int32_t run_row(const struct transposed *t, int64_t index) {
     const struct args *s = &t->s;
     int64_t first = s->pad_left / s->stride_w, last = (s->out_width - 1 + s->pad_left) / s->stride_w + 1;
     struct part p = {.oy = index % s->out_height, .group = index / s->out_height % s->groups};
     p.batch = index / s->out_height / s->groups;
-    for (p.row = 0; p.row < s->out_channels; p.row += MR)
-        for (p.j = first; p.j < last; p.j += NR) {
-            p.rows = smaller(MR, s->out_channels - p.row);
-            p.vectors = (smaller(NR, last - p.j) + VL - 1) / VL;
-            for (int64_t phase = 0; phase < s->stride_w; phase++)
-                sum_phase(t, &p, phase, t->phases + phase * MR * NR);
-            int32_t error = finish(t, &p);
-            if (error) return error;
-        }
+    p.x = t->x + p.batch * s->x_batch + p.group * s->in_channels * s->x_channel;
+    for (p.j = first; p.j < last; p.j += NR) {
+        p.vectors = (smaller(NR, last - p.j) + VL - 1) / VL;
+        int32_t error = run_columns(t, &p);
+        if (error) return error;
+    }
     return 0;
 }
 

@@ -93,7 +93,9 @@ def tensor_info(name: str, shape: Sequence[int | str | None] | None = (2, 3), ki
     return helper.make_tensor_value_info(name, kind, shape)
 
 
-def toy(op_type: str, inputs: Sequence[str], outputs: Sequence[str], name: str = "", **attributes: Any) -> Any:
+def toy(
+    op_type: str, inputs: Sequence[str], outputs: Sequence[str], name: str = "", **attributes: Any
+) -> Any:
     """A node of the tests' own domain."""
     return helper.make_node(op_type, inputs, outputs, name, domain=DOMAIN, **attributes)
 

@@ -11,10 +11,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from frontends.support import DOMAIN, model_of, run, tensor_info, toy
 from graphwright.errors import ModelError
 from graphwright.frontends.onnx import OVERRIDABLE, graph, load
 from graphwright.ir.constant import Constant
+from tests.frontends.support import DOMAIN, model_of, run, tensor_info, toy
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -61,7 +61,9 @@ def test_an_input_of_unknown_rank() -> None:
 
 def test_a_number_given_for_a_name_holds_wherever_the_name_occurs() -> None:
     infos = [tensor_info("x", ["n", "m"]), tensor_info("z", ["n", None])]
-    module = load(model_of([toy("Scale", ["x"], ["y"])], infos, ["y", "z"]), shapes={"x": (5, None), "z": (None, "k")})
+    module = load(
+        model_of([toy("Scale", ["x"], ["y"])], infos, ["y", "z"]), shapes={"x": (5, None), "z": (None, "k")}
+    )
     assert [str(v.type) for v in module.main.inputs] == ["f32[5, m]", "f32[5, k]"]
 
 
@@ -170,7 +172,9 @@ def test_a_domain_without_opset_is_named() -> None:
 # Functions
 
 
-def function(name: str, nodes: list[onnx.NodeProto], attributes: tuple[str, ...] = (), **others: object) -> onnx.FunctionProto:
+def function(
+    name: str, nodes: list[onnx.NodeProto], attributes: tuple[str, ...] = (), **others: object
+) -> onnx.FunctionProto:
     imports = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, int(str(others.pop("toys", 9))))]
     imports.append(helper.make_opsetid("local", 1))
     made = helper.make_function("local", name, ["a"], ["b"], nodes, imports, list(attributes))
@@ -190,7 +194,9 @@ def call(name: str, **attributes: object) -> onnx.NodeProto:
 
 def by_reference(op_type: str, domain: str, outer: str, inner: str = "factor") -> onnx.NodeProto:
     node = helper.make_node(op_type, ["a"], ["b"], "inner", domain=domain)
-    node.attribute.append(onnx.AttributeProto(name=inner, ref_attr_name=outer, type=onnx.AttributeProto.FLOAT))
+    node.attribute.append(
+        onnx.AttributeProto(name=inner, ref_attr_name=outer, type=onnx.AttributeProto.FLOAT)
+    )
     return node
 
 
@@ -233,7 +239,10 @@ def test_functions_that_grow_without_end_hit_the_budget(monkeypatch: pytest.Monk
 
 def test_a_chain_of_functions_deeper_than_the_limit_is_refused() -> None:
     chain = [function("f0", [helper.make_node("Neg", ["a"], ["b"])])]
-    chain += [function(f"f{i}", [helper.make_node(f"f{i - 1}", ["a"], ["b"], domain="local")]) for i in range(1, 200)]
+    chain += [
+        function(f"f{i}", [helper.make_node(f"f{i - 1}", ["a"], ["b"], domain="local")])
+        for i in range(1, 200)
+    ]
     with pytest.raises(ModelError, match="nest deeper than 64"):
         load(with_functions(call("f199"), *chain))
 
@@ -384,7 +393,9 @@ def nested(levels: int) -> onnx.ModelProto:
         node = toy("Branch", ["c"], ["t"], then_branch=inner, else_branch=leaf)
         inner = helper.make_graph([node], "level", [], [tensor_info("t", None)])
     condition = numpy_helper.from_array(np.array(True), "c")
-    return model_of([toy("Branch", ["c"], ["y"], then_branch=inner, else_branch=leaf)], initializers=[condition])
+    return model_of(
+        [toy("Branch", ["c"], ["y"], then_branch=inner, else_branch=leaf)], initializers=[condition]
+    )
 
 
 def test_nested_subgraphs_are_read() -> None:

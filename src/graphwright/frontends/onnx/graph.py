@@ -56,7 +56,9 @@ class GraphReader:
         """Add ``nodes`` to the scope's graph, producers first."""
         ordered, circle, behind = in_order(nodes, scope.values.keys() | scope.initializers.keys())
         for node in circle:
-            fault = Fault("cycle", "the node depends on its own output", "the model is damaged: export it again")
+            fault = Fault(
+                "cycle", "the node depends on its own output", "the model is damaged: export it again"
+            )
             self.report.add(fault, _place(node, scope))
         for node in (*circle, *behind):
             self._poison(node, scope)

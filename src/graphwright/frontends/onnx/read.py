@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from pathlib import Path
 
@@ -32,13 +33,21 @@ def read(source: Source) -> tuple[onnx.ModelProto, Folder]:
         if path.stat().st_size > MAX_FILE:
             hint = "save it with external data: onnx.save(..., save_as_external_data=True)"
             raise ModelError(Diagnostic("file", "more than 2 GiB cannot be one protobuf", shown, hint))
-        data = path.read_bytes()
+        model = _parse(_mapped(path), shown)
     except (OSError, ValueError) as error:
         raise ModelError(Diagnostic("file", f"cannot be read: {terminal(str(error))}", shown)) from error
-    return _checked(_parse(data, shown), shown), Folder(path.parent)
+    return _checked(model, shown), Folder(path.parent)
 
 
-def _parse(data: bytes, shown: str) -> onnx.ModelProto:
+def _mapped(path: Path) -> bytes | memoryview:
+    """The bytes of a file; mapped, so that weights are copied once, by the parser."""
+    with path.open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return b""
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _parse(data: bytes | memoryview, shown: str) -> onnx.ModelProto:
     try:
         model = onnx.ModelProto()
         model.ParseFromString(data)

@@ -13,7 +13,7 @@ from graphwright.frontends.onnx.tensors import Folder, sparse_to_array, to_array
 from graphwright.ir.build import Builder
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array
+from graphwright.ir.op import Array, is_known
 
 MAX_DEPTH = 64
 """Subgraphs and functions may nest so deep."""
@@ -82,9 +82,13 @@ class Scope:
         self.values[name] = value
 
     def known(self, value: Value) -> Array | None:
-        """The elements of ``value`` if they are known."""
+        """The elements of ``value`` if known: a constant, or what follows from sizes that are numbers."""
         fact = self.builder.fact(value)
-        return None if fact is None else fact.data
+        if fact is None or fact.data is not None or fact.elements is None or fact.type.shape is None:
+            return None if fact is None else fact.data
+        if not is_known(fact.elements) or not fact.type.is_static:
+            return None
+        return np.array(fact.elements, fact.dtype.numpy).reshape(fact.type.shape)  # type: ignore[arg-type]  # static
 
     def _find(self, name: str) -> Value | Poison | None:
         if name in self.values:

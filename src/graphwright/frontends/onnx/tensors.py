@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 
 from graphwright.frontends.onnx.faults import Fault, text
+from graphwright.ir.names import terminal
 from graphwright.ir.op import Array
 from graphwright.ir.types import DTYPES, STRING, DType
 
@@ -66,9 +67,10 @@ class Folder:
 
     def open(self, location: str) -> Path:
         """The regular file at ``location``, which may not leave the folder by any way."""
+        shown = terminal(repr(location))
         if self.path is None:
             hint = "give the model's path instead of its bytes"
-            raise Fault("external-data", f"weights lie in the file {location!r}", hint)
+            raise Fault("external-data", f"weights lie in the file {shown}", hint)
         pure = PurePosixPath(location)
         if (
             pure.is_absolute()
@@ -77,21 +79,19 @@ class Folder:
             or "\\" in location
         ):
             raise Fault(
-                "external-data", f"{location!r} leaves the model's folder", "keep weights beside the model"
+                "external-data", f"{shown} leaves the model's folder", "keep weights beside the model"
             )
         try:
             home, real = self.path.resolve(strict=True), (self.path / location).resolve(strict=True)
             mode = os.stat(real).st_mode
         except (OSError, ValueError, RuntimeError) as error:
             raise Fault(
-                "external-data", f"{location!r} cannot be read: {error}", "fetch the model whole"
+                "external-data", f"{shown} cannot be read: {error}", "fetch the model whole"
             ) from error
         if not real.is_relative_to(home):
-            raise Fault(
-                "external-data", f"{location!r} leaves the model's folder", "replace the link by its file"
-            )
+            raise Fault("external-data", f"{shown} leaves the model's folder", "replace the link by its file")
         if not stat.S_ISREG(mode):
-            raise Fault("external-data", f"{location!r} is not a regular file")
+            raise Fault("external-data", f"{shown} is not a regular file")
         return real
 
 
@@ -134,6 +134,8 @@ def sparse_to_array(sparse: onnx.SparseTensorProto, folder: Folder) -> Array:
         linear = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)
         if linear.size and int(np.min(linear)) < 0:
             raise IndexError("an index is negative")
+        if linear.shape != values.shape:
+            raise IndexError(f"{linear.size} indices for {values.size} values")
         dense[linear] = values
     except (ValueError, IndexError, TypeError) as error:
         raise Fault("tensor", f"the indices of a sparse tensor do not fit {list(shape)}: {error}") from error

@@ -1,0 +1,213 @@
+"""Tensors of ONNX files: every dtype and field, contradictions, external data that stays in its folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from onnx import TensorProto, helper, numpy_helper
+
+from graphwright.errors import ModelError
+from graphwright.frontends.onnx import load
+from graphwright.frontends.onnx.faults import Fault
+from graphwright.frontends.onnx.tensors import Folder, sparse_to_array, to_array
+from tests.frontends.support import model_of, run, tensor_info
+
+NOWHERE = Folder(None)
+SIX_BITS = ("FLOAT6E2M3", "FLOAT6E3M2")  # no NumPy type holds them
+KINDS = {n: v for n, v in TensorProto.DataType.items() if n not in ("UNDEFINED", "STRING", *SIX_BITS)}
+PACKED = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}
+
+
+def bits(array: Any) -> Any:
+    """The array's bytes, one row per element: NaNs compare by their bits."""
+    return np.ascontiguousarray(array).view(np.uint8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("raw", [True, False])
+@settings(deadline=None, max_examples=10)
+@given(shape=st.lists(st.integers(0, 5), max_size=3), seed=st.integers(0, 99))
+def test_every_dtype_is_read_as_onnx_reads_it(kind: str, raw: bool, shape: list[int], seed: int) -> None:
+    generator, count = np.random.default_rng(seed), int(np.prod(shape))
+    tensor = TensorProto(data_type=KINDS[kind], dims=shape)
+    if raw:
+        width = PACKED.get(kind, helper.tensor_dtype_to_np_dtype(KINDS[kind]).itemsize * 8)
+        data = generator.integers(0, 256, (count * width + 7) // 8, dtype=np.uint8)
+        tensor.raw_data = (data % 2 if kind == "BOOL" else data).tobytes()
+    else:
+        values = generator.integers(0, 2, count).astype(helper.tensor_dtype_to_np_dtype(KINDS[kind]))
+        tensor = helper.make_tensor("t", KINDS[kind], shape, values)
+    expected = numpy_helper.to_array(tensor)
+    found = to_array(tensor, NOWHERE)
+    assert found.shape == expected.shape and found.dtype == expected.dtype
+    np.testing.assert_array_equal(bits(found), bits(expected))
+
+
+def test_signed_nibbles_have_their_sign() -> None:
+    tensor = TensorProto(data_type=TensorProto.INT4, dims=[3], raw_data=bytes([0x8F, 0x07]))
+    assert to_array(tensor, NOWHERE).astype(int).tolist() == [-1, -8, 7]
+
+
+def test_strings_are_read() -> None:
+    tensor = helper.make_tensor("t", TensorProto.STRING, [2, 1], ["ä", ""])
+    assert to_array(tensor, NOWHERE).tolist() == [["ä"], [""]]
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        TensorProto(data_type=1, dims=[3], raw_data=b"\0" * 8),
+        TensorProto(data_type=1, dims=[3], raw_data=b"\0" * 13),
+        TensorProto(data_type=1, dims=[3]),
+        TensorProto(data_type=1, dims=[2], float_data=[1, 2, 3]),
+        TensorProto(data_type=1, dims=[-1, -4], float_data=[1, 2, 3, 4]),
+        TensorProto(data_type=1, dims=[2**40, 2**40]),
+        TensorProto(data_type=1, dims=[0, 2**62, 2**62]),
+        TensorProto(data_type=1, dims=[1] * 70, float_data=[1]),
+        TensorProto(data_type=99, dims=[1]),
+        TensorProto(data_type=0, dims=[1]),
+        TensorProto(data_type=27, dims=[1], raw_data=b"\0"),
+        TensorProto(data_type=8, dims=[1], raw_data=b"abc"),
+        TensorProto(data_type=8, dims=[1], string_data=[b"\xff\xfe"]),
+        TensorProto(data_type=14, dims=[1], float_data=[1, 2, 3]),
+        TensorProto(data_type=1, dims=[1], float_data=[1], segment=TensorProto.Segment(begin=0, end=1)),
+    ],
+)
+def test_contradictions_are_refused(tensor: TensorProto) -> None:
+    with pytest.raises(Fault):
+        to_array(tensor, NOWHERE)
+
+
+def sparse(indices: Any, values: list[float], dims: list[int]) -> onnx.SparseTensorProto:
+    made = numpy_helper.from_array(np.array(values, np.float32), "w")
+    return helper.make_sparse_tensor(made, numpy_helper.from_array(np.array(indices, np.int64)), dims)
+
+
+def test_sparse_tensors_are_unfolded_within_bounds() -> None:
+    expected = [[0, 5, 0], [0, 0, 6]]
+    assert sparse_to_array(sparse([1, 5], [5, 6], [2, 3]), NOWHERE).tolist() == expected
+    assert sparse_to_array(sparse([[0, 1], [1, 2]], [5, 6], [2, 3]), NOWHERE).tolist() == expected
+    for indices, dims in (
+        ([6], [2, 3]),
+        ([-1], [2, 3]),
+        ([[0, 3]], [2, 3]),
+        ([0, 1], [2, 3]),
+        ([0], [2**40]),
+    ):
+        with pytest.raises(Fault):
+            sparse_to_array(sparse(indices, [5], dims), NOWHERE)
+
+
+# External data
+
+
+def external(folder: Path, location: str, **entries: object) -> Path:
+    """A model with the weight ``w: f32[2, 3]`` in a file beside it."""
+    weight = TensorProto(name="w", data_type=1, dims=[2, 3], data_location=TensorProto.EXTERNAL)
+    for key, value in ({"location": location} | entries).items():
+        weight.external_data.add(key=key, value=str(value))
+    model = model_of([helper.make_node("Add", ["x", "w"], ["y"])], [tensor_info("x")], initializers=[weight])
+    path = folder / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+WEIGHT = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.mark.parametrize("offset", [0, 64, 3])
+def test_external_data_is_read_at_any_offset(tmp_path: Path, offset: int) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/weights.bin").write_bytes(b"\1" * offset + WEIGHT.tobytes() + b"\2" * 9)
+    module = load(external(tmp_path, "sub/weights.bin", offset=offset, length=24, checksum="abc"))
+    np.testing.assert_array_equal(run(module, {"x": WEIGHT})["y"], WEIGHT * 2)
+
+
+def test_a_model_saved_with_external_data_is_read(tmp_path: Path) -> None:
+    weight = numpy_helper.from_array(WEIGHT, "w")
+    model = model_of([helper.make_node("Add", ["x", "w"], ["y"])], [tensor_info("x")], initializers=[weight])
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
+    np.testing.assert_array_equal(run(load(tmp_path / "m.onnx"), {"x": WEIGHT})["y"], WEIGHT * 2)
+
+
+@pytest.mark.parametrize(
+    ("location", "entries", "said"),
+    [
+        ("missing.bin", {}, "cannot be read"),
+        ("../outside.bin", {}, "leaves the model's folder"),
+        ("inside/../../outside.bin", {}, "leaves the model's folder"),
+        ("{outside}", {}, "leaves the model's folder"),
+        ("C:\\weights.bin", {}, "leaves the model's folder"),
+        ("link.bin", {}, "leaves the model's folder"),
+        ("linked/outside.bin", {}, "leaves the model's folder"),
+        ("weights.bin", {"offset": 8}, "which has 24"),
+        ("weights.bin", {"offset": 10**18}, "which has 24"),
+        ("weights.bin", {"offset": -8}, "is not a number of bytes"),
+        ("weights.bin", {"offset": "1e3"}, "is not a number of bytes"),
+        ("weights.bin", {"length": 20}, "takes 24 bytes, the entry says 20"),
+        ("fifo", {}, "is not a regular file"),
+        (".", {}, "is not a regular file"),
+        ("nul\0byte", {}, "cannot be read"),
+        ("x" * 5000, {}, "cannot be read"),
+        ("loop", {}, "cannot be read"),
+    ],
+)
+def test_external_data_stays_in_the_folder(
+    tmp_path: Path, location: str, entries: dict[str, object], said: str
+) -> None:
+    folder = tmp_path / "model"
+    (folder / "inside").mkdir(parents=True)
+    outside = tmp_path / "outside.bin"
+    for file in (outside, folder / "weights.bin"):
+        file.write_bytes(WEIGHT.tobytes())
+    (folder / "link.bin").symlink_to(outside)
+    (folder / "linked").symlink_to(tmp_path)
+    (folder / "loop").symlink_to("loop")
+    os.mkfifo(folder / "fifo")
+    with pytest.raises(ModelError, match="external-data") as error:
+        load(external(folder, location.format(outside=outside), **entries))
+    assert said in str(error.value)
+
+
+def test_external_data_needs_a_path(tmp_path: Path) -> None:
+    (tmp_path / "weights.bin").write_bytes(WEIGHT.tobytes())
+    data = external(tmp_path, "weights.bin").read_bytes()
+    with pytest.raises(ModelError, match="give the model's path instead of its bytes"):
+        load(data)
+
+
+def test_links_within_the_folder_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "real.bin").write_bytes(WEIGHT.tobytes())
+    (tmp_path / "alias.bin").symlink_to("real.bin")
+    np.testing.assert_array_equal(run(load(external(tmp_path, "alias.bin")), {"x": WEIGHT})["y"], WEIGHT * 2)
+
+
+# Files that are not models
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", b"PK\3\4 not a model", b"hello, world", bytes(range(256))])
+def test_what_is_not_a_model_is_refused(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "m.onnx").write_bytes(data)
+    for source in (data, tmp_path / "m.onnx"):
+        with pytest.raises(ModelError, match="is not an ONNX model"):
+            load(source)
+
+
+def test_missing_files_and_folders_are_refused(tmp_path: Path) -> None:
+    for source in (tmp_path / "none.onnx", tmp_path, "nul\0byte"):
+        with pytest.raises(ModelError, match=r"\[file\]"):
+            load(source)
+
+
+def test_more_than_a_protobuf_holds_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "big.onnx").open("wb") as file:
+        file.truncate(2**31 + 5)  # sparse: takes no disk
+    with pytest.raises(ModelError, match="save it with external data"):
+        load(tmp_path / "big.onnx")

@@ -1,0 +1,122 @@
+"""Convolutions: depthwise, general, transposed. One and two spatial axes; one is two with a height of 1."""
+
+from __future__ import annotations
+
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.symbols import Dim
+from graphwright.ir.types import F32
+from graphwright.kernels.candidates.contractions import alone
+from graphwright.kernels.candidates.registry import Context, Contraction, candidate, contraction, row_major_strides
+from graphwright.kernels.launch import Launch
+from graphwright.kernels.library import conv, conv_transpose, depthwise, pack_transpose
+from graphwright.kernels.library.pack import conv_layout
+from graphwright.kernels.ref import KernelRef
+from graphwright.ops.conv import Conv
+from graphwright.ops.conv_transpose import ConvTranspose
+from graphwright.ops.spatial import Windows
+
+candidate(Conv, ConvTranspose)(alone)
+
+
+def _groups(node: Node) -> tuple[int, int]:
+    """The image is the batch, channels are rows, pixels are columns."""
+    return 1, 1
+
+
+@contraction(Conv, _groups)
+def convolution(call: Contraction, context: Context) -> Launch | str:
+    x, w, bias = _operands(call)
+    refusal = _refusal(call.node, x, w, context)
+    if refusal is not None:
+        return refusal
+    op = call.node.op
+    assert isinstance(op, Conv)
+    x_shape, y_shape = _flat(x.type.dims), _flat(call.node.output.type.dims)
+    w_shape = tuple(int(d) for d in _flat(w.type.dims))  # type: ignore[arg-type]  # a constant's sizes
+    window = _two_axes(op.windows(w.type.dims[2:]))
+    placed = (*x_shape[2:], *y_shape[2:], *w_shape[2:], *window.strides, *window.pads[:2], *window.dilations)
+    strides = (*row_major_strides(x_shape), *row_major_strides(y_shape))
+    if op.group > 1 and w_shape[1] == 1:
+        multiplier = w_shape[0] // op.group
+        args: tuple[Dim, ...] = (x_shape[0], w_shape[0], multiplier, *placed, *strides, 0)
+        made = depthwise.DepthwiseArgs(*args)
+        return _launch(
+            call,
+            depthwise.SYMBOL,
+            (x, w, bias),
+            made,
+            (depthwise.grid(made), depthwise.scratch_bytes(context.isa, made), depthwise.work_ns(context.isa, made)),
+        )
+    features = w_shape[0] // op.group
+    general = conv.ConvArgs(x_shape[0], op.group, w_shape[1], features, *placed, *strides, 0)
+    taps = w_shape[1] * w_shape[2] * w_shape[3]
+    packed = context.packed(w, conv_layout(context.isa), (op.group, features, taps))
+    isa = context.isa
+    costs = conv.grid(isa, general), conv.scratch_bytes(isa, general), conv.work_ns(isa, general)
+    return _launch(call, conv.SYMBOL, (x, packed, bias), general, costs)
+
+
+@contraction(ConvTranspose, _groups)
+def transposed(call: Contraction, context: Context) -> Launch | str:
+    x, w, bias = _operands(call)
+    refusal = _refusal(call.node, x, w, context)
+    if refusal is not None:
+        return refusal
+    op = call.node.op
+    assert isinstance(op, ConvTranspose)
+    x_shape, y_shape = _flat(x.type.dims), _flat(call.node.output.type.dims)
+    w_shape = tuple(int(d) for d in _flat(w.type.dims))  # type: ignore[arg-type]  # a constant's sizes
+    window = _two_axes(op.windows(w.type.dims[2:]))
+    made = conv_transpose.ConvTransposeArgs(
+        x_shape[0], op.group, w_shape[0] // op.group, w_shape[1],
+        *x_shape[2:], *y_shape[2:], *w_shape[2:], *window.strides, *window.pads[:2], *window.dilations,
+        *row_major_strides(x_shape)[:3], *row_major_strides(y_shape)[:3], 0,
+    )  # fmt: skip
+    packed = context.packed(w, pack_transpose.LAYOUT, w_shape)
+    isa = context.isa
+    costs = conv_transpose.grid(isa, made), conv_transpose.scratch_bytes(isa, made), conv_transpose.work_ns(isa, made)
+    return _launch(call, conv_transpose.SYMBOL, (x, packed, bias), made, costs)
+
+
+def _operands(call: Contraction) -> tuple[Value, Value, Value | None]:
+    x, w = call.operands[:2]
+    assert x is not None and w is not None
+    return x, w, call.operands[2] if len(call.operands) > 2 else None
+
+
+def _refusal(node: Node, x: Value, w: Value, context: Context) -> str | None:
+    if x.type.dtype != F32:
+        return f"no convolution kernel for {x.type.dtype}"
+    if len(x.type.dims) not in (3, 4):
+        return f"no convolution kernel for {len(x.type.dims) - 2} spatial axes"
+    if context.constant(w) is None:
+        return "its weights are computed at run time"
+    return None
+
+
+def _launch(
+    call: Contraction,
+    symbol: str,
+    operands: tuple[Value | None, ...],
+    args: tuple[Dim, ...],
+    costs: tuple[Dim, Dim, Dim],
+) -> Launch:
+    grid, scratch, work = costs
+    writes = (len(operands),) if call.result is not None else ()
+    return Launch(
+        KernelRef(symbol), (*operands, call.result), writes, tuple(args), grid, scratch, work,
+        takes_hook=True, hook=call.hook,
+    )  # fmt: skip
+
+
+def _flat(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """A shape with two spatial axes."""
+    return shape if len(shape) == 4 else (*shape[:2], 1, shape[2])
+
+
+def _two_axes(window: Windows) -> Windows:
+    """A window over two axes."""
+    if window.rank == 2:
+        return window
+    begin, end = window.pads
+    return Windows((1, *window.kernel), (1, *window.strides), (1, *window.dilations), (0, begin, 0, end))

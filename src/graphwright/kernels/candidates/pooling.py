@@ -1,0 +1,62 @@
+"""Max and average pooling over one to three spatial axes."""
+
+from __future__ import annotations
+
+from graphwright.ir.graph import Node
+from graphwright.ir.symbols import Dim
+from graphwright.ir.types import F32
+from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
+from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.library.pool import Pool as PoolKernel
+from graphwright.kernels.ref import KernelRef
+from graphwright.ops.average_pool import AveragePool
+from graphwright.ops.max_pool import MaxPool
+from graphwright.ops.spatial import Pool
+
+
+@candidate(MaxPool, AveragePool)
+def pool(node: Node, context: Context) -> Run | str:
+    op, x, y = node.op, node.operand(0), node.outputs[0]
+    assert isinstance(op, Pool)
+    rank = len(op.kernel)
+    if x.type.dtype != F32 or rank > 3:
+        return f"no pooling kernel for {x.type.dtype} over {rank} axes"
+    window, (batch, channels, *size) = op.windows, x.type.dims
+    symbol = PoolKernel.AVERAGE
+    if isinstance(op, MaxPool):
+        symbol = PoolKernel.MAX_INDICES if len(node.outputs) > 1 else PoolKernel.MAX
+    made = PoolKernel(
+        symbol,
+        batch,
+        channels,
+        size=_three(size, 1),
+        out=_three(y.type.dims[2:], 1),
+        kernel=_three(window.kernel, 1),
+        strides=_three(window.strides, 1),
+        pads_before=_three(window.pads[:rank], 0),
+        pads_after=_three(window.pads[rank:], 0),
+        dilations=_three(window.dilations, 1),
+        x_strides=_four_strides((batch, channels, *size)),
+        y_strides=_four_strides(y.type.dims),
+        count_include_pad=isinstance(op, AveragePool) and op.include_pads,
+        column_major=isinstance(op, MaxPool) and op.column_major,
+    )
+    operands = (x, *node.outputs)
+    writes = tuple(range(1, len(operands)))
+    launch = Launch(
+        KernelRef(symbol), operands, writes, made.args, made.grid, made.scratch_bytes, made.work_ns
+    )
+    return Run((launch,))
+
+
+def _three(values: tuple[Dim, ...] | list[Dim], fill: int) -> tuple[Dim, Dim, Dim]:
+    """Values of the spatial axes, for depth, height and width."""
+    depth, height, width = (fill,) * (3 - len(values)) + tuple(values)
+    return depth, height, width
+
+
+def _four_strides(shape: tuple[Dim, ...]) -> tuple[Dim, Dim, Dim, Dim]:
+    """Strides of N, C, D, H."""
+    full = (*shape[:2], *_three(shape[2:], 1))
+    n, c, d, h, _ = row_major_strides(full)
+    return n, c, d, h

@@ -46,11 +46,6 @@ def fit(name: str, target: Function, weight: Function, low: float, high: float, 
     print(f"{name}: error {error:.2e} = 2^{math.log2(error):.1f}\n    {', '.join(f'{np.float32(c)!s}f' for c in kept)}")
 
 
-def series(terms: Function) -> Function:
-    """A function of a symmetric interval that is 0/0 at 0: nodes never hit 0 itself."""
-    return terms
-
-
 def erf_exponent(a: np.ndarray) -> np.ndarray:
     """-log(erfc(a)); near 0 by log1p of erf, which keeps its relative accuracy."""
     return np.array([-math.log1p(-math.erf(v)) if v < 0.5 else -math.log(math.erfc(v)) for v in a])
@@ -79,12 +74,12 @@ if __name__ == "__main__":
         4,
     )
     fit(
-        f"erf: 1 - exp(-a (c + a p(a))), c = {ERF_LINEAR}",
-        lambda a: (erf_exponent(a) / a - ERF_LINEAR) / a,
-        lambda a: a**2 * np.exp(-erf_exponent(a)) / -np.expm1(-erf_exponent(a)),
+        f"erf: 1 - exp(-a (c + p(a))), c = {ERF_LINEAR}",
+        lambda a: erf_exponent(a) / a - ERF_LINEAR,
+        lambda a: a * np.exp(-erf_exponent(a)) / -np.expm1(-erf_exponent(a)),
         1e-4,
         4.0,
-        9,
+        8,
     )
     fit(
         "sin: r + r^3 p(r^2)",

@@ -13,9 +13,9 @@ from typing import Final
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.ir.types import BF16, BOOL, DTYPES, F16, F32, I32, U8, U16, DType
 from graphwright.kernels.c.dims import DIM_HELPERS
+from graphwright.kernels.c.polynomials import HELPERS, POLYNOMIALS, SCALE_V4
 from graphwright.kernels.c.scalars import SCALAR_HELPERS
 from graphwright.kernels.library.isa import Isa
-from graphwright.kernels.vmath import VMATH
 
 C_TYPES: Final[dict[str, str]] = {
     "bool": "uint8_t", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
@@ -96,7 +96,7 @@ class Support:
         name = f"{function}_{dtype}"
         if name in self.defined:
             return name
-        if dtype == F32 and function in VMATH:
+        if dtype == F32 and function in POLYNOMIALS:
             vector = self.vector(F32, self.isa.lanes)
             call = f"{self.function(function, F32, self.isa.lanes)}({self.call('splat', F32, self.isa.lanes, 'x')})"
             return self.define(
@@ -118,8 +118,10 @@ class Support:
             return name
         masked = _MASKED_MOVES.get((function, lanes * dtype.bytes == 64)) if dtype.bytes >= 4 else None
         template = masked or _VECTOR_HELPERS.get(function)
-        if dtype == F32 and function in VMATH:
-            template = VMATH[function]
+        if dtype == F32:
+            template = POLYNOMIALS.get(function, template or HELPERS.get(function))
+        if function == "scale" and self.isa.vector_bytes == 64:
+            template = SCALE_V4
         if template is None or (function in _FLOAT_ONLY and not dtype.is_float):
             return self.define(name, self._by_lanes(function, dtype, lanes, name))
         return self.define(name, self.expand(template, name, dtype, lanes))

@@ -1,0 +1,134 @@
+"""Options: one typed table of name, type, default, environment variable, meaning, and whether a cache key holds it.
+
+Nothing else in graphwright reads the environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from graphwright.errors import Collector, OptionError
+
+NUMERICS: Final = ("default", "strict")
+ISA_NAMES: Final = ("auto", "v3", "v4")
+
+
+def _option(default: Any, help_text: str, read: Callable[[str], Any], in_key: bool = False) -> Any:
+    """A row of the table. ``read`` makes the value from text and raises ValueError saying what it takes."""
+    return field(default=default, metadata={"help": help_text, "read": read, "in_key": in_key})
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError("takes a whole number, 0 or more")
+    return int(text)
+
+
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"takes one of {', '.join(allowed)}")
+        return text
+
+    return read
+
+
+def _switch(text: str) -> bool:
+    known = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    if text.lower() not in known:
+        raise ValueError("takes true or false")
+    return known[text.lower()]
+
+
+def _folder(text: str) -> Path:
+    if not text or "\0" in text:
+        raise ValueError("takes a folder")
+    return Path(text).expanduser()
+
+
+def _base(variable: str, otherwise: str) -> Path:
+    """A folder of the XDG Base Directory Specification (0.8): relative values are to be ignored."""
+    given = os.environ.get(variable, "")
+    return (Path(given) if os.path.isabs(given) else Path.home() / otherwise) / "graphwright"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compile and run. The environment variable of ``cache_dir`` is ``GRAPHWRIGHT_CACHE_DIR``, and so on."""
+
+    cc: str = _option("", "C compiler: a command or path; empty looks for cc, gcc, clang, ziglang", str)
+    cache_dir: Path | None = _option(None, "folder of compiled kernels; default: the user's cache folder", _folder)
+    cache_limit: int = _option(1024, "most MiB that the folder of compiled kernels may hold", _count)
+    threads: int = _option(0, "threads that run kernels; 0 is one per usable core", _count)
+    isa: str = _option("auto", "vector ISA of kernels: auto is the best of this CPU", _one_of(*ISA_NAMES), True)
+    numerics: str = _option("default", "strict keeps Winograd and its like out", _one_of(*NUMERICS), True)
+    verify: bool = _option(False, "verify the graph after every pass", _switch)
+    key_dir: Path | None = _option(None, "folder of the key that signs packages; default: the user's settings", _folder)
+
+    def __post_init__(self) -> None:
+        faults = Collector(OptionError)
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if value == option.default:
+                continue
+            try:
+                if type(option.metadata["read"](_text(value))) is not type(value) and not isinstance(value, Path):
+                    raise ValueError(f"is {value!r}, of the wrong type")
+            except ValueError as error:
+                faults.add("option", f"{option.name}={value!r}: {error}", hint=option.metadata["help"])
+        faults.raise_if_any()
+
+    @classmethod
+    def from_environment(cls, **overrides: Any) -> Options:
+        """Options from ``GRAPHWRIGHT_*`` variables, and ``overrides`` above them; OptionError lists every bad one."""
+        faults = Collector(OptionError)
+        known = {option.name: option for option in fields(cls)}
+        for name in overrides.keys() - known.keys():
+            faults.add("option", f"there is no option {name}", hint=f"options: {', '.join(known)}")
+        values = {name: value for name, value in overrides.items() if name in known}
+        for name, option in known.items():
+            text = os.environ.get(variable(name))
+            if name in values or text is None:
+                continue
+            try:
+                values[name] = option.metadata["read"](text)
+            except ValueError as error:
+                faults.add("option", f"{variable(name)}={text!r}: {error}", hint=option.metadata["help"])
+        try:
+            made = cls(**values)
+        except OptionError as error:
+            faults.extend(error.diagnostics)
+        faults.raise_if_any()
+        return made
+
+    def key(self) -> dict[str, str]:
+        """The options that change generated code, as text."""
+        return {option.name: _text(getattr(self, option.name)) for option in fields(self) if option.metadata["in_key"]}
+
+    @property
+    def cache_folder(self) -> Path:
+        """``cache_dir``, or graphwright's folder among the user's caches."""
+        return self.cache_dir or _base("XDG_CACHE_HOME", ".cache")
+
+    @property
+    def key_folder(self) -> Path:
+        """``key_dir``, or graphwright's folder among the user's settings."""
+        return self.key_dir or _base("XDG_CONFIG_HOME", ".config")
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def variable(option: str) -> str:
+    """The environment variable of an option."""
+    return f"GRAPHWRIGHT_{option.upper()}"
+
+
+def table() -> Mapping[str, tuple[str, str, str]]:
+    """Option to (default, environment variable, meaning), for help pages."""
+    return {o.name: (_text(o.default), variable(o.name), o.metadata["help"]) for o in fields(Options)}

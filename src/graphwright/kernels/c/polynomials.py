@@ -1,0 +1,166 @@
+"""Elementary functions of f32 vectors as C, by polynomials on a reduced range.
+
+Range reduction after W. J. Cody and W. Waite, "Software Manual for the Elementary Functions" (1980), with fused
+multiply-add; structure as in J.-M. Muller, "Elementary Functions" (3rd ed., 2016). The coefficients are our own:
+``benchmarks/vmath_coefficients.py`` prints them. NaN, infinities, -0 and subnormals follow NumPy; f32 throughout.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+
+def _horner(variable: str, *coefficients: str) -> str:
+    """A polynomial as C; coefficients from the lowest power up."""
+    text = coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        text = f"{coefficient} + {variable} * ({text})" if text != coefficients[-1] else f"{coefficient} + {variable} * {text}"
+    return text
+
+
+_REDUCE: Final = """\
+    const @V n = (x * 1.44269504f + 12582912.0f) - 12582912.0f; /* to the nearest: 1.5 * 2^23 has no fraction */
+    const @V r = x - n * 0.693147182f - n * -1.90465421e-9f;
+"""
+_REDUCE_EXACT: Final = """\
+    const @V n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;
+    const @V r1 = x - n * 0.693147182f, r2 = n * -1.90465421e-9f, r = r1 - r2; /* r1 is exact */
+"""
+_LN2: Final = ("0.693147182f", "-1.90465421e-9f")
+_EXPONENTIAL: Final = _horner("r", "0.5f", "0.1666652f", "0.041666403f", "0.00836883f", "0.0013940561f")
+_EXPONENTIAL_M1: Final = _horner("r", "0.5f", "0.16666543f", "0.041666433f", "0.008366556f", "0.0013937921f")
+_LOGARITHM: Final = _horner(
+    "f", "0.3333333f", "-0.2500082f", "0.20001242f", "-0.16623409f", "0.1420158f", "-0.1315961f", "0.12762217f", "-0.07636439f"
+)  # fmt: skip
+_SINE: Final = _horner("z", "-0.16666667f", "0.008333379f", "-0.00019853072f", "2.8326801e-06f")
+_COSINE: Final = _horner("z", "0.041666646f", "-0.001388731f", "2.4432327e-05f")
+_HYPERBOLIC: Final = _horner("z", "-0.33333316f", "0.13332546f", "-0.05384785f", "0.021052472f", "-0.0062459926f")
+_ERF: Final = _horner(
+    "a", "-5.4081262e-08f", "0.6366194f", "0.10277776f", "-0.01915279f", "-0.00016088889f", "0.0016675049f", "-0.0006330899f", "0.000117710086f", "-9.263743e-06f"
+)
+
+_LARGE: Final = "40000"
+"""Beyond this, sine and cosine go lane by lane through the C library: three parts of pi/2 no longer suffice."""
+_CIRCULAR: Final = f"""\
+double DOUBLE(double);
+GW_INLINE @V NAME(@V x) {{
+    const @V n = (x * 0.636619772f + 12582912.0f) - 12582912.0f;
+    const @V r = x - n * 1.57079637f - n * -4.37113883e-8f - n * -1.71512451e-15f, z = r * r;
+    const @V sine = r + r * z * ({_SINE});
+    const @V cosine = 1.0f - 0.5f * z + z * z * ({_COSINE});
+    const @I quarter = __builtin_convertvector(n, @I)QUARTER;
+    @V y = @select@((quarter & 1) == 1, cosine, sine);
+    y = (@V)((@I)y ^ (quarter & 2) << 30);
+    const @I large = @abs@(x) > {_LARGE}.0f;
+    if (__builtin_expect(@any@(large), 0))
+        for (int i = 0; i < @L; ++i)
+            if (large[i])
+                y[i] = (float)DOUBLE((double)x[i]);
+    return y;
+}}"""
+
+SCALE_V4: Final = """\
+GW_INLINE @V NAME(@V x, @V n) { /* x * 2^n */
+    @V y;
+    __asm__("vscalefps %2, %1, %0" : "=v"(y) : "v"(x), "v"(n));
+    return y;
+}"""
+"""AVX-512's way of :data:`POLYNOMIALS` ``scale``."""
+
+HELPERS: Final[dict[str, str]] = {
+    "scale": """\
+GW_INLINE @V NAME(@V x, @V n) { /* x * 2^n, in two steps: the result may be subnormal or overflow */
+    const @I i = __builtin_convertvector(n, @I), half = i >> 1;
+    return x * (@V)((half + 127) << 23) * (@V)((i - half + 127) << 23);
+}""",
+    "any": """\
+GW_INLINE int NAME(@I mask) {
+    int found = 0;
+    for (int i = 0; i < @L; ++i)
+        found |= mask[i];
+    return found;
+}""",
+    "log_of": f"""\
+GW_INLINE @V NAME(@V e, @V f) {{ /* log(2^e * (1 + f)) */
+    const @V y = f * f * (f * ({_LOGARITHM}) - 0.5f);
+    return e * {_LN2[0]} + (f + (y + e * {_LN2[1]}));
+}}""",
+}
+"""What the functions share."""
+
+POLYNOMIALS: Final[dict[str, str]] = {
+    "exp": f"""\
+GW_INLINE @V NAME(@V x) {{
+    x = @select@(x > 89.0f, @splat@(89.0f), x); /* beyond: infinity */
+    x = @select@(x < -104.0f, @splat@(-104.0f), x); /* below: zero */
+{_REDUCE_EXACT}\
+    return @scale@(1.0f + (r1 + (r * r * ({_EXPONENTIAL}) - r2)), n);
+}}""",
+    "expm1": f"""\
+GW_INLINE @V NAME(@V x0) {{
+    @V x = @select@(x0 > 89.0f, @splat@(89.0f), x0);
+    x = @select@(x < -30.0f, @splat@(-30.0f), x);
+{_REDUCE}\
+    const @V p = r + r * r * ({_EXPONENTIAL_M1});
+    const @V t = @scale@(@splat@(1.0f), n - 1.0f); /* half of 2^n, which may be too large */
+    const @V y = (p * t + (t - 0.5f)) * 2.0f;
+    return @select@(@abs@(x0) < 2e-8f, x0, y);
+}}""",
+    "log": """\
+GW_INLINE @V NAME(@V x) {
+    const @I tiny = x < 1.17549435e-38f;
+    const @V u = @select@(tiny, x * 8388608.0f, x); /* subnormals: times 2^23 */
+    const @I i = (@I)u - 0x3f3504f3, e = (i >> 23) - (tiny & 23);
+    const @V f = (@V)((i & 0x7fffff) + 0x3f3504f3) - 1.0f; /* in [sqrt(1/2), sqrt(2)) - 1 */
+    @V y = @log_of@(__builtin_convertvector(e, @V), f);
+    y = @select@(x == 0.0f, @splat@(-__builtin_inff()), y);
+    y = @select@(x < 0.0f, @splat@(__builtin_nanf("")), y);
+    return @select@((x == __builtin_inff()) | (x != x), x, y);
+}""",
+    "log1p": """\
+GW_INLINE @V NAME(@V x) {
+    const @V u = 1.0f + x;
+    const @I i = (@I)u - 0x3f3504f3, e = i >> 23;
+    const @V lost = @select@(x > 1.0f, 1.0f - (u - x), x - (u - 1.0f)); /* what rounding 1 + x dropped */
+    const @V f = ((@V)((i & 0x7fffff) + 0x3f3504f3) - 1.0f) + lost * (@V)((127 - e) << 23 & (e < 100));
+    @V y = @log_of@(__builtin_convertvector(e, @V), f);
+    y = @select@(x == -1.0f, @splat@(-__builtin_inff()), y);
+    y = @select@(x < -1.0f, @splat@(__builtin_nanf("")), y);
+    return @select@((x == __builtin_inff()) | (x != x) | (@abs@(x) < 2e-8f), x, y);
+}""",
+    "tanh": f"""\
+GW_INLINE @V NAME(@V x) {{
+    const @V a = @abs@(x), z = a * a;
+    const @V small = a + a * z * ({_HYPERBOLIC});
+    const @V large = 1.0f - 2.0f / (@exp@(a + a) + 1.0f);
+    const @V y = @select@(a < 0.55f, small, large);
+    return (@V)((@I)y | ((@I)x & (@I)@splat@(-0.0f)));
+}}""",
+    "sigmoid": f"""\
+GW_INLINE @V NAME(@V x0) {{ /* by e = exp(-|x|): e / (1 + e) or 1 / (1 + e), with what rounding dropped put back */
+    @V x = -@abs@(x0);
+    x = @select@(x < -104.0f, @splat@(-104.0f), x);
+{_REDUCE_EXACT}\
+    const @V s = r1 + (r * r * ({_EXPONENTIAL}) - r2), p = 1.0f + s;
+    const @V e = @scale@(p, n), e_low = @scale@(s - (p - 1.0f), n);
+    const @V d = 1.0f + e, d_low = (e - (d - 1.0f)) + e_low;
+    const @I below = x0 < 0.0f;
+    const @V top = @select@(below, e, @splat@(1.0f)), top_low = @select@(below, e_low, @splat@(0.0f));
+    const @V y = top / d;
+    return y + (((top - y * d) + top_low) - y * d_low) * (1.0f - 0.5f * e);
+}}""",
+    "erf": f"""\
+GW_INLINE @V NAME(@V x0) {{ /* 1 - exp(-a q(a)), a = |x| */
+    @V a = @abs@(x0);
+    a = @select@(a > 4.0f, @splat@(4.0f), a); /* beyond: 1 */
+    const @V x = -(a * 1.12837923f + a * ({_ERF}));
+{_REDUCE}\
+    const @V p = r + r * r * ({_EXPONENTIAL_M1});
+    const @V t = @scale@(@splat@(1.0f), n);
+    const @V y = (1.0f - t) - p * t;
+    return (@V)((@I)y | ((@I)x0 & (@I)@splat@(-0.0f)));
+}}""",
+    "sin": _CIRCULAR.replace("DOUBLE", "sin").replace("QUARTER", ""),
+    "cos": _CIRCULAR.replace("DOUBLE", "cos").replace("QUARTER", " + 1"),
+}
+"""Function to C template (notation of :meth:`Support.expand`). Largest errors: see ``vmath.MAX_ULP``."""

@@ -1,0 +1,144 @@
+"""The C compiler: where it is found, and shared objects from generated sources, without a shell and within a time limit."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from graphwright.config import Options
+from graphwright.errors import Diagnostic, ToolchainError
+from graphwright.kernels.library.isa import Isa
+
+CANDIDATES: Final = ("cc", "gcc", "clang")
+TIME_LIMIT: Final = 120.0
+"""Seconds for one run of the compiler."""
+LINK_FLAGS: Final = ("-shared", "-fPIC", "-fvisibility=hidden", "-Wl,--as-needed")
+CODE_FLAGS: Final = ("-fwrapv",)
+"""Beside the ISA's own: integers wrap around, as NumPy's do."""
+_MESSAGE_LIMIT: Final = 4000
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler: the command that runs it, its ``identity`` (what ``--version`` says), whether it is ziglang's."""
+
+    command: tuple[str, ...]
+    identity: str
+    zig: bool = False
+
+    def flags(self, isa: Isa) -> tuple[str, ...]:
+        """All flags but the file names; part of a cache key."""
+        code = isa.zig_flags if self.zig else isa.flags
+        return (*code, *CODE_FLAGS, *LINK_FLAGS)
+
+
+def find_toolchain(options: Options | None = None) -> Toolchain:
+    """The compiler that the option ``cc`` names, else the first of cc, gcc, clang and the ziglang wheel that runs.
+
+    Raises one :class:`ToolchainError` that lists what was tried.
+    """
+    wanted = (options or Options.from_environment()).cc
+    tried: list[str] = []
+    for command, zig in _commands(wanted):
+        found = _identify(command, zig)
+        if isinstance(found, Toolchain):
+            return found
+        tried.append(f"{' '.join(command)}: {found}")
+    if not wanted and importlib.util.find_spec("ziglang") is None:
+        tried.append("the ziglang package: not installed")
+    hint = "pip install graphwright[toolchain], or name a C compiler in the option cc (GRAPHWRIGHT_CC)"
+    raise ToolchainError(Diagnostic("toolchain-missing", f"no C compiler; tried {'; '.join(tried)}", hint=hint))
+
+
+def _commands(wanted: str) -> Iterator[tuple[tuple[str, ...], bool]]:
+    if wanted:
+        yield (wanted,), "zig" in Path(wanted).name
+        return
+    for name in CANDIDATES:
+        yield (name,), False
+    if importlib.util.find_spec("ziglang") is not None:
+        yield (sys.executable, "-m", "ziglang", "cc"), True
+
+
+@functools.cache
+def _identify(command: tuple[str, ...], zig: bool) -> Toolchain | str:
+    """The toolchain behind ``command``, or why there is none."""
+    path = shutil.which(command[0])
+    if path is None:
+        return "not found"
+    full = (path, *command[1:])
+    if zig and command[1:] == ():
+        full = (path, "cc")
+    try:
+        ended = subprocess.run(
+            [*full, "--version"], capture_output=True, text=True, timeout=TIME_LIMIT, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if ended.returncode:
+        return (ended.stderr.strip() or f"exit status {ended.returncode}").splitlines()[-1]
+    return Toolchain(full, ended.stdout.strip(), zig)
+
+
+def compile_shared(source: str, isa: Isa, toolchain: Toolchain) -> bytes:
+    """The shared object of a C ``source``. A :class:`ToolchainError` carries the compiler's message and where the source is kept."""
+    folder = Path(tempfile.mkdtemp(prefix="graphwright-"))  # mode 0700
+    keep = False
+    try:
+        (folder / "kernel.c").write_text(source, encoding="ascii")
+        fault = _run(toolchain, isa, folder)
+        if fault is None:
+            return (folder / "kernel.so").read_bytes()
+        keep = True
+        where = str(folder / "kernel.c")
+        hint = "the source is kept there for inspection; a compiler as old as gcc 11 is too old"
+        raise ToolchainError(Diagnostic("compile-failed", fault, where, hint))
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(toolchain: Toolchain, isa: Isa, folder: Path) -> str | None:
+    """Compile ``kernel.c`` in ``folder``; what went wrong, or None."""
+    command = [*toolchain.command, *toolchain.flags(isa), "-o", "kernel.so", "kernel.c", "-lm"]
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,  # so that a late compiler can be stopped with its children
+    )
+    try:
+        _, message = process.communicate(timeout=TIME_LIMIT)
+    except BaseException as error:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            return f"{toolchain.command[0]} did not end within {TIME_LIMIT:.0f} s"
+        raise
+    if process.returncode:
+        return f"{' '.join(toolchain.command)} refused the source:\n{message.strip()[:_MESSAGE_LIMIT]}"
+    return None
+
+
+def compile_all(sources: Sequence[str], isa: Isa, toolchain: Toolchain, workers: int = 0) -> list[bytes]:
+    """Shared objects of several sources, compiled side by side in ``workers`` threads (0: one per usable core)."""
+    count = workers or len(os.sched_getaffinity(0))
+    with ThreadPoolExecutor(max_workers=max(1, min(count, len(sources)))) as pool:
+        return list(pool.map(lambda source: compile_shared(source, isa, toolchain), sources))

@@ -82,35 +82,37 @@ void define_exceptions(nb::module_ &m) {
    A thread that asks for the GIL when the interpreter ends is terminated, by unwinding through frames that do not
    allow it. So from the first moment of the end such threads are put to sleep instead, as CPython 3.14 does. */
 
-std::atomic<int> entering{0};
+std::atomic<int> inside{0}; /* threads that ask for the GIL or are in a host function */
 std::atomic<bool> closing{false};
 pthread_t closing_thread;
 
-void wait_if_closing() {
-    entering++;
+void come_inside() {
+    inside++;
     if (!closing || pthread_equal(pthread_self(), closing_thread))
         return;
-    entering--;
+    inside--;
     for (;;)
         pause();
 }
 
-/* Called at exit: lets in who has asked already, and no one else. */
+/* Called at exit: lets no one in any more, and waits for who is inside; not for ever, a host function may hang. */
 void close_interpreter() {
+    constexpr int64_t patience = 10'000'000'000;
     closing_thread = pthread_self();
     closing = true;
-    while (entering > 0) {
+    for (int64_t start = gw_now(); inside > 0 && gw_now() - start < patience;) {
         nb::gil_scoped_release release;
         usleep(100);
     }
 }
 
-PyThreadState *leave_python() { return PyEval_SaveThread(); }
+/* Of a forked process's threads one goes on. */
+void forget_threads() { inside = 0; }
 
 void enter_python(PyThreadState *state) {
-    wait_if_closing();
+    come_inside();
     PyEval_RestoreThread(state);
-    entering--;
+    inside--;
 }
 
 /* ---- shared objects ---- */
@@ -408,9 +410,8 @@ nb::object host_operand(const gw_host_operand &o, const gw_plan *plan, void *dat
 int32_t Program::call_host(HostCalls *calls, const gw_plan *plan, int64_t task, void *const *operands) {
     const gw_task &t = program->tasks[task];
     const gw_host_function &h = program->hosts[t.kernel];
-    wait_if_closing();
+    come_inside();
     PyGILState_STATE state = PyGILState_Ensure();
-    entering--;
     host_calls++;
     int32_t code = 0;
     try {
@@ -437,6 +438,7 @@ int32_t Program::call_host(HostCalls *calls, const gw_plan *plan, int64_t task, 
     }
     PyErr_Clear();
     PyGILState_Release(state);
+    inside--;
     return code;
 }
 
@@ -529,7 +531,7 @@ struct Run {
         gw_call call = {p.program, plan, context, p.kernels.data(), p.weights.buf, input_data.data(), output_data.data(),
                         host_trampoline, &calls, poison, times};
         p.runs++;
-        PyThreadState *state = leave_python();
+        PyThreadState *state = PyEval_SaveThread();
         bool done = gw_execute(&call, &error);
         enter_python(state);
         if (calls.exception) {
@@ -606,5 +608,6 @@ NB_MODULE(_native, m) {
         .def("run", &Program::run, nb::arg("inputs"), nb::arg("outputs") = nb::none(), nb::arg("threads") = 0,
              nb::arg("poison") = false, nb::arg("trace") = nb::none())
         .def("stats", &Program::stats);
+    pthread_atfork(nullptr, nullptr, forget_threads);
     nb::module_::import_("atexit").attr("register")(nb::cpp_function(close_interpreter));
 }

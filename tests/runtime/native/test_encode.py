@@ -1,0 +1,220 @@
+"""Encoded programs: what is decoded, and that no corrupt word does harm."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphwright import _native
+from graphwright.ir.types import BOOL, F32
+from graphwright.lower.encode import MAGIC, VERSION, encode
+from graphwright.lower.tasks import (
+    Block,
+    Code,
+    FunctionOperand,
+    HostFunction,
+    Instruction,
+    Operand,
+    Program,
+    Storage,
+    Task,
+    TaskKind,
+)
+from tests.runtime.native.handmade import Builder, affine_chain, load
+
+REPLACEMENTS = (-(2**63), -(2**31), -3, -2, -1, 0, 1, 2, 3, 7, 8, 64, 1000, 2**31, 2**32 + 1, 2**62, 2**63 - 1)
+
+
+def everything() -> Program:
+    """A program with every kind of task, storage and operand."""
+    b = Builder()
+    condition, _ = b.input(1, BOOL)
+    x, (n,) = b.input(1)
+    b.register(Code.CHECK_LE, n, b.const(100), "too long")
+    size = b.bytes_of(n)
+    y = b.output((n,))
+    w = b.buffer(Storage.WEIGHT, b.const(16), 16)
+    t = b.arena(size)
+    u = b.arena(size, [t])
+    scratch = b.buffer(Storage.SCRATCH, b.const(100), 0, [t, u])
+    b.task(TaskKind.COPY, [b.at(t), b.at(x)], [0], args=(size,))
+    b.task(TaskKind.IF, [b.at(condition)], blocks=(1, 2), after=(0,))
+    b.hosts.append(HostFunction("Nothing", ((F32, (n,)), None), ((F32, (n,)),)))
+    b.tasks.append(Task(TaskKind.HOSTCALL, (b.at(t), None, b.at(u)), (2,), kernel=0, after=(0, 1)))
+    b.launch("fail_at", [u, y, w], [1], n, args=[b.const(1), b.const(-1)], after=[2], work=HEAVY, scratch=scratch)
+    hook = FunctionOperand(b.kernel("triple"))
+    b.launch("fail_at", [x, hook, None, t], [3], n, args=[b.const(1), b.const(-1)], work=HEAVY)
+    b.launch("fail_at", [x, t], [1], n, args=[b.const(1), b.const(-1)], after=[4])
+    b.task(TaskKind.COPY, [b.at(t), b.at(x)], [0], args=(size,))
+    b.blocks = [Block(0, 4), Block(4, 2), Block(6, 1)]
+    return b.program()
+
+
+HEAVY = 1_000_000
+
+
+def attempt(words: bytes, library: _native.Library) -> bool:
+    """Decode and run with kernels that touch nothing; whether it went through. Only the runtime's own errors may come out."""
+    harmless = [library.symbol("idle")] * len(everything().kernels)
+    x = np.arange(10, dtype=np.float32)
+    try:
+        model = _native.Program(words, bytes(32), harmless, [lambda inputs, outputs: None], libraries=[library])
+        if model.plan([(1,), x.shape], threads=2)["arena"] > 1 << 24:
+            return True
+        for condition in (True, False):
+            model.run([np.array([condition]), x], threads=2, poison=True)
+    except (_native.NativeError, ValueError, MemoryError):
+        return False
+    return True
+
+
+def test_layout() -> None:
+    words = struct.unpack("<19q", encode(Builder_with_one_of_each())[: 19 * 8])
+    assert words[:10] == (MAGIC, VERSION, 1, 1, 3, 2, 1, 1, 1, 0)
+    assert words[10:13] == (4, 1, 0)  # input: element size, dims
+    assert words[13:16] == (4, 1, 0)  # output
+    assert words[16:19] == (Code.DIM, 0, 0)
+
+
+def Builder_with_one_of_each() -> Program:
+    program = affine_chain(1)
+    return Program(
+        program.inputs,
+        program.outputs,
+        program.shape[:1] + (Instruction(Code.CONST, 4), Instruction(Code.MUL, 0, 1)),
+        program.buffers[:2],
+        program.tasks,
+        program.blocks,
+        program.kernels,
+    )
+
+
+def test_the_whole_program_runs(library: _native.Library) -> None:
+    assert attempt(encode(everything()), library)
+
+
+def test_each_word_replaced_is_accepted_or_refused(library: _native.Library) -> None:
+    words = encode(everything())
+    assert len(words) % 8 == 0
+    accepted = 0
+    for at in range(0, len(words), 8):
+        old = struct.unpack_from("<q", words, at)[0]
+        for new in {*REPLACEMENTS, old + 1 if old < 2**62 else 0, old - 1 if old > -(2**62) else 0}:
+            accepted += attempt(words[:at] + struct.pack("<q", new) + words[at + 8 :], library)
+    assert accepted > 0
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_random_damage_is_accepted_or_refused(library: _native.Library, data: st.DataObject) -> None:
+    words = list(struct.unpack(f"<{len(encode(everything())) // 8}q", encode(everything())))
+    for _ in range(data.draw(st.integers(1, 5))):
+        words[data.draw(st.integers(0, len(words) - 1))] = data.draw(
+            st.one_of(st.integers(-3, 40), st.integers(-(2**63), 2**63 - 1))
+        )
+    attempt(struct.pack(f"<{len(words)}q", *words), library)
+
+
+def test_each_prefix_is_refused(library: _native.Library) -> None:
+    words = encode(everything())
+    assert not any(attempt(words[:size], library) for size in range(len(words)))
+    assert not attempt(words + bytes(8), library)
+
+
+def refused(change: Callable[[Builder], object], text: str, library: _native.Library) -> None:
+    b = Builder()
+    b.input(1)
+    change(b)
+    with pytest.raises(_native.ProgramError, match=text):
+        load(b.program(), library, hosts=[print] * len(b.hosts))
+
+
+def _if(b: Builder, blocks: tuple[int, ...]) -> int:
+    return b.task(TaskKind.IF, [b.at(0)], blocks=blocks)
+
+
+def _blocks(*blocks: tuple[int, int]) -> list[Block]:
+    return [Block(first, count) for first, count in blocks]
+
+
+def test_what_is_inconsistent_is_refused(library: _native.Library) -> None:
+    def host(b: Builder, operands: tuple[Operand | None, ...], writes: tuple[int, ...]) -> None:
+        b.hosts.append(HostFunction("f", ((F32, ()),), ((F32, ()),)))
+        b.tasks.append(Task(TaskKind.HOSTCALL, operands, writes, kernel=0))
+
+    def tree(*blocks: tuple[int, int], ifs: tuple[tuple[int, int], ...]) -> Callable[[Builder], None]:
+        def add(b: Builder) -> None:
+            for branches in ifs:
+                _if(b, branches)
+            b.blocks = _blocks(*blocks)
+
+        return add
+
+    zero = 0
+    cases: list[tuple[Callable[[Builder], object], str]] = [
+        (lambda b: b.register(Code.ADD, 0, len(b.shape)), "before it is defined"),
+        (lambda b: b.register(Code.DIM, 1, 0), "no input"),
+        (lambda b: b.register(Code.DIM, 0, 1), "no axis"),
+        (lambda b: b.arena(b.const(1), [1]), "conflicts with a later one"),
+        (lambda b: b.arena(b.const(1), [0]), "not planned"),
+        (lambda b: b.buffer(Storage.OUTPUT, zero, 0), "names no output"),
+        (lambda b: b.launch("add", [0], [0], zero), "writes what is no output"),
+        (lambda b: b.launch("add", [b.buffer(Storage.SCRATCH, zero)], [], zero), "lies in scratch"),
+        (lambda b: b.launch("add", [], [], zero, scratch=0), "scratch lies elsewhere"),
+        (lambda b: b.launch("add", [], [], -1), "no grid"),
+        (lambda b: b.launch("add", [], [], zero, after=[0]), "after a later one"),
+        (lambda b: _if(b, (1, 1)), "names no block"),
+        (lambda b: host(b, (b.at(0), b.at(0)), ()), "writes what it may not"),
+        (lambda b: host(b, (b.at(0),), ()), "as many operands"),
+        (lambda b: host(b, (None, b.at(b.arena(zero))), (1,)), "present or absent"),
+        (lambda b: b.tasks.append(Task(TaskKind.HOSTCALL, kernel=0)), "names no function"),
+        (tree((0, 1), (1, 0), ifs=((1, 1),)), "the branch of two IFs"),
+        (tree((0, 1), (1, 0), (1, 0), (1, 0), ifs=((1, 2),)), "not reached"),
+        (tree((0, 0), (0, 1), (1, 0), ifs=((1, 2),)), "not reached"),
+        (tree((0, 1), (0, 1), (1, 0), ifs=((1, 2),)), "in two blocks"),
+        (tree((0, 1), (1, 0), (1, 0), ifs=((1, 2), (1, 2))), "in no block"),
+        (tree((0, 2), ifs=()), "ends at no task"),
+    ]
+    for change, text in cases:
+        refused(change, text, library)
+
+
+def test_blocks_nested_too_deep_are_refused(library: _native.Library) -> None:
+    def nest(depth: int) -> Builder:
+        b = Builder()
+        b.input(1, BOOL)
+        for level in range(depth):
+            _if(b, (2 * level + 1, 2 * level + 2))
+        b.blocks = [Block(0, 1)]
+        for level in range(1, depth + 1):
+            b.blocks += [Block(level, 1 if level < depth else 0), Block(0, 0)]
+        return b
+
+    load(nest(60).program(), library).run([np.array([True])], threads=2)
+    with pytest.raises(_native.ProgramError, match="too deep"):
+        load(nest(70).program(), library)
+
+
+def test_after_edges_stay_in_their_block(library: _native.Library) -> None:
+    def add(b: Builder) -> None:
+        _if(b, (1, 2))
+        b.launch("add", [], [], 0, after=[0])
+        b.blocks = _blocks((0, 1), (1, 1), (2, 0))
+
+    refused(add, "another block", library)
+
+
+def test_kernels_and_hosts_must_be_given(library: _native.Library) -> None:
+    words = encode(everything())
+    with pytest.raises(ValueError, match="number of kernels"):
+        _native.Program(words, b"", [])
+    kernel = library.symbol("add")
+    with pytest.raises(ValueError, match="host functions"):
+        _native.Program(words, b"", [kernel] * len(everything().kernels))
+    with pytest.raises(ValueError, match="null"):
+        _native.Program(words, b"", [0] * len(everything().kernels))

@@ -1,0 +1,217 @@
+"""The runtime inside a process: fork, signals, exit with runs in flight, CPU limits, loading."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphwright import _native
+from graphwright.lower.tasks import HostFunction, Program, Task, TaskKind
+from tests.runtime.native.handmade import Builder, affine_chain, affine_chain_value, build_kernels, load, wide, wide_value
+
+HEAVY = 1_000_000
+ROOT = Path(__file__).parents[3]
+
+
+def burning(microseconds: int) -> Program:
+    """One launch of 40 units, each of so many microseconds."""
+    b = Builder()
+    n = b.const(40)
+    b.launch("burn", [b.output((n,))], [0], n, args=[b.const(microseconds)], work=40_000 * microseconds)
+    return b.program()
+
+
+def wait_for(child: int, seconds: float) -> int:
+    """The exit status of the child, which is killed if it hangs."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    raise AssertionError("the forked process hangs")
+
+
+def in_fork(work: object) -> int:
+    child = os.fork()
+    if child:
+        return wait_for(child, 20)
+    try:
+        work()  # type: ignore[operator]
+        os._exit(0)
+    except BaseException:
+        os._exit(1)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_forked_process_runs_the_model(library: _native.Library, threads: int) -> None:
+    model, x = load(wide(6, HEAVY), library), np.arange(500, dtype=np.float32)
+
+    def work() -> None:
+        for _ in range(20):
+            np.testing.assert_array_equal(model.run([x], threads=threads)[0], wide_value(x, 6))
+        assert threads == 1 or _native.workers() == threads - 1
+
+    work_in_parent = threads > 1
+    if work_in_parent:
+        model.run([x], threads=3)
+    assert in_fork(work) == 0
+    np.testing.assert_array_equal(model.run([x], threads=threads)[0], wide_value(x, 6))
+
+
+def test_fork_while_other_threads_run(library: _native.Library) -> None:
+    model, x = load(wide(6, HEAVY), library), np.arange(500, dtype=np.float32)
+    stop = threading.Event()
+
+    def keep_running() -> None:
+        while not stop.is_set():
+            model.run([x], threads=2)
+
+    def work() -> None:
+        for _ in range(5):
+            np.testing.assert_array_equal(model.run([x], threads=2)[0], wide_value(x, 6))
+
+    others = [threading.Thread(target=keep_running) for _ in range(2)]
+    for other in others:
+        other.start()
+    try:
+        assert [in_fork(work) for _ in range(10)] == [0] * 10
+    finally:
+        stop.set()
+        for other in others:
+            other.join()
+
+
+def test_interrupt_leaves_the_process_alive(library: _native.Library) -> None:
+    model = load(burning(5000), library)
+    for threads in (1, 2):
+        timer = threading.Timer(0.03, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            while True:
+                model.run([], threads=threads)
+        timer.join()
+        assert model.run([], threads=threads)[0].tolist() == [1.0] * 40
+
+
+def test_workers_take_no_signals(library: _native.Library) -> None:
+    load(burning(100), library).run([], threads=2)
+    masks = []
+    for status in Path("/proc/self/task").glob("*/status"):
+        fields = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
+        if fields["Name"] == "graphwright":
+            masks.append(int(fields["SigBlk"], 16))
+    assert masks
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD):
+        assert all(mask >> (number - 1) & 1 for mask in masks)
+
+
+EXIT_SCRIPT = """
+import sys, threading, time
+from pathlib import Path
+from graphwright import _native
+from tests.runtime.native.handmade import load
+from tests.runtime.native.test_process import burning, hosted
+
+library = _native.open_library(sys.argv[1])
+model = load(burning({microseconds}), library) if {microseconds} else hosted(library)
+def keep_running():
+    while True:
+        model.run([], threads={threads})
+for _ in range(3):
+    threading.Thread(target=keep_running, daemon=True).start()
+time.sleep(0.05)
+{end}
+"""
+
+
+def hosted(library: _native.Library) -> _native.Program:
+    """A host call after a launch: threads keep asking for the GIL."""
+    b = Builder()
+    n = b.const(40)
+    y = b.output((n,))
+    b.launch("burn", [y], [0], n, args=[b.const(10)], work=400_000)
+    b.hosts.append(HostFunction("Nothing", (), ()))
+    b.tasks.append(Task(TaskKind.HOSTCALL, kernel=0, after=(0,)))
+    return load(b.program(), library, hosts=[lambda inputs, outputs: time.sleep(0)])
+
+
+@pytest.mark.parametrize("end", ["", "sys.exit(0)", "model.run([], threads=2)"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("microseconds", [0, 10, 2000])
+def test_exit_with_runs_in_flight(tmp_path: Path, end: str, threads: int, microseconds: int) -> None:
+    build_kernels(tmp_path)
+    script = EXIT_SCRIPT.format(microseconds=microseconds, threads=threads, end=end)
+    command = [sys.executable, "-c", script, str(tmp_path / "kernels.so")]
+    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+
+
+def test_threads_by_default_follow_affinity() -> None:
+    cpu = min(os.sched_getaffinity(0))
+    script = f"import os; os.sched_setaffinity(0, [{cpu}]); from graphwright import _native as n; print(n.threads())"
+    done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True)
+    assert done.stdout.split() == ["1"], done.stderr
+    assert 1 <= _native.cpu_count() <= len(os.sched_getaffinity(0))
+
+
+def test_set_threads() -> None:
+    before = _native.threads()
+    _native.set_threads(3)
+    assert _native.threads() == 3
+    _native.set_threads(before)
+    with pytest.raises(ValueError, match="at least 1"):
+        _native.set_threads(0)
+
+
+def test_isa_is_what_the_kernel_reports() -> None:
+    line = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
+    flags = set(line.split(":")[1].split())
+    v3 = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"} <= flags
+    v4 = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= flags
+    assert _native.isa() == ("v4" if v3 and v4 else "v3" if v3 else "baseline")
+
+
+def test_each_library_from_memory_is_its_own(tmp_path: Path) -> None:
+    """Descriptors' numbers come again; the loader must not take a new object for an old one."""
+    data = build_kernels(tmp_path)
+    libraries = [_native.load_library(data) for _ in range(20)]
+    assert len({library.symbol("affine") for library in libraries}) == 20
+    del libraries[::2]
+    x = np.arange(5, dtype=np.float32)
+    for library in libraries:
+        model = load(affine_chain(2), library)
+        np.testing.assert_array_equal(model.run([x])[0], affine_chain_value(x, 2))
+
+
+def test_unknown_symbol_and_damaged_objects(library: _native.Library, tmp_path: Path) -> None:
+    with pytest.raises(KeyError, match="no_such_kernel"):
+        library.symbol("no_such_kernel")
+    data = build_kernels(tmp_path)
+    for damaged in (b"", b"text", data[:100], b"\x7fELF" + bytes(1000)):
+        with pytest.raises(_native.LoadError):
+            _native.load_library(damaged)
+    with pytest.raises(_native.LoadError):
+        _native.open_library(str(tmp_path / "absent.so"))
+
+
+def test_the_program_keeps_its_library_and_weights(tmp_path: Path) -> None:
+    library = _native.load_library(build_kernels(tmp_path))
+    model = load(affine_chain(2), library, weights=bytes(64))
+    del library
+    x = np.arange(5, dtype=np.float32)
+    np.testing.assert_array_equal(model.run([x])[0], affine_chain_value(x, 2))

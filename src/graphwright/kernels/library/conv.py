@@ -187,19 +187,21 @@ static void gather_panel(const struct conv *g, const float *x, int64_t channels,
     if (g->padded || cols < NR)
         memset(to, 0, (size_t)(channels * g->taps * NR) * sizeof *to);
     for (int64_t col = 0, n; col < cols; col += n) {
-        const int64_t oy = (at + col) / s->ow, ox = (at + col) % s->ow;
+        const int64_t oy = quotient(at + col, s->ow), ox = at + col - oy * s->ow;
+        int64_t y = oy * s->stride_h - s->pad_top, tap = 0;
         n = smaller(s->ow - ox, cols - col);
-        for (int64_t tap = 0; tap < g->taps; tap++) {
-            const int64_t y = oy * s->stride_h - s->pad_top + tap / s->kw * s->dilation_h;
-            const int64_t x0 = ox * s->stride_w - s->pad_left + tap % s->kw * s->dilation_w;
-            if (y < 0 || y >= s->h || x0 >= s->w)
-                continue;
-            /* pixels first..last of the run have this tap inside the row */
-            const int64_t first = x0 < 0 ? parts(-x0, s->stride_w) : 0;
-            const int64_t last = smaller(n, parts(s->w - x0, s->stride_w));
-            if (first < last)
-                copy_runs(x + y * s->x_h + (x0 + first * s->stride_w) * s->x_w, s->x_c, s->stride_w * s->x_w,
-                          last - first, channels, to + tap * NR + col + first, g->taps * NR);
+        for (int64_t i = 0; i < s->kh; i++, y += s->dilation_h) {
+            int64_t x0 = ox * s->stride_w - s->pad_left;
+            for (int64_t j = 0; j < s->kw; j++, tap++, x0 += s->dilation_w) {
+                if (y < 0 || y >= s->h || x0 >= s->w)
+                    continue;
+                /* pixels first..last of the run have this tap inside the row */
+                const int64_t first = x0 < 0 ? parts(-x0, s->stride_w) : 0;
+                const int64_t last = smaller(n, parts(s->w - x0, s->stride_w));
+                if (first < last)
+                    copy_runs(x + y * s->x_h + (x0 + first * s->stride_w) * s->x_w, s->x_c, s->stride_w * s->x_w,
+                              last - first, channels, to + tap * NR + col + first, g->taps * NR);
+            }
         }
     }
 }

@@ -70,22 +70,22 @@ def panel_columns(isa: Isa) -> int:
     return tile_shape(isa).columns(isa)
 
 
-def _block_rows(isa: Isa, *, packed: bool) -> int:
-    """Rows of A per unit: more of them where each pass over B packs it again."""
-    return tile_shape(isa).rows * (8 if packed else 16) * (64 // isa.vector_bytes)
+def _block_rows(isa: Isa) -> int:
+    """192 rows of A per unit: B is read (and packed, where it is not) once for so many rows."""
+    return 192 // tile_shape(isa).rows * tile_shape(isa).rows
 
 
-def grid(isa: Isa, args: GemmArgs, *, packed: bool) -> Dim:
+def grid(isa: Isa, args: GemmArgs) -> Dim:
     """Units of work: blocks of rows times pairs of panels, in each batch."""
     columns = _UNIT_PANELS * panel_columns(isa)
-    blocks = ceildiv(args.m, _block_rows(isa, packed=packed))
+    blocks = ceildiv(args.m, _block_rows(isa))
     return args.batch0 * args.batch1 * blocks * ceildiv(args.n, columns)
 
 
 def scratch_bytes(isa: Isa, args: GemmArgs, *, packed: bool) -> Dim:
     """Packed A, then one panel of B, then the sums between blocks of K."""
     shape, width = tile_shape(isa), panel_columns(isa)
-    rows = minimum(ceildiv(args.m, shape.rows) * shape.rows, _block_rows(isa, packed=packed))
+    rows = minimum(ceildiv(args.m, shape.rows) * shape.rows, _block_rows(isa))
     panels = minimum(ceildiv(args.n, width), _RUN_PANELS)
     panel = 0 if packed else minimum(args.k, K_BLOCK) * width
     sums = minimum(maximum(args.k - K_BLOCK, 0), 1) * rows * panels * width
@@ -107,6 +107,7 @@ def source(isa: Isa) -> str:
 #define NR {shape.columns(isa)} /* columns of a tile, and of a panel of B */
 #define K_BLOCK {K_BLOCK}
 #define A_PITCH {_A_PITCH}
+#define BLOCK_TILES {_block_rows(isa) // shape.rows} /* tiles of rows of a unit */
 #define UNIT_PANELS {_UNIT_PANELS}
 #define RUN_PANELS {_RUN_PANELS}
 #define ARGS {len(GemmArgs._fields)}
@@ -115,7 +116,6 @@ def source(isa: Isa) -> str:
     fields = f"struct args {{\n    int64_t {', '.join(GemmArgs._fields)};\n}};\n"
     entries = "".join(
         _ENTRY.replace("@SYMBOL@", symbol)
-        .replace("@BLOCK_TILES@", str(_block_rows(isa, packed=packed) // shape.rows))
         .replace("@PACKED@", str(int(packed)))
         for symbol, packed in ((UNPACKED, False), (PACKED, True))
     )
@@ -130,8 +130,7 @@ struct gemm {
     gw_hook hook;
     void *const *hook_buf;
     const int64_t *hook_arg;
-    int64_t block_tiles; /* tiles of rows per unit */
-    int packed;          /* B lies in panels already */
+    int packed; /* B lies in panels already */
 };
 
 /* A block of the output: rows of tiles [tile0, tile1) and panels [panel0, panel1) of one batch. */
@@ -204,14 +203,16 @@ static int32_t finish_tile(const struct gemm *g, const struct block *o, int64_t 
                            int64_t cols, int64_t k, const float *a, const float *b, int64_t ldb, struct tile *t) {
     float out[MR * NR] __attribute__((aligned(64)));
     const int64_t vectors = parts(cols, VL);
-    float *c = g->hook ? NULL : g->c + o->batch0 * g->s.c_batch0 + o->batch1 * g->s.c_batch1 + row * g->s.c_m + col * g->s.c_n;
+    const int64_t batch = o->batch0 * g->s.batch1 + o->batch1;
+    float *c = g->hook ? NULL : g->c + o->batch0 * g->s.c_batch0 + o->batch1 * g->s.c_batch1;
+    c = c ? c + row * g->s.c_m + col * g->s.c_n : NULL;
     const int direct = c && g->s.c_n == 1 && cols % VL == 0;
     t->relu = g->s.act == 1;
     t->to = direct ? c : out;
     t->to_ld = direct ? g->s.c_m : NR;
     run_tile(rows, vectors, k, a, b, ldb, t);
     if (g->hook)
-        return g->hook(g->hook_buf, g->hook_arg, out, NR, o->batch0 * g->s.batch1 + o->batch1, row, rows, col, cols);
+        return g->hook(g->hook_buf, g->hook_arg, out, NR, batch, row, rows, col, cols);
     if (!direct)
         store_tile(out, rows, cols, c, g->s.c_m, g->s.c_n);
     return 0;
@@ -219,7 +220,7 @@ static int32_t finish_tile(const struct gemm *g, const struct block *o, int64_t 
 
 static int32_t run_block(const struct gemm *g, const struct block *o, float *scratch) {
     const int64_t m = g->s.m, n = g->s.n, k = g->s.k, tiles = parts(m, MR);
-    const int64_t block_rows = smaller(tiles, g->block_tiles) * MR;
+    const int64_t block_rows = smaller(tiles, BLOCK_TILES) * MR;
     const int64_t k_blocks = k > K_BLOCK ? parts(k, K_BLOCK) : 1;
     const float *a0 = g->a + o->batch0 * g->s.a_batch0 + o->batch1 * g->s.a_batch1;
     const float *b0 = g->b + o->batch0 * g->s.b_batch0 + o->batch1 * g->s.b_batch1;
@@ -227,13 +228,15 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
     float *b_panel = a_tiles + block_rows * A_PITCH;
     float *sums = b_panel + (g->packed ? 0 : smaller(k, K_BLOCK) * NR);
     float room[MR * NR];
+    int64_t row_of[BLOCK_TILES + 1]; /* where each tile of rows begins */
+    const int64_t count = o->tile1 - o->tile0;
+    for (int64_t i = 0; i <= count; i++)
+        row_of[i] = cut(m, o->tile0 + i, tiles);
     for (int64_t kb = 0; kb < k_blocks; kb++) {
         const int64_t k0 = cut(k, kb, k_blocks), depth = cut(k, kb + 1, k_blocks) - k0;
-        for (int64_t i = o->tile0; i < o->tile1; i++) {
-            const int64_t row = cut(m, i, tiles), rows = cut(m, i + 1, tiles) - row;
-            pack_a(a0 + row * g->s.a_m + k0 * g->s.a_k, g->s.a_m, g->s.a_k, rows, depth,
-                   a_tiles + (i - o->tile0) * MR * A_PITCH);
-        }
+        for (int64_t i = 0; i < count; i++)
+            pack_a(a0 + row_of[i] * g->s.a_m + k0 * g->s.a_k, g->s.a_m, g->s.a_k, row_of[i + 1] - row_of[i], depth,
+                   a_tiles + i * MR * A_PITCH);
         for (int64_t p = o->panel0; p < o->panel1; p++) {
             const int64_t col = p * NR, cols = smaller(n - col, NR);
             const float *b;
@@ -242,17 +245,17 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
                 b = b0 + (p * k + k0) * NR;
             } else {
                 b = b0 + k0 * g->s.b_k + col * g->s.b_n;
-                if (g->s.b_n == 1 && cols % VL == 0 && o->tile1 - o->tile0 == 1) {
+                if (g->s.b_n == 1 && cols % VL == 0 && count == 1) {
                     ldb = g->s.b_k; /* packing would cost as much as the product */
                 } else {
                     pack_b(b, g->s.b_k, g->s.b_n, depth, cols, b_panel);
                     b = b_panel;
                 }
             }
-            for (int64_t i = o->tile0; i < o->tile1; i++) {
-                const int64_t row = cut(m, i, tiles), rows = cut(m, i + 1, tiles) - row;
-                const float *a = a_tiles + (i - o->tile0) * MR * A_PITCH;
-                float *sum = sums + ((i - o->tile0) * (o->panel1 - o->panel0) + (p - o->panel0)) * MR * NR;
+            for (int64_t i = 0; i < count; i++) {
+                const int64_t row = row_of[i], rows = row_of[i + 1] - row;
+                const float *a = a_tiles + i * MR * A_PITCH;
+                float *sum = sums + ((p - o->panel0) * count + i) * MR * NR;
                 struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR, .to = sum, .to_ld = NR};
                 if (kb == 0)
                     start_from_bias(g, row, rows, col, cols, room, &t);
@@ -271,10 +274,10 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
 
 static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float *scratch) {
     const int64_t tiles = parts(g->s.m, MR), panels = parts(g->s.n, NR);
-    const int64_t m_blocks = parts(tiles, g->block_tiles), n_units = parts(panels, UNIT_PANELS);
+    const int64_t m_blocks = parts(tiles, BLOCK_TILES), n_units = parts(panels, UNIT_PANELS);
     while (begin < end) {
-        const int64_t n_unit = begin % n_units, m_block = begin / n_units % m_blocks;
-        const int64_t batch = begin / n_units / m_blocks;
+        const int64_t n_unit = begin % n_units, outer = begin / n_units;
+        const int64_t m_block = outer % m_blocks, batch = outer / m_blocks;
         const int64_t run = smaller(smaller(end - begin, n_units - n_unit), RUN_PANELS / UNIT_PANELS);
         const struct block o = {
             .batch0 = batch / g->s.batch1,
@@ -302,7 +305,6 @@ GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, 
         .c = buf[3],
         .hook_buf = buf + OPERANDS + 1,
         .hook_arg = arg + ARGS,
-        .block_tiles = @BLOCK_TILES@,
         .packed = @PACKED@,
     };
     memcpy(&g.s, arg, sizeof g.s);

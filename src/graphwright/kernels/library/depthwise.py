@@ -1,0 +1,326 @@
+"""Depthwise convolution: y[n, c] = act(conv(x[n, c // multiplier], w[c]) + bias[c]), f32, NCHW with any strides.
+
+A unit of the grid is a band of output rows of one channel. Its input rows are copied to scratch with their padding and
+with the columns sorted by their remainder modulo the stride, so that every tap reads consecutive elements whatever the
+stride and dilation. Usual windows compute several rows at once, which share the loads of the input rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
+from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.tile import HELPERS
+
+SYMBOL: Final = "gw_depthwise_f32"
+
+OPERANDS: Final = ("x", "w", "bias", "y")
+"""``w`` [channels, kh, kw] as it is, ``bias`` [channels] may be absent; ``y`` is ignored when there is a hook. The hook (or
+a null pointer) stands after them; its tiles are one channel (row) by the pixels of some rows (columns)."""
+
+_BAND: Final = 16
+"""Output rows per unit."""
+
+
+class DepthwiseArgs(NamedTuple):
+    """The kernel's args in ABI order; strides of x and y in elements. Pads at the bottom and right follow from oh, ow."""
+
+    images: Dim
+    channels: Dim
+    """Output channels: input channels times ``multiplier``."""
+    multiplier: Dim
+    h: Dim
+    w: Dim
+    oh: Dim
+    ow: Dim
+    kh: Dim
+    kw: Dim
+    stride_h: Dim
+    stride_w: Dim
+    pad_top: Dim
+    pad_left: Dim
+    dilation_h: Dim
+    dilation_w: Dim
+    x_n: Dim
+    x_c: Dim
+    x_h: Dim
+    x_w: Dim
+    y_n: Dim
+    y_c: Dim
+    y_h: Dim
+    y_w: Dim
+    act: Dim
+    """0 none, 1 relu."""
+
+
+def grid(args: DepthwiseArgs) -> Dim:
+    """Units of work: images, channels, bands of rows (fastest)."""
+    return args.images * args.channels * ceildiv(args.oh, _BAND)
+
+
+def scratch_bytes(isa: Isa, args: DepthwiseArgs) -> Dim:
+    """The input rows of a band, then its output rows."""
+    band = minimum(args.oh, _BAND)
+    rows = (band - 1) * args.stride_h + (args.kh - 1) * args.dilation_h + 1
+    taps = floordiv((args.kw - 1) * args.dilation_w, args.stride_w)
+    columns = (ceildiv(args.ow, isa.lanes) + 1) * isa.lanes + taps
+    return 4 * (rows * args.stride_w * columns + band * args.ow)
+
+
+def work_ns(isa: Isa, args: DepthwiseArgs) -> Dim:
+    """Time on one core: 40 or 25 GFLOP/s, or 2 elements a nanosecond in and out."""
+    channels = args.images * args.channels
+    flops = 2 * channels * args.oh * args.ow * args.kh * args.kw
+    moved = channels * (args.oh * args.ow + args.h * args.w)
+    return maximum(ceildiv(flops, 40 if isa.vector_bytes == 64 else 25), floordiv(moved, 2))
+
+
+@dataclass(frozen=True)
+class _Window:
+    """A kernel of ``size`` x ``size`` with equal strides and no dilation, computed ``rows`` output rows at once."""
+
+    size: int
+    stride: int
+    rows: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.size}x{self.size}s{self.stride}"
+
+
+_WINDOWS: Final = (_Window(3, 1, 4), _Window(3, 2, 2), _Window(5, 1, 4), _Window(5, 2, 2))
+
+
+def source(isa: Isa) -> str:
+    """One C11 file with :data:`SYMBOL`."""
+    constants = f"""
+#define BAND {_BAND} /* output rows of a unit */
+#define ARGS {len(DepthwiseArgs._fields)}
+#define OPERANDS {len(OPERANDS)}
+"""
+    fields = f"struct args {{\n    int64_t {', '.join(DepthwiseArgs._fields)};\n}};\n"
+    even, odd = (", ".join(str(2 * i + first) for i in range(isa.lanes)) for first in (0, 1))
+    body = _BODY.replace("@EVEN@", even).replace("@ODD@", odd)
+    choices = "".join(
+        f"    if (s->kh == {w.size} && s->kw == {w.size} && s->stride_h == {w.stride} && s->stride_w == {w.stride})\n"
+        f"        return band_{w.name};\n"
+        for w in _WINDOWS
+    )
+    return "\n".join(
+        [
+            prelude(isa), constants, fields, HELPERS, _STRUCTS, *(_band(window) for window in _WINDOWS),
+            body.replace("@CHOICES@", choices.rstrip()).replace("@SYMBOL@", SYMBOL),
+        ]
+    )  # fmt: skip
+
+
+def _band(window: _Window) -> str:
+    """The function for one window: ``rows`` output rows at once, then the rest one by one."""
+    size = window.size
+    weights = "\n".join(
+        f"    const vf {', '.join(f'w{i}_{j} = vf_set1(b->w[{i * size + j}])' for j in range(size))};"
+        for i in range(size)
+    )
+    return f"""\
+static void band_{window.name}(const struct band *b) {{
+{weights}
+    const vf bias = vf_set1(b->bias);
+    int64_t row = 0;
+    for (; row + {window.rows} <= b->rows; row += {window.rows}) {{
+{_rows(window, window.rows)}
+    }}
+    for (; row < b->rows; row++) {{
+{_rows(window, 1)}
+    }}
+}}
+"""
+
+
+def _rows(window: _Window, rows: int) -> str:
+    """One step of ``rows`` output rows: each input vector is loaded once and meets every row that it reaches."""
+    size, stride = window.size, window.stride
+    lines = [
+        f"const float *in = b->planes + row * {stride} * b->row_pitch;",
+        "float *to = b->to + row * b->to_ld;",
+        "for (int64_t x = 0; x < b->ow; x += VL, in += VL, to += VL) {",
+        f"    vf {', '.join(f'y{r} = bias' for r in range(rows))};",
+    ]
+    for i in range((rows - 1) * stride + size):
+        for j in range(size):
+            plane = f" + {j % stride} * b->pitch" if stride > 1 else ""
+            reached = [(r, i - r * stride) for r in range(rows) if 0 <= i - r * stride < size]
+            lines += ["    {", f"        const vf v = vf_load(in + {i} * b->row_pitch{plane} + {j // stride});"]
+            lines += [f"        y{r} = vf_fma(w{k}_{j}, v, y{r});" for r, k in reached]
+            lines += ["    }"]
+    lines += [f"    finish(b, x, y{r}, to + {r} * b->to_ld);" for r in range(rows)]
+    return "\n".join(" " * 8 + line for line in [*lines, "}"])
+
+
+_STRUCTS: Final = """
+/* A band of output rows: row r, column x of the output takes tap (i, j) from
+   planes[(r * stride_h + i * dilation_h) * row_pitch + (j * dilation_w % stride_w) * pitch + j * dilation_w / stride_w + x]. */
+struct band {
+    const float *planes, *w;
+    float bias;
+    int relu;
+    int64_t pitch, row_pitch, rows, ow;
+    float *to;
+    int64_t to_ld;
+    const struct args *s;
+};
+
+GW_INLINE void finish(const struct band *b, int64_t x, vf y, float *to) {
+    if (b->relu)
+        y = vf_relu(y);
+    if (b->ow - x >= VL)
+        vf_store(to, y);
+    else
+        vf_store_n(to, y, b->ow - x);
+}
+"""
+
+_BODY: Final = """
+/* Any window: four rows at once, then one by one. */
+static void band_any(const struct band *b) {
+    const struct args *s = b->s;
+    const vf bias = vf_set1(b->bias);
+    const int64_t step = s->stride_h * b->row_pitch;
+    for (int64_t row = 0, rows; row < b->rows; row += rows) {
+        rows = b->rows - row >= 4 ? 4 : 1;
+        for (int64_t x = 0; x < b->ow; x += VL) {
+            const float *in = b->planes + row * step + x, *w = b->w;
+            vf y0 = bias, y1 = bias, y2 = bias, y3 = bias;
+            for (int64_t i = 0; i < s->kh; i++, in += s->dilation_h * b->row_pitch) {
+                for (int64_t j = 0, column = 0; j < s->kw; j++, column += s->dilation_w) {
+                    const float *v = in + column % s->stride_w * b->pitch + column / s->stride_w;
+                    const vf tap = vf_set1(*w++);
+                    y0 = vf_fma(tap, vf_load(v), y0);
+                    if (rows == 1)
+                        continue;
+                    y1 = vf_fma(tap, vf_load(v + step), y1);
+                    y2 = vf_fma(tap, vf_load(v + 2 * step), y2);
+                    y3 = vf_fma(tap, vf_load(v + 3 * step), y3);
+                }
+            }
+            float *to = b->to + row * b->to_ld + x;
+            finish(b, x, y0, to);
+            if (rows == 1)
+                continue;
+            finish(b, x, y1, to + b->to_ld);
+            finish(b, x, y2, to + 2 * b->to_ld);
+            finish(b, x, y3, to + 3 * b->to_ld);
+        }
+    }
+}
+
+typedef void (*band_fn)(const struct band *b);
+
+static band_fn choose(const struct args *s) {
+    if (s->dilation_h != 1 || s->dilation_w != 1)
+        return band_any;
+@CHOICES@
+    return band_any;
+}
+
+/* Zeros to[i], begin <= i < end, and up to a vector after them. */
+GW_INLINE void fill_zeros(float *to, int64_t begin, int64_t end) {
+    for (; begin < end; begin += VL)
+        vf_store(to + begin, (vf){0});
+}
+
+/* One input row as stride_w planes: plane p holds columns p - pad_left, p - pad_left + stride_w, ..., zeros outside.
+   The last VL elements of a plane are room for whole vectors to end in. */
+static void fill_planes(const struct args *s, const float *row, int64_t pitch, float *to) {
+    const int64_t size = pitch - VL, pad = s->pad_left, step = s->stride_w;
+    const int64_t width = smaller(s->w, size * step - pad); /* columns that some tap reads */
+    if (!row || width <= 0) {
+        for (int64_t p = 0; p < step; p++)
+            fill_zeros(to + p * pitch, 0, size);
+    } else if (step == 1 && s->x_w == 1 && pad >= 0) {
+        int64_t x = 0;
+        fill_zeros(to, 0, pad);
+        for (; x + VL <= width; x += VL)
+            vf_store(to + pad + x, vf_load(row + x));
+        if (x < width)
+            vf_store(to + pad + x, vf_load_n(row + x, width - x));
+        fill_zeros(to, pad + (x < width ? x + VL : x), size);
+    } else if (step == 2 && s->x_w == 1 && pad >= 0) {
+        float *even = to + pad % 2 * pitch, *odd = to + (pad + 1) % 2 * pitch;
+        int64_t at_even = pad / 2, at_odd = (pad + 1) / 2;
+        fill_zeros(even, 0, at_even);
+        fill_zeros(odd, 0, at_odd);
+        for (int64_t x = 0; x < width; x += 2 * VL, at_even += VL, at_odd += VL) {
+            const int64_t low = smaller(width - x, VL), high = smaller(width - x - low, VL);
+            const vf a = vf_load_n(row + x, low), b = vf_load_n(row + x + low, high);
+            vf_store(even + at_even, __builtin_shufflevector(a, b, @EVEN@));
+            vf_store(odd + at_odd, __builtin_shufflevector(a, b, @ODD@));
+        }
+        fill_zeros(even, at_even, size);
+        fill_zeros(odd, at_odd, size);
+    } else {
+        for (int64_t p = 0; p < step; p++)
+            for (int64_t i = 0, x = p - pad; i < size; i++, x += step)
+                to[p * pitch + i] = x >= 0 && x < s->w ? row[x * s->x_w] : 0;
+    }
+}
+
+static void store_rows(const struct args *s, const float *from, int64_t rows, float *y) {
+    for (int64_t r = 0; r < rows; r++, y += s->y_h)
+        for (int64_t x = 0; x < s->ow; x++)
+            y[x * s->y_w] = *from++;
+}
+
+GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+    const float *const x = buf[0], *const w = buf[1], *const bias = buf[2];
+    float *const y = buf[3];
+    struct args args;
+    const struct args *s = &args;
+    gw_hook hook;
+    memcpy(&args, arg, sizeof args);
+    memcpy(&hook, &buf[OPERANDS], sizeof hook);
+    const band_fn compute = choose(s);
+    const int64_t bands = parts(s->oh, BAND);
+    const int64_t pitch = parts(s->ow, VL) * VL + quotient((s->kw - 1) * s->dilation_w, s->stride_w) + VL;
+    const int64_t row_pitch = s->stride_w * pitch, reach = (s->kh - 1) * s->dilation_h + 1;
+    float *planes = scratch;
+    float *out = planes + ((smaller(s->oh, BAND) - 1) * s->stride_h + reach) * row_pitch;
+    for (; begin < end; begin++) {
+        const int64_t plane = quotient(begin, bands), band = begin - plane * bands;
+        const int64_t image = quotient(plane, s->channels), channel = plane - image * s->channels;
+        const int64_t row = cut(s->oh, band, bands), rows = cut(s->oh, band + 1, bands) - row;
+        const float *in = x + image * s->x_n + quotient(channel, s->multiplier) * s->x_c;
+        const int64_t top = row * s->stride_h - s->pad_top;
+        for (int64_t i = 0; i < (rows - 1) * s->stride_h + reach; i++)
+            fill_planes(s, top + i >= 0 && top + i < s->h ? in + (top + i) * s->x_h : NULL, pitch,
+                        planes + i * row_pitch);
+        float *to = hook ? NULL : y + image * s->y_n + channel * s->y_c + row * s->y_h;
+        const int direct = to && s->y_w == 1;
+        const struct band b = {
+            .planes = planes,
+            .w = w + channel * s->kh * s->kw,
+            .bias = bias ? bias[channel] : 0,
+            .relu = s->act == 1,
+            .pitch = pitch,
+            .row_pitch = row_pitch,
+            .rows = rows,
+            .ow = s->ow,
+            .to = direct ? to : out,
+            .to_ld = direct ? s->y_h : s->ow,
+            .s = s,
+        };
+        compute(&b);
+        if (hook) {
+            const int64_t cols = rows * s->ow;
+            const int32_t error =
+                hook(buf + OPERANDS + 1, arg + ARGS, out, cols, image, channel, 1, row * s->ow, cols);
+            if (error)
+                return error;
+        } else if (!direct) {
+            store_rows(s, out, rows, to);
+        }
+    }
+    return 0;
+}
+"""

@@ -9,18 +9,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from graphwright import _native
 from graphwright.config import Options
-from graphwright.errors import Diagnostic, ModelError
+from graphwright.fusion.fuse import Fuse
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.text import print_module
-from graphwright.ir.types import TensorType
-from graphwright.kernels.build import build_objects
+from graphwright.kernels.cache import KernelCache
 from graphwright.kernels.candidates.registry import GENERATED, GeneratedKernels, candidates_of, contraction_of, load
 from graphwright.kernels.emit_c import emit_file
 from graphwright.kernels.launch import Step
 from graphwright.kernels.library.isa import ISAS, Isa
 from graphwright.kernels.select import select_kernels
+from graphwright.kernels.toolchain import find_toolchain
 from graphwright.lower.lower import lower
 from graphwright.lower.tasks import Program
 from graphwright.memory.storage import all_steps, step_values
@@ -28,8 +29,10 @@ from graphwright.package.package import Package, Target, TensorSpec
 from graphwright.package.weights import Weights, offsets_of, read_weights, write_weights
 from graphwright.passes.base import Record
 from graphwright.passes.manager import PassManager
-from graphwright.passes.pipeline import GRAPH_PASSES, SHAPES, CommonSubexpressions, DeadCode, Decompose
-from graphwright.fusion.fuse import Fuse
+from graphwright.passes.cse import CommonSubexpressions
+from graphwright.passes.dead_code import DeadCode
+from graphwright.passes.decompose import Decompose
+from graphwright.passes.pipeline import GRAPH_PASSES, SHAPES
 
 Observer = Callable[[str, object], None]
 """Called after each stage with its name and its product: the module, the kernels, the program."""
@@ -62,26 +65,26 @@ def compile_module(module: Module, options: Options, observe: Observer = lambda 
     manager = PassManager(GRAPH_STAGES, options.verify, lambda m, record: observe(record.name, m))
     manager.run(module)
     clock.lap("passes")
-    isa = ISAS[options.isa]
+    isa = ISAS[_native.isa() if options.isa == "auto" else options.isa]
     selection = select_kernels(module, module.main, isa)
     observe("select", selection)
     clock.lap("select")
     arrays, places = _weights(module, module.main, selection.steps)
-    program = lower(module.main, selection.steps, module.symbols, places, streams=options.streams)
+    program = lower(module.main, selection.steps, module.symbols, places, streams=1)
     observe("lower", program)
     clock.lap("lower")
     objects, sources = _compile_kernels(selection.generated, isa, options)
     observe("kernels", sources)
     clock.lap("kernels")
     package = Package(
-        graph=print_module(module, constants="names"),
+        graph=print_module(module, constants="short"),
         weights=arrays,
         targets={isa.name: Target(isa.name, program, objects, sources)},
         inputs=tuple(_spec(v) for v in module.main.inputs),
         outputs=tuple(_spec(v) for v in module.main.outputs),
         constraints=tuple(f"{c} (node {c.node})" for c in module.symbols.constraints),
         metadata=dict(module.metadata),
-        options=options.code_options(),
+        options=options.key(),
     )
     return Compilation(module, package, program, selection.generated, manager.records, clock.seconds)
 
@@ -127,4 +130,5 @@ def _compile_kernels(
     if not kernels:
         return {}, {}
     sources = {GENERATED: emit_file(kernels, isa)}
-    return build_objects(sources, isa, options), sources
+    objects = KernelCache(options).compile(list(sources.values()), isa, find_toolchain(options))
+    return dict(zip(sources, objects, strict=True)), sources

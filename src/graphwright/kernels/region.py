@@ -36,11 +36,8 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.names import UniqueNames, identifier
 from graphwright.ir.op import Trait
-from graphwright.ir.symbols import Dim, Expr, ceildiv, minimum, product, symbol
+from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
 from graphwright.ir.types import BF16, F16, F32, DType
-
-LANE_BLOCK = 4096
-"""Elements of the vector axis that one unit of the grid covers: 16 KiB of f32, a fraction of the first-level cache."""
 
 COLUMN_BLOCK = 256
 """Columns that a reduction over an outer axis carries at a time; its accumulators stay in the first-level cache."""
@@ -59,7 +56,6 @@ class RegionKernel:
     parameters: tuple[Value, ...]
     output_count: int
     sizes: tuple[Dim, ...]
-    grid: Dim
     elements: Dim
     cost: float
     """Estimated nanoseconds per element of the domain, on one core."""
@@ -94,6 +90,9 @@ class _Loops:
 class _Emitter:
     """What the two kinds of kernels share: joined axes, named sizes, parameters, scalar expressions of nodes."""
 
+    symbolic = False
+    """Whether numbers become size arguments too, so that layers of other sizes share the kernel."""
+
     def __init__(self, region: Graph, nest: Nest, constants: ConstantPool, name: str) -> None:
         self.region, self.nest, self.constants, self.name = region, nest, constants, name
         self.outputs = set(region.outputs)
@@ -108,7 +107,7 @@ class _Emitter:
 
     def size(self, dim: Dim) -> Dim:
         """``dim`` as the kernel knows it: a number, or a size argument of its own."""
-        if not isinstance(dim, Expr):
+        if isinstance(dim, int) and not self.symbolic:
             return dim
         if dim not in self.size_names:
             self.size_names[dim] = self.names.take(f"n{len(self.size_names)}")
@@ -163,7 +162,7 @@ class _Emitter:
     def temporary(self, node: Node) -> str:
         return self.names.take(identifier(node.op.name.lower(), "t"))
 
-    def finish(self, body: Sequence[Statement], grid: Dim) -> RegionKernel:
+    def finish(self, body: Sequence[Statement]) -> RegionKernel:
         order = sorted(self.order, key=lambda item: item[0] in self.outputs)
         kernel = Kernel(
             self.name,
@@ -178,7 +177,6 @@ class _Emitter:
             tuple(value for value, _ in order),
             sum(value in self.outputs for value, _ in order),
             tuple(self.size_names),
-            grid,
             elements,
             max(self.cost, 0.05),
         )
@@ -205,53 +203,39 @@ class _Region(_Emitter):
             body += self._rows(stage)
             body += self._pass(stage)
         rereads = bool(nest.reduced)  # a later pass walks the row again
-        return replace(self.finish(self._grid(body), self._grid_units()), rereads=rereads)
+        return replace(self.finish(self._grid(body)), rereads=rereads)
 
     # -- axes ------------------------------------------------------------------------------------------------------
 
     def _name_axes(self) -> None:
-        """Index expressions of the joined axes; the last, if it is not reduced, is walked in blocks."""
+        """Index expressions of the joined axes; columns under a reduction are walked in blocks."""
         last = len(self.loops.members) - 1
         self.axis_names = [
             self.names.take("r" if reduced else "i" if k < last else "v") for k, reduced in enumerate(self.is_reduced)
         ]
         self.loops.index = [symbol(name) for name in self.axis_names]
-        self.block: int | None = None
-        if last < 0 or self.is_reduced[last]:
-            return
-        block, extent = (COLUMN_BLOCK if self.columns else LANE_BLOCK), self.loops.extents[last]
-        if isinstance(extent, int) and extent <= block:
-            self.lane_extent: Dim = extent
-            return
-        self.block, self.block_name = block, self.names.take("b")
-        self.lane_extent = minimum(block, extent - block * symbol(self.block_name))
-        self.loops.index[last] = block * symbol(self.block_name) + symbol(self.axis_names[last])
+        self.lane_extent: Dim = self.loops.extents[last] if self.loops.members else 1
+        self.block_name = ""
+        if self.columns and not (isinstance(self.lane_extent, int) and self.lane_extent <= COLUMN_BLOCK):
+            self.block_name = self.names.take("b")
+            first = COLUMN_BLOCK * symbol(self.block_name)
+            self.lane_extent = minimum(COLUMN_BLOCK, self.loops.extents[last] - first)
+            self.loops.index[last] = first + symbol(self.axis_names[last])
 
     def _grid(self, body: Sequence[Statement]) -> list[Statement]:
         """Wrap the parallel loops around ``body``."""
-        statements = list(body)
-        for extent, name in reversed(self._grid_axes()):
-            statements = [Loop(name, Kind.PARALLEL, extent, tuple(statements))]
-        return statements
-
-    def _grid_axes(self) -> list[tuple[Dim, str]]:
         last = len(self.loops.members) - 1
         axes = [
-            (extent, name)
-            for k, (extent, name) in enumerate(zip(self.loops.extents, self.axis_names, strict=True))
+            (name, extent)
+            for k, (name, extent) in enumerate(zip(self.axis_names, self.loops.extents, strict=True))
             if not self.is_reduced[k] and k != last
         ]
-        if self.block is not None:
-            axes.append((ceildiv(self.loops.extents[last], self.block), self.block_name))
-        return axes or [(1, self.names.take("i"))]
-
-    def _grid_units(self) -> Dim:
-        """The number of units, in the module's own symbols."""
-        last = len(self.loops.members) - 1
-        true_size = {symbol(name): dim for dim, name in self.size_names.items()}
-        extents = [true_size.get(extent, extent) for extent in self.loops.extents]
-        units: Dim = product([e for k, e in enumerate(extents) if not self.is_reduced[k] and k != last])
-        return units if self.block is None else units * ceildiv(extents[last], self.block)
+        if self.block_name:
+            axes.append((self.block_name, ceildiv(self.loops.extents[last], COLUMN_BLOCK)))
+        statements = list(body)
+        for name, extent in reversed(axes):
+            statements = [Loop(name, Kind.PARALLEL, extent, tuple(statements))]
+        return statements
 
     def _over_reduced(self, body: Sequence[Statement]) -> list[Statement]:
         """One pass over the reduced axes (and the lanes)."""
@@ -424,6 +408,8 @@ class _Region(_Emitter):
 class _Hook(_Emitter):
     """An epilogue: rows x columns of one tile, in the index space of the contraction's output."""
 
+    symbolic = True
+
     def __init__(
         self, region: Graph, nest: Nest, constants: ConstantPool, name: str, anchor: Value, groups: tuple[int, int]
     ) -> None:
@@ -431,7 +417,7 @@ class _Hook(_Emitter):
         self.anchor, self.groups = anchor, groups
 
     def build(self) -> RegionKernel:
-        made = self.finish(self._body(), grid=1)
+        made = self.finish(self._body())
         kernel = made.kernel
         hook = Kernel(kernel.name, (_TILE, *kernel.parameters), (*HOOK_SIZES, *kernel.sizes), kernel.body)
         return replace(made, kernel=hook)
@@ -447,7 +433,8 @@ class _Hook(_Emitter):
             outer = any(part_of[g[0]] == part_of[group[0]] for g in self.loops.members[:k])
             index = linear[part_of[group[0]]] // product(inner) if inner else linear[part_of[group[0]]]
             self.loops.index.append(index % self.loops.extents[k] if outer else index)
-        bound: dict[Value, Scalar] = {self.anchor: Load(_TILE, (symbol("r"), symbol("c")))}
+        column = symbol("c") if parts[2] else 0
+        bound: dict[Value, Scalar] = {self.anchor: Load(_TILE, (symbol("r"), column))}
         inner_body: list[Statement] = []
         if self.anchor in self.region.outputs:
             inner_body.append(self._store_anchor(bound[self.anchor]))
@@ -461,6 +448,8 @@ class _Hook(_Emitter):
             bound[node.output] = Ref(name, scalar.dtype)
             if node.output in self.region.outputs:
                 inner_body.append(self.store(node.output, bound[node.output]))
+        if not parts[2]:  # one column: the rows are the vector
+            return [Loop("r", Kind.VECTOR, symbol("rows"), tuple(inner_body))]
         columns = Loop("c", Kind.VECTOR, symbol("cols"), tuple(inner_body))
         return [Loop("r", Kind.SERIAL, symbol("rows"), (columns,))]
 

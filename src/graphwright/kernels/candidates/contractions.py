@@ -78,7 +78,7 @@ def matmul(call: Contraction, context: Context) -> Launch | str:
         (a, b, None, call.result),
         (3,) if call.result is not None else (),
         args,
-        gemm.grid(context.isa, args, packed=packed),
+        gemm.grid(context.isa, args),
         gemm.scratch_bytes(context.isa, args, packed=packed),
         gemm.work_ns(context.isa, args),
         takes_hook=True,

@@ -13,7 +13,7 @@ from graphwright.kernels.candidates.registry import (
     contraction_of,
     region_of,
 )
-from graphwright.kernels.emit_c import scratch_of
+from graphwright.kernels.emit_c import grid_of, scratch_of
 from graphwright.kernels.launch import Hook, Launch, Run
 from graphwright.kernels.region import RegionKernel, hook_kernel, region_kernel
 
@@ -37,8 +37,8 @@ def _generated(node: Node, region: Graph, context: Context) -> Launch:
         operands,
         writes,
         made.sizes,
-        made.grid,
-        scratch=_scratch(made),
+        _true_size(made, grid_of(made.kernel)),
+        scratch=_true_size(made, scratch_of(made.kernel)),
         work=_work(made),
         in_place=_in_place(made, operands, writes),
     )
@@ -78,8 +78,9 @@ def _name(region: Graph) -> str:
     return "_".join(dict.fromkeys(names))[:40].rstrip("_") or "copy"
 
 
-def _scratch(made: RegionKernel) -> Dim:
-    return substitute(scratch_of(made.kernel), dict(zip(made.kernel.sizes, made.sizes, strict=True)))
+def _true_size(made: RegionKernel, dim: Dim) -> Dim:
+    """``dim``, in the kernel's own sizes, in the module's."""
+    return substitute(dim, dict(zip(made.kernel.sizes, made.sizes, strict=True)))
 
 
 def _work(made: RegionKernel) -> Dim:

@@ -14,7 +14,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.infer import absorbed
 from graphwright.ir.op import Op, Sample, Trait, registered_ops
 from graphwright.ir.symbols import evaluate
-from graphwright.ir.types import type_of
+from graphwright.ir.types import F32, DType, type_of
 
 from .support import (
     arrays_of,
@@ -143,3 +143,20 @@ def test_op_files_import_the_ir_alone(path: Path) -> None:
                 assert name.startswith(allowed) or name.split(".")[0] in standard, (
                     f"{path.name} imports {name}"
                 )
+
+
+def keeps_given_dtypes(sample: Sample) -> bool:
+    """Whether the op's floats are all f32 and none is fixed by an attribute."""
+    floats = {a.type.dtype for a in sample.inputs if a is not None and a.type.dtype.is_float}
+    return floats == {F32} and not any(isinstance(v, DType) for v in sample.op.attributes().values())
+
+
+@pytest.mark.parametrize("sample", [p for p in GOOD if keeps_given_dtypes(p.values[0])])  # type: ignore[arg-type]
+def test_references_compute_in_the_precision_they_are_given(sample: Sample) -> None:
+    arrays = arrays_of(sample)
+    wide = [a.astype(np.float64) if a is not None and a.dtype == np.float32 else a for a in arrays]
+    results = zip(run_reference(sample.op, wide), run_reference(sample.op, arrays), strict=True)
+    for precise, single in results:
+        if single.dtype == np.float32:
+            assert precise.dtype == np.float64
+            assert_close(precise.astype(np.float32), single, sample.op.name, scale=20)

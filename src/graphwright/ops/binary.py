@@ -199,9 +199,9 @@ Mul = binary("Mul", "``a * b``", 7, np.multiply, "mul", known=lambda _, a, b: a 
 Div = binary("Div", "``a / b``; integers truncate towards zero, and by zero give 0", 7,
              FUNCTIONS["div"].numpy, "div", known=_divide, divisor=True)  # fmt: skip
 Pow = binary("Pow", "``a ** b``; integers truncate towards zero", {7: _import_pow}, _power, _power_scalar)
-Min = binary("Min", "The smaller; NaN if either is", {8: _fold("Min")}, np.minimum, "min",
+Min = binary("Min", "The smaller; NaN if either is", {6: _fold("Min")}, np.minimum, "min",
              known=lambda _, a, b: minimum_dim(a, b), commutative=True)  # fmt: skip
-Max = binary("Max", "The larger; NaN if either is", {8: _fold("Max")}, np.maximum, "max",
+Max = binary("Max", "The larger; NaN if either is", {6: _fold("Max")}, np.maximum, "max",
              known=lambda _, a, b: maximum_dim(a, b), commutative=True)  # fmt: skip
 And = binary("And", "Logical conjunction", 7, np.logical_and, "and", LOGICAL,
              known=lambda _, a, b: minimum_dim(a, b), commutative=True)  # fmt: skip
@@ -225,7 +225,7 @@ GreaterOrEqual = binary("GreaterOrEqual", "Whether ``a >= b``", 12, np.greater_e
 PRelu = binary("PRelu", "``a`` where it is at least 0, else ``b * a`` (He et al. 2015)", 7,
                lambda a, b: np.where(a < 0, a * b, a), lambda a, b: select(a < 0, a * b, a))  # fmt: skip
 
-Add.onnx = {**Add.onnx, ("Sum", 8): _fold("Add"), ("Mean", 8): _import_mean}
+Add.onnx = {**Add.onnx, ("Sum", 6): _fold("Add"), ("Mean", 6): _import_mean}
 
 
 @op("Equal")

@@ -20,7 +20,7 @@ Number = int | float
 
 @op("Clip")
 class Clip(Op):
-    """``min(max(x, low), high)``; NaN stays NaN. Bounds are attributes, or else the scalar operands 1 and 2."""
+    """``min(max(x, low), high)``; NaN stays NaN. Bounds are attributes, or scalars: operands 1 and 2."""
 
     low: Number | None = None
     high: Number | None = None

@@ -84,18 +84,6 @@ def dtype_attribute(i: Importer, value: Any) -> DType:
     return DTYPES[name]
 
 
-def integers(i: Importer, index: int, what: str) -> tuple[int, ...] | None:
-    """Input ``index`` as integers: None if absent; a diagnostic if it is computed."""
-    if i.optional(index) is None:
-        return None
-    array = i.constant(index)
-    if array is None:
-        raise i.fail(
-            f"{what} is computed at run time", hint=f"make {what} a constant, or simplify the model first"
-        )
-    return tuple(int(v) for v in array.ravel())
-
-
 def need_dtype(at: Inference, fact: Fact, allowed: Collection[DType], what: str = "the input") -> None:
     """Refuse a dtype that is not in ``allowed``."""
     if fact.dtype not in allowed:

@@ -85,7 +85,7 @@ class Einsum(Op):
         return np.ascontiguousarray(like(made, operands[0])).reshape(np.shape(made))
 
     def decompose(self, b: Builder, *operands: Value) -> Value | None:
-        """Products of two operands at a time, as matrices; None where a term repeats a label or broadcasts."""
+        """Products of two operands at a time, as matrices; None where a term repeats a label."""
         terms = self.terms([rank_of(operand) for operand in operands])
         if any(len(set(labels)) < len(labels) for labels in terms.operands):
             return None

@@ -21,9 +21,9 @@ from graphwright.ops.unary import Sqrt
 
 @op("LayerNormalization")
 class LayerNormalization(Op):
-    """``x`` brought to mean 0 and variance 1 from ``axis`` on, times ``scale``, plus ``bias`` (Ba et al. 2016).
+    """``x`` brought to mean 0 and variance 1 from ``axis`` on, times ``scale``, plus ``bias``.
 
-    16-bit floats are normalised in f32. With ``statistics`` the outputs are ``y``, the mean and
+    (Ba et al. 2016.) 16-bit floats are normalised in f32. With ``statistics`` the outputs are y, mean and
     ``1 / sqrt(variance + epsilon)``.
     """
 

@@ -53,8 +53,8 @@ from graphwright.ops.unary import Exp, Log
 class Reduction(Op):
     """Base of reductions.
 
-    ``axes`` None is all axes, () none of them. With an operand 1, that holds the axes instead, and where it is
-    empty ``noop`` tells none from all.
+    ``axes`` None is all axes, () none of them. With an operand 1, that holds the axes instead, and where
+    it is empty ``noop`` tells none from all.
     """
 
     axes: tuple[int, ...] | None = None
@@ -293,8 +293,8 @@ class ReduceLogSumExp(Reduction):
 
 _POSITIVE = (ReduceLogSum,)
 _ALL: tuple[type[Reduction], ...] = (
-    ReduceSum, ReduceProd, ReduceMax, ReduceMin, ReduceMean, ReduceSumSquare, ReduceL1, ReduceL2, ReduceLogSum,
-    ReduceLogSumExp,
+    ReduceSum, ReduceProd, ReduceMax, ReduceMin, ReduceMean, ReduceSumSquare, ReduceL1, ReduceL2,
+    ReduceLogSum, ReduceLogSumExp,
 )  # fmt: skip
 for _cls in _ALL:
     _finished(_cls, "positive" if _cls in _POSITIVE else "normal")

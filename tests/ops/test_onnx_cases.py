@@ -1,0 +1,188 @@
+"""ONNX's own node cases, imported and evaluated node by node: a check of mappings, references and types.
+
+Cases whose ops are not mapped, or that have subgraphs, are left to the tests of the frontend.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import defs, helper, numpy_helper
+from onnx.backend.test.loader import load_model_tests
+
+import graphwright.ops
+from graphwright.errors import Diagnostic, ModelError
+from graphwright.ir.graph import Graph
+from graphwright.ir.infer import infer_outputs
+from graphwright.ir.op import Array, Fact, Import, Op, facts_elements, registered_ops
+from graphwright.ir.symbols import SymbolTable
+from graphwright.ir.types import TensorType, type_of
+
+from .support import run_reference
+
+graphwright.ops.load()
+
+MAPPINGS: dict[tuple[str, str], dict[int, Import]] = {}
+for _cls in registered_ops().values():
+    for _key, _convert in _cls.onnx.items():
+        _domain = _key[2] if len(_key) > 2 else ""
+        MAPPINGS.setdefault((_domain, _key[0]), {})[_key[1]] = _convert
+
+
+def mapping(domain: str, op_type: str, version: int) -> Import | None:
+    """The newest import not above ``version``."""
+    known = MAPPINGS.get((domain, op_type), {})
+    fitting = [since for since in known if since <= version]
+    return known[max(fitting)] if fitting else None
+
+
+@dataclass(eq=False)
+class Eager:
+    """A value that is there already."""
+
+    array: Array
+
+    @property
+    def type(self) -> TensorType:
+        return type_of(self.array)
+
+
+class EagerImporter:
+    """An Importer that evaluates what is emitted, and compares its type with the inferred one."""
+
+    domain = ""
+
+    def __init__(self, node: onnx.NodeProto, version: int, values: dict[str, Eager]) -> None:
+        self.op_type, self.version, self.node, self.values = node.op_type, version, node, values
+        self.attributes = {a.name: _plain(helper.get_attribute_value(a)) for a in node.attribute}
+
+    def inputs(self) -> list[Eager | None]:
+        return [self.optional(k) for k in range(len(self.node.input))]
+
+    def optional(self, index: int) -> Eager | None:
+        names = self.node.input
+        return self.values[names[index]] if index < len(names) and names[index] else None
+
+    def input(self, index: int) -> Eager:
+        value = self.optional(index)
+        assert value is not None, f"input {index} is absent"
+        return value
+
+    @property
+    def output_count(self) -> int:
+        return len(self.node.output)
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        return self.attributes.get(name, default)
+
+    def required_attr(self, name: str) -> Any:
+        return self.attributes[name]
+
+    def constant(self, index: int) -> Array | None:
+        value = self.optional(index)
+        return None if value is None else value.array
+
+    def const(self, array: Array) -> Eager:
+        return Eager(np.asarray(array))
+
+    def emit(self, op: Op, *inputs: Eager | None, regions: Sequence[Graph] = ()) -> Any:
+        arrays = [None if v is None else v.array for v in inputs]
+        results = run_reference(op, arrays)
+        facts = [None if a is None else Fact(type_of(a), facts_elements(a), a) for a in arrays]
+        inferred = infer_outputs(op, facts, SymbolTable(), op.name, [type_of(r) for r in results])
+        for fact, result in zip(inferred, results, strict=True):
+            assert fact.dtype == type_of(result).dtype
+            if fact.type.is_static:
+                assert fact.type == type_of(result), op.name
+            if fact.elements is not None:
+                assert list(fact.elements) == [int(e) for e in result.ravel()], op.name
+        made = tuple(map(Eager, results))
+        return made[0] if len(made) == 1 else made
+
+    def fail(self, message: str, hint: str = "") -> Exception:
+        return ModelError(Diagnostic("unsupported", message, self.op_type, hint))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, onnx.TensorProto):
+        return numpy_helper.to_array(value)
+    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
+
+
+def _is_covered(case: Any) -> bool:
+    model = case.model
+    versions = {entry.domain: entry.version for entry in model.opset_import}
+    if any(not v.type.HasField("tensor_type") for v in (*model.graph.input, *model.graph.output)):
+        return False
+    return not model.functions and all(
+        mapping(n.domain, n.op_type, versions.get(n.domain, 0)) is not None
+        and not any(a.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for a in n.attribute)
+        for n in model.graph.node
+    )
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    CASES = [c for c in load_model_tests(kind="node") if _is_covered(c) and "training" not in c.name]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_node_cases_of_onnx(case: Any) -> None:
+    graph = case.model.graph
+    versions = {entry.domain: entry.version for entry in case.model.opset_import}
+    for inputs, outputs in case.data_sets:
+        names = [v.name for v in graph.input]
+        values = {name: Eager(_array(a)) for name, a in zip(names, inputs, strict=True)}
+        values |= {t.name: Eager(numpy_helper.to_array(t)) for t in graph.initializer}
+        for node in graph.node:
+            convert = mapping(node.domain, node.op_type, versions[node.domain])
+            assert convert is not None
+            made = convert(EagerImporter(node, versions[node.domain], values))  # type: ignore[arg-type]  # eager
+            made = made if isinstance(made, tuple) else (made,)
+            values.update((name, v) for name, v in zip(node.output, made, strict=False) if name)
+        for output, expected in zip(graph.output, outputs, strict=True):
+            _compare(values[output.name].array, _array(expected), case)
+
+
+def _array(value: Any) -> Array:
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
+
+
+def _compare(actual: Array, expected: Array, case: Any) -> None:
+    assert type_of(actual) == type_of(expected)
+    if actual.dtype.kind in "OSU":
+        assert [_text(v) for v in actual.ravel()] == [_text(v) for v in expected.ravel()]
+        return
+    wide = np.complex128 if actual.dtype.kind == "c" else np.float64
+    rtol = max(
+        case.rtol, 2e-2 if actual.dtype.name == "bfloat16" else 2e-3 if actual.dtype.name == "float16" else 0
+    )
+    np.testing.assert_allclose(
+        actual.astype(wide), expected.astype(wide), rtol, max(case.atol, 1e-6), equal_nan=True
+    )
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+@pytest.mark.parametrize(("domain", "op_type"), [k for k in MAPPINGS if k[0] == ""])
+def test_mappings_name_versions_that_onnx_has(domain: str, op_type: str) -> None:
+    since = {
+        s.since_version
+        for s in defs.get_all_schemas_with_history()
+        if (s.domain, s.name) == (domain, op_type)
+    }
+    assert since, f"ONNX has no {op_type}"
+    for version in MAPPINGS[domain, op_type]:
+        assert version in since, f"{op_type} did not change in opset {version}: {sorted(since)}"
+    at_7 = max((v for v in since if v <= 7), default=min(since))
+    assert min(MAPPINGS[domain, op_type]) <= at_7, f"{op_type} of opset {at_7} is not mapped"

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
-from onnx import TensorProto, helper
+from onnx import helper
 
 import graphwright.ops
 from graphwright.ir.build import Builder, new_graph
@@ -30,9 +31,14 @@ class NodeImporter:
     domain = ""
 
     def __init__(
-        self, b: Builder, op_type: str, version: int, values: Sequence[Value | None], attributes: dict[str, Any],
+        self,
+        b: Builder,
+        op_type: str,
+        version: int,
+        values: Sequence[Value | None],
+        attributes: dict[str, Any],
         outputs: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.b, self.op_type, self.version = b, op_type, version
         self.values, self.attributes, self.output_count = list(values), attributes, outputs
         self.regions: dict[str, tuple[Graph, list[Value]]] = {}
@@ -79,11 +85,6 @@ def importer_of(op_type: str, opset: int) -> Any:
         for key, function in cls.onnx.items()
         if key[0] == op_type and len(key) == 2
     }
-    found |= {
-        key[1]: function
-        for key, function in graphwright.ir.constant.Constant.onnx.items()
-        if key[0] == op_type
-    }
     return found[max(version for version in found if version <= opset)]
 
 
@@ -116,9 +117,8 @@ def runtime(
         for n, a in zip(names, arrays, strict=True)
         if a is not None
     ]
-    graph = helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info(r, TensorProto.UNDEFINED, None) for r in results])  # fmt: skip
-    for output in graph.output:
-        output.ClearField("type")
+    untyped = [onnx.ValueInfoProto(name=r) for r in results]
+    graph = helper.make_graph([node], "g", inputs, untyped)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 4, 1

@@ -47,7 +47,7 @@ def test_nearest_is_that_of_onnx_runtime(rounding: str, coordinates: str) -> Non
         compare("Resize", [X, None, scales(*factors)], attributes, opset=19)
 
 
-@pytest.mark.parametrize("mode, exclude", product(["linear", "cubic"], [0, 1]))
+@pytest.mark.parametrize("mode, exclude", list(product(["linear", "cubic"], [0, 1])))
 def test_antialias_is_that_of_onnx_runtime(mode: str, exclude: int) -> None:
     attributes = {"mode": mode, "antialias": 1, "exclude_outside": exclude}
     compare("Resize", [X, None, scales(1, 1, 0.6, 0.8)], attributes)

@@ -1,0 +1,73 @@
+"""If."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphwright.ir.graph import Graph, Value
+from graphwright.ir.op import Fact, Importer, Inference, Op, op
+from graphwright.ir.symbols import Dim
+from graphwright.ir.types import TensorType
+
+
+@op("If")
+class If(Op):
+    """The outputs of region 0 if the scalar of operand 0 is true, else of region 1.
+
+    Both regions receive the other operands. There is no ``reference``: an executor runs the chosen one.
+    """
+
+    results: int
+
+    def output_count(self) -> int:
+        return self.results
+
+    def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
+        return inputs[1:]
+
+    def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
+        """Sizes that differ become new symbols, ranks that differ an unknown one."""
+        if len(outputs) != 2:
+            raise at.fail(f"{len(outputs)} regions: one for true and one for false are needed")
+        if any(len(facts) != self.results for facts in outputs):
+            counts = " and ".join(str(len(facts)) for facts in outputs)
+            raise at.fail(f"its regions have {counts} outputs; both need {self.results}")
+        return tuple(_joined(at, k, a, b) for k, (a, b) in enumerate(zip(*outputs, strict=True)))
+
+
+def _joined(at: Inference, index: int, a: Fact, b: Fact) -> Fact:
+    """What is known of an output that is either ``a`` or ``b``."""
+    if a.dtype != b.dtype:
+        raise at.fail(f"output {index} is {a.dtype} in one branch and {b.dtype} in the other")
+    if a.type.shape is None or b.type.shape is None or len(a.type.shape) != len(b.type.shape):
+        return Fact(TensorType(a.dtype, None))
+    shape: list[Dim] = [
+        m if m == n else at.symbols.fresh("branch") for m, n in zip(a.type.shape, b.type.shape, strict=True)
+    ]
+    return Fact(TensorType(a.dtype, tuple(shape)), a.elements if a.elements == b.elements else None)
+
+
+def _import(i: Importer) -> Any:
+    regions = [i.region("then_branch"), i.region("else_branch")]
+    operands = list(dict.fromkeys(value for _, captured in regions for value in captured))
+    for graph, captured in regions:
+        _receive(graph, captured, operands)
+    counts = [len(graph.outputs) for graph, _ in regions]
+    if counts[0] != counts[1]:
+        raise i.fail(f"its branches have {counts[0]} and {counts[1]} outputs", hint="give both as many")
+    return i.emit(If(counts[0]), i.input(0), *operands, regions=[graph for graph, _ in regions])
+
+
+def _receive(graph: Graph, captured: Sequence[Value], operands: Sequence[Value]) -> None:
+    """Give ``graph``, whose inputs are ``captured``, one input for each of ``operands`` in their order."""
+    inner = dict(zip(captured, graph.inputs, strict=True))
+    for value in operands:
+        if value not in inner:
+            inner[value] = graph.add_input(value.type, value.name)
+    graph.inputs[:] = [inner[value] for value in operands]
+    for index, value in enumerate(graph.inputs):
+        value.index = index
+
+
+If.onnx = {("If", 1): _import}

@@ -1,0 +1,145 @@
+"""Depthwise convolution against float64 NumPy: windows, multipliers, layouts, hook, chunking, guard pages."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from graphwright.ir.symbols import evaluate, symbol
+from graphwright.kernels.library import depthwise
+from graphwright.kernels.library.isa import ISAS, Isa
+from tests.kernels.library.cases import chunkings, each_isa
+from tests.kernels.library.harness import Array, call, call_hooked, compile_c, hook, load, strided, zig
+from tests.kernels.library.windows import LAYOUTS, WINDOWS, Window, assert_near, normal, reference
+
+
+class Depthwise:
+    """Operands laid out in guarded memory and ready to run."""
+
+    def __init__(
+        self, isa: Isa, x: Any, w: Any, bias: Any, window: Window, *, act: int = 0,
+        layout: str = "nchw", y_layout: str = "nchw", side: str = "end",
+    ) -> None:  # fmt: skip
+        (n, cin, h, width), channels = x.shape, w.shape[0]
+        oh, ow = window.output(h, width)
+        order, gap, step = LAYOUTS[layout]
+        x, x_strides = strided(x, order, gap, side, step)
+        order, gap, step = LAYOUTS[y_layout]
+        self.y, y_strides = strided(np.zeros((n, channels, oh, ow)), order, gap, side, step)
+        self.args = depthwise.DepthwiseArgs(
+            n, channels, channels // cin, h, width, oh, ow, *window.kernel, *window.stride, *window.pads[:2],
+            *window.dilation, *x_strides, *y_strides, act,
+        )  # fmt: skip
+        w = strided(w, range(4), 0, side)[0]
+        bias = None if bias is None else strided(bias, (0,), 0, side)[0]
+        self.operands = [x, w, bias, self.y]
+        self.kernel = load(depthwise, isa)[depthwise.SYMBOL]
+        self.grid, self.scratch = depthwise.grid(self.args), depthwise.scratch_bytes(isa, self.args)
+
+    def run(self, chunks: list[tuple[int, int]] | None = None) -> Array:
+        self.y[...] = np.nan
+        chunks = chunks or chunkings(self.grid)[2]
+        assert call(self.kernel, self.operands, self.args, self.grid, self.scratch, chunks=chunks) == 0
+        return self.y.copy()
+
+    def run_hooked(self) -> Array:
+        n, channels, oh, ow = self.y.shape
+        operands, shape = [*self.operands[:3], None], (n, channels, oh * ow)
+        return call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, shape).reshape(self.y.shape)
+
+
+def operands(rng: np.random.Generator, n: int, cin: int, multiplier: int, h: int, w: int, window: Window) -> Any:
+    """x, weights and bias."""
+    channels = cin * multiplier
+    return normal(rng, n, cin, h, w), normal(rng, channels, 1, *window.kernel), normal(rng, channels)
+
+
+usual = st.builds(
+    lambda size, stride, pads: Window((size, size), (stride, stride), pads),
+    st.sampled_from([3, 5]), st.sampled_from([1, 2]), st.tuples(*[st.integers(0, 3)] * 4),
+)  # fmt: skip
+
+
+@each_isa
+@settings(max_examples=150, deadline=None)
+@given(
+    window=st.one_of(usual, WINDOWS), n=st.integers(0, 2), cin=st.integers(1, 4), multiplier=st.integers(1, 2),
+    h=st.sampled_from([1, 2, 3, 5, 7, 14, 17, 35]), w=st.one_of(st.integers(1, 40), st.sampled_from([63, 65, 100])),
+    bias=st.booleans(), act=st.integers(0, 1), layout=st.sampled_from(list(LAYOUTS)),
+    y_layout=st.sampled_from(list(LAYOUTS)), side=st.sampled_from(["start", "end"]),
+)  # fmt: skip
+@example(Window((3, 3), (2, 2), (0, 0, 1, 1)), 1, 2, 1, 35, 35, True, 1, "nchw", "nchw", "end")
+@example(Window((5, 5), (1, 1), (2, 2, 2, 2)), 1, 2, 1, 7, 7, True, 1, "nchw", "nchw", "start")
+@example(Window((1, 3), (1, 2), (0, 40, 0, 40)), 1, 1, 1, 1, 2, True, 0, "nchw", "nchw", "end")
+def test_matches_float64(
+    isa: Isa, window: Window, n: int, cin: int, multiplier: int, h: int, w: int, bias: bool, act: int, layout: str,
+    y_layout: str, side: str,
+) -> None:  # fmt: skip
+    if min(window.output(h, w)) < 1:
+        return
+    x, weights, shift = operands(np.random.default_rng(h * w), n, cin, multiplier, h, w, window)
+    shift = shift if bias else None
+    case = Depthwise(isa, x, weights, shift, window, act=act, layout=layout, y_layout=y_layout, side=side)
+    assert_near(case.run(), reference(x, weights, shift, cin, window, act), window.kernel[0] * window.kernel[1])
+
+
+@each_isa
+@pytest.mark.parametrize("size, stride", [(3, 1), (3, 2), (5, 1), (5, 2), (4, 3)])
+def test_any_chunking_gives_the_same_bits(isa: Isa, size: int, stride: int) -> None:
+    window = Window((size, size), (stride, stride), (1, 1, 1, 1))
+    x, weights, bias = operands(np.random.default_rng(1), 2, 5, 1, 67, 33, window)
+    case = Depthwise(isa, x, weights, bias, window, act=1)
+    whole, *others = [case.run(chunks) for chunks in chunkings(case.grid)]
+    assert_near(whole, reference(x, weights, bias, 5, window, 1), size * size)
+    assert all(np.array_equal(whole, other) for other in others)
+
+
+@each_isa
+def test_hook_gets_every_element_once(isa: Isa) -> None:
+    for window in (Window((3, 3), pads=(1, 1, 1, 1)), Window((2, 3), (2, 1))):
+        x, weights, bias = operands(np.random.default_rng(2), 2, 3, 2, 37, 21, window)
+        stored = Depthwise(isa, x, weights, bias, window, act=1).run_hooked()
+        assert_near(stored, 3 * reference(x, weights, bias, 3, window, 1) + 1, 81)
+
+
+@each_isa
+def test_error_of_the_hook_is_returned(isa: Isa) -> None:
+    window = Window((2, 2))
+    case = Depthwise(isa, *operands(np.random.default_rng(0), 1, 2, 1, 4, 5, window), window)
+    assert call(case.kernel, case.operands, case.args, case.grid, case.scratch, hook=hook("fail")) == 7
+
+
+@each_isa
+def test_nan_and_inf_follow_numpy(isa: Isa) -> None:
+    window = Window((3, 3), pads=(1, 1, 1, 1))
+    x, weights, bias = operands(np.random.default_rng(3), 1, 4, 1, 8, 50, window)
+    x[0, 1, 0, 3], x[0, 2, 5, 20], x[0, 3, 7, 49] = np.nan, np.inf, -np.inf
+    weights[2, 0, 1, 1] = 0
+    for act in (0, 1):
+        with np.errstate(invalid="ignore"):
+            expected = reference(x, weights, bias, 4, window, act)
+        assert_near(Depthwise(isa, x, weights, bias, window, act=act).run(), expected, 9)
+
+
+def test_sizes_may_be_symbols() -> None:
+    n, h = symbol("N"), symbol("H")
+    args = depthwise.DepthwiseArgs(
+        n, 64, 1, h, 56, h, 56, 3, 3, 1, 1, 1, 1, 1, 1, 64 * 56 * h, 56 * h, 56, 1, 64 * 56 * h, 56 * h, 56, 1, 0
+    )
+    values = {"N": 2, "H": 30}
+    known = depthwise.DepthwiseArgs(*(evaluate(dim, values) for dim in args))
+    assert evaluate(depthwise.grid(args), values) == depthwise.grid(known) == 2 * 64 * 2
+    for isa in ISAS.values():
+        for formula in (depthwise.scratch_bytes, depthwise.work_ns):
+            assert evaluate(formula(isa, args), values) == formula(isa, known) > 0
+
+
+@pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
+def test_zig_compiles_it(isa: Isa) -> None:
+    library = compile_c(depthwise.source(isa), f"zig_depthwise_{isa.name}", zig(), isa.zig_flags)
+    assert ctypes.CDLL(str(library))[depthwise.SYMBOL]

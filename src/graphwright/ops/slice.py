@@ -11,7 +11,8 @@ from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.shaping import carried, known_dims, known_ints, not_negative
 
-Range = tuple[tuple[Dim, ...], tuple[Dim, ...], tuple[int, ...], tuple[int, ...]]
+TO_THE_END = 2**31 - 1
+"""A bound at least this far off stands for the end, or the beginning, whatever the size."""
 
 
 @op("Slice")
@@ -85,14 +86,14 @@ def window(at: Inference, dim: Dim, start: Dim, end: Dim, step: int) -> tuple[Di
 
 def _place(at: Inference, dim: Dim, bound: Dim, high: Dim, low: int) -> Dim:
     """A bound counted from the front, within ``[low, high]``; a symbolic one is assumed to keep its sign."""
+    if isinstance(bound, int) and abs(bound) >= TO_THE_END:
+        return high if bound > 0 else low
     known = at.symbols.range_of(bound)
     if known.high is not None and known.high <= 0 and bound != 0:
         at.at_least(-bound, 1, "a bound that counts from the back")
         placed = dim + bound
         return placed if at.symbols.proves_at_least(placed, low) else maximum(placed, low)
     at.at_least(bound, 0, "a bound of a slice")
-    if isinstance(bound, int) and bound >= 2**31 - 1:  # the largest int32 stands for "to the end"
-        return high
     return bound if at.symbols.proves_at_least(high - bound, 0) else minimum(bound, high)
 
 

@@ -1,0 +1,273 @@
+"""Ops that change shapes: symbolic chains, imports of every opset, and properties against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphwright.errors import ModelError
+from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.graph import Module, Value
+from graphwright.ir.op import Inference
+from graphwright.ir.symbols import Dim, SymbolTable, evaluate, floordiv, minimum, symbol
+from graphwright.ir.types import F32, I64, tensor
+from graphwright.ops.concat import Concat
+from graphwright.ops.constant_of_shape import ConstantOfShape
+from graphwright.ops.expand import Expand
+from graphwright.ops.gather import Gather
+from graphwright.ops.range import Range
+from graphwright.ops.reshape import Reshape
+from graphwright.ops.shape import Shape
+from graphwright.ops.slice import Slice, window
+from graphwright.ops.space_to_depth import SpaceToDepth
+from graphwright.ops.split import Split
+from graphwright.ops.squeeze import Squeeze
+from graphwright.ops.tile import Tile
+from graphwright.ops.transpose import Transpose
+from graphwright.ops.unsqueeze import Unsqueeze
+
+from .peer import RefusedError, compare, imported
+
+N, H, T = symbol("N"), symbol("H"), symbol("T")
+
+
+def start(*dims: Dim) -> tuple[Module, Builder, Value]:
+    module = Module()
+    b, (x,) = new_graph(module, "main", [("x", tensor(F32, *dims))])
+    return module, b, x
+
+
+def vector(*values: int) -> Any:
+    return np.array(values, np.int64)
+
+
+def scalar(value: int) -> Any:
+    return np.array(value, np.int64)
+
+
+def elements(b: Builder, value: Value) -> tuple[Dim, ...] | None:
+    fact = b.fact(value)
+    assert fact is not None
+    return fact.elements
+
+
+def size_of(b: Builder, x: Value, axis: int) -> Value:
+    """One size of x as i64[1], as exporters write it."""
+    sizes = b(Shape(), x)
+    size: Value = b(Unsqueeze(), b(Gather(), sizes, b.const(scalar(axis))), b.const(vector(0)))
+    return size
+
+
+def test_shape_gather_unsqueeze_concat_reshape() -> None:
+    module, b, x = start(N, T, 768)
+    target = b(Concat(0), size_of(b, x, 0), size_of(b, x, 1), b.const(vector(12, 64)))
+    heads = b(Reshape(), x, target)
+    assert heads.type == tensor(F32, N, T, 12, 64)
+    assert b(Reshape((0, 0, -1)), heads).type == x.type
+    assert not module.symbols.constraints
+
+
+def test_elements_pass_through_every_mover_of_sizes() -> None:
+    _, b, x = start(N, 3, H)
+    sizes = b(Shape(), x)
+    first, rest = b(Split(2, 0, (1, 2)), sizes)
+    assert elements(b, first) == (N,)
+    assert elements(b, b(Slice((-1,), (-4,), (0,), (-1,)), rest)) == (H, 3)
+    assert elements(b, b(Transpose(), b(Reshape((3, 1)), sizes))) == (N, 3, H)
+    assert elements(b, b(Expand((2, 1)), first)) == (N, N)
+    assert elements(b, b(Tile((2,)), rest)) == (3, H, 3, H)
+    assert elements(b, b(Squeeze((0,)), first)) == (N,)
+    filled = b(ConstantOfShape(-1, I64), b(Shape(), sizes))
+    assert elements(b, filled) == (-1, -1, -1)
+    assert b(ConstantOfShape(), sizes).type == x.type
+
+
+def test_a_range_over_a_symbol() -> None:
+    _, b, x = start(N, 3)
+    count = b(Squeeze((0,)), size_of(b, x, 0))
+    zero, one, two = (b.const(scalar(v)) for v in (0, 1, 2))
+    assert b(Range(), zero, count, one).type == tensor(I64, N)
+    assert b(Range(), one, count, two).type.dims[0] == floordiv(N, 2)
+    assert b(Range(), zero, b.const(scalar(5)), two).type == tensor(I64, 3)
+
+
+@pytest.mark.parametrize(
+    "dims, target, expected",
+    [
+        ((N, H + 1, 8), (0, -1, 4), (N, (H + 1) * 2, 4)),
+        ((N, H, H), (N, -1), (N, H * H)),
+        ((N * 4, 6), (N, 8, -1), (N, 8, 3)),
+        ((2 * N, H), (-1,), (2 * N * H,)),
+        ((N, 1, 5), (-1, 5), (N, 5)),
+    ],
+)
+def test_what_is_left_of_symbols_is_exact(
+    dims: tuple[Dim, ...], target: tuple[Dim, ...], expected: tuple[Dim, ...]
+) -> None:
+    module, b, x = start(*dims)
+    assert b(Reshape(target), x).type.dims == expected
+    assert not module.symbols.constraints
+
+
+def test_a_quotient_that_is_not_proved_becomes_a_constraint() -> None:
+    module, b, x = start(N, 3)
+    assert b(Reshape((-1, 2)), x).type == tensor(F32, floordiv(N * 3, 2), 2)
+    (constraint,) = module.symbols.constraints
+    for n, holds in ((2, True), (3, False)):
+        sides = [evaluate(side, {"N": n}) for side in (constraint.left, constraint.right)]
+        assert (sides[0] == sides[1]) is holds
+
+
+def test_element_counts_that_are_not_proved_become_a_constraint() -> None:
+    module, b, x = start(N, 6)
+    assert b(Reshape((T, 3)), x).type == tensor(F32, T, 3)
+    (constraint,) = module.symbols.constraints
+    assert {evaluate(constraint.left, {"N": 2, "T": 4}), evaluate(constraint.right, {"N": 2, "T": 4})} == {12}
+
+
+def test_a_shape_that_is_computed_from_data_waits() -> None:
+    module = Module()
+    b, (x, shape) = new_graph(module, "main", [("x", tensor(F32, 4)), ("shape", tensor(I64, 2))])
+    with pytest.raises(ModelError, match="unknown"):
+        b(Reshape(), x, shape)
+
+
+def test_slices_of_symbols() -> None:
+    def sliced(dim: Dim, *bounds: int | Dim) -> Dim:
+        low, high, step = bounds
+        assert isinstance(step, int)
+        _, b, x = start(dim)
+        size: Dim = b(Slice((low,), (high,), (0,), (step,)), x).type.dims[0]
+        return size
+
+    end = 2**63 - 1
+    assert sliced(N, 0, end, 1) == N
+    assert sliced(N, -2, end, 1) == minimum(N, 2)
+    assert sliced(N, 0, 4, 1) == minimum(N, 4)
+    assert sliced(N, 0, end, 2) == floordiv(N + 1, 2)
+    assert sliced(N, -1, -end, -1) == N
+    assert sliced(N + 3, 1, end, 1) == N + 2
+    assert sliced(N + 3, 0, -1, 1) == N + 2
+    assert sliced(T, 0, N, 1) == minimum(N, T)
+    assert sliced(T, N, end, 1) == sliced(T, N, T, 1)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 6), st.integers(-8, 8), st.integers(-8, 8), st.sampled_from([-3, -2, -1, 1, 2, 3]))
+def test_a_window_of_a_symbol_is_that_of_its_number(size: int, low: int, high: int, step: int) -> None:
+    first, count = window(Inference(SymbolTable(), ""), N, low, high, step)
+    expected = range(*slice(low, high, step).indices(size))
+    assert evaluate(count, {"N": size}) == len(expected)
+    if len(expected):
+        assert evaluate(first, {"N": size}) == expected.start
+
+
+def test_a_symbolic_bound_keeps_its_sign() -> None:
+    symbols = SymbolTable()
+    at = Inference(symbols, "")
+    _, count = window(at, T, 0, N - 1, 1)
+    assert evaluate(count, {"N": 4, "T": 9}) == 3
+    assert any(c.relation == "<=" for c in symbols.constraints)
+    _, count = window(at, T, -N, 2**63 - 1, 1)
+    assert evaluate(count, {"N": 4, "T": 9}) == 4
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_slice_is_numpys(data: st.DataObject) -> None:
+    dims = data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=3))
+    x = np.arange(int(np.prod(dims)), dtype=np.float32).reshape(dims)
+    axes = data.draw(st.permutations(range(len(dims))))[: data.draw(st.integers(1, len(dims)))]
+    bound, step = st.integers(-7, 7), st.sampled_from([-2, -1, 1, 2])
+    rows = [(data.draw(bound), data.draw(bound), data.draw(step)) for _ in axes]
+    where = [slice(None)] * len(dims)
+    for axis, (low, high, by) in zip(axes, rows, strict=True):
+        where[axis] = slice(low, high, by)
+    lows, highs, steps = (vector(*column) for column in zip(*rows, strict=True))
+    (y,) = imported("Slice", [x, lows, highs, vector(*axes), steps], {}, 13)
+    np.testing.assert_array_equal(y, x[tuple(where)])
+
+
+X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+IMAGE = np.arange(96, dtype=np.float32).reshape(1, 12, 4, 2)
+
+
+@pytest.mark.parametrize(
+    "op_type, opset, arrays, attributes, outputs",
+    [
+        ("Reshape", 7, [X, vector(4, -1)], {}, 1),
+        ("Reshape", 14, [X[:, :0], vector(0, 5)], {"allowzero": 1}, 1),
+        ("Flatten", 7, [X], {"axis": 2}, 1),
+        ("Flatten", 13, [X], {"axis": -1}, 1),
+        ("Squeeze", 7, [X[:, None]], {"axes": [1]}, 1),
+        ("Squeeze", 11, [X[:1]], {}, 1),
+        ("Squeeze", 13, [X[:, None], vector(-3)], {}, 1),
+        ("Squeeze", 13, [X[:1]], {}, 1),
+        ("Unsqueeze", 7, [X], {"axes": [0, 2]}, 1),
+        ("Unsqueeze", 13, [X, vector(-1, 0)], {}, 1),
+        ("Transpose", 7, [X], {"perm": [2, 0, 1]}, 1),
+        ("Transpose", 13, [X], {}, 1),
+        ("Shape", 7, [X], {}, 1),
+        ("Shape", 15, [X], {"start": -2, "end": 9}, 1),
+        ("Size", 13, [X], {}, 1),
+        ("Concat", 13, [X, X], {"axis": -2}, 1),
+        ("Split", 7, [X], {"axis": 2, "split": [1, 3]}, 2),
+        ("Split", 11, [X], {"axis": -1}, 2),
+        ("Split", 13, [X, vector(1, 2)], {"axis": 1}, 2),
+        ("Split", 18, [X], {"axis": 1, "num_outputs": 2}, 2),
+        ("Slice", 7, [X], {"starts": [1, -2], "ends": [9, -1], "axes": [0, 2]}, 1),
+        ("Slice", 10, [X, vector(0), vector(2**31 - 1), vector(2), vector(2)], {}, 1),
+        ("Slice", 13, [X, vector(-1), vector(-(2**63)), vector(1), vector(-1)], {}, 1),
+        ("Expand", 8, [X[:, :1], vector(3, 1)], {}, 1),
+        ("Tile", 13, [X, vector(1, 2, 1)], {}, 1),
+        ("Pad", 7, [X], {"pads": [0, 1, 0, 0, 0, 2], "value": 3.0}, 1),
+        ("Pad", 11, [X, vector(0, 1, 2, 0, 0, 1)], {"mode": "reflect"}, 1),
+        ("Pad", 13, [X, vector(0, -1, 2, 1, 0, 1), np.float32(5)], {}, 1),
+        ("Pad", 18, [X, vector(1, 2), None, vector(-1)], {"mode": "edge"}, 1),
+        ("Pad", 19, [X, vector(1, 2, 0, 1), None, vector(1, 2)], {"mode": "wrap"}, 1),
+        ("Range", 11, [np.float32(0), np.float32(1), np.float32(0.3)], {}, 1),
+        ("Range", 11, [np.int64(10), np.int64(3), np.int64(-3)], {}, 1),
+        ("ConstantOfShape", 9, [vector(2, 0, 3)], {}, 1),
+        ("EyeLike", 9, [X[0]], {"k": 1}, 1),
+        ("DepthToSpace", 11, [IMAGE], {"blocksize": 2, "mode": "CRD"}, 1),
+        ("DepthToSpace", 7, [IMAGE], {"blocksize": 2}, 1),
+        ("SpaceToDepth", 13, [IMAGE], {"blocksize": 2}, 1),
+    ],
+)  # fmt: skip
+def test_imports_are_what_onnx_runtime_computes(
+    op_type: str, opset: int, arrays: list[Any], attributes: dict[str, Any], outputs: int
+) -> None:
+    compare(op_type, [None if a is None else np.asarray(a) for a in arrays], attributes, opset, outputs)
+
+
+@pytest.mark.parametrize(
+    "attributes, expected",
+    [
+        ({"value": np.float64(2.5)}, np.float64(2.5)),
+        ({"value_int": 3}, np.int64(3)),
+        ({"value_ints": (1, 2)}, vector(1, 2)),
+        ({"value_float": 0.5}, np.float32(0.5)),
+        ({"value_floats": (0.5, 1.5)}, np.array([0.5, 1.5], np.float32)),
+    ],
+)
+def test_constants(attributes: dict[str, Any], expected: Any) -> None:
+    (y,) = imported(
+        "Constant", [], {k: np.asarray(v) if k == "value" else v for k, v in attributes.items()}, 13
+    )
+    assert y.dtype == expected.dtype
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_a_constant_without_a_dense_value_is_refused() -> None:
+    with pytest.raises(RefusedError, match="no dense value"):
+        imported("Constant", [], {"sparse_value": object()}, 13)
+
+
+def test_a_block_that_does_not_divide_a_symbol_is_a_constraint() -> None:
+    module, b, x = start(1, 2, H, 4)
+    assert b(SpaceToDepth(2), x).type == tensor(F32, 1, 8, floordiv(H, 2), 2)
+    assert len(module.symbols.constraints) == 1

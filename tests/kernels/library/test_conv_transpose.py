@@ -27,25 +27,43 @@ def scatter(x: F32, w: F32, case: dict[str, Any]) -> npt.NDArray[np.float64]:
     groups, (sh, sw), (dh, dw), (top, left) = case["groups"], case["strides"], case["dilations"], case["pads"]
     _, cout, kh, kw = w.shape
     oh, ow = case["out"]
-    full = np.zeros((n, groups, cout, max((h - 1) * sh + (kh - 1) * dh + 1, top + oh), max((width - 1) * sw + (kw - 1) * dw + 1, left + ow)))
+    full = np.zeros(
+        (
+            n,
+            groups,
+            cout,
+            max((h - 1) * sh + (kh - 1) * dh + 1, top + oh),
+            max((width - 1) * sw + (kw - 1) * dw + 1, left + ow),
+        )
+    )
     xs = x.reshape(n, groups, cin // groups, h, width).astype(np.float64)
     ws = w.reshape(groups, cin // groups, cout, kh, kw).astype(np.float64)
     for ky, kx in product(range(kh), range(kw)):
         part = np.einsum("ngihw,gio->ngohw", xs, ws[..., ky, kx])
-        rows, cols = slice(ky * dh, ky * dh + (h - 1) * sh + 1, sh), slice(kx * dw, kx * dw + (width - 1) * sw + 1, sw)
+        rows, cols = (
+            slice(ky * dh, ky * dh + (h - 1) * sh + 1, sh),
+            slice(kx * dw, kx * dw + (width - 1) * sw + 1, sw),
+        )
         full[..., rows, cols] += part
     return full[..., top : top + oh, left : left + ow].reshape(n, groups * cout, oh, ow)
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> dict[str, Any]:
-    kernel, strides = (draw(st.integers(1, 4)), draw(st.integers(1, 4))), (draw(st.integers(1, 4)), draw(st.integers(1, 4)))
+    kernel, strides = (
+        (draw(st.integers(1, 4)), draw(st.integers(1, 4))),
+        (draw(st.integers(1, 4)), draw(st.integers(1, 4))),
+    )
     dilations = (draw(st.integers(1, 2)), draw(st.integers(1, 2)))
     size = (draw(st.sampled_from([1, 2, 5])), draw(st.sampled_from([1, 3, 15, 16, 33, 70])))
     out, pads = [], []
     for n, k, s, d in zip(size, kernel, strides, dilations, strict=True):
         reach = (k - 1) * d + 1
-        begin, after, extra = draw(st.integers(0, reach - 1)), draw(st.integers(0, reach - 1)), draw(st.integers(0, s - 1))
+        begin, after, extra = (
+            draw(st.integers(0, reach - 1)),
+            draw(st.integers(0, reach - 1)),
+            draw(st.integers(0, s - 1)),
+        )
         pads.append(begin)
         out.append(max(0, (n - 1) * s + reach - begin - after + extra))
     return {
@@ -78,7 +96,13 @@ def packed(w: F32) -> AnyArray:
 
 
 @each_isa
-@given(case=cases(), act=st.booleans(), with_bias=st.booleans(), gap=st.sampled_from([0, 3]), side=st.sampled_from(["start", "end"]))
+@given(
+    case=cases(),
+    act=st.booleans(),
+    with_bias=st.booleans(),
+    gap=st.sampled_from([0, 3]),
+    side=st.sampled_from(["start", "end"]),
+)
 @settings(deadline=None, max_examples=60)
 def test_conv_transpose_scatters_inputs(
     isa: Isa, case: dict[str, Any], act: bool, with_bias: bool, gap: int, side: str
@@ -109,7 +133,9 @@ def test_hook_gets_each_output_once(isa: Isa, case: dict[str, Any]) -> None:
     grid, room = conv_transpose.grid(isa, args), conv_transpose.scratch_bytes(isa, args)
     shape = (y.shape[0], y.shape[1], math.prod(case["out"]))
     stored = call_hooked(kernel, [x, packed(w), guard(bias), None], args, grid, room, shape).reshape(y.shape)
-    np.testing.assert_allclose(stored, 3 * (scatter(x, w, case) + bias[:, None, None]) + 1, rtol=3e-4, atol=3e-4)
+    np.testing.assert_allclose(
+        stored, 3 * (scatter(x, w, case) + bias[:, None, None]) + 1, rtol=3e-4, atol=3e-4
+    )
 
 
 SMALL = {

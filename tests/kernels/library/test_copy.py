@@ -45,7 +45,9 @@ def run_copy(isa: Isa, src: AnyArray, view: AnyArray, out: AnyArray, out_view: A
 @each_isa
 @given(data=st.data(), dtype=st.sampled_from(DTYPES), at_end=st.booleans())
 @few()
-def test_copy_permutes_slices_and_concatenates(isa: Isa, data: st.DataObject, dtype: type, at_end: bool) -> None:
+def test_copy_permutes_slices_and_concatenates(
+    isa: Isa, data: st.DataObject, dtype: type, at_end: bool
+) -> None:
     rng = np.random.default_rng(0)
     shape = tuple(data.draw(st.lists(AXIS, min_size=0, max_size=4), label="shape"))
     order = data.draw(st.permutations(range(len(shape))), label="order")
@@ -95,7 +97,9 @@ def test_copy_keeps_every_bit_of_floats(isa: Isa) -> None:
 @given(data=st.data(), dtype=st.sampled_from(DTYPES), mode=st.sampled_from(copy.PadMode))
 @few()
 def test_pad_is_numpys(isa: Isa, data: st.DataObject, dtype: type, mode: copy.PadMode) -> None:
-    shape = tuple(data.draw(st.lists(st.sampled_from([1, 2, 3, 7, 40]), min_size=1, max_size=4), label="shape"))
+    shape = tuple(
+        data.draw(st.lists(st.sampled_from([1, 2, 3, 7, 40]), min_size=1, max_size=4), label="shape")
+    )
     pads = [(data.draw(st.integers(0, 9)), data.draw(st.integers(0, 9))) for _ in shape]
     src = guard(random(np.random.default_rng(2), shape, dtype))
     fill = None if data.draw(st.booleans(), label="zeros") else guard(np.array([77], dtype))
@@ -153,7 +157,9 @@ def test_gather_is_numpys_take(
     spec = gather_spec(src, indices, out)
     for chunks in chunkings(spec.grid):
         out[...] = 99
-        assert call(load(copy, isa).gw_gather, [src, indices, out], spec.args, spec.grid, 0, chunks=chunks) == 0
+        assert (
+            call(load(copy, isa).gw_gather, [src, indices, out], spec.args, spec.grid, 0, chunks=chunks) == 0
+        )
         np.testing.assert_array_equal(out, np.take(src, indices, axis=1))
 
 

@@ -55,7 +55,9 @@ def expected_pool(x: F32, case: dict[str, Any], kind: str, count_include_pad: bo
             y[(..., *position)] = picked.max(-1, initial=-np.inf)
         else:
             with np.errstate(all="ignore"):
-                y[(..., *position)] = picked.sum(-1) / np.float64(padded if count_include_pad else len(inside))
+                y[(..., *position)] = picked.sum(-1) / np.float64(
+                    padded if count_include_pad else len(inside)
+                )
     return y
 
 
@@ -74,7 +76,14 @@ def spec(x: AnyArray, y: AnyArray, case: dict[str, Any], symbol: str, **flags: b
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[tuple[int, ...], dict[str, Any]]:
     """A small problem; ceil_mode shows as one more output than fits."""
-    axes: dict[str, list[int]] = {"kernel": [], "strides": [], "before": [], "after": [], "dilations": [], "out": []}
+    axes: dict[str, list[int]] = {
+        "kernel": [],
+        "strides": [],
+        "before": [],
+        "after": [],
+        "dilations": [],
+        "out": [],
+    }
     sizes = []
     for choices in ([1, 1, 4], [1, 5, 9], [1, 3, 16, 17, 37, 75]):
         n = draw(st.sampled_from(choices))
@@ -97,11 +106,23 @@ def signal(shape: tuple[int, ...], special: bool) -> F32:
 
 
 @each_isa
-@given(case=cases(), include=st.booleans(), special=st.booleans(), at_end=st.booleans(), gap=st.sampled_from([0, 3]))
+@given(
+    case=cases(),
+    include=st.booleans(),
+    special=st.booleans(),
+    at_end=st.booleans(),
+    gap=st.sampled_from([0, 3]),
+)
 @settings(deadline=None, max_examples=80)
 @pytest.mark.parametrize("kind", ["max", "average"])
 def test_pool_reduces_each_window(
-    isa: Isa, kind: str, case: tuple[tuple[int, ...], dict[str, Any]], include: bool, special: bool, at_end: bool, gap: int
+    isa: Isa,
+    kind: str,
+    case: tuple[tuple[int, ...], dict[str, Any]],
+    include: bool,
+    special: bool,
+    at_end: bool,
+    gap: int,
 ) -> None:
     shape, axes = case
     side = "end" if at_end else "start"
@@ -113,7 +134,17 @@ def test_pool_reduces_each_window(
     results = []
     for chunks in chunkings(args.grid):
         y[...] = 99
-        assert call(getattr(load(pool, isa), symbol), [x, y], args.args, args.grid, args.scratch_bytes, chunks=chunks) == 0
+        assert (
+            call(
+                getattr(load(pool, isa), symbol),
+                [x, y],
+                args.args,
+                args.grid,
+                args.scratch_bytes,
+                chunks=chunks,
+            )
+            == 0
+        )
         results.append(y.copy())
     np.testing.assert_allclose(results[0], expected, rtol=1e-5, atol=1e-5)
     for result in results[1:]:
@@ -146,7 +177,14 @@ def test_max_pool_indices_take_the_first_of_equals_and_of_nans(isa: Isa) -> None
     x = np.array([1, 1, 0, np.nan, 5, np.nan], np.float32).reshape(1, 1, 1, 1, 6)
     y, indices = np.empty((1, 1, 1, 1, 2), np.float32), np.empty((1, 1, 1, 1, 2), np.int64)
     zero, one = [0, 0, 0], [1, 1, 1]
-    axes = {"kernel": [1, 1, 3], "strides": [1, 1, 3], "before": zero, "after": zero, "dilations": one, "out": [1, 1, 2]}
+    axes = {
+        "kernel": [1, 1, 3],
+        "strides": [1, 1, 3],
+        "before": zero,
+        "after": zero,
+        "dilations": one,
+        "out": [1, 1, 2],
+    }
     args = spec(x, y, axes, pool.Pool.MAX_INDICES)
     assert call(load(pool, isa).gw_max_pool_indices_f32, [x, y, indices], args.args, args.grid, 0) == 0
     assert indices.ravel().tolist() == [0, 3]

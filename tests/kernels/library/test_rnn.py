@@ -50,7 +50,12 @@ class Problem:
     """Random operands of one call; ``optional`` names those that are present."""
 
     def __init__(
-        self, module: ModuleType, sizes: tuple[int, int, int, int], directions: int, optional: set[str], scale: float = 0.5
+        self,
+        module: ModuleType,
+        sizes: tuple[int, int, int, int],
+        directions: int,
+        optional: set[str],
+        scale: float = 0.5,
     ) -> None:
         self.module, self.optional = module, optional
         self.sequence, self.batch, self.inputs, self.hidden = sizes
@@ -98,7 +103,9 @@ class Problem:
         for chunks in chunkings(spec.grid):
             for output in outputs:
                 output[...] = 99
-            assert call(kernel, inputs + outputs, spec.args, spec.grid, spec.scratch_bytes, chunks=chunks) == 0
+            assert (
+                call(kernel, inputs + outputs, spec.args, spec.grid, spec.scratch_bytes, chunks=chunks) == 0
+            )
             results.append([o.copy() for o in outputs])
         for result in results[1:]:
             for a, b in zip(result, results[0], strict=True):
@@ -108,17 +115,23 @@ class Problem:
     def expected(self, options: dict[str, Any]) -> dict[str, AnyArray]:
         h, c = self.or_zeros("initial_h").copy(), self.or_zeros("initial_c").copy()
         y = np.zeros((self.sequence, self.directions, self.batch, self.hidden))
-        lengths = self.sequence_lens if "sequence_lens" in self.optional else np.full(self.batch, self.sequence)
+        lengths = (
+            self.sequence_lens if "sequence_lens" in self.optional else np.full(self.batch, self.sequence)
+        )
         step = self.lstm_step if self.module is lstm else self.gru_step
         for d in range(self.directions):
             for row, length in enumerate(lengths):
                 times = range(length)
                 for t in reversed(times) if options.get("reverse") or d == 1 else times:
-                    h[d, row], c[d, row] = step(d, self.x[t, row].astype(np.float64), h[d, row], c[d, row], options)
+                    h[d, row], c[d, row] = step(
+                        d, self.x[t, row].astype(np.float64), h[d, row], c[d, row], options
+                    )
                     y[t, d, row] = h[d, row]
         return {"y": y, "y_h": h, "y_c": c}
 
-    def lstm_step(self, d: int, x: AnyArray, h: AnyArray, c: AnyArray, options: dict[str, Any]) -> tuple[AnyArray, AnyArray]:
+    def lstm_step(
+        self, d: int, x: AnyArray, h: AnyArray, c: AnyArray, options: dict[str, Any]
+    ) -> tuple[AnyArray, AnyArray]:
         f, g, out = options.get("activations", (rnn.SIGMOID, rnn.TANH, rnn.TANH) * 2)[3 * d : 3 * d + 3]
         bound = options.get("clip", math.inf)
         wb, rb = np.split(self.or_zeros("b")[d], 2)
@@ -129,7 +142,9 @@ class Problem:
         c = forget * c + i * apply(g, np.clip(cell, -bound, bound))
         return apply(f, np.clip(o + po * c, -bound, bound)) * apply(out, c), c
 
-    def gru_step(self, d: int, x: AnyArray, h: AnyArray, c: AnyArray, options: dict[str, Any]) -> tuple[AnyArray, AnyArray]:
+    def gru_step(
+        self, d: int, x: AnyArray, h: AnyArray, c: AnyArray, options: dict[str, Any]
+    ) -> tuple[AnyArray, AnyArray]:
         f, g = options.get("activations", (rnn.SIGMOID, rnn.TANH) * 2)[2 * d : 2 * d + 2]
         bound = options.get("clip", math.inf)
         wz, wr, wh = np.split(self.w[d] @ x + self.or_zeros("b")[d, : 3 * self.hidden], 3)
@@ -143,13 +158,22 @@ class Problem:
 
 
 SIZES = st.tuples(
-    st.sampled_from([0, 1, 2, 5, 9]), st.sampled_from([1, 2, 7]), st.sampled_from([1, 3, 16, 65]), st.sampled_from([1, 5, 16, 37, 64])
+    st.sampled_from([0, 1, 2, 5, 9]),
+    st.sampled_from([1, 2, 7]),
+    st.sampled_from([1, 3, 16, 65]),
+    st.sampled_from([1, 5, 16, 37, 64]),
 )
 OPTIONAL = st.sets(st.sampled_from(["b", "sequence_lens", "initial_h", "initial_c", "p"]))
 
 
 @each_isa
-@given(sizes=SIZES, directions=st.sampled_from([1, 2]), optional=OPTIONAL, flag=st.booleans(), reverse=st.booleans())
+@given(
+    sizes=SIZES,
+    directions=st.sampled_from([1, 2]),
+    optional=OPTIONAL,
+    flag=st.booleans(),
+    reverse=st.booleans(),
+)
 @settings(deadline=None, max_examples=40)
 @pytest.mark.parametrize("module", [lstm, gru], ids=["lstm", "gru"])
 def test_sequence_follows_the_equations(
@@ -191,7 +215,10 @@ def test_onnxruntime_agrees(isa: Isa, module: ModuleType) -> None:
     graph = helper.make_graph(
         [node],
         "sequence",
-        [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in feeds.items()],
+        [
+            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+            for n, v in feeds.items()
+        ],
         [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
@@ -202,7 +229,9 @@ def test_onnxruntime_agrees(isa: Isa, module: ModuleType) -> None:
 
 
 @each_isa
-@pytest.mark.parametrize(("kind", "exact"), [(rnn.SIGMOID, sigmoid), (rnn.TANH, np.tanh)], ids=["sigmoid", "tanh"])
+@pytest.mark.parametrize(
+    ("kind", "exact"), [(rnn.SIGMOID, sigmoid), (rnn.TANH, np.tanh)], ids=["sigmoid", "tanh"]
+)
 def test_activations_are_accurate_to_three_ulp_and_keep_nan(isa: Isa, kind: Activation, exact: Any) -> None:
     special = [0, -0.0, 1e-30, -1e-30, 88, -88, 103, -103, np.inf, -np.inf, np.nan, 0.625, -0.625]
     values = np.array([*special, *np.linspace(-20, 20, 2001)], np.float32)

@@ -74,7 +74,9 @@ def work_ns(isa: Isa, args: ConvTransposeArgs) -> Dim:
     """FMAs at 60 or 30 GFLOP/s (small tiles), and storing the output at 4 bytes a ns."""
     speed = 60 if isa.vector_bytes == 64 else 30
     outputs = product([args.batch, args.groups, args.out_channels, args.out_height, args.out_width])
-    taps = product([args.batch, args.groups, args.out_channels, args.height, args.width, args.kernel_h, args.kernel_w])
+    taps = product(
+        [args.batch, args.groups, args.out_channels, args.height, args.width, args.kernel_h, args.kernel_w]
+    )
     return 2 * taps * args.in_channels // speed + outputs
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.library import rnn
+from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.rnn import SIGMOID, TANH, Activation
 
@@ -51,7 +52,7 @@ class Lstm:
     def args(self) -> tuple[Dim, ...]:
         return (
             *(self.sequence, self.batch, self.inputs, self.hidden),
-            *(int(self.reverse), int(self.input_forget), rnn.double_bits(self.clip)),
+            *(int(self.reverse), int(self.input_forget), double_bits(self.clip)),
             *(*self.x_strides, *self.y_strides, *self.initial_h_strides, *self.initial_c_strides),
             *(*self.y_h_strides, *self.y_c_strides),
             *(word for f in self.activations for word in f.words),

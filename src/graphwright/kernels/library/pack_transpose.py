@@ -28,4 +28,6 @@ def pack(w: Array) -> Array:
 def unpack(packed: Array, cout: int) -> Array:
     """The weights that :func:`pack` was given; ``cout`` is Cout/groups."""
     blocks, kh, kw, cin, block = packed.shape
-    return np.ascontiguousarray(packed.transpose(3, 0, 4, 1, 2).reshape(cin, blocks * block, kh, kw)[:, :cout])
+    return np.ascontiguousarray(
+        packed.transpose(3, 0, 4, 1, 2).reshape(cin, blocks * block, kh, kw)[:, :cout]
+    )

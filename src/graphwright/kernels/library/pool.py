@@ -14,6 +14,7 @@ from graphwright.ir.symbols import Dim, product
 from graphwright.kernels.library.isa import Isa, prelude
 
 Triple = tuple[Dim, Dim, Dim]
+_MOST_LANES: Final = 16
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ class Pool:
 
     @property
     def scratch_bytes(self) -> Dim:
-        """The padded line, and the divisors' column counts."""
-        reach = self.out[2] * self.strides[2] + self.kernel[2] * self.dilations[2]
+        """The padded line, the divisors of the columns, and what a last vector of windows reads beyond them."""
+        reach = (self.out[2] + _MOST_LANES) * self.strides[2] + self.kernel[2] * self.dilations[2]
         line = reach + self.pads_before[2] + self.size[2] + 64
         return 4 * (line + self.out[2] + 64)
 
@@ -94,6 +95,13 @@ GW_INLINE vf vf_add(vf a, vf b) { return a + b; }
 /* Elements 0, 2, 4, ... of the 2 * VL from p on. */
 GW_INLINE vf vf_load_even(const float *p) {
     return __builtin_shufflevector(vf_load(p), vf_load(p + VL), @EVEN@);
+}
+
+GW_INLINE vf vf_load_every(const float *p, int64_t step) {
+    float lane[VL];
+    for (int i = 0; i < VL; i++)
+        lane[i] = p[i * step];
+    return vf_load(lane);
 }
 
 /* Taps [*first, *last) of output position o that lie inside the axis. */
@@ -136,7 +144,8 @@ GW_INLINE void @OP@_add_row(float *line, const float *x, int64_t n, int first) {
     for (; i + VL <= n; i += VL)
         vf_store(line + i, first ? vf_load(x + i) : @COMBINE@(vf_load(line + i), vf_load(x + i)));
     if (i < n)
-        vf_store_n(line + i, first ? vf_load_n(x + i, n - i) : @COMBINE@(vf_load_n(line + i, n - i), vf_load_n(x + i, n - i)), n - i);
+        vf_store_n(line + i, first ? vf_load_n(x + i, n - i) : @COMBINE@(vf_load(line + i), vf_load_n(x + i, n - i)),
+                   n - i);
 }
 
 /* Three rows at once, the usual window: one store in place of three. */
@@ -145,7 +154,9 @@ GW_INLINE void @OP@_three_rows(float *line, const float *a, const float *b, cons
     for (; i + VL <= n; i += VL)
         vf_store(line + i, @COMBINE@(@COMBINE@(vf_load(a + i), vf_load(b + i)), vf_load(c + i)));
     if (i < n)
-        vf_store_n(line + i, @COMBINE@(@COMBINE@(vf_load_n(a + i, n - i), vf_load_n(b + i, n - i)), vf_load_n(c + i, n - i)), n - i);
+        vf_store_n(line + i,
+                   @COMBINE@(@COMBINE@(vf_load_n(a + i, n - i), vf_load_n(b + i, n - i)), vf_load_n(c + i, n - i)),
+                   n - i);
 }
 
 /* The rows of the window of output row (n, c, d, h), reduced into line. */
@@ -170,42 +181,32 @@ static void @OP@_rows(const pool *t, const float *x, float *line, int64_t n, int
         line[i] = @IDENTITY@;
 }
 
-/* Columns of the windows at output columns [from, to): VL at a time for strides 1 and 2. */
-GW_INLINE vf @OP@_columns(const float *line, int64_t kernel, int64_t dilation, int64_t stride) {
-    vf r = stride == 1 ? vf_load(line) : vf_load_even(line);
-    for (int64_t k = 1; k < kernel; k++)
-        r = @COMBINE@(r, stride == 1 ? vf_load(line + k * dilation) : vf_load_even(line + k * dilation));
+/* VL windows: those that begin at line, line + stride, ... */
+GW_INLINE vf @OP@_windows(const float *line, int64_t kernel, int64_t dilation, int64_t stride) {
+    vf r = {0};
+    for (int64_t k = 0; k < kernel; k++, line += dilation) {
+        vf tap = stride == 1 ? vf_load(line) : stride == 2 ? vf_load_even(line) : vf_load_every(line, stride);
+        r = k ? @COMBINE@(r, tap) : tap;
+    }
     return r;
 }
 
+/* All windows of the line; the last vector reads beyond it, within the scratch. */
+GW_INLINE void @OP@_sweep(const float *line, float *y, int64_t out, int64_t kernel, int64_t dilation, int64_t stride) {
+    int64_t o = 0;
+    for (; o + VL <= out; o += VL)
+        vf_store(y + o, @OP@_windows(line + o * stride, kernel, dilation, stride));
+    if (o < out) vf_store_n(y + o, @OP@_windows(line + o * stride, kernel, dilation, stride), out - o);
+}
+
 static void @OP@_reduce_columns(const pool *t, const float *line, float *y) {
-    int64_t kernel = t->kernel[W], dilation = t->dilation[W], stride = t->stride[W], out = t->out[W], o = 0;
-    if (stride == 1 && dilation == 1 && kernel == 3)
-        for (; o + VL <= out; o += VL)
-            vf_store(y + o, @OP@_columns(line + o, 3, 1, 1));
-    else if (stride == 2 && dilation == 1 && kernel == 3)
-        for (; o + VL <= out; o += VL)
-            vf_store(y + o, @OP@_columns(line + 2 * o, 3, 1, 2));
-    else if (stride == 2 && dilation == 1 && kernel == 2)
-        for (; o + VL <= out; o += VL)
-            vf_store(y + o, @OP@_columns(line + 2 * o, 2, 1, 2));
-    else if (stride == 1)
-        for (; o + VL <= out; o += VL)
-            vf_store(y + o, @OP@_columns(line + o, kernel, dilation, 1));
-    else if (stride == 2)
-        for (; o + VL <= out; o += VL)
-            vf_store(y + o, @OP@_columns(line + 2 * o, kernel, dilation, 2));
-    for (; o < out; o += VL) {
-        int64_t cols = out - o < VL ? out - o : VL;
-        vf r = {0};
-        for (int64_t k = 0; k < kernel; k++) {
-            float lane[VL] = {0};
-            for (int64_t i = 0; i < cols; i++)
-                lane[i] = line[(o + i) * stride + k * dilation];
-            r = k ? @COMBINE@(r, vf_load(lane)) : vf_load(lane);
-        }
-        vf_store_n(y + o, r, cols);
-    }
+    int64_t kernel = t->kernel[W], dilation = t->dilation[W], stride = t->stride[W], out = t->out[W];
+    if (kernel == 3 && dilation == 1 && stride == 1) @OP@_sweep(line, y, out, 3, 1, 1);
+    else if (kernel == 3 && dilation == 1 && stride == 2) @OP@_sweep(line, y, out, 3, 1, 2);
+    else if (kernel == 2 && dilation == 1 && stride == 2) @OP@_sweep(line, y, out, 2, 1, 2);
+    else if (stride == 1) @OP@_sweep(line, y, out, kernel, dilation, 1);
+    else if (stride == 2) @OP@_sweep(line, y, out, kernel, dilation, 2);
+    else @OP@_sweep(line, y, out, kernel, dilation, stride);
 }
 
 /* The line: [before] identity, [size] values, identity as far as windows reach. */

@@ -8,13 +8,13 @@ for the recurrence; it is computed for ``STEPS`` steps at once.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
 from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.ir.types import Layout
+from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.isa import Isa
 
 PANEL: Final = 64
@@ -56,11 +56,6 @@ SIGMOID: Final = Activation(ActivationKind.SIGMOID)
 TANH: Final = Activation(ActivationKind.TANH)
 
 
-def double_bits(value: float) -> int:
-    """The int64 with the bits of a double: how kernels receive a number that is not a size."""
-    return int(struct.unpack("<q", struct.pack("<d", value))[0])
-
-
 def grid(directions: int, batch: Dim) -> Dim:
     """Blocks of ``ROWS`` batch rows in each direction."""
     return ceildiv(batch, ROWS) * directions
@@ -81,7 +76,9 @@ def c_text(isa: Isa) -> str:
     """Everything above, as C; stands after the prelude."""
     constants = f"enum {{ PANEL = {PANEL}, ROWS = {ROWS}, STEPS = {STEPS} }};"
     most = ROWS if isa.vector_bytes == 64 else ROWS // 2
-    products = [_product(rows, PANEL // isa.lanes, isa.vector_bytes == 64 or rows == 1) for rows in range(1, most + 1)]
+    products = [
+        _product(rows, PANEL // isa.lanes, isa.vector_bytes == 64 or rows == 1) for rows in range(1, most + 1)
+    ]
     table = ", ".join(f"product_{rows}" for rows in range(1, most + 1))
     project = _PROJECT.replace("@MOST@", str(most)).replace("@TABLE@", table)
     return "\n".join([constants, _MATH, *products, project, _TIME])
@@ -101,7 +98,9 @@ def _product(rows: int, vectors: int, at_once: bool) -> str:
         lines.append(f"            vf x{r} = vf_set1(x[{r}][k]);")
         lines += [f"            s{r}_{v} = vf_fma(x{r}, w{v}, s{r}_{v});" for v in range(width)]
     lines.append("        }")
-    lines += [f"        vf_store(out + {r} * ld + {v} * VL, s{r}_{v});" for r in range(rows) for v in range(width)]
+    lines += [
+        f"        vf_store(out + {r} * ld + {v} * VL, s{r}_{v});" for r in range(rows) for v in range(width)
+    ]
     return "\n".join([*lines, "    }", "}"])
 
 

@@ -1,0 +1,209 @@
+"""Resize against its definition in NumPy (float64) and against onnxruntime."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+from graphwright.kernels.library import resize
+from graphwright.kernels.library.isa import Isa
+from graphwright.kernels.library.resize import Coordinates, Resize, Rounding
+from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
+from tests.kernels.library.harness import call, compile_c, load, strided, zig
+
+F32 = npt.NDArray[np.float32]
+MODES = {"nearest": Resize.NEAREST, "linear": Resize.LINEAR, "cubic": Resize.CUBIC}
+
+
+def coordinates(kind: Coordinates, n: int, out: int, scale: Any, dtype: type) -> AnyArray:
+    o, scale = np.arange(out, dtype=dtype), dtype(scale)
+    if out == 0:
+        return o
+    half = (o + dtype(0.5)) / scale - dtype(0.5)
+    if kind is Coordinates.ALIGN_CORNERS:
+        return o * dtype(n - 1) / dtype(out - 1) if out > 1 else o
+    if kind is Coordinates.HALF_PIXEL_SYMMETRIC:
+        return n / 2 * (1 - out / (scale * n)) + half
+    if kind is Coordinates.PYTORCH_HALF_PIXEL and out == 1:
+        return o * 0
+    return o / scale if kind is Coordinates.ASYMMETRIC else half
+
+
+def matrix(mode: str, n: int, out: int, scale: float, options: dict[str, Any]) -> AnyArray:
+    """The operator of one axis, [out, n]."""
+    x = coordinates(options["coordinates"], n, out, scale, np.float32 if mode == "nearest" else np.float64)
+    result = np.zeros((out, n))
+    rows = np.arange(out)
+    if mode == "nearest":
+        x = x.astype(np.float64)
+        picks = {
+            Rounding.ROUND_PREFER_FLOOR: np.ceil(x - 0.5),
+            Rounding.ROUND_PREFER_CEIL: np.floor(x + 0.5),
+            Rounding.FLOOR: np.floor(x),
+            Rounding.CEIL: np.ceil(x),
+        }
+        result[rows, np.clip(picks[options["rounding"]], 0, n - 1).astype(int)] = 1
+        return result
+    if mode == "linear":
+        x = np.clip(x, 0, n - 1)
+        low = np.floor(x).astype(int)
+        np.add.at(result, (rows, low), 1 - (x - low))
+        np.add.at(result, (rows, np.minimum(low + 1, n - 1)), x - low)
+        return result
+    a = options["cubic_a"]
+    for tap in range(-1, 3):
+        at = np.floor(x).astype(int) + tap
+        d = np.abs(x - at)
+        w = np.where(d <= 1, (a + 2) * d**3 - (a + 3) * d**2 + 1, a * (d**3 - 5 * d**2 + 8 * d - 4))
+        w = np.where((at < 0) | (at >= n), 0, w) if options["exclude_outside"] else w
+        np.add.at(result, (rows, np.clip(at, 0, n - 1)), w)
+    return result / result.sum(1, keepdims=True) if options["exclude_outside"] else result
+
+
+def run(
+    isa: Isa, mode: str, x: F32, out: tuple[int, int], gap: int = 0, side: str = "end", **options: Any
+) -> F32:
+    """The kernel's output, the same bits under every chunking."""
+    planes, height, width = x.shape
+    source, (x_plane, x_row, _) = strided(x, range(3), gap, side)
+    y = guard(np.empty((planes, *out), np.float32), at_end=side == "end")
+    spec = Resize(
+        MODES[mode], planes, height, width, *out, (x_plane, x_row), (out[0] * out[1], out[1]), **options
+    )
+    kernel = getattr(load(resize, isa), spec.symbol)
+    results = []
+    for chunks in chunkings(spec.grid):
+        y[...] = 99
+        assert call(kernel, [source, y], spec.args, spec.grid, spec.scratch_bytes, chunks=chunks) == 0
+        results.append(y.copy())
+    for result in results[1:]:
+        np.testing.assert_array_equal(result.view(np.uint32), results[0].view(np.uint32))
+    return results[0]
+
+
+LENGTH = st.sampled_from([1, 2, 3, 7, 16, 37, 40])
+
+
+@each_isa
+@pytest.mark.parametrize("mode", MODES)
+@given(
+    planes=st.integers(0, 3), size=st.tuples(LENGTH, LENGTH), out=st.tuples(LENGTH, st.sampled_from([0, 1, 5, 33, 74, 80])),
+    kind=st.sampled_from(Coordinates), rounding=st.sampled_from(Rounding), exclude=st.booleans(),
+    a=st.sampled_from([-0.75, -0.5]), gap=st.sampled_from([0, 3]), side=st.sampled_from(["start", "end"]),
+)  # fmt: skip
+@settings(deadline=None, max_examples=60)
+def test_resize_applies_the_operator_of_each_axis(
+    isa: Isa, mode: str, planes: int, size: tuple[int, int], out: tuple[int, int], kind: Coordinates,
+    rounding: Rounding, exclude: bool, a: float, gap: int, side: str,
+) -> None:  # fmt: skip
+    assume(mode != "nearest" or kind is not Coordinates.HALF_PIXEL_SYMMETRIC)  # its ties depend on FMAs
+    x = np.random.default_rng(math.prod(size)).standard_normal((planes, *size)).astype(np.float32)
+    options = {"coordinates": kind, "rounding": rounding, "cubic_a": a, "exclude_outside": exclude}
+    result = run(isa, mode, x, out, gap, side, **options)
+    rows, cols = (matrix(mode, n, o, o / n, options) for n, o in zip(size, out, strict=True))
+    expected = np.einsum("oh,phw,qw->poq", rows, x.astype(np.float64), cols)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+NAMES = {kind: kind.name.lower() for kind in Coordinates}
+
+
+def onnx_resize(
+    x: F32, out: tuple[int, int], scales: tuple[float, float] | None, mode: str, **attributes: Any
+) -> F32:
+    """What onnxruntime makes of it."""
+    inputs: dict[str, AnyArray] = {"x": x[None]}
+    if scales is None:
+        inputs["sizes"] = np.array([1, len(x), *out])
+        names = ["x", "", "", "sizes"]
+    else:
+        inputs["scales"] = np.array([1, 1, *scales], np.float32)
+        names = ["x", "", "scales"]
+    node = helper.make_node("Resize", names, ["y"], mode=mode, **attributes)
+    infos = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+        for n, v in inputs.items()
+    ]
+    graph = helper.make_graph(
+        [node], "resize", infos, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (y,) = session.run(None, inputs)
+    return np.asarray(y[0], np.float32)
+
+
+@each_isa
+@pytest.mark.parametrize("rounding", Rounding)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Coordinates.HALF_PIXEL,
+        Coordinates.ASYMMETRIC,
+        Coordinates.ALIGN_CORNERS,
+        Coordinates.PYTORCH_HALF_PIXEL,
+    ],
+)
+def test_nearest_breaks_ties_as_onnxruntime(isa: Isa, kind: Coordinates, rounding: Rounding) -> None:
+    x = np.random.default_rng(6).standard_normal((2, 9, 35)).astype(np.float32)
+    for scales in ((2.0, 2.0), (3.0, 1.5), (1 / 3, 0.6), (0.8, 4.0)):
+        out = (math.floor(9 * np.float32(scales[0])), math.floor(35 * np.float32(scales[1])))
+        expected = onnx_resize(
+            x,
+            out,
+            scales,
+            "nearest",
+            coordinate_transformation_mode=NAMES[kind],
+            nearest_mode=rounding.name.lower(),
+        )
+        singles = [float(np.float32(s)) for s in scales]
+        result = run(
+            isa,
+            "nearest",
+            x,
+            out,
+            scale_h=singles[0],
+            scale_w=singles[1],
+            coordinates=kind,
+            rounding=rounding,
+        )
+        np.testing.assert_array_equal(result, expected)
+
+
+@each_isa
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("out", [(18, 70), (5, 17), (1, 80), (27, 36)])
+@pytest.mark.parametrize(
+    "kind", [Coordinates.HALF_PIXEL, Coordinates.PYTORCH_HALF_PIXEL, Coordinates.ALIGN_CORNERS]
+)
+def test_interpolation_agrees_with_onnxruntime(
+    isa: Isa, mode: str, out: tuple[int, int], kind: Coordinates
+) -> None:
+    x = np.random.default_rng(7).standard_normal((2, 9, 35)).astype(np.float32)
+    expected = onnx_resize(x, out, None, mode, coordinate_transformation_mode=NAMES[kind])
+    np.testing.assert_allclose(run(isa, mode, x, out, coordinates=kind), expected, rtol=1e-4, atol=2e-5)
+
+
+@each_isa
+@pytest.mark.parametrize("mode", MODES)
+def test_special_values_stay_where_they_are(isa: Isa, mode: str) -> None:
+    x = np.zeros((1, 5, 64), np.float32)
+    x[0, 2, 30] = np.nan
+    y = run(isa, mode, x, (10, 128))
+    reach = {"nearest": 1, "linear": 2, "cubic": 4}[mode]
+    touched = np.argwhere(np.isnan(y[0]))
+    assert touched[:, 1].min() >= 60 - 2 * reach + 2 and touched[:, 1].max() <= 61 + 2 * reach - 2
+    assert np.isnan(y[0, 4:6, 60:62]).all()
+
+
+@each_isa
+def test_source_compiles_with_clang(isa: Isa) -> None:
+    compile_c(resize.source(isa), f"resize_{isa.name}_zig", zig(), isa.zig_flags)

@@ -22,8 +22,8 @@ from graphwright.ir.loops.nodes import (
     Kind,
     Level,
     Loop,
+    Scalar,
     Statement,
-    Store,
     walk,
     written,
 )
@@ -120,30 +120,23 @@ def _grid(kernel: Kernel) -> _Grid:
         loop = body[0]
         axes.append(_Axis(loop.axis, loop.extent, loop.step))
         body = loop.body
-    if len(body) == 1 and isinstance(body[0], Loop) and body[0].kind is Kind.VECTOR and _separable(body[0]):
+    if not axes and len(body) == 1 and isinstance(body[0], Loop) and body[0].kind is Kind.VECTOR and _separable(body[0]):
         loop = body[0]
-        if not isinstance(loop.extent, int) or loop.extent > BLOCK:
-            axes.append(_Axis(loop.axis, loop.extent, BLOCK))
-            return _Grid(tuple(axes), body, loop)
+        return _Grid((_Axis(loop.axis, loop.extent, BLOCK),), body, loop)
     return _Grid(tuple(axes), body)
 
 
 def _separable(loop: Loop) -> bool:
-    """Whether no two iterations write the same element of memory: each write moves with the axis."""
+    """Whether no two iterations accumulate into the same element of memory: each target moves with the axis."""
     private = {s.buffer.name for s in walk(loop.body) if isinstance(s, Alloc)}
     for statement in walk(loop.body):
-        if isinstance(statement, Store | Accumulate) and statement.buffer.name not in private:
-            moves = any(not isinstance(i, int) and _moves(i, loop.axis) for i in statement.index)
-            if not moves and isinstance(statement, Accumulate):
+        if isinstance(statement, Accumulate) and statement.buffer.name not in private:
+            if not any(not isinstance(i, Scalar) and depends(i, loop.axis) for i in statement.index):
                 return False
         if isinstance(statement, Call) and statement.out.buffer.name not in private:
             if not any(depends(o, loop.axis) for o in statement.out.offsets):
                 return False
     return True
-
-
-def _moves(index: object, axis: str) -> bool:
-    return isinstance(index, int) is False and not hasattr(index, "dtype") and depends(index, axis)  # type: ignore[arg-type]
 
 
 def _cache_buffers(kernel: Kernel) -> list[Buffer]:

@@ -119,16 +119,19 @@ def model_of(
 
 def run(module: Module, feeds: Mapping[str, Any]) -> dict[str, Any]:
     """The module's outputs by the ops' references, node by node."""
-    values: dict[Value, Any] = {value: feeds[value.name] for value in module.main.inputs}
-    results = _evaluate(module, module.main, values)
+    results = _evaluate(module, module.main, [feeds[value.name] for value in module.main.inputs])
     return dict(zip(module.main.output_names, results, strict=True))
 
 
-def _evaluate(module: Module, graph: Graph, values: dict[Value, Any]) -> list[Any]:
+def _evaluate(module: Module, graph: Graph, arrays: Sequence[Any]) -> list[Any]:
+    values: dict[Value, Any] = dict(zip(graph.inputs, arrays, strict=True))
     for node in graph:
+        operands = [None if value is None else values[value] for value in node.inputs]
         if isinstance(node.op, Constant):
-            values[node.output] = module.constants[node.op.value]
-            continue
-        results = evaluate(node.op, [None if v is None else values[v] for v in node.inputs])
+            results: Sequence[Any] = [module.constants[node.op.value]]
+        elif node.regions:  # a branch: operand 0 chooses, both regions take the others
+            results = _evaluate(module, node.regions[0 if operands[0] else 1], operands[1:])
+        else:
+            results = evaluate(node.op, operands)
         values.update(zip(node.outputs, results, strict=True))
     return [values[value] for value in graph.outputs]

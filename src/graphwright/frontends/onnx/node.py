@@ -118,30 +118,31 @@ class OnnxNode:
 
 
 def _types_of_unknown_rank(op: Op, facts: Sequence[Fact | None], place: str) -> tuple[TensorType, ...]:
-    """Dtypes of the outputs where inference needs a rank that is not known: what it gives for some rank.
-
-    Where no rank will do, as elements that steer the shape are missing, the first input's dtype is taken.
-    """
-    for rank in GUESSED_RANKS:
-        symbols = SymbolTable()
-        guess = [_ranked(fact, rank, symbols) for fact in facts]
-        try:
-            return tuple(TensorType(fact.dtype, None) for fact in infer_outputs(op, guess, symbols, place))
-        except (
-            ModelError,
-            AttributeError,
-            IndexError,
-            TypeError,
-            ValueError,
-        ):  # rules written for known ranks
-            continue
-    first = next((fact for fact in facts if fact is not None), None)
-    if first is None:
-        raise Fault("unknown-rank", f"{op.name}: its output cannot be told from inputs of unknown rank")
-    return tuple(TensorType(first.dtype, None) for _ in range(op.output_count()))
+    """Dtypes of the outputs where ranks or elements are not known: what inference gives for some."""
+    for guess in (_ranked, _steered):
+        for rank in GUESSED_RANKS:
+            symbols = SymbolTable()
+            guessed = [None if fact is None else guess(fact, rank, symbols) for fact in facts]
+            try:
+                return tuple(
+                    TensorType(fact.dtype, None) for fact in infer_outputs(op, guessed, symbols, place)
+                )
+            except (ModelError, AttributeError, LookupError, TypeError, ValueError):  # not at this rank
+                continue
+    raise Fault("unknown-rank", f"{op.name}: its output's type does not follow from inputs of unknown rank")
 
 
-def _ranked(fact: Fact | None, rank: int, symbols: SymbolTable) -> Fact | None:
-    if fact is None or fact.type.shape is not None:
+def _ranked(fact: Fact, rank: int, symbols: SymbolTable) -> Fact:
+    """``fact`` with a shape."""
+    if fact.type.shape is not None:
         return fact
     return Fact(TensorType(fact.dtype, tuple(symbols.fresh("d") for _ in range(rank))))
+
+
+def _steered(fact: Fact, rank: int, symbols: SymbolTable) -> Fact:
+    """``fact`` with a shape and, if it may be a list of sizes, with elements."""
+    if not fact.dtype.is_integer or fact.elements is not None or (fact.type.rank or 1) > 1:
+        return _ranked(fact, rank, symbols)
+    scalar = fact.type.rank == 0
+    sizes = tuple(symbols.fresh("e") for _ in range(1 if scalar else rank))
+    return Fact(TensorType(fact.dtype, () if scalar else (rank,)), sizes)

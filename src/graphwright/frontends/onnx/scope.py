@@ -88,7 +88,7 @@ class Scope:
             return None if fact is None else fact.data
         if not is_known(fact.elements) or not fact.type.is_static:
             return None
-        return np.array(fact.elements, fact.dtype.numpy).reshape(fact.type.shape)  # type: ignore[arg-type]  # static
+        return np.array(fact.elements, fact.dtype.numpy).reshape(fact.type.shape)
 
     def _find(self, name: str) -> Value | Poison | None:
         if name in self.values:

@@ -117,23 +117,23 @@ def source(isa: Isa) -> str:
 
 
 def _band(window: _Window) -> str:
-    """The function for one window: ``rows`` output rows at once, then the rest one by one."""
+    """The function for one window: ``rows`` output rows at once, then fewer for the rest."""
     size = window.size
     weights = "\n".join(
         f"    const vf {', '.join(f'w{i}_{j} = vf_set1(b->w[{i * size + j}])' for j in range(size))};"
         for i in range(size)
+    )
+    steps = "\n".join(
+        f"    for (; row + {rows} <= b->rows; row += {rows}) {{\n{_rows(window, rows)}\n    }}"
+        for rows in (4, 2, 1)
+        if rows <= window.rows
     )
     return f"""\
 static void band_{window.name}(const struct band *b) {{
 {weights}
     const vf bias = vf_set1(b->bias);
     int64_t row = 0;
-    for (; row + {window.rows} <= b->rows; row += {window.rows}) {{
-{_rows(window, window.rows)}
-    }}
-    for (; row < b->rows; row++) {{
-{_rows(window, 1)}
-    }}
+{steps}
 }}
 """
 
@@ -230,40 +230,93 @@ GW_INLINE void fill_zeros(float *to, int64_t begin, int64_t end) {
         vf_store(to + begin, (vf){0});
 }
 
-/* One input row as stride_w planes: plane p holds columns p - pad_left, p - pad_left + stride_w, ..., zeros outside.
-   The last VL elements of a plane are room for whole vectors to end in. */
-static void fill_planes(const struct args *s, const float *row, int64_t pitch, float *to) {
-    const int64_t size = pitch - VL, pad = s->pad_left, step = s->stride_w;
-    const int64_t width = smaller(s->w, size * step - pad); /* columns that some tap reads */
-    if (!row || width <= 0) {
-        for (int64_t p = 0; p < step; p++)
-            fill_zeros(to + p * pitch, 0, size);
-    } else if (step == 1 && s->x_w == 1 && pad >= 0) {
-        int64_t x = 0;
+/* Input rows of a band, each as stride_w planes: plane p holds columns p - pad_left, p - pad_left + stride_w, ..., zeros
+   outside. The last VL elements of a plane are room for whole vectors to end in. */
+struct fill {
+    const float *in; /* of the channel */
+    int64_t top, rows, pitch;
+    int64_t width; /* columns of the image that some tap reads */
+    float *to;
+    const struct args *s;
+};
+
+GW_INLINE const float *row_of(const struct fill *f, int64_t i) {
+    const int64_t y = f->top + i;
+    return y >= 0 && y < f->s->h ? f->in + y * f->s->x_h : NULL;
+}
+
+/* stride 1, columns contiguous */
+static void fill_whole(const struct fill *f) {
+    const int64_t size = f->pitch - VL, pad = f->s->pad_left, width = f->width;
+    const int64_t full = width & -VL, end = pad + ((width + VL - 1) & -VL);
+    float *to = f->to;
+    for (int64_t i = 0; i < f->rows; i++, to += f->pitch) {
+        const float *row = row_of(f, i);
+        if (!row) {
+            fill_zeros(to, 0, size);
+            continue;
+        }
         fill_zeros(to, 0, pad);
-        for (; x + VL <= width; x += VL)
+        for (int64_t x = 0; x < full; x += VL)
             vf_store(to + pad + x, vf_load(row + x));
-        if (x < width)
-            vf_store(to + pad + x, vf_load_n(row + x, width - x));
-        fill_zeros(to, pad + (x < width ? x + VL : x), size);
-    } else if (step == 2 && s->x_w == 1 && pad >= 0) {
-        float *even = to + pad % 2 * pitch, *odd = to + (pad + 1) % 2 * pitch;
-        int64_t at_even = pad / 2, at_odd = (pad + 1) / 2;
+        if (full < width)
+            vf_store(to + pad + full, vf_load_n(row + full, width - full));
+        fill_zeros(to, end, size);
+    }
+}
+
+/* stride 2, columns contiguous */
+static void fill_halves(const struct fill *f) {
+    const int64_t size = f->pitch - VL, pad = f->s->pad_left, width = f->width;
+    const int64_t pairs = width & -(2 * VL), rest = width - pairs;
+    const int64_t low = smaller(rest, VL), high = rest - low;
+    float *even = f->to + pad % 2 * f->pitch, *odd = f->to + (pad + 1) % 2 * f->pitch;
+    for (int64_t i = 0; i < f->rows; i++, even += 2 * f->pitch, odd += 2 * f->pitch) {
+        const float *row = row_of(f, i);
+        if (!row) {
+            fill_zeros(even, 0, size);
+            fill_zeros(odd, 0, size);
+            continue;
+        }
+        int64_t at_even = pad / 2, at_odd = (pad + 1) / 2, x = 0;
         fill_zeros(even, 0, at_even);
         fill_zeros(odd, 0, at_odd);
-        for (int64_t x = 0; x < width; x += 2 * VL, at_even += VL, at_odd += VL) {
-            const int64_t low = smaller(width - x, VL), high = smaller(width - x - low, VL);
-            const vf a = vf_load_n(row + x, low), b = vf_load_n(row + x + low, high);
+        for (; x < pairs; x += 2 * VL, at_even += VL, at_odd += VL) {
+            const vf a = vf_load(row + x), b = vf_load(row + x + VL);
             vf_store(even + at_even, __builtin_shufflevector(a, b, @EVEN@));
             vf_store(odd + at_odd, __builtin_shufflevector(a, b, @ODD@));
         }
+        if (rest) {
+            const vf a = vf_load_n(row + x, low), b = high ? vf_load_n(row + x + VL, high) : (vf){0};
+            vf_store(even + at_even, __builtin_shufflevector(a, b, @EVEN@));
+            vf_store(odd + at_odd, __builtin_shufflevector(a, b, @ODD@));
+            at_even += VL;
+            at_odd += VL;
+        }
         fill_zeros(even, at_even, size);
         fill_zeros(odd, at_odd, size);
-    } else {
-        for (int64_t p = 0; p < step; p++)
-            for (int64_t i = 0, x = p - pad; i < size; i++, x += step)
-                to[p * pitch + i] = x >= 0 && x < s->w ? row[x * s->x_w] : 0;
     }
+}
+
+static void fill_any(const struct fill *f) {
+    const struct args *s = f->s;
+    for (int64_t r = 0; r < f->rows; r++) {
+        const float *row = row_of(f, r);
+        for (int64_t p = 0; p < s->stride_w; p++) {
+            float *to = f->to + (r * s->stride_w + p) * f->pitch;
+            for (int64_t i = 0, x = p - s->pad_left; i < f->pitch - VL; i++, x += s->stride_w)
+                to[i] = row && x >= 0 && x < s->w ? row[x * s->x_w] : 0;
+        }
+    }
+}
+
+static void fill(const struct fill *f) {
+    if (f->s->x_w != 1 || f->s->pad_left < 0 || f->width <= 0 || f->s->stride_w > 2)
+        fill_any(f);
+    else if (f->s->stride_w == 1)
+        fill_whole(f);
+    else
+        fill_halves(f);
 }
 
 static void store_rows(const struct args *s, const float *from, int64_t rows, float *y) {
@@ -291,10 +344,16 @@ GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, 
         const int64_t image = quotient(plane, s->channels), channel = plane - image * s->channels;
         const int64_t row = cut(s->oh, band, bands), rows = cut(s->oh, band + 1, bands) - row;
         const float *in = x + image * s->x_n + quotient(channel, s->multiplier) * s->x_c;
-        const int64_t top = row * s->stride_h - s->pad_top;
-        for (int64_t i = 0; i < (rows - 1) * s->stride_h + reach; i++)
-            fill_planes(s, top + i >= 0 && top + i < s->h ? in + (top + i) * s->x_h : NULL, pitch,
-                        planes + i * row_pitch);
+        const struct fill f = {
+            .in = in,
+            .top = row * s->stride_h - s->pad_top,
+            .rows = (rows - 1) * s->stride_h + reach,
+            .pitch = pitch,
+            .width = smaller(s->w, (pitch - VL) * s->stride_w - s->pad_left),
+            .to = planes,
+            .s = s,
+        };
+        fill(&f);
         float *to = hook ? NULL : y + image * s->y_n + channel * s->y_c + row * s->y_h;
         const int direct = to && s->y_w == 1;
         const struct band b = {

@@ -31,19 +31,18 @@ REPLACEMENTS = (-(2**63), -(2**31), -3, -2, -1, 0, 1, 2, 3, 7, 8, 64, 1000, 2**3
 
 
 def everything() -> Program:
-    """A program with every kind of task, storage and operand."""
+    """A program with every kind of task, storage and operand; the first byte of the weights chooses a branch."""
     b = Builder()
-    condition, _ = b.input(1, BOOL)
     x, (n,) = b.input(1)
     b.register(Code.CHECK_LE, n, b.const(100), "too long")
     size = b.bytes_of(n)
     y = b.output((n,))
-    w = b.buffer(Storage.WEIGHT, b.const(16), 16)
+    w = b.buffer(Storage.WEIGHT, b.const(8), 0)
     t = b.arena(size)
     u = b.arena(size, [t])
     scratch = b.buffer(Storage.SCRATCH, b.const(100), 0, [t, u])
     b.task(TaskKind.COPY, [b.at(t), b.at(x)], [0], args=(size,))
-    b.task(TaskKind.IF, [b.at(condition)], blocks=(1, 2), after=(0,))
+    b.task(TaskKind.IF, [b.at(w)], blocks=(1, 2), after=(0,))
     b.hosts.append(HostFunction("Nothing", ((F32, (n,)), None), ((F32, (n,)),)))
     b.tasks.append(Task(TaskKind.HOSTCALL, (b.at(t), None, b.at(u)), (2,), kernel=0, after=(0, 1)))
     b.launch("fail_at", [u, y, w], [1], n, args=[b.const(1), b.const(-1)], after=[2], work=HEAVY, scratch=scratch)
@@ -63,11 +62,11 @@ def attempt(words: bytes, library: _native.Library) -> bool:
     harmless = [library.symbol("idle")] * len(everything().kernels)
     x = np.arange(10, dtype=np.float32)
     try:
-        model = _native.Program(words, bytes(32), harmless, [lambda inputs, outputs: None], libraries=[library])
-        if model.plan([(1,), x.shape], threads=2)["arena"] > 1 << 24:
-            return True
-        for condition in (True, False):
-            model.run([np.array([condition]), x], threads=2, poison=True)
+        for condition in range(2):
+            weights = bytes((condition, *range(7)))
+            model = _native.Program(words, weights, harmless, [lambda inputs, outputs: None], libraries=[library])
+            if model.plan([x.shape], threads=2)["arena"] < 1 << 24:
+                model.run([x], threads=2, poison=True)
     except (_native.NativeError, ValueError, MemoryError):
         return False
     return True

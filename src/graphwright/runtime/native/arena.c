@@ -19,7 +19,9 @@ static void release_arena(gw_context *c) {
     c->arena_bytes = 0;
 }
 
+/* Never none, so that pointers to empty buffers are not null. */
 static bool grow_arena(gw_context *c, int64_t bytes) {
+    bytes = bytes > 0 ? bytes : ALIGNMENT;
     if (bytes <= c->arena_bytes)
         return true;
     release_arena(c);

@@ -97,7 +97,7 @@ static void leave(gw_team *team, int slot, uint32_t seen) {
 
 static void *work(void *unused) {
     for (;;) {
-        int slot;
+        int slot = 0;
         unsigned seen = atomic_load(&calls);
         gw_team *team = enter(&slot);
         if (team) {

@@ -1,0 +1,175 @@
+/* Test of the C runtime without Python, for sanitizers: `stress ROUNDS FILE...` runs programs from several threads and
+   compares; with 0 rounds it runs them with every word replaced. Prints "ok"; any other end is a failure.
+   A file holds int64: number of words, the words, number of elements, the input, the expected output. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arena.h"
+#include "exec.h"
+#include "plan.h"
+#include "pool.h"
+#include "program.h"
+
+#define REQUIRE(condition)                                                  \
+    do                                                                      \
+        if (!(condition)) {                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+            exit(1);                                                        \
+        }                                                                   \
+    while (0)
+
+enum { CALLERS = 3, MOST_THREADS = 4, WEIGHT_BYTES = 8, MOST_ARENA = 1 << 22, KERNELS = 4 };
+
+static const char weights[WEIGHT_BYTES] = {1, 0};
+
+typedef struct {
+    int64_t word_count, element_count;
+    int64_t *words, *input, *expected;
+} test_case;
+
+static int64_t *read_words(FILE *file, int64_t count) {
+    int64_t *words = malloc((size_t)count * 8 + 8);
+    REQUIRE(words && fread(words, 8, (size_t)count, file) == (size_t)count);
+    return words;
+}
+
+static test_case read_case(const char *path) {
+    test_case c;
+    FILE *file = fopen(path, "rb");
+    REQUIRE(file && fread(&c.word_count, 8, 1, file) == 1);
+    c.words = read_words(file, c.word_count);
+    REQUIRE(fread(&c.element_count, 8, 1, file) == 1);
+    c.input = read_words(file, c.element_count);
+    c.expected = read_words(file, c.element_count);
+    fclose(file);
+    return c;
+}
+
+/* out = (3 a + b + arg) mod 1000003, through scratch */
+static int32_t mix(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+    int64_t *t = scratch;
+    for (int64_t i = begin; i < end; i++) {
+        t[i] = ((const int64_t *)buf[0])[i] * 3;
+        ((int64_t *)buf[2])[i] = (t[i] + ((const int64_t *)buf[1])[i] + arg[0]) % 1000003;
+    }
+    return 0;
+}
+
+static int32_t idle(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+    return (void)buf, (void)arg, (void)begin, (void)end, (void)scratch, 0;
+}
+
+static int32_t host(void *data, const gw_plan *plan, int64_t task, void *const *operands) {
+    return (void)data, (void)plan, (void)task, (void)operands, 0;
+}
+
+typedef struct {
+    const test_case *c;
+    gw_program *program;
+    int64_t kernels[KERNELS];
+    gw_plan_cache plans;
+    gw_context_pool contexts;
+    int rounds;
+} model;
+
+/* Runs once; false if the runtime refuses. */
+static bool run_once(model *m, const int64_t *dims, const void *input, void *output, int threads, bool poison) {
+    gw_error error = {0};
+    gw_plan *plan = gw_plan_take(&m->plans, m->program, &(gw_links){WEIGHT_BYTES, m->kernels}, dims, threads, &error);
+    if (!plan)
+        return false;
+    bool fits = plan->arena_bytes <= MOST_ARENA && plan->output_bytes[0] <= m->c->element_count * 8 &&
+                plan->input_bytes[0] <= m->c->element_count * 8;
+    gw_context *context = fits ? gw_context_take(&m->contexts, m->program, plan, &error) : NULL;
+    bool done = false;
+    if (context) {
+        gw_call call = {m->program, plan, context, m->kernels, weights, &(void *const){(void *)(uintptr_t)input},
+                        &(void *const){output}, host, NULL, poison, NULL};
+        done = gw_execute(&call, &error);
+        gw_context_give(&m->contexts, context);
+    }
+    gw_plan_release(plan);
+    return done;
+}
+
+static bool open_model(model *m, const test_case *c, const int64_t *words, gw_kernel kernel) {
+    gw_error error = {0};
+    *m = (model){.c = c, .plans.bound = 2, .contexts.bound = 2};
+    for (int i = 0; i < KERNELS; i++)
+        m->kernels[i] = (int64_t)(uintptr_t)kernel;
+    m->program = gw_program_decode(words, (size_t)c->word_count * 8, &error);
+    return m->program != NULL;
+}
+
+static void close_model(model *m) {
+    gw_context_pool_clear(&m->contexts);
+    gw_plan_cache_clear(&m->plans);
+    gw_program_free(m->program);
+}
+
+static void *call_often(void *argument) {
+    model *m = argument;
+    int64_t *output = malloc((size_t)m->c->element_count * 8 + 8);
+    REQUIRE(output);
+    for (int round = 0; round < m->rounds; round++) {
+        memset(output, 0, (size_t)m->c->element_count * 8);
+        REQUIRE(run_once(m, &m->c->element_count, m->c->input, output, 1 + round % MOST_THREADS, round % 3 == 0));
+        REQUIRE(memcmp(output, m->c->expected, (size_t)m->c->element_count * 8) == 0);
+    }
+    free(output);
+    return NULL;
+}
+
+static void stress(const test_case *c, int rounds) {
+    model m;
+    pthread_t callers[CALLERS];
+    REQUIRE(open_model(&m, c, c->words, mix));
+    m.rounds = rounds;
+    for (int i = 0; i < CALLERS; i++)
+        REQUIRE(pthread_create(&callers[i], NULL, call_often, &m) == 0);
+    for (int i = 0; i < CALLERS; i++)
+        pthread_join(callers[i], NULL);
+    close_model(&m);
+}
+
+/* Accepted or refused, but nothing is touched that may not be: that is for the sanitizer to see. */
+static void try_words(const test_case *c, const int64_t *words, void *output) {
+    model m;
+    if (!open_model(&m, c, words, idle))
+        return;
+    if (m.program->kernel_count <= KERNELS && m.program->input_count == 1 && m.program->output_count == 1 &&
+        m.program->input_dim_count == 1)
+        run_once(&m, &c->element_count, c->input, output, 2, true);
+    close_model(&m);
+}
+
+static void corrupt(const test_case *c) {
+    static const int64_t replacements[] = {INT64_MIN, -3, -2, -1, 0, 1, 2, 3, 5, 8, 63, 64, 65, 1 << 20, INT64_MAX / 8, INT64_MAX};
+    int64_t *words = malloc((size_t)c->word_count * 8), *output = malloc((size_t)c->element_count * 8 + 8);
+    REQUIRE(words && output);
+    for (int64_t at = 0; at < c->word_count; at++)
+        for (size_t i = 0; i < 2 + sizeof replacements / 8; i++) {
+            memcpy(words, c->words, (size_t)c->word_count * 8);
+            words[at] = i == 0 ? words[at] + 1 : i == 1 ? words[at] - 1 : replacements[i - 2];
+            try_words(c, words, output);
+        }
+    free(words);
+    free(output);
+}
+
+int main(int count, char **arguments) {
+    REQUIRE(count > 2);
+    int rounds = atoi(arguments[1]);
+    for (int i = 2; i < count; i++) {
+        test_case c = read_case(arguments[i]);
+        if (rounds > 0)
+            stress(&c, rounds);
+        else
+            corrupt(&c);
+        free(c.words), free(c.input), free(c.expected);
+    }
+    puts("ok");
+    return 0;
+}

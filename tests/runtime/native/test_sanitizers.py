@@ -1,0 +1,104 @@
+"""The C runtime under the address, undefined-behaviour and thread sanitizers: random graphs, corrupt programs."""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphwright.ir.types import I64
+from graphwright.lower.encode import encode
+from graphwright.lower.tasks import Block, Program, Storage, Task, TaskKind
+from tests.runtime.native.handmade import Builder
+from tests.runtime.native.test_encode import everything
+
+HERE = Path(__file__).parent
+NATIVE = HERE.parents[2] / "src/graphwright/runtime/native"
+SANITIZERS = {"address": "address,undefined", "thread": "thread"}
+
+
+def random_program(seed: int, elements: int) -> tuple[Program, np.ndarray, np.ndarray]:
+    """A graph of `mix` launches, some of them inside an IF whose other branch is empty; with input and output."""
+    pick = random.Random(seed)
+    b = Builder()
+    x, (n,) = b.input(1, I64)
+    y = b.output((n,), I64)
+    yes_no = b.buffer(Storage.WEIGHT, b.const(2), 0)
+    size = b.buffers[x].size
+    scratch = b.buffer(Storage.SCRATCH, size)
+    work = pick.choice((0, 1_000_000))
+    count = pick.randint(1, 25)
+    value = np.arange(elements, dtype=np.int64)
+    buffers, values, writers, inner = [x], [value], [-1], []
+    for i in range(count):
+        left, right = pick.randrange(len(buffers)), pick.randrange(len(buffers))
+        target = y if i == count - 1 else b.arena(size, [scratch, *(p for p in buffers if p != x)])
+        after = tuple(writers[k] for k in (left, right) if writers[k] >= 0)
+        operands = [buffers[left], buffers[right], target]
+        task = b.launch("mix", operands, [2], n, args=[b.const(i)], work=work, scratch=scratch, after=after)
+        if pick.random() < 0.2:
+            inner.append((task, b.tasks[task]))
+            chosen = pick.randrange(2)
+            condition = (b.at(yes_no, 1 - chosen),)  # the weights are 1, 0
+            b.tasks[task] = Task(TaskKind.IF, condition, blocks=(chosen, 1 - chosen), after=after)
+        buffers.append(target)
+        values.append((values[left] * 3 + values[right] + i) % 1000003)
+        writers.append(task)
+    _move_into_branches(b, inner)
+    return b.program(), value, values[-1]
+
+
+def _move_into_branches(b: Builder, inner: list[tuple[int, Task]]) -> None:
+    """Each launch behind an IF goes to the end, into that branch which its condition chooses."""
+    entry = len(b.tasks)
+    b.blocks = [Block(0, entry)]
+    for i, (task, launch) in enumerate(inner):
+        first = 1 + 2 * i
+        full, empty = Block(entry + i, 1), Block(0, 0)
+        chosen = b.tasks[task].blocks[0]  # condition 1: the first branch runs; 0: the second
+        b.blocks += [full, empty] if chosen == 1 else [empty, full]
+        b.tasks[task] = Task(
+            TaskKind.IF, b.tasks[task].operands, blocks=(first, first + 1), after=b.tasks[task].after
+        )
+        b.tasks.append(Task(**{**vars(launch), "after": ()}))
+
+
+def build(folder: Path, sanitizer: str) -> Path:
+    program = folder / f"stress_{sanitizer}"
+    flags = [f"-fsanitize={SANITIZERS[sanitizer]}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
+    sources = [*sorted(NATIVE.glob("*.c")), HERE / "stress.c"]
+    base = ["gcc", "-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", f"-I{NATIVE}", "-o", program]
+    subprocess.run([*base, *flags, *sources, "-lpthread", "-ldl"], check=True)
+    return program
+
+
+def write_case(path: Path, program: Program, x: np.ndarray, y: np.ndarray) -> Path:
+    words = encode(program)
+    path.write_bytes(struct.pack("<q", len(words) // 8) + words + struct.pack("<q", len(x)) + x.tobytes() + y.tobytes())
+    return path
+
+
+def run_stress(program: Path, rounds: int, files: list[Path]) -> None:
+    options = {"ASAN_OPTIONS": "detect_leaks=1", "TSAN_OPTIONS": "halt_on_error=1"}
+    command = [str(program), str(rounds), *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, **options})
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr[-4000:]
+
+
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+def test_random_graphs(tmp_path: Path, sanitizer: str) -> None:
+    cases = [write_case(tmp_path / f"{seed}.bin", *random_program(seed, 48 + seed)) for seed in range(12)]
+    run_stress(build(tmp_path, sanitizer), 100, cases)
+
+
+def test_corrupt_programs(tmp_path: Path) -> None:
+    """Under the thread sanitizer they would be reported, rightly: damaged edges let tasks race."""
+    x = np.arange(50, dtype=np.int64)
+    cases = [write_case(tmp_path / "everything.bin", everything(), x, x)]
+    cases += [write_case(tmp_path / f"{seed}.bin", *random_program(seed, 50)) for seed in (1, 2)]
+    run_stress(build(tmp_path, "address"), 0, cases)

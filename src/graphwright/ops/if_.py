@@ -26,6 +26,15 @@ class If(Op):
     def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
         return inputs[1:]
 
+    def captures(self, inputs: int) -> int:
+        return inputs - 1
+
+    def taken(self, condition: Fact, *operands: Fact | None) -> int | None:
+        """The branch of a constant condition."""
+        if condition.data is not None:
+            return 0 if bool(condition.data.reshape(()).item()) else 1
+        return None
+
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
         """Sizes that differ become new symbols, ranks that differ an unknown one."""
         if len(outputs) != 2:
@@ -49,6 +58,9 @@ def _joined(at: Inference, index: int, a: Fact, b: Fact) -> Fact:
 
 
 def _import(i: Importer) -> Any:
+    condition = i.constant(0)
+    if condition is not None and condition.size == 1:  # the other branch need not even have types that fit
+        return i.inline("then_branch" if condition.item() else "else_branch")
     regions = [i.region("then_branch"), i.region("else_branch")]
     operands = list(dict.fromkeys(value for _, captured in regions for value in captured))
     for graph, captured in regions:

@@ -56,8 +56,8 @@ graphwright.ops.load()
 
 NAN, INF = math.nan, math.inf
 SPECIAL = np.array(
-    [NAN, INF, -INF, 0.0, -0.0, 1e-45, -1e-45, 1.1754944e-38, 1.0, -1.0, 0.5, -0.5, 2.5, 3.5, -2.5, 20.0, -20.0,
-     88.0, -104.0, 3.4028235e38, -3.4028235e38],
+    [NAN, INF, -INF, 0.0, -0.0, 1e-45, -1e-45, 1.1754944e-38, 1.0, -1.0, 0.5, -0.5, 2.5, 3.5, -2.5, 20.0,
+     -20.0, 88.0, -104.0, 3.4028235e38, -3.4028235e38],
     np.float32,
 )  # fmt: skip
 
@@ -73,9 +73,10 @@ def sigmoid(x: Any) -> Any:
 ERF = np.vectorize(math.erf, otypes=[np.float64])
 UNARY: dict[str, Callable[[Any], Any]] = {
     "Abs": np.abs, "Neg": np.negative, "Exp": np.exp, "Log": np.log, "Sqrt": np.sqrt, "Floor": np.floor,
-    "Reciprocal": np.reciprocal, "Ceil": np.ceil, "Round": np.rint, "Sign": np.sign, "Erf": ERF, "Sin": np.sin,
-    "Cos": np.cos, "Tan": np.tan, "Asin": np.arcsin, "Acos": np.arccos, "Atan": np.arctan, "Sinh": np.sinh, "Cosh": np.cosh,
-    "Asinh": np.arcsinh, "Acosh": np.arccosh, "Atanh": np.arctanh, "Sigmoid": sigmoid, "Tanh": np.tanh,
+    "Reciprocal": np.reciprocal, "Ceil": np.ceil, "Round": np.rint, "Sign": np.sign, "Erf": ERF,
+    "Sin": np.sin, "Cos": np.cos, "Tan": np.tan, "Asin": np.arcsin, "Acos": np.arccos, "Atan": np.arctan,
+    "Sinh": np.sinh, "Cosh": np.cosh, "Asinh": np.arcsinh,
+    "Acosh": np.arccosh, "Atanh": np.arctanh, "Sigmoid": sigmoid, "Tanh": np.tanh,
     "Relu": lambda x: np.where(x <= 0, 0, x), "Softplus": softplus, "Softsign": lambda x: x / (1 + np.abs(x)),
     "HardSwish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1), "Mish": lambda x: x * np.tanh(softplus(x)),
     "Identity": lambda x: x, "IsNaN": np.isnan,
@@ -134,8 +135,9 @@ def test_sign_of_zero(name: str) -> None:
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Pow": np.power,
-    "Min": np.minimum, "Max": np.maximum, "Less": np.less, "LessOrEqual": np.less_equal, "Greater": np.greater,
-    "Equal": np.equal, "GreaterOrEqual": np.greater_equal, "Mod": np.mod, "PRelu": lambda a, b: np.where(a < 0, a * b, a),
+    "Min": np.minimum, "Max": np.maximum, "Less": np.less, "LessOrEqual": np.less_equal,
+    "Greater": np.greater, "Equal": np.equal, "GreaterOrEqual": np.greater_equal, "Mod": np.mod,
+    "PRelu": lambda a, b: np.where(a < 0, a * b, a),
 }  # fmt: skip
 
 
@@ -282,6 +284,20 @@ def test_sizes_are_followed_through_arithmetic(op: Op, elements: list[Any], expe
     facts = [Fact(tensor(t, 1), (e,)) for t, e in zip(dtypes, elements, strict=True)]
     (fact,) = infer_outputs(op, facts, SymbolTable(), "node")
     assert fact.elements == (None if expected is None else (expected,))
+
+
+def test_sizes_are_followed_through_floats() -> None:
+    symbols, constant = SymbolTable(), np.array([2.0, 0.5], np.float32)
+    size = Fact(tensor(I64, 1), (2 * N,))
+    (real,) = infer_outputs(Cast(F32), [size], symbols, "node")
+    twice, half = (Fact(tensor(F32, 1), None, constant[k : k + 1]) for k in range(2))
+    (scaled,) = infer_outputs(Mul(), [real, twice], symbols, "node")
+    (divided,) = infer_outputs(Div(), [real, twice], symbols, "node")
+    (floored,) = infer_outputs(op_class("Floor")(), [scaled], symbols, "node")
+    assert infer_outputs(Cast(I64), [floored], symbols, "node")[0].elements == (4 * N,)
+    assert infer_outputs(Cast(I64), [divided], symbols, "node")[0].elements == (N,)
+    assert infer_outputs(Mul(), [real, half], symbols, "node")[0].elements is None
+    assert infer_outputs(Cast(F16), [size], symbols, "node")[0].elements is None
 
 
 def test_elements_that_would_wrap_are_not_claimed() -> None:

@@ -72,7 +72,9 @@ class ConstRef:
 
 @dataclass(frozen=True)
 class Fact:
-    """What inference knows of a value: its type and, for small integer tensors, its elements (ints or symbolic sizes).
+    """What inference knows of a value: its type and, for small tensors of integers, its elements (ints or symbolic sizes).
+
+    A float tensor has elements only where all of them are integers >= 0: sizes on their way to be scaled.
 
     ``elements`` is row-major and complete; ``data`` is the array where the value is a constant of any dtype and size.
     """
@@ -282,6 +284,10 @@ class Op:
     def forwards(self, gives: TensorType, *facts: Any) -> int | None:
         """The input that the only output, of type ``gives``, always equals; None if there is none."""
         return None
+
+    def taken_region(self, inputs: Sequence[Array | None]) -> tuple[int, Sequence[Array | None]]:
+        """Ops with regions: the number of the region to run for these inputs, and what it receives."""
+        raise NotImplementedError(self.name)
 
     def reference(self, *inputs: Any) -> Any:
         """The meaning in NumPy: arrays (or None) in, an array or a tuple of arrays out. Never writes its inputs."""

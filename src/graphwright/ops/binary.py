@@ -53,6 +53,7 @@ def binary(
     dtypes: frozenset[DType] = NUMBERS,
     gives: DType | None = None,
     known: Known | None = None,
+    known_real: Known | None = None,
     commutative: bool = False,
     divisor: bool = False,
 ) -> type[Op]:
@@ -75,6 +76,8 @@ def binary(
     }  # fmt: skip
     if known is not None:
         body["known"] = lambda self, symbols, a, b: known(symbols, a, b)
+    if known_real is not None:
+        body["known_real"] = lambda self, symbols, a, b: known_real(symbols, a, b)
     cls: type[Op] = op(name)(type(name, (Pointwise,), body))
     imports = {onnx: simple(cls)} if isinstance(onnx, int) else onnx
     cls.onnx = {(name, since): convert for since, convert in imports.items()}
@@ -111,6 +114,15 @@ def _divide(symbols: SymbolTable, a: Dim, b: Dim) -> Dim | None:
     if symbols.proves_at_least(a, 0) and symbols.proves_at_least(b, 1):
         return floordiv(a, b)
     return None
+
+
+def _divide_real(symbols: SymbolTable, a: Dim, b: Dim) -> Dim | None:
+    """Only where nothing is left over."""
+    return floordiv(a, b) if symbols.proves_at_least(b, 1) and mod(a, b) == 0 else None
+
+
+def _subtract_real(symbols: SymbolTable, a: Dim, b: Dim) -> Dim | None:
+    return a - b if symbols.proves_at_least(a - b, 0) else None
 
 
 def _compare(test: Callable[[Range], bool | None]) -> Known:
@@ -193,16 +205,22 @@ def _import_mean(i: Importer) -> Any:
     return i.emit(Div(), total, i.const(count))
 
 
-Add = binary("Add", "``a + b``", 7, np.add, "add", known=lambda _, a, b: a + b, commutative=True)
-Sub = binary("Sub", "``a - b``", 7, np.subtract, "sub", known=lambda _, a, b: a - b)
-Mul = binary("Mul", "``a * b``", 7, np.multiply, "mul", known=lambda _, a, b: a * b, commutative=True)
+Add = binary("Add", "``a + b``", 7, np.add, "add", known=lambda _, a, b: a + b,
+             known_real=lambda _, a, b: a + b, commutative=True)  # fmt: skip
+Sub = binary("Sub", "``a - b``", 7, np.subtract, "sub", known=lambda _, a, b: a - b,
+             known_real=_subtract_real)  # fmt: skip
+Mul = binary("Mul", "``a * b``", 7, np.multiply, "mul", known=lambda _, a, b: a * b,
+             known_real=lambda _, a, b: a * b, commutative=True)  # fmt: skip
 Div = binary("Div", "``a / b``; integers truncate towards zero, and by zero give 0", 7,
-             FUNCTIONS["div"].numpy, "div", known=_divide, divisor=True)  # fmt: skip
+             FUNCTIONS["div"].numpy, "div", known=_divide, known_real=_divide_real,
+             divisor=True)  # fmt: skip
 Pow = binary("Pow", "``a ** b``; integers truncate towards zero", {7: _import_pow}, _power, _power_scalar)
 Min = binary("Min", "The smaller; NaN if either is", {6: _fold("Min")}, np.minimum, "min",
-             known=lambda _, a, b: minimum_dim(a, b), commutative=True)  # fmt: skip
+             known=lambda _, a, b: minimum_dim(a, b), known_real=lambda _, a, b: minimum_dim(a, b),
+             commutative=True)  # fmt: skip
 Max = binary("Max", "The larger; NaN if either is", {6: _fold("Max")}, np.maximum, "max",
-             known=lambda _, a, b: maximum_dim(a, b), commutative=True)  # fmt: skip
+             known=lambda _, a, b: maximum_dim(a, b), known_real=lambda _, a, b: maximum_dim(a, b),
+             commutative=True)  # fmt: skip
 And = binary("And", "Logical conjunction", 7, np.logical_and, "and", LOGICAL,
              known=lambda _, a, b: minimum_dim(a, b), commutative=True)  # fmt: skip
 Or = binary("Or", "Logical disjunction", 7, np.logical_or, "or", LOGICAL,

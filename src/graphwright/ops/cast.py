@@ -24,7 +24,7 @@ from graphwright.ir.op import (
 )
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, BOOL, DTYPES, F16, F32, F64, I8, I32, I64, STRING, DType, TensorType
-from graphwright.ops.common import dtype_attribute, elementwise_fact, quiet
+from graphwright.ops.common import dtype_attribute, elementwise_fact, quiet, size_fact
 
 _E8M0 = DTYPES["f8e8m0"]
 _LARGEST = {"f8e4m3fn": 448.0, "f8e4m3fnuz": 240.0, "f8e5m2": 57344.0, "f8e5m2fnuz": 57344.0}
@@ -57,11 +57,15 @@ class Cast(Op):
         if x.dtype == self.to:
             return x
         type = TensorType(self.to, x.type.shape)
-        if x.elements is None or not (x.dtype.is_integer or x.dtype == BOOL):
+        known = size_fact(at.symbols, x) if x.dtype.is_float or self.to.is_float else x
+        if known is None or known.elements is None:
             return type
         if self.to != BOOL:
-            return elementwise_fact(type, (x,), lambda element: element)
-        return elementwise_fact(type, (x,), lambda e: int(e != 0)) if is_known(x.elements) else type
+            return elementwise_fact(type, (known,), lambda element: element)
+        return elementwise_fact(type, (known,), lambda e: int(e != 0)) if is_known(known.elements) else type
+
+    def forwards(self, gives: TensorType, x: Fact) -> int | None:
+        return 0 if gives == x.type else None
 
     @quiet
     def reference(self, x: Array) -> Array:

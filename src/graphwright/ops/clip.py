@@ -52,12 +52,19 @@ class Clip(Op):
             if bound.shape not in ((), (1,)):
                 raise at.fail(f"{what} is {bound.type}; it must be a scalar")
         operands = [x, *(b for b in (low, high) if b is not None)]
-        return elementwise_fact(x.type, operands, self._known) if len(operands) == 1 else x.type
+        return (
+            elementwise_fact(x.type, operands, self._known)
+            if len(operands) == 1 and x.dtype.is_integer
+            else x.type
+        )
 
     def _known(self, x: Dim) -> Dim:
         if self.low is not None:
             x = maximum_dim(x, int(self.low))
         return x if self.high is None else minimum_dim(x, int(self.high))
+
+    def forwards(self, gives: TensorType, x: Fact, *bounds: Fact | None) -> int | None:
+        return 0 if self.low is None and self.high is None and not any(bounds) else None
 
     def reference(self, x: Array, low: Array | None = None, high: Array | None = None) -> Array:
         for bound, given, limit in ((self.low, low, np.maximum), (self.high, high, np.minimum)):

@@ -40,6 +40,8 @@ LOGICAL = frozenset({BOOL})
 
 MAX_ELEMENTS = 256
 """Beyond this many, the elements of an integer tensor are not tracked: no shape is that long."""
+EXACT = 2**24
+"""Integers up to this one are exact in f32; sizes are taken to stay below it on their way through floats."""
 
 
 def simple(factory: Callable[[], Op]) -> Import:
@@ -112,6 +114,18 @@ def broadcast_elements(facts: Sequence[Fact], shape: Sequence[Dim]) -> list[tupl
     return list(zip(*columns, strict=True))
 
 
+def size_fact(symbols: SymbolTable, fact: Fact) -> Fact | None:
+    """``fact`` if its elements are known integers >= 0, be their dtype a float; None otherwise."""
+    elements = fact.elements
+    if elements is None and fact.data is not None and fact.dtype.is_float and fact.data.size <= MAX_ELEMENTS:
+        values = fact.data.astype(np.float64).ravel()
+        if np.all((values >= 0) & (values <= EXACT) & (values == np.floor(values)) & ~np.signbit(values)):
+            elements = tuple(int(value) for value in values)
+    if elements is None or not all(symbols.proves_at_least(element, 0) for element in elements):
+        return None
+    return Fact(fact.type, elements, fact.data)
+
+
 def _spread(fact: Fact, shape: Sequence[Dim]) -> Iterator[Dim]:
     elements = fact.elements or ()
     index = np.arange(len(elements)).reshape(_plain(fact.shape))
@@ -127,7 +141,9 @@ def elementwise_fact(
     type: TensorType, facts: Sequence[Fact], function: Callable[..., Dim | None] | None
 ) -> TensorType | Fact:
     """``type``, with elements where ``function`` of the operands' elements is known for every one of them."""
-    if function is None or type.dtype.kind not in ("int", "uint", "bool") or type.shape is None:
+    if function is None or type.dtype.kind not in ("int", "uint", "bool", "float") or type.shape is None:
+        return type
+    if type.dtype.is_float and type.dtype.bits < 32:
         return type
     rows = broadcast_elements(facts, type.shape)
     if rows is None:
@@ -139,9 +155,11 @@ def elementwise_fact(
 
 
 def _fits(value: int, dtype: DType) -> bool:
-    """Whether ``value`` needs no wrap-around in ``dtype``: what wraps is left to folding."""
+    """Whether ``value`` is exact in ``dtype``: what wraps or rounds is left to folding."""
     if dtype.kind == "bool":
         return value in (0, 1)
+    if dtype.is_float:
+        return 0 <= value <= EXACT
     low, high = (
         (0, 1 << dtype.bits) if dtype.kind == "uint" else (-(1 << dtype.bits - 1), 1 << dtype.bits - 1)
     )
@@ -207,10 +225,21 @@ class Pointwise(Op):
         else:
             shape = at.broadcast(*(operand.shape for operand in operands))
         type = TensorType(self.gives or dtype, shape)
-        return elementwise_fact(type, operands, partial(self.known, at.symbols))
+        if not dtype.is_float:
+            return elementwise_fact(type, operands, partial(self.known, at.symbols))
+        sizes = [
+            fact for fact in (size_fact(at.symbols, operand) for operand in operands) if fact is not None
+        ]
+        if len(sizes) < len(operands):
+            return type
+        return elementwise_fact(type, sizes, partial(self.known_real, at.symbols))
 
     def known(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
         """One element of an integer or bool output from those of the operands; None if it cannot be told."""
+        return None
+
+    def known_real(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
+        """:meth:`known` for float operands that hold integers >= 0: sizes, on their way to be scaled."""
         return None
 
 

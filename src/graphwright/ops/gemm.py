@@ -19,7 +19,7 @@ from graphwright.ops.transpose import Transpose
 
 @op("Gemm")
 class Gemm(Op):
-    """``alpha * A @ B + beta * C`` of matrices; ``A``, ``B`` transposed if asked, ``C`` broadcast or absent."""
+    """``alpha * A @ B + beta * C`` of matrices; ``A``, ``B`` transposed if asked, ``C`` broadcast."""
 
     alpha: float = 1.0
     beta: float = 1.0

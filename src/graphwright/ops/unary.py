@@ -26,8 +26,12 @@ def unary(
     gives: DType | None = None,
     fill: str = "normal",
     known: Callable[[SymbolTable, Dim], Dim | None] | None = None,
+    keeps_sizes: bool = False,
 ) -> type[Op]:
-    """Register one row: ONNX ``name`` from opset ``since`` on. ``expression`` may name a loop IR function."""
+    """Register one row: ONNX ``name`` from opset ``since`` on. ``expression`` may name a loop IR function.
+
+    ``keeps_sizes``: integers >= 0 in a float stay what they are.
+    """
 
     def meaning(self: Op, x: Array) -> Array:
         result = quiet(reference)(x)
@@ -42,6 +46,8 @@ def unary(
     }  # fmt: skip
     if known is not None:
         body["known"] = lambda self, symbols, x: known(symbols, x)
+    if keeps_sizes:
+        body["known_real"] = lambda self, symbols, x: x
     cls: type[Op] = op(name)(type(name, (Pointwise,), body))
     cls.onnx = {(name, since): simple(cls)}
     first, *others = sorted(dtypes & {F32, I64, BOOL, U8, F16}, key=str, reverse=True)
@@ -75,16 +81,18 @@ def _known_sign(symbols: SymbolTable, x: Dim) -> Dim | None:
     return 1 if symbols.proves_at_least(x, 1) else None
 
 
-Abs = unary("Abs", "``|x|``", 6, np.abs, "abs", NUMBERS, known=_known_abs)
+Abs = unary("Abs", "``|x|``", 6, np.abs, "abs", NUMBERS, known=_known_abs, keeps_sizes=True)
 Neg = unary("Neg", "``-x``", 6, np.negative, "neg", FLOATS | SIGNED, known=lambda _, x: -x)
 Sign = unary("Sign", "-1, 0 or 1, as ``x`` is; NaN of NaN", 9, np.sign, "sign", NUMBERS, known=_known_sign)
 Reciprocal = unary("Reciprocal", "``1 / x``", 6, lambda x: 1 / x, lambda x: 1.0 / x)
 Sqrt = unary("Sqrt", "The square root; NaN below zero", 6, np.sqrt, "sqrt", fill="positive")
 Exp = unary("Exp", "``e ** x``", 6, np.exp, "exp")
 Log = unary("Log", "The natural logarithm; NaN below zero", 6, np.log, "log", fill="positive")
-Floor = unary("Floor", "The largest integer not above ``x``", 6, np.floor, "floor")
-Ceil = unary("Ceil", "The smallest integer not below ``x``", 6, np.ceil, "ceil")
-Round = unary("Round", "The nearest integer; halves go to the even one", 11, np.rint, "round")
+Floor = unary("Floor", "The largest integer not above ``x``", 6, np.floor, "floor", keeps_sizes=True)
+Ceil = unary("Ceil", "The smallest integer not below ``x``", 6, np.ceil, "ceil", keeps_sizes=True)
+Round = unary(
+    "Round", "The nearest integer; halves go to the even one", 11, np.rint, "round", keeps_sizes=True
+)
 Erf = unary("Erf", "The error function ``2/sqrt(pi) * integral of exp(-t*t) from 0 to x``", 9,
             FUNCTIONS["erf"].numpy, "erf", NUMBERS - INTEGERS)  # fmt: skip
 Sin = unary("Sin", "The sine of ``x`` radians", 7, np.sin, "sin")

@@ -76,6 +76,8 @@ usual = st.builds(
 @example(Window((3, 3), (2, 2), (0, 0, 1, 1)), 1, 2, 1, 35, 35, True, 1, "nchw", "nchw", "end")
 @example(Window((5, 5), (1, 1), (2, 2, 2, 2)), 1, 2, 1, 7, 7, True, 1, "nchw", "nchw", "start")
 @example(Window((1, 3), (1, 2), (0, 40, 0, 40)), 1, 1, 1, 1, 2, True, 0, "nchw", "nchw", "end")
+@example(Window((1, 1), (1, 1), (0, 9, 0, 0)), 1, 1, 1, 1, 2, True, 0, "nchw", "nchw", "start")
+@example(Window((3, 1), (1, 2), (0, 9, 0, 0)), 1, 1, 1, 5, 1, True, 0, "nchw", "nchw", "start")
 def test_matches_float64(
     isa: Isa, window: Window, n: int, cin: int, multiplier: int, h: int, w: int, bias: bool, act: int, layout: str,
     y_layout: str, side: str,

@@ -64,8 +64,8 @@ def scratch_bytes(isa: Isa, args: DepthwiseArgs) -> Dim:
     """The input rows of a band, then its output rows."""
     band = minimum(args.oh, _BAND)
     rows = (band - 1) * args.stride_h + (args.kh - 1) * args.dilation_h + 1
-    taps = floordiv((args.kw - 1) * args.dilation_w, args.stride_w)
-    columns = (ceildiv(args.ow, isa.lanes) + 1) * isa.lanes + taps
+    last_tap = floordiv((args.kw - 1) * args.dilation_w, args.stride_w)
+    columns = (ceildiv(args.ow, isa.lanes) + ceildiv(last_tap, isa.lanes) + 2) * isa.lanes
     return 4 * (rows * args.stride_w * columns + band * args.ow)
 
 
@@ -149,7 +149,7 @@ def _rows(window: _Window, rows: int) -> str:
     ]
     for i in range((rows - 1) * stride + size):
         for j in range(size):
-            plane = f" + {j % stride} * b->pitch" if stride > 1 else ""
+            plane = f" + {j % stride} * b->plane" if stride > 1 else ""
             reached = [(r, i - r * stride) for r in range(rows) if 0 <= i - r * stride < size]
             lines += ["    {", f"        const vf v = vf_load(in + {i} * b->row_pitch{plane} + {j // stride});"]
             lines += [f"        y{r} = vf_fma(w{k}_{j}, v, y{r});" for r, k in reached]
@@ -160,12 +160,13 @@ def _rows(window: _Window, rows: int) -> str:
 
 _STRUCTS: Final = """
 /* A band of output rows: row r, column x of the output takes tap (i, j) from
-   planes[(r * stride_h + i * dilation_h) * row_pitch + (j * dilation_w % stride_w) * pitch + j * dilation_w / stride_w + x]. */
+   planes[(r * stride_h + i * dilation_h) * row_pitch + (j * dilation_w % stride_w) * plane
+          + j * dilation_w / stride_w + x]. */
 struct band {
     const float *planes, *w;
     float bias;
     int relu;
-    int64_t pitch, row_pitch, rows, ow;
+    int64_t plane, row_pitch, rows, ow;
     float *to;
     int64_t to_ld;
     const struct args *s;
@@ -194,7 +195,7 @@ static void band_any(const struct band *b) {
             vf y0 = bias, y1 = bias, y2 = bias, y3 = bias;
             for (int64_t i = 0; i < s->kh; i++, in += s->dilation_h * b->row_pitch) {
                 for (int64_t j = 0, column = 0; j < s->kw; j++, column += s->dilation_w) {
-                    const float *v = in + column % s->stride_w * b->pitch + column / s->stride_w;
+                    const float *v = in + column % s->stride_w * b->plane + column / s->stride_w;
                     const vf tap = vf_set1(*w++);
                     y0 = vf_fma(tap, vf_load(v), y0);
                     if (rows == 1)
@@ -217,7 +218,7 @@ static void band_any(const struct band *b) {
 
 typedef void (*band_fn)(const struct band *b);
 
-static band_fn choose(const struct args *s) {
+static band_fn choose_band(const struct args *s) {
     if (s->dilation_h != 1 || s->dilation_w != 1)
         return band_any;
 @CHOICES@
@@ -225,18 +226,14 @@ static band_fn choose(const struct args *s) {
 }
 
 /* Zeros to[i], begin <= i < end, and up to a vector after them. */
-GW_INLINE void fill_zeros(float *to, int64_t begin, int64_t end) {
-    for (; begin < end; begin += VL)
-        vf_store(to + begin, (vf){0});
-}
-
 /* Input rows of a band, each as stride_w planes: plane p holds columns p - pad_left, p - pad_left + stride_w, ..., zeros
-   outside. The last VL elements of a plane are room for whole vectors to end in. */
+   outside. The image begins VL elements into a plane, on an aligned vector; what stands before and after it was zeroed
+   once for all bands. */
 struct fill {
     const float *in; /* of the channel */
     int64_t top, rows, pitch;
     int64_t width; /* columns of the image that some tap reads */
-    float *to;
+    float *planes;
     const struct args *s;
 };
 
@@ -245,78 +242,80 @@ GW_INLINE const float *row_of(const struct fill *f, int64_t i) {
     return y >= 0 && y < f->s->h ? f->in + y * f->s->x_h : NULL;
 }
 
+GW_INLINE void fill_zeros(float *to, int64_t n) {
+    for (int64_t i = 0; i < n; i += VL)
+        vf_store(to + i, (vf){0});
+}
+
 /* stride 1, columns contiguous */
 static void fill_whole(const struct fill *f) {
-    const int64_t size = f->pitch - VL, pad = f->s->pad_left, width = f->width;
-    const int64_t full = width & -VL, end = pad + ((width + VL - 1) & -VL);
-    float *to = f->to;
+    const int64_t width = f->width, full = width & -VL;
+    float *to = f->planes + VL;
     for (int64_t i = 0; i < f->rows; i++, to += f->pitch) {
         const float *row = row_of(f, i);
         if (!row) {
-            fill_zeros(to, 0, size);
+            fill_zeros(to, width);
             continue;
         }
-        fill_zeros(to, 0, pad);
         for (int64_t x = 0; x < full; x += VL)
-            vf_store(to + pad + x, vf_load(row + x));
+            vf_store(to + x, vf_load(row + x));
         if (full < width)
-            vf_store(to + pad + full, vf_load_n(row + full, width - full));
-        fill_zeros(to, end, size);
+            vf_store(to + full, vf_load_n(row + full, width - full));
     }
 }
 
-/* stride 2, columns contiguous */
+/* stride 2, columns contiguous: columns of even and of odd index */
 static void fill_halves(const struct fill *f) {
-    const int64_t size = f->pitch - VL, pad = f->s->pad_left, width = f->width;
-    const int64_t pairs = width & -(2 * VL), rest = width - pairs;
-    const int64_t low = smaller(rest, VL), high = rest - low;
-    float *even = f->to + pad % 2 * f->pitch, *odd = f->to + (pad + 1) % 2 * f->pitch;
+    const int64_t width = f->width, pairs = width & -(2 * VL), rest = width - pairs;
+    const int64_t low = smaller(rest, VL), high = rest - low, swapped = f->s->pad_left & 1;
+    float *even = f->planes + swapped * f->pitch + VL, *odd = f->planes + !swapped * f->pitch + VL;
     for (int64_t i = 0; i < f->rows; i++, even += 2 * f->pitch, odd += 2 * f->pitch) {
         const float *row = row_of(f, i);
         if (!row) {
-            fill_zeros(even, 0, size);
-            fill_zeros(odd, 0, size);
+            fill_zeros(even, (width + 1) / 2);
+            fill_zeros(odd, (width + 1) / 2);
             continue;
         }
-        int64_t at_even = pad / 2, at_odd = (pad + 1) / 2, x = 0;
-        fill_zeros(even, 0, at_even);
-        fill_zeros(odd, 0, at_odd);
-        for (; x < pairs; x += 2 * VL, at_even += VL, at_odd += VL) {
+        int64_t x = 0;
+        for (; x < pairs; x += 2 * VL) {
             const vf a = vf_load(row + x), b = vf_load(row + x + VL);
-            vf_store(even + at_even, __builtin_shufflevector(a, b, @EVEN@));
-            vf_store(odd + at_odd, __builtin_shufflevector(a, b, @ODD@));
+            vf_store(even + x / 2, __builtin_shufflevector(a, b, @EVEN@));
+            vf_store(odd + x / 2, __builtin_shufflevector(a, b, @ODD@));
         }
         if (rest) {
             const vf a = vf_load_n(row + x, low), b = high ? vf_load_n(row + x + VL, high) : (vf){0};
-            vf_store(even + at_even, __builtin_shufflevector(a, b, @EVEN@));
-            vf_store(odd + at_odd, __builtin_shufflevector(a, b, @ODD@));
-            at_even += VL;
-            at_odd += VL;
+            vf_store(even + x / 2, __builtin_shufflevector(a, b, @EVEN@));
+            vf_store(odd + x / 2, __builtin_shufflevector(a, b, @ODD@));
         }
-        fill_zeros(even, at_even, size);
-        fill_zeros(odd, at_odd, size);
     }
 }
 
+/* Any stride and padding; plane p begins at its own start. */
 static void fill_any(const struct fill *f) {
     const struct args *s = f->s;
     for (int64_t r = 0; r < f->rows; r++) {
         const float *row = row_of(f, r);
         for (int64_t p = 0; p < s->stride_w; p++) {
-            float *to = f->to + (r * s->stride_w + p) * f->pitch;
-            for (int64_t i = 0, x = p - s->pad_left; i < f->pitch - VL; i++, x += s->stride_w)
+            float *to = f->planes + (r * s->stride_w + p) * f->pitch;
+            for (int64_t i = 0, x = p - s->pad_left; i < f->pitch - 2 * VL; i++, x += s->stride_w)
                 to[i] = row && x >= 0 && x < s->w ? row[x * s->x_w] : 0;
         }
     }
 }
 
-static void fill(const struct fill *f) {
-    if (f->s->x_w != 1 || f->s->pad_left < 0 || f->width <= 0 || f->s->stride_w > 2)
-        fill_any(f);
-    else if (f->s->stride_w == 1)
-        fill_whole(f);
-    else
-        fill_halves(f);
+typedef void (*fill_fn)(const struct fill *f);
+
+static fill_fn choose_fill(const struct args *s) {
+    if (s->x_w != 1 || s->pad_left < 0 || s->pad_left > VL || s->stride_w > 2)
+        return fill_any;
+    return s->stride_w == 1 ? fill_whole : fill_halves;
+}
+
+/* Where column p - pad_left of the image, or the zero in its place, stands in a row of planes. */
+static int64_t origin(const struct args *s, fill_fn fill, int64_t p, int64_t pitch) {
+    if (fill == fill_any)
+        return p * pitch;
+    return p * pitch + VL - (s->pad_left - p + s->stride_w - 1) / s->stride_w;
 }
 
 static void store_rows(const struct args *s, const float *from, int64_t rows, float *y) {
@@ -333,12 +332,18 @@ GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, 
     gw_hook hook;
     memcpy(&args, arg, sizeof args);
     memcpy(&hook, &buf[OPERANDS], sizeof hook);
-    const band_fn compute = choose(s);
+    const band_fn compute = choose_band(s);
+    const fill_fn fill = choose_fill(s);
     const int64_t bands = parts(s->oh, BAND);
-    const int64_t pitch = parts(s->ow, VL) * VL + quotient((s->kw - 1) * s->dilation_w, s->stride_w) + VL;
+    const int64_t last_tap = quotient((s->kw - 1) * s->dilation_w, s->stride_w);
+    const int64_t pitch = (parts(s->ow, VL) + parts(last_tap, VL) + 2) * VL;
     const int64_t row_pitch = s->stride_w * pitch, reach = (s->kh - 1) * s->dilation_h + 1;
     float *planes = scratch;
     float *out = planes + ((smaller(s->oh, BAND) - 1) * s->stride_h + reach) * row_pitch;
+    fill_zeros(planes, out - planes);
+    const int64_t read = (s->ow - 1) * s->stride_w + (s->kw - 1) * s->dilation_w + 1 - s->pad_left;
+    const int64_t width = read > 0 ? smaller(s->w, read) : 0;
+    const int64_t start = origin(s, fill, 0, pitch), next = s->stride_w > 1 ? origin(s, fill, 1, pitch) - start : 0;
     for (; begin < end; begin++) {
         const int64_t plane = quotient(begin, bands), band = begin - plane * bands;
         const int64_t image = quotient(plane, s->channels), channel = plane - image * s->channels;
@@ -349,19 +354,19 @@ GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, 
             .top = row * s->stride_h - s->pad_top,
             .rows = (rows - 1) * s->stride_h + reach,
             .pitch = pitch,
-            .width = smaller(s->w, (pitch - VL) * s->stride_w - s->pad_left),
-            .to = planes,
+            .width = width,
+            .planes = planes,
             .s = s,
         };
         fill(&f);
         float *to = hook ? NULL : y + image * s->y_n + channel * s->y_c + row * s->y_h;
         const int direct = to && s->y_w == 1;
         const struct band b = {
-            .planes = planes,
+            .planes = planes + start,
             .w = w + channel * s->kh * s->kw,
             .bias = bias ? bias[channel] : 0,
             .relu = s->act == 1,
-            .pitch = pitch,
+            .plane = next,
             .row_pitch = row_pitch,
             .rows = rows,
             .ow = s->ow,

@@ -80,8 +80,8 @@ def compile_module(module: Module, options: Options, observe: Observer = lambda 
         graph=print_module(module, constants="short"),
         weights=arrays,
         targets={isa.name: Target(isa.name, program, objects, sources)},
-        inputs=tuple(_spec(v) for v in module.main.inputs),
-        outputs=tuple(_spec(v) for v in module.main.outputs),
+        inputs=tuple(_spec(v, v.name) for v in module.main.inputs),
+        outputs=tuple(map(_spec, module.main.outputs, module.main.output_names)),
         constraints=tuple(f"{c} (node {c.node})" for c in module.symbols.constraints),
         metadata=dict(module.metadata),
         options=options.key(),
@@ -99,10 +99,10 @@ class _Clock:
         self.seconds[stage], self._last = now - self._last, now
 
 
-def _spec(value: Value) -> TensorSpec:
+def _spec(value: Value, name: str) -> TensorSpec:
     shape = value.type.shape
     dims = None if shape is None else tuple(d if isinstance(d, int) else str(d) for d in shape)
-    return TensorSpec(value.name, value.type.dtype, dims)
+    return TensorSpec(name, value.type.dtype, dims)
 
 
 def _weights(module: Module, graph: Graph, steps: tuple[Step, ...]) -> tuple[Weights, dict[Value, tuple[int, int]]]:

@@ -50,6 +50,7 @@ class Fuse(Pass):
                 if len(group.nodes) > 1 or group.anchor is None:
                     outline(graph, group.nodes)
                     record.did("regions")
+            graph.sort()
         return record.counts["regions"] > before
 
 
@@ -157,7 +158,7 @@ def _is_literal(value: Value) -> bool:
 
 
 def outline(graph: Graph, nodes: Sequence[Node]) -> Node:
-    """Move ``nodes`` (in order) into the region of a new Fused node, put where the last of them stood."""
+    """Move ``nodes`` (in order) into the region of a new Fused node. The graph may need to be sorted afterwards."""
     inside = {v for n in nodes for v in n.outputs}
     operands = _operands(nodes)
     results = [
@@ -181,28 +182,9 @@ def outline(graph: Graph, nodes: Sequence[Node]) -> Node:
     region.set_outputs([inner[v] for v in results])
     sources = [s for n in nodes for s in n.sources]
     fused = Node(Fused(len(results)), operands, [v.type for v in results], [region], sources=sources)
-    graph.insert(fused, _first_place_after_operands(graph, nodes, operands))
+    graph.insert(fused, nodes[-1])
     for old, new in zip(results, fused.outputs, strict=True):
         graph.replace_all_uses(old, new)
     for node in reversed(nodes):
         graph.erase(node)
     return fused
-
-
-def _first_place_after_operands(graph: Graph, nodes: Sequence[Node], operands: Sequence[Value]) -> Node:
-    """The last node of the group: all operands stand before it. Consumers in between are moved behind it."""
-    last = nodes[-1]
-    members = set(nodes)
-    moved: list[Node] = []
-    late: set[Value] = {v for n in nodes for v in n.outputs}
-    node: Node | None = nodes[0].next
-    while node is not None and node is not last:
-        following = node.next
-        if node not in members and any(v in late for v in node.inputs if v is not None):
-            late.update(node.outputs)
-            moved.append(node)
-        node = following
-    anchor = last.next
-    for node in moved:
-        graph.move(node, anchor)
-    return last

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphwright.ir.op import Fact, Inference, Op, op
+from graphwright.ir.op import Array, Fact, Inference, Op, op
 
 
 @op("Fused")
@@ -18,6 +18,9 @@ class Fused(Op):
 
     def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
         return inputs
+
+    def taken_region(self, inputs: Sequence[Array | None]) -> tuple[int, Sequence[Array | None]]:
+        return 0, inputs
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
         return tuple(outputs[0])

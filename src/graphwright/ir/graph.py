@@ -229,6 +229,22 @@ class Graph:
                 new.producer.sources = tuple(dict.fromkeys((*new.producer.sources, *node.sources)))
         self.erase(node)
 
+    def sort(self) -> None:
+        """Put producers before consumers again; nodes otherwise keep their order. The graph must be acyclic."""
+        placed: set[Node] = set()
+        for node in list(self):
+            pending = [node]
+            while pending:
+                waiting = [v.producer for v in pending[-1].inputs if v is not None and v.producer is not None]
+                waiting = [p for p in waiting if p.graph is self and p not in placed]
+                if waiting and pending[-1] not in placed:
+                    pending.append(waiting[0])
+                    continue
+                ready = pending.pop()
+                if ready not in placed:
+                    placed.add(ready)
+                    self.move(ready, None)
+
     def walk(self) -> Iterator[Node]:
         """All nodes, those of regions after their owner."""
         for node in self:

@@ -1,7 +1,7 @@
 """A program as flat little-endian int64 words: what ``runtime/native/program.c`` reads. Names stay behind.
 
-Layout: magic, version, counts (inputs, outputs, instructions, buffers, tasks, blocks, kernels, host functions), then
-these in this order. A list is its length and its items.
+Layout: magic, version, counts (inputs, outputs, instructions, buffers, tasks, blocks, kernels, hosts),
+then these in this order. A list is its length and its items.
 """
 
 from __future__ import annotations

@@ -79,7 +79,8 @@ class _Lowering:
             self._number(self.assignment.places[value].memory)
         for memory in self.assignment.outputs:
             self._number(memory)
-        inputs, outputs = ([*map(self._port, values)] for values in (self.graph.inputs, self.graph.outputs))
+        inputs = [self._port(value, value.name) for value in self.graph.inputs]
+        outputs = list(map(self._port, self.graph.outputs, self.graph.output_names))
         self._block(steps, [])
         tasks, blocks = _flatten(self.blocks)
         return Program(
@@ -98,8 +99,8 @@ class _Lowering:
         found = conflicts(planned, tasks, blocks)
         return tuple(replace(b, conflicts=found.get(i, ())) for i, b in enumerate(self.buffers))
 
-    def _port(self, value: Value) -> Port:
-        return Port(value.name, value.type.dtype, self._registers(value.type))
+    def _port(self, value: Value, name: str) -> Port:
+        return Port(name, value.type.dtype, self._registers(value.type))
 
     def _registers(self, type: TensorType) -> tuple[int, ...]:
         return tuple(self.shape.register(dim) for dim in type.dims)

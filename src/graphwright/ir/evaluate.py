@@ -1,0 +1,94 @@
+"""Running graphs on the ops' NumPy references, node by node: the meaning of a module, on any device the yardstick."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.infer import evaluate
+from graphwright.ir.op import Array, Op
+from graphwright.ir.symbols import Expr
+from graphwright.ir.symbols import evaluate as number_of
+from graphwright.ir.types import F32, F64
+
+Observer = Callable[[Value, Array], None]
+"""Called with every value that a node makes."""
+
+
+def evaluate_module(
+    module: Module, arrays: Sequence[Array], *, wide: bool = False, observe: Observer | None = None
+) -> tuple[Array, ...]:
+    """The outputs of the entry for ``arrays``, in the order of its inputs.
+
+    ``wide`` computes in f64 whatever is f32: inputs, constants and casts. Raises SymbolError where a size that an op
+    needs depends on elements.
+    """
+    arrays = [_widened(a) for a in arrays] if wide else list(arrays)
+    sizes = _sizes(module.main, arrays)
+    return _Evaluator(module, sizes, wide, observe).graph(module.main, arrays)
+
+
+def _widened(array: Array) -> Array:
+    return array.astype(np.float64) if array.dtype == np.float32 else array
+
+
+def _sizes(graph: Graph, arrays: Sequence[Array]) -> dict[str, int]:
+    """Symbols that are a whole dim of an input, with their numbers."""
+    sizes: dict[str, int] = {}
+    for value, array in zip(graph.inputs, arrays, strict=True):
+        for dim, size in zip(value.type.dims, array.shape, strict=True):
+            if isinstance(dim, Expr) and str(dim).isidentifier():
+                sizes[str(dim)] = size
+    return sizes
+
+
+class _Evaluator:
+    def __init__(self, module: Module, sizes: Mapping[str, int], wide: bool, observe: Observer | None) -> None:
+        self.module, self.sizes, self.wide, self.observe = module, sizes, wide, observe
+
+    def graph(self, graph: Graph, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
+        known: dict[Value | None, Array | None] = {None: None, **dict(zip(graph.inputs, arrays, strict=True))}
+        last_use = {v: node for node in graph for v in node.inputs if v is not None}
+        for node in graph:
+            results = self.node(node, [known[v] for v in node.inputs])
+            for value, array in zip(node.outputs, results, strict=True):
+                known[value] = array
+                if self.observe is not None:
+                    self.observe(value, array)
+            for value in node.inputs:  # so that memory stays that of the live values
+                if value is not None and last_use[value] is node and value not in graph.outputs:
+                    known[value] = None
+        return tuple(_present(known[value]) for value in graph.outputs)
+
+    def node(self, node: Node, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
+        if isinstance(node.op, Constant):
+            array = self.module.constants[node.op.value]
+            return (_widened(array) if self.wide else array,)
+        if node.regions:
+            number, inner = node.op.taken_region(arrays)
+            return self.graph(node.regions[number], inner)
+        return evaluate(self._bound(node.op), arrays)
+
+    def _bound(self, op: Op) -> Op:
+        """``op`` with symbols in its attributes replaced by their numbers, and f32 by f64 where wide."""
+        changes = {name: self._attribute(value) for name, value in op.attributes().items()}
+        changes = {name: value for name, value in changes.items() if value is not op.attributes()[name]}
+        return dataclasses.replace(op, **changes) if changes else op  # type: ignore[type-var]  # ops are dataclasses
+
+    def _attribute(self, value: Any) -> Any:
+        if isinstance(value, Expr):
+            return number_of(value, self.sizes)
+        if isinstance(value, tuple) and any(isinstance(item, Expr) for item in value):
+            return tuple(self._attribute(item) for item in value)
+        return F64 if self.wide and value is F32 else value
+
+
+def _present(array: Array | None) -> Array:
+    if array is None:
+        raise ValueError("an output of a region is absent")
+    return array

@@ -34,7 +34,9 @@ class Var:
 
 @dataclass(frozen=True, eq=False)
 class Const(Var):
-    """A value from the constant pool; :meth:`Match.array` reads it."""
+    """A value from the constant pool, of which ``where`` holds; :meth:`Match.array` reads it."""
+
+    where: Callable[[Array], bool] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +155,7 @@ def always(_match: Match) -> None:
 
 def match(pattern: P[OpT], node: Node, module: Module) -> Match | None:
     """The first way in which ``node`` is the root of ``pattern``."""
-    bound = next(_node(pattern, node, {}), None)
+    bound = next(_node(pattern, node, {}, module), None)
     return None if bound is None else Match(node, module, bound)
 
 
@@ -169,19 +171,21 @@ def used_once(value: Value) -> bool:
     return len(value.uses) == 1 and (value.graph is None or value not in value.graph.outputs)
 
 
-def _node(pattern: P[Op], node: Node, bound: _Bound) -> Iterator[_Bound]:
+def _node(pattern: P[Op], node: Node, bound: _Bound, module: Module) -> Iterator[_Bound]:
     op = node.op
     if not isinstance(op, pattern.classes) or (pattern.where is not None and not pattern.where(op)):
         return
     if bound.get(pattern, node) is not node:
         return
     bound = {**bound, pattern: node}
-    yield from _operands(pattern.operands, node.inputs, bound)
+    yield from _operands(pattern.operands, node.inputs, bound, module)
     if op.traits & Trait.COMMUTATIVE and len(node.inputs) == 2 and node.inputs[0] is not node.inputs[1]:
-        yield from _operands(pattern.operands, node.inputs[::-1], bound)
+        yield from _operands(pattern.operands, node.inputs[::-1], bound, module)
 
 
-def _operands(patterns: Sequence[Pattern], values: Sequence[Value | None], bound: _Bound) -> Iterator[_Bound]:
+def _operands(
+    patterns: Sequence[Pattern], values: Sequence[Value | None], bound: _Bound, module: Module
+) -> Iterator[_Bound]:
     if not patterns:
         if all(value is None for value in values):
             yield bound
@@ -191,22 +195,22 @@ def _operands(patterns: Sequence[Pattern], values: Sequence[Value | None], bound
         yield {**bound, first: tuple(values)}
         return
     value = values[0] if values else None
-    for found in _value(first, value, bound):
-        yield from _operands(others, values[1:], found)
+    for found in _value(first, value, bound, module):
+        yield from _operands(others, values[1:], found, module)
 
 
-def _value(pattern: Pattern, value: Value | None, bound: _Bound) -> Iterator[_Bound]:
+def _value(pattern: Pattern, value: Value | None, bound: _Bound, module: Module) -> Iterator[_Bound]:
     if isinstance(pattern, P):
         if value is None or value.producer is None or value.index != pattern.output:
             return
         if not pattern.once or used_once(value):
-            yield from _node(pattern, value.producer, bound)
+            yield from _node(pattern, value.producer, bound, module)
         return
     if value is None and not isinstance(pattern, Opt):
         return
-    if isinstance(pattern, Const) and not (
-        value is not None and value.producer and isinstance(value.producer.op, Constant)
-    ):
-        return
+    if isinstance(pattern, Const):
+        array = constant_array(value, module)
+        if array is None or (pattern.where is not None and not pattern.where(array)):
+            return
     if bound.get(pattern, value) is value:
         yield {**bound, pattern: value}

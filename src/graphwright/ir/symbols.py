@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import gcd, prod
 from typing import Final, NoReturn, Union
 from weakref import WeakValueDictionary
@@ -231,6 +232,7 @@ def _from_terms(terms: list[tuple[Monomial, int]]) -> Dim:
     return Expr(tuple(sorted(kept, key=lambda term: _order(term[0]))))
 
 
+@lru_cache(maxsize=8192)
 def _order(monomial: Monomial) -> tuple[bool, str]:
     return not monomial, "*".join(f"{atom}^{power:04}" for atom, power in monomial)
 

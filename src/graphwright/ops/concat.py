@@ -27,6 +27,9 @@ class Concat(Op):
         shape = [_joined(at, xs, k, along=k == axis) for k in range(rank)]
         return carried(self.reference, TensorType(dtype, tuple(shape)), *xs)
 
+    def forwards(self, gives: TensorType, *xs: Fact) -> int | None:
+        return next((k for k, x in enumerate(xs) if x.type == gives), None)
+
     def reference(self, *xs: Array) -> Array:
         return np.concatenate(xs, self.axis)
 

@@ -26,43 +26,37 @@ X, C, D, Y = Var("x"), Const("c"), Const("d"), Var("y")
 Check = Callable[[Match], str | None]
 
 
-def _is_one(array: Array) -> str | None:
-    return None if bool((array == 1).all()) else "not all elements are 1"
+def _all(number: float) -> Callable[[Array], bool]:
+    return lambda array: bool((array == number).all())
 
 
-def _keeps_sums(array: Array) -> str | None:
-    """Adding -0.0 keeps every number; adding 0.0 turns -0.0 into 0.0."""
-    if not (array == 0).all():
-        return "not all elements are 0"
-    if array.dtype.kind in "iu" or bool(np.signbit(array.astype(np.float64)).all()):
-        return None
-    return "x + 0.0 turns -0.0 into 0.0"
+ONE, ZERO, TRUE, FALSE = (Const(str(n), _all(n)) for n in (1, 0, True, False))
+TWO, HALF = Const("2", _all(2)), Const("0.5", _all(0.5))
 
 
-def _keeps_differences(array: Array) -> str | None:
-    if not (array == 0).all():
-        return "not all elements are 0"
-    if array.dtype.kind in "iu" or not bool(np.signbit(array.astype(np.float64)).any()):
-        return None
-    return "x - -0.0 turns -0.0 into 0.0"
-
-
-def _all(expected: bool) -> Callable[[Array], str | None]:
-    return lambda array: None if bool((array == expected).all()) else f"not all elements are {expected}"
-
-
-def _neutral(name: str, cls: type[Op], test: Callable[[Array], str | None]) -> Rule:
-    """``x op c`` is ``x`` where ``test`` finds no reason against and ``c`` does not broadcast ``x``."""
-
-    def check(m: Match) -> str | None:
-        return test(m.array(C)) or _same_type(m, X)
-
-    return Rule(name, P(cls, X, C), check, lambda b, m: m[X])
+def _neutral(name: str, cls: type[Op], c: Const, extra: Check = always) -> Rule:
+    """``x op c`` is ``x`` where ``c`` does not broadcast ``x`` and ``extra`` has nothing against it."""
+    return Rule(name, P(cls, X, c), lambda m: extra(m) or _same_type(m, X), lambda b, m: m[X])
 
 
 def _same_type(m: Match, wildcard: Var) -> str | None:
     have, want = m[wildcard].type, m.root.output.type
     return None if have == want and have.shape is not None else f"the result is {want}, the operand {have}"
+
+
+def _keeps_sums(m: Match) -> str | None:
+    """Adding -0.0 keeps every number; adding 0.0 turns -0.0 into 0.0."""
+    zero = m.array(ZERO)
+    if zero.dtype.kind in "iu" or bool(np.signbit(zero.astype(np.float64)).all()):
+        return None
+    return "x + 0.0 turns -0.0 into 0.0"
+
+
+def _keeps_differences(m: Match) -> str | None:
+    zero = m.array(ZERO)
+    if zero.dtype.kind in "iu" or not bool(np.signbit(zero.astype(np.float64)).any()):
+        return None
+    return "x - -0.0 turns -0.0 into 0.0"
 
 
 def _idempotent(cls: type[Op]) -> Rule:
@@ -82,22 +76,12 @@ def _twice_the_same(cls: type[Op]) -> Rule:
 # ---- powers
 
 
-def _exponent_is(number: float) -> Check:
-    def check(m: Match) -> str | None:
-        if not bool((m.array(C) == number).all()):
-            return f"the exponent is not {number}"
-        return _same_type(m, X)
-
-    return check
-
-
 def _is_root(m: Match) -> str | None:
     if not m[X].type.dtype.is_float:
         return "a root of integers"
-    reason = _exponent_is(0.5)(m)
-    if reason is None and not never_negative(m[X]):
-        reason = "the base may be negative, and (-inf) ** 0.5 and (-0.0) ** 0.5 are no square roots"
-    return reason
+    if not never_negative(m[X]):
+        return "the base may be negative, and (-inf) ** 0.5 and (-0.0) ** 0.5 are no square roots"
+    return _same_type(m, X)
 
 
 _POSITIVE = (Exp, Sigmoid, Abs, ReduceSumSquare)
@@ -208,11 +192,8 @@ def _one_clip(b: Builder, m: Match) -> Value:
     return made
 
 
-def _chosen(name: str, expected: bool, wildcard: Var) -> Rule:
-    def check(m: Match) -> str | None:
-        return _all(expected)(m.array(C)) or _same_type(m, wildcard)
-
-    return Rule(name, P(Where, C, X, Y), check, lambda b, m: m[wildcard])
+def _chosen(name: str, condition: Const, wildcard: Var) -> Rule:
+    return Rule(name, P(Where, condition, X, Y), lambda m: _same_type(m, wildcard), lambda b, m: m[wildcard])
 
 
 def _first_cast_is_lossless(m: Match) -> str | None:
@@ -250,15 +231,15 @@ def holds_all(wide: DType, narrow: DType) -> bool:
 
 
 RULES: tuple[Rule, ...] = (
-    _neutral("x * 1", Mul, _is_one),
-    _neutral("x / 1", Div, _is_one),
-    _neutral("x + 0", Add, _keeps_sums),
-    _neutral("x - 0", Sub, _keeps_differences),
-    _neutral("x and true", And, _all(True)),
-    _neutral("x or false", Or, _all(False)),
-    Rule("x ** 1", P(Pow, X, C), _exponent_is(1), lambda b, m: m[X]),
-    Rule("x ** 2", P(Pow, X, C), _exponent_is(2), lambda b, m: b(Mul(), m[X], m[X])),
-    Rule("x ** 0.5", P(Pow, X, C), _is_root, lambda b, m: b(Sqrt(), m[X])),
+    _neutral("x * 1", Mul, ONE),
+    _neutral("x / 1", Div, ONE),
+    _neutral("x + 0", Add, ZERO, _keeps_sums),
+    _neutral("x - 0", Sub, ZERO, _keeps_differences),
+    _neutral("x and true", And, TRUE),
+    _neutral("x or false", Or, FALSE),
+    _neutral("x ** 1", Pow, ONE),
+    Rule("x ** 2", P(Pow, X, TWO), lambda m: _same_type(m, X), lambda b, m: b(Mul(), m[X], m[X])),
+    Rule("x ** 0.5", P(Pow, X, HALF), _is_root, lambda b, m: b(Sqrt(), m[X])),
     Rule("x / 2**k", P(Div, X, C), _exact_reciprocal, _reciprocal),
     _constants_chain(Mul, np.multiply, _grows),
     _constants_chain(Add, np.add, _wraps),
@@ -267,8 +248,8 @@ RULES: tuple[Rule, ...] = (
     *(_twice_the_same(cls) for cls in (And, Or, Min, Max)),
     Rule("Clip of Clip", OUTER_CLIP, _clips_overlap, _one_clip),
     Rule("Cast of a lossless Cast", LOSSLESS, _first_cast_is_lossless, _one_cast),
-    _chosen("Where true", True, X),
-    _chosen("Where false", False, Y),
+    _chosen("Where true", TRUE, X),
+    _chosen("Where false", FALSE, Y),
 )
 
 ALGEBRAIC = RulePass("algebraic", RULES)

@@ -19,7 +19,8 @@ class DeadCode(Pass):
         modified = False
         for graph in module.graphs.values():
             modified |= _clean(graph, record)
-        return modified | _drop_constants(module, record)
+        _drop_constants(module, record)  # the pool is no part of any graph: no pass has more to do after it
+        return modified
 
 
 def _clean(graph: Graph, record: Record) -> bool:
@@ -55,13 +56,12 @@ def _drop_operands(graph: Graph, node: Node, record: Record) -> bool:
     return modified
 
 
-def _drop_constants(module: Module, record: Record) -> bool:
+def _drop_constants(module: Module, record: Record) -> None:
     before = len(module.constants)
     module.constants.keep(referenced(module))
     dropped = before - len(module.constants)
     if dropped:
         record.did("constants dropped", dropped)
-    return dropped > 0
 
 
 def referenced(module: Module) -> set[ConstRef]:

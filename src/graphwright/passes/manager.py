@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,10 @@ AfterPass = Callable[[Module, Record], None]
 
 @dataclass(frozen=True)
 class Fixpoint:
-    """Passes run in turn until a whole round modifies nothing, at most ``rounds`` times."""
+    """Passes run in turn, at most ``rounds`` times, until no other has more to do after the last change.
+
+    A pass must be idempotent: it is not run again on what it alone has left.
+    """
 
     name: str
     passes: tuple[Pass, ...]
@@ -44,12 +48,17 @@ class PassManager:
     def _stage(self, stage: Stage, module: Module) -> bool:
         if not isinstance(stage, Fixpoint):
             return self._pass(stage, module)
-        for round_number in range(stage.rounds):
-            if not any([self._pass(each, module) for each in stage.passes]):
-                return round_number > 0
-        last = self.records[-1]
-        last.did(f"{stage.name} stopped after {stage.rounds} rounds")
-        return True
+        modified = False
+        idle = 0
+        for each in itertools.chain.from_iterable(itertools.repeat(stage.passes, stage.rounds)):
+            if idle == len(stage.passes) - modified:
+                return modified
+            if self._pass(each, module):
+                modified, idle = True, 0
+            else:
+                idle += 1
+        self.records[-1].did(f"{stage.name} stopped after {stage.rounds} rounds")
+        return modified
 
     def _pass(self, each: Pass, module: Module) -> bool:
         missing = each.requires & ~self._known

@@ -8,14 +8,13 @@ from graphwright.passes.dead_branches import DeadBranches
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.fold_constants import FoldConstants
 from graphwright.passes.fold_conv_bn import FOLD_CONV_BN
-from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import Fixpoint, Stage
 from graphwright.passes.remove_noops import RemoveNoops
 from graphwright.passes.simplify_reshapes import SIMPLIFY_RESHAPES
 from graphwright.passes.simplify_transposes import SIMPLIFY_TRANSPOSES
 
-SHAPES = Fixpoint("shapes and constants", (InferShapes(), FoldConstants(), DeadBranches()))
-"""Sizes become known, what they decide becomes constant, branches that constants decide are inlined."""
+SHAPES = Fixpoint("shapes and constants", (FoldConstants(), DeadBranches()))
+"""One walk infers types and folds what they decide; branches that constants decide are inlined."""
 
 SIMPLIFY = Fixpoint(
     "simplify",

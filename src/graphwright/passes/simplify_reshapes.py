@@ -7,6 +7,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.match import Match, P, Rest, Rule, Var
 from graphwright.ir.op import Op, Trait
 from graphwright.ir.symbols import product
+from graphwright.ir.types import Shape
 from graphwright.ops.reshape import Reshape
 from graphwright.passes.base import RulePass
 
@@ -39,7 +40,13 @@ def _one_view(b: Builder, m: Match) -> Value:
     target = m.root.output.type
     if m[X].type == target:
         return m[X]
-    made: Value = b(Reshape(target.dims, allow_zero=True), m[X])
+    return reshaped(b, m[X], target.dims)
+
+
+def reshaped(b: Builder, value: Value, shape: Shape) -> Value:
+    """``value`` under ``shape``, in which a size of 0, be it a symbol's, is a size."""
+    may_be_empty = not all(isinstance(dim, int) and dim > 0 for dim in shape)
+    made: Value = b(Reshape(shape, may_be_empty), value)
     return made
 
 

@@ -8,9 +8,9 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.match import Match, P, Rule, Var, constant_array, used_once
 from graphwright.ir.op import Trait
-from graphwright.ops.reshape import Reshape
 from graphwright.ops.transpose import Transpose
 from graphwright.passes.base import RulePass
+from graphwright.passes.simplify_reshapes import reshaped
 
 Permutation = tuple[int, ...]
 X = Var("x")
@@ -65,8 +65,7 @@ def _moves_only_ones(m: Match) -> str | None:
 
 
 def _as_reshape(b: Builder, m: Match) -> Value:
-    made: Value = b(Reshape(m.root.output.type.dims, allow_zero=True), m[X])
-    return made
+    return reshaped(b, m[X], m.root.output.type.dims)
 
 
 # ---- through elementwise nodes

@@ -1,0 +1,167 @@
+"""What the tests of passes share: toy ops (an effect, two outputs), an evaluator of modules, a comparison."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphwright import ops
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.infer import evaluate
+from graphwright.ir.op import Array, Fact, Inference, Op, Trait, op
+from graphwright.ir.symbols import Expr, atoms, substitute
+from graphwright.ir.symbols import evaluate as evaluate_dim
+from graphwright.ir.text import parse_module, print_module
+from graphwright.ir.types import DType, TensorType
+from graphwright.ops.if_ import If
+
+ops.load()
+
+
+@op("TestPrint")
+class TestPrint(Op):
+    """Hands its input on and reports it: an effect."""
+
+    __test__ = False
+    label: str = ""
+    traits = Trait.EFFECT
+
+    def infer(self, at: Inference, x: Fact) -> TensorType:
+        return x.type
+
+    def reference(self, x: Array) -> Array:
+        return x
+
+
+@op("TestPair")
+class TestPair(Op):
+    """Two outputs: the sum and the difference."""
+
+    __test__ = False
+    outputs = 2
+
+    def infer(self, at: Inference, x: Fact, y: Fact) -> tuple[TensorType, TensorType]:
+        shape = at.broadcast(x.shape, y.shape)
+        return TensorType(x.dtype, shape), TensorType(x.dtype, shape)
+
+    def reference(self, x: Array, y: Array) -> tuple[Array, Array]:
+        return x + y, x - y
+
+
+def copied(module: Module) -> Module:
+    """An independent copy, by way of its text."""
+    return parse_module(print_module(module))
+
+
+Reports = list[tuple[str, Array]]
+
+
+@dataclasses.dataclass
+class Evaluator:
+    """Runs graphs on the references of their ops; ``reports`` are what the effects left, in order."""
+
+    module: Module
+    sizes: Mapping[str, int]
+    reports: Reports = dataclasses.field(default_factory=list)
+
+    def graph(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+        known = dict(zip(graph.inputs, inputs, strict=True))
+        for node in graph:
+            arrays = [None if v is None else known[v] for v in node.inputs]
+            known.update(zip(node.outputs, self.node(node, arrays), strict=True))
+        return [known[v] for v in graph.outputs]
+
+    def node(self, node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
+        if isinstance(node.op, Constant):
+            return [self.module.constants[node.op.value]]
+        if isinstance(node.op, If):
+            taken = node.regions[0 if bool(np.asarray(arrays[0]).item()) else 1]
+            return self.graph(taken, [a for a in arrays[1:] if a is not None])
+        if isinstance(node.op, TestPrint):
+            self.reports.append((node.op.label, np.asarray(arrays[0])))
+        with np.errstate(all="ignore"):
+            return evaluate(self.bound(node.op), arrays)
+
+    def bound(self, instance: Op) -> Op:
+        """``instance`` with sizes in place of symbols."""
+        fields = {name: self._bound(value) for name, value in instance.attributes().items()}
+        return dataclasses.replace(instance, **fields)  # type: ignore[type-var]
+
+    def _bound(self, attribute: Any) -> Any:
+        if isinstance(attribute, tuple):
+            return tuple(self._bound(part) for part in attribute)
+        return substitute(attribute, self.sizes) if isinstance(attribute, Expr) else attribute
+
+
+def symbols_of(graph: Graph) -> list[str]:
+    names = {a.name for v in graph.inputs for d in v.type.shape or () for a in atoms(d)}
+    return sorted(names)
+
+
+def filled(dtype: DType, shape: Sequence[int], rng: np.random.Generator) -> Array:
+    """Numbers small enough that nothing overflows; bools at random."""
+    if dtype.kind == "bool":
+        return np.asarray(rng.integers(0, 2, shape)).astype(np.bool_)
+    if dtype.is_integer:
+        return np.asarray(rng.integers(0, 5, shape)).astype(dtype.numpy)
+    return np.asarray(rng.normal(size=shape)).astype(dtype.numpy)
+
+
+def feeds(graph: Graph, sizes: Mapping[str, int], seed: str) -> list[Array]:
+    rng = np.random.default_rng(zlib.crc32(seed.encode()))
+    return [filled(v.type.dtype, [evaluate_dim(d, sizes) for d in v.type.dims], rng) for v in graph.inputs]
+
+
+def assert_same_meaning(
+    before: Module, after: Module, *, sizes: Sequence[int] = (4, 6), rtol: float = 1e-5, exact: bool = False
+) -> None:
+    """The entries of both give the same outputs and effects on random inputs.
+
+    ``exact``: bit for bit (NaN equal to any NaN); else floats within ``rtol`` of the largest element.
+    """
+    for name, graph in before.graphs.items():
+        names = symbols_of(graph)
+        bound = {symbol: sizes[k % len(sizes)] for k, symbol in enumerate(names)}
+        arrays = feeds(graph, bound, name)
+        want, got = Evaluator(before, bound), Evaluator(after, bound)
+        expected, actual = want.graph(graph, arrays), got.graph(after.graphs[name], arrays)
+        assert len(expected) == len(actual)
+        assert graph.output_names == after.graphs[name].output_names
+        assert [label for label, _ in want.reports] == [label for label, _ in got.reports]
+        pairs = [*zip(expected, actual, strict=True)]
+        pairs += [(w, g) for (_, w), (_, g) in zip(want.reports, got.reports, strict=True)]
+        for e, a in pairs:
+            assert_same_array(e, a, rtol, exact)
+
+
+def assert_same_array(expected: Array, actual: Array, rtol: float, exact: bool) -> None:
+    assert expected.dtype == actual.dtype
+    assert expected.shape == actual.shape
+    if expected.dtype.kind != "f":
+        np.testing.assert_array_equal(actual, expected)
+        return
+    if exact:
+        np.testing.assert_array_equal(np.isnan(actual), np.isnan(expected))
+        kept = ~np.isnan(expected)
+        np.testing.assert_array_equal(actual[kept], expected[kept])
+        np.testing.assert_array_equal(np.signbit(actual[kept]), np.signbit(expected[kept]))
+        return
+    size = float(np.abs(expected[np.isfinite(expected)]).max(initial=1.0))
+    np.testing.assert_allclose(actual, expected, rtol=rtol, atol=rtol * size, equal_nan=True)
+
+
+def value_named(graph: Graph, name: str) -> Value:
+    """The value of that name."""
+    found = [v for v in (*graph.inputs, *(o for n in graph for o in n.outputs)) if v.name == name]
+    assert len(found) == 1
+    return found[0]
+
+
+def op_names(module: Module) -> list[str]:
+    """Names of all nodes' ops in order, constants left out."""
+    return [node.op.name for node in module.walk() if not isinstance(node.op, Constant)]

@@ -147,13 +147,15 @@ def _is_only_views(group: _Group) -> bool:
 
 
 def _operands(nodes: Sequence[Node]) -> list[Value]:
-    """Values from outside, each once; one-element constants move into the region and do not count."""
+    """Values from outside, each once; one-element constants of expressions move into the region and do not count."""
     inside = {v for n in nodes for v in n.outputs}
-    values = (v for n in nodes for v in n.inputs if v is not None and v not in inside)
-    return [v for v in dict.fromkeys(values) if not _is_literal(v)]
+    values = ((n, v) for n in nodes for v in n.inputs if v is not None and v not in inside)
+    return list(dict.fromkeys(v for n, v in values if not _is_literal(n, v)))
 
 
-def _is_literal(value: Value) -> bool:
+def _is_literal(reader: Node, value: Value) -> bool:
+    if Trait.CONTRACTION in reader.op.traits:
+        return False
     return value.producer is not None and isinstance(value.producer.op, Constant) and value.type.elements == 1
 
 

@@ -133,7 +133,7 @@ DISPUTED = {
     "test_resize_downsample_scales_linear_align_corners",
     "test_resize_downsample_scales_cubic_align_corners",
 }
-"""Expect the last corner at a fractional size, before it is rounded down: ONNX Runtime does not agree either."""
+"""Expect the last corner at a fractional size, before it is rounded down; ONNX Runtime disagrees as well."""
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     CASES = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 import numpy as np
 
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, UnknownRank, arg, op
@@ -12,7 +14,7 @@ from graphwright.ops.shaping import known_dims, known_floats, number
 
 @op("OneHot")
 class OneHot(Op):
-    """A new axis of ``depth`` (operand 1 if None): the last input's second value at the index, else its first.
+    """A new axis of ``depth`` (operand 1 if None): the values' second element at the index, else their first.
 
     Negative indices count from the back; what lies outside ``[-depth, depth)`` marks nothing.
     """
@@ -24,7 +26,7 @@ class OneHot(Op):
         if self.depth is not None or len(rest) != 2 or rest[0] is None:
             return None
         depth = known_floats(rest[0]) if rest[0].dtype.is_float else known_dims(rest[0])
-        if depth is None or len(depth) != 1:
+        if depth is None or len(depth) != 1 or (isinstance(depth[0], float) and not isfinite(depth[0])):
             return None
         first = depth[0]
         return OneHot(self.axis, int(first) if isinstance(first, float) else first), (0, 2)
@@ -33,8 +35,9 @@ class OneHot(Op):
         if self.depth is None:
             raise UnknownRank
         (values,) = rest
-        if values.shape != (2,):
+        if values.rank != 1:
             raise at.fail(f"values are {values.type}; they must be a pair: off, on")
+        at.equal(values.shape[0], 2, "values, which must be a pair: off, on")
         at.at_least(self.depth, 1, "the depth")
         axis = at.axis(self.axis, indices.rank + 1)
         return TensorType(values.dtype, (*indices.shape[:axis], self.depth, *indices.shape[axis:]))
@@ -62,5 +65,5 @@ OneHot.samples = (
     Sample(OneHot(), (arg(I64, 2, fill="index"), arg(F32, 1, values=(3.0,)), _PAIR)),
     Sample(OneHot(2, 3), (arg(I64, 4, fill="index"), _PAIR), "axis 2 is outside"),
     Sample(OneHot(depth=0), (arg(I64, 4, fill="index"), _PAIR), "the depth: 0 is less than 1"),
-    Sample(OneHot(depth=2), (arg(I64, 4, fill="index"), arg(F32, 3)), "they must be a pair"),
+    Sample(OneHot(depth=2), (arg(I64, 4, fill="index"), arg(F32, 3)), "must be a pair"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil, isfinite
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,12 @@ class Range(Op):
         if step == 0:
             raise at.fail("the step is 0")
         if self.dtype.is_float:
-            return TensorType(self.dtype, (len(self.reference()),))
-        assert not isinstance(start, float) and not isinstance(limit, float) and not isinstance(step, float)
+            steps = self._steps()
+            if not isfinite(steps):
+                raise at.fail(f"from {start} to {limit} by {step} has no end")
+            return TensorType(self.dtype, (max(0, ceil(steps)),))
+        if isinstance(start, float) or isinstance(limit, float) or isinstance(step, float):
+            raise at.fail(f"fractions in a range of {self.dtype}")
         count = not_negative(
             at.symbols, ceildiv(limit - start, step) if _up(at, step) else ceildiv(start - limit, -step)
         )
@@ -57,10 +62,20 @@ class Range(Op):
         assert self.bounds is not None
         if not self.dtype.is_float:
             return np.arange(*self.bounds, dtype=self.dtype.numpy)  # type: ignore[arg-type]
+        start, _, step = self._wide()
+        return np.asarray(start + np.arange(max(0, ceil(self._steps()))).astype(step.dtype) * step).astype(
+            self.dtype.numpy
+        )
+
+    def _wide(self) -> tuple[Array, ...]:
+        """The bounds of a range of floats, in the dtype to compute in."""
         wide = np.dtype(np.float32) if self.dtype in (F16, BF16) else self.dtype.numpy
-        start, limit, step = (np.asarray(b, dtype=wide) for b in self.bounds)
-        count = max(0, int(np.ceil(float(limit - start) / float(step))))
-        return np.asarray(start + np.arange(count).astype(wide) * step).astype(self.dtype.numpy)
+        return tuple(np.asarray(b, dtype=wide) for b in self.bounds or ())
+
+    def _steps(self) -> float:
+        """The number of steps of a range of floats, before it is rounded up."""
+        start, limit, step = self._wide()
+        return float(np.float64(limit - start) / np.float64(step))
 
 
 def _up(at: Inference, step: Dim) -> bool:
@@ -85,5 +100,7 @@ Range.samples = (
     Sample(Range(), (_scalar(1), _scalar(9), _scalar(3))),
     Sample(Range(), (_scalar(1.0, F32), _scalar(0.0, F32), _scalar(-0.25, F32))),
     Sample(Range((0, 5, 0)), (), "the step is 0"),
+    Sample(Range((0.0, float("inf"), 1.0), F32), (), "has no end"),
+    Sample(Range((0.5, 3, 1)), (), "fractions in a range of i64"),
     Sample(Range(), (_scalar(1), _scalar(9), _scalar(1.0, F32)), "operands of i64 and f32"),
 )

@@ -154,8 +154,10 @@ class Resize(Op):
         ):
             if values is not None and (len(values) != length or self.axes is not None):
                 raise at.fail(f"{len(values)} {name} for axes {list(self.axes or range(x.rank))} of {x.type}")
-        if any(scale <= 0 for scale in self.scales or ()):
-            raise at.fail(f"scales of {list(self.scales or ())}: they must be positive")
+        if not all(0 < scale < np.inf for scale in self.scales or ()):
+            raise at.fail(f"scales of {list(self.scales or ())}: they must be positive and finite")
+        if not np.isfinite(self.roi or ()).all():
+            raise at.fail(f"a region of {list(self.roi or ())}: its bounds must be finite")
         if self.sizes is not None:
             return TensorType(x.dtype, self.sizes)
         return TensorType(x.dtype, tuple(self._scaled(at, axis, dim) for axis, dim in enumerate(x.shape)))
@@ -354,7 +356,7 @@ Resize.samples = (
     Sample(Resize(scales=(1.0, 1 / 3)), (arg(F32, 2, _H),), "no fraction of small numbers"),
     Sample(Resize(scales=(1.0, 2.0)), (_X,), "2 scales for axes [0, 1, 2, 3]"),
     Sample(Resize(sizes=(5,), axes=(7,)), (_X,), "1 sizes for axes [7]"),
-    Sample(Resize(scales=(1.0, 1.0, 0.0, 1.0)), (_X,), "they must be positive"),
+    Sample(Resize(scales=(1.0, 1.0, 0.0, 1.0)), (_X,), "they must be positive and finite"),
     Sample(Resize("lanczos", scales=_UP), (_X,), "mode 'lanczos'"),
     Sample(Resize(), (_X, None, None, None), "exactly one of scales and sizes"),
     Sample(Resize(sizes=(5,), axes=(1,), policy="not_larger"), (arg(F32, 2, _H),), "must be numbers"),

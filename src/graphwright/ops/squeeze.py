@@ -22,13 +22,12 @@ class Squeeze(Op):
     traits = Trait.VIEW
 
     def absorb(self, x: Fact, axes: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+        if self.every:
+            return None if x.type.shape is None else (Squeeze(_ones(x)), (0,))
         known = known_ints(axes)
         return None if self.axes is not None or known is None else (Squeeze(known), (0,))
 
     def infer(self, at: Inference, x: Fact, axes: Fact | None = None) -> TensorType | Fact:
-        if self.every:
-            kept = tuple(d for d in x.shape if d != 1)
-            return carried(self.reference, TensorType(x.dtype, kept), x)
         if self.axes is None:
             raise UnknownRank
         gone = resolve_axes(at, self.axes, x.rank)
@@ -38,7 +37,12 @@ class Squeeze(Op):
         return carried(self.reference, TensorType(x.dtype, kept), x)
 
     def reference(self, x: Array) -> Array:
-        return np.squeeze(x) if self.axes is None else np.squeeze(x, positive_axes(self.axes, x.ndim))
+        return np.squeeze(x, positive_axes(self.axes, x.ndim))
+
+
+def _ones(x: Fact) -> tuple[int, ...]:
+    """The axes that are known to have size 1: a symbolic size stays, whatever it turns out to be."""
+    return tuple(axis for axis, dim in enumerate(x.shape) if dim == 1)
 
 
 def _from_attribute(i: Importer) -> Any:

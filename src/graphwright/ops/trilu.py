@@ -28,6 +28,8 @@ class Trilu(Op):
 
     def reference(self, x: Array, k: Array | None = None) -> Array:
         diagonal = int(k.reshape(())) if k is not None else self.k or 0
+        reach = max(x.shape)  # beyond it a diagonal changes nothing, and may overflow
+        diagonal = max(-reach, min(diagonal, reach))
         return np.asarray((np.triu if self.upper else np.tril)(x, diagonal))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,5 +36,5 @@ def chunkings(grid: int) -> list[list[tuple[int, int]]]:
     return [
         [(0, grid)],
         [(singles, grid), *((i, i + 1) for i in reversed(range(singles)))],
-        list(zip(cuts, cuts[1:], strict=False)),
+        list(pairwise(cuts)),
     ]

@@ -16,7 +16,7 @@ from tests.kernels.library.harness import call, compile_c, load, zig
 
 DTYPES = (np.uint8, np.int16, np.float32, np.int64, np.complex128)
 AXIS = st.sampled_from([0, 1, 2, 3, 5, 7, 16, 17, 33])
-few = partial(settings, deadline=None, max_examples=60)
+few = partial(settings, deadline=None, max_examples=40)
 
 
 def random(rng: np.random.Generator, shape: tuple[int, ...], dtype: type) -> AnyArray:

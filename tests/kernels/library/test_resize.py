@@ -95,11 +95,12 @@ LENGTH = st.sampled_from([1, 2, 3, 7, 16, 37, 40])
 @each_isa
 @pytest.mark.parametrize("mode", MODES)
 @given(
-    planes=st.integers(0, 3), size=st.tuples(LENGTH, LENGTH), out=st.tuples(LENGTH, st.sampled_from([0, 1, 5, 33, 74, 80])),
+    planes=st.integers(0, 3), size=st.tuples(LENGTH, LENGTH),
+    out=st.tuples(LENGTH, st.sampled_from([0, 1, 5, 33, 74, 80])),
     kind=st.sampled_from(Coordinates), rounding=st.sampled_from(Rounding), exclude=st.booleans(),
     a=st.sampled_from([-0.75, -0.5]), gap=st.sampled_from([0, 3]), side=st.sampled_from(["start", "end"]),
 )  # fmt: skip
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 def test_resize_applies_the_operator_of_each_axis(
     isa: Isa, mode: str, planes: int, size: tuple[int, int], out: tuple[int, int], kind: Coordinates,
     rounding: Rounding, exclude: bool, a: float, gap: int, side: str,

@@ -1,8 +1,9 @@
-"""Transposed 2-D convolution of f32 [N, C, H, W] by gathering: each output is computed once, nothing is added to memory.
+"""Transposed 2-D convolution of f32 [N, C, H, W] by gathering: each output is computed once, nothing is added
+to memory.
 
-The outputs of one row whose columns are equal modulo the stride (a phase) read x with the same taps, at neighbouring
-columns: for each tap they are a product [output channels, input channels] @ [input channels, columns of x], the
-register tile of GEMM. The phases of a tile are interleaved when it is stored.
+The outputs of one row whose columns are equal modulo the stride (a phase) read x with the same taps, at
+neighbouring columns: for each tap they are a product [output channels, input channels] @ [input channels,
+columns of x], the register tile of GEMM. The phases of a tile are interleaved when it is stored.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from graphwright.kernels.library.tile import TileShape, tiles
 
 SYMBOL: Final = "gw_conv_transpose_f32"
 OPERANDS: Final = ("x", "w", "bias", "y")
-"""``w`` packed as ``pack_transpose.LAYOUT``; ``bias`` [groups * out_channels] may be absent; ``y`` is ignored when there
-is a hook. The hook (or a null pointer) stands after them."""
+"""``w`` packed as ``pack_transpose.LAYOUT``; ``bias`` [groups * out_channels] may be absent; ``y`` is
+ignored when there is a hook. The hook (or a null pointer) stands after them."""
 
 
 class ConvTransposeArgs(NamedTuple):
-    """The kernel's args in ABI order; strides in elements, widths contiguous. ``output_padding`` is in ``out_height``."""
+    """The kernel's args in ABI order; strides in elements, widths contiguous. ``output_padding`` is in
+    ``out_height``."""
 
     batch: Dim
     groups: Dim
@@ -108,7 +110,8 @@ struct transposed {
     float *phases, *tile, *columns; /* scratch */
 };
 
-/* Output channels [row, row + rows) of one group, and columns j of the output row, j counted in strides. Where they
+/* Output channels [row, row + rows) of one group, and columns j of the output row, j counted in strides.
+   Where they
    read beyond the edges of x they read a copy instead: copied columns from copied_at on, of each channel. */
 struct part {
     const float *x; /* of the image and group */
@@ -147,7 +150,8 @@ static void sum_phase(const struct transposed *t, const struct part *p, int64_t 
     int64_t channels = s->groups * s->in_channels, n = p->vectors * VL;
     const float *bias = t->bias ? t->bias + p->group * s->out_channels + p->row : NULL;
     const float *w = t->w + p->row / BLOCK * (s->kernel_h * s->kernel_w * channels * BLOCK) + p->row % BLOCK;
-    struct tile tile = {.from_kind = bias ? FROM_ROWS : FROM_ZERO, .from = bias, .from_ld = 1, .to = to, .to_ld = NR};
+    struct tile tile = {
+        .from_kind = bias ? FROM_ROWS : FROM_ZERO, .from = bias, .from_ld = 1, .to = to, .to_ld = NR};
     for (int64_t ky = 0; ky < s->kernel_h; ky++) {
         int64_t iy = input_row(s, p->oy, ky);
         for (int64_t kx = 0; iy >= 0 && kx < s->kernel_w; kx++) {
@@ -199,10 +203,12 @@ static void interleave(const struct transposed *t, const struct part *p, float *
     }
 }
 
-/* Stores a part, or hands it to the hook; ox0 is the output column of its first element, maybe outside of y. */
+/* Stores a part, or hands it to the hook; ox0 is the output column of its first element, maybe outside of y.
+ */
 static int32_t finish(const struct transposed *t, const struct part *p) {
     const struct args *s = &t->s;
-    int64_t width = p->vectors * VL * s->stride_w, ox0 = p->j * s->stride_w - s->pad_left, pitch = NR * s->stride_w;
+    int64_t width = p->vectors * VL * s->stride_w, ox0 = p->j * s->stride_w - s->pad_left,
+            pitch = NR * s->stride_w;
     int64_t first = ox0 < 0 ? -ox0 : 0, last = smaller(width, s->out_width - ox0);
     int64_t channel = p->group * s->out_channels + p->row;
     if (last <= first) return 0;

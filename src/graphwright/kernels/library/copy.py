@@ -1,7 +1,9 @@
-"""Movement of elements of any dtype: strided N-d copies (transposition, slice, concat, expand), padding, gather.
+"""Movement of elements of any dtype: strided N-d copies (transposition, slice, concat, expand), padding,
+gather.
 
-The kernels know an element only by its size: 1, 2, 4, 8 or 16 bytes. Each takes the grid as an argument and splits
-its own blocks evenly over it, because how many blocks there are depends on which axes merge at run time.
+The kernels know an element only by its size: 1, 2, 4, 8 or 16 bytes. Each takes the grid as an argument and
+splits its own blocks evenly over it, because how many blocks there are depends on which axes merge at run
+time.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ def _pad_left(dims: tuple[Dim, ...], fill: Dim) -> tuple[Dim, ...]:
 
 @dataclass(frozen=True)
 class CopyNd:
-    """``dst[i] = src[i]`` for every index ``i`` within ``shape``. Operands: src, dst. Strides and offsets in elements.
+    """``dst[i] = src[i]`` for every index ``i`` within ``shape``. Operands: src, dst. Strides and offsets in
+    elements.
 
     A source stride may be 0 (expand) or negative; the elements of dst are distinct.
     """
@@ -83,10 +86,11 @@ class CopyNd:
 
 @dataclass(frozen=True)
 class PadNd:
-    """``dst`` of shape ``out_shape`` is ``src`` of ``in_shape`` behind ``before`` pads. Operands: src, fill, dst.
+    """``dst`` of shape ``out_shape`` is ``src`` of ``in_shape`` behind ``before`` pads. Operands: src, fill,
+    dst.
 
-    ``before`` may be negative (crop). ``fill`` points at one element, absent for zeros. Reflect and wrap repeat as
-    ``numpy.pad`` does when a pad is longer than the axis.
+    ``before`` may be negative (crop). ``fill`` points at one element, absent for zeros. Reflect and wrap
+    repeat as ``numpy.pad`` does when a pad is longer than the axis.
     """
 
     SYMBOL: ClassVar[str] = "gw_pad_nd"
@@ -125,10 +129,12 @@ class PadNd:
 
 @dataclass(frozen=True)
 class Gather:
-    """``dst[o, k, i] = src[o, indices[k], i]`` for o < outer, k < count, i < inner. Operands: src, indices, dst.
+    """``dst[o, k, i] = src[o, indices[k], i]`` for o < outer, k < count, i < inner. Operands: src, indices,
+    dst.
 
-    Indices are int32 or int64, dense, and count from the end of the axis (of ``axis_size``) when negative; one out of
-    range ends the kernel with ``INDEX_OUT_OF_RANGE``. The ``inner`` elements are contiguous in both.
+    Indices are int32 or int64, dense, and count from the end of the axis (of ``axis_size``) when negative;
+    one out of range ends the kernel with ``INDEX_OUT_OF_RANGE``. The ``inner`` elements are contiguous in
+    both.
     """
 
     SYMBOL: ClassVar[str] = "gw_gather"
@@ -190,7 +196,8 @@ def _transposing_tile(size: int) -> str:
         f"typedef uint{8 * size}_t t{size} __attribute__((vector_size(16)));",
         f"typedef uint{8 * size}_t t{size}_any __attribute__((vector_size(16), aligned({size}), may_alias));",
         f"/* {lanes} x {lanes} elements: column a of src (contiguous) becomes row a of dst. */",
-        f"GW_INLINE void transpose_micro_{size}(char *dst, int64_t dst_row, const char *src, int64_t src_col) {{",
+        f"GW_INLINE void transpose_micro_{size}(char *dst, int64_t dst_row, const char *src, "
+        "int64_t src_col) {",
         *(f"    t{size} r0_{i} = *(const t{size}_any *)(src + {i} * src_col);" for i in range(lanes)),
     ]
     rounds = lanes.bit_length() - 1
@@ -222,7 +229,8 @@ GW_INLINE void share(int64_t count, int64_t grid, int64_t begin, int64_t end, in
     *last = each * end + (end < rest ? end : rest);
 }
 
-/* Drops axes of size 1, turns negative destination strides, orders axes by destination stride, merges neighbours. */
+/* Drops axes of size 1, turns negative destination strides, orders axes by destination stride, merges
+   neighbours. */
 static void nest_normalise(nest *t) {
     int kept = 0;
     for (int i = 0; i < t->rank; i++) {
@@ -279,12 +287,14 @@ static void nest_prepend(nest *t) {
 }
 
 /* A block of rows x cols elements: dst + i * d[0] + j * d[1] = src + i * s[0] + j * s[1]. */
-typedef void block_copy(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows, int64_t cols);
+typedef void block_copy(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows,
+                        int64_t cols);
 """
 
 _ROWS: Final = """
 /* Row by row, whatever the strides. */
-static void rows_@S@(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows, int64_t cols) {
+static void rows_@S@(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows,
+                     int64_t cols) {
     if (d[1] == @S@ && s[1] == @S@ && cols * @S@ >= 32) {
         for (int64_t i = 0; i < rows; i++)
             memcpy(dst + i * d[0], src + i * s[0], (size_t)cols * @S@);
@@ -310,18 +320,21 @@ static void rows_@S@(char *dst, const int64_t *d, const char *src, const int64_t
 
 _TRANSPOSE_PLAIN: Final = """
 /* dst contiguous along columns, src along rows: squares of one cache line keep both sides in L1. */
-static void transpose_@S@(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows, int64_t cols) {
+static void transpose_@S@(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows,
+                          int64_t cols) {
     enum { LINE = 64 / @S@ };
     for (int64_t i = 0; i < rows; i += LINE)
         for (int64_t j = 0; j < cols; j += LINE)
-            rows_@S@(dst + i * d[0] + j * @S@, d, src + i * @S@ + j * s[1], s, rows - i < LINE ? rows - i : LINE,
-                     cols - j < LINE ? cols - j : LINE);
+            rows_@S@(dst + i * d[0] + j * @S@, d, src + i * @S@ + j * s[1], s,
+                     rows - i < LINE ? rows - i : LINE, cols - j < LINE ? cols - j : LINE);
 }
 """
 
 _TRANSPOSE_MICRO: Final = """
-/* dst contiguous along columns, src along rows: registers transpose squares, a line of dst is written at once. */
-static void transpose_@S@(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows, int64_t cols) {
+/* dst contiguous along columns, src along rows: registers transpose squares, a line of dst is written at
+   once. */
+static void transpose_@S@(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows,
+                          int64_t cols) {
     enum { T = 16 / @S@, LINE = 64 / @S@ };
     int64_t whole_rows = rows - rows % T, whole_cols = cols - cols % T;
     for (int64_t line = 0; line < whole_cols; line += LINE) {
@@ -336,12 +349,15 @@ static void transpose_@S@(char *dst, const int64_t *d, const char *src, const in
 """
 
 _COPY: Final = """
-static int size_index(int64_t size) { return size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : size == 8 ? 3 : 4; }
+static int size_index(int64_t size) {
+    return size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : size == 8 ? 3 : 4;
+}
 
 static block_copy *const ROWS[] = {rows_1, rows_2, rows_4, rows_8, rows_16};
 static block_copy *const TRANSPOSE[] = {transpose_1, transpose_2, transpose_4, transpose_8, transpose_16};
 
-/* Brings the axis along which src is contiguous next to the one along which dst is; false if there is none. */
+/* Brings the axis along which src is contiguous next to the one along which dst is; false if there is none.
+ */
 static int nest_find_transposition(nest *t, int64_t size) {
     int inner = t->rank - 1;
     if (t->d[inner] != size || t->s[inner] == size || t->n[inner] < 4) return 0;
@@ -396,18 +412,22 @@ static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_
             src += index[i] * t->s[i];
         }
         int64_t row = index[r] * block_rows, col = index[r + 1] * block_cols;
-        copy(dst + row * t->d[r] + col * t->d[r + 1], t->d + r, src + row * t->s[r] + col * t->s[r + 1], t->s + r,
-             rows - row < block_rows ? rows - row : block_rows, cols - col < block_cols ? cols - col : block_cols);
+        copy(dst + row * t->d[r] + col * t->d[r + 1], t->d + r, src + row * t->s[r] + col * t->s[r + 1],
+             t->s + r, rows - row < block_rows ? rows - row : block_rows,
+             cols - col < block_cols ? cols - col : block_cols);
         for (int i = r + 1; i >= 0 && ++index[i] == counts[i]; i--)
             index[i] = 0;
     }
 }
 
-/* buf: src, dst. arg: element size, grid, offsets of dst and src, shape[8], dst strides[8], src strides[8]. */
-GW_EXPORT int32_t gw_copy_nd(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+/* buf: src, dst. arg: element size, grid, offsets of dst and src, shape[8], dst strides[8], src strides[8].
+ */
+GW_EXPORT int32_t gw_copy_nd(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
+                             void *scratch) {
     (void)scratch;
     int64_t size = arg[0];
-    nest t = {.rank = RANK, .dst = (char *)buf[1] + arg[2] * size, .src = (const char *)buf[0] + arg[3] * size};
+    nest t = {
+        .rank = RANK, .dst = (char *)buf[1] + arg[2] * size, .src = (const char *)buf[0] + arg[3] * size};
     for (int i = 0; i < RANK; i++) {
         t.n[i] = arg[4 + i];
         t.d[i] = arg[4 + RANK + i] * size;
@@ -468,7 +488,8 @@ static void pad_row(const row_pad *t, char *dst, const char *src) {
         ROWS[size_index(t->size)](dst + from * t->d, d, src + (from - t->before) * t->s, s, 1, to - from);
 }
 
-/* buf: src, fill or NULL, dst. arg: element size, grid, mode, out shape[8], in shape[8], before[8], dst strides[8],
+/* buf: src, fill or NULL, dst. arg: element size, grid, mode, out shape[8], in shape[8], before[8], dst
+   strides[8],
    src strides[8]. */
 GW_EXPORT int32_t gw_pad_nd(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
@@ -520,7 +541,8 @@ GW_EXPORT int32_t gw_pad_nd(void *const *buf, const int64_t *arg, int64_t begin,
 """
 
 _GATHER: Final = """
-/* buf: src, indices, dst. arg: element size, grid, index size, outer, axis size, count, inner, dst outer stride,
+/* buf: src, indices, dst. arg: element size, grid, index size, outer, axis size, count, inner, dst outer
+   stride,
    dst stride, src outer stride, src stride. */
 GW_EXPORT int32_t gw_gather(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;

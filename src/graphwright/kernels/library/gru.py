@@ -1,6 +1,7 @@
 """GRU over a whole sequence, as ONNX defines it (layout 0), in one launch.
 
-Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014; ``linear_before_reset`` is cuDNN's form.
+Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014; ``linear_before_reset`` is the
+form of cuDNN.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from graphwright.kernels.library.rnn import SIGMOID, TANH, Activation
 
 SYMBOL: Final = "gw_gru_f32"
 OPERANDS: Final = ("x", "w", "r", "b", "sequence_lens", "initial_h", "y", "y_h")
-"""x [sequence, batch, input]; w and r packed as ``rnn.WEIGHTS_LAYOUT``; b [directions, 6 * hidden], dense; sequence_lens
-int32, dense; y [sequence, directions, batch, hidden]; the states [directions, batch, hidden]. All but x, w and r may be
-absent. The inmost axis of each is contiguous."""
+"""x [sequence, batch, input]; w and r packed as ``rnn.WEIGHTS_LAYOUT``; b [directions, 6 * hidden], dense;
+sequence_lens int32, dense; y [sequence, directions, batch, hidden]; the states [directions, batch,
+hidden]. All but x, w and r may be absent. The inmost axis of each is contiguous."""
 
 Pair = tuple[Dim, Dim]
 
@@ -88,7 +89,9 @@ typedef struct {
 } gru_row;
 
 /* The input's and the recurrent part of a gate at column at; recurrent is its product. */
-GW_INLINE vf input_part(const gru_row *row, int64_t at) { return vf_load(row->input + at) + vf_load(row->input_bias + at); }
+GW_INLINE vf input_part(const gru_row *row, int64_t at) {
+    return vf_load(row->input + at) + vf_load(row->input_bias + at);
+}
 GW_INLINE vf recurrent_part(const gru_row *row, const float *recurrent, int64_t at) {
     return vf_load(recurrent + at) + vf_load(row->recurrent_bias + at);
 }
@@ -127,7 +130,8 @@ static void run_unit(const gru *t, void *const *buf, int64_t index, float *scrat
     float *y = buf[6] ? (float *)buf[6] + d * t->y_direction + u.row0 * t->y_row : NULL;
     float *inputs = scratch, *recurrent = inputs + STEPS * ROWS * columns;
     float *candidates = recurrent + ROWS * columns, *h = candidates + ROWS * columns;
-    float *reset = h + ROWS * pitch, *input_bias = reset + ROWS * pitch, *recurrent_bias = input_bias + 3 * n + PANEL;
+    float *reset = h + ROWS * pitch, *input_bias = reset + ROWS * pitch,
+          *recurrent_bias = input_bias + 3 * n + PANEL;
     copy_row(input_bias, b, 3 * n);
     copy_row(recurrent_bias, b ? b + 3 * n : NULL, 3 * n);
     const float *states[ROWS], *resets[ROWS];
@@ -136,7 +140,8 @@ static void run_unit(const gru *t, void *const *buf, int64_t index, float *scrat
         resets[i] = reset + i * pitch;
         copy_row(h + i * pitch, h0 ? h0 + i * t->h0_row : NULL, n);
     }
-    /* The candidate's columns may share a panel with the gates': it is computed twice then, into another place. */
+    /* The candidate's columns may share a panel with the gates': it is computed twice then, into another
+       place. */
     int64_t gate_panels = t->linear_before_reset ? panels : (2 * n + PANEL - 1) / PANEL;
     for (int64_t step = 0; step < u.longest; step++) {
         if (step % STEPS == 0)
@@ -144,8 +149,13 @@ static void run_unit(const gru *t, void *const *buf, int64_t index, float *scrat
         project(u.rows, n, states, r, 0, gate_panels, recurrent, columns);
         gru_row rows[ROWS];
         for (int64_t i = 0; i < u.rows; i++)
-            rows[i] = (gru_row){inputs + (step % STEPS * u.rows + i) * columns, input_bias, recurrent + i * columns,
-                                recurrent_bias, candidates + i * columns, h + i * pitch, reset + i * pitch};
+            rows[i] = (gru_row){inputs + (step % STEPS * u.rows + i) * columns,
+                                input_bias,
+                                recurrent + i * columns,
+                                recurrent_bias,
+                                candidates + i * columns,
+                                h + i * pitch,
+                                reset + i * pitch};
         if (!t->linear_before_reset) {
             for (int64_t i = 0; i < u.rows; i++)
                 reset_state(t, t->f[d], &rows[i]);
@@ -163,7 +173,8 @@ static void run_unit(const gru *t, void *const *buf, int64_t index, float *scrat
 }
 
 /* buf: x, w, r, b, sequence_lens, initial_h, y, y_h. arg: the fields of gru. */
-GW_EXPORT int32_t gw_gru_f32(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+GW_EXPORT int32_t gw_gru_f32(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
+                             void *scratch) {
     gru t;
     memcpy(&t, arg, sizeof t);
     if (t.hidden == 0) return 0;

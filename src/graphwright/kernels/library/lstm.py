@@ -17,9 +17,10 @@ from graphwright.kernels.library.rnn import SIGMOID, TANH, Activation
 
 SYMBOL: Final = "gw_lstm_f32"
 OPERANDS: Final = ("x", "w", "r", "b", "sequence_lens", "initial_h", "initial_c", "p", "y", "y_h", "y_c")
-"""x [sequence, batch, input]; w and r packed as ``rnn.WEIGHTS_LAYOUT``; b [directions, 8 * hidden] and p [directions,
-3 * hidden], dense; sequence_lens int32, dense; y [sequence, directions, batch, hidden]; the states [directions, batch,
-hidden]. All but x, w and r may be absent. The inmost axis of each is contiguous."""
+"""x [sequence, batch, input]; w and r packed as ``rnn.WEIGHTS_LAYOUT``; b [directions, 8 * hidden] and p
+[directions, 3 * hidden], dense; sequence_lens int32, dense; y [sequence, directions, batch, hidden];
+the states [directions, batch, hidden]. All but x, w and r may be absent. The inmost axis of each is
+contiguous."""
 
 Pair = tuple[Dim, Dim]
 
@@ -85,9 +86,10 @@ typedef struct {
     activation f[2][3];
 } lstm;
 
-/* One row's step: gates in the order i, o, f, c are input + recurrent + bias; h and c are updated in place. */
-static void cell(const lstm *t, const activation *f, const float *input, const float *recurrent, const float *bias,
-                 const float *peephole, float *h, float *c) {
+/* One row's step: gates in the order i, o, f, c are input + recurrent + bias; h and c are updated in place.
+ */
+static void cell(const lstm *t, const activation *f, const float *input, const float *recurrent,
+                 const float *bias, const float *peephole, float *h, float *c) {
     int64_t n = t->hidden;
     float clip = (float)t->clip;
     for (int64_t j = 0; j < n; j += VL) {
@@ -122,8 +124,10 @@ static void run_unit(const lstm *t, void *const *buf, int64_t index, float *scra
     memset(bias, 0, (size_t)(4 * n + PANEL) * sizeof *bias);
     for (int64_t j = 0; b && j < 4 * n; j++)
         bias[j] = b[j] + b[4 * n + j];
-    if (buf[7]) copy_row(peephole, (const float *)buf[7] + d * 3 * n, 3 * n);
-    else peephole = NULL;
+    if (buf[7])
+        copy_row(peephole, (const float *)buf[7] + d * 3 * n, 3 * n);
+    else
+        peephole = NULL;
     const float *states[ROWS];
     for (int64_t i = 0; i < u.rows; i++) {
         states[i] = h + i * pitch;
@@ -136,20 +140,23 @@ static void run_unit(const lstm *t, void *const *buf, int64_t index, float *scra
         project(u.rows, n, states, r, 0, panels, recurrent, columns);
         for (int64_t i = 0; i < u.rows; i++) {
             if (step >= u.length[i]) continue;
-            cell(t, t->f[d], inputs + (step % STEPS * u.rows + i) * columns, recurrent + i * columns, bias, peephole,
-                 h + i * pitch, c + i * pitch);
+            cell(t, t->f[d], inputs + (step % STEPS * u.rows + i) * columns, recurrent + i * columns, bias,
+                 peephole, h + i * pitch, c + i * pitch);
             if (y) copy_row(y + time_of(&u, i, step) * t->y_time + i * t->y_row, h + i * pitch, n);
         }
     }
     clear_ended(&u, y, t->y_time, t->y_row, n);
     for (int64_t i = 0; i < u.rows; i++) {
-        if (buf[9]) copy_row((float *)buf[9] + d * t->yh_direction + (u.row0 + i) * t->yh_row, h + i * pitch, n);
-        if (buf[10]) copy_row((float *)buf[10] + d * t->yc_direction + (u.row0 + i) * t->yc_row, c + i * pitch, n);
+        if (buf[9])
+            copy_row((float *)buf[9] + d * t->yh_direction + (u.row0 + i) * t->yh_row, h + i * pitch, n);
+        if (buf[10])
+            copy_row((float *)buf[10] + d * t->yc_direction + (u.row0 + i) * t->yc_row, c + i * pitch, n);
     }
 }
 
 /* buf: x, w, r, b, sequence_lens, initial_h, initial_c, p, y, y_h, y_c. arg: the fields of lstm. */
-GW_EXPORT int32_t gw_lstm_f32(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+GW_EXPORT int32_t gw_lstm_f32(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
+                              void *scratch) {
     lstm t;
     memcpy(&t, arg, sizeof t);
     if (t.hidden == 0) return 0;

@@ -1,4 +1,5 @@
-"""Packing of a transposed convolution's weights: blocks of output channels side by side for each tap and input channel."""
+"""Packing of a transposed convolution's weights: blocks of output channels side by side for each tap and
+input channel."""
 
 from __future__ import annotations
 

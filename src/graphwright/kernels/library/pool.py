@@ -1,8 +1,8 @@
 """Max and average pooling of f32 tensors [N, C, D, H, W] (fewer spatial axes: sizes of 1).
 
 Each output row is made in two steps, so that no step has border code: the rows (and depths) of its window are
-reduced, vectorised along the width, into one line of scratch that has the padding around it; then the columns of each
-window are reduced out of that line. Both steps cost ``kernel`` operations instead of their product.
+reduced, vectorised along the width, into one line of scratch that has the padding around it; then the columns
+of each window are reduced out of that line. Both steps cost ``kernel`` operations instead of their product.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ _MOST_LANES: Final = 16
 
 @dataclass(frozen=True)
 class Pool:
-    """Windows over (depth, height, width). Operands: x, y; ``gw_max_pool_indices_f32``: x, y, indices (int64, dense).
+    """Windows over (depth, height, width). Operands: x, y; ``gw_max_pool_indices_f32``: x, y, indices (int64,
+    dense).
 
-    The width is contiguous in x and y. ``x_strides`` and ``y_strides``: of N, C, D, H, in elements. ``pads_after``
-    only bounds the divisor of an average that counts padding; ``out`` is given by the caller (ceil_mode is in it).
-    A window without any element is -inf (max) or NaN (average). NaN wins, as in NumPy.
+    The width is contiguous in x and y. ``x_strides`` and ``y_strides``: of N, C, D, H, in elements.
+    ``pads_after`` only bounds the divisor of an average that counts padding; ``out`` is given by the caller
+    (ceil_mode is in it). A window without any element is -inf (max) or NaN (average). NaN wins, as in NumPy.
     """
 
     MAX: ClassVar[str] = "gw_max_pool_f32"
@@ -62,7 +63,8 @@ class Pool:
 
     @property
     def scratch_bytes(self) -> Dim:
-        """The padded line, the divisors of the columns, and what a last vector of windows reads beyond them."""
+        """The padded line, the divisors of the columns, and what a last vector of windows reads beyond
+        them."""
         reach = (self.out[2] + _MOST_LANES) * self.strides[2] + self.kernel[2] * self.dilations[2]
         line = reach + self.pads_before[2] + self.size[2] + 64
         return 4 * (line + self.out[2] + 64)
@@ -104,12 +106,17 @@ GW_INLINE vf vf_load_every(const float *p, int64_t step) {
     return vf_load(lane);
 }
 
+/* A division by 1 in place of the machine's slow one, for the usual dilation. */
+GW_INLINE int64_t parts(int64_t length, int64_t step) {
+    return step == 1 ? length : (length + step - 1) / step;
+}
+
 /* Taps [*first, *last) of output position o that lie inside the axis. */
 GW_INLINE void taps(const pool *t, int axis, int64_t o, int64_t *first, int64_t *last) {
     int64_t at = o * t->stride[axis] - t->before[axis], step = t->dilation[axis];
     int64_t left = t->size[axis] - at; /* tap k is inside for 0 <= at + k * step < size */
-    *first = at >= 0 ? 0 : (-at + step - 1) / step;
-    *last = left <= 0 ? 0 : (left + step - 1) / step;
+    *first = at >= 0 ? 0 : parts(-at, step);
+    *last = left <= 0 ? 0 : parts(left, step);
     *first = *first < t->kernel[axis] ? *first : t->kernel[axis];
     *last = *last < t->kernel[axis] ? *last : t->kernel[axis];
     *last = *last < *first ? *first : *last;
@@ -123,17 +130,38 @@ static int64_t divisor(const pool *t, int axis, int64_t o) {
         return last - first;
     }
     int64_t left = t->size[axis] + t->after[axis] - (o * t->stride[axis] - t->before[axis]);
-    last = left <= 0 ? 0 : (left + t->dilation[axis] - 1) / t->dilation[axis];
+    last = left <= 0 ? 0 : parts(left, t->dilation[axis]);
     return last < t->kernel[axis] ? last : t->kernel[axis];
 }
 
-static void place(const pool *t, int64_t row, int64_t *n, int64_t *c, int64_t *d, int64_t *h) {
-    *h = row % t->out[H];
+/* An output row. */
+typedef struct {
+    int64_t n, c, d, h;
+} place;
+
+static place place_of(const pool *t, int64_t row) {
+    place p;
+    p.h = row % t->out[H];
     row /= t->out[H];
-    *d = row % t->out[D];
+    p.d = row % t->out[D];
     row /= t->out[D];
-    *c = row % t->channels;
-    *n = row / t->channels;
+    p.c = row % t->channels;
+    p.n = row / t->channels;
+    return p;
+}
+
+GW_INLINE void next_place(const pool *t, place *p) {
+    if (++p->h < t->out[H]) return;
+    p->h = 0;
+    if (++p->d < t->out[D]) return;
+    p->d = 0;
+    if (++p->c < t->channels) return;
+    p->c = 0;
+    p->n++;
+}
+
+GW_INLINE float *output_row(const pool *t, float *y, const place *p) {
+    return y + p->n * t->ys[0] + p->c * t->ys[1] + p->d * t->ys[2] + p->h * t->ys[3];
 }
 """
 
@@ -144,7 +172,8 @@ GW_INLINE void @OP@_add_row(float *line, const float *x, int64_t n, int first) {
     for (; i + VL <= n; i += VL)
         vf_store(line + i, first ? vf_load(x + i) : @COMBINE@(vf_load(line + i), vf_load(x + i)));
     if (i < n)
-        vf_store_n(line + i, first ? vf_load_n(x + i, n - i) : @COMBINE@(vf_load(line + i), vf_load_n(x + i, n - i)),
+        vf_store_n(line + i,
+                   first ? vf_load_n(x + i, n - i) : @COMBINE@(vf_load(line + i), vf_load_n(x + i, n - i)),
                    n - i);
 }
 
@@ -154,18 +183,20 @@ GW_INLINE void @OP@_three_rows(float *line, const float *a, const float *b, cons
     for (; i + VL <= n; i += VL)
         vf_store(line + i, @COMBINE@(@COMBINE@(vf_load(a + i), vf_load(b + i)), vf_load(c + i)));
     if (i < n)
-        vf_store_n(line + i,
-                   @COMBINE@(@COMBINE@(vf_load_n(a + i, n - i), vf_load_n(b + i, n - i)), vf_load_n(c + i, n - i)),
-                   n - i);
+        vf_store_n(
+            line + i,
+            @COMBINE@(@COMBINE@(vf_load_n(a + i, n - i), vf_load_n(b + i, n - i)), vf_load_n(c + i, n - i)),
+            n - i);
 }
 
-/* The rows of the window of output row (n, c, d, h), reduced into line. */
-static void @OP@_rows(const pool *t, const float *x, float *line, int64_t n, int64_t c, int64_t d, int64_t h) {
+/* The rows of the window of output row p, reduced into line. */
+static void @OP@_rows(const pool *t, const float *x, float *line, const place *p) {
+    int64_t d = p->d, h = p->h;
     int64_t d0, d1, h0, h1, step = t->dilation[H] * t->xs[3], width = t->size[W];
     int first = 1;
     taps(t, D, d, &d0, &d1);
     taps(t, H, h, &h0, &h1);
-    x += n * t->xs[0] + c * t->xs[1] + (h * t->stride[H] - t->before[H]) * t->xs[3];
+    x += p->n * t->xs[0] + p->c * t->xs[1] + (h * t->stride[H] - t->before[H]) * t->xs[3];
     for (int64_t kd = d0; kd < d1; kd++) {
         const float *plane = x + (d * t->stride[D] - t->before[D] + kd * t->dilation[D]) * t->xs[2];
         int64_t kh = h0;
@@ -192,7 +223,8 @@ GW_INLINE vf @OP@_windows(const float *line, int64_t kernel, int64_t dilation, i
 }
 
 /* All windows of the line; the last vector reads beyond it, within the scratch. */
-GW_INLINE void @OP@_sweep(const float *line, float *y, int64_t out, int64_t kernel, int64_t dilation, int64_t stride) {
+GW_INLINE void @OP@_sweep(const float *line, float *y, int64_t out, int64_t kernel, int64_t dilation,
+                          int64_t stride) {
     int64_t o = 0;
     for (; o + VL <= out; o += VL)
         vf_store(y + o, @OP@_windows(line + o * stride, kernel, dilation, stride));
@@ -201,12 +233,18 @@ GW_INLINE void @OP@_sweep(const float *line, float *y, int64_t out, int64_t kern
 
 static void @OP@_reduce_columns(const pool *t, const float *line, float *y) {
     int64_t kernel = t->kernel[W], dilation = t->dilation[W], stride = t->stride[W], out = t->out[W];
-    if (kernel == 3 && dilation == 1 && stride == 1) @OP@_sweep(line, y, out, 3, 1, 1);
-    else if (kernel == 3 && dilation == 1 && stride == 2) @OP@_sweep(line, y, out, 3, 1, 2);
-    else if (kernel == 2 && dilation == 1 && stride == 2) @OP@_sweep(line, y, out, 2, 1, 2);
-    else if (stride == 1) @OP@_sweep(line, y, out, kernel, dilation, 1);
-    else if (stride == 2) @OP@_sweep(line, y, out, kernel, dilation, 2);
-    else @OP@_sweep(line, y, out, kernel, dilation, stride);
+    if (kernel == 3 && dilation == 1 && stride == 1)
+        @OP@_sweep(line, y, out, 3, 1, 1);
+    else if (kernel == 3 && dilation == 1 && stride == 2)
+        @OP@_sweep(line, y, out, 3, 1, 2);
+    else if (kernel == 2 && dilation == 1 && stride == 2)
+        @OP@_sweep(line, y, out, 2, 1, 2);
+    else if (stride == 1)
+        @OP@_sweep(line, y, out, kernel, dilation, 1);
+    else if (stride == 2)
+        @OP@_sweep(line, y, out, kernel, dilation, 2);
+    else
+        @OP@_sweep(line, y, out, kernel, dilation, stride);
 }
 
 /* The line: [before] identity, [size] values, identity as far as windows reach. */
@@ -221,33 +259,35 @@ static float *@OP@_line(const pool *t, float *scratch) {
 
 _KERNELS: Final = """
 /* buf: x, y. arg: the fields of pool. Scratch: the line. */
-GW_EXPORT int32_t gw_max_pool_f32(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+GW_EXPORT int32_t gw_max_pool_f32(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
+                                  void *scratch) {
     const pool *t = (const pool *)arg;
     if (t->out[W] == 0 || begin >= end) return 0;
     float *line = scratch;
     max_line(t, line);
-    for (int64_t row = begin, n, c, d, h; row < end; row++) {
-        place(t, row, &n, &c, &d, &h);
-        max_rows(t, buf[0], line + t->before[W], n, c, d, h);
-        max_reduce_columns(t, line, (float *)buf[1] + n * t->ys[0] + c * t->ys[1] + d * t->ys[2] + h * t->ys[3]);
+    place p = place_of(t, begin);
+    for (int64_t row = begin; row < end; row++, next_place(t, &p)) {
+        max_rows(t, buf[0], line + t->before[W], &p);
+        max_reduce_columns(t, line, output_row(t, buf[1], &p));
     }
     return 0;
 }
 
 /* buf: x, y. arg: the fields of pool. Scratch: the line, then a divisor for each column. */
-GW_EXPORT int32_t gw_average_pool_f32(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+GW_EXPORT int32_t gw_average_pool_f32(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
+                                      void *scratch) {
     const pool *t = (const pool *)arg;
     int64_t out = t->out[W];
     if (out == 0 || begin >= end) return 0;
     float *line = scratch, *columns = average_line(t, line);
     for (int64_t o = 0; o < out; o++)
         columns[o] = (float)divisor(t, W, o);
-    for (int64_t row = begin, n, c, d, h; row < end; row++) {
-        place(t, row, &n, &c, &d, &h);
-        float *y = (float *)buf[1] + n * t->ys[0] + c * t->ys[1] + d * t->ys[2] + h * t->ys[3];
-        average_rows(t, buf[0], line + t->before[W], n, c, d, h);
+    place p = place_of(t, begin);
+    for (int64_t row = begin; row < end; row++, next_place(t, &p)) {
+        float *y = output_row(t, buf[1], &p);
+        average_rows(t, buf[0], line + t->before[W], &p);
         average_reduce_columns(t, line, y);
-        vf rows = vf_set1((float)(divisor(t, D, d) * divisor(t, H, h)));
+        vf rows = vf_set1((float)(divisor(t, D, p.d) * divisor(t, H, p.h)));
         int64_t o = 0;
         for (; o + VL <= out; o += VL)
             vf_store(y + o, vf_load(y + o) / (rows * vf_load(columns + o)));
@@ -257,20 +297,22 @@ GW_EXPORT int32_t gw_average_pool_f32(void *const *buf, const int64_t *arg, int6
     return 0;
 }
 
-/* buf: x, y, indices. arg: the fields of pool. The first of equal maxima counts; the first NaN, if there is one. */
+/* buf: x, y, indices. arg: the fields of pool. The first of equal maxima counts; the first NaN, if there is
+   one. */
 GW_EXPORT int32_t gw_max_pool_indices_f32(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
                                           void *scratch) {
     (void)scratch;
     const pool *t = (const pool *)arg;
     const int64_t *size = t->size;
-    for (int64_t row = begin, n, c, d, h; row < end; row++) {
-        place(t, row, &n, &c, &d, &h);
-        const float *plane = (const float *)buf[0] + n * t->xs[0] + c * t->xs[1];
-        float *y = (float *)buf[1] + n * t->ys[0] + c * t->ys[1] + d * t->ys[2] + h * t->ys[3];
+    if (begin >= end) return 0;
+    place p = place_of(t, begin);
+    for (int64_t row = begin; row < end; row++, next_place(t, &p)) {
+        const float *plane = (const float *)buf[0] + p.n * t->xs[0] + p.c * t->xs[1];
+        float *y = output_row(t, buf[1], &p);
         int64_t *indices = (int64_t *)buf[2] + row * t->out[W];
         int64_t d0, d1, h0, h1, w0, w1;
-        taps(t, D, d, &d0, &d1);
-        taps(t, H, h, &h0, &h1);
+        taps(t, D, p.d, &d0, &d1);
+        taps(t, H, p.h, &h0, &h1);
         for (int64_t o = 0; o < t->out[W]; o++) {
             float best = -__builtin_inff();
             int64_t at = -1;
@@ -278,16 +320,17 @@ GW_EXPORT int32_t gw_max_pool_indices_f32(void *const *buf, const int64_t *arg, 
             for (int64_t kd = d0; kd < d1; kd++)
                 for (int64_t kh = h0; kh < h1; kh++)
                     for (int64_t kw = w0; kw < w1; kw++) {
-                        int64_t z = d * t->stride[D] - t->before[D] + kd * t->dilation[D];
-                        int64_t i = h * t->stride[H] - t->before[H] + kh * t->dilation[H];
+                        int64_t z = p.d * t->stride[D] - t->before[D] + kd * t->dilation[D];
+                        int64_t i = p.h * t->stride[H] - t->before[H] + kh * t->dilation[H];
                         int64_t j = o * t->stride[W] - t->before[W] + kw * t->dilation[W];
                         float v = plane[z * t->xs[2] + i * t->xs[3] + j];
                         if (at >= 0 && !(v > best || (v != v && best == best))) continue;
                         best = v;
-                        at = t->column_major ? (j * size[H] + i) * size[D] + z : (z * size[H] + i) * size[W] + j;
+                        at = t->column_major ? (j * size[H] + i) * size[D] + z
+                                             : (z * size[H] + i) * size[W] + j;
                     }
             y[o] = best;
-            indices[o] = at < 0 ? -1 : (n * t->channels + c) * size[D] * size[H] * size[W] + at;
+            indices[o] = at < 0 ? -1 : (p.n * t->channels + p.c) * size[D] * size[H] * size[W] + at;
         }
     }
     return 0;

@@ -1,8 +1,10 @@
-"""Resize the last two axes of f32 tensors, leading axes flattened: nearest, linear and cubic, as ONNX defines them.
+"""Resize the last two axes of f32 tensors, leading axes flattened: nearest, linear and cubic, as ONNX defines
+them.
 
-All three are one algorithm with 1, 2 or 4 taps per axis (Keys, "Cubic Convolution Interpolation", 1981). A row of x is
-resized along the width when an output row first needs it and kept for the next ones; then rows are blended. Where
-the indices of taps advance by one input per two outputs (a factor of 2), loads and shuffles replace the gather.
+All three are one algorithm with 1, 2 or 4 taps per axis (Keys, "Cubic Convolution Interpolation", 1981). A
+row of x is resized along the width when an output row first needs it and kept for the next ones; then rows
+are blended. Where the indices of taps advance by one input per two outputs (a factor of 2), loads and
+shuffles replace the gather.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class Rounding(IntEnum):
 
 @dataclass(frozen=True)
 class Resize:
-    """``[planes, height, width]`` to ``[planes, out_height, out_width]``. Operands: x, y; their widths are contiguous.
+    """``[planes, height, width]`` to ``[planes, out_height, out_width]``. Operands: x, y; their widths are
+    contiguous.
 
     A scale of 0 stands for the quotient of the sizes. Strides (of planes and rows) in elements.
     """
@@ -181,7 +184,8 @@ static void taps_cubic(const resize *t, const axis *a, int64_t o, int64_t *index
     for (int j = 0; j < 4; j++) {
         double d = x - (double)(i - 1 + j); /* the distance from tap j */
         d = d < 0.0 ? -d : d;
-        w[j] = d <= 1.0 ? ((k + 2.0) * d - (k + 3.0)) * d * d + 1.0 : ((k * d - 5.0 * k) * d + 8.0 * k) * d - 4.0 * k;
+        w[j] = d <= 1.0 ? ((k + 2.0) * d - (k + 3.0)) * d * d + 1.0
+                        : ((k * d - 5.0 * k) * d + 8.0 * k) * d - 4.0 * k;
         index[j] = clamp_index(i - 1 + j, a->in);
         if (t->exclude_outside && index[j] != i - 1 + j) w[j] = 0.0;
         sum += w[j];
@@ -192,7 +196,8 @@ static void taps_cubic(const resize *t, const axis *a, int64_t o, int64_t *index
 """
 
 _MODE: Final = """
-/* For every output column: index[tap][o] and weight[tap][o]. Outputs [from, to) are doubled: index[tap][2m] is
+/* For every output column: index[tap][o] and weight[tap][o]. Outputs [from, to) are doubled: index[tap][2m]
+   is
    m + even[tap], index[tap][2m + 1] is m + odd[tap]. */
 typedef struct {
     int32_t *index;
@@ -239,7 +244,8 @@ static columns_@MODE@ columns_of_@MODE@(const resize *t, int32_t *scratch) {
     return c;
 }
 
-GW_INLINE void columns_one_by_one_@MODE@(const columns_@MODE@ *c, const float *x, float *y, int64_t from, int64_t to) {
+GW_INLINE void columns_one_by_one_@MODE@(const columns_@MODE@ *c, const float *x, float *y, int64_t from,
+                                         int64_t to) {
     for (int64_t o = from; o < to; o++) {
         float sum = x[c->index[o]];
         if (@TAPS@ > 1) sum *= c->weight[o];
@@ -260,7 +266,9 @@ static void resize_columns_@MODE@(const columns_@MODE@ *c, const float *x, float
             vf a = __builtin_shufflevector(even, odd, @LOW@), b = __builtin_shufflevector(even, odd, @HIGH@);
             const float *weight = c->weight + k * c->out + o;
             low = @TAPS@ == 1 ? a : k == 0 ? a * vf_load(weight) : vf_fma(a, vf_load(weight), low);
-            high = @TAPS@ == 1 ? b : k == 0 ? b * vf_load(weight + VL) : vf_fma(b, vf_load(weight + VL), high);
+            high = @TAPS@ == 1 ? b
+                   : k == 0    ? b * vf_load(weight + VL)
+                               : vf_fma(b, vf_load(weight + VL), high);
         }
         vf_store(y + o, low);
         vf_store(y + o + VL, high);
@@ -300,8 +308,10 @@ GW_EXPORT int32_t gw_resize_@MODE@_f32(void *const *buf, const int64_t *arg, int
             const float *x = (const float *)buf[0] + plane * t.x_plane + index[k] * t.x_row;
             int64_t slot = index[k] % @TAPS@; /* taps are neighbours: no two of them share a slot */
             if (@TAPS@ == 1) {
-                if (held[0] == x) memcpy(y, previous, (size_t)columns.out * sizeof *y);
-                else resize_columns_@MODE@(&columns, x, y);
+                if (held[0] == x)
+                    memcpy(y, previous, (size_t)columns.out * sizeof *y);
+                else
+                    resize_columns_@MODE@(&columns, x, y);
             } else if (held[slot] != x) {
                 resize_columns_@MODE@(&columns, x, lines + slot * columns.out);
             }

@@ -1,9 +1,9 @@
-"""What LSTM and GRU kernels share: packed weights, products with them, activations, and how rows run through time.
+"""What LSTM and GRU kernels share: packed weights, products with them, activations, rows in time.
 
-Weights [directions, gates * hidden, K] are packed in panels of ``PANEL`` rows, [directions, panels, K, PANEL], so that
-the lanes of a vector run over output units. A unit of the grid is one direction and up to ``ROWS`` batch rows for the
-whole sequence: the weights are streamed once per step for all its rows. The input's part of the gates does not wait
-for the recurrence; it is computed for ``STEPS`` steps at once.
+Weights [directions, gates * hidden, K] are packed in panels of ``PANEL`` rows, [directions, panels, K,
+PANEL], so that the lanes of a vector run over output units. A unit of the grid is one direction and up to
+``ROWS`` batch rows for the whole sequence: the weights are streamed once per step for all its rows. The
+input's part of the gates does not wait for the recurrence; it is computed for ``STEPS`` steps at once.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def grid(directions: int, batch: Dim) -> Dim:
 
 
 def scratch_bytes(gates: int, hidden: Dim) -> Dim:
-    """Gates of ``STEPS`` steps and (a GRU's twice) of one step, states, biases and peepholes, each with room for whole vectors."""
+    """Gates of ``STEPS`` steps and (a GRU's twice) of one step, states, biases and peepholes, each with
+    room for whole vectors."""
     columns = ceildiv(hidden * gates, PANEL) * PANEL
     return 4 * (columns * ((STEPS + 2) * ROWS) + (hidden + PANEL) * (3 * ROWS + 2 * gates + 3) + PANEL)
 
@@ -88,7 +89,8 @@ def _product(rows: int, vectors: int, at_once: bool) -> str:
     """``rows`` x one panel; in two halves where the registers do not hold all sums."""
     width = vectors if at_once else vectors // 2
     lines = [
-        f"static void product_{rows}(int64_t depth, const float *const *x, const float *w, float *out, int64_t ld) {{",
+        f"static void product_{rows}(int64_t depth, const float *const *x, const float *w, float *out, "
+        "int64_t ld) {",
         f"    for (int half = 0; half < {vectors // width}; half++, w += {width} * VL, out += {width} * VL) {{",
         f"        vf {', '.join(f's{r}_{v} = {{0}}' for r in range(rows) for v in range(width))};",
         "        for (int64_t k = 0; k < depth; k++) {",
@@ -105,7 +107,8 @@ def _product(rows: int, vectors: int, at_once: bool) -> str:
 
 
 _MATH: Final = """
-/* e^x for x <= 0, down to the subnormals: 2^n * e^r, |r| <= ln(2) / 2, with Cephes' polynomial (Moshier, 1989). */
+/* e^x for x <= 0, down to the subnormals: 2^n * e^r, |r| <= ln(2) / 2, with Cephes' polynomial (Moshier,
+   1989). */
 GW_INLINE vf vf_exp_negative(vf x) {
     vf low = vf_set1(-104.0f), magic = vf_set1(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer */
     x = vf_select(x < low, low, x);
@@ -174,9 +177,10 @@ _PROJECT: Final = """
 typedef void product(int64_t depth, const float *const *x, const float *w, float *out, int64_t ld);
 static product *const PRODUCT[] = {@TABLE@};
 
-/* out[r][columns of panels first to last] = x[r] @ w. Panel by panel, so that each serves all rows from cache. */
-static void project(int64_t rows, int64_t depth, const float *const *x, const float *w, int64_t first, int64_t last,
-                    float *out, int64_t ld) {
+/* out[r][columns of panels first to last] = x[r] @ w. Panel by panel, so that each serves all rows from
+   cache. */
+static void project(int64_t rows, int64_t depth, const float *const *x, const float *w, int64_t first,
+                    int64_t last, float *out, int64_t ld) {
     for (int64_t p = first; p < last; p++)
         for (int64_t r = 0; r < rows; r += @MOST@) {
             int64_t some = rows - r < @MOST@ ? rows - r : @MOST@;
@@ -186,7 +190,8 @@ static void project(int64_t rows, int64_t depth, const float *const *x, const fl
 """
 
 _TIME: Final = """
-/* The rows of one unit of the grid and where they stand in time. Sizes padded to PANEL leave room for vectors. */
+/* The rows of one unit of the grid and where they stand in time. Sizes padded to PANEL leave room for
+   vectors. */
 typedef struct {
     int64_t sequence, direction, row0, rows, reverse, longest, length[ROWS];
 } unit;
@@ -212,8 +217,8 @@ static int64_t time_of(const unit *u, int64_t r, int64_t step) {
 }
 
 /* gates[(step - first) * rows + r] = x[time, row0 + r] @ w for steps [first, first + STEPS). */
-static void project_inputs(const unit *u, int64_t first, const float *x, int64_t x_time, int64_t x_row, int64_t depth,
-                           const float *w, int64_t panels, float *gates) {
+static void project_inputs(const unit *u, int64_t first, const float *x, int64_t x_time, int64_t x_row,
+                           int64_t depth, const float *w, int64_t panels, float *gates) {
     const float *rows[STEPS * ROWS];
     int64_t count = 0;
     for (int64_t step = first; step < first + STEPS && step < u->longest; step++)
@@ -224,8 +229,10 @@ static void project_inputs(const unit *u, int64_t first, const float *x, int64_t
 
 /* n zeros where there is nothing to copy. */
 static void copy_row(float *to, const float *from, int64_t n) {
-    if (from) memcpy(to, from, (size_t)n * sizeof *to);
-    else memset(to, 0, (size_t)n * sizeof *to);
+    if (from)
+        memcpy(to, from, (size_t)n * sizeof *to);
+    else
+        memset(to, 0, (size_t)n * sizeof *to);
 }
 
 /* Y is zero where a row has ended. */

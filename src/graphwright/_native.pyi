@@ -67,7 +67,7 @@ class PlanInfo(TypedDict):
 
 HostOperand = tuple[memoryview, tuple[int, ...]]
 HostFunction = Callable[[list[HostOperand | None], list[HostOperand]], object]
-"""Gets (bytes, shape) of each input and output; fills the outputs. The memory is valid during the call only."""
+"""Gets (bytes, shape) of each input and output; fills the outputs. The memory is valid in the call only."""
 
 @final
 class Program:
@@ -81,7 +81,7 @@ class Program:
         dtypes: Sequence[DTypeLike] | None = None,
         libraries: Sequence[Library] = (),
     ) -> None:
-        """``weights`` and ``libraries`` are kept alive. ``dtypes`` are the outputs'; None: unsigned of the same size.
+        """``weights`` and ``libraries`` are kept alive. ``dtypes``: of outputs; None: unsigned of that size.
 
         Raises ProgramError for malformed words.
         """
@@ -98,8 +98,8 @@ class Program:
         """One run, the GIL released; outputs not given are fresh. ``threads`` 0: see ``set_threads``.
 
         ``trace``, of shape (tasks, 3), receives start and end in ns and the thread of each task that ran.
-        ``poison`` fills planned memory that no task may read with NaN bytes. Raises FeedError, CheckError, PlanError,
-        KernelError, MemoryError, and what a host function raised.
+        ``poison`` fills planned memory that no task may read with NaN bytes. Raises FeedError, CheckError,
+        PlanError, KernelError, MemoryError, and what a host function raised.
         """
 
     def stats(self) -> dict[str, int]:

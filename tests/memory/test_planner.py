@@ -18,7 +18,8 @@ Lifetimes = list[tuple[int, int, int]]
 
 def conflicts_of(lives: Lifetimes) -> list[list[int]]:
     return [
-        [j for j in range(i) if lives[j][0] <= lives[i][1] and lives[i][0] <= lives[j][1]] for i in range(len(lives))
+        [j for j in range(i) if lives[j][0] <= lives[i][1] and lives[i][0] <= lives[j][1]]
+        for i in range(len(lives))
     ]
 
 
@@ -43,7 +44,9 @@ def check(lives: Lifetimes) -> float:
 
 
 lifetimes = st.lists(
-    st.tuples(st.integers(0, 30), st.integers(0, 8), st.integers(0, 5000)).map(lambda t: (t[0], t[0] + t[1], t[2])),
+    st.tuples(st.integers(0, 30), st.integers(0, 8), st.integers(0, 5000)).map(
+        lambda t: (t[0], t[0] + t[1], t[2])
+    ),
     max_size=40,
 )
 
@@ -61,7 +64,7 @@ def test_a_chain_of_equal_buffers_takes_two() -> None:
 
 
 def test_the_tightest_gap_is_taken() -> None:
-    """Between buffers 0, 2 and 4 lie gaps of 2048 and 512 bytes, whose own buffers have ended; 200 go into the 512."""
+    """Buffers 0, 2 and 4 leave gaps of 2048 and 512 bytes: the last one goes into the second."""
     sizes = [4096, 2048, 1024, 512, 256, 200]
     conflicts = [[], [0], [0, 1], [0, 1, 2], [0, 1, 2, 3], [0, 2, 4]]
     offsets, arena = plan_memory(sizes, conflicts)

@@ -1,4 +1,4 @@
-"""Offsets in one arena. The algorithm is the native runtime's: a compiled model plans new shapes with the same code."""
+"""Offsets in one arena, by the native runtime: a compiled model plans new shapes with the same code."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from graphwright import _native
 def plan_memory(sizes: Sequence[int], conflicts: Sequence[Sequence[int]]) -> tuple[list[int], int]:
     """Offsets of buffers of ``sizes`` bytes, and the bytes of the arena that holds them; all multiples of 64.
 
-    ``conflicts[i]`` lists the buffers of lower number that may not overlap buffer ``i``. Deterministic. Raises
-    ValueError for a conflict that is no lower number, ``_native.PlanError`` for a negative size or an overflow.
-    Greedy by size with best fit (Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020).
+    ``conflicts[i]`` lists the buffers of lower number that may not overlap buffer ``i``. Deterministic.
+    Raises ValueError for a conflict that is no lower number, ``_native.PlanError`` for a negative size.
+    Greedy by size with best fit: Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net
+    Inference, 2020.
     """
     offsets, arena = _native.plan_memory(list(sizes), [list(lower) for lower in conflicts])
     return offsets, arena

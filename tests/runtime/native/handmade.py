@@ -1,4 +1,4 @@
-"""Programs put together by hand, and the tiny C kernels that they launch, built with the system's compiler."""
+"""Programs put together by hand, and the tiny C kernels that they launch."""
 
 from __future__ import annotations
 
@@ -31,19 +31,22 @@ from graphwright.lower.tasks import (
 KERNELS = """
 #include <stdint.h>
 #include <time.h>
-typedef int32_t (*hook)(void *const *, const int64_t *, float *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t);
+typedef int32_t (*hook)(void *const *, const int64_t *, float *, int64_t, int64_t, int64_t, int64_t, int64_t,
+                        int64_t);
 #define EXPORT __attribute__((visibility("default")))
 
 /* out = in * 2 + arg[0] */
 EXPORT int32_t affine(void *const *b, const int64_t *a, int64_t begin, int64_t end, void *s) {
     (void)s;
-    for (int64_t i = begin; i < end; i++) ((float *)b[1])[i] = ((const float *)b[0])[i] * 2 + (float)a[0];
+    for (int64_t i = begin; i < end; i++)
+        ((float *)b[1])[i] = ((const float *)b[0])[i] * 2 + (float)a[0];
     return 0;
 }
 /* out = x + y */
 EXPORT int32_t add(void *const *b, const int64_t *a, int64_t begin, int64_t end, void *s) {
     (void)a, (void)s;
-    for (int64_t i = begin; i < end; i++) ((float *)b[2])[i] = ((const float *)b[0])[i] + ((const float *)b[1])[i];
+    for (int64_t i = begin; i < end; i++)
+        ((float *)b[2])[i] = ((const float *)b[0])[i] + ((const float *)b[1])[i];
     return 0;
 }
 /* out[row] = sum of the row, summed in scratch; arg[0] columns */
@@ -106,8 +109,8 @@ def build_kernels(folder: Path) -> bytes:
     """The shared object of KERNELS."""
     source, built = folder / "kernels.c", folder / "kernels.so"
     source.write_text(KERNELS)
-    command = ["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", built, source]
-    subprocess.run(command, check=True)
+    flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    subprocess.run(["gcc", *flags, "-o", str(built), str(source)], check=True)
     return built.read_bytes()
 
 
@@ -195,7 +198,9 @@ class Builder:
         )
         return len(self.tasks) - 1
 
-    def task(self, kind: TaskKind, operands: Sequence[Operand], writes: Sequence[int] = (), **fields: Any) -> int:
+    def task(
+        self, kind: TaskKind, operands: Sequence[Operand], writes: Sequence[int] = (), **fields: Any
+    ) -> int:
         self.tasks.append(Task(kind, tuple(operands), tuple(writes), **fields))
         return len(self.tasks) - 1
 

@@ -27,11 +27,30 @@ from graphwright.lower.tasks import (
 )
 from tests.runtime.native.handmade import Builder, affine_chain, load
 
-REPLACEMENTS = (-(2**63), -(2**31), -3, -2, -1, 0, 1, 2, 3, 7, 8, 64, 1000, 2**31, 2**32 + 1, 2**62, 2**63 - 1)
+HEAVY = 1_000_000
+REPLACEMENTS = (
+    -(2**63),
+    -(2**31),
+    -3,
+    -2,
+    -1,
+    0,
+    1,
+    2,
+    3,
+    7,
+    8,
+    64,
+    1000,
+    2**31,
+    2**32 + 1,
+    2**62,
+    2**63 - 1,
+)
 
 
 def everything() -> Program:
-    """A program with every kind of task, storage and operand; the first byte of the weights chooses a branch."""
+    """Every kind of task, storage and operand; the first byte of the weights chooses a branch."""
     b = Builder()
     x, (n,) = b.input(1)
     b.register(Code.CHECK_LE, n, b.const(100), "too long")
@@ -45,7 +64,9 @@ def everything() -> Program:
     b.task(TaskKind.IF, [b.at(w)], blocks=(1, 2), after=(0,))
     b.hosts.append(HostFunction("Nothing", ((F32, (n,)), None), ((F32, (n,)),)))
     b.tasks.append(Task(TaskKind.HOSTCALL, (b.at(t), None, b.at(u)), (2,), kernel=0, after=(0, 1)))
-    b.launch("fail_at", [u, y, w], [1], n, args=[b.const(1), b.const(-1)], after=[2], work=HEAVY, scratch=scratch)
+    b.launch(
+        "fail_at", [u, y, w], [1], n, args=[b.const(1), b.const(-1)], after=[2], work=HEAVY, scratch=scratch
+    )
     hook = FunctionOperand(b.kernel("triple"))
     b.launch("fail_at", [x, hook, None, t], [3], n, args=[b.const(1), b.const(-1)], work=HEAVY)
     b.launch("fail_at", [x, t], [1], n, args=[b.const(1), b.const(-1)], after=[4])
@@ -54,17 +75,16 @@ def everything() -> Program:
     return b.program()
 
 
-HEAVY = 1_000_000
-
-
 def attempt(words: bytes, library: _native.Library) -> bool:
-    """Decode and run with kernels that touch nothing; whether it went through. Only the runtime's own errors may come out."""
+    """Decode and run, with kernels that touch nothing; False if the runtime refuses."""
     harmless = [library.symbol("idle")] * len(everything().kernels)
     x = np.arange(10, dtype=np.float32)
     try:
         for condition in range(2):
             weights = bytes((condition, *range(7)))
-            model = _native.Program(words, weights, harmless, [lambda inputs, outputs: None], libraries=[library])
+            model = _native.Program(
+                words, weights, harmless, [lambda inputs, outputs: None], libraries=[library]
+            )
             if model.plan([x.shape], threads=2)["arena"] < 1 << 24:
                 model.run([x], threads=2, poison=True)
     except (_native.NativeError, ValueError, MemoryError):
@@ -73,19 +93,19 @@ def attempt(words: bytes, library: _native.Library) -> bool:
 
 
 def test_layout() -> None:
-    words = struct.unpack("<19q", encode(Builder_with_one_of_each())[: 19 * 8])
+    words = struct.unpack("<19q", encode(small())[: 19 * 8])
     assert words[:10] == (MAGIC, VERSION, 1, 1, 3, 2, 1, 1, 1, 0)
     assert words[10:13] == (4, 1, 0)  # input: element size, dims
     assert words[13:16] == (4, 1, 0)  # output
     assert words[16:19] == (Code.DIM, 0, 0)
 
 
-def Builder_with_one_of_each() -> Program:
+def small() -> Program:
     program = affine_chain(1)
     return Program(
         program.inputs,
         program.outputs,
-        program.shape[:1] + (Instruction(Code.CONST, 4), Instruction(Code.MUL, 0, 1)),
+        (*program.shape[:1], Instruction(Code.CONST, 4), Instruction(Code.MUL, 0, 1)),
         program.buffers[:2],
         program.tasks,
         program.blocks,

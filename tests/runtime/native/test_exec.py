@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +48,9 @@ def test_chain(library: _native.Library, threads: int, work: int, n: int) -> Non
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("work", [0, HEAVY])
 @pytest.mark.parametrize("branches", [2, 5, 23])
-def test_fan_wider_than_the_open_regions(library: _native.Library, threads: int, work: int, branches: int) -> None:
+def test_fan_wider_than_the_open_regions(
+    library: _native.Library, threads: int, work: int, branches: int
+) -> None:
     x = numbers(501)
     model = load(wide(branches, work), library)
     for _ in range(20):
@@ -245,7 +248,7 @@ def test_arenas_grow_and_are_shared_by_shapes(library: _native.Library) -> None:
     assert model.stats()["contexts"] == 1
 
 
-def run_in_threads(count: int, work: Callable[[int], None]) -> None:
+def run_in_threads(count: int, work: Callable[[int], object]) -> None:
     faults: list[BaseException] = []
 
     def guarded(index: int) -> None:
@@ -311,7 +314,7 @@ def doubling(program_threads: int, library: _native.Library, host: Callable[...,
 
 @pytest.mark.parametrize("threads", THREADS)
 def test_host_call(library: _native.Library, threads: int) -> None:
-    def square(inputs: list[object], outputs: list[object]) -> None:
+    def square(inputs: list[Any], outputs: list[Any]) -> None:
         (data, shape), absent = inputs
         (result, result_shape), *_ = outputs
         assert absent is None and shape == result_shape == (300,)
@@ -321,13 +324,13 @@ def test_host_call(library: _native.Library, threads: int) -> None:
     for _ in range(10):
         np.testing.assert_array_equal(model.run([x], threads=threads)[0], (x * 2) ** 2 * 2)
     assert model.stats()["host_calls"] == 10
-    run_in_threads(3, lambda _: [model.run([x], threads=threads) for _ in range(10)] and None)
+    run_in_threads(3, lambda _: [model.run([x], threads=threads) for _ in range(10)])
     assert model.stats()["host_calls"] == 40
 
 
 @pytest.mark.parametrize("threads", THREADS)
 def test_what_a_host_function_raises_reaches_the_caller(library: _native.Library, threads: int) -> None:
-    def refuse(inputs: list[object], outputs: list[object]) -> None:
+    def refuse(inputs: list[Any], outputs: list[Any]) -> None:
         raise ZeroDivisionError("the op does not like it")
 
     model = doubling(threads, library, refuse)
@@ -360,7 +363,7 @@ def test_failed_check_names_its_instruction_and_values(library: _native.Library)
         assert (a, b) == ((3, 4) if n == 3 else (11, 10))
 
 
-def bad_feeds() -> Iterator[tuple[str, list[object], list[object] | None]]:
+def bad_feeds() -> Iterator[tuple[str, list[Any], list[Any] | None]]:
     x = np.ones(4, np.float32)
     frozen = x.copy()
     frozen.flags.writeable = False
@@ -377,7 +380,9 @@ def bad_feeds() -> Iterator[tuple[str, list[object], list[object] | None]]:
 
 
 @pytest.mark.parametrize("text, inputs, outputs", list(bad_feeds()))
-def test_bad_feeds_are_refused(library: _native.Library, text: str, inputs: list, outputs: list | None) -> None:
+def test_bad_feeds_are_refused(
+    library: _native.Library, text: str, inputs: list[Any], outputs: list[Any] | None
+) -> None:
     with pytest.raises(_native.FeedError, match=text):
         load(affine_chain(2), library).run(inputs, outputs)
 
@@ -395,14 +400,14 @@ def test_sizes_stated_by_the_program_are_checked(library: _native.Library) -> No
     assert caught.value.args[1:] == (0, 0)
 
 
-def outside() -> Iterator[tuple[str, Callable[[Builder], None]]]:
-    def operand(storage: Storage, size: int, offset: int, index: int = 0) -> Callable[[Builder], None]:
+def outside() -> Iterator[tuple[str, Callable[[Builder], object]]]:
+    def operand(storage: Storage, size: int, offset: int, index: int = 0) -> Callable[[Builder], object]:
         def add(b: Builder) -> None:
             b.launch("fail_at", [b.at(b.buffer(storage, b.const(size), index), offset)], [], b.const(0))
 
         return add
 
-    def copy(bytes_: int) -> Callable[[Builder], None]:
+    def copy(bytes_: int) -> Callable[[Builder], object]:
         def add(b: Builder) -> None:
             buffer = b.arena(b.const(64))
             b.task(TaskKind.COPY, [b.at(buffer), b.at(buffer, 32)], [0], args=(b.const(bytes_),))
@@ -418,19 +423,21 @@ def outside() -> Iterator[tuple[str, Callable[[Builder], None]]]:
     yield "input buffer beyond the input", operand(Storage.INPUT, 17, 0)
     yield "copy past the end", copy(33)
     yield "copy of negative size", copy(-1)
-    yield "negative grid", lambda b: b.launch("fail_at", [], [], b.const(-1)) and None
-    yield "division by zero", lambda b: b.register(Code.FLOORDIV, b.const(1), b.const(0)) and None
-    yield "modulo of zero", lambda b: b.register(Code.MOD, b.const(1), b.const(0)) and None
-    yield "sum overflows", lambda b: b.register(Code.ADD, b.const(2**63 - 1), b.const(1)) and None
-    yield "difference overflows", lambda b: b.register(Code.SUB, b.const(-(2**63)), b.const(1)) and None
-    yield "product overflows", lambda b: b.register(Code.MUL, b.const(2**62), b.const(2)) and None
-    yield "quotient overflows", lambda b: b.register(Code.FLOORDIV, b.const(-(2**63)), b.const(-1)) and None
-    yield "output of negative size", lambda b: b.output((b.const(-1),)) and None
-    yield "output that overflows", lambda b: b.output((b.const(2**62), b.const(4))) and None
+    yield "negative grid", lambda b: b.launch("fail_at", [], [], b.const(-1))
+    yield "division by zero", lambda b: b.register(Code.FLOORDIV, b.const(1), b.const(0))
+    yield "modulo of zero", lambda b: b.register(Code.MOD, b.const(1), b.const(0))
+    yield "sum overflows", lambda b: b.register(Code.ADD, b.const(2**63 - 1), b.const(1))
+    yield "difference overflows", lambda b: b.register(Code.SUB, b.const(-(2**63)), b.const(1))
+    yield "product overflows", lambda b: b.register(Code.MUL, b.const(2**62), b.const(2))
+    yield "quotient overflows", lambda b: b.register(Code.FLOORDIV, b.const(-(2**63)), b.const(-1))
+    yield "output of negative size", lambda b: b.output((b.const(-1),))
+    yield "output that overflows", lambda b: b.output((b.const(2**62), b.const(4)))
 
 
 @pytest.mark.parametrize("case, add", list(outside()), ids=[case for case, _ in outside()])
-def test_what_leaves_its_memory_is_refused(library: _native.Library, case: str, add: Callable[[Builder], None]) -> None:
+def test_what_leaves_its_memory_is_refused(
+    library: _native.Library, case: str, add: Callable[[Builder], object]
+) -> None:
     b = Builder()
     b.input(1)
     add(b)
@@ -449,9 +456,12 @@ def test_integer_functions_follow_python(library: _native.Library) -> None:
     b = Builder()
     pairs = [(a, c) for a in (-7, -6, 0, 6, 7, -(2**63)) for c in (-3, -1, 1, 3)]
     pairs = [(a, c) for a, c in pairs if abs(a // c) < 2**63]
-    codes = {
-        Code.FLOORDIV: lambda a, c: a // c, Code.MOD: lambda a, c: a % c, Code.MIN: min, Code.MAX: max
-    }  # fmt: skip
+    codes: dict[Code, Callable[[int, int], int]] = {
+        Code.FLOORDIV: int.__floordiv__,
+        Code.MOD: int.__mod__,
+        Code.MIN: min,
+        Code.MAX: max,
+    }
     found = [
         (b.register(code, b.const(a), b.const(c)), function(a, c))
         for code, function in codes.items()

@@ -1,6 +1,7 @@
-"""Writes the C sources of the kernel library for one ISA: ``python -m graphwright.kernels.library.write FOLDER ISA``.
+"""Writes the C sources of the kernel library for one ISA.
 
-The wheel's build runs it. A module of this package takes part by defining ``source(isa) -> str``, a whole C file.
+The wheel's build runs ``python -m graphwright.kernels.library.write FOLDER ISA``. A module of this package
+takes part by defining ``source(isa) -> str``, a whole C file.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def _defines_source(path: Path) -> bool:
 
 
 def write_sources(folder: Path, isa: Isa) -> list[Path]:
-    """Write ``MODULE_ISA.c`` for every module, remove what no module writes any more, and put the flags beside them."""
+    """Write ``MODULE_ISA.c`` for every module, remove what none writes any more, and ``flags.txt``."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = {
         f"{name}_{isa.name}.c": import_module(f"graphwright.kernels.library.{name}").source(isa)

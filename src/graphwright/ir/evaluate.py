@@ -10,7 +10,7 @@ import numpy as np
 
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.infer import evaluate
+from graphwright.ir.infer import evaluate, fact_of
 from graphwright.ir.op import Array, Op
 from graphwright.ir.symbols import Expr
 from graphwright.ir.symbols import evaluate as number_of
@@ -70,8 +70,10 @@ class _Evaluator:
             array = self.module.constants[node.op.value]
             return (_widened(array) if self.wide else array,)
         if node.regions:
-            number, inner = node.op.taken_region(arrays)
-            return self.graph(node.regions[number], inner)
+            taken = node.op.taken(*map(fact_of, arrays))
+            if taken is None:
+                raise NotImplementedError(f"{node.op.name} does not run one of its regions")
+            return self.graph(node.regions[taken], arrays[len(arrays) - node.op.captures(len(arrays)) :])
         return evaluate(self._bound(node.op), arrays)
 
     def _bound(self, op: Op) -> Op:

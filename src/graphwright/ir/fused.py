@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphwright.ir.op import Array, Fact, Inference, Op, op
+from graphwright.ir.op import Fact, Inference, Op, op
 
 
 @op("Fused")
@@ -19,8 +19,11 @@ class Fused(Op):
     def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
         return inputs
 
-    def taken_region(self, inputs: Sequence[Array | None]) -> tuple[int, Sequence[Array | None]]:
-        return 0, inputs
+    def captures(self, inputs: int) -> int:
+        return inputs
+
+    def taken(self, *facts: Fact | None) -> int | None:
+        return 0
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
         return tuple(outputs[0])

@@ -23,10 +23,14 @@ def absorbed(op: Op, inputs: Sequence[Fact | None]) -> tuple[Op, Sequence[Fact |
     return result[0], [inputs[position] for position in result[1]]
 
 
+def fact_of(array: Array | None) -> Fact | None:
+    """Everything about an array, as a fact."""
+    return None if array is None else Fact(type_of(array), facts_elements(array), array)
+
+
 def evaluate(op: Op, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
     """Run ``op`` on its NumPy reference; always a tuple."""
-    facts = [None if a is None else Fact(type_of(a), facts_elements(a), a) for a in arrays]
-    moved = op.absorb(*facts)
+    moved = op.absorb(*map(fact_of, arrays))
     if moved is not None:
         op, arrays = moved[0], [arrays[position] for position in moved[1]]
     result = op.reference(*arrays)

@@ -285,10 +285,6 @@ class Op:
         """The input that the only output, of type ``gives``, always equals; None if there is none."""
         return None
 
-    def taken_region(self, inputs: Sequence[Array | None]) -> tuple[int, Sequence[Array | None]]:
-        """Ops with regions: the number of the region to run for these inputs, and what it receives."""
-        raise NotImplementedError(self.name)
-
     def reference(self, *inputs: Any) -> Any:
         """The meaning in NumPy: arrays (or None) in, an array or a tuple of arrays out. Never writes its inputs."""
         raise NotImplementedError(self.name)

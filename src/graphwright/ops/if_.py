@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphwright.ir.graph import Graph, Value
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, op
+from graphwright.ir.op import Fact, Importer, Inference, Op, op
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import TensorType
 
@@ -34,11 +34,6 @@ class If(Op):
         if condition.data is not None:
             return 0 if bool(condition.data.reshape(()).item()) else 1
         return None
-
-    def taken_region(self, inputs: Sequence[Array | None]) -> tuple[int, Sequence[Array | None]]:
-        condition = inputs[0]
-        assert condition is not None
-        return (0 if condition.item() else 1), inputs[1:]
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
         """Sizes that differ become new symbols, ranks that differ an unknown one."""

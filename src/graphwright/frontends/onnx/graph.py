@@ -56,9 +56,7 @@ class GraphReader:
         """Add ``nodes`` to the scope's graph, producers first."""
         ordered, circle, behind = in_order(nodes, scope.values.keys() | scope.initializers.keys())
         for node in circle:
-            fault = Fault(
-                "cycle", "the node depends on its own output", "the model is damaged: export it again"
-            )
+            fault = Fault("cycle", "the node depends on its own output", "export the model again")
             self.report.add(fault, _place(node, scope))
         for node in (*circle, *behind):
             self._poison(node, scope)
@@ -70,13 +68,15 @@ class GraphReader:
         replaced = scope.values.keys() | scope.initializers.keys()
         for proto in (*graph.initializer, *graph.sparse_initializer):
             named = proto.values if isinstance(proto, onnx.SparseTensorProto) else proto
-            with self._reporting("initialiser"):
+            try:
                 name = text(named.name)
-                if name in replaced:  # by the caller's constant, or an input that failed
-                    continue
-                if name in scope.initializers:
-                    raise Fault("duplicate-name", f"initialiser {name!r} occurs twice", "keep one of them")
-                scope.initializers[name] = proto
+            except Fault as fault:
+                self.report.add(fault, "an initialiser")
+                continue
+            if name in replaced:  # by the caller's constant, or an input that failed
+                continue
+            if scope.initializers.setdefault(name, proto) is not proto:
+                self.report.add(Fault("duplicate-name", "the initialiser occurs twice", "keep one"), name)
 
     def read_outputs(self, names: Sequence[str], scope: Scope, what: str) -> list[Value] | None:
         """Values of a graph's outputs; None where one failed."""
@@ -100,15 +100,13 @@ class GraphReader:
         builder = Builder(module, Graph(name), sources=outer.builder.sources)
         scope = Scope(builder, outer.frame, outer.folder, outer, outer.depth + 1)
         for info in proto.input:
-            scope.bind(
-                text(info.name), builder.graph.add_input(tensor_type(info, self.dims), text(info.name))
-            )
+            made = builder.graph.add_input(tensor_type(info, self.dims), text(info.name))
+            scope.bind(made.name, made)
         names = [info.name for info in proto.output]
         outputs = self._read_body(proto, scope, names, name)
         builder.graph.set_outputs(outputs, [text(n) for n in names])
-        module.symbols.constraints = (
-            constraints  # they hold where the region runs alone, which is not known here
-        )
+        # What a region assumes holds when it runs, and that is not known here.
+        module.symbols.constraints = constraints
         return builder.graph, list(scope.captured)
 
     def inline_graph(self, proto: onnx.GraphProto, outer: Scope, name: str) -> list[Value]:
@@ -129,9 +127,6 @@ class GraphReader:
         if outputs is None:
             raise Poisoned
         return outputs
-
-    def _reporting(self, where: str) -> _Reporting:
-        return _Reporting(self.report, where)
 
     def _poison(self, node: onnx.NodeProto, scope: Scope) -> None:
         for name in node.output:
@@ -224,6 +219,8 @@ class GraphReader:
             given = f"{len(function.input)} inputs, {len(call.inputs)} are given"
             raise Fault("inputs", f"function {key[1]} takes {given}")
         opsets = opset_versions((text(o.domain), o.version) for o in function.opset_import)
+        if call.source:  # the specification leaves out what follows from the model
+            opsets = {**scope.frame.opsets, **opsets}
         attributes = {text(a.name): Attribute(a, scope) for a in function.attribute_proto}
         attributes.update(call.attributes)
         source = scope.frame.source or call.source
@@ -261,21 +258,6 @@ class GraphReader:
             scope.bind(name, value)
             if not value.name:
                 value.name = scope.frame.trail + name
-
-
-class _Reporting:
-    """A context that turns a fault into a diagnostic."""
-
-    def __init__(self, report: Report, where: str) -> None:
-        self._report, self._where = report, where
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if isinstance(error, Fault):
-            self._report.add(error, self._where)
-        return isinstance(error, Fault)
 
 
 def _malformed(error: Exception) -> Fault:

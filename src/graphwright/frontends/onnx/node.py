@@ -114,11 +114,16 @@ class OnnxNode:
         attribute = self._attributes.get(name)
         if attribute is None or not attribute.proto.HasField("g"):
             raise self.fail(f"attribute {name!r} is not a graph", "export the model again")
+        if attribute.scope.builder is not self._scope.builder:
+            raise self.fail(f"graph {name!r} comes from outside this branch", "inline the model's functions")
         return attribute
 
 
 def _types_of_unknown_rank(op: Op, facts: Sequence[Fact | None], place: str) -> tuple[TensorType, ...]:
-    """Dtypes of the outputs where ranks or elements are not known: what inference gives for some."""
+    """Dtypes of the outputs where ranks or elements are not known: what inference gives for some.
+
+    Where none will do, the first input's: ops that need so much (resizing, padding) move elements around.
+    """
     for guess in (_ranked, _steered):
         for rank in GUESSED_RANKS:
             symbols = SymbolTable()
@@ -129,7 +134,10 @@ def _types_of_unknown_rank(op: Op, facts: Sequence[Fact | None], place: str) -> 
                 )
             except (ModelError, AttributeError, LookupError, TypeError, ValueError):  # not at this rank
                 continue
-    raise Fault("unknown-rank", f"{op.name}: its output's type does not follow from inputs of unknown rank")
+    first = next((fact for fact in facts if fact is not None), None)
+    if first is None:
+        raise Fault("unknown-rank", f"{op.name}: its output's type does not follow from its inputs")
+    return tuple(TensorType(first.dtype, None) for _ in range(op.output_count()))
 
 
 def _ranked(fact: Fact, rank: int, symbols: SymbolTable) -> Fact:
@@ -141,7 +149,7 @@ def _ranked(fact: Fact, rank: int, symbols: SymbolTable) -> Fact:
 
 def _steered(fact: Fact, rank: int, symbols: SymbolTable) -> Fact:
     """``fact`` with a shape and, if it may be a list of sizes, with elements."""
-    if not fact.dtype.is_integer or fact.elements is not None or (fact.type.rank or 1) > 1:
+    if not (fact.dtype.is_integer or fact.dtype.is_float) or fact.elements or (fact.type.rank or 0) > 1:
         return _ranked(fact, rank, symbols)
     scalar = fact.type.rank == 0
     sizes = tuple(symbols.fresh("e") for _ in range(1 if scalar else rank))

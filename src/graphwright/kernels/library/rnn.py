@@ -16,6 +16,7 @@ from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.ir.types import Layout
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.isa import Isa
+from graphwright.kernels.vmath import vmath
 
 PANEL: Final = 64
 ROWS: Final = 6
@@ -82,7 +83,9 @@ def c_text(isa: Isa) -> str:
     ]
     table = ", ".join(f"product_{rows}" for rows in range(1, most + 1))
     project = _PROJECT.replace("@MOST@", str(most)).replace("@TABLE@", table)
-    return "\n".join([constants, _MATH, *products, project, _TIME])
+    activations = _ACTIVATIONS.replace("@VL@", str(isa.lanes))
+    math = vmath(isa, ("sigmoid", "tanh"))
+    return "\n".join([constants, math, activations, *products, project, _TIME])
 
 
 def _product(rows: int, vectors: int, at_once: bool) -> str:
@@ -91,7 +94,7 @@ def _product(rows: int, vectors: int, at_once: bool) -> str:
     lines = [
         f"static void product_{rows}(int64_t depth, const float *const *x, const float *w, float *out, "
         "int64_t ld) {",
-        f"    for (int half = 0; half < {vectors // width}; half++, w += {width} * VL, out += {width} * VL) {{",
+        f"    for (int half = 0; half < {vectors // width}; half++) {{",
         f"        vf {', '.join(f's{r}_{v} = {{0}}' for r in range(rows) for v in range(width))};",
         "        for (int64_t k = 0; k < depth; k++) {",
         *(f"            vf w{v} = vf_load(w + k * PANEL + {v} * VL);" for v in range(width)),
@@ -103,47 +106,12 @@ def _product(rows: int, vectors: int, at_once: bool) -> str:
     lines += [
         f"        vf_store(out + {r} * ld + {v} * VL, s{r}_{v});" for r in range(rows) for v in range(width)
     ]
+    lines += [f"        w += {width} * VL;", f"        out += {width} * VL;"]
     return "\n".join([*lines, "    }", "}"])
 
 
-_MATH: Final = """
-/* e^x for x <= 0, down to the subnormals: 2^n * e^r, |r| <= ln(2) / 2, with Cephes' polynomial (Moshier,
-   1989). */
-GW_INLINE vf vf_exp_negative(vf x) {
-    vf low = vf_set1(-104.0f), magic = vf_set1(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer */
-    x = vf_select(x < low, low, x);
-    vf shifted = vf_fma(x, vf_set1(1.44269504f), magic), n = shifted - magic;
-    vf r = vf_fma(n, vf_set1(-0.693359375f), x);
-    r = vf_fma(n, vf_set1(2.12194440e-4f), r);
-    vf p = vf_set1(1.9875691500e-4f);
-    p = vf_fma(p, r, vf_set1(1.3981999507e-3f));
-    p = vf_fma(p, r, vf_set1(8.3334519073e-3f));
-    p = vf_fma(p, r, vf_set1(4.1665795894e-2f));
-    p = vf_fma(p, r, vf_set1(1.6666665459e-1f));
-    p = vf_fma(p, r, vf_set1(5.0000001201e-1f));
-    p = vf_fma(p, r * r, r) + 1.0f;
-    vi power = (vi)shifted - (vi)magic, half = power >> 1; /* in two factors: 2^-150 is no float */
-    return p * (vf)((half + 127) << 23) * (vf)((power - half + 127) << 23);
-}
-
+_ACTIVATIONS: Final = """
 GW_INLINE vf vf_absolute(vf x) { return (vf)((vi)x & vi_set1(INT32_MAX)); }
-
-GW_INLINE vf vf_sigmoid(vf x) {
-    vf e = vf_exp_negative(-vf_absolute(x));
-    return vf_select(x < 0.0f, e, vf_set1(1.0f)) / (1.0f + e);
-}
-
-/* An odd polynomial near 0 (Cephes), (1 - e) / (1 + e) with e = exp(-2|x|) elsewhere. */
-GW_INLINE vf vf_tanh(vf x) {
-    vf size = vf_absolute(x), z = x * x, e = vf_exp_negative(-2.0f * size);
-    vf p = vf_set1(-5.70498872745e-3f);
-    p = vf_fma(p, z, vf_set1(2.06390887954e-2f));
-    p = vf_fma(p, z, vf_set1(-5.37397155531e-2f));
-    p = vf_fma(p, z, vf_set1(1.33314422036e-1f));
-    p = vf_fma(p, z, vf_set1(-3.33332819422e-1f));
-    vf far = (vf)((vi)((1.0f - e) / (1.0f + e)) | ((vi)x & vi_set1(INT32_MIN)));
-    return vf_select(size < 0.625f, vf_fma(p * z, x, x), far);
-}
 
 enum { SIGMOID, TANH, RELU, HARD_SIGMOID, AFFINE, LEAKY_RELU, THRESHOLDED_RELU, SCALED_TANH, ELU, SOFTSIGN };
 typedef struct {
@@ -152,8 +120,8 @@ typedef struct {
 } activation;
 
 static vf activate(const activation *f, vf x) {
-    if (f->kind == SIGMOID) return vf_sigmoid(x);
-    if (f->kind == TANH) return vf_tanh(x);
+    if (f->kind == SIGMOID) return sigmoid_f32x@VL@(x);
+    if (f->kind == TANH) return tanh_f32x@VL@(x);
     vf zero = {0}, one = vf_set1(1.0f), alpha = vf_set1((float)f->alpha), beta = vf_set1((float)f->beta);
     switch (f->kind) {
     case RELU: return vf_relu(x);
@@ -161,9 +129,9 @@ static vf activate(const activation *f, vf x) {
     case AFFINE: return vf_fma(alpha, x, beta);
     case LEAKY_RELU: return vf_select(x < zero, alpha * x, x);
     case THRESHOLDED_RELU: return vf_select(x <= alpha, zero, x);
-    case SCALED_TANH: return alpha * vf_tanh(beta * x);
+    case SCALED_TANH: return alpha * tanh_f32x@VL@(beta * x);
     case ELU: { /* e^x - 1 without cancellation */
-        vf t = vf_tanh(0.5f * x);
+        vf t = tanh_f32x@VL@(0.5f * x);
         return vf_select(x < zero, alpha * (2.0f * t) / (1.0f - t), x);
     }
     default: return x / (1.0f + vf_absolute(x));

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from graphwright.ir.symbols import Dim, floordiv, product
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, product
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.pack_transpose import BLOCK
 from graphwright.kernels.library.tile import TileShape, tiles
@@ -19,6 +19,9 @@ SYMBOL: Final = "gw_conv_transpose_f32"
 OPERANDS: Final = ("x", "w", "bias", "y")
 """``w`` packed as ``pack_transpose.LAYOUT``; ``bias`` [groups * out_channels] may be absent; ``y`` is
 ignored when there is a hook. The hook (or a null pointer) stands after them."""
+
+UNIT_COLUMNS: Final = 256
+"""Columns of one unit of the grid, counted in strides: a multiple of every tile's."""
 
 
 class ConvTransposeArgs(NamedTuple):
@@ -60,8 +63,11 @@ def tile_shape(isa: Isa) -> TileShape:
 
 
 def grid(isa: Isa, args: ConvTransposeArgs) -> Dim:
-    """Rows of the output of each image and group."""
-    return args.batch * args.groups * args.out_height
+    """Rows of the output of each image and group, wide ones in parts."""
+    first = floordiv(args.pad_left, args.stride_w)
+    last = floordiv(args.out_width + args.pad_left - 1, args.stride_w) + 1
+    parts = ceildiv(last - first, UNIT_COLUMNS)
+    return product([args.batch, args.groups, args.out_height, parts])
 
 
 def scratch_bytes(isa: Isa, args: ConvTransposeArgs) -> Dim:
@@ -90,6 +96,7 @@ def source(isa: Isa) -> str:
     constants = f"""
 #define MR {shape.rows} /* rows of a tile */
 #define NR {shape.columns(isa)} /* columns of a tile, before phases are interleaved */
+#define UNIT_COLUMNS {UNIT_COLUMNS} /* columns of a unit of the grid */
 #define BLOCK {BLOCK} /* output channels per block of w */
 #define ARGS {len(ConvTransposeArgs._fields)}
 #define OPERANDS {len(OPERANDS)}
@@ -243,9 +250,14 @@ static int32_t run_columns(const struct transposed *t, struct part *p) {
     return 0;
 }
 
-static int32_t run_row(const struct transposed *t, int64_t index) {
+/* One unit of the grid: part of an output row. */
+static int32_t run_unit(const struct transposed *t, int64_t index) {
     const struct args *s = &t->s;
     int64_t first = s->pad_left / s->stride_w, last = (s->out_width - 1 + s->pad_left) / s->stride_w + 1;
+    int64_t units = (last - first + UNIT_COLUMNS - 1) / UNIT_COLUMNS;
+    first += index % units * UNIT_COLUMNS;
+    last = smaller(last, first + UNIT_COLUMNS);
+    index /= units;
     struct part p = {.oy = index % s->out_height, .group = index / s->out_height % s->groups};
     p.batch = index / s->out_height / s->groups;
     p.x = t->x + p.batch * s->x_batch + p.group * s->in_channels * s->x_channel;
@@ -270,7 +282,7 @@ GW_EXPORT int32_t gw_conv_transpose_f32(void *const *buf, const int64_t *arg, in
     t.columns = t.tile + t.s.stride_w * MR * NR;
     if (t.s.out_width == 0) return 0;
     for (int64_t index = begin; index < end; index++) {
-        int32_t error = run_row(&t, index);
+        int32_t error = run_unit(&t, index);
         if (error) return error;
     }
     return 0;

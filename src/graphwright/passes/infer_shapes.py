@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from graphwright.errors import Collector, Diagnostic, ModelError
+from graphwright.ir.fail import Fail
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import compatible, infer_node
 from graphwright.ir.op import Fact, InferError, UnknownRank
@@ -60,11 +62,17 @@ class Walk:
     def node(self, node: Node) -> None:
         table = self.module.symbols
         symbols_before = len(table.ranges)
+        failed: dict[Graph, tuple[Diagnostic, ...]] = {}
+        self.refresh_failing(node)
         try:
             node = self.absorb(node)
-            inferred = infer_node(node, self.facts, self.module, self.graph)
+            inferred = infer_node(node, self.facts, self.module, partial(self.region, failed))
         except ModelError as error:
-            self.errors.extend(error.diagnostics)
+            if not failed:
+                self.errors.extend(error.diagnostics)
+                return
+        if failed:
+            self.replace_failed(node, failed)
             return
         fresh = frozenset(list(table.ranges)[symbols_before:])
         for value, fact in zip(node.outputs, inferred, strict=True):
@@ -72,6 +80,47 @@ class Walk:
         self.forget_unused(fresh, node)
         if self.visit is not None:
             self.modified |= self.visit(self, node, [self.facts[value] for value in node.outputs])
+
+    def region(
+        self, failed: dict[Graph, tuple[Diagnostic, ...]], graph: Graph, inputs: Sequence[Fact | None]
+    ) -> Sequence[Fact]:
+        """Infer a region; its faults go to ``failed``."""
+        outside, self.errors = self.errors, Collector(ModelError)
+        outputs = self.graph(graph, inputs)
+        if self.errors.diagnostics:
+            failed[graph] = tuple(self.errors.diagnostics)
+        self.errors = outside
+        return outputs
+
+    def replace_failed(self, node: Node, failed: dict[Graph, tuple[Diagnostic, ...]]) -> None:
+        """Where one branch of several cannot run at these sizes, let it fail when taken, and infer ``node`` again."""
+        sound = [region for region in node.regions if region not in failed]
+        if not sound:
+            for diagnostics in failed.values():
+                self.errors.extend(diagnostics)
+            return
+        types = [value.type for value in sound[0].outputs]
+        node.regions = tuple(
+            failing_region(region, types, failed[region][0]) if region in failed else region for region in node.regions
+        )
+        self.modified = True
+        self.record.did("branches that cannot run")
+        self.node(node)
+
+    def refresh_failing(self, node: Node) -> None:
+        """Let branches that cannot run claim what is known by now of the others' outputs."""
+        failing = [r for r in node.regions if len(r) == 1 and all(isinstance(n.op, Fail) for n in r)]
+        sound = next((r for r in node.regions if r not in failing), None)
+        if sound is None:
+            return
+        types = tuple(value.type for value in sound.outputs)
+        for region in failing:
+            (stub,) = region
+            if stub.op != Fail(types):
+                stub.op = Fail(types)
+                for value, type in zip(stub.outputs, types, strict=True):
+                    value.type = type
+                self.modified = True
 
     def absorb(self, node: Node) -> Node:
         """``node``, or the one that stands in its place after :meth:`Op.absorb`."""
@@ -127,6 +176,17 @@ class Walk:
         for constraint in list(table.constraints):
             if unused & {a.name for a in (*atoms(constraint.left), *atoms(constraint.right))}:
                 del table.constraints[constraint]
+
+
+def failing_region(region: Graph, types: Sequence[TensorType], reason: Diagnostic) -> Graph:
+    """A region with the inputs of ``region`` whose outputs, of ``types``, cannot be had."""
+    made = Graph(region.name)
+    for value in region.inputs:
+        made.add_input(value.type, value.name)
+    place = f"this branch cannot run at these sizes ({reason.where}: {reason.message})"
+    node = made.append(Node(Fail(tuple(types)), (), types, sources=(place,)))
+    made.set_outputs(node.outputs, region.output_names)
+    return made
 
 
 def _merged(old: TensorType, new: TensorType, fresh: frozenset[str]) -> TensorType:

@@ -21,6 +21,10 @@ from graphwright.runtime.target import load_program, native_dtype
 Array = np.ndarray[Any, Any]
 
 
+_KERNEL_FAULTS = {1: "an index is out of range", 2: "the model cannot run on"}
+"""What the library's kernels mean by their codes."""
+
+
 @dataclass(frozen=True)
 class TaskTime:
     """One task of a traced run; times in nanoseconds on the monotonic clock."""
@@ -187,7 +191,8 @@ class Model:
         except _native.KernelError as error:
             task, code = error.args
             place = self.program.tasks[task].name
-            raise RunError(Diagnostic("kernel", f"the kernel gave up with code {code}: an index is out of range", place)) from None
+            reason = _KERNEL_FAULTS.get(code, f"the kernel gave up with code {code}")
+            raise RunError(Diagnostic("kernel", reason, place)) from None
         except _native.PlanError as error:
             raise FeedError(Diagnostic("plan", f"no plan for these shapes: {error.args[0]}", hint=self._signature)) from None
 

@@ -1,0 +1,25 @@
+"""What stands in a branch that cannot run."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from graphwright.ir.op import Inference, Op, Trait, op
+from graphwright.ir.types import TensorType
+
+
+@op("Fail")
+class Fail(Op):
+    """Ends the run with an error when it is reached; claims outputs of ``types``. The node's source says why."""
+
+    types: tuple[TensorType, ...]
+    traits = Trait.EFFECT
+
+    def output_count(self) -> int:
+        return len(self.types)
+
+    def infer(self, at: Inference) -> tuple[TensorType, ...]:
+        return self.types
+
+    def reference(self) -> NoReturn:
+        raise RuntimeError("a branch was taken that cannot run at these sizes")

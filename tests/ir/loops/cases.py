@@ -57,7 +57,9 @@ def _inverted_residual(a: Arrays, sizes: dict[str, int]) -> Arrays:
     wide = np.clip(np.einsum("ec,chw->ehw", a["expand"], x), 0, 6)
     padded = np.pad(wide, ((0, 0), (1, 1), (1, 1)))
     h, w = x.shape[1:]
-    deep = sum(a["depth"][:, i, j, None, None] * padded[:, i : i + h, j : j + w] for i in range(3) for j in range(3))
+    deep = sum(
+        a["depth"][:, i, j, None, None] * padded[:, i : i + h, j : j + w] for i in range(3) for j in range(3)
+    )
     return {"y": np.einsum("oe,ehw->ohw", a["project"], np.clip(deep, 0, 6)) + x}
 
 
@@ -78,7 +80,11 @@ def _gelu(a: Arrays, sizes: dict[str, int]) -> Arrays:
 
 
 CASES = (
-    Case("softmax", ({"R": 3, "C": 37}, {"R": 2, "C": 1}, {"R": 5, "C": 256}), lambda a, s: {"y": _softmax(a["x"])}),
+    Case(
+        "softmax",
+        ({"R": 3, "C": 37}, {"R": 2, "C": 1}, {"R": 5, "C": 256}),
+        lambda a, s: {"y": _softmax(a["x"])},
+    ),
     Case("layernorm_gemm", ({"R": 13, "K": 33, "N": 40}, {"R": 1, "K": 8, "N": 70}), _layernorm_gemm),
     Case("swiglu", ({"R": 14, "K": 20, "N": 71}, {"R": 5, "K": 1, "N": 3}), _swiglu),
     Case(
@@ -86,13 +92,21 @@ CASES = (
         ({"H": 2, "T": 17, "S": 41, "D": 16}, {"H": 1, "T": 1, "S": 1, "D": 5}),
         _attention,
     ),
-    Case("inverted_residual", ({"C": 3, "E": 7, "H": 5, "W": 21}, {"C": 1, "E": 2, "H": 1, "W": 1}), _inverted_residual),
+    Case(
+        "inverted_residual",
+        ({"C": 3, "E": 7, "H": 5, "W": 21}, {"C": 1, "E": 2, "H": 1, "W": 1}),
+        _inverted_residual,
+    ),
     Case(
         "split_sum",
         ({"N": 3000, "P": 3}, {"N": 1, "P": 1}),
         lambda a, s: {"y": a["x"].astype(np.float64).sum(keepdims=True)},
     ),
-    Case("concat_slot", ({"N": 3, "C": 19, "T": 40, "first": 7}, {"N": 1, "C": 1, "T": 1, "first": 0}), _concat_slot),
+    Case(
+        "concat_slot",
+        ({"N": 3, "C": 19, "T": 40, "first": 7}, {"N": 1, "C": 1, "T": 1, "first": 0}),
+        _concat_slot,
+    ),
     Case(
         "embedding",
         ({"N": 6, "V": 11, "D": 21}, {"N": 1, "V": 1, "D": 1}),

@@ -77,7 +77,9 @@ def test_interpreter_checks_bounds_and_names_the_statement() -> None:
     with pytest.raises(VerifyError, match=r"x: index 1\.\.4 outside \[0, 4\)") as caught:
         interpret(kernel, {"x": np.zeros(4, np.float32)}, {"N": 4})
     assert caught.value.diagnostics[0].where == "x[i + 1] = 1.0"
-    masked = parse_kernel("kernel k(x: f32[N]) sizes(N) { vector i < N { x[i + 1 where @(i + 1) < @N] = 1.0 } }")
+    masked = parse_kernel(
+        "kernel k(x: f32[N]) sizes(N) { vector i < N { x[i + 1 where @(i + 1) < @N] = 1.0 } }"
+    )
     x = np.zeros(4, np.float32)
     interpret(masked, {"x": x}, {"N": 4})
     assert x.tolist() == [0, 1, 1, 1]

@@ -61,7 +61,7 @@ _INFIX: Final[dict[str, tuple[str, int]]] = {
 _FUNCTION_OF: Final = {sign: (name, level) for name, (sign, level) in _INFIX.items()}
 _COMPARISON: Final = 3
 _UNARY: Final = 6
-RESERVED: Final = frozenset({"inf", "nan", "true", "false", "where", "else", "step", *FUNCTIONS, *DTYPES})
+RESERVED: Final = frozenset({"inf", "nan", "true", "false", "where", "else", "step"})
 """Names that a buffer, binding, axis or size may not have."""
 
 
@@ -134,7 +134,8 @@ def _scalar(value: Scalar, level: int = 0, expected: DType | None = None) -> str
         case Const(number, dtype):
             if dtype == BOOL:
                 return "true" if number else "false"
-            return _number(number) if dtype == expected else f"{_number(number)}:{dtype}"
+            text = _number(int(number) if isinstance(number, bool) else number)
+            return text if dtype == expected else f"{text}:{dtype}"
         case Ref(name):
             return name
         case Position(index):
@@ -405,8 +406,9 @@ class _Parser:
 
     def index(self) -> Index:
         stop = self.stop(",", "]", "where")
-        texts = {token.text for token in self.tokens[self.at : stop]}
-        if texts & {"@", "[", ":"} or texts & self.bindings.keys():
+        inside = [token.text for token in self.tokens[self.at : stop]]
+        bound = any(a in self.bindings and b != "(" for a, b in zip(inside, [*inside[1:], ""], strict=True))
+        if bound or {"@", "[", ":"} & set(inside):
             return self.typed(self.expression(), None)
         return self.dim(",", "]", "where")
 

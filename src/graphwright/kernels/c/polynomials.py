@@ -51,13 +51,15 @@ GW_INLINE @V NAME(@V x) {{
     const @I quarter = __builtin_convertvector(n, @I)QUARTER;
     @V y = @select@((quarter & 1) == 1, cosine, sine);
     y = (@V)((@I)y ^ (quarter & 2) << 30);
-    const @I large = @abs@(x) > {_LARGE}.0f;
+KEEP    const @I large = @abs@(x) > {_LARGE}.0f;
     if (__builtin_expect(@any@(large), 0))
         for (int i = 0; i < @L; ++i)
             if (large[i])
                 y[i] = (float)DOUBLE((double)x[i]);
     return y;
 }}"""
+
+_KEEP_ZERO: Final = "    y = @select@(x == 0.0f, x, y); /* -0 */\n"
 
 SCALE_V4: Final = """\
 GW_INLINE @V NAME(@V x, @V n) { /* x * 2^n */
@@ -160,7 +162,7 @@ GW_INLINE @V NAME(@V x0) {{ /* 1 - exp(-a q(a)), a = |x| */
     const @V y = (1.0f - t) - p * t;
     return (@V)((@I)y | ((@I)x0 & (@I)@splat@(-0.0f)));
 }}""",
-    "sin": _CIRCULAR.replace("DOUBLE", "sin").replace("QUARTER", ""),
-    "cos": _CIRCULAR.replace("DOUBLE", "cos").replace("QUARTER", " + 1"),
+    "sin": _CIRCULAR.replace("DOUBLE", "sin").replace("QUARTER", "").replace("KEEP", _KEEP_ZERO),
+    "cos": _CIRCULAR.replace("DOUBLE", "cos").replace("QUARTER", " + 1").replace("KEEP", ""),
 }
 """Function to C template (notation of :meth:`Support.expand`). Largest errors: see ``vmath.MAX_ULP``."""

@@ -1,0 +1,87 @@
+"""Compile generated kernels and run them through the ABI on operands that end at unreadable pages."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphwright.config import Options
+from graphwright.ir.loops.nodes import Kernel
+from graphwright.ir.symbols import evaluate
+from graphwright.kernels.emit_c import emit_file, grid_of, phases, scratch_of
+from graphwright.kernels.library.isa import Isa
+from graphwright.kernels.toolchain import Toolchain, compile_shared, find_toolchain
+
+Array = np.ndarray[Any, Any]
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@cache
+def toolchain() -> Toolchain:
+    return find_toolchain(Options())
+
+
+def load(code: bytes) -> ctypes.CDLL:
+    """Open a shared object from its bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.so"
+        path.write_bytes(code)
+        return ctypes.CDLL(str(path))
+
+
+@cache
+def compiled(kernels: tuple[Kernel, ...], isa: Isa) -> ctypes.CDLL:
+    return load(compile_shared(emit_file([(k, k.name) for k in kernels], isa), isa, toolchain()))
+
+
+def guarded(values: Array, side: str = "end") -> Array:
+    """A copy of ``values`` flush against an unreadable page after ("end") or before it ("start")."""
+    page = mmap.PAGESIZE
+    room = max(page, -(-values.nbytes // page) * page)
+    whole = np.frombuffer(mmap.mmap(-1, room + 2 * page), np.uint8)
+    for offset in (0, page + room):
+        assert _LIBC.mprotect(ctypes.c_void_p(whole.ctypes.data + offset), ctypes.c_size_t(page), 0) == 0
+    first = page if side == "start" else page + room - values.nbytes
+    copy = whole[first : first + values.nbytes].view(values.dtype).reshape(values.shape)
+    copy[...] = values
+    return copy
+
+
+def run(
+    library: ctypes.CDLL, kernel: Kernel, arrays: dict[str, Array], sizes: dict[str, int], pieces: int = 1
+) -> None:
+    """Run every phase of ``kernel`` in ``pieces`` chunks of its grid, on ``arrays`` in place."""
+    buf = (ctypes.c_void_p * len(kernel.parameters))(*(arrays[p.name].ctypes.data for p in kernel.parameters))
+    arg = (ctypes.c_int64 * max(1, len(kernel.sizes)))(*(sizes[s] for s in kernel.sizes))
+    for phase in phases(kernel):
+        function = library[phase.name]
+        grid, bytes_ = evaluate(grid_of(phase), sizes), evaluate(scratch_of(phase), sizes)
+        scratch = guarded(np.full(bytes_, 0xFF, np.uint8))
+        edges = np.linspace(0, grid, pieces + 1).astype(int)
+        for begin, end in zip(edges[:-1], edges[1:], strict=True):
+            error = function(
+                buf, arg, ctypes.c_int64(begin), ctypes.c_int64(end), ctypes.c_void_p(scratch.ctypes.data)
+            )
+            assert error == 0
+
+
+def outputs(
+    library: ctypes.CDLL,
+    kernel: Kernel,
+    arrays: dict[str, Array],
+    sizes: dict[str, int],
+    names: Sequence[str],
+    pieces: int = 1,
+    side: str = "end",
+) -> dict[str, Array]:
+    """What the kernel leaves in ``names``, run on guarded copies of ``arrays``."""
+    copies = {name: guarded(array, side) for name, array in arrays.items()}
+    run(library, kernel, copies, sizes, pieces)
+    return {name: copies[name].copy() for name in names}

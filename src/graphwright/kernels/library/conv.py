@@ -98,7 +98,9 @@ def scratch_bytes(isa: Isa, args: ConvArgs) -> Dim:
     taps = args.kh * args.kw
     channels = minimum(args.cin, maximum(1, floordiv(_K_BLOCK, taps)))
     pixels = minimum(ceildiv(args.oh * args.ow, width), _block_panels(isa)) * width
-    sums = minimum(args.cin - channels, 1) * minimum(ceildiv(args.cout, rows), _run_tiles(isa)) * rows * pixels
+    sums = (
+        minimum(args.cin - channels, 1) * minimum(ceildiv(args.cout, rows), _run_tiles(isa)) * rows * pixels
+    )
     return 4 * (channels * taps * pixels + sums)
 
 
@@ -255,6 +257,7 @@ static int32_t run_block(const struct conv *g, const struct block *o, float *scr
                 const float *b = panels + p * panel_room;
                 float *sum = sums + ((tile - o->tile0) * count + p) * MR * NR;
                 struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR, .to = sum, .to_ld = NR};
+                t.ahead = p == 0 && tile + 1 < o->tile1 ? a + k * MR : a; /* the next weights */
                 if (i == 0) {
                     t.from_kind = g->bias ? FROM_ROWS : FROM_ZERO;
                     t.from = g->bias ? g->bias + channel : NULL;

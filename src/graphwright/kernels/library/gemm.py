@@ -115,8 +115,7 @@ def source(isa: Isa) -> str:
 """
     fields = f"struct args {{\n    int64_t {', '.join(GemmArgs._fields)};\n}};\n"
     entries = "".join(
-        _ENTRY.replace("@SYMBOL@", symbol)
-        .replace("@PACKED@", str(int(packed)))
+        _ENTRY.replace("@SYMBOL@", symbol).replace("@PACKED@", str(int(packed)))
         for symbol, packed in ((UNPACKED, False), (PACKED, True))
     )
     return "\n".join([prelude(isa), constants, fields, HELPERS, tiles(shape), transpose(isa), _BODY, entries])
@@ -257,6 +256,8 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
                 const float *a = a_tiles + i * MR * A_PITCH;
                 float *sum = sums + ((p - o->panel0) * count + i) * MR * NR;
                 struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR, .to = sum, .to_ld = NR};
+                /* four tiles fetch the next packed panel, a quarter each */
+                t.ahead = g->packed && i < 4 && p + 1 < o->panel1 ? b + k * NR + i * (depth / 2 * 16) : a;
                 if (kb == 0)
                     start_from_bias(g, row, rows, col, cols, room, &t);
                 if (kb < k_blocks - 1) {

@@ -11,6 +11,9 @@ from typing import Final
 
 from graphwright.kernels.library.isa import Isa
 
+_UNROLL: Final = 2
+"""Values of k per turn of the loop."""
+
 _LATENCY_BOUND: Final = 8
 """Independent sums that keep two FMA units of latency 4 busy."""
 
@@ -66,6 +69,7 @@ struct tile {{
     const float *from;
     float *to;
     int64_t from_ld, to_ld;
+    const float *ahead; /* what a later tile reads: one cache line of it per two steps of k is fetched to L2 */
 }};
 
 {"".join(functions)}
@@ -88,7 +92,7 @@ def _tile(shape: TileShape, rows: int, vectors: int) -> str:
     lines = [
         f"static void tile_{rows}x{vectors}(int64_t k, const float *a, const float *b, int64_t ldb, "
         "const struct tile *t) {",
-        "    const float *from = t->from;",
+        "    const float *from = t->from, *ahead = t->ahead;",
     ]
     declared = ", ".join(f"c{r}_{v}_{s} = {{0}}" for r, v in cells for s in range(splits))
     lines += [f"    vf {declared};", "    if (t->from_kind == FROM_TILE) {"]
@@ -100,12 +104,17 @@ def _tile(shape: TileShape, rows: int, vectors: int) -> str:
         lines += [f"        c{r}_{v}_0 = vf_set1(*from);" for v in range(vectors)]
         lines += ["        from += t->from_ld;"] if r < rows - 1 else []
     lines += ["    }"]
-    if splits > 1:
-        lines += [f"    for (; k >= {splits}; k -= {splits}, a += {splits * shape.a_k}, b += {splits} * ldb) {{"]
-        for s in range(splits):
-            lines += _step(shape, rows, vectors, s)
-        lines += ["    }"]
-    lines += [f"    for (; k > 0; k--, a += {shape.a_k}, b += ldb) {{", *_step(shape, rows, vectors, 0), "    }"]
+    steps = max(splits, _UNROLL)
+    lines += [f"    for (; k >= {steps}; k -= {steps}, a += {steps * shape.a_k}, b += {steps} * ldb) {{"]
+    lines += ["        __builtin_prefetch(ahead, 0, 2);", f"        ahead += {8 * steps};"]
+    for step in range(steps):
+        lines += _step(shape, rows, vectors, step, step % splits)
+    lines += ["    }"]
+    lines += [
+        f"    for (; k > 0; k--, a += {shape.a_k}, b += ldb) {{",
+        *_step(shape, rows, vectors, 0, 0),
+        "    }",
+    ]
     for s in range(1, splits):
         lines += [f"    c{r}_{v}_0 += c{r}_{v}_{s};" for r, v in cells]
     lines += ["    if (t->relu) {"]
@@ -117,14 +126,16 @@ def _tile(shape: TileShape, rows: int, vectors: int) -> str:
     return "\n".join([*lines, "}", "", ""])
 
 
-def _step(shape: TileShape, rows: int, vectors: int, split: int) -> list[str]:
-    """The FMAs of one k into the sums of ``split``."""
-    row = f"b + {split} * ldb" if split else "b"
+def _step(shape: TileShape, rows: int, vectors: int, step: int, split: int) -> list[str]:
+    """The FMAs of the k that is ``step`` ahead, into the sums of ``split``."""
+    row = f"b + {step} * ldb" if step else "b"
     lines = ["        {"]
     lines += [f"            const vf b{v} = vf_load({row} + {v} * VL);" for v in range(vectors)]
     for r in range(rows):
-        lines += [f"            const vf a{r} = vf_set1(a[{r * shape.a_row + split * shape.a_k}]);"]
-        lines += [f"            c{r}_{v}_{split} = vf_fma(a{r}, b{v}, c{r}_{v}_{split});" for v in range(vectors)]
+        lines += [f"            const vf a{r} = vf_set1(a[{r * shape.a_row + step * shape.a_k}]);"]
+        lines += [
+            f"            c{r}_{v}_{split} = vf_fma(a{r}, b{v}, c{r}_{v}_{split});" for v in range(vectors)
+        ]
     return [*lines, "        }"]
 
 
@@ -142,7 +153,10 @@ def transpose(isa: Isa) -> str:
         f"    if (rows == {lanes} && cols == {lanes}) {{",
         *(f"        {name} = vf_load(from + {i} * ld);" for i, name in enumerate(names)),
         "    } else {",
-        *(f"        if (rows > {i}) {name} = vf_load_n(from + {i} * ld, cols);" for i, name in enumerate(names)),
+        *(
+            f"        if (rows > {i}) {name} = vf_load_n(from + {i} * ld, cols);"
+            for i, name in enumerate(names)
+        ),
         "    }",
     ]
     distance = lanes // 2

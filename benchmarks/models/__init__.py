@@ -30,7 +30,8 @@ def normal(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 def audio(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """A f32 waveform in (-1, 1)."""
-    return np.tanh(generator.standard_normal(shape, dtype=np.float32) * np.float32(0.3))
+    wave: Array = np.tanh(generator.standard_normal(shape, dtype=np.float32) * np.float32(0.3))
+    return wave
 
 
 def pixels(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:

@@ -22,7 +22,13 @@ CASES = [
 ]
 
 
-SLOW_IN_NUMPY = ("light_densenet121", "light_inception_v1", "light_inception_v2", "light_resnet50")
+SLOW_IN_NUMPY = (
+    "ddddocr_det",
+    "light_densenet121",
+    "light_inception_v1",
+    "light_inception_v2",
+    "light_resnet50",
+)
 READ = [m for m in MODELS.values() if not m.heavy and m.name not in SLOW_IN_NUMPY]
 
 

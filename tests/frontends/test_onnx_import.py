@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import onnx
@@ -188,7 +189,7 @@ def with_functions(call: onnx.NodeProto, *functions: onnx.FunctionProto) -> onnx
     return model
 
 
-def call(name: str, **attributes: object) -> onnx.NodeProto:
+def call(name: str, **attributes: Any) -> onnx.NodeProto:
     return helper.make_node(name, ["x"], ["y"], "caller", domain="local", **attributes)
 
 

@@ -408,7 +408,7 @@ class _Parser:
         stop = self.stop(",", "]", "where")
         inside = [token.text for token in self.tokens[self.at : stop]]
         bound = any(a in self.bindings and b != "(" for a, b in zip(inside, [*inside[1:], ""], strict=True))
-        if bound or {"@", "[", ":"} & set(inside):
+        if bound or {"@", "[", ":", "true", "false"} & set(inside):
             return self.typed(self.expression(), None)
         return self.dim(",", "]", "where")
 

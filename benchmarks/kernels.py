@@ -1,8 +1,8 @@
 """GFLOP/s of the library's GEMM, convolution and depthwise kernels beside the FMA limit of this core.
 
-Run: ``PYTHONPATH=src python benchmarks/kernels.py [v3|v4] [gemm|conv|depthwise]...`` (needs gcc). The shapes are those
-of bert_base (sequence 128), resnet50 and mobilenet_v2. The limit is measured again beside each kernel, in turns,
-in processor time, so that other processes disturb little.
+Run: ``PYTHONPATH=src python benchmarks/kernels.py [v3|v4] [gemm|conv|depthwise]...`` (needs gcc). The
+shapes are those of bert_base (sequence 128), resnet50 and mobilenet_v2. The limit is measured again beside
+each kernel, in turns and in processor time, so that other processes disturb little.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ def _library(name: str, isa: Isa) -> ctypes.CDLL:
     text = modules[name].source(isa) if name in modules else prelude(isa) + _LIMIT
     path, target = _FOLDER / f"{name}.{isa.name}.c", _FOLDER / f"{name}.{isa.name}.so"
     path.write_text(text)
-    subprocess.run(["gcc", *isa.flags, "-shared", "-fPIC", "-fvisibility=hidden", str(path), "-o", str(target)], check=True)
+    subprocess.run(
+        ["gcc", *isa.flags, "-shared", "-fPIC", "-fvisibility=hidden", str(path), "-o", str(target)],
+        check=True,
+    )
     return ctypes.CDLL(str(target))
 
 
@@ -89,17 +92,31 @@ def _limit(isa: Isa) -> Case:
 def gemm_cases(isa: Isa) -> Iterator[Case]:
     """[M, K] x [K, N] of bert_base, resnet50's last layer, and attention's products with B as it stands."""
     library = _library("gemm", isa)
-    shapes = [(128, 768, 768), (128, 3072, 768), (128, 768, 3072), (512, 1024, 1024), (1, 1000, 2048), (1, 4096, 4096)]
+    shapes = [
+        (128, 768, 768),
+        (128, 3072, 768),
+        (128, 768, 3072),
+        (512, 1024, 1024),
+        (1, 1000, 2048),
+        (1, 4096, 4096),
+    ]
     for m, n, k in [*shapes, (13, 768, 768), (4, 768, 768)]:
         args = gemm.GemmArgs(1, 1, m, n, k, 0, 0, k, 1, 0, 0, 0, 0, 0, 1, 0, 0, n, 1, 0)
-        operands = [_array(m, k), _packed(gemm_panels(_array(k, n), gemm.panel_columns(isa))), _array(n), _array(m, n)]
+        operands = [
+            _array(m, k),
+            _packed(gemm_panels(_array(k, n), gemm.panel_columns(isa))),
+            _array(n),
+            _array(m, n),
+        ]
         run = _launch(
             library[gemm.PACKED], operands, args,
             gemm.grid(isa, args), gemm.scratch_bytes(isa, args, packed=True),
         )  # fmt: skip
         yield f"packed {m}x{n}x{k}", 2.0 * m * n * k, run
     for label, heads, m, n, k, b_k, b_n in [
-        ("A B^T", 12, 128, 128, 64, 1, 768), ("A B", 12, 128, 64, 128, 768, 1), ("A B", 1, 512, 512, 512, 512, 1)
+        ("A B^T", 12, 128, 128, 64, 1, 768),
+        ("A B", 12, 128, 64, 128, 768, 1),
+        ("A B", 1, 512, 512, 512, 512, 1),
     ]:  # fmt: skip
         width = heads * max(k, n)
         args = gemm.GemmArgs(1, heads, m, n, k, 0, m * k, k, 1, 0, 64, b_k, b_n, 0, 0, 0, m * n, n, 1, 0)
@@ -114,10 +131,22 @@ def gemm_cases(isa: Isa) -> Iterator[Case]:
 def conv_cases(isa: Isa) -> Iterator[Case]:
     """(channels in, channels out, image, kernel, stride) of resnet50, then of mobilenet_v2."""
     kernel = _library("conv", isa)[conv.SYMBOL]
-    resnet = [(3, 64, 224, 7, 2), (64, 64, 56, 1, 1), (64, 64, 56, 3, 1), (64, 256, 56, 1, 1), (256, 64, 56, 1, 1)]
+    resnet = [
+        (3, 64, 224, 7, 2),
+        (64, 64, 56, 1, 1),
+        (64, 64, 56, 3, 1),
+        (64, 256, 56, 1, 1),
+        (256, 64, 56, 1, 1),
+    ]
     resnet += [(128, 128, 56, 3, 2), (128, 128, 28, 3, 1), (512, 128, 28, 1, 1), (256, 256, 14, 3, 1)]
     resnet += [(256, 1024, 14, 1, 1), (1024, 2048, 14, 1, 2), (512, 512, 7, 3, 1), (2048, 512, 7, 1, 1)]
-    mobilenet = [(3, 32, 224, 3, 2), (16, 96, 112, 1, 1), (96, 24, 56, 1, 1), (32, 192, 28, 1, 1), (96, 576, 14, 1, 1)]
+    mobilenet = [
+        (3, 32, 224, 3, 2),
+        (16, 96, 112, 1, 1),
+        (96, 24, 56, 1, 1),
+        (32, 192, 28, 1, 1),
+        (96, 576, 14, 1, 1),
+    ]
     for cin, cout, size, k, stride in [*resnet, *mobilenet, (320, 1280, 7, 1, 1)]:
         pad, out = k // 2, (size - 1) // stride + 1
         args = conv.ConvArgs(
@@ -133,14 +162,26 @@ def conv_cases(isa: Isa) -> Iterator[Case]:
 def depthwise_cases(isa: Isa) -> Iterator[Case]:
     """(channels, image, kernel, stride) of mobilenet_v2; 5x5 windows of its successors."""
     kernel = _library("depthwise", isa)[depthwise.SYMBOL]
-    mobilenet = [(32, 112, 3, 1), (96, 112, 3, 2), (144, 56, 3, 1), (144, 56, 3, 2), (192, 28, 3, 1), (384, 14, 3, 1)]
+    mobilenet = [
+        (32, 112, 3, 1),
+        (96, 112, 3, 2),
+        (144, 56, 3, 1),
+        (144, 56, 3, 2),
+        (192, 28, 3, 1),
+        (384, 14, 3, 1),
+    ]
     for channels, size, k, stride in [*mobilenet, (960, 7, 3, 1), (120, 28, 5, 1), (240, 28, 5, 2)]:
         pad, out = k // 2, (size - 1) // stride + 1
         args = depthwise.DepthwiseArgs(
             1, channels, 1, size, size, out, out, k, k, stride, stride, pad, pad, 1, 1,
             channels * size**2, size**2, size, 1, channels * out**2, out**2, out, 1, 1,
         )  # fmt: skip
-        operands = [_array(channels, size, size), _array(channels, k, k), _array(channels), _array(channels, out, out)]
+        operands = [
+            _array(channels, size, size),
+            _array(channels, k, k),
+            _array(channels),
+            _array(channels, out, out),
+        ]
         run = _launch(kernel, operands, args, depthwise.grid(args), depthwise.scratch_bytes(isa, args))
         yield f"{channels} {size}x{size} {k}x{k}/{stride}", 2.0 * channels * k * k * out * out, run
 
@@ -151,7 +192,11 @@ def _packed(panels: Any) -> Any:
     return copy
 
 
-CASES: dict[str, Callable[[Isa], Iterator[Case]]] = {"gemm": gemm_cases, "conv": conv_cases, "depthwise": depthwise_cases}
+CASES: dict[str, Callable[[Isa], Iterator[Case]]] = {
+    "gemm": gemm_cases,
+    "conv": conv_cases,
+    "depthwise": depthwise_cases,
+}
 
 
 def _seconds(run: Callable[[], None]) -> float:
@@ -161,7 +206,7 @@ def _seconds(run: Callable[[], None]) -> float:
 
 
 def main(arguments: list[str]) -> None:
-    """Print one line per case: GFLOP/s, the limit measured in turns with it, and the median of their ratios."""
+    """Print a line per case: GFLOP/s, the limit measured in turns with it, the median of their ratios."""
     chosen = [isa for name, isa in ISAS.items() if name in arguments] or [ISAS["v4"]]
     families = [name for name in CASES if name in arguments] or list(CASES)
     for isa in chosen:
@@ -179,11 +224,8 @@ def main(arguments: list[str]) -> None:
                     speeds.append(flops * repeats / (time.process_time() - start) / 1e9)
                 ratio = statistics.median(s / p for s, p in zip(speeds, limits, strict=True))
                 speed, peak = statistics.median(speeds), statistics.median(limits)
-                best = max(speeds)
-                print(
-                    f"{isa.name} {family:9} {label:30} {speed:7.1f} (best {best:6.1f}) of {peak:6.1f} GFLOP/s {ratio:5.2f}",
-                    flush=True,
-                )
+                rates = f"{speed:7.1f} (best {max(speeds):6.1f}) of {peak:6.1f} GFLOP/s {ratio:5.2f}"
+                print(f"{isa.name} {family:9} {label:30} {rates}", flush=True)
 
 
 if __name__ == "__main__":

@@ -73,10 +73,10 @@ def load(module: LibraryModule, isa: Isa) -> ctypes.CDLL:
 _HOOKS = """
 #include <stdint.h>
 #define HOOK(name) __attribute__((visibility("default"))) int32_t name( \\
-    void *const *buf, const int64_t *arg, float *tile, int64_t ld, int64_t batch, int64_t row, int64_t rows, \\
-    int64_t col, int64_t cols)
+    void *const *buf, const int64_t *arg, float *tile, int64_t ld, int64_t batch, int64_t row, \\
+    int64_t rows, int64_t col, int64_t cols)
 
-/* out[batch, row, col] = 3 * tile + 1, and count[batch, row, col] += 1; buf: out, count; arg: all rows, all columns. */
+/* out[batch, row, col] = 3 * tile + 1, and count[batch, row, col] += 1. buf: out, count; arg: rows, cols. */
 HOOK(scale) {
     float *out = buf[0], *count = buf[1];
     if (row < 0 || col < 0 || rows < 1 || cols < 1 || row + rows > arg[0] || col + cols > arg[1] || ld < cols)
@@ -116,7 +116,7 @@ def call(
     hook_operands: Sequence[npt.NDArray[Any]] = (),
     hook_args: Sequence[int] = (),
 ) -> int:
-    """Run all chunks of ``kernel`` (by default one); returns the first error or 0. The scratch, NaNs, is guarded too."""
+    """Run all chunks of ``kernel`` (by default one); returns the first error or 0. The scratch is guarded."""
     pointers = [0 if x is None else x.ctypes.data for x in operands]
     pointers += [hook, *(x.ctypes.data for x in hook_operands)]
     buf = (ctypes.c_void_p * len(pointers))(*pointers)
@@ -125,7 +125,9 @@ def call(
     room = guarded(-(-int(scratch) // 64) * 16, "end", fill=np.nan)
     kernel.restype = ctypes.c_int32
     for begin, end in [(0, int(grid))] if chunks is None else chunks:
-        error = kernel(buf, arg, ctypes.c_int64(begin), ctypes.c_int64(end), ctypes.c_void_p(room.ctypes.data))
+        error = kernel(
+            buf, arg, ctypes.c_int64(begin), ctypes.c_int64(end), ctypes.c_void_p(room.ctypes.data)
+        )
         if error:
             return int(error)
     return 0
@@ -135,7 +137,7 @@ def call_hooked(
     kernel: Any, operands: Sequence[npt.NDArray[Any] | None], args: Sequence[Any], grid: Any, scratch: Any,
     shape: tuple[int, int, int], *, chunks: Chunks | None = None,
 ) -> Array:  # fmt: skip
-    """What the hook ``scale`` stored for a logical output [batch, rows, cols]; it stored each element exactly once."""
+    """What the hook ``scale`` stored for a logical output [batch, rows, cols], each element once."""
     size = shape[0] * shape[1] * shape[2]
     out, count = guarded(size, "end"), guarded(size, "start")
     error = call(
@@ -148,7 +150,7 @@ def call_hooked(
 
 
 def guarded(elements: int, side: str, fill: float = 0.0) -> Array:
-    """``elements`` f32 flush against an unreadable page after them (``side`` "end") or before them ("start")."""
+    """``elements`` f32 flush against an unreadable page after (``side`` "end") or before them ("start")."""
     page = mmap.PAGESIZE
     room = max(page, -(-elements * 4 // page) * page)
     whole = np.frombuffer(mmap.mmap(-1, room + 2 * page), np.uint8)
@@ -164,8 +166,9 @@ def guarded(elements: int, side: str, fill: float = 0.0) -> Array:
 def strided(
     values: npt.NDArray[Any], order: Sequence[int], gap: int, side: str, step: int = 1
 ) -> tuple[Array, tuple[int, ...]]:
-    """``values`` in guarded memory with its axes in ``order`` (outermost first), ``gap`` elements after each row of the
-    inmost axis and ``step`` from one of its elements to the next; returns the view and its strides in elements."""
+    """``values`` in guarded memory with its axes in ``order`` (outermost first), ``gap`` elements after
+    each row of the inmost axis and ``step`` from one of its elements to the next; returns the view and its
+    element strides."""
     strides = [0] * values.ndim
     stride = step
     for position, axis in enumerate(reversed(order)):

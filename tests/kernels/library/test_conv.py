@@ -1,4 +1,4 @@
-"""Convolution against float64 NumPy: sizes, strides, pads, dilations, groups, bias, hook, chunking, guard pages."""
+"""Convolution against float64 NumPy: windows, groups, layouts, bias, hook, chunking, guard pages."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from graphwright.kernels.library.pack import conv_layout, conv_panels, conv_unpa
 from tests.kernels.library.cases import chunkings, each_isa
 from tests.kernels.library.harness import Array, call, call_hooked, compile_c, hook, load, strided, zig
 from tests.kernels.library.windows import LAYOUTS, WINDOWS, Window, assert_near, normal, reference
+
 
 class Convolution:
     """Operands laid out in guarded memory and ready to run."""
@@ -50,10 +51,14 @@ class Convolution:
     def run_hooked(self) -> Array:
         n, cout, oh, ow = self.y.shape
         operands, shape = [*self.operands[:3], None], (n, cout, oh * ow)
-        return call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, shape).reshape(self.y.shape)
+        return call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, shape).reshape(
+            self.y.shape
+        )
 
 
-def operands(rng: np.random.Generator, n: int, groups: int, cin: int, cout: int, h: int, w: int, window: Window) -> Any:
+def operands(
+    rng: np.random.Generator, n: int, groups: int, cin: int, cout: int, h: int, w: int, window: Window
+) -> Any:
     """x, weights and bias."""
     weights = normal(rng, groups * cout, cin, *window.kernel)
     return normal(rng, n, groups * cin, h, w), weights, normal(rng, groups * cout)
@@ -63,7 +68,8 @@ def operands(rng: np.random.Generator, n: int, groups: int, cin: int, cout: int,
 @settings(max_examples=120, deadline=None)
 @given(
     window=WINDOWS, n=st.integers(0, 2), groups=st.integers(1, 3), cin=st.sampled_from([1, 2, 3, 8, 17]),
-    cout=st.sampled_from([1, 4, 5, 8, 13, 33]), h=st.integers(1, 19), w=st.integers(1, 40), bias=st.booleans(),
+    cout=st.sampled_from([1, 4, 5, 8, 13, 33]), h=st.integers(1, 19), w=st.integers(1, 40),
+    bias=st.booleans(),
     act=st.integers(0, 1), layout=st.sampled_from(list(LAYOUTS)), y_layout=st.sampled_from(list(LAYOUTS)),
     side=st.sampled_from(["start", "end"]),
 )  # fmt: skip
@@ -100,7 +106,9 @@ def test_blocks_of_channels_and_any_chunking_give_the_same_bits(isa: Isa, name: 
     x, weights, bias = operands(np.random.default_rng(1), 2, groups, cin, cout, h, w, window)
     case = Convolution(isa, x, weights, bias, groups, window, act=1)
     whole, *others = [case.run(chunks) for chunks in chunkings(case.grid)]
-    assert_near(whole, reference(x, weights, bias, groups, window, 1), cin * window.kernel[0] * window.kernel[1])
+    assert_near(
+        whole, reference(x, weights, bias, groups, window, 1), cin * window.kernel[0] * window.kernel[1]
+    )
     assert all(np.array_equal(whole, other) for other in others)
 
 
@@ -147,7 +155,31 @@ def test_panels_are_undone_and_follow_their_layout() -> None:
 def test_sizes_may_be_symbols() -> None:
     n, h = symbol("N"), symbol("H")
     args = conv.ConvArgs(
-        n, 1, 64, 200, h, 56, h, 56, 3, 3, 1, 1, 1, 1, 1, 1, 64 * 56 * h, 56 * h, 56, 1, 200 * 56 * h, 56 * h, 56, 1, 0
+        n,
+        1,
+        64,
+        200,
+        h,
+        56,
+        h,
+        56,
+        3,
+        3,
+        1,
+        1,
+        1,
+        1,
+        1,
+        1,
+        64 * 56 * h,
+        56 * h,
+        56,
+        1,
+        200 * 56 * h,
+        56 * h,
+        56,
+        1,
+        0,
     )
     values = {"N": 2, "H": 30}
     known = conv.ConvArgs(*(evaluate(dim, values) for dim in args))

@@ -50,10 +50,14 @@ class Depthwise:
     def run_hooked(self) -> Array:
         n, channels, oh, ow = self.y.shape
         operands, shape = [*self.operands[:3], None], (n, channels, oh * ow)
-        return call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, shape).reshape(self.y.shape)
+        return call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, shape).reshape(
+            self.y.shape
+        )
 
 
-def operands(rng: np.random.Generator, n: int, cin: int, multiplier: int, h: int, w: int, window: Window) -> Any:
+def operands(
+    rng: np.random.Generator, n: int, cin: int, multiplier: int, h: int, w: int, window: Window
+) -> Any:
     """x, weights and bias."""
     channels = cin * multiplier
     return normal(rng, n, cin, h, w), normal(rng, channels, 1, *window.kernel), normal(rng, channels)
@@ -68,8 +72,9 @@ usual = st.builds(
 @each_isa
 @settings(max_examples=150, deadline=None)
 @given(
-    window=st.one_of(usual, WINDOWS), n=st.integers(0, 2), cin=st.integers(1, 4), multiplier=st.integers(1, 2),
-    h=st.sampled_from([1, 2, 3, 5, 7, 14, 17, 35]), w=st.one_of(st.integers(1, 40), st.sampled_from([63, 65, 100])),
+    window=st.one_of(usual, WINDOWS), n=st.integers(0, 2), cin=st.integers(1, 4),
+    multiplier=st.integers(1, 2), h=st.sampled_from([1, 2, 3, 5, 7, 14, 17, 35]),
+    w=st.one_of(st.integers(1, 40), st.sampled_from([63, 65, 100])),
     bias=st.booleans(), act=st.integers(0, 1), layout=st.sampled_from(list(LAYOUTS)),
     y_layout=st.sampled_from(list(LAYOUTS)), side=st.sampled_from(["start", "end"]),
 )  # fmt: skip
@@ -79,15 +84,17 @@ usual = st.builds(
 @example(Window((1, 1), (1, 1), (0, 9, 0, 0)), 1, 1, 1, 1, 2, True, 0, "nchw", "nchw", "start")
 @example(Window((3, 1), (1, 2), (0, 9, 0, 0)), 1, 1, 1, 5, 1, True, 0, "nchw", "nchw", "start")
 def test_matches_float64(
-    isa: Isa, window: Window, n: int, cin: int, multiplier: int, h: int, w: int, bias: bool, act: int, layout: str,
-    y_layout: str, side: str,
+    isa: Isa, window: Window, n: int, cin: int, multiplier: int, h: int, w: int, bias: bool, act: int,
+    layout: str, y_layout: str, side: str,
 ) -> None:  # fmt: skip
     if min(window.output(h, w)) < 1:
         return
     x, weights, shift = operands(np.random.default_rng(h * w), n, cin, multiplier, h, w, window)
     shift = shift if bias else None
     case = Depthwise(isa, x, weights, shift, window, act=act, layout=layout, y_layout=y_layout, side=side)
-    assert_near(case.run(), reference(x, weights, shift, cin, window, act), window.kernel[0] * window.kernel[1])
+    assert_near(
+        case.run(), reference(x, weights, shift, cin, window, act), window.kernel[0] * window.kernel[1]
+    )
 
 
 @each_isa
@@ -131,7 +138,30 @@ def test_nan_and_inf_follow_numpy(isa: Isa) -> None:
 def test_sizes_may_be_symbols() -> None:
     n, h = symbol("N"), symbol("H")
     args = depthwise.DepthwiseArgs(
-        n, 64, 1, h, 56, h, 56, 3, 3, 1, 1, 1, 1, 1, 1, 64 * 56 * h, 56 * h, 56, 1, 64 * 56 * h, 56 * h, 56, 1, 0
+        n,
+        64,
+        1,
+        h,
+        56,
+        h,
+        56,
+        3,
+        3,
+        1,
+        1,
+        1,
+        1,
+        1,
+        1,
+        64 * 56 * h,
+        56 * h,
+        56,
+        1,
+        64 * 56 * h,
+        56 * h,
+        56,
+        1,
+        0,
     )
     values = {"N": 2, "H": 30}
     known = depthwise.DepthwiseArgs(*(evaluate(dim, values) for dim in args))

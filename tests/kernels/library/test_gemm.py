@@ -68,7 +68,9 @@ class Product:
     def run_hooked(self) -> Array:
         _, _, m, n = self.c.shape
         shape, operands = (self.c.size // (m * n), m, n), [*self.operands[:3], None]
-        return call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, shape).reshape(self.c.shape)
+        return call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, shape).reshape(
+            self.c.shape
+        )
 
 
 def reference(a: Any, b: Any, bias: Any, act: int) -> Any:
@@ -98,8 +100,8 @@ def assert_near(actual: Any, expected: Any, k: int) -> None:
 @example(0, 5, 3, (1, 1), "none", 0, "dense", "end", False)
 @example(5, 7, 0, (1, 1), "m", 0, "dense", "end", False)
 def test_matches_float64(
-    isa: Isa, packed: bool, m: int, n: int, k: int, batch: Any, bias_kind: str, act: int, layout: str, side: str,
-    shared: bool,
+    isa: Isa, packed: bool, m: int, n: int, k: int, batch: Any, bias_kind: str, act: int, layout: str,
+    side: str, shared: bool,
 ) -> None:  # fmt: skip
     rng = np.random.default_rng(m * 1000003 + n * 1009 + k)
     a = normal(rng, *batch, m, k)

@@ -28,7 +28,9 @@ class Window:
     def output(self, h: int, w: int) -> tuple[int, int]:
         top, left, bottom, right = self.pads
         spans = [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation, strict=True)]
-        return (h + top + bottom - spans[0]) // self.stride[0] + 1, (w + left + right - spans[1]) // self.stride[1] + 1
+        return (h + top + bottom - spans[0]) // self.stride[0] + 1, (
+            w + left + right - spans[1]
+        ) // self.stride[1] + 1
 
 
 def reference(x: Any, w: Any, bias: Any, groups: int, window: Window, act: int) -> Any:
@@ -41,7 +43,9 @@ def reference(x: Any, w: Any, bias: Any, groups: int, window: Window, act: int) 
     for i in range(window.kernel[0]):
         for j in range(window.kernel[1]):
             (dy, dx), (sy, sx) = window.dilation, window.stride
-            part = padded[:, :, i * dy : i * dy + (oh - 1) * sy + 1 : sy, j * dx : j * dx + (ow - 1) * sx + 1 : sx]
+            part = padded[
+                :, :, i * dy : i * dy + (oh - 1) * sy + 1 : sy, j * dx : j * dx + (ow - 1) * sx + 1 : sx
+            ]
             y += np.einsum("ngchw,gdc->ngdhw", part.reshape(n, groups, cin, oh, ow), weights[..., i, j])
     y = y.reshape(n, groups * cout, oh, ow)
     y = y if bias is None else y + bias[:, None, None]

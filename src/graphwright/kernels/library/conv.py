@@ -1,10 +1,11 @@
-"""2-D convolution: y = act(conv(x, w) + bias), f32, NCHW with any strides; groups, strides, pads and dilations.
+"""2-D convolution: y = act(conv(x, w) + bias), f32, NCHW in any memory order.
 
-Implicit GEMM: a tile is some output channels times some output pixels. A unit of the grid is a block of pixels and a few
-tiles of channels. For each block of input channels the pixels' panels are gathered once (Chellapilla et al., "High
-Performance Convolutional Neural Networks for Document Processing", 2006) and serve all channels of the unit and of
-the units after it in the same chunk, while the packed weights stream by. What is summed in which order depends on
-the sizes alone, so any chunking gives the same bits. A 1-D convolution has h = 1.
+Implicit GEMM: a tile is some output channels times some output pixels. A unit of the grid is a block of
+pixels and a few tiles of channels. For each block of input channels the pixels' panels are gathered once
+(Chellapilla et al., "High Performance Convolutional Neural Networks for Document Processing", 2006) and
+serve all channels of the unit and of the units after it in the same chunk, while the packed weights stream
+by. What is summed in which order depends on the sizes alone, so any chunking gives the same bits. A 1-D
+convolution has h = 1.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from graphwright.kernels.library.tile import HELPERS, TileShape, tiles
 SYMBOL: Final = "gw_conv_f32"
 
 OPERANDS: Final = ("x", "w", "bias", "y")
-"""``w`` in panels (``pack.conv_panels`` with :func:`panel_rows`), ``bias`` [groups * cout] may be absent; ``y`` is
-ignored when there is a hook. The hook (or a null pointer) stands after them; its tiles are rows = output channels of all
-groups, columns = output pixels row by row."""
+"""``w`` in panels (``pack.conv_panels`` with :func:`panel_rows`), ``bias`` [groups * cout] may be absent;
+``y`` is ignored when there is a hook. The hook, or a null pointer, comes next; its rows are the output
+channels of all groups, its columns the output pixels row by row."""
 
 _K_BLOCK: Final = 384
 """Rows of a gathered panel: as many whole input channels as fit, at least one."""
 
 
 class ConvArgs(NamedTuple):
-    """The kernel's args in ABI order; strides of x and y in elements. Pads at the bottom and right follow from oh, ow."""
+    """The kernel's args in ABI order; strides of x and y in elements. Pads at the end follow from oh, ow."""
 
     images: Dim
     groups: Dim
@@ -145,7 +146,7 @@ struct conv {
     int flat;              /* the pixels of y are contiguous */
 };
 
-/* Tiles [tile0, tile1) of output channels and panels [panel0, panel1) of pixels, of one group of one image. */
+/* Tiles [tile0, tile1) of output channels and panels [panel0, panel1) of pixels of a group of an image. */
 struct block {
     int64_t image, group, tile0, tile1, panel0, panel1;
 };
@@ -183,8 +184,9 @@ static void copy_runs(const float *from, int64_t from_c, int64_t step, int64_t n
             to[i] = from[i * step];
 }
 
-/* The panel to[channel][tap][NR] of cols pixels from the pixel at on; zeros where a tap lies outside the image. */
-static void gather_panel(const struct conv *g, const float *x, int64_t channels, int64_t at, int64_t cols, float *to) {
+/* The panel to[channel][tap][NR] of cols pixels from the pixel at on; zeros outside the image. */
+static void gather_panel(const struct conv *g, const float *x, int64_t channels, int64_t at, int64_t cols,
+                         float *to) {
     const struct args *s = &g->s;
     if (g->padded || cols < NR)
         memset(to, 0, (size_t)(channels * g->taps * NR) * sizeof *to);
@@ -201,14 +203,16 @@ static void gather_panel(const struct conv *g, const float *x, int64_t channels,
                 const int64_t first = x0 < 0 ? parts(-x0, s->stride_w) : 0;
                 const int64_t last = smaller(n, parts(s->w - x0, s->stride_w));
                 if (first < last)
-                    copy_runs(x + y * s->x_h + (x0 + first * s->stride_w) * s->x_w, s->x_c, s->stride_w * s->x_w,
-                              last - first, channels, to + tap * NR + col + first, g->taps * NR);
+                    copy_runs(x + y * s->x_h + (x0 + first * s->stride_w) * s->x_w, s->x_c,
+                              s->stride_w * s->x_w, last - first, channels, to + tap * NR + col + first,
+                              g->taps * NR);
             }
         }
     }
 }
 
-static void store_tile(const struct conv *g, const float *tile, int64_t rows, int64_t at, int64_t cols, float *y) {
+static void store_tile(const struct conv *g, const float *tile, int64_t rows, int64_t at, int64_t cols,
+                       float *y) {
     for (int64_t r = 0; r < rows; r++, tile += NR, y += g->s.y_c) {
         if (g->flat)
             copy_row(tile, cols, y + at);
@@ -250,7 +254,8 @@ static int32_t run_block(const struct conv *g, const struct block *o, float *scr
             gather_panel(g, x + c0 * s->x_c, channels, at, smaller(pixels - at, NR), panels + p * panel_room);
         }
         for (int64_t tile = o->tile0; tile < o->tile1; tile++) {
-            const int64_t row = tile * MR, rows = smaller(s->cout - row, MR), channel = o->group * s->cout + row;
+            const int64_t row = tile * MR, rows = smaller(s->cout - row, MR);
+            const int64_t channel = o->group * s->cout + row;
             const float *a = g->w + ((o->group * tiles + tile) * k + c0 * g->taps) * MR;
             for (int64_t p = 0; p < count; p++) {
                 const int64_t at = (o->panel0 + p) * NR, cols = smaller(pixels - at, NR);

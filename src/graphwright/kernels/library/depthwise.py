@@ -1,8 +1,9 @@
-"""Depthwise convolution: y[n, c] = act(conv(x[n, c // multiplier], w[c]) + bias[c]), f32, NCHW with any strides.
+"""Depthwise convolution: y[n, c] = act(conv(x[n, c // multiplier], w[c]) + bias[c]), f32, any memory order.
 
-A unit of the grid is a band of output rows of one channel. Its input rows are copied to scratch with their padding and
-with the columns sorted by their remainder modulo the stride, so that every tap reads consecutive elements whatever the
-stride and dilation. Usual windows compute several rows at once, which share the loads of the input rows.
+A unit of the grid is a band of output rows of one channel. Its input rows are copied to scratch with their
+padding and with the columns sorted by their remainder modulo the stride, so that every tap reads
+consecutive elements whatever the stride and dilation. Usual windows compute several rows at once, which
+share the loads of the input rows.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from graphwright.kernels.library.tile import HELPERS
 SYMBOL: Final = "gw_depthwise_f32"
 
 OPERANDS: Final = ("x", "w", "bias", "y")
-"""``w`` [channels, kh, kw] as it is, ``bias`` [channels] may be absent; ``y`` is ignored when there is a hook. The hook (or
-a null pointer) stands after them; its tiles are one channel (row) by the pixels of some rows (columns)."""
+"""``w`` [channels, kh, kw] as it is, ``bias`` [channels] may be absent; ``y`` is ignored when there is a
+hook. The hook, or a null pointer, comes next; a tile is one channel (row) by the pixels of some image rows
+(columns)."""
 
 _BAND: Final = 16
 """Output rows per unit."""
 
 
 class DepthwiseArgs(NamedTuple):
-    """The kernel's args in ABI order; strides of x and y in elements. Pads at the bottom and right follow from oh, ow."""
+    """The kernel's args in ABI order; strides of x and y in elements. Pads at the end follow from oh, ow."""
 
     images: Dim
     channels: Dim
@@ -79,7 +81,7 @@ def work_ns(isa: Isa, args: DepthwiseArgs) -> Dim:
 
 @dataclass(frozen=True)
 class _Window:
-    """A kernel of ``size`` x ``size`` with equal strides and no dilation, computed ``rows`` output rows at once."""
+    """A window of ``size`` x ``size`` with equal strides and no dilation; ``rows`` output rows at once."""
 
     size: int
     stride: int
@@ -104,7 +106,8 @@ def source(isa: Isa) -> str:
     even, odd = (", ".join(str(2 * i + first) for i in range(isa.lanes)) for first in (0, 1))
     body = _BODY.replace("@EVEN@", even).replace("@ODD@", odd)
     choices = "".join(
-        f"    if (s->kh == {w.size} && s->kw == {w.size} && s->stride_h == {w.stride} && s->stride_w == {w.stride})\n"
+        f"    if (s->kh == {w.size} && s->kw == {w.size} && "
+        f"s->stride_h == {w.stride} && s->stride_w == {w.stride})\n"
         f"        return band_{w.name};\n"
         for w in _WINDOWS
     )
@@ -139,7 +142,7 @@ static void band_{window.name}(const struct band *b) {{
 
 
 def _rows(window: _Window, rows: int) -> str:
-    """One step of ``rows`` output rows: each input vector is loaded once and meets every row that it reaches."""
+    """One step of ``rows`` output rows: each input vector is loaded once for all the rows that it reaches."""
     size, stride = window.size, window.stride
     lines = [
         f"const float *in = b->planes + row * {stride} * b->row_pitch;",
@@ -151,7 +154,10 @@ def _rows(window: _Window, rows: int) -> str:
         for j in range(size):
             plane = f" + {j % stride} * b->plane" if stride > 1 else ""
             reached = [(r, i - r * stride) for r in range(rows) if 0 <= i - r * stride < size]
-            lines += ["    {", f"        const vf v = vf_load(in + {i} * b->row_pitch{plane} + {j // stride});"]
+            lines += [
+                "    {",
+                f"        const vf v = vf_load(in + {i} * b->row_pitch{plane} + {j // stride});",
+            ]
             lines += [f"        y{r} = vf_fma(w{k}_{j}, v, y{r});" for r, k in reached]
             lines += ["    }"]
     lines += [f"    finish(b, x, y{r}, to + {r} * b->to_ld);" for r in range(rows)]
@@ -225,10 +231,9 @@ static band_fn choose_band(const struct args *s) {
     return band_any;
 }
 
-/* Zeros to[i], begin <= i < end, and up to a vector after them. */
-/* Input rows of a band, each as stride_w planes: plane p holds columns p - pad_left, p - pad_left + stride_w, ..., zeros
-   outside. The image begins VL elements into a plane, on an aligned vector; what stands before and after it was zeroed
-   once for all bands. */
+/* Input rows of a band, each as stride_w planes: plane p holds columns p - pad_left, p - pad_left +
+   stride_w, ..., zeros outside. The image begins VL elements into a plane, on an aligned vector; what
+   stands before and after it was zeroed once for all bands. */
 struct fill {
     const float *in; /* of the channel */
     int64_t top, rows, pitch;
@@ -242,6 +247,7 @@ GW_INLINE const float *row_of(const struct fill *f, int64_t i) {
     return y >= 0 && y < f->s->h ? f->in + y * f->s->x_h : NULL;
 }
 
+/* Zeros in whole vectors: n elements and up to VL - 1 after them. */
 GW_INLINE void fill_zeros(float *to, int64_t n) {
     for (int64_t i = 0; i < n; i += VL)
         vf_store(to + i, (vf){0});
@@ -343,7 +349,8 @@ GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, 
     fill_zeros(planes, out - planes);
     const int64_t read = (s->ow - 1) * s->stride_w + (s->kw - 1) * s->dilation_w + 1 - s->pad_left;
     const int64_t width = read > 0 ? smaller(s->w, read) : 0;
-    const int64_t start = origin(s, fill, 0, pitch), next = s->stride_w > 1 ? origin(s, fill, 1, pitch) - start : 0;
+    const int64_t start = origin(s, fill, 0, pitch);
+    const int64_t next = s->stride_w > 1 ? origin(s, fill, 1, pitch) - start : 0;
     for (; begin < end; begin++) {
         const int64_t plane = quotient(begin, bands), band = begin - plane * bands;
         const int64_t image = quotient(plane, s->channels), channel = plane - image * s->channels;

@@ -1,14 +1,15 @@
 """GEMM: C[b0, b1, M, N] = act(A[b0, b1, M, K] @ B[b0, b1, K, N] + bias), f32, any strides.
 
-Two symbols, alike but for B: :data:`PACKED` takes B in the layout that :func:`b_layout` of ``pack`` describes (panels of
-:func:`panel_columns` columns, zero padded), :data:`UNPACKED` takes B with strides and packs one panel at a time.
+Two symbols, alike but for B: :data:`PACKED` takes B in panels of :func:`panel_columns` columns, zero padded
+(``pack.gemm_panels``, ``pack.gemm_layout``); :data:`UNPACKED` takes B with strides and packs one panel at a
+time.
 
-Two batch axes, since the heads of attention ([batch, sequence, head, feature] read as [batch, head, ...]) cannot be
-flattened to one stride. A stride of 0 broadcasts.
+Two batch axes, since the heads of attention ([batch, sequence, head, feature] read as [batch, head, ...])
+cannot be flattened to one stride. A stride of 0 broadcasts.
 
-Loops: a unit of the grid is one block of rows and one or two panels of columns; neighbouring units of a chunk are
-computed together, so that a packed block of A serves all of them. Blocks of K, tiles of rows and panels of columns
-depend on the sizes alone, so any chunking gives the same bits.
+Loops: a unit of the grid is one block of rows and one or two panels of columns; neighbouring units of a
+chunk are computed together, so that a packed block of A serves all of them. Blocks of K, tiles of rows and
+panels of columns depend on the sizes alone, so any chunking gives the same bits.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ PACKED: Final = "gw_gemm_f32_packed"
 UNPACKED: Final = "gw_gemm_f32"
 
 OPERANDS: Final = ("a", "b", "bias", "c")
-"""``bias`` may be absent; ``c`` is ignored when there is a hook. The hook (or a null pointer) stands after them."""
+"""``bias`` may be absent; ``c`` is ignored when there is a hook. The hook, or a null pointer, comes next."""
 
 K_BLOCK: Final = 512
 """Longest block of K; longer ones are cut into blocks of equal length."""
@@ -35,7 +36,7 @@ _RUN_PANELS: Final = 16
 
 
 class GemmArgs(NamedTuple):
-    """The kernel's args in ABI order; strides in elements. A packed B has strides for the batch axes alone."""
+    """The kernel's args in ABI order; strides in elements. A packed B has strides of the batch axes alone."""
 
     batch0: Dim
     batch1: Dim
@@ -160,7 +161,8 @@ static void pack_b(const float *b, int64_t b_k, int64_t b_n, int64_t k, int64_t 
     if (b_k == 1) {
         for (int64_t v = 0; v < NR; v += VL)
             for (int64_t j = 0; j < k; j += VL)
-                transpose(b + v * b_n + j, b_n, smaller(VL, cols - v), smaller(VL, k - j), to + j * NR + v, NR);
+                transpose(b + v * b_n + j, b_n, smaller(VL, cols - v), smaller(VL, k - j), to + j * NR + v,
+                          NR);
         return;
     }
     for (int64_t j = 0; j < k; j++)
@@ -169,8 +171,8 @@ static void pack_b(const float *b, int64_t b_k, int64_t b_n, int64_t k, int64_t 
 }
 
 /* The bias as the start of a tile; in strides that a tile cannot read it goes through room. */
-static void start_from_bias(const struct gemm *g, int64_t row, int64_t rows, int64_t col, int64_t cols, float *room,
-                            struct tile *t) {
+static void start_from_bias(const struct gemm *g, int64_t row, int64_t rows, int64_t col, int64_t cols,
+                            float *room, struct tile *t) {
     if (!g->bias) {
         t->from_kind = FROM_ZERO;
         return;
@@ -198,8 +200,9 @@ static void store_tile(const float *tile, int64_t rows, int64_t cols, float *c, 
 }
 
 /* One tile of the last block of K: starts from t, ends in the output or in the hook. */
-static int32_t finish_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t rows, int64_t col,
-                           int64_t cols, int64_t k, const float *a, const float *b, int64_t ldb, struct tile *t) {
+static int32_t finish_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t rows,
+                           int64_t col, int64_t cols, int64_t k, const float *a, const float *b, int64_t ldb,
+                           struct tile *t) {
     float out[MR * NR] __attribute__((aligned(64)));
     const int64_t vectors = parts(cols, VL);
     const int64_t batch = o->batch0 * g->s.batch1 + o->batch1;
@@ -234,8 +237,8 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
     for (int64_t kb = 0; kb < k_blocks; kb++) {
         const int64_t k0 = cut(k, kb, k_blocks), depth = cut(k, kb + 1, k_blocks) - k0;
         for (int64_t i = 0; i < count; i++)
-            pack_a(a0 + row_of[i] * g->s.a_m + k0 * g->s.a_k, g->s.a_m, g->s.a_k, row_of[i + 1] - row_of[i], depth,
-                   a_tiles + i * MR * A_PITCH);
+            pack_a(a0 + row_of[i] * g->s.a_m + k0 * g->s.a_k, g->s.a_m, g->s.a_k, row_of[i + 1] - row_of[i],
+                   depth, a_tiles + i * MR * A_PITCH);
         for (int64_t p = o->panel0; p < o->panel1; p++) {
             const int64_t col = p * NR, cols = smaller(n - col, NR);
             const float *b;

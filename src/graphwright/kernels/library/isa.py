@@ -41,8 +41,9 @@ ISAS: Final[dict[str, Isa]] = {"v3": V3, "v4": V4}
 def prelude(isa: Isa) -> str:
     """C text to stand first in a kernel file: includes, ``GW_EXPORT``, the hook's type, vector operations.
 
-    ``VL`` is the number of f32 lanes; ``vf`` and ``vi`` are vectors of f32 and int32 (comparing ``vf`` gives ``vi``
-    lanes of 0 and -1). No pointer needs alignment; ``*_n`` touch only the first ``n`` elements, ``0 <= n <= VL``.
+    ``VL`` is the number of f32 lanes; ``vf`` and ``vi`` are vectors of f32 and int32 (comparing ``vf`` gives
+    ``vi`` lanes of 0 and -1). No pointer needs alignment; ``*_n`` touch only the first ``n`` elements,
+    ``0 <= n <= VL``.
     """
     masked = _MASKED_V4 if isa.vector_bytes == 64 else _MASKED_V3
     iota = ", ".join(map(str, range(isa.lanes)))

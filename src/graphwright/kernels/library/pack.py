@@ -1,4 +1,4 @@
-"""Packing of weights for the library's kernels, in NumPy: what the layouts mean, byte for byte, and how to undo it."""
+"""Packing of weights for the library's kernels, in NumPy: the layouts byte for byte, and how to undo them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def conv_unpanels(panels: Array, shape: tuple[int, ...]) -> Array:
 def conv_layout(isa: Isa) -> Layout:
     """The layout of packed weights [groups, Cout/groups, Cin/groups * kh * kw].
 
-    With one group, or with Cout/groups a multiple of ``mr``, it is also that of [Cout, Cin/groups, kh, kw] with axis 0
-    cut into blocks, since the bytes are the same.
+    With one group, or with Cout/groups a multiple of ``mr``, it is also that of [Cout, Cin/groups, kh, kw]
+    with axis 0 cut into blocks, ``Layout((0, 1, 2, 3), ((0, mr),))``, since the bytes are the same.
     """
     return Layout((0, 1, 2), ((1, conv.panel_rows(isa)),), zero_padded=True)

@@ -1,7 +1,7 @@
-"""C text of the register tile that GEMM and convolution share: C[rows, vectors*VL] += A[rows, k] * B[k, vectors*VL].
+"""C text of the register tile that GEMM and convolution share: C[rows, cols] += A[rows, k] * B[k, cols].
 
-The accumulators of one tile stay in registers for all of k: each step loads one row of B and broadcasts one column of
-A (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008).
+The accumulators of one tile stay in registers for all of k: each step loads one row of B and broadcasts one
+column of A (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class TileShape:
 
 
 def tiles(shape: TileShape) -> str:
-    """``run_tile(rows, vectors, k, a, b, ldb, &t)`` for every tile up to ``shape``, and the struct ``tile``."""
+    """``run_tile(rows, vectors, k, a, b, ldb, &t)`` for every tile up to ``shape``; the struct ``tile``."""
     names = [[f"tile_{r}x{v}" for v in range(1, shape.vectors + 1)] for r in range(1, shape.rows + 1)]
     functions = [_tile(shape, r, v) for r in range(1, shape.rows + 1) for v in range(1, shape.vectors + 1)]
     table = ",\n".join(f"    {{{', '.join(row)}}}" for row in names)
@@ -69,7 +69,7 @@ struct tile {{
     const float *from;
     float *to;
     int64_t from_ld, to_ld;
-    const float *ahead; /* what a later tile reads: one cache line of it per two steps of k is fetched to L2 */
+    const float *ahead; /* what a later tile reads: fetched to L2, a cache line per two steps of k */
 }};
 
 {"".join(functions)}
@@ -140,15 +140,17 @@ def _step(shape: TileShape, rows: int, vectors: int, step: int, split: int) -> l
 
 
 def transpose(isa: Isa) -> str:
-    """``transpose(from, ld, rows, cols, to, to_ld)``: ``to[c][r] = from[r][c]`` for a block of at most VL x VL.
+    """``transpose(from, ld, rows, cols, to, to_ld)``: ``to[c][r] = from[r][c]`` for at most VL x VL elements.
 
-    Writes all VL elements of each of the ``cols`` rows of ``to``, zeros where ``from`` has no row.
-    Each round swaps the off-diagonal halves of blocks (Eklundh, "A Fast Computer Method for Matrix Transposing", 1972).
+    Writes all VL elements of each of the ``cols`` rows of ``to``, zeros where ``from`` has no row. Each
+    round swaps the off-diagonal halves of blocks (Eklundh, "A Fast Computer Method for Matrix Transposing",
+    1972).
     """
     lanes = isa.lanes
     names = [f"r{i}" for i in range(lanes)]
     lines = [
-        "static void transpose(const float *from, int64_t ld, int64_t rows, int64_t cols, float *to, int64_t to_ld) {",
+        "static void transpose(const float *from, int64_t ld, int64_t rows, int64_t cols, float *to,",
+        "                      int64_t to_ld) {",
         f"    vf {', '.join(f'{name} = {{0}}' for name in names)}, x;",
         f"    if (rows == {lanes} && cols == {lanes}) {{",
         *(f"        {name} = vf_load(from + {i} * ld);" for i, name in enumerate(names)),

@@ -33,7 +33,7 @@ static bool grow_arena(gw_context *c, int64_t bytes) {
         c->arena = aligned_alloc(ALIGNMENT, (size_t)bytes);
     } else {
         bytes = round_up(bytes, bytes < HUGE_PAGE ? 4096 : HUGE_PAGE);
-        void *mapped = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *mapped = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         c->arena = mapped == MAP_FAILED ? NULL : mapped;
         if (c->arena)
             madvise(c->arena, (size_t)bytes, MADV_HUGEPAGE);
@@ -77,38 +77,48 @@ static gw_context **choose(gw_context_pool *pool, int64_t bytes) {
     return best;
 }
 
-gw_context *gw_context_take(gw_context_pool *pool, const gw_program *program, const gw_plan *plan, gw_error *error) {
+static gw_context *pop(gw_context_pool *pool, int64_t bytes) {
     gw_global_lock();
-    gw_context **at = choose(pool, plan->arena_bytes), *context = *at;
+    gw_context **at = choose(pool, bytes), *context = *at;
     if (context) {
         *at = context->next;
         pool->count--;
+    } else {
+        pool->made++;
     }
     gw_global_unlock();
-    if (!context && (context = new_context(program)))
-        atomic_fetch_add(&pool->made, 1);
+    return context;
+}
+
+/* Keeps the context for a later run; false if enough are kept. */
+static bool push(gw_context_pool *pool, gw_context *context) {
+    gw_global_lock();
+    bool keep = context && pool->count < pool->bound;
+    if (keep) {
+        context->next = pool->free;
+        pool->free = context;
+        pool->count++;
+    } else {
+        pool->made--;
+    }
+    gw_global_unlock();
+    return keep;
+}
+
+gw_context *gw_context_take(gw_context_pool *pool, const gw_program *program, const gw_plan *plan, gw_error *error) {
+    gw_context *context = pop(pool, plan->arena_bytes);
+    if (!context)
+        context = new_context(program);
     if (context && grow_arena(context, plan->arena_bytes))
         return context;
-    if (context)
-        atomic_fetch_sub(&pool->made, 1);
-    free_context(context);
+    gw_context_give(pool, context);
     gw_fail(error, GW_E_MEMORY, "no memory for an arena of %lld bytes", (long long)plan->arena_bytes);
     return NULL;
 }
 
 void gw_context_give(gw_context_pool *pool, gw_context *context) {
-    gw_global_lock();
-    bool keep = pool->count < pool->bound;
-    if (keep) {
-        context->next = pool->free;
-        pool->free = context;
-        pool->count++;
-    }
-    gw_global_unlock();
-    if (keep)
-        return;
-    atomic_fetch_sub(&pool->made, 1);
-    free_context(context);
+    if (!push(pool, context))
+        free_context(context);
 }
 
 void gw_context_pool_clear(gw_context_pool *pool) {

@@ -1,7 +1,5 @@
 /* Memory of one run, kept from run to run: the arena, pointers to the operands, the scheduler's counters. */
 #pragma once
-#include <stdatomic.h>
-
 #include "plan.h"
 
 typedef struct gw_context {
@@ -20,7 +18,7 @@ typedef struct gw_context {
 typedef struct {
     gw_context *free;
     int count, bound;
-    atomic_int_least64_t made; /* contexts that exist */
+    int64_t made; /* contexts that exist */
 } gw_context_pool;
 
 /* A context whose arena holds the plan; NULL if there is no memory. */

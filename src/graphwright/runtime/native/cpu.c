@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Bits of CPUID and XCR0: Intel SDM volume 2A (CPUID) and volume 1, chapter 13; levels: x86-64 psABI. */
 enum {
@@ -38,9 +39,9 @@ const char *gw_cpu_isa(void) {
 
 static int affinity_count(void) {
     cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return 1;
-    return CPU_COUNT(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return CPU_COUNT(&set);
+    return (int)sysconf(_SC_NPROCESSORS_ONLN); /* more than a cpu_set_t holds */
 }
 
 /* ceil(quota / period), or 0 for no limit. */
@@ -78,7 +79,7 @@ static int tighter(int a, int b) { return a == 0 || (b != 0 && b < a) ? b : a; }
 
 /* The tightest limit from this process's cgroup up to the root; 0 for none. */
 static int cgroup_count(void) {
-    char folder[512] = "/sys/fs/cgroup", line[512];
+    char folder[512] = "/sys/fs/cgroup", line[480];
     size_t root = strlen(folder);
     int limit = 0;
     FILE *file = fopen("/proc/self/cgroup", "re");

@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pool.h"
+#include "clock.h"
 #include "process.h"
+#include "team.h"
 
 enum { REGIONS = 8, NONE = -1, POISON = 0xff };
 
@@ -198,7 +199,7 @@ static void announce(run *r, int wanted) {
     if (atomic_load(&r->asleep))
         gw_futex_wake(&r->team.version, 1);
     if (wanted > 0)
-        gw_pool_offer(&r->team, wanted);
+        gw_team_offer(&r->team, wanted);
 }
 
 /* The lock is held. */
@@ -396,7 +397,7 @@ static void run_graph(run *r) {
         return;
     open_block(r, 0);
     participate(r, 0, true);
-    gw_pool_retract(&r->team);
+    gw_team_retract(&r->team);
 }
 
 /* ---- a run ---- */

@@ -12,14 +12,9 @@
 #include <nanobind/stl/vector.h>
 #include <numpy/arrayobject.h>
 
-/* C11's atomics, spelled so that this compiles as C++ as well. */
 extern "C" {
-#define _Alignas(n) alignas(n)
-using std::atomic_bool;
-using std::atomic_int;
-using std::atomic_int_least64_t;
-using std::atomic_uint;
 #include "arena.h"
+#include "clock.h"
 #include "cpu.h"
 #include "exec.h"
 #include "loader.h"
@@ -387,7 +382,7 @@ nb::dict Program::stats() {
     result["plans"] = plans.count;
     result["plan_hits"] = plans.hits;
     result["plan_misses"] = plans.misses;
-    result["contexts"] = (int64_t)contexts.made;
+    result["contexts"] = contexts.made;
     return result;
 }
 

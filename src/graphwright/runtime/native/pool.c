@@ -5,11 +5,12 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "cpu.h"
 #include "process.h"
+#include "team.h"
 
 /* Long enough to span the gap between two runs of a loop, short enough not to steal a core: waking costs about 5 us. */
 enum { SPIN_NS = 50000, PAUSES = 16 };
@@ -22,12 +23,6 @@ static _Alignas(128) atomic_uint calls; /* changes when a team asks for help */
 static _Alignas(128) atomic_int sleepers;
 static _Alignas(128) atomic_uint departures; /* changes when a worker leaves a team */
 static atomic_int farewells;                  /* callers that wait for it asleep */
-
-int64_t gw_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 bool gw_spin(const atomic_uint *word, unsigned value) {
     for (int64_t start = gw_now(); gw_now() - start < SPIN_NS;)
@@ -145,7 +140,7 @@ static void list(gw_team *team) {
     pthread_mutex_unlock(&lock);
 }
 
-void gw_pool_offer(gw_team *team, int wanted) {
+void gw_team_offer(gw_team *team, int wanted) {
     int places = team->limit - atomic_load(&team->guests);
     if (places <= 0)
         return;
@@ -164,7 +159,7 @@ static void unlist(gw_team *team) {
         }
 }
 
-void gw_pool_retract(gw_team *team) {
+void gw_team_retract(gw_team *team) {
     if (!team->listed)
         return;
     pthread_mutex_lock(&lock);

@@ -1,0 +1,11 @@
+/* Time for spinning and for traces. */
+#pragma once
+#include <stdint.h>
+#include <time.h>
+
+/* Nanoseconds since some moment in the past. */
+static inline int64_t gw_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}

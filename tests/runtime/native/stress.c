@@ -1,6 +1,7 @@
-/* Test of the C runtime without Python, for sanitizers: `stress ROUNDS FILE...` runs programs from several threads and
-   compares; with 0 rounds it runs them with every word replaced. Prints "ok"; any other end is a failure.
-   A file holds int64: number of words, the words, number of elements, the input, the expected output. */
+/* Test of the C runtime without Python, for sanitizers: `stress ROUNDS FILE...` runs programs from several
+   threads and compares; with 0 rounds it runs them with every word replaced. Prints "ok"; any other end is a
+   failure. A file holds int64: number of words, the words, number of elements, the input, the expected
+   output. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +13,12 @@
 #include "pool.h"
 #include "program.h"
 
-#define REQUIRE(condition)                                                  \
-    do                                                                      \
-        if (!(condition)) {                                                 \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                        \
-        }                                                                   \
+#define REQUIRE(condition)                                                                                   \
+    do                                                                                                       \
+        if (!(condition)) {                                                                                  \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                  \
+            exit(1);                                                                                         \
+        }                                                                                                    \
     while (0)
 
 enum { CALLERS = 3, MOST_THREADS = 4, WEIGHT_BYTES = 8, MOST_ARENA = 1 << 22, KERNELS = 4 };
@@ -75,9 +76,11 @@ typedef struct {
 } model;
 
 /* Runs once; false if the runtime refuses. */
-static bool run_once(model *m, const int64_t *dims, const void *input, void *output, int threads, bool poison) {
+static bool run_once(model *m, const int64_t *dims, const void *input, void *output, int threads,
+                     bool poison) {
     gw_error error = {0};
-    gw_plan *plan = gw_plan_take(&m->plans, m->program, &(gw_links){WEIGHT_BYTES, m->kernels}, dims, threads, &error);
+    gw_plan *plan =
+        gw_plan_take(&m->plans, m->program, &(gw_links){WEIGHT_BYTES, m->kernels}, dims, threads, &error);
     if (!plan)
         return false;
     bool fits = plan->arena_bytes <= MOST_ARENA && plan->output_bytes[0] <= m->c->element_count * 8 &&
@@ -85,8 +88,17 @@ static bool run_once(model *m, const int64_t *dims, const void *input, void *out
     gw_context *context = fits ? gw_context_take(&m->contexts, m->program, plan, &error) : NULL;
     bool done = false;
     if (context) {
-        gw_call call = {m->program, plan, context, m->kernels, weights, &(void *const){(void *)(uintptr_t)input},
-                        &(void *const){output}, host, NULL, poison, NULL};
+        gw_call call = {m->program,
+                        plan,
+                        context,
+                        m->kernels,
+                        weights,
+                        &(void *const){(void *)(uintptr_t)input},
+                        &(void *const){output},
+                        host,
+                        NULL,
+                        poison,
+                        NULL};
         done = gw_execute(&call, &error);
         gw_context_give(&m->contexts, context);
     }
@@ -115,7 +127,8 @@ static void *call_often(void *argument) {
     REQUIRE(output);
     for (int round = 0; round < m->rounds; round++) {
         memset(output, 0, (size_t)m->c->element_count * 8);
-        REQUIRE(run_once(m, &m->c->element_count, m->c->input, output, 1 + round % MOST_THREADS, round % 3 == 0));
+        REQUIRE(
+            run_once(m, &m->c->element_count, m->c->input, output, 1 + round % MOST_THREADS, round % 3 == 0));
         REQUIRE(memcmp(output, m->c->expected, (size_t)m->c->element_count * 8) == 0);
     }
     free(output);
@@ -146,7 +159,8 @@ static void try_words(const test_case *c, const int64_t *words, void *output) {
 }
 
 static void corrupt(const test_case *c) {
-    static const int64_t replacements[] = {INT64_MIN, -3, -2, -1, 0, 1, 2, 3, 5, 8, 63, 64, 65, 1 << 20, INT64_MAX / 8, INT64_MAX};
+    static const int64_t replacements[] = {
+        INT64_MIN, -3, -2, -1, 0, 1, 2, 3, 5, 8, 63, 64, 65, 1 << 20, INT64_MAX / 8, INT64_MAX};
     int64_t *words = malloc((size_t)c->word_count * 8), *output = malloc((size_t)c->element_count * 8 + 8);
     REQUIRE(words && output);
     for (int64_t at = 0; at < c->word_count; at++)

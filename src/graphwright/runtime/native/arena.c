@@ -5,7 +5,8 @@
 
 #include "process.h"
 
-/* From here on arenas are mapped: zeroed on demand, given back whole, in huge pages where the system has them. */
+/* From here on arenas are mapped: zeroed on demand, given back whole, in huge pages where the system has
+   them. */
 enum { MAPPED = 1 << 20, HUGE_PAGE = 2 << 20, ALIGNMENT = 64 };
 
 static int64_t round_up(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
@@ -105,7 +106,8 @@ static bool push(gw_context_pool *pool, gw_context *context) {
     return keep;
 }
 
-gw_context *gw_context_take(gw_context_pool *pool, const gw_program *program, const gw_plan *plan, gw_error *error) {
+gw_context *gw_context_take(gw_context_pool *pool, const gw_program *program, const gw_plan *plan,
+                            gw_error *error) {
     gw_context *context = pop(pool, plan->arena_bytes);
     if (!context)
         context = new_context(program);

@@ -22,6 +22,7 @@ typedef struct {
 } gw_context_pool;
 
 /* A context whose arena holds the plan; NULL if there is no memory. */
-gw_context *gw_context_take(gw_context_pool *pool, const gw_program *program, const gw_plan *plan, gw_error *error);
+gw_context *gw_context_take(gw_context_pool *pool, const gw_program *program, const gw_plan *plan,
+                            gw_error *error);
 void gw_context_give(gw_context_pool *pool, gw_context *context);
 void gw_context_pool_clear(gw_context_pool *pool);

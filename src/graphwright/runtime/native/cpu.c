@@ -10,13 +10,15 @@
 
 /* Bits of CPUID and XCR0: Intel SDM volume 2A (CPUID) and volume 1, chapter 13; levels: x86-64 psABI. */
 enum {
-    L1_ECX_V3 = 1 << 12 /* FMA */ | 1 << 22 /* MOVBE */ | 1 << 27 /* OSXSAVE */ | 1 << 28 /* AVX */ | 1 << 29 /* F16C */,
+    L1_ECX_V3 = 1 << 12 /* FMA */ | 1 << 22 /* MOVBE */ | 1 << 27 /* OSXSAVE */ | 1 << 28 /* AVX */ |
+        1 << 29 /* F16C */,
     L7_EBX_V3 = 1 << 3 /* BMI1 */ | 1 << 5 /* AVX2 */ | 1 << 8 /* BMI2 */,
     X1_ECX_V3 = 1 << 5 /* LZCNT */,
     XCR0_YMM = 0x6,
     XCR0_ZMM = 0xe6
 };
-static const uint32_t L7_EBX_V4 = 1u << 16 /* F */ | 1u << 17 /* DQ */ | 1u << 28 /* CD */ | 1u << 30 /* BW */ | 1u << 31 /* VL */;
+static const uint32_t L7_EBX_V4 =
+    1u << 16 /* F */ | 1u << 17 /* DQ */ | 1u << 28 /* CD */ | 1u << 30 /* BW */ | 1u << 31 /* VL */;
 
 static bool has(uint32_t word, uint32_t bits) { return (word & bits) == bits; }
 

@@ -22,5 +22,6 @@ typedef struct {
 } gw_error;
 
 /* Records the error; always false, so that a caller returns it. */
-bool gw_fail(gw_error *error, gw_error_kind kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool gw_fail(gw_error *error, gw_error_kind kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 bool gw_fail_memory(gw_error *error);

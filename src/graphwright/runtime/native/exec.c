@@ -10,11 +10,11 @@
 
 enum { REGIONS = 8, NONE = -1, POISON = 0xff };
 
-/* A launch whose chunks are being handed out. The ticket's upper half tells one use of the place from the next. */
+/* A launch whose chunks are being handed out. The ticket's upper half tells one use from the next. */
 typedef struct {
     _Alignas(128) atomic_uint_least64_t ticket; /* epoch << 32 | chunks not handed out yet */
     int64_t task;
-    bool busy;                        /* under the run's lock */
+    bool busy;                               /* under the run's lock */
     _Alignas(128) atomic_int_least32_t left; /* chunks that have not ended */
 } region;
 
@@ -27,7 +27,7 @@ typedef struct {
 typedef struct {
     gw_team team;
     const gw_call *call;
-    pthread_mutex_t lock; /* guards pending, left and ready of the context, the regions' `busy`, poison, the error */
+    pthread_mutex_t lock; /* guards the context's counters, the regions' `busy`, poison, the error */
     int64_t ready_first, ready_end;
     poison_state poison;
     gw_error *error;
@@ -108,7 +108,8 @@ static void trace_end(const run *r, int64_t task, int slot) {
 }
 
 static void poison_buffer(const run *r, int64_t buffer) {
-    memset(r->call->context->arena + r->call->plan->offsets[buffer], POISON, (size_t)r->call->plan->sizes[buffer]);
+    memset(r->call->context->arena + r->call->plan->offsets[buffer], POISON,
+           (size_t)r->call->plan->sizes[buffer]);
 }
 
 static int64_t planned_buffer(const gw_program *p, const gw_task *t, int64_t operand) {
@@ -116,7 +117,7 @@ static int64_t planned_buffer(const gw_program *p, const gw_task *t, int64_t ope
     return buffer >= 0 && p->buffers[buffer].storage == GW_ARENA ? buffer : NONE;
 }
 
-/* Before the first task that touches a buffer its memory holds NaN. The lock is held, unless the run has one thread. */
+/* Before the first task that touches a buffer its memory holds NaN. The lock is held if there are threads. */
 static void poison_before(run *r, int64_t task) {
     const gw_task *t = &r->call->program->tasks[task];
     for (int64_t i = 0; i < t->operand_count; i++) {
@@ -141,7 +142,8 @@ static void poison_after(run *r, int64_t task) {
 /* The tasks of a branch that is not taken touch nothing. */
 static void poison_skipped(run *r, int64_t block) {
     const gw_program *p = r->call->program;
-    for (int64_t task = p->blocks[block].first; task < p->blocks[block].first + p->blocks[block].count; task++) {
+    const gw_block *b = &p->blocks[block];
+    for (int64_t task = b->first; task < b->first + b->count; task++) {
         for (int64_t i = 0; i < p->tasks[task].blocks.count; i++)
             poison_skipped(r, p->tasks[task].blocks.at[i]);
         poison_after(r, task);
@@ -171,7 +173,8 @@ static bool poison_start(run *r) {
 
 static void run_block(run *r, int64_t block) {
     const gw_program *p = r->call->program;
-    for (int64_t task = p->blocks[block].first; task < p->blocks[block].first + p->blocks[block].count; task++) {
+    const gw_block *b = &p->blocks[block];
+    for (int64_t task = b->first; task < b->first + b->count; task++) {
         if (atomic_load_explicit(&r->failed, memory_order_relaxed))
             return;
         trace_start(r, task);
@@ -193,7 +196,7 @@ static void run_block(run *r, int64_t block) {
 
 /* ---- many threads ---- */
 
-/* There is something new: who spins sees it, who sleeps is woken, and workers that are elsewhere are asked for. */
+/* Something is new: who spins sees it, who sleeps is woken, workers that are elsewhere are asked for. */
 static void announce(run *r, int wanted) {
     atomic_fetch_add(&r->team.version, 1);
     if (atomic_load(&r->asleep))
@@ -219,8 +222,9 @@ static int heavy_ready(const run *r) {
 static void open_block(run *r, int64_t block) {
     const gw_program *p = r->call->program;
     gw_context *c = r->call->context;
-    c->left[block] = p->blocks[block].count;
-    for (int64_t task = p->blocks[block].first; task < p->blocks[block].first + p->blocks[block].count; task++) {
+    const gw_block *b = &p->blocks[block];
+    c->left[block] = b->count;
+    for (int64_t task = b->first; task < b->first + b->count; task++) {
         c->pending[task] = (int32_t)p->tasks[task].after.count;
         if (c->pending[task] == 0)
             c->ready[r->ready_end++] = task;
@@ -287,12 +291,14 @@ static bool help_region(run *r, region *g, int slot, int64_t *next) {
     do
         if ((uint32_t)ticket == 0)
             return false;
-    while (!atomic_compare_exchange_weak_explicit(&g->ticket, &ticket, ticket - 1, memory_order_acq_rel, memory_order_relaxed));
+    while (!atomic_compare_exchange_weak_explicit(&g->ticket, &ticket, ticket - 1, memory_order_acq_rel,
+                                                  memory_order_relaxed));
     const gw_step *s = &r->call->plan->steps[g->task];
     int64_t task = g->task, index = s->chunks - (int64_t)(uint32_t)ticket;
     /* grid * index may overflow: split the quotient and the rest apart */
     int64_t each = s->grid / s->chunks, rest = s->grid % s->chunks;
-    int64_t begin = each * index + rest * index / s->chunks, end = each * (index + 1) + rest * (index + 1) / s->chunks;
+    int64_t begin = each * index + rest * index / s->chunks;
+    int64_t end = each * (index + 1) + rest * (index + 1) / s->chunks;
     launch(r, task, begin, end, slot);
     *next = NONE;
     if (atomic_fetch_sub_explicit(&g->left, 1, memory_order_acq_rel) > 1)
@@ -371,7 +377,7 @@ static bool deserted(run *r) {
     return true;
 }
 
-/* Works until the run has ended, or nothing is left to do for a while and `patient` is false. Returns the version seen. */
+/* Works until the run has ended or, unless `patient`, there is nothing to do for a while: returns the version. */
 static uint32_t participate(run *r, int slot, bool patient) {
     int64_t task = NONE;
     for (;;) {

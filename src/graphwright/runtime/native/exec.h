@@ -1,9 +1,11 @@
-/* Runs a plan: tasks in the order of their edges, launches in chunks, on the caller's thread and helping workers. */
+/* Runs a plan: tasks in the order of their edges, launches in chunks, on the caller's thread and helping
+   workers. */
 #pragma once
 #include "arena.h"
 
 /* Every kernel and hook-taking library kernel. */
-typedef int32_t (*gw_kernel)(void *const *operands, const int64_t *args, int64_t begin, int64_t end, void *scratch);
+typedef int32_t (*gw_kernel)(void *const *operands, const int64_t *args, int64_t begin, int64_t end,
+                             void *scratch);
 
 /* Calls back into the host language; not 0: it failed. */
 typedef int32_t (*gw_host)(void *host, const gw_plan *plan, int64_t task, void *const *operands);

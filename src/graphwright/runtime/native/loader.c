@@ -37,8 +37,9 @@ static bool write_all(int file, const char *data, size_t size) {
     return true;
 }
 
-/* glibc takes an object for one that is loaded already if the path is spelled alike, and descriptors' numbers come
-   again: each load spells its path in a way of its own, one '/' or '/.' for each bit of a serial number. */
+/* glibc takes an object for one that is loaded already if the path is spelled alike, and descriptors' numbers
+   come again: each load spells its path in a way of its own, one '/' or '/.' for each bit of a serial number.
+ */
 static void own_path(char *path, size_t size, int file) {
     static atomic_uint serial;
     size_t end = (size_t)snprintf(path, size, "/proc/self/fd");
@@ -59,7 +60,8 @@ void *gw_load_memory(const void *data, size_t size, gw_error *error) {
     if (write_all(file, data, size))
         handle = open_object(path, error);
     else
-        gw_fail(error, GW_E_LOAD, "a shared object of %zu bytes cannot be written to memory: %s", size, strerror(errno));
+        gw_fail(error, GW_E_LOAD, "a shared object of %zu bytes cannot be written to memory: %s", size,
+                strerror(errno));
     close(file);
     return handle;
 }

@@ -1,4 +1,5 @@
-/* graphwright._native: the C runtime for Python. What is here converts arguments; what it does lies in the C files. */
+/* graphwright._native: the C runtime for Python. What is here converts arguments; what it does lies in the C
+   files. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -42,11 +43,16 @@ PyObject *define_exception(nb::module_ &m, const char *name, const char *doc, Py
 }
 
 void define_exceptions(nb::module_ &m) {
-    errors.base = define_exception(m, "NativeError", "Base of the native runtime's errors.", PyExc_RuntimeError);
-    errors.program = define_exception(m, "ProgramError", "The encoded program is malformed: (text,).", errors.base);
-    errors.feed = define_exception(m, "FeedError", "Arrays do not fit: (text, input or output, axis or -1).", errors.base);
-    errors.check = define_exception(m, "CheckError", "A check of the shape program failed: (instruction, a, b).", errors.base);
-    errors.plan = define_exception(m, "PlanError", "Sizes overflow or an operand leaves its buffer: (text,).", errors.base);
+    errors.base =
+        define_exception(m, "NativeError", "Base of the native runtime's errors.", PyExc_RuntimeError);
+    errors.program =
+        define_exception(m, "ProgramError", "The encoded program is malformed: (text,).", errors.base);
+    errors.feed = define_exception(m, "FeedError", "Arrays do not fit: (text, input or output, axis or -1).",
+                                   errors.base);
+    errors.check = define_exception(m, "CheckError",
+                                    "A check of the shape program failed: (instruction, a, b).", errors.base);
+    errors.plan = define_exception(m, "PlanError", "Sizes overflow or an operand leaves its buffer: (text,).",
+                                   errors.base);
     errors.kernel = define_exception(m, "KernelError", "A kernel failed: (task, code).", errors.base);
     errors.load = define_exception(m, "LoadError", "A shared object cannot be loaded: (text,).", errors.base);
 }
@@ -74,8 +80,9 @@ void define_exceptions(nb::module_ &m) {
 }
 
 /* ---- the interpreter's end ----
-   A thread that asks for the GIL when the interpreter ends is terminated, by unwinding through frames that do not
-   allow it. So from the first moment of the end such threads are put to sleep instead, as CPython 3.14 does. */
+   A thread that asks for the GIL when the interpreter ends is terminated, by unwinding through frames that do
+   not allow it. So from the first moment of the end such threads are put to sleep instead, as CPython 3.14
+   does. */
 
 std::atomic<int> inside{0}; /* threads that ask for the GIL or are in a host function */
 std::atomic<bool> closing{false};
@@ -90,7 +97,8 @@ void come_inside() {
         pause();
 }
 
-/* Called at exit: lets no one in any more, and waits for who is inside; not for ever, a host function may hang. */
+/* Called at exit: lets no one in any more, and waits for who is inside; not for ever, a host function may
+   hang. */
 void close_interpreter() {
     constexpr int64_t patience = 10'000'000'000;
     closing_thread = pthread_self();
@@ -169,7 +177,8 @@ struct View {
     const char *open(PyObject *object, bool writable) {
         if (PyArray_Check(object))
             return open_array((PyArrayObject *)object, writable);
-        if (PyObject_GetBuffer(object, &buffer, PyBUF_ND | PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0)) != 0) {
+        if (PyObject_GetBuffer(object, &buffer,
+                               PyBUF_ND | PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0)) != 0) {
             PyErr_Clear();
             return "is neither an array nor a contiguous buffer that may be used so";
         }
@@ -242,8 +251,8 @@ struct Program {
     gw_context_pool contexts = {};
     std::atomic<int64_t> runs{0}, host_calls{0};
 
-    Program(nb::bytes words, nb::handle weights_, std::vector<int64_t> kernels_, nb::handle hosts_, int plan_cache,
-            nb::handle dtypes_, nb::handle libraries)
+    Program(nb::bytes words, nb::handle weights_, std::vector<int64_t> kernels_, nb::handle hosts_,
+            int plan_cache, nb::handle dtypes_, nb::handle libraries)
         : kernels(std::move(kernels_)) {
         gw_error error = {};
         program = gw_program_decode(words.data(), words.size(), &error);
@@ -260,7 +269,8 @@ struct Program {
     Program &operator=(const Program &) = delete;
     ~Program() { release(); }
 
-    void link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::handle dtypes_, nb::handle libraries) {
+    void link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::handle dtypes_,
+              nb::handle libraries) {
         if ((int64_t)kernels.size() != program->kernel_count)
             throw nb::value_error("the number of kernels is not the program's");
         for (int64_t address : kernels)
@@ -343,7 +353,8 @@ void check_rank(const Program &p, int64_t input, int64_t rank) {
 
 void check_count(const char *what, int64_t found, int64_t expected) {
     if (found != expected)
-        raise(errors.feed, nb::make_tuple(nb::str("{} {} given, expected {}").format(found, what, expected), -1, -1));
+        raise(errors.feed,
+              nb::make_tuple(nb::str("{} {} given, expected {}").format(found, what, expected), -1, -1));
 }
 
 nb::dict Program::plan(nb::handle shapes, int threads) {
@@ -486,7 +497,8 @@ struct Run {
         for (int64_t axis = 0; axis < dims.count; axis++)
             shape[axis] = plan->registers[dims.at[axis]];
         auto *dtype = (PyArray_Descr *)Py_NewRef(p.dtypes[i]);
-        nb::object array = nb::steal(PyArray_NewFromDescr(&PyArray_Type, dtype, (int)dims.count, shape, nullptr, nullptr, 0, nullptr));
+        nb::object array = nb::steal(
+            PyArray_NewFromDescr(&PyArray_Type, dtype, (int)dims.count, shape, nullptr, nullptr, 0, nullptr));
         if (!array.is_valid())
             throw nb::python_error();
         return array;
@@ -494,7 +506,8 @@ struct Run {
 
     /* Given or new; a given one needs the bytes, its shape is the caller's affair. */
     void open_outputs(nb::handle given) {
-        nb::object list = given.is_none() ? nb::object() : sequence(given, "outputs must be a sequence or None");
+        nb::object list =
+            given.is_none() ? nb::object() : sequence(given, "outputs must be a sequence or None");
         if (list.is_valid())
             check_count("outputs", PySequence_Fast_GET_SIZE(list.ptr()), p.program->output_count);
         for (size_t i = 0; i < outputs.size(); i++) {
@@ -523,8 +536,17 @@ struct Run {
         context = gw_context_take(&p.contexts, p.program, plan, &error);
         if (!context)
             raise(error);
-        gw_call call = {p.program, plan, context, p.kernels.data(), p.weights.buf, input_data.data(), output_data.data(),
-                        host_trampoline, &calls, poison, times};
+        gw_call call = {p.program,
+                        plan,
+                        context,
+                        p.kernels.data(),
+                        p.weights.buf,
+                        input_data.data(),
+                        output_data.data(),
+                        host_trampoline,
+                        &calls,
+                        poison,
+                        times};
         p.runs++;
         PyThreadState *state = PyEval_SaveThread();
         bool done = gw_execute(&call, &error);
@@ -563,7 +585,8 @@ nb::tuple plan_memory(const std::vector<int64_t> &sizes, const std::vector<std::
     }
     gw_error error = {};
     int64_t arena = 0;
-    if (!gw_plan_memory((int64_t)sizes.size(), sizes.data(), starts.data(), flat.data(), offsets.data(), &arena, &error))
+    if (!gw_plan_memory((int64_t)sizes.size(), sizes.data(), starts.data(), flat.data(), offsets.data(),
+                        &arena, &error))
         raise(error);
     return nb::make_tuple(list_of(offsets.data(), (int64_t)sizes.size()), arena);
 }

@@ -46,7 +46,8 @@ static int64_t best_gap(extent *taken, int64_t count, int64_t size) {
 }
 
 /* Conflicts both ways: those of buffer i become other[first[i]] .. other[first[i + 1]]. */
-static void turn_both_ways(int64_t count, const int64_t *starts, const int64_t *conflicts, int64_t *first, int64_t *other) {
+static void turn_both_ways(int64_t count, const int64_t *starts, const int64_t *conflicts, int64_t *first,
+                           int64_t *other) {
     for (int64_t i = 0; i < count; i++)
         for (int64_t j = starts[i]; j < starts[i + 1]; j++)
             first[i + 2]++, first[conflicts[j] + 2]++;
@@ -59,9 +60,11 @@ static void turn_both_ways(int64_t count, const int64_t *starts, const int64_t *
         }
 }
 
-/* Greedy by size with best fit: Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020. */
-static bool place_all(int64_t count, const sized *order, const int64_t *first, const int64_t *other, extent *taken,
-                      int64_t *offsets, int64_t *sizes, int64_t *arena_bytes, gw_error *error) {
+/* Greedy by size with best fit: Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference,
+   2020. */
+static bool place_all(int64_t count, const sized *order, const int64_t *first, const int64_t *other,
+                      extent *taken, int64_t *offsets, int64_t *sizes, int64_t *arena_bytes,
+                      gw_error *error) {
     for (int64_t i = 0; i < count; i++)
         offsets[i] = -1;
     *arena_bytes = 0;
@@ -107,7 +110,8 @@ bool gw_plan_memory(int64_t count, const int64_t *sizes, const int64_t *starts, 
 
 /* ---- a plan from shapes ---- */
 
-/* Measured: a thread that wakes costs about 5 us, handing out a chunk 0.1 us; 8 to 16 chunks a region even out neighbours. */
+/* Measured: a thread that wakes costs about 5 us, handing out a chunk 0.1 us; 8 to 16 chunks a region even
+   out neighbours. */
 enum { HEAVY_NS = 20000, CHUNK_NS = 5000, MOST_CHUNKS = 16 };
 
 static int32_t chunk_count(int64_t grid, int64_t work, int threads) {
@@ -144,16 +148,18 @@ static bool size_buffers(const maker *m) {
         if (b->storage == GW_WEIGHT)
             fits = fits && range_fits(b->index, size, m->links->weight_bytes);
         if (!fits)
-            return gw_fail(m->error, GW_E_PLAN, "buffer %lld of %lld bytes does not fit its memory", (long long)i,
-                           (long long)size);
+            return gw_fail(m->error, GW_E_PLAN, "buffer %lld of %lld bytes does not fit its memory",
+                           (long long)i, (long long)size);
     }
     return true;
 }
 
-static bool size_ports(const maker *m, const gw_port *ports, int64_t count, int64_t *bytes, const char *what) {
+static bool size_ports(const maker *m, const gw_port *ports, int64_t count, int64_t *bytes,
+                       const char *what) {
     for (int64_t i = 0; i < count; i++)
         if (!gw_dense_bytes(ports[i].item, ports[i].dims, m->plan->registers, &bytes[i]))
-            return gw_fail(m->error, GW_E_PLAN, "%s %lld has a size that is negative or overflows", what, (long long)i);
+            return gw_fail(m->error, GW_E_PLAN, "%s %lld has a size that is negative or overflows", what,
+                           (long long)i);
     return true;
 }
 
@@ -192,10 +198,13 @@ static bool place_operand(const maker *m, int64_t task, int64_t index, int64_t b
     }
     int64_t offset = m->plan->registers[o->offset];
     if (!range_fits(offset, bytes, m->plan->sizes[o->buffer]))
-        return gw_fail(m->error, GW_E_PLAN, "task %lld: %lld bytes at %lld leave buffer %lld of %lld bytes", (long long)task,
-                       (long long)bytes, (long long)offset, (long long)o->buffer, (long long)m->plan->sizes[o->buffer]);
+        return gw_fail(m->error, GW_E_PLAN, "task %lld: %lld bytes at %lld leave buffer %lld of %lld bytes",
+                       (long long)task, (long long)bytes, (long long)offset, (long long)o->buffer,
+                       (long long)m->plan->sizes[o->buffer]);
     const gw_buffer *b = &p->buffers[o->buffer];
-    *place = offset + (b->storage == GW_WEIGHT ? b->index : b->storage == GW_ARENA ? m->plan->offsets[o->buffer] : 0);
+    *place = offset + (b->storage == GW_WEIGHT  ? b->index
+                       : b->storage == GW_ARENA ? m->plan->offsets[o->buffer]
+                                                : 0);
     return true;
 }
 
@@ -215,7 +224,8 @@ static bool make_step(const maker *m, int64_t index) {
     for (int64_t i = 0; i < t->operand_count; i++) {
         int64_t bytes;
         if (!touched_bytes(m, t, i, &bytes))
-            return gw_fail(m->error, GW_E_PLAN, "task %lld: the size of operand %lld overflows", (long long)index, (long long)i);
+            return gw_fail(m->error, GW_E_PLAN, "task %lld: the size of operand %lld overflows",
+                           (long long)index, (long long)i);
         if (!place_operand(m, index, t->first_operand + i, bytes))
             return false;
     }
@@ -226,7 +236,8 @@ static bool make_step(const maker *m, int64_t index) {
     s->scratch_stride = t->scratch < 0 ? 0 : align(m->plan->sizes[t->scratch]);
     s->grid = t->kind == GW_LAUNCH ? registers[t->grid] : 1;
     if (s->grid < 0)
-        return gw_fail(m->error, GW_E_PLAN, "task %lld has a grid of %lld", (long long)index, (long long)s->grid);
+        return gw_fail(m->error, GW_E_PLAN, "task %lld has a grid of %lld", (long long)index,
+                       (long long)s->grid);
     int64_t work = t->work < 0 ? INT64_MAX : registers[t->work];
     s->heavy = work >= HEAVY_NS && s->grid > 0 && m->plan->threads > 1 && t->kind != GW_IF;
     s->chunks = s->heavy ? chunk_count(s->grid, work, m->plan->threads) : 1;
@@ -237,7 +248,8 @@ static bool make_step(const maker *m, int64_t index) {
 static void free_plan(gw_plan *plan) {
     if (!plan)
         return;
-    free(plan->dims), free(plan->registers), free(plan->sizes), free(plan->offsets), free(plan->operand_offsets);
+    free(plan->dims), free(plan->registers), free(plan->sizes), free(plan->offsets),
+        free(plan->operand_offsets);
     free(plan->args), free(plan->input_bytes), free(plan->output_bytes), free(plan->steps);
     free(plan);
 }
@@ -247,10 +259,14 @@ static bool allocate(gw_plan *plan, const gw_program *p) {
         int64_t **at;
         int64_t count;
     } tables[] = {
-        {&plan->dims, p->input_dim_count},       {&plan->registers, p->shape_count},
-        {&plan->sizes, p->buffer_count},         {&plan->offsets, p->buffer_count},
-        {&plan->operand_offsets, p->operand_count}, {&plan->args, p->arg_count},
-        {&plan->input_bytes, p->input_count},    {&plan->output_bytes, p->output_count},
+        {&plan->dims, p->input_dim_count},
+        {&plan->registers, p->shape_count},
+        {&plan->sizes, p->buffer_count},
+        {&plan->offsets, p->buffer_count},
+        {&plan->operand_offsets, p->operand_count},
+        {&plan->args, p->arg_count},
+        {&plan->input_bytes, p->input_count},
+        {&plan->output_bytes, p->output_count},
     };
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         if (!(*tables[i].at = calloc((size_t)tables[i].count + 1, sizeof(int64_t))))
@@ -262,8 +278,8 @@ static bool fill_plan(const maker *m) {
     const gw_program *p = m->program;
     if (!gw_shape_evaluate(p, m->plan->dims, m->plan->registers, m->error) ||
         !size_ports(m, p->inputs, p->input_count, m->plan->input_bytes, "input") ||
-        !size_ports(m, p->outputs, p->output_count, m->plan->output_bytes, "output") ||
-        !size_buffers(m) || !place_buffers(m))
+        !size_ports(m, p->outputs, p->output_count, m->plan->output_bytes, "output") || !size_buffers(m) ||
+        !place_buffers(m))
         return false;
     for (int64_t i = 0; i < p->task_count; i++)
         if (!make_step(m, i))
@@ -271,7 +287,8 @@ static bool fill_plan(const maker *m) {
     return true;
 }
 
-static gw_plan *make_plan(const gw_program *program, const gw_links *links, const int64_t *dims, int threads, gw_error *error) {
+static gw_plan *make_plan(const gw_program *program, const gw_links *links, const int64_t *dims, int threads,
+                          gw_error *error) {
     static atomic_int_least64_t serial;
     gw_plan *plan = calloc(1, sizeof *plan);
     if (!plan || !allocate(plan, program)) {
@@ -323,8 +340,8 @@ static gw_plan *insert(gw_plan_cache *cache, gw_plan *plan) {
     return oldest;
 }
 
-gw_plan *gw_plan_take(gw_plan_cache *cache, const gw_program *program, const gw_links *links, const int64_t *dims,
-                      int threads, gw_error *error) {
+gw_plan *gw_plan_take(gw_plan_cache *cache, const gw_program *program, const gw_links *links,
+                      const int64_t *dims, int threads, gw_error *error) {
     gw_global_lock();
     gw_plan *plan = find(cache, program, dims, threads);
     *(plan ? &cache->hits : &cache->misses) += 1;

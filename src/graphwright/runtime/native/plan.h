@@ -5,27 +5,28 @@
 enum { GW_ALIGNMENT = 64, GW_MAX_THREADS = 256 };
 
 /* Offsets of buffers in one arena such that no two that conflict overlap; all are multiples of 64.
-   Buffer i conflicts with conflicts[starts[i]] .. conflicts[starts[i + 1]], all lower than i. Deterministic. */
+   Buffer i conflicts with conflicts[starts[i]] .. conflicts[starts[i + 1]], all lower than i. Deterministic.
+ */
 bool gw_plan_memory(int64_t count, const int64_t *sizes, const int64_t *starts, const int64_t *conflicts,
                     int64_t *offsets, int64_t *arena_bytes, gw_error *error);
 
 /* A task's numbers. */
 typedef struct {
     int64_t grid;
-    int64_t bytes;  /* COPY */
+    int64_t bytes;                   /* COPY */
     int64_t scratch, scratch_stride; /* offset in the arena; from one thread's to the next; -1 if none */
-    int32_t chunks; /* that the grid is handed out in */
-    bool heavy;     /* worth waking a thread for */
+    int32_t chunks;                  /* that the grid is handed out in */
+    bool heavy;                      /* worth waking a thread for */
 } gw_step;
 
 typedef struct gw_plan {
     struct gw_plan *next; /* in the cache, by last use */
     int references;       /* under the global lock; the cache's own included */
     int threads;
-    int64_t serial; /* unique in the process */
-    int64_t *dims;  /* the key */
+    int64_t serial;                       /* unique in the process */
+    int64_t *dims;                        /* the key */
     int64_t *registers, *sizes, *offsets; /* of instructions; of buffers; those not planned have offset -1 */
-    int64_t *operand_offsets; /* from the operand's base; of a function its address */
+    int64_t *operand_offsets;             /* from the operand's base; of a function its address */
     int64_t *args;
     int64_t *input_bytes, *output_bytes;
     gw_step *steps;
@@ -45,8 +46,9 @@ typedef struct {
     int64_t hits, misses;
 } gw_plan_cache;
 
-/* The plan for these dims (program->input_dim_count of them): kept or made. Release it after use. NULL on error. */
-gw_plan *gw_plan_take(gw_plan_cache *cache, const gw_program *program, const gw_links *links, const int64_t *dims,
-                      int threads, gw_error *error);
+/* The plan for these dims (program->input_dim_count of them): kept or made. Release it after use. NULL on
+   error. */
+gw_plan *gw_plan_take(gw_plan_cache *cache, const gw_program *program, const gw_links *links,
+                      const int64_t *dims, int threads, gw_error *error);
 void gw_plan_release(gw_plan *plan);
 void gw_plan_cache_clear(gw_plan_cache *cache);

@@ -12,17 +12,19 @@
 #include "process.h"
 #include "team.h"
 
-/* Long enough to span the gap between two runs of a loop, short enough not to steal a core: waking costs about 5 us. */
+/* Long enough to span the gap between two runs of a loop, short enough not to steal a core: waking costs
+   about 5 us. */
 enum { SPIN_NS = 50000, PAUSES = 16 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards teams, workers, and the pool's part of each team */
+static pthread_mutex_t lock =
+    PTHREAD_MUTEX_INITIALIZER; /* guards teams, workers, and the pool's part of each team */
 static gw_team *teams;
 static int workers;
-static atomic_int threads;          /* 0: not set yet */
+static atomic_int threads;              /* 0: not set yet */
 static _Alignas(128) atomic_uint calls; /* changes when a team asks for help */
 static _Alignas(128) atomic_int sleepers;
 static _Alignas(128) atomic_uint departures; /* changes when a worker leaves a team */
-static atomic_int farewells;                  /* callers that wait for it asleep */
+static atomic_int farewells;                 /* callers that wait for it asleep */
 
 bool gw_spin(const atomic_uint *word, unsigned value) {
     for (int64_t start = gw_now(); gw_now() - start < SPIN_NS;)
@@ -34,11 +36,14 @@ bool gw_spin(const atomic_uint *word, unsigned value) {
     return atomic_load(word) != value;
 }
 
-void gw_futex_wait(atomic_uint *word, unsigned value) { /* an interrupted wait returns early: callers look again */
+void gw_futex_wait(atomic_uint *word,
+                   unsigned value) { /* an interrupted wait returns early: callers look again */
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
 
-void gw_futex_wake(atomic_uint *word, int count) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0); }
+void gw_futex_wake(atomic_uint *word, int count) {
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+}
 
 int gw_pool_threads(void) {
     int count = atomic_load_explicit(&threads, memory_order_relaxed);
@@ -50,7 +55,9 @@ int gw_pool_threads(void) {
     return count;
 }
 
-void gw_pool_set_threads(int count) { atomic_store(&threads, count < GW_MAX_THREADS ? count : GW_MAX_THREADS); }
+void gw_pool_set_threads(int count) {
+    atomic_store(&threads, count < GW_MAX_THREADS ? count : GW_MAX_THREADS);
+}
 
 int gw_pool_workers(void) {
     pthread_mutex_lock(&lock);
@@ -59,7 +66,8 @@ int gw_pool_workers(void) {
     return count;
 }
 
-/* The team with the fewest workers among those that may have work for one more; the worker becomes its guest. */
+/* The team with the fewest workers among those that may have work for one more; the worker becomes its guest.
+ */
 static gw_team *enter(int *slot) {
     gw_team *best = NULL;
     pthread_mutex_lock(&lock);
@@ -108,7 +116,8 @@ static void *work(void *unused) {
     return unused;
 }
 
-/* The lock is held. Workers take no signals, which are the application's. A thread that cannot start is not missed. */
+/* The lock is held. Workers take no signals, which are the application's. A thread that cannot start is not
+   missed. */
 static void hire(int wanted) {
     sigset_t all, before;
     pthread_attr_t attributes;

@@ -1,4 +1,5 @@
-/* The process's worker threads: how many, and what a fork does to them. Runs ask for their help through team.h. */
+/* The process's worker threads: how many, and what a fork does to them. Runs ask for their help through
+   team.h. */
 #pragma once
 #include <stdbool.h>
 

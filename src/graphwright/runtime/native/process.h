@@ -1,4 +1,5 @@
-/* What all programs of the process share: one lock for caches and pools, held briefly, and what a fork does to it. */
+/* What all programs of the process share: one lock for caches and pools, held briefly, and what a fork does
+   to it. */
 #pragma once
 
 void gw_global_lock(void);

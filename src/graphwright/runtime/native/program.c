@@ -13,7 +13,8 @@ typedef struct {
 
 static bool fault(reader *r, const char *what) {
     if (!r->failed)
-        gw_fail(r->error, GW_E_PROGRAM, "the encoded program is malformed at word %lld: %s", (long long)r->at - 1, what);
+        gw_fail(r->error, GW_E_PROGRAM, "the encoded program is malformed at word %lld: %s",
+                (long long)r->at - 1, what);
     r->failed = true;
     return false;
 }
@@ -35,7 +36,8 @@ static int64_t next_in(reader *r, int64_t low, int64_t high, const char *what) {
     return need(r, !r->failed && word >= low && word < high, what) ? word : 0;
 }
 
-/* The number of elements that take at least `words` words each: bounded by what is left, and so is all memory. */
+/* The number of elements that take at least `words` words each: bounded by what is left, and so is all
+   memory. */
 static int64_t next_count(reader *r, int64_t words) {
     int64_t count = next(r);
     bool fits = !r->failed && count >= 0 && count <= (r->count - r->at) / words;
@@ -77,7 +79,8 @@ static void check_instruction(reader *r, const gw_program *p, int64_t index) {
             need(r, i->b >= 0 && i->b < p->inputs[i->a].dims.count, "DIM names no axis");
         return;
     }
-    need(r, i->a >= 0 && i->a < index && i->b >= 0 && i->b < index, "a register is used before it is defined");
+    need(r, i->a >= 0 && i->a < index && i->b >= 0 && i->b < index,
+         "a register is used before it is defined");
 }
 
 static void read_shape(reader *r, gw_program *p) {
@@ -106,7 +109,8 @@ static void read_buffers(reader *r, gw_program *p) {
         need(r, b->storage != GW_OUTPUT || b->index < p->output_count, "a buffer names no output");
         need(r, is_planned(b) || b->conflicts.count == 0, "a buffer that is not planned has conflicts");
         for (int64_t j = 0; j < b->conflicts.count && !r->failed; j++)
-            need(r, is_planned(&p->buffers[b->conflicts.at[j]]), "a conflict with a buffer that is not planned");
+            need(r, is_planned(&p->buffers[b->conflicts.at[j]]),
+                 "a conflict with a buffer that is not planned");
         total += b->conflicts.count;
     }
     p->conflicts = table(r, total, sizeof *p->conflicts);
@@ -126,7 +130,8 @@ static void read_operand(reader *r, const gw_program *p, gw_operand *o) {
         o->offset = next_in(r, 0, 1, "an absent operand has an offset");
     else
         o->offset = next_in(r, 0, p->shape_count, "an operand's offset names no register");
-    need(r, r->failed || o->buffer < 0 || p->buffers[o->buffer].storage != GW_SCRATCH, "an operand lies in scratch");
+    need(r, r->failed || o->buffer < 0 || p->buffers[o->buffer].storage != GW_SCRATCH,
+         "an operand lies in scratch");
 }
 
 static bool is_memory(const gw_program *p, const gw_task *t, int64_t operand) {
@@ -147,7 +152,8 @@ static void check_task(reader *r, const gw_program *p, const gw_task *t, int64_t
         need(r, t->after.at[i] < index, "a task comes after a later one");
     need(r, t->kind == GW_IF || t->blocks.count == 0, "a task that is no IF has blocks");
     need(r, t->kind == GW_LAUNCH || t->scratch < 0, "a task that is no launch has scratch");
-    need(r, t->scratch < 0 || r->failed || p->buffers[t->scratch].storage == GW_SCRATCH, "scratch lies elsewhere");
+    need(r, t->scratch < 0 || r->failed || p->buffers[t->scratch].storage == GW_SCRATCH,
+         "scratch lies elsewhere");
     switch (t->kind) {
     case GW_LAUNCH:
         need(r, t->kernel >= 0 && t->kernel < p->kernel_count, "a launch names no kernel");
@@ -161,8 +167,7 @@ static void check_task(reader *r, const gw_program *p, const gw_task *t, int64_t
         need(r, t->operand_count == 1 && is_memory(p, t, 0), "an IF takes one operand in memory");
         need(r, t->blocks.count == 2, "an IF takes two blocks");
         break;
-    default:
-        need(r, t->kernel >= 0 && t->kernel < p->host_count, "a host call names no function");
+    default: need(r, t->kernel >= 0 && t->kernel < p->host_count, "a host call names no function");
     }
 }
 
@@ -262,8 +267,10 @@ static void check_host_calls(reader *r, const gw_program *p) {
         const gw_host_function *h = &p->hosts[t->kernel];
         need(r, h->count == t->operand_count, "a host call has not as many operands as its function");
         for (int64_t j = 0; j < h->count && !r->failed; j++) {
-            need(r, is_memory(p, t, j) == (h->operands[j].item > 0), "a host call's operand is present or absent");
-            need(r, j < h->input_count || !is_memory(p, t, j) || is_written(t, j), "a host call writes what it may not");
+            need(r, is_memory(p, t, j) == (h->operands[j].item > 0),
+                 "a host call's operand is present or absent");
+            need(r, j < h->input_count || !is_memory(p, t, j) || is_written(t, j),
+                 "a host call writes what it may not");
         }
     }
 }
@@ -374,8 +381,9 @@ void gw_program_free(gw_program *p) {
         return;
     for (int64_t i = 0; p->hosts && i < p->host_count; i++)
         free(p->hosts[i].operands);
-    void *tables[] = {p->words, p->inputs, p->outputs, p->buffers, p->tasks, p->operands, p->bases, p->successors,
-                      p->conflict_starts, p->conflicts, p->blocks, p->hosts, p->io_operands};
+    void *tables[] = {p->words,    p->inputs, p->outputs,    p->buffers,         p->tasks,
+                      p->operands, p->bases,  p->successors, p->conflict_starts, p->conflicts,
+                      p->blocks,   p->hosts,  p->io_operands};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         free(tables[i]);
     free(p);

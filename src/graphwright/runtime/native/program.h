@@ -1,4 +1,5 @@
-/* The encoded program (lower/encode.py), decoded and checked: after gw_program_decode every index is in range. */
+/* The encoded program (lower/encode.py), decoded and checked: after gw_program_decode every index is in
+   range. */
 #pragma once
 #include <stddef.h>
 
@@ -7,7 +8,20 @@
 #define GW_MAGIC INT64_C(0x31475250574C47) /* "GLWPRG1" */
 enum { GW_VERSION = 1, GW_MAX_RANK = 32, GW_MAX_DEPTH = 64 };
 
-enum { GW_CONST, GW_DIM, GW_ADD, GW_SUB, GW_MUL, GW_FLOORDIV, GW_MOD, GW_MIN, GW_MAX, GW_CHECK_EQ, GW_CHECK_LE, GW_CODES };
+enum {
+    GW_CONST,
+    GW_DIM,
+    GW_ADD,
+    GW_SUB,
+    GW_MUL,
+    GW_FLOORDIV,
+    GW_MOD,
+    GW_MIN,
+    GW_MAX,
+    GW_CHECK_EQ,
+    GW_CHECK_LE,
+    GW_CODES
+};
 enum { GW_INPUT, GW_OUTPUT, GW_WEIGHT, GW_ARENA, GW_SCRATCH, GW_STORAGES };
 enum { GW_LAUNCH, GW_COPY, GW_IF, GW_HOSTCALL, GW_KINDS };
 enum { GW_OPERAND_NULL = -1, GW_OPERAND_FUNCTION = -2 };
@@ -19,7 +33,7 @@ typedef struct {
 } gw_list;
 
 typedef struct {
-    int64_t item; /* bytes of an element */
+    int64_t item;      /* bytes of an element */
     gw_list dims;      /* registers */
     int64_t first_dim; /* among the dims of all inputs */
 } gw_port;
@@ -65,24 +79,27 @@ typedef struct {
 
 typedef struct {
     int64_t *words;
-    int64_t input_count, output_count, shape_count, buffer_count, task_count, block_count, kernel_count, host_count;
+    int64_t input_count, output_count, shape_count, buffer_count, task_count, block_count, kernel_count,
+        host_count;
     int64_t operand_count, arg_count, input_dim_count;
     gw_port *inputs, *outputs;
     const gw_instruction *shape;
     gw_buffer *buffers;
     gw_task *tasks;
     gw_operand *operands;
-    int32_t *bases;      /* of each operand: see gw_base */
-    int64_t *successors; /* the `after` edges, turned round */
+    int32_t *bases;                       /* of each operand: see gw_base */
+    int64_t *successors;                  /* the `after` edges, turned round */
     int64_t *conflict_starts, *conflicts; /* of all buffers, for the planner */
     gw_block *blocks;
     gw_host_function *hosts;
     int64_t io_operand_count, *io_operands; /* operands whose address changes from run to run */
 } gw_program;
 
-/* What an operand's offset is relative to: nothing (null and functions), the weights, the arena, inputs, outputs. */
+/* What an operand's offset is relative to: nothing (null and functions), the weights, the arena, inputs,
+   outputs. */
 enum { GW_BASE_NONE, GW_BASE_WEIGHTS, GW_BASE_ARENA, GW_BASE_PORTS };
 
-/* Decode `size` bytes; they may be freed afterwards. NULL, and the error says which word, if they are malformed. */
+/* Decode `size` bytes; they may be freed afterwards. NULL, and the error says which word, if they are
+   malformed. */
 gw_program *gw_program_decode(const void *bytes, size_t size, gw_error *error);
 void gw_program_free(gw_program *program);

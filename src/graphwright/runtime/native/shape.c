@@ -23,7 +23,8 @@ static bool step(const gw_instruction *i, int64_t index, const int64_t *r, int64
     case GW_FLOORDIV:
     case GW_MOD:
         if (b == 0)
-            return gw_fail(error, GW_E_PLAN, "division by zero at instruction %lld of the shape program", (long long)index);
+            return gw_fail(error, GW_E_PLAN, "division by zero at instruction %lld of the shape program",
+                           (long long)index);
         if (b == -1) /* INT64_MIN / -1 traps */
             overflow = __builtin_sub_overflow(0, i->code == GW_MOD ? 0 : a, value);
         else
@@ -35,7 +36,8 @@ static bool step(const gw_instruction *i, int64_t index, const int64_t *r, int64
     default: *value = a; return a <= b || check_failed(index, a, b, error);
     }
     if (overflow)
-        return gw_fail(error, GW_E_PLAN, "int64 overflow at instruction %lld of the shape program", (long long)index);
+        return gw_fail(error, GW_E_PLAN, "int64 overflow at instruction %lld of the shape program",
+                       (long long)index);
     return true;
 }
 
@@ -46,8 +48,8 @@ static bool check_ports(const gw_program *p, const int64_t *dims, const int64_t 
             int64_t expected = registers[p->inputs[i].dims.at[axis]];
             error->a = i, error->b = axis;
             if (dims[axis] != expected)
-                return gw_fail(error, GW_E_FEED, "input %lld has size %lld along axis %lld, expected %lld", (long long)i,
-                               (long long)dims[axis], (long long)axis, (long long)expected);
+                return gw_fail(error, GW_E_FEED, "input %lld has size %lld along axis %lld, expected %lld",
+                               (long long)i, (long long)dims[axis], (long long)axis, (long long)expected);
         }
     return true;
 }

@@ -2,7 +2,8 @@
 #pragma once
 #include "program.h"
 
-/* `dims`: of all inputs, one after the other (program->input_dim_count of them). `registers` has shape_count places. */
+/* `dims`: of all inputs, one after the other (program->input_dim_count of them). `registers` has shape_count
+   places. */
 bool gw_shape_evaluate(const gw_program *program, const int64_t *dims, int64_t *registers, gw_error *error);
 
 /* Bytes of a dense array; false if they overflow or a dim is negative. */

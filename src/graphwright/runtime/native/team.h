@@ -1,4 +1,5 @@
-/* A run and the workers that help it. Workers sleep until a run asks; callers' threads take part in their own runs. */
+/* A run and the workers that help it. Workers sleep until a run asks; callers' threads take part in their own
+   runs. */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -7,7 +8,8 @@
 #include "plan.h"
 
 typedef struct gw_team {
-    /* Works as thread `slot` until the run ends or has had no work for a while; returns the `version` it saw last. */
+    /* Works as thread `slot` until the run ends or has had no work for a while; returns the `version` it saw
+       last. */
     uint32_t (*help)(struct gw_team *team, int slot);
     int limit;                         /* workers at most; slots are 1 .. limit */
     atomic_int guests;                 /* workers in the run */

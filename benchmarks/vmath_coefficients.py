@@ -43,7 +43,9 @@ def fit(name: str, target: Function, weight: Function, low: float, high: float, 
         kept.append(value)
         rest = rest - value * x ** powers.pop(0)
     error = np.abs(weight(x) * rest).max()
-    print(f"{name}: error {error:.2e} = 2^{math.log2(error):.1f}\n    {', '.join(f'{np.float32(c)!s}f' for c in kept)}")
+    print(
+        f"{name}: error {error:.2e} = 2^{math.log2(error):.1f}\n    {', '.join(f'{np.float32(c)!s}f' for c in kept)}"
+    )
 
 
 def erf_exponent(a: np.ndarray) -> np.ndarray:

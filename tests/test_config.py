@@ -30,7 +30,9 @@ def test_all_faults_in_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
         assert part in text
 
 
-@pytest.mark.parametrize("wrong", [{"threads": -1}, {"threads": True}, {"isa": ""}, {"cache_limit": "7"}, {"verify": 2}])
+@pytest.mark.parametrize(
+    "wrong", [{"threads": -1}, {"threads": True}, {"isa": ""}, {"cache_limit": "7"}, {"verify": 2}]
+)
 def test_wrong_values_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(OptionError, match=next(iter(wrong))):
         Options(**wrong)  # type: ignore[arg-type]

@@ -38,7 +38,16 @@ def _one_of(*allowed: str) -> Callable[[str], str]:
 
 
 def _switch(text: str) -> bool:
-    known = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    known = {
+        "1": True,
+        "true": True,
+        "yes": True,
+        "on": True,
+        "0": False,
+        "false": False,
+        "no": False,
+        "off": False,
+    }
     if text.lower() not in known:
         raise ValueError("takes true or false")
     return known[text.lower()]
@@ -61,13 +70,19 @@ class Options:
     """How to compile and run. The environment variable of ``cache_dir`` is ``GRAPHWRIGHT_CACHE_DIR``, and so on."""
 
     cc: str = _option("", "C compiler: a command or path; empty looks for cc, gcc, clang, ziglang", str)
-    cache_dir: Path | None = _option(None, "folder of compiled kernels; default: the user's cache folder", _folder)
+    cache_dir: Path | None = _option(
+        None, "folder of compiled kernels; default: the user's cache folder", _folder
+    )
     cache_limit: int = _option(1024, "most MiB that the folder of compiled kernels may hold", _count)
     threads: int = _option(0, "threads that run kernels; 0 is one per usable core", _count)
-    isa: str = _option("auto", "vector ISA of kernels: auto is the best of this CPU", _one_of(*ISA_NAMES), True)
+    isa: str = _option(
+        "auto", "vector ISA of kernels: auto is the best of this CPU", _one_of(*ISA_NAMES), True
+    )
     numerics: str = _option("default", "strict keeps Winograd and its like out", _one_of(*NUMERICS), True)
     verify: bool = _option(False, "verify the graph after every pass", _switch)
-    key_dir: Path | None = _option(None, "folder of the key that signs packages; default: the user's settings", _folder)
+    key_dir: Path | None = _option(
+        None, "folder of the key that signs packages; default: the user's settings", _folder
+    )
 
     def __post_init__(self) -> None:
         faults = Collector(OptionError)
@@ -76,7 +91,9 @@ class Options:
             if value == option.default:
                 continue
             try:
-                if type(option.metadata["read"](_text(value))) is not type(value) and not isinstance(value, Path):
+                if type(option.metadata["read"](_text(value))) is not type(value) and not isinstance(
+                    value, Path
+                ):
                     raise ValueError(f"is {value!r}, of the wrong type")
             except ValueError as error:
                 faults.add("option", f"{option.name}={value!r}: {error}", hint=option.metadata["help"])
@@ -107,7 +124,11 @@ class Options:
 
     def key(self) -> dict[str, str]:
         """The options that change generated code, as text."""
-        return {option.name: _text(getattr(self, option.name)) for option in fields(self) if option.metadata["in_key"]}
+        return {
+            option.name: _text(getattr(self, option.name))
+            for option in fields(self)
+            if option.metadata["in_key"]
+        }
 
     @property
     def cache_folder(self) -> Path:

@@ -11,7 +11,7 @@ import pytest
 
 from graphwright.config import Options
 from graphwright.errors import ToolchainError
-from graphwright.kernels.cache import Key, KernelCache, key_of
+from graphwright.kernels.cache import KernelCache, Key, key_of
 from graphwright.kernels.library.isa import V3, V4
 from graphwright.kernels.toolchain import Toolchain
 
@@ -33,7 +33,9 @@ def test_what_is_stored_is_found_by_another_process_and_place(cache: KernelCache
     assert KernelCache(Options(cache_dir=tmp_path / "moved")).load(KEY) == b"code"
 
 
-def test_compile_runs_the_compiler_for_misses_alone(cache: KernelCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compile_runs_the_compiler_for_misses_alone(
+    cache: KernelCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran: list[str] = []
 
     def compile_all(sources: list[str], isa: object, toolchain: object) -> list[bytes]:
@@ -56,7 +58,9 @@ def test_the_key_holds_everything_that_reaches_the_code() -> None:
         key_of("int x;", V3, COMPILER, replace(options, numerics="strict")),
     ]
     assert len({k.digest for k in (base, *others)}) == 5
-    elsewhere = key_of("int x;", V3, replace(COMPILER, command=("/opt/cc",)), replace(options, cache_limit=7, threads=3))
+    elsewhere = key_of(
+        "int x;", V3, replace(COMPILER, command=("/opt/cc",)), replace(options, cache_limit=7, threads=3)
+    )
     assert elsewhere.digest == base.digest
 
 

@@ -55,7 +55,11 @@ def compare(kernel: Kernel, arrays: Arrays, sizes: dict[str, int], isa: Isa, tol
     whole = outputs(library, kernel, arrays, sizes, names)
     for name in names:
         np.testing.assert_allclose(
-            whole[name].astype(np.float64), expected[name].astype(np.float64), rtol=tolerance, atol=tolerance, err_msg=name
+            whole[name].astype(np.float64),
+            expected[name].astype(np.float64),
+            rtol=tolerance,
+            atol=tolerance,
+            err_msg=name,
         )
     parts = outputs(library, kernel, arrays, sizes, names, 3, "start")
     assert all(parts[n].tobytes() == whole[n].tobytes() for n in names)
@@ -83,9 +87,9 @@ def expressions(draw: st.DrawFn, leaves: tuple[str, ...], depth: int = 3) -> str
     if kind == "smooth":
         return f"{draw(st.sampled_from(SMOOTH))}(min({draw(inner)}, 4.0))"
     if kind == "binary":
-        return draw(st.sampled_from(("({} + {})", "({} - {})", "({} * {})", "max({}, {})", "min({}, {})"))).format(
-            draw(inner), draw(inner)
-        )
+        return draw(
+            st.sampled_from(("({} + {})", "({} - {})", "({} * {})", "max({}, {})", "min({}, {})"))
+        ).format(draw(inner), draw(inner))
     if kind == "select":
         sign = draw(st.sampled_from(("<", "<=", "==")))
         return f"select({draw(leaf)} {sign} {draw(leaf)}, {draw(inner)}, {draw(inner)})"
@@ -191,7 +195,11 @@ def values_of(dtype: str, count: int, seed: int = 0) -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize("dtype", (*INTEGERS, "f64", *HALVES))
 def test_arithmetic_of_each_dtype(dtype: str, isa: Isa) -> None:
     bits = "a[i] & b[i] | xor(a[i], not(b[i]))" if dtype in INTEGERS else "a[i]"
-    shifts = f"shl(a[i], min(b[i], 3)) + shr(a[i], {dtype}(bool(b[i])))" if dtype in INTEGERS else "sqrt(abs(a[i]))"
+    shifts = (
+        f"shl(a[i], min(b[i], 3)) + shr(a[i], {dtype}(bool(b[i])))"
+        if dtype in INTEGERS
+        else "sqrt(abs(a[i]))"
+    )
     body = f"""vector i < N {{
         y[0, i] = a[i] + b[i] * a[i] - b[i]
         y[1, i] = a[i] / b[i]
@@ -250,13 +258,21 @@ def test_truth_values(isa: Isa) -> None:
     compare(kernel_of(body, parameters), arrays, {"M": 3, "N": 37}, isa, 0)
 
 
-SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, -1e-40, 1.5, -1.5, 2.5, -0.5, 3e38, 8388609, -4e9], np.float32)
+SPECIAL = np.array(
+    [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, -1e-40, 1.5, -1.5, 2.5, -0.5, 3e38, 8388609, -4e9], np.float32
+)
 
 
 @ISAS
 def test_special_values_follow_numpy(isa: Isa) -> None:
     functions = (*STEPS, "neg", "abs", "sqrt")
-    both = ("max(x[i], x[j])", "min(x[i], x[j])", "x[i] / x[j]", "select(x[i] < x[j], x[i], x[j])", "mod(x[i], x[j])")
+    both = (
+        "max(x[i], x[j])",
+        "min(x[i], x[j])",
+        "x[i] / x[j]",
+        "select(x[i] < x[j], x[i], x[j])",
+        "mod(x[i], x[j])",
+    )
     singles = " ".join(f"y[{k}, i] = {f}(x[i])" for k, f in enumerate(functions))
     pairs = " ".join(f"z[{k}, j, i] = {f}" for k, f in enumerate(both))
     tests = "t[0, i] = isnan(x[i]) t[1, i] = isinf(x[i])"
@@ -309,7 +325,9 @@ def test_hook_stores_a_tile(isa: Isa) -> None:
       serial r < rows { vector c < cols { out[batch, row0 + r, col0 + c] = max(tile[r, c] + bias[col0 + c], 0.0) } }
     }"""
     kernel = parse_kernel(text)
-    kernel = replace(kernel, parameters=(replace(kernel.parameters[0], level=Level.CACHE), *kernel.parameters[1:]))
+    kernel = replace(
+        kernel, parameters=(replace(kernel.parameters[0], level=Level.CACHE), *kernel.parameters[1:])
+    )
     kernel = replace(kernel, body=relevel(kernel.body, kernel.parameters[0]))
     library = load(compile_shared(emit_file([(kernel, "a hook")], isa), isa, toolchain()))
     assert "hook(" in emit_hook(kernel, isa)
@@ -332,7 +350,9 @@ def relevel(body: tuple[Statement, ...], tile: Buffer) -> tuple[Statement, ...]:
     def scalar(value: Scalar) -> Scalar:
         if isinstance(value, Load) and value.buffer.name == tile.name:
             return replace(value, buffer=tile)
-        return replace(value, operands=tuple(map(scalar, value.operands))) if isinstance(value, Apply) else value
+        return (
+            replace(value, operands=tuple(map(scalar, value.operands))) if isinstance(value, Apply) else value
+        )
 
     return tuple(
         replace(s, body=relevel(s.body, tile)) if isinstance(s, Loop) else replace(s, value=scalar(s.value))
@@ -380,7 +400,18 @@ def test_the_main_checks_and_times_each_kernel(tmp_path: Path) -> None:
     found = toolchain()
     code = [f for f in found.flags(isa) if f not in LINK_FLAGS]
     program = tmp_path / "program"
-    command = [*found.command, *code, "-Wall", "-Wextra", "-Werror", "-DGRAPHWRIGHT_MAIN", "-o", str(program), str(source), "-lm"]
+    command = [
+        *found.command,
+        *code,
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-DGRAPHWRIGHT_MAIN",
+        "-o",
+        str(program),
+        str(source),
+        "-lm",
+    ]
     subprocess.run(command, check=True)
     ended = subprocess.run([str(program), "33", "50"], capture_output=True, text=True, timeout=60)
     assert ended.returncode == 0, ended.stdout

@@ -19,7 +19,7 @@ from tests.ir.loops.cases import CASES, arrays_of
 from tests.kernels.generated import load, outputs
 from tests.kernels.library.harness import RUNNABLE
 
-SOURCE = "__attribute__((visibility(\"default\"))) int answer(void) {{ return {}; }}\n"
+SOURCE = '__attribute__((visibility("default"))) int answer(void) {{ return {}; }}\n'
 
 
 @pytest.fixture
@@ -78,7 +78,9 @@ def test_a_refused_source_is_kept_and_named() -> None:
     source.unlink()
 
 
-def test_a_compiler_that_hangs_is_stopped(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_that_hangs_is_stopped(
+    fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake = tmp_path / "cc"
     fake.write_text('#!/bin/sh\n[ "$1" = --version ] && echo slow && exit\nsleep 30\n')
     fake.chmod(0o700)
@@ -89,5 +91,7 @@ def test_a_compiler_that_hangs_is_stopped(fresh: None, tmp_path: Path, monkeypat
 
 
 def test_sources_compile_side_by_side_in_order() -> None:
-    objects = compile_all([SOURCE.format(i) for i in range(4)], RUNNABLE[0], find_toolchain(Options()), workers=2)
+    objects = compile_all(
+        [SOURCE.format(i) for i in range(4)], RUNNABLE[0], find_toolchain(Options()), workers=2
+    )
     assert [load(code).answer() for code in objects] == [0, 1, 2, 3]

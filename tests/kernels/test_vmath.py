@@ -86,7 +86,23 @@ def test_special_values_follow_numpy(name: str, isa: Isa, lanes: int) -> None:
     tiny = np.float32(1e-45)
     largest = np.finfo(np.float32).max
     x = np.array(
-        [np.nan, np.inf, -np.inf, 0.0, -0.0, tiny, -tiny, 1e-39, -1e-39, 1, -1, largest, -largest, 88.8, -104.5],
+        [
+            np.nan,
+            np.inf,
+            -np.inf,
+            0.0,
+            -0.0,
+            tiny,
+            -tiny,
+            1e-39,
+            -1e-39,
+            1,
+            -1,
+            largest,
+            -largest,
+            88.8,
+            -104.5,
+        ],
         np.float32,
     )
     with np.errstate(all="ignore"):

@@ -117,7 +117,9 @@ class KernelCache:
         changed = [n for n in names if getattr(nearest, n) != getattr(key, n)]
         if not changed:
             return "the entry was dropped for space, or is damaged"
-        if len(changed) == len(names) - 1 or ("source" in changed and not any(o.source == key.source for o in known)):
+        if len(changed) == len(names) - 1 or (
+            "source" in changed and not any(o.source == key.source for o in known)
+        ):
             return f"the source is new; nearest entry differs in {', '.join(changed)}"
         return "; ".join(f"{n} changed from {getattr(nearest, n)!r} to {getattr(key, n)!r}" for n in changed)
 

@@ -29,9 +29,10 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.names import c_comment
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
-from graphwright.kernels.c.body import Variable, Writer, c_name
+from graphwright.kernels.c.body import Writer
 from graphwright.kernels.c.dims import depends
 from graphwright.kernels.c.main import main_text
+from graphwright.kernels.c.scope import Variable, c_name
 from graphwright.kernels.c.support import C_TYPES, Support, check_dtype
 from graphwright.kernels.library.isa import Isa
 
@@ -116,11 +117,19 @@ class _Grid:
 def _grid(kernel: Kernel) -> _Grid:
     axes: list[_Axis] = []
     body = kernel.body
-    while len(body) == 1 and isinstance(body[0], Loop) and body[0].kind is Kind.PARALLEL and _separable(body[0]):
+    while (
+        len(body) == 1 and isinstance(body[0], Loop) and body[0].kind is Kind.PARALLEL and _separable(body[0])
+    ):
         loop = body[0]
         axes.append(_Axis(loop.axis, loop.extent, loop.step))
         body = loop.body
-    if not axes and len(body) == 1 and isinstance(body[0], Loop) and body[0].kind is Kind.VECTOR and _separable(body[0]):
+    if (
+        not axes
+        and len(body) == 1
+        and isinstance(body[0], Loop)
+        and body[0].kind is Kind.VECTOR
+        and _separable(body[0])
+    ):
         loop = body[0]
         return _Grid((_Axis(loop.axis, loop.extent, BLOCK),), body, loop)
     return _Grid(tuple(axes), body)
@@ -153,7 +162,9 @@ def _any_function(kernel: Kernel, support: Support) -> str:
 
 def _function(kernel: Kernel, support: Support, naive: bool = False) -> str:
     if len(phases(kernel)) > 1:
-        raise ToolchainError(Diagnostic("emit-phases", "several phases: emit each of phases(kernel)", kernel.name))
+        raise ToolchainError(
+            Diagnostic("emit-phases", "several phases: emit each of phases(kernel)", kernel.name)
+        )
     writer = Writer(support, scalar=naive)
     _bind(writer, kernel, kernel.parameters, kernel.sizes)
     grid = _grid(kernel)

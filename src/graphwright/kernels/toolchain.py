@@ -59,7 +59,9 @@ def find_toolchain(options: Options | None = None) -> Toolchain:
     if not wanted and importlib.util.find_spec("ziglang") is None:
         tried.append("the ziglang package: not installed")
     hint = "pip install graphwright[toolchain], or name a C compiler in the option cc (GRAPHWRIGHT_CC)"
-    raise ToolchainError(Diagnostic("toolchain-missing", f"no C compiler; tried {'; '.join(tried)}", hint=hint))
+    raise ToolchainError(
+        Diagnostic("toolchain-missing", f"no C compiler; tried {'; '.join(tried)}", hint=hint)
+    )
 
 
 def _commands(wanted: str) -> Iterator[tuple[tuple[str, ...], bool]]:

@@ -22,7 +22,7 @@ class Function:
 
 
 def _erf(x: Array) -> Array:
-    return np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype)
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x), x.dtype)
 
 
 def _sigmoid(x: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class _State:
         return _State(dict(self.axes), dict(self.arrays), dict(self.values), self.lanes, dict(self.depth))
 
 
-def _fail(message: str, where: str) -> None:
+def _fail(message: str, where: str) -> NoReturn:
     raise VerifyError(Diagnostic("loop-interpret", message, where))
 
 
@@ -117,7 +117,9 @@ def _simple(statement: Statement, state: _State) -> None:
         case Accumulate(buffer, index, combiner, value, mask):
             _store(buffer, index, value, mask, combiner, state)
         case Call("matmul", out, (a, b)):
-            _rectangle(out, state)[...] += (_rectangle(a, state) @ _rectangle(b, state)).astype(out.buffer.dtype.numpy)
+            _rectangle(out, state)[...] += (_rectangle(a, state) @ _rectangle(b, state)).astype(
+                out.buffer.dtype.numpy
+            )
         case _:
             raise ValueError("not a statement that can be interpreted")
 
@@ -171,7 +173,9 @@ def _evaluate(value: Scalar, state: _State) -> Array:
             raise TypeError(f"{value!r} is not a scalar")
 
 
-def _positions(buffer: Buffer, index: tuple[Index, ...], keep: Array | None, state: _State) -> tuple[Array, ...]:
+def _positions(
+    buffer: Buffer, index: tuple[Index, ...], keep: Array | None, state: _State
+) -> tuple[Array, ...]:
     """Indices into the buffer's array, one array per dimension, of equal shape; only lanes where ``keep``."""
     own = [_evaluate(i, state) if isinstance(i, Scalar) else _dim(i, state) for i in index]
     array, depth = state.arrays[buffer.name], state.depth.get(buffer.name, 0)
@@ -179,7 +183,7 @@ def _positions(buffer: Buffer, index: tuple[Index, ...], keep: Array | None, sta
         raise IndexError(f"{len(own)} indices into {array.ndim - depth} dimensions")
     outer = [np.arange(n).reshape(-1, *[1] * (depth - 1 - i)) for i, n in enumerate(array.shape[:depth])]
     shape = () if keep is None else keep.shape
-    positions = np.broadcast_arrays(*outer, *own, np.empty(shape))[:-1]
+    positions = list(np.broadcast_arrays(*outer, *own, np.empty(shape))[:-1])
     if keep is not None:
         keep = np.broadcast_to(keep, np.broadcast_shapes(keep.shape, *(p.shape for p in positions)))
         positions = [p[keep] for p in positions]
@@ -189,7 +193,9 @@ def _positions(buffer: Buffer, index: tuple[Index, ...], keep: Array | None, sta
     return tuple(positions)
 
 
-def _load(buffer: Buffer, index: tuple[Index, ...], mask: Scalar | None, other: float, state: _State) -> Array:
+def _load(
+    buffer: Buffer, index: tuple[Index, ...], mask: Scalar | None, other: float, state: _State
+) -> Array:
     array = state.arrays[buffer.name]
     if mask is None:
         return np.asarray(array[_positions(buffer, index, None, state)])
@@ -200,7 +206,12 @@ def _load(buffer: Buffer, index: tuple[Index, ...], mask: Scalar | None, other: 
 
 
 def _store(
-    buffer: Buffer, index: tuple[Index, ...], value: Scalar, mask: Scalar | None, combiner: str | None, state: _State
+    buffer: Buffer,
+    index: tuple[Index, ...],
+    value: Scalar,
+    mask: Scalar | None,
+    combiner: str | None,
+    state: _State,
 ) -> None:
     array = state.arrays[buffer.name]
     lanes = np.broadcast_to(True if mask is None else _value(mask, state), state.lanes)

@@ -93,7 +93,9 @@ def _simple(statement: Statement) -> str:
         case Let(name, value):
             return f"{name} = {_scalar(value)}"
         case Alloc(buffer, fill):
-            return _buffer(buffer) + (f" {buffer.level}" if fill is None else f" {buffer.level} = {_number(fill)}")
+            return _buffer(buffer) + (
+                f" {buffer.level}" if fill is None else f" {buffer.level} = {_number(fill)}"
+            )
         case Store(buffer, index, value, mask):
             return f"{_element(buffer, index, mask)} = {_scalar(value, expected=buffer.dtype)}"
         case Accumulate(buffer, index, combiner, value, mask):
@@ -502,4 +504,3 @@ class _Parser:
         if name not in FUNCTIONS:
             self.fail(f"no function {name!r}")
         return self.applied(name, *operands)
-

@@ -124,5 +124,7 @@ def _run(kernel: Kernel, grid: Dim, scratch: Dim, support: Support) -> str:
         floating=", ".join("1" if b.dtype.name in ("f32", "f64") else "0" for b in kernel.parameters),
     )
     support.dim(text)
-    declared = "\n".join(f"        const int64_t {n} = arg[{i}];\n        (void){n};" for i, n in enumerate(names.values()))
+    declared = "\n".join(
+        f"        const int64_t {n} = arg[{i}];\n        (void){n};" for i, n in enumerate(names.values())
+    )
     return text.replace("@SIZES@", declared)

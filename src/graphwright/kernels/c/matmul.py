@@ -63,7 +63,8 @@ def _block(vector: str, element: str, suffix: str, height: int, lanes: int) -> s
     """The microkernel of ``height`` rows by two vectors."""
     sums = ", ".join(f"c{i}0 = {{0}}, c{i}1 = {{0}}" for i in range(height))
     steps = "\n".join(
-        f"        x = splat_{suffix}(a[k * ac + {i} * as]), c{i}0 += x * b0, c{i}1 += x * b1;" for i in range(height)
+        f"        x = splat_{suffix}(a[k * ac + {i} * as]), c{i}0 += x * b0, c{i}1 += x * b1;"
+        for i in range(height)
     )
     whole = "\n".join(
         f"        p = out + {i} * os;\n"

@@ -14,7 +14,11 @@ def _horner(variable: str, *coefficients: str) -> str:
     """A polynomial as C; coefficients from the lowest power up."""
     text = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
-        text = f"{coefficient} + {variable} * ({text})" if text != coefficients[-1] else f"{coefficient} + {variable} * {text}"
+        text = (
+            f"{coefficient} + {variable} * ({text})"
+            if text != coefficients[-1]
+            else f"{coefficient} + {variable} * {text}"
+        )
     return text
 
 
@@ -34,9 +38,20 @@ _LOGARITHM: Final = _horner(
 )  # fmt: skip
 _SINE: Final = _horner("z", "-0.16666667f", "0.008333379f", "-0.00019853072f", "2.8326801e-06f")
 _COSINE: Final = _horner("z", "0.041666646f", "-0.001388731f", "2.4432327e-05f")
-_HYPERBOLIC: Final = _horner("z", "-0.33333316f", "0.13332546f", "-0.05384785f", "0.021052472f", "-0.0062459926f")
+_HYPERBOLIC: Final = _horner(
+    "z", "-0.33333316f", "0.13332546f", "-0.05384785f", "0.021052472f", "-0.0062459926f"
+)
 _ERF: Final = _horner(
-    "a", "-5.4081262e-08f", "0.6366194f", "0.10277776f", "-0.01915279f", "-0.00016088889f", "0.0016675049f", "-0.0006330899f", "0.000117710086f", "-9.263743e-06f"
+    "a",
+    "-5.4081262e-08f",
+    "0.6366194f",
+    "0.10277776f",
+    "-0.01915279f",
+    "-0.00016088889f",
+    "0.0016675049f",
+    "-0.0006330899f",
+    "0.000117710086f",
+    "-9.263743e-06f",
 )
 
 _LARGE: Final = "40000"

@@ -109,7 +109,7 @@ SCALAR_HELPERS: Final[dict[str, Template]] = {
     **{
         name: _libm(name)
         for name in (
-            "exp expm1 log log1p tanh erf sin cos tan asin acos atan sinh cosh asinh acosh atanh".split()
+            ["exp", "expm1", "log", "log1p", "tanh", "erf", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"]
         )
     },
 }  # fmt: skip

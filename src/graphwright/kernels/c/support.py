@@ -51,7 +51,9 @@ def check_dtype(dtype: DType) -> None:
     """Raise where the emitter cannot store ``dtype``."""
     if dtype.name not in C_TYPES:
         known = ", ".join(C_TYPES)
-        raise ToolchainError(Diagnostic("emit-dtype", f"no C code for {dtype}", hint=f"cast to one of {known}"))
+        raise ToolchainError(
+            Diagnostic("emit-dtype", f"no C code for {dtype}", hint=f"cast to one of {known}")
+        )
 
 
 class Support:
@@ -100,7 +102,8 @@ class Support:
             vector = self.vector(F32, self.isa.lanes)
             call = f"{self.function(function, F32, self.isa.lanes)}({self.call('splat', F32, self.isa.lanes, 'x')})"
             return self.define(
-                name, f"GW_INLINE float {name}(float x) {{\n    const {vector} y = {call};\n    return y[0];\n}}"
+                name,
+                f"GW_INLINE float {name}(float x) {{\n    const {vector} y = {call};\n    return y[0];\n}}",
             )
         helper = SCALAR_HELPERS.get(function)
         template = helper(dtype) if helper else None
@@ -145,7 +148,9 @@ class Support:
             "QUAD": {4: "d", 8: "q"}.get(dtype.bytes, ""),
         }
         text = re.sub(r"@([A-Z]+)(?![A-Z(])", lambda m: words[m[1]], text)
-        text = re.sub(r"@EACH\((.*?)\)@", lambda m: ", ".join(m[1].replace("#", str(i)) for i in range(lanes)), text)
+        text = re.sub(
+            r"@EACH\((.*?)\)@", lambda m: ", ".join(m[1].replace("#", str(i)) for i in range(lanes)), text
+        )
         return text.replace("NAME", name)
 
     def _by_lanes(self, function: str, dtype: DType, lanes: int, name: str) -> str:

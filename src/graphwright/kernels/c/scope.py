@@ -1,0 +1,149 @@
+"""What names stand for in C: identifiers, values, buffers, the vector loop around."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from graphwright.ir.types import DType
+
+_RESERVED: Final = frozenset(
+    [
+        "auto",
+        "break",
+        "case",
+        "char",
+        "const",
+        "continue",
+        "default",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "extern",
+        "float",
+        "for",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "register",
+        "restrict",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "typedef",
+        "union",
+        "unsigned",
+        "void",
+        "volatile",
+        "while",
+        "main",
+        "asm",
+        "typeof",
+        "buf",
+        "arg",
+        "begin",
+        "end",
+        "scratch",
+        "unit",
+        "hook",
+        "NULL",
+        "exp",
+        "expm1",
+        "log",
+        "log1p",
+        "tanh",
+        "erf",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "pow",
+        "fmod",
+        "atan2",
+        "floor",
+        "ceil",
+        "rint",
+        "trunc",
+        "sqrt",
+        "GW_EXPORT",
+        "GW_INLINE",
+        "linux",
+        "unix",
+        "i386",
+    ]
+)
+
+
+_HELPER_LIKE: Final = re.compile(
+    r"_|\d+x\d+|dim_|.*_(bool|b?f\d+|[iu]\d+)(x\d+)?(_any)?$|.*_t$|[fiu]\d+x\d+.*"
+)
+
+
+def c_name(name: str) -> str:
+    """``name`` of the IR as a C identifier that meets no keyword and no helper."""
+    return f"{name}_" if name in _RESERVED or _HELPER_LIKE.match(name) or name.endswith("_") else name
+
+
+@dataclass(frozen=True)
+class Value:
+    """C text of a value; ``vector``: one per lane."""
+
+    text: str
+    dtype: DType
+    vector: bool = False
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The vector loop around: ``tail`` names the mask of live lanes in the last, partial step; None in full steps."""
+
+    axis: str
+    count: int
+    tail: str | None = None
+
+
+@dataclass(frozen=True)
+class Variable:
+    """How a buffer is spelled: a pointer, a local array, or (``value``) one variable that holds a value."""
+
+    name: str
+    value: bool = False
+    private: bool = False
+    """Each lane of the vector loop around has its own."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """An element for each lane: ``pointer[0]`` (uniform), ``pointer[i * step]``, or ``pointer[table[i]]``."""
+
+    pointer: str
+    step: str = "0"
+    table: str = ""
+    uniform: bool = False
+
+
+@dataclass
+class Scope:
+    """Names in force; a body copies it."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    """C text of axes and sizes."""
+    variables: dict[str, Variable] = field(default_factory=dict)
+    values: dict[str, Value] = field(default_factory=dict)
+    partials: dict[int, str] = field(default_factory=dict)
+    """Of an Accumulate (by id) in a vector loop: the variable that gathers its lanes."""

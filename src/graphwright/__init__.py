@@ -1,1 +1,53 @@
-"""graphwright: an open graph engine for deep learning."""
+"""graphwright: an open graph engine for deep learning.
+
+>>> import graphwright as gw
+>>> model = gw.compile("model.onnx")
+>>> outputs = model.run({"x": array})
+>>> model.save("model.om")
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from graphwright._native import set_threads as set_threads
+    from graphwright.api import compile as compile
+    from graphwright.api import load as load
+    from graphwright.config import Options as CompileOptions
+    from graphwright.errors import FeedError as FeedError
+    from graphwright.errors import GraphwrightError as GraphwrightError
+    from graphwright.errors import ModelError as ModelError
+    from graphwright.errors import PackageError as PackageError
+    from graphwright.errors import ToolchainError as ToolchainError
+    from graphwright.runtime.model import Model as Model
+    from graphwright.runtime.session import InferenceSession as InferenceSession
+    from graphwright.runtime.session import SessionOptions as SessionOptions
+
+_HOMES = {
+    "compile": ("graphwright.api", "compile"),
+    "load": ("graphwright.api", "load"),
+    "CompileOptions": ("graphwright.config", "Options"),
+    "Model": ("graphwright.runtime.model", "Model"),
+    "InferenceSession": ("graphwright.session", "InferenceSession"),
+    "SessionOptions": ("graphwright.session", "SessionOptions"),
+    "GraphBuilder": ("graphwright.builder", "GraphBuilder"),
+    "set_threads": ("graphwright._native", "set_threads"),
+    **{
+        name: ("graphwright.errors", name)
+        for name in ("FeedError", "GraphwrightError", "ModelError", "OptionError", "PackageError", "ToolchainError")
+    },
+}
+"""Where each public name lives. Modules are imported when a name is first used: running an .om needs few of them."""
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'graphwright' has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    value = getattr(importlib.import_module(module), attribute)
+    globals()[name] = value
+    return value

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from graphwright import _native
 from graphwright.config import Options
 from graphwright.fusion.fuse import Fuse
 from graphwright.ir.constant import Constant
-from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.graph import Array, Graph, Module, Node, Value
 from graphwright.ir.text import print_module
 from graphwright.kernels.cache import KernelCache
 from graphwright.kernels.candidates.registry import GENERATED, GeneratedKernels, candidates_of, contraction_of, load
@@ -33,6 +32,9 @@ from graphwright.passes.cse import CommonSubexpressions
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.decompose import Decompose
 from graphwright.passes.pipeline import GRAPH_PASSES, SHAPES
+
+SHAPE_STAGES = (SHAPES,)
+"""What shows whether all ranks can be known without a feed."""
 
 Observer = Callable[[str, object], None]
 """Called after each stage with its name and its product: the module, the kernels, the program."""
@@ -65,28 +67,38 @@ def compile_module(module: Module, options: Options, observe: Observer = lambda 
     manager = PassManager(GRAPH_STAGES, options.verify, lambda m, record: observe(record.name, m))
     manager.run(module)
     clock.lap("passes")
-    isa = ISAS[_native.isa() if options.isa == "auto" else options.isa]
+    isa = ISAS[options.isa]
     selection = select_kernels(module, module.main, isa)
     observe("select", selection)
     clock.lap("select")
     arrays, places = _weights(module, module.main, selection.steps)
-    program = lower(module.main, selection.steps, module.symbols, places, streams=1)
+    program = lower(module.main, selection.steps, module.symbols, places, streams=options.streams)
     observe("lower", program)
     clock.lap("lower")
     objects, sources = _compile_kernels(selection.generated, isa, options)
     observe("kernels", sources)
     clock.lap("kernels")
-    package = Package(
+    target = Target(isa.name, program, objects, sources)
+    package = replace(package_module(module, options), weights=arrays, targets={isa.name: target})
+    return Compilation(module, package, program, selection.generated, manager.records, clock.seconds)
+
+
+def package_module(module: Module, options: Options) -> Package:
+    """A package of ``module`` as it stands, without a target."""
+    return Package(
         graph=print_module(module, constants="short"),
-        weights=arrays,
-        targets={isa.name: Target(isa.name, program, objects, sources)},
+        weights=_held({ref.digest: module.constants[ref] for ref in module.constants}),
+        targets={},
         inputs=tuple(_spec(v, v.name) for v in module.main.inputs),
         outputs=tuple(map(_spec, module.main.outputs, module.main.output_names)),
         constraints=tuple(f"{c} (node {c.node})" for c in module.symbols.constraints),
         metadata=dict(module.metadata),
         options=options.key(),
     )
-    return Compilation(module, package, program, selection.generated, manager.records, clock.seconds)
+
+
+def _held(arrays: dict[str, Array]) -> Weights:
+    return read_weights(memoryview(write_weights(arrays)))
 
 
 class _Clock:
@@ -105,16 +117,20 @@ def _spec(value: Value, name: str) -> TensorSpec:
     return TensorSpec(name, value.type.dtype, dims)
 
 
-def _weights(module: Module, graph: Graph, steps: tuple[Step, ...]) -> tuple[Weights, dict[Value, tuple[int, int]]]:
-    """The constants that the steps read, each content once, and where each Value's bytes lie."""
-    used: dict[Value, str] = {}
-    for value in _read_values(graph, steps):
-        if value.producer is not None and isinstance(value.producer.op, Constant):
-            used[value] = value.producer.op.value.digest
-    arrays = {c.digest: module.constants[c] for c in module.constants if c.digest in set(used.values())}
+def _weights(
+    module: Module, graph: Graph, steps: tuple[Step, ...]
+) -> tuple[Weights, dict[Value, tuple[int, int]]]:
+    """The constants that the steps or the graph read, each content once, and where those of the steps lie."""
+    used = {
+        value: value.producer.op.value
+        for value in _read_values(graph, steps)
+        if value.producer is not None and isinstance(value.producer.op, Constant)
+    }
+    arrays = {ref.digest: module.constants[ref] for ref in used.values()}
+    DeadCode().run(module, Record("dead_code"))  # constants that were packed are read no more
+    arrays |= {ref.digest: module.constants[ref] for ref in module.constants}
     offsets = offsets_of(arrays)
-    weights = read_weights(memoryview(write_weights(arrays)))
-    return weights, {value: (offsets[digest], arrays[digest].nbytes) for value, digest in used.items()}
+    return _held(arrays), {value: (offsets[ref.digest], arrays[ref.digest].nbytes) for value, ref in used.items()}
 
 
 def _read_values(graph: Graph, steps: tuple[Step, ...]) -> list[Value]:

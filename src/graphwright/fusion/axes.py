@@ -113,12 +113,14 @@ class Nest:
     """The analysis of a set of nodes.
 
     ``places``: where each value made by the nodes lies. ``reads``: where each operand from outside lies.
-    ``reduced``: the axes that every reduction of the set folds.
+    ``folded``: the axes that each reduction folds; none where they are all of size 1. ``reduced``: those of all that
+    fold any.
     """
 
     axes: AxisSystem = field(default_factory=AxisSystem)
     places: dict[Value, Place] = field(default_factory=dict)
     reads: dict[Value, Place] = field(default_factory=dict)
+    folded: dict[Node, tuple[Axis, ...]] = field(default_factory=dict)
     reduced: tuple[Axis, ...] = ()
     domain: tuple[Axis, ...] = ()
 
@@ -130,16 +132,15 @@ class Nest:
 def analyse(nodes: Sequence[Node]) -> Nest:
     """Put ``nodes`` (in order) on common axes; raises :class:`NotOneNest`."""
     nest = Nest()
-    reductions: list[tuple[Axis, ...]] = []
     for node in nodes:
         if Trait.REDUCTION in node.op.traits:
-            reductions.append(_reduce(nest, node))
+            nest.folded[node] = _reduce(nest, node)
         elif Trait.VIEW in node.op.traits:
             _view(nest, node)
         else:
             _elementwise(nest, node)
     _resolve_all(nest)
-    _set_domain(nest, [nest.axes.resolve(axes) for axes in reductions])
+    _set_domain(nest)
     return nest
 
 
@@ -170,8 +171,7 @@ def _view(nest: Nest, node: Node) -> None:
 
 def _reduce(nest: Nest, node: Node) -> tuple[Axis, ...]:
     place = _place_of(nest, node, 0)
-    axes = range(len(place)) if node.op.axes is None else node.op.axes  # type: ignore[attr-defined]  # REDUCTION trait
-    folded = {axis % len(place) for axis in axes} if place else set()
+    folded = set(node.op.resolved(len(place)))  # type: ignore[attr-defined]  # REDUCTION trait
     if node.op.keepdims:  # type: ignore[attr-defined]  # REDUCTION trait
         nest.places[node.output] = tuple(() if d in folded else dim for d, dim in enumerate(place))
     else:
@@ -192,9 +192,11 @@ def _resolve_all(nest: Nest) -> None:
     resolve = nest.axes.resolve
     nest.places = {value: tuple(resolve(dim) for dim in place) for value, place in nest.places.items()}
     nest.reads = {value: tuple(resolve(dim) for dim in place) for value, place in nest.reads.items()}
+    nest.folded = {node: resolve(axes) for node, axes in nest.folded.items()}
 
 
-def _set_domain(nest: Nest, reductions: list[tuple[Axis, ...]]) -> None:
+def _set_domain(nest: Nest) -> None:
+    reductions = [axes for axes in nest.folded.values() if axes]
     if len({frozenset(axes) for axes in reductions}) > 1:
         raise NotOneNest("reductions over different axes")
     nest.reduced = reductions[0] if reductions else ()

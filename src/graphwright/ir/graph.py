@@ -314,6 +314,12 @@ class ConstantPool:
             self._arrays[digest] = view
         return ConstRef(digest)
 
+    def copy(self) -> ConstantPool:
+        """Another pool of the same arrays."""
+        made = ConstantPool()
+        made._arrays = dict(self._arrays)
+        return made
+
     def __getitem__(self, ref: ConstRef) -> Array:
         return self._arrays[ref.digest]
 

@@ -154,10 +154,19 @@ class _Emitter:
         return Store(self.buffer(value, walked), self.at(walked), cast(scalar, value.type.dtype))
 
     def scalar(self, node: Node, operands: Sequence[Scalar]) -> Scalar:
-        """The expression of an elementwise node or view."""
-        result = operands[0] if Trait.VIEW in node.op.traits else node.op.expression(*operands)
+        """The expression of a node that folds nothing."""
+        if Trait.VIEW in node.op.traits:
+            return operands[0]
+        if Trait.REDUCTION in node.op.traits:  # over axes of size 1
+            result: Scalar = node.op.finish(node.op.prepare(operands[0]), 1)  # type: ignore[attr-defined]
+        else:
+            result = node.op.expression(*operands)
         self.cost += _cost(result)
         return result
+
+    def folds(self, node: Node) -> bool:
+        """Whether ``node`` is a reduction over axes of the loop."""
+        return bool(self.nest.folded.get(node))
 
     def temporary(self, node: Node) -> str:
         return self.names.take(identifier(node.op.name.lower(), "t"))
@@ -258,7 +267,7 @@ class _Region(_Emitter):
         stages: dict[Value, int] = {}
         for node in self._nodes():
             stage = max((stages.get(v, 0) for v in node.inputs if v is not None), default=0)
-            stages[node.output] = stage + (Trait.REDUCTION in node.op.traits)
+            stages[node.output] = stage + self.folds(node)
         return stages
 
     def _is_row(self, value: Value) -> bool:
@@ -282,16 +291,16 @@ class _Region(_Emitter):
 
     def _pass_of(self, node: Node) -> int:
         """The pass in which ``node`` itself is computed."""
-        return self.stages[node.output] - (Trait.REDUCTION in node.op.traits)
+        return self.stages[node.output] - self.folds(node)
 
     def _rows(self, stage: int) -> list[Statement]:
         """Values of this stage that do not vary along the reduced axes."""
         nodes = [
             n
             for n in self._nodes()
-            if self._is_row(n.output) and Trait.REDUCTION not in n.op.traits and self.stages[n.output] == stage
+            if self._is_row(n.output) and not self.folds(n) and self.stages[n.output] == stage
         ]
-        finished = [n for n in self._nodes() if Trait.REDUCTION in n.op.traits and self.stages[n.output] == stage]
+        finished = [n for n in self._nodes() if self.folds(n) and self.stages[n.output] == stage]
         statements: list[Statement] = []
         for node in (*finished, *nodes):
             statements += self._row_value(node)
@@ -305,7 +314,7 @@ class _Region(_Emitter):
 
     def _row_value(self, node: Node) -> list[Statement]:
         value, name = node.output, self.temporary(node)
-        if Trait.REDUCTION in node.op.traits:
+        if self.folds(node):
             count = product([e for e, reduced in zip(self.loops.extents, self.is_reduced, strict=True) if reduced])
             accumulator = self.accumulators[value]
             scalar = node.op.finish(Load(accumulator, self._lane_index()), count)  # type: ignore[attr-defined]  # REDUCTION trait
@@ -326,7 +335,7 @@ class _Region(_Emitter):
 
     def _pass(self, stage: int) -> list[Statement]:
         """One pass over the row: fold this stage's reductions, keep and store this stage's values."""
-        reductions = [n for n in self._nodes() if Trait.REDUCTION in n.op.traits and self._pass_of(n) == stage]
+        reductions = [n for n in self._nodes() if self.folds(n) and self._pass_of(n) == stage]
         wanted = [
             n.output
             for n in self._nodes()

@@ -10,7 +10,7 @@ from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.op import Trait
 from graphwright.kernels.candidates import registry
 from graphwright.kernels.candidates.registry import Context, GeneratedKernels
-from graphwright.kernels.launch import Alias, Branch, Host, Run, Step
+from graphwright.kernels.launch import Alias, Branch, Host, Launch, Run, Step
 from graphwright.kernels.library.isa import Isa
 from graphwright.ops.if_ import If
 
@@ -32,7 +32,22 @@ def select_kernels(module: Module, graph: Graph, isa: Isa) -> Selection:
 
 
 def _steps(graph: Graph, context: Context) -> tuple[Step, ...]:
-    return tuple(Step(node, _action(node, context)) for node in list(graph) if not isinstance(node.op, Constant))
+    nodes = [node for node in graph if not isinstance(node.op, Constant)]
+    steps = tuple(Step(node, _action(node, context)) for node in nodes)
+    for step in steps:
+        _read_packed(graph, step, context)
+    return steps
+
+
+def _read_packed(graph: Graph, step: Step, context: Context) -> None:
+    """Let the node read the packed constants that its launches read."""
+    if not isinstance(step.action, Run):
+        return
+    read = {o for launch in step.action.launches if isinstance(launch, Launch) for o in launch.operands}
+    for position, value in enumerate(step.node.inputs):
+        for packed in context.packed_from(value) if value is not None else ():
+            if packed in read:
+                graph.replace_input(step.node, position, packed)
 
 
 def _action(node: Node, context: Context) -> Run | Alias | Branch | Host:

@@ -1,55 +1,33 @@
-"""A compiled model, ready to run: checks feeds, calls the native executor once per run."""
+"""A compiled model, ready to run: checks feeds and hands them to its device."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from graphwright import _native
-from graphwright.errors import Collector, Diagnostic, FeedError, GraphwrightError
+from graphwright.errors import Collector, Diagnostic, FeedError
 from graphwright.ir.types import dtype_of
-from graphwright.lower.tasks import Instruction, Program
-from graphwright.package.package import Package, Target, TensorSpec
+from graphwright.package.package import Package, TensorSpec
 from graphwright.package.write import write_package
-from graphwright.runtime.target import load_program, native_dtype
+from graphwright.runtime.devices.base import Device, TaskTime
+from graphwright.runtime.devices.target import native_dtype
 
 Array = np.ndarray[Any, Any]
-
-
-_KERNEL_FAULTS = {1: "an index is out of range", 2: "the model cannot run on"}
-"""What the library's kernels mean by their codes."""
-
-
-@dataclass(frozen=True)
-class TaskTime:
-    """One task of a traced run; times in nanoseconds on the monotonic clock."""
-
-    task: int
-    name: str
-    start: int
-    end: int
-    thread: int
-
-
-class RunError(GraphwrightError):
-    """A kernel refused its data (an index out of range) or the machine ran out of memory."""
 
 
 class Model:
     """A compiled model. Runs from any thread, several at a time; results are new arrays, inputs are only read."""
 
-    def __init__(self, package: Package, target: Target, key: bytes | None = None, threads: int = 0) -> None:
+    def __init__(self, package: Package, device: Device, key: bytes | None = None, threads: int = 0) -> None:
         self.package = package
-        self.target = target
+        self.device = device
         self.threads = threads
         """Threads of a run; 0 leaves it to the process (see ``graphwright.set_threads``)."""
         self._key = key
-        self._native = load_program(package, target)
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -62,13 +40,16 @@ class Model:
         return self.package.outputs
 
     @property
-    def program(self) -> Program:
-        """Its tasks (low IR)."""
-        return self.target.program
+    def metadata(self) -> Mapping[str, str]:
+        """The source model's own texts."""
+        return self.package.metadata
 
     def __call__(self, *arrays: Array) -> tuple[Array, ...]:
         """Run on arrays in the order of :attr:`inputs`. Raises FeedError where they do not fit."""
-        return tuple(self._run([self._checked(k, a) for k, a in enumerate(self._counted(arrays))]))
+        if len(arrays) != len(self.inputs):
+            message = f"{len(arrays)} arrays for {len(self.inputs)} inputs"
+            raise FeedError(Diagnostic("feed-count", message, hint=self._signature))
+        return tuple(self._run([self._checked(k, array) for k, array in enumerate(arrays)]))
 
     def run(
         self, feeds: Mapping[str, Array], outputs: Sequence[str] | None = None, *, out: Mapping[str, Array] | None = None
@@ -76,41 +57,29 @@ class Model:
         """Run on named arrays; all outputs, or those named. ``out``: arrays to write outputs to."""
         arrays = self._ordered(feeds)
         names = [spec.name for spec in self.outputs]
-        chosen = names if outputs is None else self._known_outputs(outputs, names)
-        results = self._run(arrays, self._targets(out or {}, names))
-        return {name: results[names.index(name)] for name in chosen}
+        chosen = self._known_outputs(names if outputs is None else outputs, names)
+        results = dict(zip(names, self._run(arrays, self._targets(out or {}, names)), strict=True))
+        return {name: results[name] for name in chosen}
 
     def trace(self, feeds: Mapping[str, Array], threads: int = 0) -> list[TaskTime]:
         """Run once with time stamps: every task that ran."""
-        stamps = np.zeros((len(self.program.tasks), 3), np.int64)
-        self._run(self._ordered(feeds), threads=threads, trace=stamps)
-        return [
-            TaskTime(i, task.name, int(start), int(end), int(thread))
-            for i, (task, (start, end, thread)) in enumerate(zip(self.program.tasks, stamps, strict=True))
-            if end
-        ]
-
-    def plan(self, shapes: Mapping[str, Sequence[int]]) -> _native.PlanInfo:
-        """Sizes, offsets and chunks for inputs of these shapes."""
-        ordered = [tuple(shapes[spec.name]) for spec in self.inputs]
-        return self._guarded(self._native.plan, ordered, threads=max(self.threads, 1))  # type: ignore[no-any-return]
+        return self.device.trace(self._ordered(feeds), threads or self.threads)
 
     def stats(self) -> dict[str, int]:
-        """Counters of the native runtime: runs, calls into Python, plans and their cache."""
-        return self._native.stats()
+        """Counters: ``runs``, ``host_calls`` (entries into Python by the executor), plans and their cache."""
+        return self.device.stats()
 
     def save(self, path: str | Path) -> None:
-        """Write an ``.om`` file, signed with this user's key."""
+        """Write an ``.om`` file, signed with this user's key if the model was compiled here."""
         write_package(self.package, Path(path), self._key)
 
-    # -- feeds -----------------------------------------------------------------------------------------------------
+    def _run(self, arrays: list[Array], outputs: list[Array | None] | None = None) -> list[Array]:
+        results = self.device.run(arrays, outputs, self.threads)
+        if not self._has_views:
+            return results
+        return [r.view(spec.dtype.numpy) for r, spec in zip(results, self.outputs, strict=True)]
 
-    def _counted(self, arrays: Sequence[Array]) -> Sequence[Array]:
-        if len(arrays) != len(self.inputs):
-            raise FeedError(
-                Diagnostic("feed-count", f"{len(arrays)} arrays for {len(self.inputs)} inputs", hint=self._signature)
-            )
-        return arrays
+    # -- feeds -----------------------------------------------------------------------------------------------------
 
     def _ordered(self, feeds: Mapping[str, Array]) -> list[Array]:
         names = [spec.name for spec in self.inputs]
@@ -125,17 +94,14 @@ class Model:
         return [self._checked(k, feeds[name]) for k, name in enumerate(names)]
 
     def _checked(self, index: int, array: Array) -> Array:
-        """The array as the native runtime takes it: right dtype, C-contiguous, no type that buffers do not know."""
-        spec, plain = self.inputs[index], self._plain[index]
+        """The array as devices take it: right dtype, C-contiguous, of a type that the buffer protocol knows."""
+        plain = self._plain[index]
         if type(array) is np.ndarray and array.dtype == plain and array.flags.c_contiguous:
             return array
-        array = np.asarray(array)
+        spec, array = self.inputs[index], np.asarray(array)
         if array.dtype != spec.dtype.numpy:
-            raise FeedError(
-                Diagnostic(
-                    "feed-dtype", f"input {spec.name!r} takes {spec.dtype}, not {array.dtype}", hint=self._signature
-                )
-            )
+            message = f"input {spec.name!r} takes {spec.dtype}, not {array.dtype}"
+            raise FeedError(Diagnostic("feed-dtype", message, hint=self._signature))
         return np.ascontiguousarray(array).reshape(array.shape).view(plain)
 
     @cached_property
@@ -143,9 +109,16 @@ class Model:
         return [native_dtype(spec.dtype) for spec in self.inputs]
 
     @cached_property
+    def _has_views(self) -> bool:
+        """Whether an output comes back as integers that stand for another type."""
+        return any(native_dtype(spec.dtype) != spec.dtype.numpy for spec in self.outputs)
+
+    @cached_property
     def _signature(self) -> str:
-        specs = (f"{s.name}: {s.dtype}{'[*]' if s.shape is None else list(s.shape)}" for s in self.inputs)
-        return f"the inputs are {', '.join(specs)}"
+        shapes = ("*" if s.shape is None else ", ".join(map(str, s.shape)) for s in self.inputs)
+        return "the inputs are " + ", ".join(
+            f"{s.name}: {s.dtype}[{shape}]" for s, shape in zip(self.inputs, shapes, strict=True)
+        )
 
     def _known_outputs(self, wanted: Sequence[str], names: Sequence[str]) -> Sequence[str]:
         faults = Collector(FeedError)
@@ -159,44 +132,11 @@ class Model:
         if not out:
             return None
         self._known_outputs(list(out), names)
-        for name, array in out.items():
-            spec = self.outputs[names.index(name)]
+        for spec in self.outputs:
+            array = out.get(spec.name)
+            if array is None:
+                continue
             if dtype_of(array) != spec.dtype or not array.flags.c_contiguous or not array.flags.writeable:
-                raise FeedError(
-                    Diagnostic("out", f"out[{name!r}] must be a writable C-contiguous array of {spec.dtype}")
-                )
-        return [out[n].view(native_dtype(s.dtype)) if n in out else None for n, s in zip(names, self.outputs, strict=True)]
-
-    # -- the native call -------------------------------------------------------------------------------------------
-
-    def _run(
-        self,
-        arrays: list[Array],
-        outputs: list[Array | None] | None = None,
-        threads: int = 0,
-        trace: Array | None = None,
-    ) -> list[Array]:
-        results = self._guarded(self._native.run, arrays, outputs, threads or self.threads, False, trace)
-        return [r if r.dtype == s.dtype.numpy else r.view(s.dtype.numpy) for r, s in zip(results, self.outputs, strict=True)]
-
-    def _guarded(self, call: Any, *args: Any, **options: Any) -> Any:
-        """A native call, its errors in the model's own names."""
-        try:
-            return call(*args, **options)
-        except _native.CheckError as error:
-            number, left, right = error.args
-            raise FeedError(self._failed_check(self.program.shape[number], left, right)) from None
-        except _native.FeedError as error:
-            raise FeedError(Diagnostic("feed-shape", str(error.args[0]), hint=self._signature)) from None
-        except _native.KernelError as error:
-            task, code = error.args
-            place = self.program.tasks[task].name
-            reason = _KERNEL_FAULTS.get(code, f"the kernel gave up with code {code}")
-            raise RunError(Diagnostic("kernel", reason, place)) from None
-        except _native.PlanError as error:
-            raise FeedError(Diagnostic("plan", f"no plan for these shapes: {error.args[0]}", hint=self._signature)) from None
-
-    def _failed_check(self, check: Instruction, left: int, right: int) -> Diagnostic:
-        return Diagnostic(
-            "constraint", f"these shapes do not fit the model: {check.note} fails with {left} and {right}", hint=self._signature
-        )
+                message = f"out[{spec.name!r}] must be a writable C-contiguous array of {spec.dtype}"
+                raise FeedError(Diagnostic("out", message))
+        return [out[s.name].view(native_dtype(s.dtype)) if s.name in out else None for s in self.outputs]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim, product
-from graphwright.ir.types import F32
+from graphwright.ir.types import F32, Layout
 from graphwright.kernels.candidates.registry import (
     Context,
     Contraction,
@@ -64,7 +64,7 @@ def matmul(call: Contraction, context: Context) -> Launch | str:
     batches, a_batch, b_batch = batch
     packed = len(b_shape) == 2 and context.constant(b) is not None
     if packed:
-        b = context.packed(b, gemm_layout(context.isa), (int(k), int(n)))  # type: ignore[arg-type]  # a constant's sizes
+        b = _panels(b, context)
     args = gemm.GemmArgs(
         *batches, m, n, k,
         *(stride * m * k for stride in a_batch), k, 1,
@@ -84,6 +84,14 @@ def matmul(call: Contraction, context: Context) -> Launch | str:
         takes_hook=True,
         hook=call.hook,
     )
+
+
+def _panels(b: Value, context: Context) -> Value:
+    """The constant B packed: [..., K, N], the leading sizes 1, or a vector [K]."""
+    rank, width = len(b.type.dims), gemm.panel_columns(context.isa)
+    if rank == 1:
+        return context.packed(b, gemm_layout(context.isa), (int(b.type.dims[0]), 1))  # type: ignore[arg-type]
+    return context.packed(b, Layout((*range(rank - 2), rank - 1, rank - 2), ((rank - 1, width),), zero_padded=True))
 
 
 def _two_batch_axes(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
-from graphwright.ir.types import F32
+from graphwright.ir.types import F32, Layout
 from graphwright.kernels.candidates.contractions import alone
 from graphwright.kernels.candidates.registry import Context, Contraction, candidate, contraction, row_major_strides
 from graphwright.kernels.launch import Launch
@@ -50,8 +50,11 @@ def convolution(call: Contraction, context: Context) -> Launch | str:
     features = w_shape[0] // op.group
     general = conv.ConvArgs(x_shape[0], op.group, w_shape[1], features, *placed, *strides, 0)
     taps = w_shape[1] * w_shape[2] * w_shape[3]
-    packed = context.packed(w, conv_layout(context.isa), (op.group, features, taps))
-    isa = context.isa
+    isa, rows = context.isa, conv.panel_rows(context.isa)
+    if (op.group == 1 or features % rows == 0) and len(w.type.dims) == 4:
+        packed = context.packed(w, Layout((0, 1, 2, 3), ((0, rows),), zero_padded=True))
+    else:  # panels do not cross groups
+        packed = context.packed(w, conv_layout(isa), (op.group, features, taps))
     costs = conv.grid(isa, general), conv.scratch_bytes(isa, general), conv.work_ns(isa, general)
     return _launch(call, conv.SYMBOL, (x, packed, bias), general, costs)
 
@@ -72,7 +75,7 @@ def transposed(call: Contraction, context: Context) -> Launch | str:
         *x_shape[2:], *y_shape[2:], *w_shape[2:], *window.strides, *window.pads[:2], *window.dilations,
         *row_major_strides(x_shape)[:3], *row_major_strides(y_shape)[:3], 0,
     )  # fmt: skip
-    packed = context.packed(w, pack_transpose.LAYOUT, w_shape)
+    packed = context.packed(w, pack_transpose.LAYOUT, None if len(w.type.dims) == 4 else w_shape)
     isa = context.isa
     costs = conv_transpose.grid(isa, made), conv_transpose.scratch_bytes(isa, made), conv_transpose.work_ns(isa, made)
     return _launch(call, conv_transpose.SYMBOL, (x, packed, bias), made, costs)

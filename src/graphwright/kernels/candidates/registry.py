@@ -14,7 +14,7 @@ from graphwright.ir.graph import Array, ConstantPool, Graph, Node, Value
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import Dim, SymbolTable
-from graphwright.ir.types import Layout
+from graphwright.ir.types import Layout, TensorType
 from graphwright.kernels.launch import Alias, Hook, Launch, Run
 from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.ref import KernelRef
@@ -61,19 +61,27 @@ class Context:
         return None if value.layout is not None else self.constants[value.producer.op.value]
 
     def packed(self, value: Value, layout: Layout, shape: tuple[int, ...] | None = None) -> Value:
-        """The constant ``value`` (seen with ``shape``) in ``layout``; packed once, however many nodes use it."""
+        """The constant ``value`` in ``layout``; packed once, however many nodes use it.
+
+        ``shape``: the layout is that of another view of the value, which then stays in the graph as it is.
+        """
         key = (value, layout)
         if key not in self._packed:
             array = self.constant(value)
             node = value.producer
             if array is None or node is None or node.graph is None:
                 raise ValueError(f"{value!r} is not a constant")
-            ref = self.constants.add(pack(array if shape is None else array.reshape(shape), layout))
-            made = Node(Constant(ref, value.type), (), [value.type], name=value.name, sources=node.sources)
+            viewed = value.type if shape is None else TensorType(value.type.dtype, shape)
+            ref = self.constants.add(pack(array.reshape(viewed.dims), layout))
+            made = Node(Constant(ref, viewed), (), [viewed], name=value.name, sources=node.sources)
             node.graph.insert(made, node)
             made.output.layout = layout
             self._packed[key] = made.output
         return self._packed[key]
+
+    def packed_from(self, value: Value) -> list[Value]:
+        """What ``value`` was packed to, seen with its own shape."""
+        return [made for (source, _), made in self._packed.items() if source is value and made.type == value.type]
 
 
 Candidate = Callable[[Node, Context], Union[Run, Alias, str]]

@@ -1,0 +1,1 @@
+"""Devices: what runs a compiled model. ``cpu`` (native), ``null`` (plans, launches nothing), ``reference`` (NumPy)."""

@@ -1,0 +1,77 @@
+"""The CPU: the native executor, entered once per run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NoReturn, TypeVar
+
+import numpy as np
+
+from graphwright import _native
+from graphwright.errors import Diagnostic, FeedError
+from graphwright.lower.tasks import Program, TaskKind
+from graphwright.package.package import Package, Target
+from graphwright.runtime.devices.base import Array, RunError, TaskTime
+from graphwright.runtime.devices.target import load_program
+
+T = TypeVar("T")
+_KERNEL_FAULTS = {1: "an index is out of range", 2: "the model cannot run on"}
+"""What the library's kernels mean by their codes."""
+
+
+class Cpu:
+    """A target of a package, loaded into the native runtime."""
+
+    def __init__(self, package: Package, target: Target) -> None:
+        self._program: Program = target.program
+        self._native = load_program(package, target)
+
+    def run(self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int) -> list[Array]:
+        try:
+            return self._native.run(arrays, outputs, threads)
+        except (_native.NativeError, MemoryError) as error:
+            self._explain(error)
+
+    def trace(self, arrays: Sequence[Array], threads: int) -> list[TaskTime]:
+        tasks = self._program.tasks
+        stamps = np.zeros((len(tasks), 3), np.int64)
+        self._guarded(lambda: self._native.run(arrays, None, threads, False, stamps))
+        return [
+            TaskTime(i, task.name, self._kernel_name(i), int(start), int(end), int(thread))
+            for i, (task, (start, end, thread)) in enumerate(zip(tasks, stamps, strict=True))
+            if end
+        ]
+
+    def plan(self, shapes: Sequence[Sequence[int]], threads: int) -> _native.PlanInfo:
+        """Sizes, offsets and chunks for inputs of ``shapes``. Raises FeedError."""
+        return self._guarded(lambda: self._native.plan(shapes, threads))
+
+    def stats(self) -> dict[str, int]:
+        return self._native.stats()
+
+    def _kernel_name(self, task: int) -> str:
+        kind, number = self._program.tasks[task].kind, self._program.tasks[task].kernel
+        return self._program.kernels[number].symbol if kind is TaskKind.LAUNCH else kind.name.lower()
+
+    def _guarded(self, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except (_native.NativeError, MemoryError) as error:
+            self._explain(error)
+
+    def _explain(self, error: Exception) -> NoReturn:
+        """Raise ``error`` in the model's own names."""
+        if isinstance(error, _native.CheckError):
+            number, left, right = error.args
+            note = self._program.shape[number].note
+            message = f"these shapes do not fit the model: {note} fails with {left} and {right}"
+            raise FeedError(Diagnostic("constraint", message)) from None
+        if isinstance(error, _native.FeedError):
+            raise FeedError(Diagnostic("feed-shape", str(error.args[0]))) from None
+        if isinstance(error, _native.PlanError):
+            raise FeedError(Diagnostic("plan", f"no plan for these shapes: {error.args[0]}")) from None
+        if isinstance(error, _native.KernelError):
+            task, code = error.args
+            reason = _KERNEL_FAULTS.get(code, f"the kernel gave up with code {code}")
+            raise RunError(Diagnostic("kernel", reason, self._program.tasks[task].name)) from None
+        raise RunError(Diagnostic("memory", f"not enough memory: {error}")) from None

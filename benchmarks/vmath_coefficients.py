@@ -1,9 +1,10 @@
-"""Where the polynomials of ``graphwright.kernels.vmath`` come from: prints each one's coefficients and its error.
+"""Where the polynomials of ``graphwright.kernels.vmath`` come from: prints each one's coefficients and its
+error.
 
-Minimax fits by Lawson's iteration (C. L. Lawson, 1961: least squares whose weights grow where the error is large), in
-double precision on Chebyshev nodes. Coefficients are rounded to f32 from the lowest power up, the rest fitted anew each
-time, so that the rounding of one is made good by the others (after Brisebarre and Chevillard, "Efficient polynomial
-L-infinity approximations", 2007, in its simplest form).
+Minimax fits by Lawson's iteration (C. L. Lawson, 1961: least squares whose weights grow where the error is
+large), in double precision on Chebyshev nodes. Coefficients are rounded to f32 from the lowest power up, the
+rest fitted anew each time, so that the rounding of one is made good by the others (after Brisebarre and
+Chevillard, "Efficient polynomial L-infinity approximations", 2007, in its simplest form).
 """
 
 from __future__ import annotations
@@ -43,9 +44,8 @@ def fit(name: str, target: Function, weight: Function, low: float, high: float, 
         kept.append(value)
         rest = rest - value * x ** powers.pop(0)
     error = np.abs(weight(x) * rest).max()
-    print(
-        f"{name}: error {error:.2e} = 2^{math.log2(error):.1f}\n    {', '.join(f'{np.float32(c)!s}f' for c in kept)}"
-    )
+    print(f"{name}: error {error:.2e} = 2^{math.log2(error):.1f}")
+    print("   ", ", ".join(f"{np.float32(c)!s}f" for c in kept))
 
 
 def erf_exponent(a: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ import mmap
 import tempfile
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def run(
         grid, bytes_ = evaluate(grid_of(phase), sizes), evaluate(scratch_of(phase), sizes)
         scratch = guarded(np.full(bytes_, 0xFF, np.uint8))
         edges = np.linspace(0, grid, pieces + 1).astype(int)
-        for begin, end in zip(edges[:-1], edges[1:], strict=True):
+        for begin, end in pairwise(edges):
             error = function(
                 buf, arg, ctypes.c_int64(begin), ctypes.c_int64(end), ctypes.c_void_p(scratch.ctypes.data)
             )

@@ -70,7 +70,7 @@ def test_the_option_wins_and_nothing_else_is_tried(fresh: None, tmp_path: Path) 
 
 
 def test_a_refused_source_is_kept_and_named() -> None:
-    with pytest.raises(ToolchainError, match="undeclared|undefined") as caught:
+    with pytest.raises(ToolchainError, match=r"undeclared|undefined") as caught:
         compile_shared("int broken(void) { return missing; }\n", RUNNABLE[0], find_toolchain(Options()))
     source = Path(caught.value.diagnostics[0].where)
     assert "missing" in source.read_text()

@@ -1,7 +1,8 @@
 """Compiled kernels on disk, found again by a hash of everything that reaches the code.
 
-The folder is private to its user, holds plain files that are named by content (so it may be moved), and is kept below
-a limit by dropping what was used longest ago. Each entry has its key beside it, which answers why another key missed.
+The folder is private to its user, holds plain files that are named by content (so it may be moved), and is
+kept below a limit by dropping what was used longest ago. Each entry has its key beside it, which answers why
+another key missed.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ class KernelCache:
         return data[32:]
 
     def store(self, key: Key, code: bytes) -> None:
-        """Keep ``code`` under ``key``. A cache that cannot be written is no error; one open to other users is."""
+        """Keep ``code`` under ``key``. A cache that cannot be written is no error; one open to other users
+        is."""
         if not self._usable():
             return
         with contextlib.suppress(OSError):

@@ -1,9 +1,9 @@
 """From a kernel of the loop IR to C11 under the kernel ABI.
 
-``int32_t k(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch)``: ``buf`` holds the
-parameters in their order, ``arg`` the sizes in theirs; units [begin, end) of :func:`grid_of` are run, with
-:func:`scratch_of` bytes of private memory. How a unit is computed depends on sizes alone, so any chunking gives the
-same bits.
+``int32_t k(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch)``: ``buf`` holds
+the parameters in their order, ``arg`` the sizes in theirs; units [begin, end) of :func:`grid_of` are run,
+with :func:`scratch_of` bytes of private memory. How a unit is computed depends on sizes alone, so any
+chunking gives the same bits.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from graphwright.ir.loops.nodes import (
     Alloc,
     Buffer,
     Call,
+    Index,
     Kernel,
     Kind,
     Level,
@@ -43,7 +44,8 @@ HOOK_SIZES = ("batch", "row0", "rows", "col0", "cols", "ld")
 
 
 def phases(kernel: Kernel) -> tuple[Kernel, ...]:
-    """One kernel per top-level loop, to be run with a barrier between; a kernel of one phase keeps its name."""
+    """One kernel per top-level loop, to be run with a barrier between; a kernel of one phase keeps its
+    name."""
     if len(kernel.body) < 2 or not all(isinstance(s, Loop) for s in kernel.body):
         return (kernel,)
     return tuple(replace(kernel, name=f"{kernel.name}_{i}", body=(s,)) for i, s in enumerate(kernel.body))
@@ -60,15 +62,18 @@ def scratch_of(kernel: Kernel) -> Dim:
 
 
 def emit(kernel: Kernel, isa: Isa) -> str:
-    """The C function(s) of ``kernel``, one per phase, without the prelude that :func:`emit_file` puts before them."""
+    """The C function(s) of ``kernel``, one per phase, without the prelude that :func:`emit_file` puts before
+    them."""
     support = Support(isa)
     return "\n".join(_function(phase, support) for phase in phases(kernel))
 
 
 def emit_file(kernels: Sequence[tuple[Kernel, str]], isa: Isa) -> str:
-    """One translation unit of ``(kernel, comment)``: the prelude, helpers in use, the kernels, and a main to run them alone.
+    """One translation unit of ``(kernel, comment)``: the prelude, helpers in use, the kernels, and a main to
+    run them alone.
 
-    Comments may be foreign text. Compile with ``-DGRAPHWRIGHT_MAIN`` for a program that checks and times each kernel.
+    Comments may be foreign text. Compile with ``-DGRAPHWRIGHT_MAIN`` for a program that checks and times
+    each kernel.
     """
     support = Support(isa)
     functions = []
@@ -90,8 +95,9 @@ def is_hook(kernel: Kernel) -> bool:
 def emit_hook(kernel: Kernel, isa: Isa) -> str:
     """The C function of an epilogue: what a library kernel calls on each finished tile.
 
-    The first parameter is the tile ``tile: f32[rows, cols] strides(ld, 1)`` of level cache; the sizes include those of
-    :data:`HOOK_SIZES` that are used, and an element (r, c) of the tile stands at (batch, row0 + r, col0 + c) of the output.
+    The first parameter is the tile ``tile: f32[rows, cols] strides(ld, 1)`` of level cache; the sizes
+    include those of :data:`HOOK_SIZES` that are used, and an element (r, c) of the tile stands at (batch,
+    row0 + r, col0 + c) of the output.
     """
     return _hook(kernel, Support(isa))
 
@@ -107,7 +113,8 @@ class _Axis:
 
 @dataclass(frozen=True)
 class _Grid:
-    """The grid and what one unit does; ``blocked``: a vector loop of which a unit takes one block, the last axis."""
+    """The grid and what one unit does; ``blocked``: a vector loop of which a unit takes one block, the last
+    axis."""
 
     axes: tuple[_Axis, ...]
     body: tuple[Statement, ...]
@@ -136,15 +143,18 @@ def _grid(kernel: Kernel) -> _Grid:
 
 
 def _separable(loop: Loop) -> bool:
-    """Whether no two iterations accumulate into the same element of memory: each target moves with the axis."""
+    """Whether no two iterations accumulate into the same element of memory: each target moves with the
+    axis."""
     private = {s.buffer.name for s in walk(loop.body) if isinstance(s, Alloc)}
     for statement in walk(loop.body):
         if isinstance(statement, Accumulate) and statement.buffer.name not in private:
-            if not any(not isinstance(i, Scalar) and depends(i, loop.axis) for i in statement.index):
-                return False
-        if isinstance(statement, Call) and statement.out.buffer.name not in private:
-            if not any(depends(o, loop.axis) for o in statement.out.offsets):
-                return False
+            target: Sequence[Index] = statement.index
+        elif isinstance(statement, Call) and statement.out.buffer.name not in private:
+            target = statement.out.offsets
+        else:
+            continue
+        if not any(not isinstance(i, Scalar) and depends(i, loop.axis) for i in target):
+            return False
     return True
 
 

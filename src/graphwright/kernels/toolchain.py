@@ -1,4 +1,5 @@
-"""The C compiler: where it is found, and shared objects from generated sources, without a shell and within a time limit."""
+"""The C compiler: where it is found, and shared objects from generated sources, without a shell and within a
+time limit."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ _MESSAGE_LIMIT: Final = 4000
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A compiler: the command that runs it, its ``identity`` (what ``--version`` says), whether it is ziglang's."""
+    """A compiler: the command that runs it, its ``identity`` (what ``--version`` says), whether it is
+    ziglang's."""
 
     command: tuple[str, ...]
     identity: str
@@ -45,7 +47,8 @@ class Toolchain:
 
 
 def find_toolchain(options: Options | None = None) -> Toolchain:
-    """The compiler that the option ``cc`` names, else the first of cc, gcc, clang and the ziglang wheel that runs.
+    """The compiler that the option ``cc`` names, else the first of cc, gcc, clang and the ziglang wheel that
+    runs.
 
     Raises one :class:`ToolchainError` that lists what was tried.
     """
@@ -95,7 +98,8 @@ def _identify(command: tuple[str, ...], zig: bool) -> Toolchain | str:
 
 
 def compile_shared(source: str, isa: Isa, toolchain: Toolchain) -> bytes:
-    """The shared object of a C ``source``. A :class:`ToolchainError` carries the compiler's message and where the source is kept."""
+    """The shared object of a C ``source``. A :class:`ToolchainError` carries the compiler's message and
+    where the source is kept."""
     folder = Path(tempfile.mkdtemp(prefix="graphwright-"))  # mode 0700
     keep = False
     try:
@@ -140,7 +144,8 @@ def _run(toolchain: Toolchain, isa: Isa, folder: Path) -> str | None:
 
 
 def compile_all(sources: Sequence[str], isa: Isa, toolchain: Toolchain, workers: int = 0) -> list[bytes]:
-    """Shared objects of several sources, compiled side by side in ``workers`` threads (0: one per usable core)."""
+    """Shared objects of several sources, compiled side by side in ``workers`` threads (0: one per usable
+    core)."""
     count = workers or len(os.sched_getaffinity(0))
     with ThreadPoolExecutor(max_workers=max(1, min(count, len(sources)))) as pool:
         return list(pool.map(lambda source: compile_shared(source, isa, toolchain), sources))

@@ -24,7 +24,8 @@ MAX_ULP: Final[dict[str, float]] = {
 
 
 def vmath(isa: Isa, functions: Iterable[str], lanes: int | None = None) -> str:
-    """C text that defines ``NAME_f32xL`` for each function of :data:`MAX_ULP` named, L lanes (of ``isa`` by default)."""
+    """C text that defines ``NAME_f32xL`` for each function of :data:`MAX_ULP` named, L lanes (of ``isa`` by
+    default)."""
     support = Support(isa)
     for function in functions:
         support.function(function, F32, lanes or isa.lanes)

@@ -1,1 +1,2 @@
-"""Loop IR: what one kernel does, block by block. ``nodes`` (the IR), ``text`` (print, parse), ``interpret`` (its meaning)."""
+"""Loop IR: what one kernel does, block by block. ``nodes`` (the IR), ``text`` (print, parse), ``interpret``
+(its meaning)."""

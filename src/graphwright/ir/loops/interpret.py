@@ -41,8 +41,9 @@ COMBINERS = ("add", "mul", "max", "min", "and", "or")
 def interpret(kernel: Kernel, buffers: dict[str, Array], sizes: dict[str, int]) -> None:
     """Run ``kernel`` on ``buffers`` (one array per parameter, of its shape), writing the outputs in place.
 
-    A vector loop is evaluated over its whole axis at once, statement by statement. Raises :class:`VerifyError` with the
-    statement's text when an index leaves its buffer, a name is not bound or an array does not fit its parameter.
+    A vector loop is evaluated over its whole axis at once, statement by statement. Raises
+    :class:`VerifyError` with the statement's text when an index leaves its buffer, a name is not bound or an
+    array does not fit its parameter.
     """
     state = _State({name: np.asarray(size) for name, size in sizes.items()})
     for parameter in kernel.parameters:

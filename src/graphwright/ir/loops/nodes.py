@@ -1,12 +1,13 @@
 """The loop IR of one kernel: nested axes over statements that load, compute, store and accumulate.
 
-Sizes, axes and indices are :data:`~graphwright.ir.symbols.Dim` expressions: an axis is the symbol of its name, a size
-that the kernel takes as argument is a symbol as well, so ``x[r, 2*c + 1]`` indexes with ``symbol("r")`` and
-``2*symbol("c") + 1``. Values are :class:`Scalar` trees. A block is what a vector axis makes of a scalar.
+Sizes, axes and indices are :data:`~graphwright.ir.symbols.Dim` expressions: an axis is the symbol of its
+name, a size that the kernel takes as argument is a symbol as well, so ``x[r, 2*c + 1]`` indexes with
+``symbol("r")`` and ``2*symbol("c") + 1``. Values are :class:`Scalar` trees. A block is what a vector axis
+makes of a scalar.
 
-Meaning (``interpret`` defines it): statements run in order. Iterations of ``parallel`` and ``vector`` loops are
-independent but for :class:`Accumulate`, whose order is free; ``reduce`` loops likewise; ``serial`` and ``tile`` loops
-run in order. Reading a masked-off element gives ``Load.other``; writing one does nothing.
+Meaning (``interpret`` defines it): statements run in order. Iterations of ``parallel`` and ``vector`` loops
+are independent but for :class:`Accumulate`, whose order is free; ``reduce`` loops likewise; ``serial`` and
+``tile`` loops run in order. Reading a masked-off element gives ``Load.other``; writing one does nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Union
 
 from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.symbols import Dim
@@ -51,7 +51,8 @@ class Buffer:
 
 
 class Scalar:
-    """A value of one iteration. Operators build :class:`Apply`; Python numbers take the other operand's dtype."""
+    """A value of one iteration. Operators build :class:`Apply`; Python numbers take the other operand's
+    dtype."""
 
     dtype: DType
 
@@ -119,7 +120,7 @@ class Position(Scalar):
     dtype: DType = I64
 
 
-Index = Union[Dim, Scalar]
+Index = Dim | Scalar
 """Affine (a Dim over axes and sizes) or gathered (an integer Scalar, usually a Load)."""
 
 
@@ -154,7 +155,7 @@ class Cast(Scalar):
     dtype: DType
 
 
-Operand = Union[Scalar, float, int, bool]
+Operand = Scalar | float | int | bool
 
 
 def apply(function: str, *operands: Operand) -> Scalar:
@@ -232,8 +233,8 @@ class Accumulate:
 
 @dataclass(frozen=True)
 class Tile:
-    """A rectangle ``buffer[offset : offset + size, ...]``; axes of literal size 1 are dropped, leftmost first, until
-    two remain; then ``transposed``.
+    """A rectangle ``buffer[offset : offset + size, ...]``; axes of literal size 1 are dropped, leftmost
+    first, until two remain; then ``transposed``.
     """
 
     buffer: Buffer
@@ -253,7 +254,8 @@ class Call:
 
 @dataclass(frozen=True)
 class Loop:
-    """``for axis in range(0, extent, step)``; a ``tile`` loop's body handles ``[axis, min(axis + step, extent))``."""
+    """``for axis in range(0, extent, step)``; a ``tile`` loop's body handles ``[axis, min(axis + step,
+    extent))``."""
 
     axis: str
     kind: Kind
@@ -262,14 +264,15 @@ class Loop:
     step: int = 1
 
 
-Statement = Union[Let, Alloc, Store, Accumulate, Call, Loop]
+Statement = Let | Alloc | Store | Accumulate | Call | Loop
 
 
 @dataclass(frozen=True)
 class Kernel:
     """Parameters (global buffers, inputs before outputs), size symbols taken as arguments, and the body.
 
-    Nested parallel loops at the top of the body are the grid. Several top-level statements are phases with a barrier between.
+    Nested parallel loops at the top of the body are the grid. Several top-level statements are phases with a
+    barrier between.
     """
 
     name: str

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Final, NoReturn, Union
+from typing import Final, NoReturn
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.loops.functions import FUNCTIONS
@@ -164,7 +164,8 @@ def _application(value: Apply, level: int) -> str:
     if value.function not in _INFIX:
         if value.function == "neg" and not isinstance(value.operands[0], Const):
             return f"-{_scalar(value.operands[0], _UNARY)}"
-        return f"{value.function}({', '.join(_scalar(o, 0, e) for o, e in zip(value.operands, expected, strict=True))})"
+        operands = [_scalar(o, 0, e) for o, e in zip(value.operands, expected, strict=True)]
+        return f"{value.function}({', '.join(operands)})"
     sign, own = _INFIX[value.function]
     left, right = value.operands
     left_level = own + 1 if own == _COMPARISON else own
@@ -173,7 +174,8 @@ def _application(value: Apply, level: int) -> str:
 
 
 def parse_kernel(text: str) -> Kernel:
-    """Read what :func:`print_kernel` wrote; raises :class:`ModelError` with line and column where it cannot."""
+    """Read what :func:`print_kernel` wrote; raises :class:`ModelError` with line and column where it
+    cannot."""
     parser = _Parser(text)
     try:
         return parser.kernel()
@@ -192,7 +194,7 @@ _TOKEN: Final = re.compile(
 )
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _KINDS: Final = frozenset(kind.value for kind in Kind)
-_Value = Union[Scalar, float, int]
+_Value = Scalar | float | int
 
 
 class _Parser:

@@ -72,7 +72,8 @@ def index_of(value: Scalar) -> Dim:
 
 
 def is_position_test(value: Apply) -> bool:
-    """Whether ``value`` compares index expressions whose difference moves by a small literal step along any axis."""
+    """Whether ``value`` compares index expressions whose difference moves by a small literal step along any
+    axis."""
     if value.function not in COMPARISONS or value.operands[0].dtype != I64:
         return False
     if not all(isinstance(o, Position | Const) for o in value.operands):
@@ -138,7 +139,8 @@ _HEAVY: Final = frozenset(
 
 
 def unrolling(loop: Loop, private: set[str]) -> int:
-    """Copies of the body per step: several partial sums hide the latency of one; heavy bodies have work enough."""
+    """Copies of the body per step: several partial sums hide the latency of one; heavy bodies have work
+    enough."""
     reduces = any(isinstance(s, Accumulate) and s.buffer.name not in private for s in loop.body)
     if not reduces or any(isinstance(s, Loop) for s in loop.body):
         return 1

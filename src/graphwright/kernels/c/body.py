@@ -1,4 +1,5 @@
-"""Statements of the loop IR as C: loops, vector steps with their tails, stores, accumulations, microkernels."""
+"""Statements of the loop IR as C: loops, vector steps with their tails, stores, accumulations,
+microkernels."""
 
 from __future__ import annotations
 
@@ -163,9 +164,8 @@ class Writer(Values):
         live = f"{end} - {axis}" if known is None else str(known % count)
         guard = f"if ({axis} < {end})" if known is None else ""
         with self.block(guard):
-            self.line(
-                f"const {self.support.mask(count)} {tail} = {self.support.call('first', lane_dtype(BOOL), count, live)};"
-            )
+            first = self.support.call("first", lane_dtype(BOOL), count, live)
+            self.line(f"const {self.support.mask(count)} {tail} = {first};")
             self.one_step(loop, axis, Lanes(loop.axis, count, tail), partials, 0, braces=False)
 
     def one_step(

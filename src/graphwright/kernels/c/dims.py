@@ -39,8 +39,10 @@ def _atom_text(atom: Symbol | Function, names: Mapping[str, str]) -> str:
 
 
 DIM_HELPERS = {
-    "floordiv": "GW_INLINE int64_t dim_floordiv(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a ^ b) < 0); }",
-    "mod": "GW_INLINE int64_t dim_mod(int64_t a, int64_t b) { return a % b + (a % b != 0 && (a ^ b) < 0 ? b : 0); }",
+    "floordiv": "GW_INLINE int64_t dim_floordiv(int64_t a, int64_t b) {\n"
+    "    return a / b - (a % b != 0 && (a ^ b) < 0);\n}",
+    "mod": "GW_INLINE int64_t dim_mod(int64_t a, int64_t b) {\n"
+    "    return a % b + (a % b != 0 && (a ^ b) < 0 ? b : 0);\n}",
     "min": "GW_INLINE int64_t dim_min(int64_t a, int64_t b) { return a < b ? a : b; }",
     "max": "GW_INLINE int64_t dim_max(int64_t a, int64_t b) { return a > b ? a : b; }",
 }

@@ -1,4 +1,5 @@
-"""The small program in each generated file: runs its kernels alone, checks them against naive loops, times them."""
+"""The small program in each generated file: runs its kernels alone, checks them against naive loops, times
+them."""
 
 from __future__ import annotations
 
@@ -96,12 +97,14 @@ _RUN = """\
         double spent = 0;
         for (; spent < 0.2; ++runs, spent = seconds() - start)
             {name}(buf, arg, 0, grid, scratch);
-        printf("{name}: %.3f us, %.1f GB/s\\n", 1e6 * spent / (double)runs, 1e-9 * (double)(bytes * runs) / spent);
+        const double each = spent / (double)runs;
+        printf("{name}: %.3f us, %.1f GB/s\\n", 1e6 * each, 1e-9 * (double)bytes / each);
     }}"""
 
 
 def main_text(launches: Sequence[tuple[Kernel, Dim, Dim]], naive: Sequence[str], support: Support) -> str:
-    """The program for kernels with their grids and scratch; ``naive`` are their scalar versions ``naive_NAME``."""
+    """The program for kernels with their grids and scratch; ``naive`` are their scalar versions
+    ``naive_NAME``."""
     runs = "\n".join(_run(kernel, grid, scratch, support) for kernel, grid, scratch in launches)
     return _TEMPLATE.replace("@NAIVE@", "\n".join(naive)).replace("@RUNS@", runs)
 

@@ -1,8 +1,8 @@
 """The ``matmul`` microkernel of generated code: ``out += a @ b`` on strided tiles.
 
-Blocks of rows by two vectors of columns stay in registers over the whole depth (the outer-product scheme of Goto and van
-de Geijn, 2008). Columns of ``b`` that do not lie side by side, or fewer than two vectors of them, are first copied into
-a panel on the stack, padded with zeros.
+Blocks of rows by two vectors of columns stay in registers over the whole depth (the outer-product scheme of
+Goto and van de Geijn, 2008). Columns of ``b`` that do not lie side by side, or fewer than two vectors of
+them, are first copied into a panel on the stack, padded with zeros.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def matmul_helper(support: Support, dtype: DType) -> str:
     rows = "\n".join(
         f"""\
             for (; m + {height} <= rows; m += {height})
-                {name}_{height}(out + m * os + n * oc, os, oc, a + m * as + k * ac, as, ac, panel, step, depth, width);"""
+                {name}_{height}(out + m * os + n * oc, os, oc, a + m * as + k * ac, as, ac, panel, step,
+                    depth, width);"""
         for height in heights
     )
     return support.define(
@@ -68,7 +69,8 @@ def _block(vector: str, element: str, suffix: str, height: int, lanes: int) -> s
     )
     whole = "\n".join(
         f"        p = out + {i} * os;\n"
-        f"        store_{suffix}(p, load_{suffix}(p) + c{i}0), store_{suffix}(p + {lanes}, load_{suffix}(p + {lanes}) + c{i}1);"
+        f"        store_{suffix}(p, load_{suffix}(p) + c{i}0);\n"
+        f"        store_{suffix}(p + {lanes}, load_{suffix}(p + {lanes}) + c{i}1);"
         for i in range(height)
     )
     ragged = "\n".join(
@@ -77,8 +79,8 @@ def _block(vector: str, element: str, suffix: str, height: int, lanes: int) -> s
         for i in range(height)
     )
     return f"""\
-static inline void MATMUL_{height}({element} *out, int64_t os, int64_t oc, const {element} *a, int64_t as, int64_t ac,
-        const {element} *b, int64_t step, int64_t depth, int64_t width) {{
+static inline void MATMUL_{height}({element} *out, int64_t os, int64_t oc, const {element} *a,
+        int64_t as, int64_t ac, const {element} *b, int64_t step, int64_t depth, int64_t width) {{
     {vector} {sums};
     for (int64_t k = 0; k < depth; ++k) {{
         const {vector} b0 = load_{suffix}(b + k * step), b1 = load_{suffix}(b + k * step + {lanes});

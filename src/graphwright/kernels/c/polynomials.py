@@ -1,8 +1,9 @@
 """Elementary functions of f32 vectors as C, by polynomials on a reduced range.
 
-Range reduction after W. J. Cody and W. Waite, "Software Manual for the Elementary Functions" (1980), with fused
-multiply-add; structure as in J.-M. Muller, "Elementary Functions" (3rd ed., 2016). The coefficients are our own:
-``benchmarks/vmath_coefficients.py`` prints them. NaN, infinities, -0 and subnormals follow NumPy; f32 throughout.
+Range reduction after W. J. Cody and W. Waite, "Software Manual for the Elementary Functions" (1980), with
+fused multiply-add; structure as in J.-M. Muller, "Elementary Functions" (3rd ed., 2016). The coefficients
+are our own: ``benchmarks/vmath_coefficients.py`` prints them. NaN, infinities, -0 and subnormals follow
+NumPy; f32 throughout.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def _horner(variable: str, *coefficients: str) -> str:
 
 
 _REDUCE: Final = """\
-    const @V n = (x * 1.44269504f + 12582912.0f) - 12582912.0f; /* to the nearest: 1.5 * 2^23 has no fraction */
+    const @V n = (x * 1.44269504f + 12582912.0f) - 12582912.0f; /* rint: 1.5 * 2^23 has no fraction */
     const @V r = x - n * 0.693147182f - n * -1.90465421e-9f;
 """
 _REDUCE_EXACT: Final = """\
@@ -34,7 +35,8 @@ _LN2: Final = ("0.693147182f", "-1.90465421e-9f")
 _EXPONENTIAL: Final = _horner("r", "0.5f", "0.1666652f", "0.041666403f", "0.00836883f", "0.0013940561f")
 _EXPONENTIAL_M1: Final = _horner("r", "0.5f", "0.16666543f", "0.041666433f", "0.008366556f", "0.0013937921f")
 _LOGARITHM: Final = _horner(
-    "f", "0.3333333f", "-0.2500082f", "0.20001242f", "-0.16623409f", "0.1420158f", "-0.1315961f", "0.12762217f", "-0.07636439f"
+    "f", "0.3333333f", "-0.2500082f", "0.20001242f", "-0.16623409f", "0.1420158f", "-0.1315961f",
+    "0.12762217f", "-0.07636439f"
 )  # fmt: skip
 _SINE: Final = _horner("z", "-0.16666667f", "0.008333379f", "-0.00019853072f", "2.8326801e-06f")
 _COSINE: Final = _horner("z", "0.041666646f", "-0.001388731f", "2.4432327e-05f")
@@ -55,7 +57,8 @@ _ERF: Final = _horner(
 )
 
 _LARGE: Final = "40000"
-"""Beyond this, sine and cosine go lane by lane through the C library: three parts of pi/2 no longer suffice."""
+"""Beyond this, sine and cosine go lane by lane through the C library: three parts of pi/2 no longer
+suffice."""
 _CIRCULAR: Final = f"""\
 double DOUBLE(double);
 GW_INLINE @V NAME(@V x) {{
@@ -154,7 +157,7 @@ GW_INLINE @V NAME(@V x) {{
     return (@V)((@I)y | ((@I)x & (@I)@splat@(-0.0f)));
 }}""",
     "sigmoid": f"""\
-GW_INLINE @V NAME(@V x0) {{ /* by e = exp(-|x|): e / (1 + e) or 1 / (1 + e), with what rounding dropped put back */
+GW_INLINE @V NAME(@V x0) {{ /* e / (1 + e) or 1 / (1 + e), e = exp(-|x|), and what rounding dropped */
     @V x = -@abs@(x0);
     x = @select@(x < -104.0f, @splat@(-104.0f), x);
 {_REDUCE_EXACT}\

@@ -1,4 +1,5 @@
-"""Scalar C helpers: what C leaves undefined or spells otherwise than NumPy, and functions of the C library."""
+"""Scalar C helpers: what C leaves undefined or spells otherwise than NumPy, and functions of the C
+library."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from typing import Final
 from graphwright.ir.types import F32, F64, DType
 
 Template = Callable[[DType], str | None]
-"""C text of the helper ``NAME`` for a dtype (``@T`` its C type, ``@name@`` another helper), None if there is none."""
+"""C text of the helper ``NAME`` for a dtype (``@T`` its C type, ``@name@`` another helper), None if there is
+none."""
 
 
 def _integers(text: str, unsigned: str | None = None) -> Template:
@@ -69,13 +71,24 @@ GW_INLINE @T NAME(@T a, @T b) { /* the sign of b */
 }"""
 _FLOAT_SIGN = "GW_INLINE @T NAME(@T x) { return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x; }"
 
+_UNSIGNED_REM = "GW_INLINE @T NAME(@T a, @T b) { return b == 0 ? 0 : (@T)(a % b); }"
+_SHL = """\
+GW_INLINE @T NAME(@T a, @T n) {
+    return (uint64_t)n >= 8 * sizeof(@T) ? 0 : (@T)((uint64_t)a << n);
+}"""
+_SHR = """\
+GW_INLINE @T NAME(@T a, @T n) {
+    return (@T)(a >> ((uint64_t)n >= 8 * sizeof(@T) ? 8 * sizeof(@T) - 1 : (uint64_t)n));
+}"""
+_ABS = "GW_INLINE @T NAME(@T x) { return x < 0 ? (@T)-x : x; }"
+
 SCALAR_HELPERS: Final[dict[str, Template]] = {
     "div": _integers(_INTEGER_DIV, "GW_INLINE @T NAME(@T a, @T b) { return b == 0 ? 0 : (@T)(a / b); }"),
     "rem": _either(
-        _integers(_INTEGER_REM, "GW_INLINE @T NAME(@T a, @T b) { return b == 0 ? 0 : (@T)(a % b); }"), _libm("fmod", 2)
+        _integers(_INTEGER_REM, _UNSIGNED_REM), _libm("fmod", 2)
     ),
     "mod": _either(
-        _integers(_INTEGER_MOD, "GW_INLINE @T NAME(@T a, @T b) { return b == 0 ? 0 : (@T)(a % b); }"), _floats(_FLOAT_MOD)
+        _integers(_INTEGER_MOD, _UNSIGNED_REM), _floats(_FLOAT_MOD)
     ),
     "pow": _either(_integers(_POWER), _libm("pow", 2)),
     "max": _either(
@@ -87,13 +100,13 @@ SCALAR_HELPERS: Final[dict[str, Template]] = {
         _floats("GW_INLINE @T NAME(@T a, @T b) { return a < b || a != a ? a : b; } /* NaN if either is */"),
     ),
     "abs": _either(
-        _integers("GW_INLINE @T NAME(@T x) { return x < 0 ? (@T)-x : x; }", "GW_INLINE @T NAME(@T x) { return x; }"),
+        _integers(_ABS, "GW_INLINE @T NAME(@T x) { return x; }"),
         lambda dtype: f"GW_INLINE @T NAME(@T x) {{ return __builtin_fabs{'f' if dtype == F32 else ''}(x); }}",
     ),
     "sign": _either(_integers(_SIGN), _floats(_FLOAT_SIGN)),
-    "shl": _integers("GW_INLINE @T NAME(@T a, @T n) { return (uint64_t)n >= 8 * sizeof(@T) ? 0 : (@T)((uint64_t)a << n); }"),
+    "shl": _integers(_SHL),
     "shr": _integers(
-        "GW_INLINE @T NAME(@T a, @T n) { return (@T)(a >> ((uint64_t)n >= 8 * sizeof(@T) ? 8 * sizeof(@T) - 1 : (uint64_t)n)); }",
+        _SHR,
         "GW_INLINE @T NAME(@T a, @T n) { return (uint64_t)n >= 8 * sizeof(@T) ? 0 : (@T)(a >> n); }",
     ),
     "sqrt": _libm("sqrt"),

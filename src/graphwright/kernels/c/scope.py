@@ -110,7 +110,8 @@ class Value:
 
 @dataclass(frozen=True)
 class Lanes:
-    """The vector loop around: ``tail`` names the mask of live lanes in the last, partial step; None in full steps."""
+    """The vector loop around: ``tail`` names the mask of live lanes in the last, partial step; None in full
+    steps."""
 
     axis: str
     count: int

@@ -1,8 +1,9 @@
-"""C types of the loop IR's dtypes and the helper functions of a translation unit, each written when first used.
+"""C types of the loop IR's dtypes and the helper functions of a translation unit, each written when first
+used.
 
-A vector of 16 f32 is ``f32x16``. Memory holds a dtype's *storage* elements, registers its *values*: f16 and bf16 are
-computed as f32 and rounded after each function, as NumPy does; a bool is 0 or 1 as a scalar, 0 or -1 in an i32 lane
-as a vector (a mask). All other dtypes are stored and computed alike.
+A vector of 16 f32 is ``f32x16``. Memory holds a dtype's *storage* elements, registers its *values*: f16 and
+bf16 are computed as f32 and rounded after each function, as NumPy does; a bool is 0 or 1 as a scalar, 0 or
+-1 in an i32 lane as a vector (a mask). All other dtypes are stored and computed alike.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def check_dtype(dtype: DType) -> None:
 
 
 class Support:
-    """The helper functions and types that one translation unit has used so far, in the order of their need."""
+    """The helper functions and types that one translation unit has used so far, in the order of their
+    need."""
 
     def __init__(self, isa: Isa) -> None:
         self.isa = isa
@@ -79,10 +81,12 @@ class Support:
         return text
 
     def vector(self, dtype: DType, lanes: int) -> str:
-        """The C type of ``lanes`` elements of a plain dtype; also defines its twin ``..._any`` without alignment."""
+        """The C type of ``lanes`` elements of a plain dtype; also defines its twin ``..._any`` without
+        alignment."""
         name = f"{dtype}x{lanes}"
         size, ctype = dtype.bytes * lanes, C_TYPES[dtype.name]
-        any_type = f"typedef {ctype} {name}_any __attribute__((vector_size({size}), aligned({dtype.bytes}), may_alias));"
+        attributes = f"vector_size({size}), aligned({dtype.bytes}), may_alias"
+        any_type = f"typedef {ctype} {name}_any __attribute__(({attributes}));"
         return self.define(name, f"typedef {ctype} {name} __attribute__((vector_size({size})));\n{any_type}")
 
     def mask(self, lanes: int) -> str:
@@ -100,7 +104,8 @@ class Support:
             return name
         if dtype == F32 and function in POLYNOMIALS:
             vector = self.vector(F32, self.isa.lanes)
-            call = f"{self.function(function, F32, self.isa.lanes)}({self.call('splat', F32, self.isa.lanes, 'x')})"
+            lanes = self.isa.lanes
+            call = self.call(function, F32, lanes, self.call("splat", F32, lanes, "x"))
             return self.define(
                 name,
                 f"GW_INLINE float {name}(float x) {{\n    const {vector} y = {call};\n    return y[0];\n}}",
@@ -115,7 +120,8 @@ class Support:
         return self.define(name, body.replace("NAME", name).replace("@T", C_TYPES[dtype.name]))
 
     def function(self, function: str, dtype: DType, lanes: int) -> str:
-        """The name of a vector helper such as ``exp_f32x16``; a loop over the scalar one where there is no better."""
+        """The name of a vector helper such as ``exp_f32x16``; a loop over the scalar one where there is no
+        better."""
         name = f"{function}_{dtype}x{lanes}"
         if name in self.defined:
             return name
@@ -134,7 +140,8 @@ class Support:
         return f"{self.function(function, dtype, lanes)}({', '.join(operands)})"
 
     def expand(self, template: str, name: str, dtype: DType, lanes: int) -> str:
-        """Fill a template: ``@V`` the vector, ``@T`` its element, ``@I`` lane masks, ``@M`` masks, ``@name@`` helpers."""
+        """Fill a template: ``@V`` the vector, ``@T`` its element, ``@I`` lane masks, ``@M`` masks,
+        ``@name@`` helpers."""
         helpers = {found: self.function(found, dtype, lanes) for found in re.findall(r"@(\w+)@", template)}
         text = re.sub(r"@(\w+)@", lambda m: helpers[m[1]], template)
         words = {
@@ -210,7 +217,8 @@ class Support:
         self.define(
             name,
             f"GW_INLINE {C_TYPES[target.name]} {name}({C_TYPES[source.name]} x) {{\n"
-            f"    const {self.vector(target, 8)} y = {vector}({self.call('splat', source, 8, 'x')});\n    return y[0];\n}}",
+            f"    const {self.vector(target, 8)} y = {vector}({self.call('splat', source, 8, 'x')});\n"
+            "    return y[0];\n}",
         )
         return f"{name}({value})"
 
@@ -268,12 +276,14 @@ _MASKED_MOVES: Final[dict[tuple[str, bool], str]] = {
     ("load_mask", False): """\
 GW_INLINE @V NAME(const @T *p, @M mask) { /* zeros where masked off */
     @V x;
-    __asm__("vmaskmovp@SUFFIX %1, %2, %0" : "=x"(x) : "m"(*(const @V_any *)p), "x"(__builtin_convertvector(mask, @I)));
+    __asm__("vmaskmovp@SUFFIX %1, %2, %0" : "=x"(x)
+            : "m"(*(const @V_any *)p), "x"(__builtin_convertvector(mask, @I)));
     return x;
 }""",
     ("store_mask", False): """\
 GW_INLINE void NAME(@T *p, @V x, @M mask) {
-    __asm__("vmaskmovp@SUFFIX %1, %2, %0" : "+m"(*(@V_any *)p) : "x"(x), "x"(__builtin_convertvector(mask, @I)));
+    __asm__("vmaskmovp@SUFFIX %1, %2, %0" : "+m"(*(@V_any *)p)
+            : "x"(x), "x"(__builtin_convertvector(mask, @I)));
 }""",
     ("load_mask", True): """\
 GW_INLINE @V NAME(const @T *p, @M mask) { /* zeros where masked off */
@@ -286,7 +296,8 @@ GW_INLINE @V NAME(const @T *p, @M mask) { /* zeros where masked off */
     ("store_mask", True): """\
 GW_INLINE void NAME(@T *p, @V x, @M mask) {
     const @I wide = __builtin_convertvector(mask, @I);
-    __asm__("vpmov@QUAD2m %2, %%k1\\n\\tvmovup@SUFFIX %1, %0 %{%%k1%}" : "+m"(*(@V_any *)p) : "v"(x), "v"(wide) : "k1");
+    __asm__("vpmov@QUAD2m %2, %%k1\\n\\tvmovup@SUFFIX %1, %0 %{%%k1%}" 
+            : "+m"(*(@V_any *)p) : "v"(x), "v"(wide) : "k1");
 }""",
 }
 """Masked moves of 4- and 8-byte elements by function and whether the vector has 64 bytes."""

@@ -204,7 +204,8 @@ class Values:
         return f"{variable.name}[{self.dim(offset)}]"
 
     def shared_values(self, *roots: Scalar | None) -> None:
-        """Bind sub-expressions that one statement uses several times, so that text grows with the expression's nodes."""
+        """Bind sub-expressions that one statement uses several times, so that text grows with the
+        expression's nodes."""
         self.shared: dict[int, Value] = {}
         uses: dict[int, int] = {}
         order: list[Scalar] = []
@@ -265,7 +266,8 @@ class Values:
         return Value(f"({start} + {iota}{step})", I64, True)
 
     def compare_positions(self, value: Apply) -> Value | None:
-        """``@a < @b`` over lanes in 32 bits: their difference moves by a small step, so far ones may be clamped."""
+        """``@a < @b`` over lanes in 32 bits: their difference moves by a small step, so far ones may be
+        clamped."""
         if self.lanes is None or not is_position_test(value):
             return None
         left, right = (index_of(o) for o in value.operands)
@@ -441,7 +443,8 @@ def element_text(pointer: str) -> str:
 
 
 def _through(source: DType, target: DType) -> str:
-    """C leaves float to a narrow or unsigned integer undefined out of range; NumPy goes through a wider one."""
+    """C leaves float to a narrow or unsigned integer undefined out of range; NumPy goes through a wider
+    one."""
     if not source.is_float or not target.is_integer:
         return ""
     if target.bits < 32:

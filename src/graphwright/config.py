@@ -1,4 +1,5 @@
-"""Options: one typed table of name, type, default, environment variable, meaning, and whether a cache key holds it.
+"""Options: one typed table of name, type, default, environment variable, meaning, and whether a cache key
+holds it.
 
 Nothing else in graphwright reads the environment.
 """
@@ -15,6 +16,7 @@ from graphwright.errors import Collector, OptionError
 
 NUMERICS: Final = ("default", "strict")
 ISA_NAMES: Final = ("auto", "v3", "v4")
+DEVICES: Final = ("cpu", "null", "reference")
 
 
 def _option(default: Any, help_text: str, read: Callable[[str], Any], in_key: bool = False) -> Any:
@@ -67,22 +69,23 @@ def _base(variable: str, otherwise: str) -> Path:
 
 @dataclass(frozen=True)
 class Options:
-    """How to compile and run. The environment variable of ``cache_dir`` is ``GRAPHWRIGHT_CACHE_DIR``, and so on."""
+    """How to compile and run. The environment variable of ``cache_dir`` is ``GRAPHWRIGHT_CACHE_DIR``, and so
+    on."""
 
     cc: str = _option("", "C compiler: a command or path; empty looks for cc, gcc, clang, ziglang", str)
-    cache_dir: Path | None = _option(
-        None, "folder of compiled kernels; default: the user's cache folder", _folder
-    )
+    cache_dir: Path | None = _option(None, "folder of compiled kernels; default: the user's", _folder)  # noqa: RUF009
     cache_limit: int = _option(1024, "most MiB that the folder of compiled kernels may hold", _count)
     threads: int = _option(0, "threads that run kernels; 0 is one per usable core", _count)
     isa: str = _option(
         "auto", "vector ISA of kernels: auto is the best of this CPU", _one_of(*ISA_NAMES), True
     )
+    device: str = _option(
+        "cpu", "what runs it: cpu; null plans and launches nothing; reference is NumPy", _one_of(*DEVICES)
+    )
+    streams: int = _option(1, "task streams that may run beside each other", _count, True)
     numerics: str = _option("default", "strict keeps Winograd and its like out", _one_of(*NUMERICS), True)
     verify: bool = _option(False, "verify the graph after every pass", _switch)
-    key_dir: Path | None = _option(
-        None, "folder of the key that signs packages; default: the user's settings", _folder
-    )
+    key_dir: Path | None = _option(None, "folder of the signing key; default: the user's", _folder)  # noqa: RUF009
 
     def __post_init__(self) -> None:
         faults = Collector(OptionError)
@@ -101,7 +104,8 @@ class Options:
 
     @classmethod
     def from_environment(cls, **overrides: Any) -> Options:
-        """Options from ``GRAPHWRIGHT_*`` variables, and ``overrides`` above them; OptionError lists every bad one."""
+        """Options from ``GRAPHWRIGHT_*`` variables, and ``overrides`` above them; OptionError lists every
+        bad one."""
         faults = Collector(OptionError)
         known = {option.name: option for option in fields(cls)}
         for name in overrides.keys() - known.keys():

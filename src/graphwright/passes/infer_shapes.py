@@ -11,6 +11,7 @@ from graphwright.ir.fail import Fail
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import compatible, infer_node
 from graphwright.ir.op import Fact, InferError, UnknownRank
+from graphwright.ir.require import Require
 from graphwright.ir.symbols import Dim, Expr, atoms
 from graphwright.ir.types import TensorType
 from graphwright.passes.base import Known, Pass, Record
@@ -62,6 +63,8 @@ class Walk:
     def node(self, node: Node) -> None:
         table = self.module.symbols
         symbols_before = len(table.ranges)
+        if isinstance(node.op, Require) and self.settle(node, node.op):
+            return
         failed: dict[Graph, tuple[Diagnostic, ...]] = {}
         self.refresh_failing(node)
         try:
@@ -84,13 +87,37 @@ class Walk:
     def region(
         self, failed: dict[Graph, tuple[Diagnostic, ...]], graph: Graph, inputs: Sequence[Fact | None]
     ) -> Sequence[Fact]:
-        """Infer a region; its faults go to ``failed``."""
-        outside, self.errors = self.errors, Collector(ModelError)
+        """Infer a region: its faults go to ``failed``, what it assumes of sizes into Require nodes of its own."""
+        table, errors = self.module.symbols, self.errors
+        outside = dict(table.constraints)
+        known = {n.op.constraint(n.place) for n in graph if isinstance(n.op, Require)}
+        table.constraints |= dict.fromkeys(known)
+        self.errors = Collector(ModelError)
         outputs = self.graph(graph, inputs)
         if self.errors.diagnostics:
             failed[graph] = tuple(self.errors.diagnostics)
-        self.errors = outside
+        first = next(iter(graph), None)
+        for constraint in [c for c in table.constraints if c not in outside and c not in known]:
+            op = Require(constraint.relation, constraint.left, constraint.right)
+            graph.insert(Node(op, (), (), sources=(constraint.node,)), first)
+            self.modified = True
+        table.constraints, self.errors = outside, errors
         return outputs
+
+    def settle(self, node: Node, op: Require) -> bool:
+        """Drop a requirement that is proved, or one of the entry's own that the table can hold; whether it was."""
+        graph, constraint = node.graph, op.constraint(node.place)
+        assert graph is not None
+        if not isinstance(op.left, Expr) and not isinstance(op.right, Expr):
+            if not op.holds(op.left, op.right):
+                return False
+        elif graph in self.module.graphs.values():
+            self.module.symbols.constraints.setdefault(constraint)
+        else:
+            return False
+        graph.erase(node)
+        self.modified = True
+        return True
 
     def replace_failed(self, node: Node, failed: dict[Graph, tuple[Diagnostic, ...]]) -> None:
         """Where one branch of several cannot run at these sizes, let it fail when taken, and infer ``node`` again."""

@@ -1,16 +1,25 @@
-"""Branches that cannot run."""
+"""Branches that cannot run, or only at some sizes."""
 
 from __future__ import annotations
 
 from graphwright.ir.fail import Fail
 from graphwright.ir.graph import Node
+from graphwright.ir.require import Require
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Launch, Run
-from graphwright.kernels.library.fail import SYMBOL
+from graphwright.kernels.library.fail import FAIL, REQUIRE_AT_MOST, REQUIRE_EQUAL
 from graphwright.kernels.ref import KernelRef
 
 
 @candidate(Fail)
 def fail(node: Node, context: Context) -> Run:
     writes = tuple(range(len(node.outputs)))
-    return Run((Launch(KernelRef(SYMBOL), node.outputs, writes, (), grid=1),))
+    return Run((Launch(KernelRef(FAIL), node.outputs, writes, (), grid=1),))
+
+
+@candidate(Require)
+def require(node: Node, context: Context) -> Run:
+    op = node.op
+    assert isinstance(op, Require)
+    symbol = REQUIRE_EQUAL if op.relation == "==" else REQUIRE_AT_MOST
+    return Run((Launch(KernelRef(symbol), (), (), (op.left, op.right), grid=1),))

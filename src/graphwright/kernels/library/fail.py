@@ -1,4 +1,4 @@
-"""The kernel that only fails: what a branch that cannot run is made of."""
+"""Kernels that end a run: branches that cannot run, and sizes that are not as a branch assumes."""
 
 from __future__ import annotations
 
@@ -6,19 +6,27 @@ from typing import Final
 
 from graphwright.kernels.library.isa import Isa, prelude
 
-SYMBOL: Final = "gw_fail"
+FAIL: Final = "gw_fail"
+"""Always fails."""
+REQUIRE_EQUAL: Final = "gw_require_equal"
+"""Fails unless arg 0 == arg 1."""
+REQUIRE_AT_MOST: Final = "gw_require_at_most"
+"""Fails unless arg 0 <= arg 1."""
 CANNOT_RUN: Final = 2
-"""Its error code."""
+"""The error code of all three."""
+
+_CONDITIONS: Final = {FAIL: "0", REQUIRE_EQUAL: "arg[0] == arg[1]", REQUIRE_AT_MOST: "arg[0] <= arg[1]"}
 
 
 def source(isa: Isa) -> str:
-    """One C file with ``gw_fail``."""
-    return "\n".join([prelude(isa), _BODY.replace("@CODE@", str(CANNOT_RUN))])
+    """One C file with the three symbols."""
+    kernels = (_KERNEL.replace("@NAME@", name).replace("@CONDITION@", text) for name, text in _CONDITIONS.items())
+    return "\n".join([prelude(isa), *kernels]).replace("@CODE@", str(CANNOT_RUN))
 
 
-_BODY: Final = """
-GW_EXPORT int32_t gw_fail(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+_KERNEL: Final = """
+GW_EXPORT int32_t @NAME@(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
     (void)buf, (void)arg, (void)begin, (void)end, (void)scratch;
-    return @CODE@;
+    return @CONDITION@ ? 0 : @CODE@;
 }
 """

@@ -47,9 +47,13 @@ static inline void {name}({element} *out, int64_t os, int64_t oc, const {element
             const {element} *panel = b + k * bs + n;
             int64_t step = bs, m = 0;
             if (bc != 1 || width < {2 * lanes}) {{
-                for (int64_t i = 0; i < depth; ++i)
-                    for (int64_t j = 0; j < {2 * lanes}; ++j)
-                        copy[i * {2 * lanes} + j] = j < width ? b[(k + i) * bs + (n + j) * bc] : 0;
+                for (int64_t i = 0; width < {2 * lanes} && i < depth * {2 * lanes}; ++i)
+                    copy[i] = 0;
+                for (int64_t j = 0; j < width; ++j) {{
+                    const {element} *column = b + k * bs + (n + j) * bc;
+                    for (int64_t i = 0; i < depth; ++i)
+                        copy[i * {2 * lanes} + j] = column[i * bs];
+                }}
                 panel = copy;
                 step = {2 * lanes};
             }}

@@ -82,6 +82,11 @@ GW_INLINE @T NAME(@T a, @T n) {
 }"""
 _ABS = "GW_INLINE @T NAME(@T x) { return x < 0 ? (@T)-x : x; }"
 
+_BY_LIBM: Final = (
+    "exp", "expm1", "log", "log1p", "tanh", "erf", "sin", "cos", "tan", "asin", "acos", "atan",
+    "sinh", "cosh", "asinh", "acosh", "atanh",
+)  # fmt: skip
+
 SCALAR_HELPERS: Final[dict[str, Template]] = {
     "div": _integers(_INTEGER_DIV, "GW_INLINE @T NAME(@T a, @T b) { return b == 0 ? 0 : (@T)(a / b); }"),
     "rem": _either(
@@ -119,11 +124,6 @@ SCALAR_HELPERS: Final[dict[str, Template]] = {
         "double exp(double);\nGW_INLINE @T NAME(@T x) { return (@T)(1 / (1 + exp(-(double)x))); }",
     ),
     "float_to_u32": _floats("GW_INLINE uint32_t NAME(@T x) { return (uint32_t)(int64_t)x; }"),
-    **{
-        name: _libm(name)
-        for name in (
-            ["exp", "expm1", "log", "log1p", "tanh", "erf", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"]
-        )
-    },
+    **{name: _libm(name) for name in _BY_LIBM},
 }  # fmt: skip
 """Scalar helpers by function; floats are f32 and f64."""

@@ -1,0 +1,80 @@
+# Everything that a fresh clone needs: python3 (3.11 or later) with pip, and a C and C++ compiler. No root.
+#
+#   make demo          read the text in a picture, and measure both models beside ONNX Runtime (IMAGE=file.png: yours)
+#   make test          the test suite
+#   make lint          ruff, mypy, import-linter
+#   make bench         the model zoo side by side with its peers; results go to benchmarks/results
+#   make test-models   tests on whole models of the zoo, which are fetched or built first
+#   make sanitize      the native runtime under the address, undefined-behaviour and thread sanitizers
+#   make fuzz          damaged models, for as long as FUZZ says
+#   make docs          write the generated parts of the documentation anew
+#   make clean         remove what the other targets made
+
+PYTHON ?= python3
+VENV ?= .venv
+IMAGE ?=
+FUZZ ?= 20000
+BENCH ?= ppocr_det ppocr_rec ppocr_cls silero_vad ddddocr_det
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/graphwright/runtime/native/*.[ch]*) \
+	$(shell find src/graphwright/kernels -name '*.py')
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-models lint bench sanitize fuzz docs clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n '3,/^$$/s/^# \{0,1\}//p' Makefile
+
+# The build's own tools live in the same environment, so that an editable install is built only where it changed.
+$(VENV)/.tools:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "graphwright needs Python 3.11 or later: make PYTHON=python3.12")'
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { \
+		$(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --quiet --python $(BIN)/python install pip; }
+	@echo "setting up $(VENV)"
+	@$(PIP) install --upgrade 'pip>=24' 'scikit-build-core>=0.11' 'nanobind>=2.4' 'numpy>=2.0' 'ml_dtypes>=0.5' cmake ninja
+	@touch $@
+
+# $(VENV)/.demo, .test, .bench and .models: graphwright with the extra of that name.
+$(VENV)/.%: $(VENV)/.tools $(NATIVE)
+	@echo "building graphwright[$*]"
+	@PATH="$(abspath $(BIN)):$$PATH" $(PIP) install --no-build-isolation --editable '.[$*]'
+	@touch $@
+
+demo: $(VENV)/.demo
+	@$(BIN)/python -m benchmarks.demo $(if $(IMAGE),'$(IMAGE)')
+
+test: $(VENV)/.test $(VENV)/.demo
+	@$(BIN)/python -m pytest -m 'not models' $(PYTEST_ARGS)
+
+test-models: $(VENV)/.test $(VENV)/.demo $(VENV)/.models
+	@$(BIN)/python -m benchmarks.models fetch all
+	@$(BIN)/python -m pytest -m models $(PYTEST_ARGS)
+
+lint: $(VENV)/.test
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo
+
+bench: $(VENV)/.bench
+	@$(BIN)/python -m benchmarks.compare $(BENCH)
+	@$(BIN)/python -m benchmarks.report
+
+sanitize: $(VENV)/.test
+	@$(BIN)/python -m pytest tests/runtime/native/test_sanitizers.py $(PYTEST_ARGS)
+
+fuzz: $(VENV)/.test
+	@$(BIN)/python -m tests.fuzz.test_onnx_bytes 0 $(FUZZ)
+
+docs: $(VENV)/.test
+	@$(BIN)/python -m docs.make_path
+	@$(BIN)/python -m benchmarks.report
+
+clean:
+	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@find src -name '*.so' -delete
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

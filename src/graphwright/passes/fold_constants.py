@@ -24,8 +24,8 @@ MIB = 2**20
 class FoldConstants(Pass):
     """Evaluates nodes whose inputs are constants, and nodes whose output elements are known numbers (sizes).
 
-    A model must not make folding cost more than running it: an output beyond ``max_bytes``, or one that is
-    large beside what it is made of, stays computed; so does everything past ``total_bytes`` or
+    A model must not make folding cost more than running it: an output beyond ``max_bytes`` and larger than what it is
+    made of, or one that is large beside that, stays computed; so does everything past ``total_bytes`` or
     ``total_steps`` (multiplications and moves, estimated from sizes: the outcome never depends on the clock).
     """
 
@@ -100,7 +100,7 @@ class _Folding:
             return "the size of an output is not known"
         given = sum(array.nbytes for array in arrays if array is not None)
         made = sum(static_size(fact.type) * fact.dtype.bytes for fact in facts)
-        if made > self.limits.max_bytes:
+        if made > self.limits.max_bytes and made > given:
             return f"its outputs take {made} bytes, more than {self.limits.max_bytes}"
         if made > self.limits.small_bytes and made > self.limits.growth * given:
             return f"its outputs take {made} bytes, its inputs only {given}"

@@ -149,7 +149,8 @@ def _exact_reciprocal(m: Match) -> str | None:
         return "integers truncate"
     if not bool(_powers_of_two(c).all()):
         return "the divisor is not a power of two"
-    reciprocal = (1.0 / c.astype(np.float64)).astype(c.dtype)
+    with np.errstate(over="ignore", under="ignore"):
+        reciprocal = (1.0 / c.astype(np.float64)).astype(c.dtype)
     exact = bool((reciprocal.astype(np.float64) * c.astype(np.float64) == 1).all())
     return None if exact else "its reciprocal is no number of this dtype"
 

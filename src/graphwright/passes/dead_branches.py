@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from graphwright.ir.build import Builder
 from graphwright.ir.clone import inline_region
-from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.passes.base import Pass, Record, graphs
 
 
@@ -19,10 +19,13 @@ class DeadBranches(Pass):
     def run(self, module: Module, record: Record) -> bool:
         modified = False
         for graph in graphs(module):
-            for node in graph:
-                if node.regions:
-                    modified |= _inline_taken(node, module, record)
+            while _sweep(graph, module, record):  # what a branch held may be decided as well
+                modified = True
         return modified
+
+
+def _sweep(graph: Graph, module: Module, record: Record) -> bool:
+    return any([_inline_taken(node, module, record) for node in graph if node.regions])
 
 
 def _inline_taken(node: Node, module: Module, record: Record) -> bool:

@@ -128,7 +128,7 @@ def _normalization_is_finite(m: Match) -> str | None:
 
 RULES: tuple[Rule, ...] = (
     Rule(
-        "BatchNormalization",
+        "normalized channels",
         NORMALIZED,
         _normalization_is_finite,
         lambda b, m: _folded(b, m, _normalization(m)),

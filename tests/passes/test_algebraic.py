@@ -1,0 +1,109 @@
+"""What algebra may and may not do, on NaN, infinities, signed zeros, subnormals and overflow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.graph import Module, Value
+from graphwright.ir.op import Op
+from graphwright.ir.types import BOOL, DTYPES, F16, F32, F64, I8, I16, I32, I64, U8, U64, DType, tensor
+from graphwright.ops.binary import Add, Div, Mul, Pow, Sub
+from graphwright.ops.clip import Clip
+from graphwright.passes.algebraic import ALGEBRAIC, holds_all
+from graphwright.passes.base import Record
+
+from .support import Closeness, Evaluator, assert_same_array
+
+TINY = float(np.float32(1e-45))
+TROUBLE = np.array(
+    [0.0, -0.0, np.inf, -np.inf, np.nan, TINY, -TINY, 1e-38, 3.4e38, -3.4e38, 1.5, -7.25], np.float32
+)
+
+
+def simplified(build: object) -> tuple[Record, list[np.ndarray], list[np.ndarray]]:
+    """What the pass did to ``build(b, x)``, and the results before and after on the troublesome numbers."""
+    module = Module()
+    b, (x,) = new_graph(module, "main", [("x", tensor(F32, len(TROUBLE)))])
+    result = build(b, x)  # type: ignore[operator]
+    b.graph.set_outputs([result])
+    before = Evaluator(module, {}).graph(b.graph, [TROUBLE])
+    record = Record("algebraic")
+    ALGEBRAIC.run(module, record)
+    return record, before, Evaluator(module, {}).graph(b.graph, [TROUBLE])
+
+
+@pytest.mark.parametrize(
+    ("op", "number", "rule"),
+    [
+        (Mul(), 1.0, "x * 1"),
+        (Div(), 1.0, "x / 1"),
+        (Sub(), 0.0, "x - 0"),
+        (Add(), -0.0, "x + 0"),
+        (Pow(), 1.0, "x ** 1"),
+        (Pow(), 2.0, "x ** 2"),
+        (Div(), 4.0, "x / 2**k"),
+        (Div(), -(2.0**-126), "x / 2**k"),
+        (Add(), 0.0, None),
+        (Sub(), -0.0, None),
+        (Mul(), 0.0, None),
+        (Pow(), 0.5, None),
+        (Pow(), 0.0, None),
+        (Div(), 3.0, None),
+        (Div(), 2.0**-130, None),
+    ],
+)
+def test_numbers_with_constants(op: Op, number: float, rule: str | None) -> None:
+    def build(b: Builder, x: Value) -> Value:
+        made: Value = b(op, x, b.const(number, F32))
+        return made
+
+    record, before, after = simplified(build)
+    assert list(record.counts) == ([rule] if rule else [])
+    assert_same_array(before[0], after[0], 0, Closeness.BITS)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "merges"),
+    [(2.0, 4.0, True), (2.0**100, 2.0**100, False), (2.0, 0.5, False), (1.0, 8.0, True), (1.5, 1.5, False)],
+)
+def test_chains_of_products(first: float, second: float, merges: bool) -> None:
+    def build(b: Builder, x: Value) -> Value:
+        made: Value = b(Mul(), b(Mul(), x, b.const(first, F32)), b.const(second, F32))
+        return made
+
+    record, before, after = simplified(build)
+    assert bool(record.counts) == merges
+    assert_same_array(before[0], after[0], 0, Closeness.BITS)
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "merges"),
+    [
+        ((-1.0, 5.0), (0.5, 9.0), True),
+        ((None, 5.0), (1.0, None), True),
+        ((0.0, 6.0), (-0.0, 3.0), False),
+        ((5.0, 6.0), (1.0, 2.0), False),
+        ((0.0, 6.0), (0.0, 6.0), True),
+    ],
+)
+def test_chains_of_clips(
+    inner: tuple[float | None, float | None], outer: tuple[float | None, float | None], merges: bool
+) -> None:
+    record, before, after = simplified(lambda b, x: b(Clip(*outer), b(Clip(*inner), x)))
+    assert bool(record.counts) == merges
+    assert_same_array(before[0], after[0], 0, Closeness.BITS)
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "holds"),
+    [
+        (F64, F32, True), (F32, F64, False), (F32, F16, True), (F16, DTYPES["bf16"], False),
+        (DTYPES["bf16"], F16, False), (F32, DTYPES["bf16"], True), (I64, I32, True), (I32, I64, False),
+        (I64, U8, True), (U64, I8, False), (I16, U8, True), (I8, U8, False), (F64, I32, True),
+        (F32, I32, False), (F32, I16, True), (I8, BOOL, True), (BOOL, I8, False), (F64, I64, False),
+    ],
+)  # fmt: skip
+def test_which_dtypes_hold_which(wide: DType, narrow: DType, holds: bool) -> None:
+    assert holds_all(wide, narrow) == holds

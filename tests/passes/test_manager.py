@@ -1,0 +1,150 @@
+"""The pass runner: order, fixpoints, verification, records; and rules that hold for all passes."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphwright
+from graphwright.errors import VerifyError
+from graphwright.ir.build import new_graph
+from graphwright.ir.graph import Module
+from graphwright.ir.op import registered_ops
+from graphwright.ir.types import F32, tensor
+from graphwright.ops.binary import Add
+from graphwright.ops.expand import Expand
+from graphwright.passes.base import Known, Pass, Record
+from graphwright.passes.fold_constants import FoldConstants
+from graphwright.passes.manager import Fixpoint, PassManager, run_passes
+
+from .support import op_names
+
+
+@dataclass(frozen=True)
+class Counted(Pass):
+    """Modifies on its first ``changes`` runs."""
+
+    changes: int
+    runs: list[str]
+    name: str = "counted"
+    requires: Known = Known.NOTHING
+    ensures: Known = Known.NOTHING
+    done: list[int] = field(default_factory=list)
+
+    def run(self, module: Module, record: Record) -> bool:
+        self.runs.append(self.name)
+        self.done.append(1)
+        return len(self.done) <= self.changes
+
+
+def test_fixpoint_ends_when_no_other_pass_has_more_to_do() -> None:
+    runs: list[str] = []
+    group = Fixpoint("group", (Counted(2, runs, "a"), Counted(1, runs, "b"), Counted(0, runs, "c")))
+    manager = PassManager([group])
+    assert manager.run(Module())
+    assert runs == ["a", "b", "c", "a", "b", "c"]
+
+
+def test_fixpoint_of_passes_with_nothing_to_do_runs_once() -> None:
+    runs: list[str] = []
+    assert not PassManager([Fixpoint("group", (Counted(0, runs, "a"), Counted(0, runs, "b")))]).run(Module())
+    assert runs == ["a", "b"]
+
+
+def test_fixpoint_has_a_budget() -> None:
+    runs: list[str] = []
+    endless = Fixpoint("endless", (Counted(99, runs, "a"), Counted(99, runs, "b")), rounds=3)
+    manager = PassManager([endless])
+    assert manager.run(Module())
+    assert len(runs) == 6
+    assert "endless stopped after 3 rounds" in manager.records[-1].counts
+
+
+def test_requirements_are_checked() -> None:
+    runs: list[str] = []
+    needy = Counted(0, runs, "needy", requires=Known.TYPES)
+    with pytest.raises(ValueError, match="needy needs TYPES"):
+        PassManager([needy]).run(Module())
+    PassManager([Counted(0, runs, "giver", ensures=Known.TYPES), needy]).run(Module())
+    assert runs == ["giver", "needy"]
+
+
+@dataclass(frozen=True)
+class Spoil(Pass):
+    name: str = "spoil"
+
+    def run(self, module: Module, record: Record) -> bool:
+        next(iter(module.main)).output.type = tensor(F32, 99)
+        return True
+
+
+def test_verification_names_the_pass() -> None:
+    module = Module()
+    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 3))])
+    b.graph.set_outputs([b(Add(), x, x)])
+    with pytest.raises(VerifyError, match="after spoil: "):
+        run_passes(module, Spoil())
+
+
+def test_records_and_callback_tell_what_happened() -> None:
+    module = Module()
+    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 3))])
+    one = b.const(np.ones(3), F32)
+    b.graph.set_outputs([b(Add(), x, b(Add(), one, one))])
+    seen: list[tuple[str, list[str]]] = []
+    manager = PassManager(
+        [FoldConstants()], verify_each=True, after=lambda m, r: seen.append((r.name, op_names(m)))
+    )
+    manager.run(module)
+    (record,) = manager.records
+    assert (record.modified, record.counts) == (True, {"nodes folded": 1})
+    assert record.seconds > 0
+    assert seen == [("fold_constants", ["Add"])]
+    assert "nodes folded 1" in str(record)
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (FoldConstants(max_bytes=1000), "more than 1000"),
+        (FoldConstants(small_bytes=1000), "its inputs only 4"),
+        (FoldConstants(total_bytes=3000), "budget for folding is spent"),
+        (FoldConstants(total_steps=500), "budget for folding is spent"),
+    ],
+)
+def test_folding_keeps_to_its_budgets(limits: FoldConstants, reason: str) -> None:
+    module = Module()
+    b, _ = new_graph(module, "main", [])
+    b.graph.set_outputs([b(Expand((1000 - k,)), b.const(np.ones(1), F32)) for k in range(2)], ["a", "b"])
+    (record,) = run_passes(module, limits)
+    assert op_names(module)
+    assert reason in str(list(record.reasons)[-1])
+
+
+def spelled(tree: ast.AST) -> dict[int, str]:
+    """Lines of text literals in code: neither docstrings nor the names under which ops register."""
+    exempt = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):
+            exempt.add(id(node.value))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "op":
+            exempt.update(id(argument) for argument in node.args)
+    texts = (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and id(n) not in exempt)
+    return {n.lineno: n.value for n in texts if isinstance(n.value, str)}
+
+
+def test_no_op_is_named_in_a_string() -> None:
+    """Outside ops/, code asks traits or imports the op's class."""
+    source, names = Path(graphwright.__file__).parent, set(registered_ops())
+    paths = sorted(path for path in source.rglob("*.py") if path.parent != source / "ops")
+    found = [
+        f"{path.relative_to(source)}:{line}: {text}"
+        for path in paths
+        for line, text in spelled(ast.parse(path.read_text())).items()
+        if text in names
+    ]
+    assert found == []

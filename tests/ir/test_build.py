@@ -1,0 +1,83 @@
+"""Building node by node: types, facts of constants and sizes, and errors with their place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphwright.errors import ModelError
+from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.graph import Module
+from graphwright.ir.op import Fact
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F16, F32, I64, tensor
+
+from .support import ToyAdd, ToyBranch, ToyScale, builder
+
+N = symbol("N")
+
+
+def test_types_are_inferred_as_nodes_are_added() -> None:
+    b, (x, y) = new_graph(Module(), "main", [("x", tensor(F32, N, 1)), ("y", tensor(F32, 3))])
+    value = b(ToyAdd(), x, y)
+    assert value.type == tensor(F32, N, 3)
+    assert b.graph.inputs == [x, y]
+    assert [v.name for v in b.graph.inputs] == ["x", "y"]
+
+
+def test_constants() -> None:
+    module = Module()
+    b = Builder(module, new_graph(module, "main", [])[0].graph)
+    assert b.const(2.0, F16).type == tensor(F16)
+    assert b.const([1, 2], I64).type == tensor(I64, 2)
+    value = b.const(np.array([3, 4]))
+    fact = b.fact(value)
+    assert fact is not None
+    assert fact.elements == (3, 4)
+    assert fact.data is not None
+    assert b.fact(None) is None
+
+
+def test_facts_of_computed_values_are_their_types() -> None:
+    b, (x,) = builder(Module(), x=tensor(F32, 2))
+    assert b.fact(b(ToyScale(), x)) == Fact(tensor(F32, 2))
+
+
+def test_nodes_go_where_the_builder_stands() -> None:
+    module = Module()
+    b, (x,) = builder(module, x=tensor(F32, 2))
+    last = b.node(ToyScale(2.0), x)
+    Builder(module, b.graph, last, ["source"]).node(ToyScale(3.0), x, name="named")
+    first, second = b.graph
+    assert (first.op, second.op) == (ToyScale(3.0), ToyScale(2.0))
+    assert (first.sources, first.name) == (("source",), "named")
+
+
+def test_errors_say_where() -> None:
+    b, (x, y) = builder(Module(), x=tensor(F32, 2), y=tensor(F32, 3))
+    b.sources = ("Add_0", "Add_1")
+    with pytest.raises(ModelError, match=r"Add_0 \+ Add_1: ToyAdd: axis -1 of a broadcast: 2 and 3 differ"):
+        b(ToyAdd(), x, y)
+    with pytest.raises(ModelError, match="ToyAdd needs input 1"):
+        b(ToyAdd(), x, None)
+    with pytest.raises(ModelError, match="is negative"):
+        b(ToyScale(-1.0), x)
+    assert len(b.graph) == 0
+    assert not x.uses
+
+
+def test_unproved_equalities_become_constraints() -> None:
+    module = Module()
+    b, (x, y) = builder(module, x=tensor(F32, N), y=tensor(F32, symbol("M")))
+    b(ToyAdd(), x, y)
+    (constraint,) = module.symbols.constraints
+    assert str(constraint) in ("N == M", "M == N")
+    assert constraint.node == "ToyAdd"
+
+
+def test_regions_give_the_types_of_their_outputs() -> None:
+    b, (x,) = builder(Module(), x=tensor(F32, 2))
+    inner, (p,) = builder(Module(), "body", p=tensor(F32, 2))
+    inner.graph.set_outputs([inner(ToyScale(), p), p])
+    first, second = b(ToyBranch(2), x, regions=[inner.graph])
+    assert first.type == second.type == tensor(F32, 2)

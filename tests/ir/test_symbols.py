@@ -1,0 +1,148 @@
+"""The algebra of sizes against plain integers, canonical forms, ranges, texts."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphwright.ir.symbols import (
+    MAX_TERMS,
+    Dim,
+    Expr,
+    Range,
+    SymbolError,
+    SymbolTable,
+    atoms,
+    ceildiv,
+    evaluate,
+    floordiv,
+    maximum,
+    minimum,
+    mod,
+    parse_dim,
+    product,
+    substitute,
+    symbol,
+)
+
+from .support import PLAIN_SYMBOLS, dims
+
+N, M, H = symbol("N"), symbol("M"), symbol("H")
+SIZES = st.fixed_dictionaries({name: st.integers(0, 40) for name in PLAIN_SYMBOLS})
+
+quick = settings(max_examples=200, deadline=None)
+
+
+@quick
+@given(dims(), dims(), st.integers(1, 9), SIZES)
+def test_arithmetic_agrees_with_integers(a: Dim, b: Dim, c: int, sizes: dict[str, int]) -> None:
+    x, y = evaluate(a, sizes), evaluate(b, sizes)
+    for made, expected in [
+        (a + b, x + y), (a - b, x - y), (a * b, x * y), (floordiv(a, c), x // c), (mod(a, c), x % c),
+        (minimum(a, b), min(x, y)), (maximum(a, b), max(x, y)), (ceildiv(a, c), -(-x // c)),
+    ]:  # fmt: skip
+        assert evaluate(made, sizes) == expected
+
+
+@quick
+@given(dims())
+def test_text_comes_back_as_the_same_object(dim: Dim) -> None:
+    again = parse_dim(str(dim))
+    assert again is dim or again == dim
+    assert pickle.loads(pickle.dumps(dim)) == dim
+
+
+@quick
+@given(dims(), dims(), dims())
+def test_equal_polynomials_are_one_object(a: Dim, b: Dim, c: Dim) -> None:
+    for left, right in [(a + b, b + a), (a * b, b * a), (a * (b + c), a * b + a * c), ((a - b) + b, a)]:
+        assert left == right
+        assert left is right or isinstance(left, int)
+
+
+@quick
+@given(
+    dims(),
+    SIZES,
+    st.dictionaries(st.sampled_from(PLAIN_SYMBOLS), st.tuples(st.integers(0, 40), st.integers(0, 40))),
+)
+def test_ranges_hold_every_value(dim: Dim, sizes: dict[str, int], bounds: dict[str, tuple[int, int]]) -> None:
+    table = SymbolTable({name: Range(min(pair), max(pair)) for name, pair in bounds.items()})
+    within = {
+        n: min(max(v, table.ranges[n].low), table.ranges[n].high or 0) if n in bounds else v
+        for n, v in sizes.items()
+    }
+    found, value = table.range_of(dim), evaluate(dim, within)
+    assert found.low <= value
+    assert found.high is None or value <= found.high
+
+
+@quick
+@given(dims(), dims(), SIZES)
+def test_refuted_equalities_never_hold(a: Dim, b: Dim, sizes: dict[str, int]) -> None:
+    table = SymbolTable()
+    if table.refutes_equal(a, b):
+        assert evaluate(a, sizes) != evaluate(b, sizes)
+    if table.proves_equal(a, b):
+        assert evaluate(a, sizes) == evaluate(b, sizes)
+
+
+@pytest.mark.parametrize(
+    ("dim", "text"),
+    [
+        (2 * (N + 1), "2*N + 2"),
+        (N * M - N * M, "0"),
+        (floordiv(4 * N + 2, 4), "N"),
+        (floordiv(6 * N + 3, 4), "N + floordiv(N + 1, 2)"),
+        (floordiv(floordiv(N, 2), 3), "floordiv(N, 6)"),
+        (floordiv(N * M, N), "M"),
+        (mod(8 * N + 3, 4), "3"),
+        (maximum(N, N + 2), "N + 2"),
+        (minimum(N, 3, maximum(M, M)), "min(3, M, N)"),
+        (substitute(N * H + floordiv(H, 2), {"H": 4}), "4*N + 2"),
+        (N * N * 3, "3*N*N"),
+        (product((2, N, 3)), "6*N"),
+    ],
+)
+def test_canonical_forms(dim: Dim, text: str) -> None:
+    assert str(dim) == text
+
+
+def test_symbols_inside() -> None:
+    assert {a.name for a in atoms(floordiv(N + M, 2) * H)} == {"N", "M", "H"}
+
+
+@pytest.mark.parametrize("text", ["", "N +", "N M", "floordiv(N)", "(N", "N / 2", "1.5", "min(", "N)", "$"])
+def test_bad_text_is_refused(text: str) -> None:
+    with pytest.raises(SymbolError):
+        parse_dim(text)
+
+
+def test_what_cannot_be_formed_is_refused() -> None:
+    with pytest.raises(SymbolError, match="by zero"):
+        floordiv(N, 0)
+    with pytest.raises(SymbolError, match="modulo zero"):
+        mod(N, 0)
+    with pytest.raises(SymbolError, match="not a symbol's name"):
+        symbol("a b")
+    with pytest.raises(SymbolError, match="M unbound"):
+        evaluate(N + M, {"N": 1})
+    sums = [sum((symbol(f"{letter}{k}") for k in range(17)), start=0) for letter in "ab"]
+    with pytest.raises(SymbolError, match=str(MAX_TERMS)):
+        sums[0] * sums[1]
+
+
+def test_table_proves_by_constraints_and_ranges() -> None:
+    table = SymbolTable({"N": Range(1, 8)})
+    assert table.proves_at_least(N, 1)
+    assert not table.proves_at_least(M, 1)
+    assert table.refutes_equal(N, 9)
+    assert not table.proves_equal(N, M)
+    table.assume("==", N, M, "Add_0")
+    assert table.proves_equal(M, N)
+    fresh = [table.fresh("N"), table.fresh("N"), table.fresh("2 d")]
+    assert [str(f) for f in fresh] == ["N_1", "N_2", "s2_d"]
+    assert all(isinstance(f, Expr) for f in fresh)

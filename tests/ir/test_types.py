@@ -1,0 +1,84 @@
+"""Dtypes, tensor types and layouts, and their texts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from graphwright.ir.symbols import SymbolError, floordiv, symbol
+from graphwright.ir.types import (
+    DTYPES,
+    F32,
+    I64,
+    STRING,
+    Layout,
+    TensorType,
+    dtype_of,
+    parse_type,
+    row_major,
+    tensor,
+    type_of,
+)
+
+from .support import types
+
+N, H = symbol("N"), symbol("H")
+
+
+@settings(max_examples=200, deadline=None)
+@given(types())
+def test_text_comes_back(type: TensorType) -> None:
+    assert parse_type(str(type)) == type
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+def test_numpy_types_come_back(dtype: object) -> None:
+    array = np.empty(2, dtype.numpy)  # type: ignore[attr-defined]
+    assert dtype_of(array) is dtype
+    if dtype is not STRING:
+        assert array.dtype.itemsize == dtype.bytes  # type: ignore[attr-defined]
+
+
+def test_foreign_arrays() -> None:
+    assert dtype_of(np.array(["a"])) is STRING
+    assert dtype_of(np.zeros(1, ">f4")) is F32
+    assert type_of(np.zeros((2, 0), np.int64)) == tensor(I64, 2, 0)
+    with pytest.raises(TypeError, match="datetime64"):
+        dtype_of(np.zeros(1, "datetime64[s]"))
+
+
+def test_sizes() -> None:
+    assert tensor(F32, 2, 3).bytes == 24
+    assert tensor(F32, N, 3).elements == 3 * N
+    assert tensor(F32, 2).is_static
+    assert not tensor(F32, N).is_static
+    unknown = TensorType(F32, None)
+    assert (unknown.rank, unknown.is_static) == (None, False)
+    with pytest.raises(TypeError, match="rank is unknown"):
+        _ = unknown.dims
+
+
+@pytest.mark.parametrize("text", ["f32", "f99[2]", "f32[2", "f32[2,, 3]", "[2]", "f32[N M]"])
+def test_bad_text_is_refused(text: str) -> None:
+    with pytest.raises((ValueError, SymbolError)):
+        parse_type(text)
+
+
+@pytest.mark.parametrize(
+    ("layout", "shape", "physical", "text"),
+    [
+        (row_major(4), (1, 3, H, 5), (1, 3, H, 5), "layout(0 1 2 3)"),
+        (Layout((0, 2, 3, 1)), (N, 3, 4, 5), (N, 4, 5, 3), "layout(0 2 3 1)"),
+        (Layout((0, 1, 2, 3), ((1, 16),)), (N, 20, 4, 5), (N, 2, 4, 5, 16), "layout(0 1 2 3, 1/16)"),
+        (
+            Layout((1, 0), ((1, 32),), True),
+            (64, N),
+            (floordiv(N + 31, 32), 64, 32),
+            "layout(1 0, 1/32, zero)",
+        ),
+    ],
+)
+def test_layouts(layout: Layout, shape: tuple[int, ...], physical: tuple[int, ...], text: str) -> None:
+    assert layout.physical_shape(shape) == physical
+    assert str(layout) == text

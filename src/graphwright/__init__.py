@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from graphwright._native import set_threads as set_threads
     from graphwright.api import compile as compile
-    from graphwright.api import load as load
+    from graphwright.loading import load as load
     from graphwright.config import Options as CompileOptions
     from graphwright.errors import FeedError as FeedError
     from graphwright.errors import GraphwrightError as GraphwrightError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "compile": ("graphwright.api", "compile"),
-    "load": ("graphwright.api", "load"),
+    "load": ("graphwright.loading", "load"),
     "CompileOptions": ("graphwright.config", "Options"),
     "Model": ("graphwright.runtime.model", "Model"),
     "InferenceSession": ("graphwright.session", "InferenceSession"),
@@ -36,7 +36,14 @@ _HOMES = {
     "set_threads": ("graphwright._native", "set_threads"),
     **{
         name: ("graphwright.errors", name)
-        for name in ("FeedError", "GraphwrightError", "ModelError", "OptionError", "PackageError", "ToolchainError")
+        for name in (
+            "FeedError",
+            "GraphwrightError",
+            "ModelError",
+            "OptionError",
+            "PackageError",
+            "ToolchainError",
+        )
     },
 }
 """Where each public name lives. Modules are imported when a name is first used: running an .om needs few of them."""

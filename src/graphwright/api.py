@@ -1,18 +1,15 @@
-"""Compiling and loading models: what ``graphwright.compile`` and ``graphwright.load`` do."""
+"""Compiling models: what ``graphwright.compile`` does, and ``graphwright.load`` where kernels must be made again."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import graphwright.ops
-from graphwright import _native
 from graphwright.compiler import SHAPE_STAGES, Observer, compile_module, package_module
 from graphwright.config import Options
-from graphwright.errors import Collector, Diagnostic, ModelError, ToolchainError
+from graphwright.errors import Collector, Diagnostic, ModelError, PackageError
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.frontends.onnx.read import Source
 from graphwright.ir.clone import clone_module
@@ -22,15 +19,14 @@ from graphwright.ir.op import ConstRef
 from graphwright.ir.text import parse_module
 from graphwright.layout.transform import unpack
 from graphwright.package.package import Package
-from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
 from graphwright.passes.bind_sizes import Shapes, shape_inputs
 from graphwright.passes.manager import PassManager
+from graphwright.runtime.devices import NATIVE
 from graphwright.runtime.devices.base import Device
-from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.late import Late
-from graphwright.runtime.devices.null import Null
 from graphwright.runtime.devices.reference import Reference
+from graphwright.runtime.devices.target import target_isa
 from graphwright.runtime.model import Model
 
 
@@ -58,40 +54,14 @@ def compile(
     return Model(*_compiled(module, options, observe), key, options.threads)
 
 
-def load(
-    path: str | os.PathLike[str],
-    *,
-    trust: bool = False,
-    keys: Sequence[bytes] = (),
-    mmap: bool = False,
-    options: Options | None = None,
-) -> Model:
-    """Load an ``.om`` file.
-
-    Its kernels run if this user's own build or one of ``keys`` signed it, or with ``trust``; otherwise, and on a machine
-    for which it holds no kernels, they are made again from its graph and weights. ``mmap`` leaves weights in the file.
-    Raises PackageError, and ToolchainError where kernels must be made and no compiler is there.
-    """
-    options = options or Options.from_environment()
-    own = user_key(options.key_folder, create=False)
-    package = read_package(Path(path), trust=trust, keys=(*keys, *([own] if own else [])), use_mmap=mmap)
-    target = package.targets.get(target_isa(options))
-    if target is not None:
-        return Model(package, _device(options)(package, target), own, options.threads)
+def rebuild(package: Package, options: Options, key: bytes | None) -> Model:
+    """Compile the graph and weights of a package for this machine. Raises PackageError, ToolchainError."""
     graphwright.ops.load()
     try:
-        return Model(*_compiled(unpacked_module(package), options, lambda name, product: None), own, options.threads)
-    except ToolchainError as error:
-        hint = "it has no trusted kernels for this CPU: trust=True runs those it holds, pip install graphwright[toolchain] makes new ones"
-        raise ToolchainError(*error.diagnostics, Diagnostic("untrusted", f"{path} has to be compiled here", hint=hint)) from error
-
-
-def target_isa(options: Options) -> str:
-    """The ISA to compile for. Raises ToolchainError on a CPU older than x86-64-v3."""
-    name = _native.isa() if options.isa == "auto" else options.isa
-    if name == "baseline":
-        raise ToolchainError(Diagnostic("cpu", "this CPU has no AVX2 and FMA (x86-64-v3), which all kernels need"))
-    return name
+        module = unpacked_module(package)
+    except (ModelError, ValueError) as error:
+        raise PackageError(Diagnostic("damaged-package", f"the graph is malformed: {error}")) from error
+    return Model(*_compiled(module, options, lambda name, product: None), key, options.threads)
 
 
 def unpacked_module(package: Package) -> Module:
@@ -100,6 +70,7 @@ def unpacked_module(package: Package) -> Module:
     for array in package.weights.arrays.values():
         module.constants.add(array)
     module = parse_module(package.graph, constants=module.constants)
+    module.metadata.update(package.metadata)
     for node in module.walk():
         if isinstance(node.op, Constant) and node.output.layout is not None:
             node.op = Constant(_unpacked(module, node.op.value, node.output), node.op.type)
@@ -123,7 +94,7 @@ def _compiled(module: Module, options: Options, observe: Observer) -> tuple[Pack
         return package_module(module, options), Late(_variants(module, options))
     compilation = compile_module(module, options, observe)
     package = compilation.package
-    return package, _device(options)(package, package.targets[options.isa])
+    return package, NATIVE[options.device](package, package.targets[options.isa])
 
 
 def _needs_shapes(graph: Graph) -> bool:
@@ -139,13 +110,9 @@ def _variants(module: Module, options: Options) -> Callable[[tuple[tuple[int, ..
         variant = clone_module(module)
         shape_inputs(variant, dict(zip(names, shapes, strict=True)))
         package = compile_module(variant, options).package
-        return _device(options)(package, package.targets[options.isa])
+        return NATIVE[options.device](package, package.targets[options.isa])
 
     return build
-
-
-def _device(options: Options) -> type[Cpu]:
-    return {"cpu": Cpu, "null": Null}[options.device]
 
 
 def _prune(module: Module, outputs: Sequence[str]) -> None:
@@ -156,7 +123,9 @@ def _prune(module: Module, outputs: Sequence[str]) -> None:
     faults = Collector(ModelError)
     for name in outputs:
         if name not in named:
-            hint = f"the model's outputs are {', '.join(graph.output_names)}; values inside can be named as well"
+            hint = (
+                f"the model's outputs are {', '.join(graph.output_names)}; values inside can be named as well"
+            )
             faults.add("output-name", f"there is no value {name!r}", hint=hint)
     faults.raise_if_any()
     graph.set_outputs([named[name] for name in outputs], list(outputs))

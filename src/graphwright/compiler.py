@@ -12,10 +12,16 @@ from dataclasses import dataclass, field, replace
 from graphwright.config import Options
 from graphwright.fusion.fuse import Fuse
 from graphwright.ir.constant import Constant
-from graphwright.ir.graph import Array, Graph, Module, Node, Value
+from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.text import print_module
 from graphwright.kernels.cache import KernelCache
-from graphwright.kernels.candidates.registry import GENERATED, GeneratedKernels, candidates_of, contraction_of, load
+from graphwright.kernels.candidates.registry import (
+    GENERATED,
+    GeneratedKernels,
+    candidates_of,
+    contraction_of,
+    load,
+)
 from graphwright.kernels.emit_c import emit_file
 from graphwright.kernels.launch import Step
 from graphwright.kernels.library.isa import ISAS, Isa
@@ -25,12 +31,12 @@ from graphwright.lower.lower import lower
 from graphwright.lower.tasks import Program
 from graphwright.memory.storage import all_steps, step_values
 from graphwright.package.package import Package, Target, TensorSpec
-from graphwright.package.weights import Weights, offsets_of, read_weights, write_weights
+from graphwright.package.weights import Weights, pack_weights
 from graphwright.passes.base import Record
-from graphwright.passes.manager import PassManager
 from graphwright.passes.cse import CommonSubexpressions
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.decompose import Decompose
+from graphwright.passes.manager import PassManager
 from graphwright.passes.pipeline import GRAPH_PASSES, SHAPES
 
 SHAPE_STAGES = (SHAPES,)
@@ -60,7 +66,9 @@ def has_kernel(node: Node) -> bool:
 GRAPH_STAGES = (*GRAPH_PASSES, Decompose(has_kernel), SHAPES, CommonSubexpressions(), DeadCode(), Fuse())
 
 
-def compile_module(module: Module, options: Options, observe: Observer = lambda name, product: None) -> Compilation:
+def compile_module(
+    module: Module, options: Options, observe: Observer = lambda name, product: None
+) -> Compilation:
     """Compile the entry of ``module``, which is changed. Raises ModelError, ToolchainError."""
     load()
     clock = _Clock()
@@ -71,7 +79,7 @@ def compile_module(module: Module, options: Options, observe: Observer = lambda 
     selection = select_kernels(module, module.main, isa)
     observe("select", selection)
     clock.lap("select")
-    arrays, places = _weights(module, module.main, selection.steps)
+    weights, places = _weights(module, module.main, selection.steps)
     program = lower(module.main, selection.steps, module.symbols, places, streams=options.streams)
     observe("lower", program)
     clock.lap("lower")
@@ -79,15 +87,15 @@ def compile_module(module: Module, options: Options, observe: Observer = lambda 
     observe("kernels", sources)
     clock.lap("kernels")
     target = Target(isa.name, program, objects, sources)
-    package = replace(package_module(module, options), weights=arrays, targets={isa.name: target})
+    package = replace(package_module(module, options, weights), targets={isa.name: target})
     return Compilation(module, package, program, selection.generated, manager.records, clock.seconds)
 
 
-def package_module(module: Module, options: Options) -> Package:
-    """A package of ``module`` as it stands, without a target."""
+def package_module(module: Module, options: Options, weights: Weights | None = None) -> Package:
+    """A package of ``module`` as it stands, without a target; of its constants if no ``weights`` are given."""
     return Package(
         graph=print_module(module, constants="short"),
-        weights=_held({ref.digest: module.constants[ref] for ref in module.constants}),
+        weights=weights or pack_weights({ref.digest: module.constants[ref] for ref in module.constants}),
         targets={},
         inputs=tuple(_spec(v, v.name) for v in module.main.inputs),
         outputs=tuple(map(_spec, module.main.outputs, module.main.output_names)),
@@ -95,10 +103,6 @@ def package_module(module: Module, options: Options) -> Package:
         metadata=dict(module.metadata),
         options=options.key(),
     )
-
-
-def _held(arrays: dict[str, Array]) -> Weights:
-    return read_weights(memoryview(write_weights(arrays)))
 
 
 class _Clock:
@@ -129,8 +133,9 @@ def _weights(
     arrays = {ref.digest: module.constants[ref] for ref in used.values()}
     DeadCode().run(module, Record("dead_code"))  # constants that were packed are read no more
     arrays |= {ref.digest: module.constants[ref] for ref in module.constants}
-    offsets = offsets_of(arrays)
-    return _held(arrays), {value: (offsets[ref.digest], arrays[ref.digest].nbytes) for value, ref in used.items()}
+    weights = pack_weights(arrays)
+    tensors = {value: weights.tensors[ref.digest] for value, ref in used.items()}
+    return weights, {value: (tensor.start, tensor.size) for value, tensor in tensors.items()}
 
 
 def _read_values(graph: Graph, steps: tuple[Step, ...]) -> list[Value]:

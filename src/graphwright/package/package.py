@@ -43,3 +43,5 @@ class Package:
     """The source model's own texts."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Options that reached the code."""
+    signature: str = ""
+    """As it was read: whoever signed it, it is written again with it."""

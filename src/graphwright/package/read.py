@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from graphwright.errors import Diagnostic, PackageError
 from graphwright.ir.types import DTYPES
 from graphwright.lower.serialize import from_plain
-from graphwright.package.archive import read_archive
+from graphwright.lower.tasks import Port
+from graphwright.package.archive import damaged, read_archive
 from graphwright.package.package import Package, Target, TensorSpec
 from graphwright.package.sign import is_signed
-from graphwright.package.weights import BadWeights, read_weights
+from graphwright.package.weights import read_weights
 from graphwright.package.write import FORMAT
 
 Members = Mapping[str, memoryview]
 
 
 def read_package(
-    path: Path, *, trust: bool = False, keys: tuple[bytes, ...] = (), use_mmap: bool = False, verify: bool = False
+    path: Path,
+    *,
+    trust: bool = False,
+    keys: Sequence[bytes] = (),
+    use_mmap: bool = False,
+    verify: bool = False,
 ) -> Package:
     """The package in ``path``. Its targets are read if ``trust`` or one of ``keys`` signed it.
 
@@ -29,27 +35,48 @@ def read_package(
     """
     members = read_archive(path, use_mmap=use_mmap)
     try:
-        manifest = json.loads(bytes(members["manifest.json"]))
-        _check_format(manifest, path)
-        trusted = trust or _is_trusted(members, keys)
-        _check_members(manifest, members, path, hash_weights=verify)
-        return Package(
-            graph=bytes(members["graph.txt"]).decode(),
-            weights=read_weights(members["weights.safetensors"]),
-            targets={isa: _target(isa, names, members) for isa, names in manifest["targets"].items()} if trusted else {},
-            inputs=tuple(map(_spec, manifest["inputs"])),
-            outputs=tuple(map(_spec, manifest["outputs"])),
-            constraints=tuple(map(str, manifest["constraints"])),
-            metadata={str(k): str(v) for k, v in manifest["metadata"].items()},
-            options={str(k): str(v) for k, v in manifest["options"].items()},
-        )
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError, BadWeights) as error:
-        raise _damaged(path, f"{type(error).__name__}: {error}") from error
+        return _package(members, path, trust, keys, hash_weights=verify)
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        IndexError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
+        raise damaged(path, f"{type(error).__name__}: {error}") from error
 
 
-def _is_trusted(members: Members, keys: tuple[bytes, ...]) -> bool:
-    text = bytes(members.get("signature", memoryview(b""))).decode("ascii", "replace")
-    return text.isascii() and is_signed(bytes(members["manifest.json"]), text, keys)
+def _package(
+    members: Members, path: Path, trust: bool, keys: Sequence[bytes], *, hash_weights: bool
+) -> Package:
+    manifest = json.loads(bytes(members["manifest.json"]))
+    _check_format(manifest, path)
+    _check_members(manifest, members, path, hash_weights=hash_weights)
+    signature = bytes(members.get("signature", b"")).decode("ascii")
+    trusted = trust or is_signed(bytes(members["manifest.json"]), signature, keys)
+    package = Package(
+        graph=bytes(members["graph.txt"]).decode(),
+        weights=read_weights(members["weights.safetensors"]),
+        targets={isa: _target(isa, names, members) for isa, names in manifest["targets"].items()}
+        if trusted
+        else {},
+        inputs=tuple(map(_spec, manifest["inputs"])),
+        outputs=tuple(map(_spec, manifest["outputs"])),
+        constraints=tuple(map(str, manifest["constraints"])),
+        metadata={str(k): str(v) for k, v in manifest["metadata"].items()},
+        options={str(k): str(v) for k, v in manifest["options"].items()},
+        signature=signature,
+    )
+    for target in package.targets.values():
+        if not (
+            _fit(package.inputs, target.program.inputs) and _fit(package.outputs, target.program.outputs)
+        ):
+            raise damaged(
+                path, f"the inputs or outputs of target {target.isa!r} are not those of the manifest"
+            )
+    return package
 
 
 def _check_format(manifest: dict[str, Any], path: Path) -> None:
@@ -65,16 +92,16 @@ def _check_format(manifest: dict[str, Any], path: Path) -> None:
 
 
 def _check_members(manifest: dict[str, Any], members: Members, path: Path, *, hash_weights: bool) -> None:
-    listed = set(manifest["members"]) | {"manifest.json", "signature"}
-    if extra := sorted(set(members) - listed):
-        raise _damaged(path, f"members that the manifest does not list: {', '.join(extra[:5])}")
-    for name, (size, digest) in manifest["members"].items():
+    listed: dict[str, Any] = manifest["members"]
+    if odd := sorted((set(members) - {"manifest.json", "signature"}) ^ set(listed)):
+        raise damaged(path, f"members and manifest do not agree on {', '.join(odd[:5])}")
+    for name, (size, digest) in listed.items():
         data = members[name]
         if len(data) != size:
-            raise _damaged(path, f"member {name!r} has {len(data)} bytes instead of {size}")
+            raise damaged(path, f"member {name!r} has {len(data)} bytes instead of {size}")
         skip = name == "weights.safetensors" and not hash_weights
         if not skip and hashlib.sha256(data).hexdigest() != digest:
-            raise _damaged(path, f"member {name!r} was changed after it was written")
+            raise damaged(path, f"member {name!r} was changed after it was written")
 
 
 def _target(isa: str, names: dict[str, Any], members: Members) -> Target:
@@ -93,6 +120,5 @@ def _spec(plain: Any) -> TensorSpec:
     return TensorSpec(str(name), DTYPES[dtype], dims)
 
 
-def _damaged(path: Path, reason: str) -> PackageError:
-    hint = "is it an .om file, copied whole?"
-    return PackageError(Diagnostic("damaged-package", f"not a valid package: {reason}", str(path), hint))
+def _fit(specs: Sequence[TensorSpec], ports: Sequence[Port]) -> bool:
+    return [(s.name, s.dtype) for s in specs] == [(p.name, p.dtype) for p in ports]

@@ -6,6 +6,7 @@ import hmac
 import os
 import secrets
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from graphwright.errors import Diagnostic, PackageError
@@ -24,7 +25,11 @@ def user_key(folder: Path, *, create: bool) -> bytes | None:
         raise _unsafe(path, str(error)) from error
     with os.fdopen(handle, "rb") as file:
         status = os.fstat(file.fileno())
-        if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077 or not stat.S_ISREG(status.st_mode):
+        if (
+            status.st_uid != os.getuid()
+            or stat.S_IMODE(status.st_mode) & 0o077
+            or not stat.S_ISREG(status.st_mode)
+        ):
             raise _unsafe(path, "it belongs to another user or others may read it")
         key = file.read(KEY_BYTES + 1)
     if len(key) != KEY_BYTES:
@@ -51,7 +56,9 @@ def _new_key(path: Path) -> bytes:
 
 
 def _unsafe(path: Path, reason: str) -> PackageError:
-    return PackageError(Diagnostic("unsafe-key", f"the signing key is not usable: {reason}", str(path), "remove it"))
+    return PackageError(
+        Diagnostic("unsafe-key", f"the signing key is not usable: {reason}", str(path), "remove it")
+    )
 
 
 def signature(manifest: bytes, key: bytes) -> str:
@@ -59,6 +66,8 @@ def signature(manifest: bytes, key: bytes) -> str:
     return hmac.new(key, manifest, "sha256").hexdigest()
 
 
-def is_signed(manifest: bytes, text: str, keys: tuple[bytes, ...]) -> bool:
-    """Whether one of ``keys`` signed the manifest."""
-    return any(hmac.compare_digest(signature(manifest, key), text) for key in keys)
+def is_signed(manifest: bytes, text: str, keys: Sequence[bytes]) -> bool:
+    """Whether one of ``keys`` signed the manifest. Raises PackageError for a key that can be guessed."""
+    if any(len(key) < KEY_BYTES for key in keys):
+        raise PackageError(Diagnostic("unsafe-key", f"a key is shorter than {KEY_BYTES} bytes"))
+    return any(hmac.compare_digest(signature(manifest, key).encode(), text.encode()) for key in keys)

@@ -1,97 +1,141 @@
 """Weights as one safetensors member, every tensor aligned to 64 bytes.
 
 The format (an 8-byte length, a JSON header, the bytes, without holes) has no alignment of its own: tensors called
-``pad...`` fill the gaps. Types that it does not name are kept as bytes, their dtype in the header's metadata.
+``pad...`` fill the gaps. Types that it does not name are kept as bytes, strings as JSON; their dtype and shape are in
+the header's metadata.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from graphwright.ir.types import DTYPES, dtype_of
+from graphwright.ir.types import DTYPES, STRING, DType, dtype_of
+from graphwright.package.archive import ALIGNMENT, aligned_memory
 
 Array = np.ndarray[Any, Any]
-ALIGNMENT = 64
+MAX_RANK = 32
 
 _NAMES = {
     "bool": "BOOL", "i8": "I8", "i16": "I16", "i32": "I32", "i64": "I64", "u8": "U8", "u16": "U16", "u32": "U32",
     "u64": "U64", "f16": "F16", "bf16": "BF16", "f32": "F32", "f64": "F64", "f8e4m3fn": "F8_E4M3", "f8e5m2": "F8_E5M2",
 }  # fmt: skip
-_OURS = {theirs: ours for ours, theirs in _NAMES.items()}
 
 
 class BadWeights(ValueError):
-    """The bytes are not what :func:`write_weights` writes."""
+    """The bytes are not what :func:`pack_weights` makes."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Where one tensor lies in the data: ``size`` bytes from byte ``start`` on."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    start: int
+    size: int
 
 
 @dataclass(frozen=True)
 class Weights:
-    """The data behind the header, and the arrays in it (read-only views)."""
+    """The member in two parts: the header, with its length before it, and the data behind it, which is aligned."""
 
+    header: bytes
     data: memoryview
-    arrays: dict[str, Array]
+    tensors: Mapping[str, Tensor]
+
+    @cached_property
+    def arrays(self) -> dict[str, Array]:
+        """The tensors as arrays: read-only views of the data, but for strings."""
+        return {name: self._array(tensor) for name, tensor in self.tensors.items()}
+
+    def _array(self, tensor: Tensor) -> Array:
+        data = self.data[tensor.start : tensor.start + tensor.size]
+        if tensor.dtype is STRING:
+            return _strings(data, tensor.shape)
+        return np.ndarray(tensor.shape, tensor.dtype.numpy, data)
 
 
-def offsets_of(arrays: Mapping[str, Array]) -> dict[str, int]:
-    """Byte offset of each array in the data."""
-    offsets: dict[str, int] = {}
-    position = 0
+def pack_weights(arrays: Mapping[str, Array]) -> Weights:
+    """Copy ``arrays``, which are contiguous, into one block of memory."""
+    pieces = {name: _bytes(array) for name, array in arrays.items()}
+    tensors: dict[str, Tensor] = {}
+    end = 0
     for name, array in arrays.items():
-        offsets[name] = position
-        position += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
-    return offsets
+        tensors[name] = Tensor(dtype_of(array), array.shape, end, pieces[name].size)
+        end = _aligned(end + pieces[name].size)
+    data = aligned_memory(end)
+    for name, tensor in tensors.items():
+        stop = tensor.start + tensor.size
+        data[tensor.start : stop] = pieces[name].data
+        data[stop : _aligned(stop)] = bytes(-stop % ALIGNMENT)
+    return Weights(_header(tensors), data.toreadonly(), tensors)
 
 
-def write_weights(arrays: Mapping[str, Array]) -> bytes:
-    """The member's bytes."""
-    offsets = offsets_of(arrays)
-    header: dict[str, Any] = {"__metadata__": {n: dtype_of(a).name for n, a in arrays.items()}}
-    pieces: list[bytes] = []
-    for name, array in arrays.items():
-        theirs = _NAMES.get(dtype_of(array).name)
-        start, end = offsets[name], offsets[name] + array.nbytes
-        shape = list(array.shape) if theirs else [array.nbytes]
-        header[name] = {"dtype": theirs or "U8", "shape": shape, "data_offsets": [start, end]}
-        if not theirs:
-            header["__metadata__"][name] += f" {list(array.shape)}"
-        padding = -end % ALIGNMENT
-        if padding:
+def _bytes(array: Array) -> Array:
+    if array.dtype == object:
+        return np.frombuffer(json.dumps(array.ravel().tolist()).encode(), np.uint8)
+    return array.reshape(-1).view(np.uint8)
+
+
+def _strings(data: memoryview, shape: tuple[int, ...]) -> Array:
+    array = np.empty(prod(shape), object)
+    array[:] = json.loads(bytes(data))
+    array.flags.writeable = False
+    return array.reshape(shape)
+
+
+def _aligned(position: int) -> int:
+    return position + -position % ALIGNMENT
+
+
+def _header(tensors: Mapping[str, Tensor]) -> bytes:
+    """The length and the JSON behind it, padded to the alignment."""
+    kinds: dict[str, str] = {}
+    header: dict[str, Any] = {"__metadata__": kinds}
+    for name, tensor in tensors.items():
+        theirs = _NAMES.get(tensor.dtype.name)
+        end = tensor.start + tensor.size
+        shape = list(tensor.shape) if theirs else [tensor.size]
+        kinds[name] = tensor.dtype.name if theirs else f"{tensor.dtype.name} {list(tensor.shape)}"
+        header[name] = {"dtype": theirs or "U8", "shape": shape, "data_offsets": [tensor.start, end]}
+        if padding := -end % ALIGNMENT:
             header[f"pad{end}"] = {"dtype": "U8", "shape": [padding], "data_offsets": [end, end + padding]}
-        pieces += [array.tobytes(), bytes(padding)]
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + 8) % ALIGNMENT)
-    return b"".join([len(text).to_bytes(8, "little"), text, *pieces])
+    return len(text).to_bytes(8, "little") + text
 
 
 def read_weights(member: memoryview) -> Weights:
-    """The inverse of :func:`write_weights`; every offset is checked against the data, every size against its shape."""
+    """The weights in a member; every offset is checked against the data, every size against its shape."""
     try:
-        length = int.from_bytes(member[:8], "little")
-        if 8 + length > len(member):
+        length = 8 + int.from_bytes(member[:8], "little")
+        if length > len(member):
             raise BadWeights("the header is longer than the file")
-        header = json.loads(bytes(member[8 : 8 + length]))
-        data = member[8 + length :]
-        kinds = header.pop("__metadata__")
-        return Weights(data, {name: _array(data, header[name], kinds[name]) for name in kinds})
+        text, data = bytes(member[:length]), member[length:]
+        header = json.loads(text[8:])
+        kinds = header["__metadata__"].items()
+        return Weights(text, data, {name: _tensor(len(data), header[name], kind) for name, kind in kinds})
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise BadWeights(f"bad header: {error}") from error
 
 
-def _array(data: memoryview, entry: dict[str, Any], kind: str) -> Array:
+def _tensor(data_size: int, entry: dict[str, Any], kind: str) -> Tensor:
     name, _, odd_shape = kind.partition(" ")
-    dtype = DTYPES[name]
-    shape = [int(n) for n in (json.loads(odd_shape) if odd_shape else entry["shape"])]
-    start, end = (int(n) for n in entry["data_offsets"])
-    size = dtype.bytes
-    for n in shape:
-        if n < 0:
-            raise BadWeights("a negative size")
-        size *= n
-    if not 0 <= start <= end <= len(data) or end - start != size:
+    dtype, shape = DTYPES[name], json.loads(odd_shape) if odd_shape else entry["shape"]
+    start, end = entry["data_offsets"]
+    if len(shape) > MAX_RANK or not _are_counts((*shape, start, end)):
+        raise BadWeights("sizes must be whole numbers, 0 or more")
+    if not start <= end <= data_size or (dtype is not STRING and end - start != prod(shape) * dtype.bytes):
         raise BadWeights("a tensor lies outside of the data, or its size is wrong")
-    return np.frombuffer(data[start:end], dtype=dtype.numpy).reshape(shape)
+    return Tensor(dtype, tuple(shape), start, end - start)
+
+
+def _are_counts(numbers: Iterable[object]) -> bool:
+    return all(type(n) is int and n >= 0 for n in numbers)

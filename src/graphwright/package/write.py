@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from graphwright.lower.serialize import to_plain
-from graphwright.package.archive import write_archive
+from graphwright.package.archive import Piece, write_archive
 from graphwright.package.package import Package, TensorSpec
 from graphwright.package.sign import signature
-from graphwright.package.weights import write_weights
 
 FORMAT = 1
 
 
-def write_package(package: Package, path: Path, key: bytes | None) -> None:
-    """Write ``package`` to ``path``, signed with ``key`` if there is one. The file appears whole or not at all."""
-    members: dict[str, bytes] = {
-        "graph.txt": package.graph.encode(),
-        "weights.safetensors": write_weights(package.weights.arrays),
+def write_package(package: Package, path: Path, key: bytes | None = None) -> None:
+    """Write ``package`` to ``path``: signed with ``key``, or as it was when it was read.
+
+    The file appears whole or not at all.
+    """
+    members: dict[str, list[Piece]] = {
+        "graph.txt": [package.graph.encode()],
+        "weights.safetensors": [package.weights.header, package.weights.data],
     }
     targets: dict[str, Any] = {}
     for target in package.targets.values():
         folder = f"targets/{target.isa}"
-        members[f"{folder}/tasks.json"] = _json(to_plain(target.program))
-        for name, data in target.objects.items():
-            members[f"{folder}/{name}.so"] = data
-        for name, text in target.sources.items():
-            members[f"{folder}/{name}.c"] = text.encode()
+        members[f"{folder}/tasks.json"] = [_json(to_plain(target.program))]
+        members |= {f"{folder}/{name}.so": [data] for name, data in target.objects.items()}
+        members |= {f"{folder}/{name}.c": [text.encode()] for name, text in target.sources.items()}
         targets[target.isa] = {"objects": sorted(target.objects), "sources": sorted(target.sources)}
     manifest = _json(
         {
@@ -40,13 +41,19 @@ def write_package(package: Package, path: Path, key: bytes | None) -> None:
             "metadata": dict(package.metadata),
             "options": dict(package.options),
             "targets": targets,
-            "members": {n: [len(d), hashlib.sha256(d).hexdigest()] for n, d in members.items()},
+            "members": {name: _size_and_digest(pieces) for name, pieces in members.items()},
         }
     )
-    head: dict[str, bytes] = {"manifest.json": manifest}
-    if key is not None:
-        head["signature"] = signature(manifest, key).encode()
-    write_archive(path, head | members)
+    signed = signature(manifest, key) if key else package.signature
+    head = {"manifest.json": [manifest]} | ({"signature": [signed.encode()]} if signed else {})
+    write_archive(path, {**head, **members})
+
+
+def _size_and_digest(pieces: Sequence[Piece]) -> tuple[int, str]:
+    state = hashlib.sha256()
+    for piece in pieces:
+        state.update(piece)
+    return sum(map(len, pieces)), state.hexdigest()
 
 
 def _json(value: Any) -> bytes:

@@ -14,7 +14,6 @@ from graphwright.ir.types import dtype_of
 from graphwright.package.package import Package, TensorSpec
 from graphwright.package.write import write_package
 from graphwright.runtime.devices.base import Device, TaskTime
-from graphwright.runtime.devices.target import native_dtype
 
 Array = np.ndarray[Any, Any]
 
@@ -52,7 +51,11 @@ class Model:
         return tuple(self._run([self._checked(k, array) for k, array in enumerate(arrays)]))
 
     def run(
-        self, feeds: Mapping[str, Array], outputs: Sequence[str] | None = None, *, out: Mapping[str, Array] | None = None
+        self,
+        feeds: Mapping[str, Array],
+        outputs: Sequence[str] | None = None,
+        *,
+        out: Mapping[str, Array] | None = None,
     ) -> dict[str, Array]:
         """Run on named arrays; all outputs, or those named. ``out``: arrays to write outputs to."""
         arrays = self._ordered(feeds)
@@ -106,12 +109,12 @@ class Model:
 
     @cached_property
     def _plain(self) -> list[np.dtype[Any]]:
-        return [native_dtype(spec.dtype) for spec in self.inputs]
+        return [spec.dtype.native for spec in self.inputs]
 
     @cached_property
     def _has_views(self) -> bool:
         """Whether an output comes back as integers that stand for another type."""
-        return any(native_dtype(spec.dtype) != spec.dtype.numpy for spec in self.outputs)
+        return any(spec.dtype.native != spec.dtype.numpy for spec in self.outputs)
 
     @cached_property
     def _signature(self) -> str:
@@ -124,7 +127,9 @@ class Model:
         faults = Collector(FeedError)
         for name in wanted:
             if name not in names:
-                faults.add("output-name", f"there is no output {name!r}", hint=f"the outputs are {', '.join(names)}")
+                faults.add(
+                    "output-name", f"there is no output {name!r}", hint=f"the outputs are {', '.join(names)}"
+                )
         faults.raise_if_any()
         return wanted
 
@@ -139,4 +144,4 @@ class Model:
             if dtype_of(array) != spec.dtype or not array.flags.c_contiguous or not array.flags.writeable:
                 message = f"out[{spec.name!r}] must be a writable C-contiguous array of {spec.dtype}"
                 raise FeedError(Diagnostic("out", message))
-        return [out[s.name].view(native_dtype(s.dtype)) if s.name in out else None for s in self.outputs]
+        return [out[s.name].view(s.dtype.native) if s.name in out else None for s in self.outputs]

@@ -32,7 +32,9 @@ class TaskTime:
 class Device(Protocol):
     """A loaded model. Arrays come in the order of its inputs, of the right dtypes, C-contiguous."""
 
-    def run(self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int) -> list[Array]:
+    def run(
+        self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
+    ) -> list[Array]:
         """One run; outputs not given are new arrays. Raises FeedError for shapes that do not fit, and RunError."""
 
     def trace(self, arrays: Sequence[Array], threads: int) -> list[TaskTime]:

@@ -21,7 +21,9 @@ class Late:
         self._variants: OrderedDict[Shapes, Device] = OrderedDict()
         self._lock = threading.Lock()
 
-    def run(self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int) -> list[Array]:
+    def run(
+        self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
+    ) -> list[Array]:
         return self._variant(arrays).run(arrays, outputs, threads)
 
     def trace(self, arrays: Sequence[Array], threads: int) -> list[TaskTime]:

@@ -18,7 +18,9 @@ class Null(Cpu):
         super().__init__(package, target)
         self._runs = 0
 
-    def run(self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int) -> list[Array]:
+    def run(
+        self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
+    ) -> list[Array]:
         plan = self.plan([array.shape for array in arrays], max(threads, 1))
         self._runs += 1
         ports = self._program.outputs

@@ -19,7 +19,9 @@ class Reference:
         self._module = module
         self._runs = 0
 
-    def run(self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int) -> list[Array]:
+    def run(
+        self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
+    ) -> list[Array]:
         self._runs += 1
         results = list(evaluate_module(self._module, arrays))
         for k, target in enumerate(outputs or ()):

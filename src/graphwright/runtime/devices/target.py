@@ -5,17 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from graphwright import _native
-from graphwright.errors import Diagnostic, PackageError
-from graphwright.ir.types import DType
+from graphwright.config import Options
+from graphwright.errors import Diagnostic, PackageError, ToolchainError
+from graphwright.kernels.ref import KernelRef
 from graphwright.lower.encode import encode
-from graphwright.lower.tasks import KernelRef
 from graphwright.package.package import Package, Target
 from graphwright.runtime.hostcall import host_callable
 
 LIBRARY_FOLDER = Path(_native.__file__).parent / "runtime" / "native"
+LEVELS = ("baseline", "v3", "v4")
+"""Levels of x86-64, each with the instructions of those before it."""
+
+
+def target_isa(options: Options) -> str:
+    """The ISA whose kernels run. Raises ToolchainError on a CPU that has not what they need."""
+    here = _native.isa()
+    name = here if options.isa == "auto" else options.isa
+    if name == "baseline":
+        raise ToolchainError(
+            Diagnostic("cpu", "this CPU has no AVX2 and FMA (x86-64-v3), which all kernels need")
+        )
+    if LEVELS.index(name) > LEVELS.index(here):
+        raise ToolchainError(Diagnostic("cpu", f"isa={name} needs another CPU: this one is x86-64-{here}"))
+    return name
 
 
 def load_program(package: Package, target: Target) -> _native.Program:
@@ -28,7 +41,7 @@ def load_program(package: Package, target: Target) -> _native.Program:
             package.weights.data,
             [_address(ref, library, libraries) for ref in target.program.kernels],
             hosts=[host_callable(h) for h in target.program.hosts],
-            dtypes=[native_dtype(port.dtype) for port in target.program.outputs],
+            dtypes=[port.dtype.native for port in target.program.outputs],
             libraries=[library, *libraries.values()],
         )
     except (_native.ProgramError, _native.LoadError, OverflowError) as error:
@@ -42,13 +55,9 @@ def _address(ref: KernelRef, library: _native.Library, generated: Mapping[str, _
         except KeyError:
             continue
     raise PackageError(
-        Diagnostic("missing-kernel", f"kernel {ref.symbol!r} is not there", hint="compile the model with this version")
+        Diagnostic(
+            "missing-kernel",
+            f"kernel {ref.symbol!r} is not there",
+            hint="compile the model with this version",
+        )
     )
-
-
-def native_dtype(dtype: DType) -> np.dtype[np.generic]:
-    """The type in which the native runtime sees elements: types of ml_dtypes as unsigned integers of their size."""
-    plain = dtype.numpy
-    return np.dtype(f"u{dtype.bytes}") if plain.kind == "V" or plain.isbuiltin != 1 else plain
-
-

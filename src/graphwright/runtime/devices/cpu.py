@@ -26,9 +26,17 @@ class Cpu:
         self._program: Program = target.program
         self._native = load_program(package, target)
 
-    def run(self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int) -> list[Array]:
+    def run(
+        self,
+        arrays: Sequence[Array],
+        outputs: Sequence[Array | None] | None,
+        threads: int,
+        *,
+        poison: bool = False,
+    ) -> list[Array]:
+        """As :meth:`Device.run`; ``poison`` fills memory with NaN when its last user has ended, for tests."""
         try:
-            return self._native.run(arrays, outputs, threads)
+            return self._native.run(arrays, outputs, threads, poison)
         except (_native.NativeError, MemoryError) as error:
             self._explain(error)
 

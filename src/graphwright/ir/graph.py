@@ -177,9 +177,9 @@ class Graph:
 
     def erase(self, node: Node) -> None:
         """Remove a node whose outputs nothing uses; operands lose a use."""
-        for value in node.outputs:
-            if value.uses or value in self._outputs:
-                raise ValueError(f"{value!r} of {node!r} is in use")
+        for output in node.outputs:
+            if output.uses or output in self._outputs:
+                raise ValueError(f"{output!r} of {node!r} is in use")
         self._unlink(node)
         for position, value in enumerate(node.inputs):
             if value is not None:
@@ -222,10 +222,13 @@ class Graph:
             new.name = old.name
 
     def replace_node(self, node: Node, values: Sequence[Value]) -> None:
-        """Make consumers of ``node`` read ``values``, hand its source names to their producers, and erase it."""
+        """Make consumers of ``node`` read ``values``, hand its source names to their producers, and erase it.
+
+        Producers without operands (constants) keep their own: what they merge with says nothing about them.
+        """
         for old, new in zip(node.outputs, values, strict=True):
             self.replace_all_uses(old, new)
-            if new.producer is not None and new.producer is not node:
+            if new.producer is not None and new.producer is not node and new.producer.inputs:
                 new.producer.sources = tuple(dict.fromkeys((*new.producer.sources, *node.sources)))
         self.erase(node)
 
@@ -342,7 +345,7 @@ def _digest(array: Array) -> str:
     if array.dtype == object:
         state.update(repr(array.tolist()).encode())
     else:
-        state.update(array.reshape(-1).view(np.uint8))
+        state.update(array.reshape(-1).view(np.uint8).data)
     return state.hexdigest()
 
 

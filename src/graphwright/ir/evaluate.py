@@ -48,7 +48,9 @@ def _sizes(graph: Graph, arrays: Sequence[Array]) -> dict[str, int]:
 
 
 class _Evaluator:
-    def __init__(self, module: Module, sizes: Mapping[str, int], wide: bool, observe: Observer | None) -> None:
+    def __init__(
+        self, module: Module, sizes: Mapping[str, int], wide: bool, observe: Observer | None
+    ) -> None:
         self.module, self.sizes, self.wide, self.observe = module, sizes, wide, observe
 
     def graph(self, graph: Graph, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
@@ -60,9 +62,9 @@ class _Evaluator:
                 known[value] = array
                 if self.observe is not None:
                     self.observe(value, array)
-            for value in node.inputs:  # so that memory stays that of the live values
-                if value is not None and last_use[value] is node and value not in graph.outputs:
-                    known[value] = None
+            for operand in node.inputs:  # so that memory stays that of the live values
+                if operand is not None and last_use[operand] is node and operand not in graph.outputs:
+                    known[operand] = None
         return tuple(_present(known[value]) for value in graph.outputs)
 
     def node(self, node: Node, arrays: Sequence[Array | None]) -> tuple[Array, ...]:

@@ -25,7 +25,7 @@ import dataclasses
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast, dataclass_transform
 
 import numpy as np
 
@@ -314,7 +314,7 @@ def op(name: str) -> Callable[[OpType], OpType]:
     """Make a class an op: a frozen dataclass, registered under ``name`` (one definition per name)."""
 
     def register(cls: OpType) -> OpType:
-        made = dataclass(frozen=True, repr=False)(cls)
+        made = cast(OpType, dataclass(frozen=True, repr=False)(cls))
         made.name = name
         known = _REGISTRY.setdefault(name, made)
         if known is not made and known.__module__ != made.__module__:

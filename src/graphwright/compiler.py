@@ -13,6 +13,7 @@ from graphwright.config import Options
 from graphwright.fusion.fuse import Fuse
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.loops.text import print_kernel
 from graphwright.ir.text import print_module
 from graphwright.kernels.cache import KernelCache
 from graphwright.kernels.candidates.registry import (
@@ -22,7 +23,7 @@ from graphwright.kernels.candidates.registry import (
     contraction_of,
     load,
 )
-from graphwright.kernels.emit_c import emit_file
+from graphwright.kernels.emit_c import emit_file, phases
 from graphwright.kernels.launch import Step
 from graphwright.kernels.library.isa import ISAS, Isa
 from graphwright.kernels.select import select_kernels
@@ -83,8 +84,10 @@ def compile_module(
     program = lower(module.main, selection.steps, module.symbols, places, streams=options.streams)
     observe("lower", program)
     clock.lap("lower")
-    objects, sources = _compile_kernels(selection.generated, isa, options)
-    observe("kernels", sources)
+    sources = _sources(selection.generated, isa)
+    observe("sources", sources)
+    objects = _objects(sources, isa, options)
+    observe("kernels", objects)
     clock.lap("kernels")
     target = Target(isa.name, program, objects, sources)
     package = replace(package_module(module, options, weights), targets={isa.name: target})
@@ -144,12 +147,19 @@ def _read_values(graph: Graph, steps: tuple[Step, ...]) -> list[Value]:
     return [*values, *graph.outputs]
 
 
-def _compile_kernels(
-    generated: GeneratedKernels, isa: Isa, options: Options
-) -> tuple[dict[str, bytes], dict[str, str]]:
+def _sources(generated: GeneratedKernels, isa: Isa) -> dict[str, str]:
+    """The model's own kernels as files: C, and the loops that it was made from."""
     kernels = generated.kernels()
     if not kernels:
-        return {}, {}
-    sources = {GENERATED: emit_file(kernels, isa)}
-    objects = KernelCache(options).compile(list(sources.values()), isa, find_toolchain(options))
-    return dict(zip(sources, objects, strict=True)), sources
+        return {}
+    loops = [print_kernel(phase) for kernel, _ in kernels for phase in phases(kernel)]
+    return {f"{GENERATED}.c": emit_file(kernels, isa), f"{GENERATED}.loops": "\n".join(loops)}
+
+
+def _objects(sources: dict[str, str], isa: Isa, options: Options) -> dict[str, bytes]:
+    """Shared objects of the C files among ``sources``, by name without ending."""
+    files = {name.removesuffix(".c"): text for name, text in sources.items() if name.endswith(".c")}
+    if not files:
+        return {}
+    objects = KernelCache(options).compile(list(files.values()), isa, find_toolchain(options))
+    return dict(zip(files, objects, strict=True))

@@ -21,7 +21,7 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Target:
-    """What runs on one ISA: the program, and the generated kernels as shared objects beside their C sources."""
+    """What runs on one ISA: the program, and the generated kernels as shared objects beside their sources (``NAME.c``, ``NAME.loops``)."""
 
     isa: str
     program: Program

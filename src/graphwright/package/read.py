@@ -110,7 +110,7 @@ def _target(isa: str, names: dict[str, Any], members: Members) -> Target:
         isa,
         from_plain(json.loads(bytes(members[f"{folder}/tasks.json"]))),
         {name: bytes(members[f"{folder}/{name}.so"]) for name in names["objects"]},
-        {name: bytes(members[f"{folder}/{name}.c"]).decode() for name in names["sources"]},
+        {name: bytes(members[f"{folder}/{name}"]).decode() for name in names["sources"]},
     )
 
 

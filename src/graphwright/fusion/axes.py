@@ -202,6 +202,10 @@ def _set_domain(nest: Nest) -> None:
     nest.reduced = reductions[0] if reductions else ()
     candidates = [nest.axes_of(place) for place in (*nest.places.values(), *nest.reads.values())]
     nest.domain = max(candidates, key=len, default=())
+    for place in (*nest.places.values(), *nest.reads.values()):
+        axes = nest.axes_of(place)
+        if len(set(axes)) < len(axes):
+            raise NotOneNest("a value meets itself in another order")
     full, rows = frozenset(nest.domain), frozenset(nest.domain) - frozenset(nest.reduced)
     for value, place in nest.places.items():
         axes = frozenset(nest.axes_of(place))

@@ -160,7 +160,7 @@ class _Emitter:
         if Trait.REDUCTION in node.op.traits:  # over axes of size 1
             result: Scalar = node.op.finish(node.op.prepare(operands[0]), 1)  # type: ignore[attr-defined]
         else:
-            result = node.op.expression(*operands)
+            result = cast(node.op.expression(*operands), _compute(node.output.type.dtype))
         self.cost += _cost(result)
         return result
 

@@ -150,9 +150,11 @@ static void poison_skipped(run *r, int64_t block) {
     }
 }
 
-static void poison_other_branch(run *r, int64_t task, int64_t taken) {
+/* Once an IF has read its condition, that has been touched, and the other branch will not be. */
+static void poison_choice(run *r, int64_t task, int64_t taken) {
     const gw_list blocks = r->call->program->tasks[task].blocks;
     poison_skipped(r, blocks.at[blocks.at[0] == taken ? 1 : 0]);
+    poison_after(r, task);
 }
 
 static bool poison_start(run *r) {
@@ -183,13 +185,13 @@ static void run_block(run *r, int64_t block) {
         if (p->tasks[task].kind == GW_IF) {
             int64_t taken = chosen_block(r, task);
             if (r->call->poison)
-                poison_other_branch(r, task, taken);
+                poison_choice(r, task, taken);
             run_block(r, taken);
         } else {
             perform(r, task, 0);
+            if (r->call->poison)
+                poison_after(r, task);
         }
-        if (r->call->poison)
-            poison_after(r, task);
         trace_end(r, task, 0);
     }
 }
@@ -237,7 +239,7 @@ static void retire(run *r, int64_t task, int slot) {
     gw_context *c = r->call->context;
     for (;;) {
         const gw_task *t = &p->tasks[task];
-        if (r->call->poison)
+        if (r->call->poison && t->kind != GW_IF)
             poison_after(r, task);
         trace_end(r, task, slot);
         for (int64_t i = 0; i < t->successor_count; i++) {
@@ -277,7 +279,7 @@ static int64_t start_if(run *r, int64_t task, int slot) {
     int64_t taken = failed ? NONE : chosen_block(r, task);
     pthread_mutex_lock(&r->lock);
     if (!failed && r->call->poison)
-        poison_other_branch(r, task, taken);
+        poison_choice(r, task, taken);
     if (failed || r->call->program->blocks[taken].count == 0)
         retire(r, task, slot);
     else

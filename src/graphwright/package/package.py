@@ -21,7 +21,11 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Target:
-    """What runs on one ISA: the program, and the generated kernels as shared objects beside their sources (``NAME.c``, ``NAME.loops``)."""
+    """What runs on one ISA: the program, and the generated kernels as shared objects.
+
+    ``sources`` are texts by file name: the C of ``objects[NAME]`` is ``NAME.c``, the loop IR that it was made from is
+    ``NAME.loops``.
+    """
 
     isa: str
     program: Program

@@ -30,7 +30,7 @@ def write_package(package: Package, path: Path, key: bytes | None = None) -> Non
         folder = f"targets/{target.isa}"
         members[f"{folder}/tasks.json"] = [_json(to_plain(target.program))]
         members |= {f"{folder}/{name}.so": [data] for name, data in target.objects.items()}
-        members |= {f"{folder}/{name}.c": [text.encode()] for name, text in target.sources.items()}
+        members |= {f"{folder}/{name}": [text.encode()] for name, text in target.sources.items()}
         targets[target.isa] = {"objects": sorted(target.objects), "sources": sorted(target.sources)}
     manifest = _json(
         {

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from graphwright._native import set_threads as set_threads
     from graphwright.api import compile as compile
-    from graphwright.loading import load as load
     from graphwright.config import Options as CompileOptions
     from graphwright.errors import FeedError as FeedError
     from graphwright.errors import GraphwrightError as GraphwrightError
     from graphwright.errors import ModelError as ModelError
     from graphwright.errors import PackageError as PackageError
     from graphwright.errors import ToolchainError as ToolchainError
+    from graphwright.loading import load as load
     from graphwright.runtime.model import Model as Model
-    from graphwright.runtime.session import InferenceSession as InferenceSession
-    from graphwright.runtime.session import SessionOptions as SessionOptions
+    from graphwright.session import InferenceSession as InferenceSession
+    from graphwright.session import SessionOptions as SessionOptions
 
 _HOMES = {
     "compile": ("graphwright.api", "compile"),
@@ -46,7 +46,9 @@ _HOMES = {
         )
     },
 }
-"""Where each public name lives. Modules are imported when a name is first used: running an .om needs few of them."""
+"""Where each public name lives. Modules are imported when a name is first used: running an .om needs few of
+them.
+"""
 
 __all__ = sorted(_HOMES)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One fault. ``code`` is stable and greppable; ``where`` names the node or file as its author knows it."""
+    """One fault. ``code`` is stable; ``where`` names the node or file as its author knows it."""
 
     code: str
     message: str

@@ -1,1 +1,1 @@
-"""The graph IR: types, symbols, graphs, ops' contract, text, verifier, matcher; and the loop IR of kernels."""
+"""The graph IR: types, symbols, graphs, the contract of ops, text, verifier, matcher; and the loop IR."""

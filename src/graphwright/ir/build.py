@@ -52,7 +52,9 @@ class Builder:
         name: str = "",
         known: Sequence[TensorType] = (),
     ) -> Node:
-        """Add a node and return it; a ModelError if its types conflict. ``known`` serves where a rank is unknown."""
+        """Add a node and return it; a ModelError if its types conflict. ``known`` serves where a rank is
+        unknown.
+        """
         place = name or " + ".join(self.sources) or op.name
         facts = self._infer(op, inputs, regions, place, known)
         node = Node(op, inputs, [f.type for f in facts], regions, name, self.sources)

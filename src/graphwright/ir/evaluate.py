@@ -1,4 +1,6 @@
-"""Running graphs on the ops' NumPy references, node by node: the meaning of a module, on any device the yardstick."""
+"""Running graphs on the ops' NumPy references, node by node: the meaning of a module, on any device the
+yardstick.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ def evaluate_module(
 ) -> tuple[Array, ...]:
     """The outputs of the entry for ``arrays``, in the order of its inputs.
 
-    ``wide`` computes in f64 whatever is f32: inputs, constants and casts. Raises SymbolError where a size that an op
-    needs depends on elements.
+    ``wide`` computes in f64 whatever is f32: inputs, constants and casts. Raises SymbolError where a size
+    that an op needs depends on elements.
     """
     arrays = [_widened(a) for a in arrays] if wide else list(arrays)
     sizes = _sizes(module.main, arrays)

@@ -10,7 +10,7 @@ from graphwright.ir.types import TensorType
 
 @op("Fail")
 class Fail(Op):
-    """Ends the run with an error when it is reached; claims outputs of ``types``. The node's source says why."""
+    """Ends the run with an error when reached; claims outputs of ``types``. The node's source says why."""
 
     types: tuple[TensorType, ...]
     traits = Trait.EFFECT

@@ -9,7 +9,9 @@ from graphwright.ir.op import Fact, Inference, Op, op
 
 @op("Fused")
 class Fused(Op):
-    """Computes its one region in one kernel; region inputs are the node's inputs in order. Inlining it unfuses."""
+    """Computes its one region in one kernel; region inputs are the node's inputs in order. Inlining it
+    unfuses.
+    """
 
     results: int = 1
 

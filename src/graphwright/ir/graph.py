@@ -1,7 +1,7 @@
 """Modules, graphs, nodes and values: mutable structure, immutable contents.
 
-A graph changes only through its methods (insert, erase, replace_input, replace_all_uses, move), which keep use lists.
-Regions capture nothing: a node hands outer values to its regions as operands.
+A graph changes only through its methods (insert, erase, replace_input, replace_all_uses, move), which keep
+use lists. Regions capture nothing: a node hands outer values to its regions as operands.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(eq=False)
 class Value:
-    """One tensor: the ``index``-th output of ``producer``, or the ``index``-th input of the graph ``owner``."""
+    """One tensor: the ``index``-th output of ``producer``, or input ``index`` of the graph ``owner``."""
 
     type: TensorType
     name: str = ""
@@ -212,7 +212,9 @@ class Graph:
                 value.uses[node, position] = None
 
     def replace_all_uses(self, old: Value, new: Value) -> None:
-        """Make every consumer of ``old``, the graph's outputs included, read ``new``. A name moves to an unnamed ``new``."""
+        """Make every consumer of ``old``, the graph's outputs included, read ``new``. A name moves to an
+        unnamed ``new``.
+        """
         if old is new:
             return
         for node, index in list(old.uses):
@@ -233,7 +235,7 @@ class Graph:
         self.erase(node)
 
     def sort(self) -> None:
-        """Put producers before consumers again; nodes otherwise keep their order. The graph must be acyclic."""
+        """Put producers before consumers; nodes otherwise keep their order. The graph must be acyclic."""
         placed: set[Node] = set()
         for node in list(self):
             pending = [node]

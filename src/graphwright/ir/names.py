@@ -9,7 +9,9 @@ MAX_IDENTIFIER = 60
 
 
 def identifier(text: str, fallback: str = "v") -> str:
-    """``text`` as an identifier ``[A-Za-z0-9_]{1,60}`` that does not start with a digit. Not unique: add a counter."""
+    """``text`` as an identifier ``[A-Za-z0-9_]{1,60}`` that does not start with a digit. Not unique: add a
+    counter.
+    """
     cleaned = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_")[:MAX_IDENTIFIER]
     if not cleaned:
         return fallback
@@ -17,7 +19,9 @@ def identifier(text: str, fallback: str = "v") -> str:
 
 
 def c_comment(text: str, limit: int = 200) -> str:
-    """``text`` fit for the inside of a C comment: printable ASCII, no ``*/``, no trigraph, no backslash, no line break."""
+    """``text`` fit for the inside of a C comment: printable ASCII, no ``*/``, no trigraph, no backslash, no
+    line break.
+    """
     ascii_only = "".join(c if " " <= c <= "~" and c not in "\\?" else "_" for c in text)
     return ascii_only.replace("*/", "*_").replace("/*", "/_")[:limit]
 

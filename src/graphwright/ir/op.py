@@ -1,4 +1,5 @@
-"""The contract of an op: one frozen dataclass of attributes per op, one file per op, everything about it inside.
+"""The contract of an op: one frozen dataclass of attributes per op, one file per op, everything about it
+inside.
 
 A minimal op::
 
@@ -72,11 +73,13 @@ class ConstRef:
 
 @dataclass(frozen=True)
 class Fact:
-    """What inference knows of a value: its type and, for small tensors of integers, its elements (ints or symbolic sizes).
+    """What inference knows of a value: its type and, for small tensors of integers, its elements (ints or
+    symbolic sizes).
 
     A float tensor has elements only where all of them are integers >= 0: sizes on their way to be scaled.
 
-    ``elements`` is row-major and complete; ``data`` is the array where the value is a constant of any dtype and size.
+    ``elements`` is row-major and complete; ``data`` is the array where the value is a constant of any dtype
+    and size.
     """
 
     type: TensorType
@@ -89,7 +92,9 @@ class Fact:
 
     @property
     def shape(self) -> tuple[Dim, ...]:
-        """The shape; raises :class:`UnknownRank` where it is not known, which makes the op's outputs unknown as well."""
+        """The shape; raises :class:`UnknownRank` where it is not known, which makes the op's outputs unknown
+        as well.
+        """
         if self.type.shape is None:
             raise UnknownRank
         return self.type.shape
@@ -100,7 +105,9 @@ class Fact:
 
 
 class UnknownRank(Exception):
-    """Raised inside ``infer`` when a rank that it needs is not known; the caller gives every output an unknown rank."""
+    """Raised inside ``infer`` when a rank that it needs is not known; the caller gives every output an
+    unknown rank.
+    """
 
 
 class InferError(Exception):
@@ -119,7 +126,9 @@ class Inference:
         return InferError(message)
 
     def equal(self, a: Dim, b: Dim, what: str) -> Dim:
-        """Demand ``a == b``: proved, or assumed as a constraint, or refused. Returns the better known of the two."""
+        """Demand ``a == b``: proved, or assumed as a constraint, or refused. Returns the better known of the
+        two.
+        """
         if self.symbols.proves_equal(a, b):
             return a
         if self.symbols.refutes_equal(a, b):
@@ -136,7 +145,9 @@ class Inference:
             self.symbols.assume("<=", bound, dim, self.node)
 
     def broadcast(self, *shapes: Sequence[Dim]) -> tuple[Dim, ...]:
-        """The NumPy broadcast of ``shapes``. Two unequal symbolic sizes are assumed equal: neither is taken to be 1."""
+        """The NumPy broadcast of ``shapes``. Two unequal symbolic sizes are assumed equal: neither is taken
+        to be 1.
+        """
         rank = max(map(len, shapes))
         result: list[Dim] = []
         for axis in range(-rank, 0):
@@ -195,7 +206,9 @@ class Importer(Protocol):
         """A graph attribute as a closed region, and the outer values that became its last inputs."""
 
     def inline(self, name: str) -> list[Value]:
-        """A graph attribute without inputs added in place: its outputs. For a branch that is known to be taken."""
+        """A graph attribute without inputs added in place: its outputs. For a branch that is known to be
+        taken.
+        """
 
     def fail(self, message: str, hint: str = "") -> Exception:
         """``raise i.fail("...")``: a diagnostic for this source node; import goes on with the next one."""
@@ -214,13 +227,17 @@ class Arg:
 
 
 def arg(dtype: DType, *shape: Dim, fill: str = "normal", values: Sequence[Any] | None = None) -> Arg:
-    """A sample input: ``fill`` is ``normal``, ``positive``, ``unit`` (in (-1, 1)), ``index`` (small ints >= 0) or ``mask``."""
+    """A sample input: ``fill`` is ``normal``, ``positive``, ``unit`` (in (-1, 1)), ``index`` (small ints >=
+    0) or ``mask``.
+    """
     return Arg(TensorType(dtype, shape), fill, None if values is None else tuple(values))
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A node that must work on every device, or, with ``error``, must be refused with a message that holds that text."""
+    """A node that must work on every device, or, with ``error``, must be refused with a message that holds
+    that text.
+    """
 
     op: Op
     inputs: tuple[Arg | None, ...]
@@ -233,7 +250,9 @@ def dtype_field(value: DType | str) -> DType:
 
 
 class Op:
-    """Base of all ops. Subclass with :func:`op`; override what applies. Attributes are the dataclass's fields."""
+    """Base of all ops. Subclass with :func:`op`; override what applies. Attributes are the dataclass's
+    fields.
+    """
 
     name: ClassVar[str]
     traits: ClassVar[Trait] = Trait.NONE
@@ -242,7 +261,9 @@ class Op:
     optional_inputs: ClassVar[frozenset[int]] = frozenset()
     """Positions that may be None."""
     onnx: ClassVar[Mapping[tuple[str, int] | tuple[str, int, str], Import]] = {}
-    """``(op_type, since_version[, domain]) -> import function``; the newest version not above the model's serves."""
+    """``(op_type, since_version[, domain]) -> import function``; the newest version not above the model's
+    serves.
+    """
     aten: ClassVar[Mapping[str, Import]] = {}
     samples: ClassVar[tuple[Sample, ...]] = ()
 
@@ -257,11 +278,13 @@ class Op:
         raise NotImplementedError(self.name)
 
     def absorb(self, *facts: Any) -> tuple[Op, tuple[int, ...]] | None:
-        """Ops with operands that steer shapes (Reshape's ``shape``) or attributes that need sizes (``auto_pad``).
+        """Ops with operands that steer shapes (Reshape's ``shape``) or attributes that need sizes
+        (``auto_pad``).
 
-        Returns the op with those moved into plain attributes (dims may be symbols), and the positions of the inputs that
-        stay; None if there is nothing to move or the elements are not known. ``infer`` and ``reference`` see the absorbed
-        form alone; where it cannot be had, ``infer`` raises :class:`UnknownRank`.
+        Returns the op with those moved into plain attributes (dims may be symbols), and the positions of the
+        inputs that stay; None if there is nothing to move or the elements are not known. ``infer`` and
+        ``reference`` see the absorbed form alone; where it cannot be had, ``infer`` raises
+        :class:`UnknownRank`.
         """
         return None
 
@@ -270,15 +293,21 @@ class Op:
         raise NotImplementedError(self.name)
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
-        """Ops with regions, instead of ``infer``: facts of the node's outputs, given those of each region's outputs."""
+        """Ops with regions, instead of ``infer``: facts of the node's outputs, given those of each region's
+        outputs.
+        """
         raise NotImplementedError(self.name)
 
     def captures(self, inputs: int) -> int:
-        """Ops with regions: how many of its ``inputs`` operands, the last ones, go to all regions as last inputs."""
+        """Ops with regions: how many of its ``inputs`` operands, the last ones, go to all regions as last
+        inputs.
+        """
         return 0
 
     def taken(self, *facts: Any) -> int | None:
-        """Ops of which one region alone runs, once, on the captured operands: its number where the facts decide it."""
+        """Ops of which one region alone runs, once, on the captured operands: its number where the facts
+        decide it.
+        """
         return None
 
     def forwards(self, gives: TensorType, *facts: Any) -> int | None:
@@ -286,7 +315,9 @@ class Op:
         return None
 
     def reference(self, *inputs: Any) -> Any:
-        """The meaning in NumPy: arrays (or None) in, an array or a tuple of arrays out. Never writes its inputs."""
+        """The meaning in NumPy: arrays (or None) in, an array or a tuple of arrays out. Never writes its
+        inputs.
+        """
         raise NotImplementedError(self.name)
 
     def expression(self, *inputs: Any) -> Scalar:
@@ -326,7 +357,9 @@ def op(name: str) -> Callable[[OpType], OpType]:
 
 
 def op_class(name: str) -> type[Op]:
-    """The op registered as ``name``; KeyError if there is none. Import ``graphwright.ops`` first for the built-in ones."""
+    """The op registered as ``name``; KeyError if there is none. Import ``graphwright.ops`` first for the
+    built-in ones.
+    """
     return _REGISTRY[name]
 
 

@@ -17,7 +17,11 @@ class Require(Op):
     outputs = 0
 
     def infer(self, at: Inference) -> tuple[()]:
-        if isinstance(self.left, int) and isinstance(self.right, int) and not self.holds(self.left, self.right):
+        if (
+            isinstance(self.left, int)
+            and isinstance(self.right, int)
+            and not self.holds(self.left, self.right)
+        ):
             raise at.fail(f"{self.left} {self.relation} {self.right} does not hold")
         return ()
 
@@ -26,7 +30,11 @@ class Require(Op):
         return left == right if self.relation == "==" else left <= right
 
     def reference(self) -> tuple[()]:
-        if not isinstance(self.left, int) or not isinstance(self.right, int) or not self.holds(self.left, self.right):
+        if (
+            not isinstance(self.left, int)
+            or not isinstance(self.right, int)
+            or not self.holds(self.left, self.right)
+        ):
             raise RuntimeError(f"{self.left} {self.relation} {self.right} does not hold")
         return ()
 

@@ -1,8 +1,8 @@
 """Sizes that are not known yet: a small algebra of integer expressions over named symbols.
 
-An expression is kept in one canonical form, a sum of integer multiples of products of atoms, so that equal sizes
-are the same object: ``2*(N + 1) is N + N + 2``. Atoms are symbols (sizes: integers >= 0) and the functions that a
-polynomial cannot express: floordiv, mod, min, max. A constant expression is a plain ``int``.
+An expression is kept in one canonical form, a sum of integer multiples of products of atoms, so that equal
+sizes are the same object: ``2*(N + 1) is N + N + 2``. Atoms are symbols (sizes: integers >= 0) and the
+functions that a polynomial cannot express: floordiv, mod, min, max. A constant expression is a plain ``int``.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd, prod
-from typing import Final, NoReturn, Union
+from typing import ClassVar, Final, NoReturn, Union
 from weakref import WeakValueDictionary
 
 Dim = Union[int, "Expr"]
 
 MAX_TERMS: Final = 256
-"""An expression beyond this many terms is refused: no model needs it, and products of sums would grow without end."""
+"""An expression beyond this many terms is refused: no model needs it, and products of sums would grow without
+end.
+"""
 
 
 class SymbolError(ValueError):
@@ -27,7 +29,9 @@ class SymbolError(ValueError):
 
 @dataclass(frozen=True)
 class Symbol:
-    """A named size, an integer >= 0; its range and divisibility are kept by the module's :class:`SymbolTable`."""
+    """A named size, an integer >= 0; its range and divisibility are kept by the module's
+    :class:`SymbolTable`.
+    """
 
     name: str
 
@@ -52,12 +56,14 @@ Monomial = tuple[tuple[Atom, int], ...]
 
 
 class Expr:
-    """A canonical, hash-consed, non-constant expression; build it with operators, :func:`symbol`, :func:`minimum`, ..."""
+    """A canonical, hash-consed, non-constant expression; build it with operators, :func:`symbol`,
+    :func:`minimum`, ...
+    """
 
     __slots__ = ("__weakref__", "_hash", "terms")
     terms: tuple[tuple[Monomial, int], ...]
     _hash: int
-    _interned: WeakValueDictionary[tuple[tuple[Monomial, int], ...], Expr] = WeakValueDictionary()
+    _interned: ClassVar[WeakValueDictionary[tuple[tuple[Monomial, int], ...], Expr]] = WeakValueDictionary()
 
     def __new__(cls, terms: tuple[tuple[Monomial, int], ...]) -> Expr:
         known = cls._interned.get(terms)
@@ -205,7 +211,9 @@ def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
 
 
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
-    """The number that ``dim`` is when its symbols have ``values``; raises :class:`SymbolError` if one is missing."""
+    """The number that ``dim`` is when its symbols have ``values``; raises :class:`SymbolError` if one is
+    missing.
+    """
     result = substitute(dim, values)
     if isinstance(result, int):
         return result
@@ -350,7 +358,9 @@ class Range:
 
 @dataclass(frozen=True)
 class Constraint:
-    """``left == right`` or ``left <= right``, assumed by ``node`` when shapes were inferred; checked when a plan is made."""
+    """``left == right`` or ``left <= right``, assumed by ``node`` when shapes were inferred; checked when a
+    plan is made.
+    """
 
     relation: str
     left: Dim
@@ -443,7 +453,9 @@ _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_][A-Za-z0-9_]*)|(.))")
 
 
 def parse_dim(text: str) -> Dim:
-    """Read what ``str(dim)`` wrote: ``parse_dim("2*N + floordiv(H, 32) - 1")``. ``//`` and ``%`` are taken as well."""
+    """Read what ``str(dim)`` wrote: ``parse_dim("2*N + floordiv(H, 32) - 1")``. ``//`` and ``%`` are taken as
+    well.
+    """
     tokens = [(m[1] or m[2] or m[3]) for m in _TOKEN.finditer(text) if m[0].strip()]
     dim, rest = _parse_sum(tokens, text)
     if rest:

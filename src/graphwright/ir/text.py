@@ -21,4 +21,13 @@ from graphwright.ir.equal import structurally_equal
 from graphwright.ir.listing import Listing, print_graph, print_module, print_node, print_op
 from graphwright.ir.parse import parse_module, parse_op
 
-__all__ = ["Listing", "parse_module", "parse_op", "print_graph", "print_module", "print_node", "print_op", "structurally_equal"]
+__all__ = [
+    "Listing",
+    "parse_module",
+    "parse_op",
+    "print_graph",
+    "print_module",
+    "print_node",
+    "print_op",
+    "structurally_equal",
+]

@@ -15,7 +15,7 @@ from graphwright.ir.symbols import Dim, Expr, parse_dim, product
 
 @dataclass(frozen=True)
 class DType:
-    """An element type. ``kind`` is one of ``bool int uint float complex string``; ``bits`` is 0 for strings."""
+    """An element type. ``kind``: ``bool int uint float complex string``; ``bits`` is 0 for strings."""
 
     name: str
     kind: str
@@ -25,7 +25,10 @@ class DType:
     def numpy(self) -> np.dtype[Any]:
         """The NumPy type that holds it."""
         if self.name in _ML_DTYPES:
-            return np.dtype(getattr(importlib.import_module("ml_dtypes"), _ML_DTYPES[self.name]))
+            made: np.dtype[Any] = np.dtype(
+                getattr(importlib.import_module("ml_dtypes"), _ML_DTYPES[self.name])
+            )
+            return made
         return np.dtype(_NUMPY.get(self.name, object))
 
     @property
@@ -170,11 +173,12 @@ def _split_commas(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Layout:
-    """Order of axes in memory, outermost first, then blocks: ``(axis, size)`` splits an axis and puts the parts inmost.
+    """Order of axes in memory, outermost first, then blocks: ``(axis, size)`` splits an axis and puts the
+    parts inmost.
 
-    Row-major NCHW is ``Layout((0, 1, 2, 3))``; NC16HW is ``Layout((0, 1, 2, 3), ((1, 16),))``; a GEMM's B[K, N] in
-    panels of 32 columns is ``Layout((1, 0), ((1, 32),))``. Lanes that pad an axis up to its block are undefined unless
-    ``zero_padded``.
+    Row-major NCHW is ``Layout((0, 1, 2, 3))``; NC16HW is ``Layout((0, 1, 2, 3), ((1, 16),))``; a GEMM's B[K,
+    N] in panels of 32 columns is ``Layout((1, 0), ((1, 32),))``. Lanes that pad an axis up to its block are
+    undefined unless ``zero_padded``.
     """
 
     order: tuple[int, ...]

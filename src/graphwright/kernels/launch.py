@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
@@ -12,7 +11,9 @@ from graphwright.kernels.ref import KernelRef
 
 @dataclass(frozen=True)
 class Hook:
-    """An epilogue that a library kernel calls on each finished tile; its operands and args follow the kernel's own."""
+    """An epilogue that a library kernel calls on each finished tile; its operands and args follow the
+    kernel's own.
+    """
 
     kernel: KernelRef
     operands: tuple[Value, ...]
@@ -30,7 +31,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel call over ``grid`` independent units. ``scratch`` in bytes per thread, ``work`` in nanoseconds of one core."""
+    """One kernel call over ``grid`` independent units. ``scratch`` in bytes per thread, ``work`` in
+    nanoseconds of one core.
+    """
 
     kernel: KernelRef
     operands: tuple[Value | Part | None, ...]
@@ -44,12 +47,16 @@ class Launch:
     """Whether the kernel expects a function pointer (or null) behind its operands."""
     hook: Hook | None = None
     in_place: tuple[tuple[Value, Value], ...] = ()
-    """``(output, input)`` pairs that may share memory: each element is read at its own place before it is written."""
+    """``(output, input)`` pairs that may share memory: each element is read at its own place before it is
+    written.
+    """
 
 
 @dataclass(frozen=True)
 class Copy:
-    """The bytes of ``source`` moved to ``target`` at ``offset``; ``operand`` tells equal copies of one node apart."""
+    """The bytes of ``source`` moved to ``target`` at ``offset``; ``operand`` tells equal copies of one node
+    apart.
+    """
 
     source: Value
     target: Value
@@ -76,7 +83,7 @@ class Alias:
 
 @dataclass(frozen=True)
 class Branch:
-    """A run-time choice: the steps of ``then`` if ``condition`` (one bool) holds, else those of ``orelse``."""
+    """A choice at run time: the steps of ``then`` if ``condition`` (one bool) holds, else of ``orelse``."""
 
     condition: Value
     then: tuple[Step, ...]
@@ -95,4 +102,4 @@ class Step:
     """A node and how it is done."""
 
     node: Node
-    action: Union[Run, Alias, Branch, Host]
+    action: Run | Alias | Branch | Host

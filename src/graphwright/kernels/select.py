@@ -24,7 +24,9 @@ class Selection:
 
 
 def select_kernels(module: Module, graph: Graph, isa: Isa) -> Selection:
-    """Choose kernels for ``graph`` and the regions of its control flow. Constants may be packed: the graph gains some."""
+    """Choose kernels for ``graph`` and the regions of its control flow. Constants may be packed: the graph
+    gains some.
+    """
     registry.load()
     context = Context(isa, module.constants, module.symbols)
     steps = _steps(graph, context)

@@ -36,7 +36,9 @@ def unpack(packed: Array, layout: Layout, shape: tuple[int, ...]) -> Array:
     outer = {axis: k for k, axis in enumerate(layout.order)}
     inner = {axis: rank + k for k, (axis, _) in enumerate(layout.blocks)}
     sizes = dict(layout.blocks)
-    order = [k for axis in range(rank) for k in ((outer[axis], inner[axis]) if axis in inner else (outer[axis],))]
+    order = [
+        k for axis in range(rank) for k in ((outer[axis], inner[axis]) if axis in inner else (outer[axis],))
+    ]
     padded_shape = [packed.shape[outer[axis]] * sizes.get(axis, 1) for axis in range(rank)]
     padded = packed.transpose(order).reshape(padded_shape)
     return np.ascontiguousarray(padded[tuple(slice(size) for size in shape)])

@@ -12,19 +12,22 @@ from graphwright.ir.op import Op
 from graphwright.ir.symbols import Constraint, Dim, Expr, Range, substitute, symbol
 from graphwright.ir.types import TensorType
 
-
 Shapes = Mapping[str, Sequence[int | str | None]]
 """By input: numbers, names that make a size symbolic (shared by name), or None for what the model says."""
 
 
 def shape_inputs(module: Module, shapes: Shapes) -> None:
-    """Give inputs of the entry ``shapes``. A FeedError lists unknown names, wrong ranks and fixed sizes that differ."""
+    """Give inputs of the entry ``shapes``. A FeedError lists unknown names, wrong ranks and fixed sizes that
+    differ.
+    """
     faults = Collector(FeedError)
     inputs = {value.name: value for value in module.main.inputs}
     sizes: dict[str, Dim] = {}
     for name, wanted in shapes.items():
         if name not in inputs:
-            faults.add("input-name", f"there is no input {name!r}", hint=f"the inputs are {', '.join(inputs)}")
+            faults.add(
+                "input-name", f"there is no input {name!r}", hint=f"the inputs are {', '.join(inputs)}"
+            )
             continue
         known = inputs[name].type.shape
         if known is None:
@@ -64,7 +67,8 @@ def _bind_dim(module: Module, dim: Dim, size: int | str | None, sizes: dict[str,
 
 
 def bind_sizes(module: Module, sizes: Mapping[str, Dim]) -> None:
-    """Replace the symbols named in ``sizes`` everywhere in ``module``. A FeedError lists every range that they leave.
+    """Replace the symbols named in ``sizes`` everywhere in ``module``. A FeedError lists every range that
+    they leave.
 
     Constraints that become numbers are dropped: inference finds them again, where they hold, for the numbers.
     """
@@ -96,7 +100,9 @@ def _bind_constraints(module: Module, sizes: Mapping[str, Dim]) -> None:
         Constraint(c.relation, substitute(c.left, sizes), substitute(c.right, sizes), c.node)
         for c in module.symbols.constraints
     ]
-    module.symbols.constraints = {c: None for c in bound if isinstance(c.left, Expr) or isinstance(c.right, Expr)}
+    module.symbols.constraints = {
+        c: None for c in bound if isinstance(c.left, Expr) or isinstance(c.right, Expr)
+    }
 
 
 def _bind_graph(graph: Graph, sizes: Mapping[str, Dim]) -> None:

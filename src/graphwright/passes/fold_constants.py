@@ -24,9 +24,10 @@ MIB = 2**20
 class FoldConstants(Pass):
     """Evaluates nodes whose inputs are constants, and nodes whose output elements are known numbers (sizes).
 
-    A model must not make folding cost more than running it: an output beyond ``max_bytes`` and larger than what it is
-    made of, or one that is large beside that, stays computed; so does everything past ``total_bytes`` or
-    ``total_steps`` (multiplications and moves, estimated from sizes: the outcome never depends on the clock).
+    A model must not make folding cost more than running it: an output beyond ``max_bytes`` and larger than
+    what it is made of, or one that is large beside that, stays computed; so does everything past
+    ``total_bytes`` or ``total_steps`` (multiplications and moves, estimated from sizes: the outcome never
+    depends on the clock).
     """
 
     max_bytes: int = 64 * MIB

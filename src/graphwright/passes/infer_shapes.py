@@ -87,7 +87,9 @@ class Walk:
     def region(
         self, failed: dict[Graph, tuple[Diagnostic, ...]], graph: Graph, inputs: Sequence[Fact | None]
     ) -> Sequence[Fact]:
-        """Infer a region: its faults go to ``failed``, what it assumes of sizes into Require nodes of its own."""
+        """Infer a region: its faults go to ``failed``, what it assumes of sizes into Require nodes of its
+        own.
+        """
         table, errors = self.module.symbols, self.errors
         outside = dict(table.constraints)
         known = {n.op.constraint(n.place) for n in graph if isinstance(n.op, Require)}
@@ -105,7 +107,9 @@ class Walk:
         return outputs
 
     def settle(self, node: Node, op: Require) -> bool:
-        """Drop a requirement that is proved, or one of the entry's own that the table can hold; whether it was."""
+        """Drop a requirement that is proved, or one of the entry's own that the table can hold; whether it
+        was.
+        """
         graph, constraint = node.graph, op.constraint(node.place)
         assert graph is not None
         if not isinstance(op.left, Expr) and not isinstance(op.right, Expr):
@@ -120,7 +124,9 @@ class Walk:
         return True
 
     def replace_failed(self, node: Node, failed: dict[Graph, tuple[Diagnostic, ...]]) -> None:
-        """Where one branch of several cannot run at these sizes, let it fail when taken, and infer ``node`` again."""
+        """Where one branch of several cannot run at these sizes, let it fail when taken, and infer ``node``
+        again.
+        """
         sound = [region for region in node.regions if region not in failed]
         if not sound:
             for diagnostics in failed.values():
@@ -128,7 +134,8 @@ class Walk:
             return
         types = [value.type for value in sound[0].outputs]
         node.regions = tuple(
-            failing_region(region, types, failed[region][0]) if region in failed else region for region in node.regions
+            failing_region(region, types, failed[region][0]) if region in failed else region
+            for region in node.regions
         )
         self.modified = True
         self.record.did("branches that cannot run")

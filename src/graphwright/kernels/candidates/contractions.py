@@ -91,7 +91,9 @@ def _panels(b: Value, context: Context) -> Value:
     rank, width = len(b.type.dims), gemm.panel_columns(context.isa)
     if rank == 1:
         return context.packed(b, gemm_layout(context.isa), (int(b.type.dims[0]), 1))  # type: ignore[arg-type]
-    return context.packed(b, Layout((*range(rank - 2), rank - 1, rank - 2), ((rank - 1, width),), zero_padded=True))
+    return context.packed(
+        b, Layout((*range(rank - 2), rank - 1, rank - 2), ((rank - 1, width),), zero_padded=True)
+    )
 
 
 def _two_batch_axes(

@@ -6,7 +6,13 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, Layout
 from graphwright.kernels.candidates.contractions import alone
-from graphwright.kernels.candidates.registry import Context, Contraction, candidate, contraction, row_major_strides
+from graphwright.kernels.candidates.registry import (
+    Context,
+    Contraction,
+    candidate,
+    contraction,
+    row_major_strides,
+)
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.library import conv, conv_transpose, depthwise, pack_transpose
 from graphwright.kernels.library.pack import conv_layout
@@ -45,7 +51,11 @@ def convolution(call: Contraction, context: Context) -> Launch | str:
             depthwise.SYMBOL,
             (x, w, bias),
             made,
-            (depthwise.grid(made), depthwise.scratch_bytes(context.isa, made), depthwise.work_ns(context.isa, made)),
+            (
+                depthwise.grid(made),
+                depthwise.scratch_bytes(context.isa, made),
+                depthwise.work_ns(context.isa, made),
+            ),
         )
     features = w_shape[0] // op.group
     general = conv.ConvArgs(x_shape[0], op.group, w_shape[1], features, *placed, *strides, 0)
@@ -77,7 +87,11 @@ def transposed(call: Contraction, context: Context) -> Launch | str:
     )  # fmt: skip
     packed = context.packed(w, pack_transpose.LAYOUT, None if len(w.type.dims) == 4 else w_shape)
     isa = context.isa
-    costs = conv_transpose.grid(isa, made), conv_transpose.scratch_bytes(isa, made), conv_transpose.work_ns(isa, made)
+    costs = (
+        conv_transpose.grid(isa, made),
+        conv_transpose.scratch_bytes(isa, made),
+        conv_transpose.work_ns(isa, made),
+    )
     return _launch(call, conv_transpose.SYMBOL, (x, packed, bias), made, costs)
 
 

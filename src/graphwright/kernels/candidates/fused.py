@@ -1,4 +1,6 @@
-"""Fused nodes: a kernel generated from the region, or a contraction with the rest of the region as its epilogue."""
+"""Fused nodes: a kernel generated from the region, or a contraction with the rest of the region as its
+epilogue.
+"""
 
 from __future__ import annotations
 

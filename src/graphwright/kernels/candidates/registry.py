@@ -6,7 +6,6 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Union
 
 import graphwright.kernels.candidates as package
 from graphwright.ir.constant import Constant
@@ -81,16 +80,20 @@ class Context:
 
     def packed_from(self, value: Value) -> list[Value]:
         """What ``value`` was packed to, seen with its own shape."""
-        return [made for (source, _), made in self._packed.items() if source is value and made.type == value.type]
+        return [
+            made for (source, _), made in self._packed.items() if source is value and made.type == value.type
+        ]
 
 
-Candidate = Callable[[Node, Context], Union[Run, Alias, str]]
+Candidate = Callable[[Node, Context], Run | Alias | str]
 """A way to do a node, or the reason why it does not apply."""
 
 
 @dataclass(frozen=True)
 class Contraction:
-    """A contraction to be launched: the node, its operands and its result in the outer graph, and its epilogue."""
+    """A contraction to be launched: the node, its operands and its result in the outer graph, and its
+    epilogue.
+    """
 
     node: Node
     operands: tuple[Value | None, ...]
@@ -99,9 +102,11 @@ class Contraction:
     hook: Hook | None = None
 
 
-ContractionCandidate = Callable[[Contraction, Context], Union[Launch, str]]
+ContractionCandidate = Callable[[Contraction, Context], Launch | str]
 Groups = Callable[[Node], tuple[int, int]]
-"""How many leading dims of a contraction's output are batch, and how many after these are rows (see the hook's ABI)."""
+"""How many leading dims of a contraction's output are batch, and how many after these are rows (see the
+hook's ABI).
+"""
 
 _CANDIDATES: dict[type[Op], list[Candidate]] = {}
 _CONTRACTIONS: dict[type[Op], tuple[ContractionCandidate, Groups]] = {}

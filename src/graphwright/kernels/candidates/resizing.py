@@ -28,8 +28,10 @@ def resize(node: Node, context: Context) -> Run | str:
     made = ResizeKernel(
         _SYMBOLS[op.mode],
         product(shape[:-2]),
-        *shape[-2:],
-        *out[-2:],
+        height=shape[-2],
+        width=shape[-1],
+        out_height=out[-2],
+        out_width=out[-1],
         x_strides=(shape[-2] * shape[-1], shape[-1]),
         y_strides=(out[-2] * out[-1], out[-1]),
         scale_h=scales[-2],
@@ -39,5 +41,7 @@ def resize(node: Node, context: Context) -> Run | str:
         cubic_a=op.cubic_a,
         exclude_outside=op.exclude_outside,
     )
-    launch = Launch(KernelRef(made.symbol), (x, y), (1,), made.args, made.grid, made.scratch_bytes, made.work_ns)
+    launch = Launch(
+        KernelRef(made.symbol), (x, y), (1,), made.args, made.grid, made.scratch_bytes, made.work_ns
+    )
     return Run((launch,))

@@ -1,0 +1,91 @@
+"""Gathering and scattering by indices: checked once, then trusted by kernels of the loop IR."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.loops.nodes import Kind, Let, Load, Ref, Scalar, Statement, Store
+from graphwright.ir.symbols import Dim, product, symbol
+from graphwright.ir.types import I64
+from graphwright.kernels.candidates.loops import Draft, from_end, moved_dtype, nest
+from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.launch import Alias, Launch, Run
+from graphwright.kernels.library.copy import MAX_RANK
+from graphwright.kernels.library.indices import CheckIndices
+from graphwright.kernels.ref import KernelRef
+from graphwright.ops.gather_nd import GatherND
+
+_MOVE_NS = 2
+"""Nanoseconds to move one indexed element."""
+
+
+def _check(indices: Value, sizes: tuple[Dim, ...], guarded: Value, context: Context) -> tuple[Launch, ...]:
+    """The launch that checks rows of ``indices`` against ``sizes``, in front of what writes ``guarded``.
+
+    Nothing for constants that are in range whatever the sizes turn out to be.
+    """
+    known = context.constant(indices)
+    if known is not None and all(isinstance(s, int) for s in sizes):
+        bounds = np.array(sizes, dtype=np.int64)
+        rows = known.reshape(-1, len(sizes))
+        if np.all((rows >= -bounds) & (rows < bounds)):
+            return ()
+    made = CheckIndices(indices.type.dtype.bytes, product(indices.type.dims) // len(sizes), sizes)
+    ref = KernelRef(CheckIndices.SYMBOL)
+    return (Launch(ref, (indices, guarded), (1,), made.args, made.grid, work=made.work_ns),)
+
+
+@candidate(GatherND)
+def gather_nd_view(node: Node, context: Context) -> Alias | str:
+    """Constant indices that name elements one behind the other need no kernel."""
+    x, indices, op = node.operand(0), context.constant(node.operand(1)), node.op
+    assert isinstance(op, GatherND)
+    shape = x.type.dims
+    if indices is None or op.batch_dims or not all(isinstance(d, int) for d in shape):
+        return "its indices are not constants"
+    depth = indices.shape[-1]
+    sizes = tuple(int(d) for d in shape[:depth])  # type: ignore[arg-type]  # numbers
+    rows = indices.reshape(-1, depth)
+    if not rows.size or np.any((rows < -np.array(sizes)) | (rows >= np.array(sizes))):
+        return "its indices are out of range"
+    flat = np.ravel_multi_index(tuple((rows % np.array(sizes)).T), sizes)
+    if np.any(np.diff(flat) != 1):
+        return "its indices do not name elements one behind the other"
+    return Alias(x, int(flat[0]) * product(shape[depth:]) * x.type.dtype.bytes)
+
+
+@candidate(GatherND)
+def gather_nd(node: Node, context: Context) -> Run | str:
+    x, indices, y, op = node.operand(0), node.operand(1), node.output, node.op
+    assert isinstance(op, GatherND)
+    shape, places = x.type.dims, indices.type.dims
+    batch, depth = op.batch_dims, places[-1]
+    dtype = moved_dtype(x.type.dtype)
+    if dtype is None or not isinstance(depth, int) or depth > MAX_RANK:
+        return f"no kernel that gathers {x.type.dtype} by rows of {depth} indices"
+    batches, rows = product(places[:batch]), product(places[batch:-1])
+    sizes, inner = shape[batch : batch + depth], product(shape[batch + depth :])
+    draft = Draft(node, context)
+    source = draft.input(x, (batches, *sizes, inner), dtype)
+    table = draft.input(indices, (batches, rows, depth))
+    target = draft.output(y, (batches, rows, inner), dtype)
+    b, r, c = symbol("b"), symbol("r"), 0 if inner == 1 else symbol("c")
+    lets, found = _places([Load(table, (b, r, k)) for k in range(depth)], [draft.size(s) for s in sizes])
+    store = Store(target, (b, r, c), Load(source, (b, *found, c)))
+    if inner == 1:
+        body = nest((("b", draft.size(batches)), ("r", draft.size(rows))), *lets, store)
+    else:
+        columns = nest((("c", draft.size(inner)),), store)
+        axes = (("b", draft.size(batches)), ("r", draft.size(rows)))
+        body = nest(axes, *lets, columns, innermost=Kind.PARALLEL)
+    launch = draft.launch(body, work=product(y.type.dims) * _MOVE_NS)
+    return Run((*_check(indices, sizes, y, context), launch))
+
+
+def _places(indices: list[Load], sizes: list[Dim]) -> tuple[list[Statement], list[Scalar]]:
+    """Each index bound to a name, counted from the front."""
+    lets: list[Statement] = [
+        Let(f"i{k}", from_end(i, s)) for k, (i, s) in enumerate(zip(indices, sizes, strict=True))
+    ]
+    return lets, [Ref(f"i{k}", I64) for k in range(len(indices))]

@@ -1,0 +1,129 @@
+"""Kernels written by hand in the loop IR: any dtype, sizes as arguments, compiled with the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.loops.nodes import (
+    Buffer,
+    Const,
+    Index,
+    Kernel,
+    Kind,
+    Loop,
+    Position,
+    Scalar,
+    Statement,
+    cast,
+    select,
+)
+from graphwright.ir.names import identifier
+from graphwright.ir.symbols import Dim, atoms, product, substitute, symbol
+from graphwright.ir.types import BF16, F16, F32, I64, U8, U16, U32, U64, DType
+from graphwright.kernels.candidates.registry import Context
+from graphwright.kernels.emit_c import grid_of, scratch_of
+from graphwright.kernels.launch import Launch
+
+_BITS = {1: U8, 2: U16, 4: U32, 8: U64}
+
+
+class Draft:
+    """One kernel of a node while it is written: its parameters in the order of their need, and its sizes.
+
+    The names of the model's own symbols never reach the kernel: :meth:`size` gives each a name of its own.
+    """
+
+    def __init__(self, node: Node, context: Context, name: str = "") -> None:
+        self.node, self.context = node, context
+        self.name = identifier(name or node.op.name.lower(), "kernel")
+        self._sizes: dict[str, str] = {}
+        self._inputs: list[tuple[Value, Buffer]] = []
+        self._outputs: list[tuple[Value, Buffer]] = []
+
+    def size(self, dim: Dim) -> Dim:
+        """``dim`` of the model in the kernel's sizes."""
+        for atom in atoms(dim):
+            self._sizes.setdefault(atom.name, f"n{len(self._sizes)}")
+        return substitute(dim, {name: symbol(own) for name, own in self._sizes.items()})
+
+    def input(self, value: Value, shape: Sequence[Dim], dtype: DType | None = None) -> Buffer:
+        """The parameter behind ``value``, dense and viewed with ``shape`` (of the model)."""
+        return self._parameter(self._inputs, "x", value, shape, dtype)
+
+    def output(self, value: Value, shape: Sequence[Dim], dtype: DType | None = None) -> Buffer:
+        """As :meth:`input`, for what the kernel writes."""
+        return self._parameter(self._outputs, "y", value, shape, dtype)
+
+    def _parameter(
+        self,
+        group: list[tuple[Value, Buffer]],
+        stem: str,
+        value: Value,
+        shape: Sequence[Dim],
+        dtype: DType | None,
+    ) -> Buffer:
+        sizes = tuple(self.size(d) for d in shape)
+        made = Buffer(f"{stem}{len(group)}", dtype or value.type.dtype, sizes)
+        group.append((value, made))
+        return made
+
+    def launch(self, *body: Statement, work: Dim, in_place: tuple[tuple[Value, Value], ...] = ()) -> Launch:
+        """The kernel with ``body``, registered and ready. ``work`` in nanoseconds, in the model's sizes."""
+        parameters = [*self._inputs, *self._outputs]
+        names = tuple(self._sizes.values())
+        kernel = Kernel(self.name, tuple(buffer for _, buffer in parameters), names, body)
+        values: Mapping[str, Dim] = {own: symbol(name) for name, own in self._sizes.items()}
+        return Launch(
+            self.context.generated.add(kernel, self.node.place),
+            tuple(value for value, _ in parameters),
+            tuple(range(len(self._inputs), len(parameters))),
+            tuple(values.values()),
+            substitute(grid_of(kernel), values),
+            substitute(scratch_of(kernel), values),
+            work,
+            in_place=in_place,
+        )
+
+
+def moved_dtype(dtype: DType) -> DType | None:
+    """Unsigned integers as wide as an element: what moves them bit by bit; None for other widths."""
+    return _BITS.get(dtype.bytes)
+
+
+def compute_dtype(dtype: DType) -> DType:
+    """The type to compute in: 16-bit floats widen to f32."""
+    return F32 if dtype in (F16, BF16) else dtype
+
+
+def nest(axes: Sequence[tuple[str, Dim]], *body: Statement, innermost: Kind = Kind.VECTOR) -> Loop:
+    """Parallel loops over ``axes`` (names and extents), the last of kind ``innermost``, around ``body``."""
+    (name, extent), *_ = reversed(axes)
+    made = Loop(name, innermost, extent, body)
+    for name, extent in reversed(axes[:-1]):
+        made = Loop(name, Kind.PARALLEL, extent, (made,))
+    return made
+
+
+def from_end(index: Scalar, size: Dim) -> Scalar:
+    """``index`` counted from the front, where negative ones count from the end of an axis of ``size``."""
+    wide = cast(index, I64)
+    return select(wide < Const(0, I64), wide + Position(size), wide)
+
+
+def flat_index(index: Sequence[Dim], shape: Sequence[Dim]) -> Dim:
+    """Row-major position of ``index`` within ``shape``."""
+    place: Dim = 0
+    for i, size in zip(index, shape, strict=True):
+        place = place * size + i
+    return place
+
+
+def rows_and_columns(shape: Sequence[Dim], axis: int) -> tuple[Dim, Dim, Dim]:
+    """Elements before, along and behind ``axis``."""
+    return product(tuple(shape[:axis])), shape[axis], product(tuple(shape[axis + 1 :]))
+
+
+def indices_of(names: Sequence[str]) -> tuple[Index, ...]:
+    """Axes as indices."""
+    return tuple(symbol(name) for name in names)

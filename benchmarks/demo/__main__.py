@@ -1,0 +1,92 @@
+"""Compiles PP-OCRv4, saves, loads, reads the text in a picture, and measures beside ONNX Runtime."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+import graphwright as gw
+from benchmarks.compare import compare, table
+from benchmarks.demo import detect, picture, recognise
+from benchmarks.models import MODELS
+
+Array = np.ndarray[Any, Any]
+FOLDER = Path("build") / "demo"
+
+
+def package(name: str) -> Path:
+    """Where the compiled model ``name`` of the zoo is kept."""
+    return FOLDER / f"{name}.om"
+
+
+def compiled(name: str) -> gw.Model:
+    """The model ``name`` of the zoo: compiled, saved as a file, and loaded from it."""
+    target = package(name)
+    begin = time.perf_counter()
+    gw.compile(MODELS[name].path()).save(target)
+    seconds, size = time.perf_counter() - begin, target.stat().st_size / 2**20
+    print(f"{target}: compiled in {seconds:.1f} s, {size:.1f} MiB")
+    return gw.load(target)
+
+
+def lines_of(image: picture.Picture, detector: gw.Model) -> list[picture.Picture]:
+    """The lines of text in ``image``, cut out."""
+    (scores,) = detector(detect.feed(image))
+    return [box.cut(image) for box in detect.boxes(scores, *image.shape[:2])]
+
+
+def texts_of(lines: list[picture.Picture], recogniser: gw.Model) -> list[str]:
+    """What each line says; lines of any width go through the same compiled model."""
+    classes = recognise.alphabet(recogniser.metadata["character"])
+    return [recognise.text(recogniser(recognise.feed(line))[0], classes) for line in lines]
+
+
+def read(image: picture.Picture, detector: gw.Model, recogniser: gw.Model) -> list[str]:
+    """The text in ``image``, line by line."""
+    return texts_of(lines_of(image, detector), recogniser)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.demo", description=__doc__)
+    parser.add_argument("picture", nargs="?", type=Path, help="default: one that is drawn now")
+    parser.add_argument("--rounds", type=int, default=15, help="of measuring; 0 only reads")
+    chosen = parser.parse_args()
+    try:
+        image = picture.read(chosen.picture) if chosen.picture else picture.draw()
+    except OSError as error:
+        parser.error(str(error))
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    detector, recogniser = compiled("ppocr_det"), compiled("ppocr_rec")
+    lines = lines_of(image, detector)
+    print(f"\nThe picture, {image.shape[1]} x {image.shape[0]} pixels, says:")
+    print("".join(f"    {text}\n" for text in texts_of(lines, recogniser)) or "    (no text found)\n")
+    if chosen.rounds:
+        feeds = {"ppocr_det": detect.feed(image)}
+        if lines:
+            feeds["ppocr_rec"] = recognise.feed(max(lines, key=lambda line: line.shape[1] / line.shape[0]))
+        measure(feeds, chosen.rounds)
+
+
+def measure(feeds: dict[str, Array], rounds: int) -> None:
+    """Both engines on one thread, each in a process of its own, taking turns."""
+    print("Measuring on one thread, each engine in a process of its own:")
+    done = [
+        compare(name, MODELS[name].path(), package(name), {"x": array}, ["onnxruntime"], rounds=rounds)
+        for name, array in feeds.items()
+    ]
+    Console().print(table(done))
+    for each in done:
+        _, peer = each.engines
+        print(
+            f"{each.model}: ONNX Runtime takes {peer.ratio:.2f} x the time and "
+            f"{peer.peak_mib / each.engines[0].peak_mib:.2f} x the memory of graphwright"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -14,23 +14,30 @@ KEY_BYTES = 32
 
 
 def user_key(folder: Path, *, create: bool) -> bytes | None:
-    """The key in ``folder`` (made if ``create``), or None. A key that others may read or that is a link is refused."""
+    """The key in ``folder`` (made if ``create``), or None.
+
+    A key that others may read, that is a link or no file is refused.
+    """
     path = folder / "signing.key"
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe would block
     except FileNotFoundError:
         return _new_key(path) if create else None
     except OSError as error:
         raise _unsafe(path, str(error)) from error
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(file.fileno())
-        if (
-            status.st_uid != os.getuid()
-            or stat.S_IMODE(status.st_mode) & 0o077
-            or not stat.S_ISREG(status.st_mode)
-        ):
-            raise _unsafe(path, "it belongs to another user or others may read it")
-        key = file.read(KEY_BYTES + 1)
+    try:
+        return _checked_key(handle, path)
+    finally:
+        os.close(handle)
+
+
+def _checked_key(handle: int, path: Path) -> bytes:
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
+        raise _unsafe(path, "it is not a file")
+    if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
+        raise _unsafe(path, "it belongs to another user or others may read it")
+    key = os.read(handle, KEY_BYTES + 1)
     if len(key) != KEY_BYTES:
         raise _unsafe(path, f"it does not hold {KEY_BYTES} bytes")
     return key

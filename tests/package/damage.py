@@ -1,0 +1,39 @@
+"""Packages taken apart and put together again, with their hashes set right."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from graphwright.package.archive import read_archive, write_archive
+from graphwright.package.sign import signature
+
+
+def members_of(path: Path) -> dict[str, bytes]:
+    """The members' bytes, by name."""
+    return {name: bytes(data) for name, data in read_archive(path).items()}
+
+
+def rebuilt(source: Path, target: Path, changes: Mapping[str, bytes], key: bytes | None = None) -> Path:
+    """``source`` with ``changes`` and a manifest that agrees with them, signed with ``key`` or by no one."""
+    members = {n: d for n, d in members_of(source).items() if n not in ("signature", "manifest.json")} | dict(changes)
+    manifest = manifest_of(source)
+    manifest["members"] = {n: [len(d), hashlib.sha256(d).hexdigest()] for n, d in members.items()}
+    return put_together(target, manifest, members, key)
+
+
+def manifest_of(path: Path) -> dict[str, Any]:
+    """The manifest of a package."""
+    manifest: dict[str, Any] = json.loads(members_of(path)["manifest.json"])
+    return manifest
+
+
+def put_together(target: Path, manifest: object, members: Mapping[str, bytes], key: bytes | None) -> Path:
+    """A package of any manifest and members."""
+    text = json.dumps(manifest).encode()
+    head = {"manifest.json": text} | ({"signature": signature(text, key).encode()} if key else {})
+    write_archive(target, {name: [data] for name, data in (head | dict(members)).items()})
+    return target

@@ -1,0 +1,175 @@
+"""The archive: aligned members, whole or not at all, and nothing but what is written is read."""
+
+from __future__ import annotations
+
+import os
+import stat
+import zipfile
+from collections.abc import Callable, Iterator
+from io import FileIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphwright.errors import PackageError
+from graphwright.package.archive import ALIGNMENT, aligned_memory, read_archive, write_archive
+
+MEMBERS = {"a.json": b"{}", "empty": b"", "targets/v4/x.so": bytes(range(16)), "tail": b"x"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    write_archive(tmp_path / "x.om", {name: [data] for name, data in MEMBERS.items()})
+    return tmp_path / "x.om"
+
+
+@pytest.mark.parametrize("use_mmap", [False, True])
+def test_members_come_back_aligned_and_read_only(path: Path, use_mmap: bool) -> None:
+    members = read_archive(path, use_mmap=use_mmap)
+    assert {name: bytes(data) for name, data in members.items()} == MEMBERS
+    for data in members.values():
+        assert data.readonly
+        if data:
+            assert np.frombuffer(data, np.uint8).__array_interface__["data"][0] % ALIGNMENT == 0
+
+
+def test_any_zip_tool_reads_it(path: Path) -> None:
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        assert {name: archive.read(name) for name in archive.namelist()} == MEMBERS
+
+
+def test_pieces_and_one_piece_give_the_same_bytes(path: Path, tmp_path: Path) -> None:
+    halves = {name: [data[:5], memoryview(data[5:])] for name, data in MEMBERS.items()}
+    write_archive(tmp_path / "pieces.om", halves)
+    assert (tmp_path / "pieces.om").read_bytes() == path.read_bytes()
+
+
+def test_a_failed_write_leaves_what_was_there(path: Path) -> None:
+    before = path.read_bytes()
+
+    def pieces() -> Iterator[bytes]:
+        yield b"half"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_archive(path, {"x": pieces()})  # type: ignore[dict-item]
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_permissions_follow_the_umask(tmp_path: Path) -> None:
+    previous = os.umask(0o027)
+    try:
+        write_archive(tmp_path / "x.om", {"a": [b""]})
+    finally:
+        os.umask(previous)
+    assert stat.S_IMODE((tmp_path / "x.om").stat().st_mode) == 0o640
+
+
+def written(path: Path, write: Callable[[zipfile.ZipFile], object]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        write(archive)
+    return path
+
+
+def aligned(name: str, compression: int = zipfile.ZIP_STORED) -> zipfile.ZipInfo:
+    """A first member whose data starts at byte 64 or 128."""
+    info = zipfile.ZipInfo(name)
+    info.compress_type = compression
+    padding = -(30 + len(name.encode()) + 4) % ALIGNMENT
+    info.extra = b"WG" + padding.to_bytes(2, "little") + bytes(padding)
+    return info
+
+
+def test_the_helper_above_is_accepted(tmp_path: Path) -> None:
+    path = written(tmp_path / "x.om", lambda z: z.writestr(aligned("good"), b"data"))
+    assert bytes(read_archive(path)["good"]) == b"data"
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_compressed_members_are_refused(tmp_path: Path, compression: int) -> None:
+    path = written(tmp_path / "x.om", lambda z: z.writestr(aligned("a", compression), bytes(1000)))
+    with pytest.raises(PackageError, match="'a' is compressed"):
+        read_archive(path)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_duplicate_members_are_refused(tmp_path: Path) -> None:
+    def write(archive: zipfile.ZipFile) -> None:
+        for data in (b"one", b"two"):
+            archive.writestr(aligned("a"), data)
+
+    with pytest.raises(PackageError, match=r"two members|not aligned"):
+        read_archive(written(tmp_path / "x.om", write))
+
+
+@pytest.mark.parametrize(
+    "name", ["../a", "/etc/passwd", "a/../b", "a//b", "./a", "a/", "a\\b", "a\nb", "a b", "é", "", "-a", "C:a"]
+)
+def test_odd_names_are_refused(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path / "x.om", lambda z: z.writestr(aligned(name), b"data"))
+    with pytest.raises(PackageError, match="name that no package has|no header"):
+        read_archive(path)
+
+
+def test_members_off_the_alignment_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "x.om", lambda z: z.writestr("a", b"data"))
+    with pytest.raises(PackageError, match="not aligned"):
+        read_archive(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"PK\x05\x06" + bytes(18), b"PK\x05\x06" + b"\xff" * 18, bytes(1000)])
+@pytest.mark.parametrize("use_mmap", [False, True])
+def test_files_that_are_no_archive(tmp_path: Path, content: bytes, use_mmap: bool) -> None:
+    (tmp_path / "x.om").write_bytes(content)
+    if content == b"PK\x05\x06" + bytes(18):
+        assert read_archive(tmp_path / "x.om", use_mmap=use_mmap) == {}
+        return
+    with pytest.raises(PackageError, match="not a valid package"):
+        read_archive(tmp_path / "x.om", use_mmap=use_mmap)
+
+
+def test_every_truncation_is_refused(path: Path) -> None:
+    for length in reversed(range(path.stat().st_size)):
+        os.truncate(path, length)
+        with pytest.raises(PackageError):
+            read_archive(path)
+
+
+def test_no_byte_changed_anywhere_does_harm(path: Path) -> None:
+    with open(path, "r+b", buffering=0) as file:
+        for position, byte in enumerate(path.read_bytes()):
+            for value in (0, 0xFF, byte ^ 1):
+                check_harmless(file, position, bytes([value]), path)
+
+
+@pytest.mark.parametrize("width", [2, 4, 8])
+def test_no_field_changed_anywhere_does_harm(path: Path, width: int) -> None:
+    size, top = path.stat().st_size, 1 << (8 * width)
+    with open(path, "r+b", buffering=0) as file:
+        for position in range(size - width):
+            for value in (size, top // 2, top - 1):
+                check_harmless(file, position, (value % top).to_bytes(width, "little"), path)
+
+
+def check_harmless(file: FileIO, position: int, change: bytes, path: Path) -> None:
+    """With ``change`` at ``position`` the file is refused, or gives members that lie within it."""
+    before = os.pread(file.fileno(), len(change), position)
+    os.pwrite(file.fileno(), change, position)
+    try:
+        members = read_archive(path)
+        assert all(len(bytes(data)) <= path.stat().st_size for data in members.values())
+    except PackageError:
+        pass
+    finally:
+        os.pwrite(file.fileno(), before, position)
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 1 << 20])
+def test_aligned_memory(size: int) -> None:
+    memory = aligned_memory(size)
+    assert len(memory) == size and not memory.readonly
+    if size:
+        assert np.frombuffer(memory, np.uint8).__array_interface__["data"][0] % ALIGNMENT == 0

@@ -9,7 +9,7 @@ from typing import Any
 import graphwright.ops
 from graphwright.compiler import SHAPE_STAGES, Observer, compile_module, package_module
 from graphwright.config import Options
-from graphwright.errors import Collector, Diagnostic, ModelError, PackageError
+from graphwright.errors import Collector, Diagnostic, ModelError, PackageError, VerifyError
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.frontends.onnx.read import Source
 from graphwright.ir.clone import clone_module
@@ -17,7 +17,9 @@ from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import ConstRef
 from graphwright.ir.text import parse_module
+from graphwright.ir.verify import verify
 from graphwright.layout.transform import unpack
+from graphwright.memory.checker import check_plan
 from graphwright.package.package import Package
 from graphwright.package.sign import user_key
 from graphwright.passes.bind_sizes import Shapes, shape_inputs
@@ -60,7 +62,7 @@ def rebuild(package: Package, options: Options, key: bytes | None) -> Model:
     graphwright.ops.load()
     try:
         module = unpacked_module(package)
-    except (ModelError, ValueError) as error:
+    except (ModelError, VerifyError, ValueError) as error:
         raise PackageError(Diagnostic("damaged-package", f"the graph is malformed: {error}")) from error
     return Model(*_compiled(module, options, lambda name, product: None), key, options.threads)
 
@@ -71,6 +73,7 @@ def unpacked_module(package: Package) -> Module:
     for array in package.weights.arrays.values():
         module.constants.add(array)
     module = parse_module(package.graph, constants=module.constants)
+    verify(module)
     module.metadata.update(package.metadata)
     for node in module.walk():
         if isinstance(node.op, Constant) and node.output.layout is not None:

@@ -1,0 +1,270 @@
+"""An independent check of a plan: liveness is derived from the tasks anew, with nothing from the planner's side.
+
+Each task is two events, its start and its end. An edge ``a -> b`` of ``after`` orders a's end before b's start; the
+tasks of a branch lie between the start of their If and its end. Of two branches one alone runs: their tasks never meet.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Any
+
+from graphwright.lower.tasks import Buffer, FunctionOperand, Operand, Program, Storage, Task, TaskKind
+
+ALIGNMENT = 64
+_PLANNED = (Storage.ARENA, Storage.SCRATCH)
+_READ_ONLY = (Storage.INPUT, Storage.WEIGHT)
+
+
+@dataclass(frozen=True)
+class _Access:
+    """A task touches ``buffer`` between two events."""
+
+    task: int
+    buffer: int
+    offset: int
+    writes: bool
+    start: int
+    end: int
+
+
+def check_plan(program: Program, plan: Mapping[str, Any], threads: int) -> list[str]:
+    """Faults of ``program`` under a plan made for ``threads`` threads (what ``_native.Program.plan`` gives); [] if none."""
+    faults = _structure(program)
+    return faults or _Checker(program, plan, threads).run()
+
+
+def _structure(program: Program) -> list[str]:
+    """Faults that leave the order of the tasks without a meaning."""
+    faults: list[str] = []
+    owner: dict[int, int] = {}
+    for number, block in enumerate(program.blocks):
+        for task in range(block.first, block.first + block.count):
+            if task in owner or not 0 <= task < len(program.tasks):
+                faults.append(f"task {task} of block {number} is in block {owner.get(task, 'no')} as well, or not there")
+            owner[task] = number
+    faults += [f"task {t} is in no block" for t in range(len(program.tasks)) if t not in owner]
+    entered = [block for task in program.tasks for block in task.blocks]
+    if sorted([0, *entered]) != list(range(len(program.blocks))):
+        faults.append(f"the Ifs enter blocks {sorted(entered)} of {len(program.blocks)}")
+    for index, task in enumerate(program.tasks):
+        for earlier in task.after:
+            if earlier >= index or owner.get(earlier) != owner.get(index):
+                faults.append(f"task {index} waits for task {earlier}, which is no earlier task of its block")
+        faults += [
+            f"task {index} enters block {block}, which begins before it"
+            for block in task.blocks
+            if 0 <= block < len(program.blocks) and program.blocks[block].first <= index
+        ]
+        faults += [f"task {index} touches buffer {b}, which is not there" for b in _missing_buffers(program, task)]
+    return faults
+
+
+def _missing_buffers(program: Program, task: Task) -> list[int]:
+    touched = [operand.buffer for operand in task.operands if isinstance(operand, Operand)]
+    if task.scratch != -1:
+        touched.append(task.scratch)
+    return [buffer for buffer in touched if not 0 <= buffer < len(program.buffers)]
+
+
+class _Checker:
+    def __init__(self, program: Program, plan: Mapping[str, Any], threads: int) -> None:
+        self.program = program
+        self.registers: Sequence[int] = plan["registers"]
+        self.arena: int = plan["arena"]
+        self.offsets: Sequence[int] = plan["offsets"]
+        self.sizes = [self._bytes(buffer, threads) for buffer in program.buffers]
+        self.block_of = {
+            t: number for number, b in enumerate(program.blocks) for t in range(b.first, b.first + b.count)
+        }
+        self.parent = {block: index for index, task in enumerate(program.tasks) for block in task.blocks}
+        self.before = [0] * (2 * len(program.tasks))
+        """For each event, the set of events that surely came before it, as a bit mask."""
+        self._order(0, 0)
+        self.accesses: dict[int, list[_Access]] = defaultdict(list)
+        for index, task in enumerate(program.tasks):
+            for access in self._accesses_of(index, task):
+                self.accesses[access.buffer].append(access)
+
+    def run(self) -> list[str]:
+        return [
+            *self._ports(),
+            *self._operands(),
+            *self._places(),
+            *self._hazards(),
+            *self._reads(),
+            *self._outputs(),
+            *self._overlaps(),
+        ]
+
+    def _bytes(self, buffer: Buffer, threads: int) -> int:
+        size = self.registers[buffer.size]
+        return -(-size // ALIGNMENT) * ALIGNMENT * threads if buffer.storage is Storage.SCRATCH else size
+
+    # -- order -----------------------------------------------------------------------------------------------------
+
+    def _order(self, number: int, outer: int) -> int:
+        """Fill ``before`` for the tasks of a block that is entered after ``outer``; the events of the block."""
+        block, everything = self.program.blocks[number], 0
+        for index in range(block.first, block.first + block.count):
+            task, start, end = self.program.tasks[index], 2 * index, 2 * index + 1
+            self.before[start] = outer
+            for earlier in task.after:
+                self.before[start] |= self.before[2 * earlier + 1] | 1 << 2 * earlier + 1
+            self.before[end] = self.before[start] | 1 << start
+            for branch in task.blocks:
+                self.before[end] |= self._order(branch, self.before[start] | 1 << start)
+            everything |= self.before[end] | 1 << end
+        return everything
+
+    def _ordered(self, a: _Access, b: _Access) -> bool:
+        """Whether ``a`` is over before ``b`` begins."""
+        return bool(self.before[b.start] >> a.end & 1)
+
+    def _chain(self, task: int) -> Iterator[tuple[int, int]]:
+        """``(block, task in it)`` from the task outwards."""
+        while True:
+            block = self.block_of[task]
+            yield block, task
+            if block not in self.parent:
+                return
+            task = self.parent[block]
+
+    def _exclusive(self, a: int, b: int) -> bool:
+        """Whether two tasks lie in different branches of one If."""
+        entered = {task: block for block, task in ((block, self.parent.get(block)) for block, _ in self._chain(a))}
+        for block, _ in self._chain(b):
+            task = self.parent.get(block)
+            if task in entered:
+                return entered[task] != block
+        return False
+
+    def _accesses_of(self, index: int, task: Task) -> Iterator[_Access]:
+        start, end = 2 * index, 2 * index if task.kind is TaskKind.IF else 2 * index + 1  # an If reads, then chooses
+        for position, operand in enumerate(task.operands):
+            if isinstance(operand, Operand):
+                offset = self.registers[operand.offset]
+                yield _Access(index, operand.buffer, offset, position in task.writes, start, end)
+        if task.scratch >= 0:
+            yield _Access(index, task.scratch, 0, True, start, end)
+
+    def _name(self, buffer: int) -> str:
+        made = self.program.buffers[buffer]
+        return f"buffer {buffer} ({made.storage.name.lower()} {made.name!r})"
+
+    # -- checks ----------------------------------------------------------------------------------------------------
+
+    def _ports(self) -> Iterator[str]:
+        for storage, ports in ((Storage.INPUT, self.program.inputs), (Storage.OUTPUT, self.program.outputs)):
+            for number, buffer in enumerate(self.program.buffers):
+                if buffer.storage is not storage:
+                    continue
+                if not 0 <= buffer.index < len(ports):
+                    yield f"{self._name(number)} stands for port {buffer.index} of {len(ports)}"
+                    continue
+                port = ports[buffer.index]
+                size = port.dtype.bytes
+                for dim in port.dims:
+                    size *= self.registers[dim]
+                if self.sizes[number] != size:
+                    yield f"{self._name(number)} has {self.sizes[number]} bytes, its port {size}"
+
+    def _operands(self) -> Iterator[str]:
+        for index, task in enumerate(self.program.tasks):
+            for position in task.writes:
+                if not 0 <= position < len(task.operands):
+                    yield f"task {index} writes operand {position} of {len(task.operands)}"
+            for operand in task.operands:
+                if isinstance(operand, FunctionOperand) and not 0 <= operand.kernel < len(self.program.kernels):
+                    yield f"task {index} is handed kernel {operand.kernel} of {len(self.program.kernels)}"
+            for access in self._accesses_of(index, task):
+                size = self.registers[task.args[0]] if task.kind is TaskKind.COPY else 0
+                if access.offset < 0 or access.offset + size > self.sizes[access.buffer]:
+                    yield f"task {index} reaches beyond {self._name(access.buffer)}"
+                if access.writes and self.program.buffers[access.buffer].storage in _READ_ONLY:
+                    yield f"task {index} writes {self._name(access.buffer)}"
+            if task.scratch >= 0 and self.program.buffers[task.scratch].storage is not Storage.SCRATCH:
+                yield f"task {index} has {self._name(task.scratch)} for scratch"
+
+    def _places(self) -> Iterator[str]:
+        for number, buffer in enumerate(self.program.buffers):
+            offset, size = self.offsets[number], self.sizes[number]
+            if buffer.storage in _PLANNED and (offset < 0 or offset % ALIGNMENT or offset + size > self.arena):
+                yield f"{self._name(number)} lies at {offset}, {size} bytes, in an arena of {self.arena}"
+
+    def _hazards(self) -> Iterator[str]:
+        """Accesses to one buffer are in order, but for reads, and writes of different parts."""
+        for buffer, accesses in self.accesses.items():
+            for a, b in combinations(accesses, 2):
+                harmless = not (a.writes or b.writes) or (a.writes and b.writes and a.offset != b.offset)
+                in_order = a.task == b.task or self._ordered(a, b) or self._ordered(b, a)
+                if harmless or in_order or self._exclusive(a.task, b.task):
+                    continue
+                yield f"tasks {a.task} and {b.task} may touch {self._name(buffer)} at once"
+
+    def _reads(self) -> Iterator[str]:
+        """What is read was written before, whatever branches ran."""
+        for buffer, accesses in self.accesses.items():
+            if self.program.buffers[buffer].storage in _READ_ONLY:
+                continue
+            for read in accesses:
+                if not read.writes and not self._is_written_before(buffer, read.task):
+                    yield f"task {read.task} reads {self._name(buffer)}, which may not have been written"
+
+    def _is_written_before(self, buffer: int, task: int) -> bool:
+        for number, anchor in self._chain(task):
+            block = self.program.blocks[number]
+            for earlier in range(block.first, block.first + block.count):
+                if self.before[2 * anchor] >> 2 * earlier + 1 & 1 and self._surely_writes(earlier, buffer):
+                    return True
+        return False
+
+    def _surely_writes(self, index: int, buffer: int) -> bool:
+        task = self.program.tasks[index]
+        if task.kind is TaskKind.IF:
+            return all(self._block_writes(block, buffer) for block in task.blocks)
+        return any(a.writes and a.buffer == buffer for a in self._accesses_of(index, task))
+
+    def _block_writes(self, number: int, buffer: int) -> bool:
+        block = self.program.blocks[number]
+        return any(self._surely_writes(t, buffer) for t in range(block.first, block.first + block.count))
+
+    def _outputs(self) -> Iterator[str]:
+        """Each output is one buffer of its own, written whatever branches run."""
+        buffers = [(n, b.index) for n, b in enumerate(self.program.buffers) if b.storage is Storage.OUTPUT]
+        if sorted(index for _, index in buffers) != list(range(len(self.program.outputs))):
+            yield f"the outputs' buffers stand for ports {sorted(index for _, index in buffers)}"
+        for number, _ in buffers:
+            if self.sizes[number] and not self._block_writes(0, number):
+                yield f"{self._name(number)} may not have been written when the run ends"
+
+    def _overlaps(self) -> Iterator[str]:
+        """Buffers that share bytes are apart: one is over and done with before the other begins."""
+        placed = [
+            (self.offsets[n], self.offsets[n] + self.sizes[n], n)
+            for n, b in enumerate(self.program.buffers)
+            if b.storage in _PLANNED and self.sizes[n] > 0
+        ]
+        active: list[tuple[int, int, int]] = []
+        for span in sorted(placed):
+            active = [other for other in active if other[1] > span[0]]
+            for other in active:
+                reason = self._meeting(other[2], span[2])
+                if reason is not None:
+                    yield f"{self._name(other[2])} and {self._name(span[2])} share bytes, and {reason}"
+            active.append(span)
+
+    def _meeting(self, x: int, y: int) -> str | None:
+        """Why two buffers may hold something at the same time; None if they never do."""
+        forward = backward = False
+        for a, b in product(self.accesses[x], self.accesses[y]):
+            if self._exclusive(a.task, b.task):
+                continue
+            first, second = self._ordered(a, b), self._ordered(b, a)
+            if not first and not second:
+                return f"tasks {a.task} and {b.task} may run at once"
+            forward, backward = forward or first, backward or second
+        return "their uses interleave" if forward and backward else None

@@ -157,3 +157,9 @@ def variable(option: str) -> str:
 def table() -> Mapping[str, tuple[str, str, str]]:
     """Option to (default, environment variable, meaning), for help pages."""
     return {o.name: (_text(o.default), variable(o.name), o.metadata["help"]) for o in fields(Options)}
+
+
+def to_environment(options: Options) -> dict[str, str]:
+    """The variables from which another process reads ``options``: those that are not at their defaults."""
+    values = {option.name: getattr(options, option.name) for option in fields(options)}
+    return {variable(n): _text(v) for n, v in values.items() if v != getattr(Options, n)}

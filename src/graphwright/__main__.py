@@ -1,0 +1,5 @@
+"""``python -m graphwright``."""
+
+from graphwright.tools.cli import app
+
+app(prog_name="graphwright")

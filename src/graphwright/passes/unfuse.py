@@ -1,0 +1,26 @@
+"""Puts the nodes of fused regions back where the region stands: the graph as it was before fusion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphwright.ir.clone import inline_region
+from graphwright.ir.fused import Fused
+from graphwright.ir.graph import Module, Value
+from graphwright.passes.base import Pass, Record, graphs
+
+
+@dataclass(frozen=True)
+class Unfuse(Pass):
+    """Inlines every Fused node, those in branches as well."""
+
+    name: str = "unfuse"
+
+    def run(self, module: Module, record: Record) -> bool:
+        before = record.counts["inlined"]
+        for graph in list(graphs(module)):
+            for node in list(graph):
+                if isinstance(node.op, Fused):
+                    inline_region(node, node.regions[0], [v for v in node.inputs if isinstance(v, Value)])
+                    record.did("inlined")
+        return record.counts["inlined"] > before

@@ -1,0 +1,128 @@
+"""Sessions in the shape of ONNX Runtime's: code written for it runs with the import changed.
+
+>>> session = gw.InferenceSession("model.onnx")
+>>> (scores,) = session.run(["scores"], {"x": array})
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+import graphwright as gw
+from graphwright.config import Options
+from graphwright.ir.types import DTYPES
+from graphwright.package.package import TensorSpec
+from graphwright.runtime.model import Model
+
+Array = np.ndarray[Any, Any]
+
+_TYPES: Final = {
+    "f16": "float16", "f32": "float", "f64": "double", "c64": "complex64", "c128": "complex128",
+    "i2": "int2", "i4": "int4", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+    "u2": "uint2", "u4": "uint4", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+    "bf16": "bfloat16", "f4e2m1": "float4e2m1", "f8e8m0": "float8e8m0", "f8e4m3fn": "float8e4m3fn",
+    "f8e4m3fnuz": "float8e4m3fnuz", "f8e5m2": "float8e5m2", "f8e5m2fnuz": "float8e5m2fnuz",
+}  # fmt: skip
+"""ONNX Runtime's names of element types that differ from graphwright's."""
+
+
+@dataclass
+class SessionOptions:
+    """``intra_op_num_threads``: threads of a run; 0 is one per usable core. Anything else may be set, and is ignored."""
+
+    intra_op_num_threads: int = 0
+    graph_options: Options | None = None
+    """graphwright's own options; None takes those of the environment."""
+    config_entries: dict[str, str] = field(default_factory=dict)
+
+    def add_session_config_entry(self, key: str, value: str) -> None:
+        """Kept, and ignored."""
+        self.config_entries[key] = value
+
+    def get_session_config_entry(self, key: str) -> str:
+        """What was added; raises KeyError."""
+        return self.config_entries[key]
+
+
+@dataclass(frozen=True)
+class NodeArg:
+    """An input or output: ``type`` such as ``tensor(float)``; ``shape`` of numbers and names, empty if its rank is not known."""
+
+    name: str
+    type: str
+    shape: list[int | str]
+
+
+@dataclass(frozen=True)
+class ModelMetadata:
+    """The source model's own texts."""
+
+    custom_metadata_map: dict[str, str]
+
+
+class InferenceSession:
+    """A model, compiled or loaded, ready to run from any thread."""
+
+    def __init__(
+        self,
+        path_or_bytes: str | os.PathLike[str] | bytes,
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[Any] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
+        """From the path or bytes of an ONNX model, or the path of an ``.om``. Providers are accepted and ignored.
+
+        Raises ModelError, PackageError and ToolchainError as ``compile`` and ``load`` do.
+        """
+        given = sess_options or SessionOptions()
+        options = given.graph_options or Options.from_environment()
+        if given.intra_op_num_threads:
+            options = Options(**{**vars(options), "threads": given.intra_op_num_threads})
+        self._model: Model = _open(path_or_bytes, options)
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: object = None
+    ) -> list[Array]:
+        """The outputs named, or all, in order. Raises FeedError for arrays that do not fit."""
+        feeds = {name: np.asarray(value) for name, value in input_feed.items()}
+        results = self._model.run(feeds)
+        names = [output.name for output in self._model.outputs]
+        self._model.require_outputs(names if output_names is None else output_names)
+        return [results[name] for name in (names if output_names is None else output_names)]
+
+    def get_inputs(self) -> list[NodeArg]:
+        """What it takes."""
+        return [_node_arg(spec) for spec in self._model.inputs]
+
+    def get_outputs(self) -> list[NodeArg]:
+        """What it gives."""
+        return [_node_arg(spec) for spec in self._model.outputs]
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """The source model's own texts."""
+        return ModelMetadata(dict(self._model.metadata))
+
+    def get_providers(self) -> list[str]:
+        """What runs it: the CPU."""
+        return ["CPUExecutionProvider"]
+
+
+def _open(source: str | os.PathLike[str] | bytes, options: Options) -> Model:
+    if isinstance(source, bytes | bytearray | memoryview):
+        return gw.compile(bytes(source), options=options)
+    if Path(source).suffix == ".om":
+        return gw.load(source, options=options)
+    return gw.compile(source, options=options)
+
+
+def _node_arg(spec: TensorSpec) -> NodeArg:
+    assert spec.dtype.name in DTYPES
+    return NodeArg(
+        spec.name, f"tensor({_TYPES.get(spec.dtype.name, spec.dtype.name)})", list(spec.shape or ())
+    )

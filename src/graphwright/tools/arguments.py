@@ -1,0 +1,185 @@
+"""What users type, read: shapes, constants, feeds, and the options of the table as flags."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import numpy as np
+import typer
+
+from graphwright.config import Options, variable
+from graphwright.errors import Collector, Diagnostic, FeedError, OptionError
+from graphwright.tools.arrays import read_npy
+
+Sizes = dict[str, list[int | str | None]]
+
+Model = Annotated[Path, typer.Argument(help="An .onnx model or an .om package.", metavar="MODEL", show_default=False)]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="NAME:SIZES",
+        help="Sizes of an input, as in x:1,3,224,224. A name makes a size symbolic, ? keeps it. Repeatable.",
+        show_default=False,
+    ),
+]
+Constants = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--const",
+        metavar="NAME=VALUE",
+        help="Replace an input by a number, a JSON list or a .npy file, as in sr=16000. Repeatable.",
+        show_default=False,
+    ),
+]
+Outputs = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES", help="Keep these values only, as in a,b; inner ones too.", show_default=False
+    ),
+]
+Feeds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        "-i",
+        metavar="NAME=VALUE",
+        help="An input: a .npy file, a number or a JSON list. Repeatable. A .npz file alone gives several.",
+        show_default=False,
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Seed of the random inputs.", min=0)]
+Trust = Annotated[bool, typer.Option("--trust", help="Run the kernels of an .om that others built.")]
+
+
+def parse_shapes(texts: Sequence[str] | None) -> Sizes:
+    """``["x:1,3,H,?"]`` as ``{"x": [1, 3, "H", None]}``; a name may hold colons."""
+    return dict(_parse_shape(text) for text in texts or ())
+
+
+def _parse_shape(text: str) -> tuple[str, list[int | str | None]]:
+    name, colon, sizes = text.rpartition(":")
+    if not colon or not name:
+        raise typer.BadParameter(f"{text!r} is not NAME:SIZES, such as x:1,3,224,224", param_hint="--shape")
+    return name, [_parse_size(size.strip(), text) for size in sizes.split(",")] if sizes.strip() else []
+
+
+def _parse_size(size: str, text: str) -> int | str | None:
+    if size == "?":
+        return None
+    if size.isascii() and size.isdecimal():
+        return int(size)
+    if size.isascii() and size.isidentifier():
+        return size
+    raise typer.BadParameter(
+        f"{size!r} in {text!r} is no size: give a number, a name or ?", param_hint="--shape"
+    )
+
+
+def parse_constants(texts: Sequence[str] | None) -> dict[str, Any]:
+    """``["sr=16000", "w=w.npy"]`` as values by name; a FeedError lists files that cannot be read."""
+    values = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--const")
+        values[name] = read_value(value, "--const")
+    return values
+
+
+def read_value(text: str, flag: str) -> Any:
+    """The array in a ``.npy`` file, or the JSON number, truth value or list that ``text`` is."""
+    if text.endswith(".npy"):
+        return read_npy(Path(text))
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, bool | int | float | list):
+        raise typer.BadParameter(f"{text!r} is no .npy file, number or JSON list", param_hint=flag)
+    return value
+
+
+def as_array(value: Any, dtype: np.dtype[Any], name: str) -> np.ndarray[Any, Any]:
+    """``value`` as an array; arrays keep their own type."""
+    if isinstance(value, np.ndarray):
+        return value
+    try:
+        return np.asarray(value, dtype)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise FeedError(Diagnostic("feed-dtype", f"input {name!r} is {dtype}: {error}")) from error
+
+
+def parse_names(text: str | None) -> list[str] | None:
+    """``"a,b"`` as a list."""
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise typer.BadParameter(f"{text!r} has an empty name", param_hint="--outputs")
+    return names
+
+
+_PANEL: Final = "Options of the compiler (also GRAPHWRIGHT_NAME in the environment)"
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give ``command`` a flag for every option of the table that is none of its own parameters.
+
+    Its parameter ``options`` receives them, checked.
+    """
+    own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
+    taken = {parameter.name for parameter in own}
+    flags = [_flag(o.name, o.default, o.metadata["help"]) for o in fields(Options) if o.name not in taken]
+
+    @functools.wraps(command)
+    def wrapped(**arguments: Any) -> None:
+        given = {flag.name: arguments.pop(flag.name) for flag in flags}
+        command(**arguments, options=read_options(given))
+
+    parameters = [*own, *flags]
+    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
+    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
+    return wrapped
+
+
+def _flag(name: str, default: Any, help_text: str) -> inspect.Parameter:
+    switch = isinstance(default, bool)
+    option = typer.Option(
+        f"--{name.replace('_', '-')}",
+        help=f"{help_text[0].upper()}{help_text[1:]}.",
+        metavar=None if switch else "VALUE",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    )
+    kind: Any = bool if switch else (str | None)
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False if switch else None,
+        annotation=Annotated[kind, option],
+    )
+
+
+def read_options(given: Mapping[str, str | bool | None]) -> Options:
+    """Options from texts, above those of the environment. An OptionError lists every bad one."""
+    faults = Collector(OptionError)
+    values: dict[str, Any] = {}
+    for option in fields(Options):
+        value = given.get(option.name)
+        if isinstance(value, bool):
+            values |= {option.name: True} if value else {}
+        elif value is not None:
+            try:
+                values[option.name] = option.metadata["read"](value)
+            except ValueError as error:
+                hint = f"{option.metadata['help']}; also {variable(option.name)}"
+                faults.add("option", f"--{option.name.replace('_', '-')} {value!r}: {error}", hint=hint)
+    faults.raise_if_any()
+    return Options.from_environment(**values)

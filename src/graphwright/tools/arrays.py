@@ -1,0 +1,99 @@
+"""Arrays in files: ``.npy`` and ``.npz`` read without pickle, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from graphwright.errors import Diagnostic, FeedError
+from graphwright.ir.names import UniqueNames, identifier
+
+Array = np.ndarray[Any, Any]
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    EOFError,
+    zipfile.BadZipFile,
+    zlib.error,
+    MemoryError,
+    KeyError,
+    SyntaxError,
+)
+
+
+def read_npy(path: Path) -> Array:
+    """The array in a ``.npy`` file. Raises FeedError."""
+    loaded = _load(path)
+    if not isinstance(loaded, np.ndarray):
+        raise _unreadable(
+            path, "it holds several arrays", "give an .npz file alone, without a name before it"
+        )
+    return loaded
+
+
+def read_npz(path: Path) -> dict[str, Array]:
+    """The arrays in an ``.npz`` file by name. Raises FeedError."""
+    loaded = _load(path)
+    if isinstance(loaded, np.ndarray):
+        raise _unreadable(path, "it holds one array, without a name", "give it as NAME=FILE.npy")
+    try:
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except _UNREADABLE as error:
+        raise _unreadable(path, str(error)) from error
+
+
+def _load(path: Path) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except _UNREADABLE as error:
+        raise _unreadable(path, str(error)) from error
+
+
+def _unreadable(path: Path, reason: str, hint: str = "") -> FeedError:
+    return FeedError(Diagnostic("array-file", f"cannot be read as arrays: {reason}", str(path), hint))
+
+
+def write_npy(path: Path, array: Array) -> None:
+    """Write one array."""
+    write_whole(path, lambda file: np.lib.format.write_array(file, np.asarray(array), allow_pickle=False))
+
+
+def write_npz(path: Path, arrays: Mapping[str, Array]) -> dict[str, str]:
+    """Write ``arrays`` and return the name of each in the file: its own where that is a plain relative file name."""
+    unique = UniqueNames()
+    kept = {name: unique.take(name if _is_plain(name) else identifier(name, "output")) for name in arrays}
+
+    def write(file: IO[bytes]) -> None:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{kept[name]}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+
+    write_whole(path, write)
+    return kept
+
+
+def _is_plain(name: str) -> bool:
+    """Whether ``name`` may be the name of a file that an unzip tool makes."""
+    parts = name.split("/")
+    return name.isprintable() and "\\" not in name and len(name) < 200 and not {"", ".", ".."} & set(parts)
+
+
+def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Call ``write`` with a file that takes the name ``path`` if it ends well, and is removed if not."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with open(temporary, "xb") as file:
+            write(file)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

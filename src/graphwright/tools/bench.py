@@ -1,0 +1,221 @@
+"""Measuring models: alone, beside other engines, and task by task.
+
+Engines work in processes of their own and take turns, round by round; all but one are stopped meanwhile, so that no
+pool of threads spins while another engine is timed. A ratio is the median of the rounds' ratios: what else the
+machine does meets all of them alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphwright.config import Options, to_environment
+from graphwright.errors import Diagnostic
+from graphwright.runtime.model import Model
+from graphwright.tools.arrays import write_npz
+from graphwright.tools.engines import OURS, EngineError
+from graphwright.tools.machine import versions
+
+Array = np.ndarray[Any, Any]
+ROUND_SECONDS = 0.1
+"""How long one engine runs in one round."""
+
+
+@dataclass
+class Measured:
+    """What one engine did: nanoseconds of every run, by round."""
+
+    engine: str
+    version: str
+    load_s: float
+    first_s: float
+    peak_bytes: int = 0
+    """Most resident memory of its process, interpreter included."""
+    rounds: list[list[int]] = field(default_factory=list)
+
+    @cached_property
+    def times(self) -> Array:
+        """All runs, in ns."""
+        return np.array([time for taken in self.rounds for time in taken], np.float64)
+
+    def summary(self) -> dict[str, float]:
+        """Least, median and 95th percentile in ns, and runs a second at the median."""
+        median = float(np.median(self.times))
+        return {
+            "min_ns": float(self.times.min()),
+            "median_ns": median,
+            "p95_ns": float(np.percentile(self.times, 95)),
+            "runs_per_second": 1e9 / median,
+        }
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A peer's time over graphwright's: above 1, graphwright is faster. Median and quartiles of the rounds' ratios."""
+
+    median: float
+    low: float
+    high: float
+
+
+def ratio(peer: Measured, ours: Measured) -> Ratio:
+    """Of the medians of each round, which the engines shared."""
+    pairs = zip(peer.rounds, ours.rounds, strict=True)
+    each = [statistics.median(theirs) / statistics.median(own) for theirs, own in pairs]
+    low, median, high = np.percentile(each, (25, 50, 75))
+    return Ratio(float(median), float(low), float(high))
+
+
+def measure(
+    files: Mapping[str, tuple[Path, Mapping[str, Array]]],
+    options: Options,
+    rounds: int = 20,
+    round_seconds: float = ROUND_SECONDS,
+    progress: Callable[[int], None] = lambda done: None,
+) -> dict[str, Measured]:
+    """Measure engines on ``files``: each engine's model (``.om`` for graphwright, else ONNX) and its feeds,
+    on ``options.threads`` threads.
+
+    ``progress`` is called with the number of rounds done. Raises EngineError where an engine cannot run the model.
+    """
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        workers = [
+            stack.enter_context(_worker(engine, model, feeds, options, Path(folder)))
+            for engine, (model, feeds) in files.items()
+        ]
+        counts = [_runs_per_round(worker, round_seconds) for worker in workers]
+        for done in range(rounds):
+            first = done % len(workers)  # so that no engine always follows the same one
+            for index in [*range(first, len(workers)), *range(first)]:
+                workers[index].round(counts[index])
+            progress(done + 1)
+        return {worker.measured.engine: worker.measured for worker in workers}
+
+
+def _runs_per_round(worker: _Worker, seconds: float) -> int:
+    return max(1, min(100_000, round(seconds * 1e9 / max(1, min(worker.times(3))))))
+
+
+class _Worker:
+    """A process of :mod:`graphwright.tools.worker`, stopped unless it is asked."""
+
+    def __init__(self, process: subprocess.Popen[str], engine: str, task: dict[str, Any]) -> None:
+        self._process, self._engine = process, engine
+        begun = self._ask(json.dumps(task))
+        self.measured = Measured(
+            engine, versions([engine]).get(engine, ""), begun["load_s"], begun["first_s"]
+        )
+        self._process.send_signal(signal.SIGSTOP)
+
+    def times(self, runs: int) -> list[int]:
+        """Nanoseconds of each of ``runs`` runs."""
+        self._process.send_signal(signal.SIGCONT)
+        answer = self._ask(str(runs))
+        self._process.send_signal(signal.SIGSTOP)
+        self.measured.peak_bytes = answer["peak_bytes"]
+        taken: list[int] = answer["ns"]
+        return taken
+
+    def round(self, runs: int) -> None:
+        """Run ``runs`` times and keep the times."""
+        self.measured.rounds.append(self.times(runs))
+
+    def _ask(self, order: str) -> Any:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # the answer, or its lack, says more
+            print(order, file=self._process.stdin, flush=True)
+        line = self._process.stdout.readline()
+        answer = json.loads(line) if line else f"its process ended with status {self._process.wait()}"
+        if isinstance(answer, str):
+            raise EngineError(Diagnostic("engine", f"{self._engine} cannot run it: {answer}"))
+        return answer
+
+
+@contextmanager
+def _worker(
+    engine: str, model: Path, feeds: Mapping[str, Array], options: Options, folder: Path
+) -> Iterator[_Worker]:
+    file = folder / f"{engine}.npz"
+    write_npz(file, {f"input_{i}": array for i, array in enumerate(feeds.values())})
+    task = {
+        "engine": engine,
+        "model": str(model),
+        "feeds": str(file),
+        "names": list(feeds),
+        "threads": options.threads,
+    }
+    environment = (
+        os.environ | to_environment(options) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "graphwright.tools.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    try:
+        yield _Worker(process, engine, task)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@dataclass(frozen=True)
+class TaskRow:
+    """One task over several runs: its median time in ns."""
+
+    task: int
+    name: str
+    kernel: str
+    median_ns: float
+
+
+def task_times(model: Model, feeds: Mapping[str, Array], runs: int = 20, threads: int = 0) -> list[TaskRow]:
+    """Every task that runs, slowest first: from the tasks' own time stamps."""
+    model.run(feeds)
+    times: dict[tuple[int, str, str], list[int]] = {}
+    for _ in range(runs):
+        for stamp in model.trace(feeds, threads):
+            times.setdefault((stamp.task, stamp.name, stamp.kernel), []).append(stamp.end - stamp.start)
+    rows = [TaskRow(*key, statistics.median(taken)) for key, taken in times.items()]
+    return sorted(rows, key=lambda row: -row.median_ns)
+
+
+def record(
+    command: Sequence[str],
+    model: Path,
+    threads: int,
+    feeds: Mapping[str, Array],
+    results: Mapping[str, Measured],
+) -> dict[str, Any]:
+    """What a JSON file keeps: all times of every round, and all that is needed to take them again."""
+    ours = results[OURS]
+    return {
+        "command": list(command),
+        "model": model.name,
+        "threads": threads,
+        "inputs": {name: f"{array.dtype}{list(array.shape)}" for name, array in feeds.items()},
+        "engines": {name: _engine_record(measured) for name, measured in results.items()},
+        "ratios": {name: vars(ratio(m, ours)) for name, m in results.items() if name != OURS},
+    }
+
+
+def _engine_record(measured: Measured) -> dict[str, Any]:
+    plain = {"load_s": measured.load_s, "first_s": measured.first_s, "peak_bytes": measured.peak_bytes}
+    return {"version": measured.version, **plain, **measured.summary(), "rounds_ns": measured.rounds}

@@ -1,0 +1,177 @@
+"""``graphwright bench``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graphwright import _native
+from graphwright.config import Options
+from graphwright.frontends.onnx import load as load_onnx
+from graphwright.runtime.model import Array, Model
+from graphwright.tools.arguments import (
+    Constants,
+    Feeds,
+    Seed,
+    Shapes,
+    Trust,
+    parse_constants,
+    parse_shapes,
+    with_options,
+)
+from graphwright.tools.arguments import Model as ModelPath
+from graphwright.tools.arrays import write_whole
+from graphwright.tools.bench import Measured, TaskRow, measure, ratio, record, task_times
+from graphwright.tools.check import all_feeds
+from graphwright.tools.console import bytes_text, duration_text, note, progress_console, say, table
+from graphwright.tools.engines import OURS, PEERS, is_installed
+from graphwright.tools.feeds import make_feeds
+from graphwright.tools.machine import machine, versions
+from graphwright.tools.models import is_package, open_model
+from graphwright.tools.progress import Watch, stages
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+@with_options
+def bench(
+    model: ModelPath,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ENGINES", help=f"Engines to measure beside it: {', '.join(PEERS)}.", show_default=False
+        ),
+    ] = None,
+    input: Feeds = None,
+    shape: Shapes = None,
+    const: Constants = None,
+    symbolic: Annotated[
+        bool, typer.Option("--symbolic", help="Compile for all sizes; --shape then sizes the inputs alone.")
+    ] = False,
+    rounds: Annotated[int, typer.Option(help="How often the engines take turns.", min=1)] = 20,
+    round_seconds: Annotated[
+        float, typer.Option(help="How long one engine runs in a round.", min=0.001)
+    ] = 0.1,
+    per_task: Annotated[
+        bool, typer.Option("--per-task", help="Show the time of every task as well.")
+    ] = False,
+    top: Annotated[int, typer.Option(help="Most tasks that --per-task shows.", min=1)] = 20,
+    json_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--json", metavar="FILE", help="Write machine, versions and all times.", show_default=False
+        ),
+    ] = None,
+    seed: Seed = 0,
+    trust: Trust = False,
+    *,
+    options: Options,
+) -> None:
+    """Measure a model, alone or beside other engines on the same machine in the same run.
+
+    Engines run in processes of their own, round by round, all but one of them stopped; a ratio is the median of
+    the rounds' ratios, with their quartiles. Above 1, graphwright is faster.
+
+    \b
+    [bold]Examples[/bold]
+
+    \b
+      graphwright bench model.om
+      graphwright bench model.onnx --shape x:1,3,224,224 --threads 2
+      graphwright bench model.onnx --against onnxruntime,openvino --threads 1 --json result.json
+      graphwright bench model.onnx --per-task --top 10
+    """
+    peers = _peers(against, model)
+    sizes = parse_shapes(shape)
+    with stages(Watch()) as observe:
+        compiled = open_model(
+            model, options, shapes=None if symbolic else sizes, constants=const, trust=trust, observe=observe
+        )
+    feeds = make_feeds(compiled.inputs, input, sizes, seed)
+    theirs = all_feeds(load_onnx(str(model)), feeds, parse_constants(const)) if peers else {}
+    options = replace(options, threads=options.threads or _native.cpu_count())
+    compiled.run(feeds)  # faults of the feeds show here, not in another process
+    results = _measure(
+        compiled, model, feeds, {peer: theirs for peer in peers}, options, rounds, round_seconds
+    )
+    _show(results)
+    tasks = task_times(compiled, feeds, threads=options.threads) if per_task else []
+    if per_task:
+        _show_tasks(tasks, top)
+    if json_file is not None:
+        software = {"machine": machine(), "versions": versions([OURS, "numpy", *peers])}
+        made = {
+            **software,
+            **record(sys.argv, model, options.threads, feeds, results),
+            "tasks": [vars(t) for t in tasks],
+        }
+        write_whole(json_file, lambda file: file.write(json.dumps(made, indent=1).encode() + b"\n"))
+
+
+def _peers(against: str | None, model: Path) -> list[str]:
+    peers = [name.strip() for name in against.split(",")] if against else []
+    for name in peers:
+        if name not in PEERS:
+            raise typer.BadParameter(f"{name!r} is none of {', '.join(PEERS)}", param_hint="--against")
+        if not is_installed(name):
+            raise typer.BadParameter(f"{name} is not installed: pip install {name}", param_hint="--against")
+    if peers and is_package(model):
+        raise typer.BadParameter("other engines read .onnx models, not packages", param_hint="--against")
+    return list(dict.fromkeys(peers))
+
+
+def _measure(
+    compiled: Model,
+    source: Path,
+    feeds: Mapping[str, Array],
+    peers: Mapping[str, Mapping[str, Array]],
+    options: Options,
+    rounds: int,
+    round_seconds: float,
+) -> dict[str, Measured]:
+    with tempfile.TemporaryDirectory() as folder, progress_console.status("measuring") as status:
+        package = Path(folder) / "model.om"
+        compiled.save(package)
+        files: dict[str, tuple[Path, Mapping[str, Array]]] = {OURS: (package, feeds)}
+        files |= {peer: (source, theirs) for peer, theirs in peers.items()}
+        return measure(
+            files,
+            options,
+            rounds,
+            round_seconds,
+            lambda done: status.update(f"measuring: round {done} of {rounds}"),
+        )
+
+
+def _show(results: Mapping[str, Measured]) -> None:
+    rows = [["engine", "version", "min", "median", "p95", "runs/s", "load", "first run", "memory"]]
+    for name, measured in results.items():
+        figures = measured.summary()
+        times = [duration_text(figures[key]) for key in ("min_ns", "median_ns", "p95_ns")]
+        started = [duration_text(seconds * 1e9) for seconds in (measured.load_s, measured.first_s)]
+        rate = f"{figures['runs_per_second']:.4g}"
+        rows.append([name, measured.version, *times, rate, *started, bytes_text(measured.peak_bytes)])
+    table(rows)
+    for name, measured in results.items():
+        if name != OURS:
+            found = ratio(measured, results[OURS])
+            say(f"  {name} / {OURS}: {found.median:.2f} ({found.low:.2f} to {found.high:.2f})")
+
+
+def _show_tasks(tasks: Sequence[TaskRow], top: int) -> None:
+    total = sum(task.median_ns for task in tasks) or 1.0
+    rows: list[list[Any]] = [
+        [str(t.task), duration_text(t.median_ns), f"{100 * t.median_ns / total:.1f} %", t.kernel, t.name]
+        for t in tasks[:top]
+    ]
+    table([["task", "median", "share", "kernel", "source nodes"], *rows])
+    if len(tasks) > top:
+        note(f"{len(tasks) - top} faster tasks are not shown: --top {len(tasks)} shows all")

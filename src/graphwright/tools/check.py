@@ -1,0 +1,67 @@
+"""Holding results against an evaluation of the model in f64, on the NumPy meaning of its ops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphwright.errors import Diagnostic, GraphwrightError
+from graphwright.ir.evaluate import evaluate_module
+from graphwright.ir.graph import Module
+from graphwright.tools.arguments import as_array
+from graphwright.tools.engines import first_line
+
+Array = np.ndarray[Any, Any]
+
+
+class EvaluationError(GraphwrightError):
+    """The model cannot be evaluated in NumPy."""
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far an array is from the expected one, over the greatest magnitude there: most, and root mean square."""
+
+    most: float
+    rms: float
+
+
+def reference_outputs(module: Module, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """The outputs of the entry, with f64 wherever the model says f32. Raises EvaluationError."""
+    arrays = [feeds[value.name] for value in module.main.inputs]
+    try:
+        with np.errstate(all="ignore"):
+            results = evaluate_module(module, arrays, wide=True)
+    except (ArithmeticError, LookupError, NotImplementedError, TypeError, ValueError, MemoryError) as error:
+        message = f"the reference cannot run on these inputs: {first_line(error)}"
+        raise EvaluationError(Diagnostic("reference", message)) from error
+    return dict(zip(module.main.output_names, results, strict=True))
+
+
+def all_feeds(module: Module, feeds: Mapping[str, Array], constants: Mapping[str, Any]) -> dict[str, Array]:
+    """Feeds of the model as it was before ``constants`` took the place of inputs; ``module`` has all inputs."""
+    types = {value.name: value.type.dtype.numpy for value in module.main.inputs}
+    fixed = {n: as_array(value, types[n], n) for n, value in constants.items() if n in types}
+    return {**feeds, **fixed}
+
+
+def distance(array: Array, expected: Array) -> Distance:
+    """Infinite where shapes differ, and where only one of two elements is finite; NaN equals NaN."""
+    if array.shape != expected.shape:
+        return Distance(np.inf, np.inf)
+    if array.dtype == object or expected.dtype == object:
+        return Distance(0.0, 0.0) if array.tolist() == expected.tolist() else Distance(np.inf, np.inf)
+    kind = np.complex128 if array.dtype.kind == "c" else np.float64
+    got, wanted = array.astype(kind), expected.astype(kind)
+    with np.errstate(all="ignore"):
+        same = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
+        apart = np.where(same, 0.0, np.abs(got - wanted))
+        apart = np.where(np.isnan(apart), np.inf, apart)
+        finite = np.abs(wanted[np.isfinite(wanted)])
+    if not apart.any():
+        return Distance(0.0, 0.0)
+    scale = float(finite.max(initial=0.0)) or 1.0
+    return Distance(float(apart.max()) / scale, float(np.sqrt(np.mean((apart / scale) ** 2))))

@@ -1,0 +1,131 @@
+"""``graphwright check``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import graphwright.ops
+from graphwright.api import unpacked_module
+from graphwright.config import Options
+from graphwright.errors import Diagnostic
+from graphwright.frontends.onnx import load as load_onnx
+from graphwright.ir.graph import Module
+from graphwright.runtime.model import Array, Model
+from graphwright.tools.arguments import (
+    Constants,
+    Feeds,
+    Seed,
+    Shapes,
+    Trust,
+    parse_constants,
+    parse_shapes,
+    with_options,
+)
+from graphwright.tools.arguments import Model as ModelPath
+from graphwright.tools.check import EvaluationError, all_feeds, distance, reference_outputs
+from graphwright.tools.console import note, say, table
+from graphwright.tools.engines import EngineError, is_installed, start
+from graphwright.tools.feeds import make_feeds
+from graphwright.tools.models import is_package, open_model
+from graphwright.tools.progress import Watch, stages
+
+PEER = "onnxruntime"
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+@with_options
+def check(
+    model: ModelPath,
+    onnx: Annotated[
+        Path | None,
+        typer.Option(
+            help="The .onnx that MODEL.om was made from; default: the package's own graph.",
+            show_default=False,
+        ),
+    ] = None,
+    input: Feeds = None,
+    shape: Shapes = None,
+    const: Constants = None,
+    tolerance: Annotated[
+        float, typer.Option(help="Greatest error over the output's greatest magnitude.", min=0)
+    ] = 1e-4,
+    seed: Seed = 0,
+    trust: Trust = False,
+    *,
+    options: Options,
+) -> None:
+    """Hold a model's results against an evaluation of the original in f64.
+
+    Errors are those of each output over its greatest magnitude: of graphwright and, where it is installed, of
+    ONNX Runtime. The exit status is 1 if graphwright's exceeds the tolerance.
+
+    \b
+    [bold]Examples[/bold]
+
+    \b
+      graphwright check model.onnx
+      graphwright check model.onnx --shape x:1,3,224,224 --tolerance 1e-5
+      graphwright check model.om --onnx model.onnx -i inputs.npz
+    """
+    sizes, constants = parse_shapes(shape), parse_constants(const)
+    source = onnx if onnx is not None else None if is_package(model) else model
+    with stages(Watch()) as observe:
+        compiled = open_model(
+            model,
+            options,
+            shapes=sizes,
+            constants=None if is_package(model) else const,
+            trust=trust,
+            observe=observe,
+        )
+    feeds = make_feeds(compiled.inputs, input, sizes, seed)
+    results = compiled.run(feeds)
+    expected = reference_outputs(_reference(compiled, source, constants), feeds)
+    peer = _peer_results(source, feeds, constants)
+    worst = _show(results, expected, peer)
+    if not worst <= tolerance:
+        message = f"an output is off by {worst:.2e} of its greatest magnitude, more than {tolerance:g}"
+        raise EvaluationError(Diagnostic("tolerance", message, str(model)))
+    say(f"  all outputs are within {tolerance:g}")
+
+
+def _reference(compiled: Model, source: Path | None, constants: Mapping[str, Any]) -> Module:
+    graphwright.ops.load()
+    if source is None:
+        return unpacked_module(compiled.package)
+    return load_onnx(str(source), constants=constants)
+
+
+def _peer_results(
+    source: Path | None, feeds: Mapping[str, Array], constants: Mapping[str, Any]
+) -> dict[str, Array]:
+    """What ONNX Runtime makes of it; nothing, and a note, where it cannot."""
+    if source is None or not is_installed(PEER):
+        return {}
+    try:
+        return start(PEER, source, 1)(all_feeds(load_onnx(str(source)), feeds, constants))
+    except EngineError as error:
+        note(f"note: {error}")
+    except Exception as error:  # ONNX Runtime's own types are not known here
+        note(f"note: {PEER} cannot run it: {error}")
+    return {}
+
+
+def _show(results: Mapping[str, Array], expected: Mapping[str, Array], peer: Mapping[str, Array]) -> float:
+    """A row for each output; the greatest error of graphwright."""
+    rows = [["output", "type", "error", "rms", *([f"{PEER} error", "rms"] if peer else [])]]
+    worst = 0.0
+    for name, array in results.items():
+        ours = distance(array, expected[name])
+        worst = max(worst, ours.most)
+        theirs = [distance(peer[name], expected[name])] if name in peer else []
+        errors = [f"{number:.2e}" for each in (ours, *theirs) for number in (each.most, each.rms)]
+        row = [name, f"{array.dtype}[{', '.join(map(str, array.shape))}]", *errors]
+        rows.append(row + [""] * (len(rows[0]) - len(row)))
+    table(rows)
+    return worst

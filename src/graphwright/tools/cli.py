@@ -1,0 +1,76 @@
+"""The command: ``graphwright VERB``, also ``python -m graphwright VERB``.
+
+Exit status: 0 all is well; 1 the model, the data or the machine is at fault; 2 the command was not used right.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from graphwright.errors import Diagnostic, GraphwrightError, OptionError
+from graphwright.tools.console import report, say
+from graphwright.tools.machine import versions
+
+VERBS = ("compile", "run", "inspect", "check", "bench", "cache")
+"""Each is ``app`` in a module of its own, which is imported when the verb is used."""
+
+
+class Verbs(TyperGroup):
+    """Turns errors that graphwright raises on purpose into messages and exit codes."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in VERBS:
+            return None
+        command = typer.main.get_command(importlib.import_module(f"graphwright.tools.{cmd_name}_command").app)
+        command.name = cmd_name
+        return command
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except OptionError as error:
+            report(error.diagnostics)
+            raise typer.Exit(2) from error
+        except GraphwrightError as error:
+            report(error.diagnostics)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            report([Diagnostic("file", error.strerror or str(error), str(error.filename or ""))])
+        raise typer.Exit(1)
+
+
+app = typer.Typer(
+    cls=Verbs,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def main(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and end.")] = False,
+) -> None:
+    """Compiles deep learning models to fast native packages, runs, measures and explains them.
+
+    [bold]A first tour[/bold]
+
+      graphwright compile model.onnx -o model.om --shape x:1,3,224,224
+      graphwright run model.om --input x=image.npy -o result.npz
+      graphwright check model.onnx
+      graphwright bench model.onnx --against onnxruntime
+      graphwright inspect model.om
+    """
+    if version:
+        say(versions(["graphwright"])["graphwright"])
+        raise typer.Exit()

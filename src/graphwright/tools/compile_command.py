@@ -1,0 +1,71 @@
+"""``graphwright compile``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from graphwright.config import Options
+from graphwright.tools.arguments import Constants, Outputs, Shapes, parse_shapes, with_options
+from graphwright.tools.arguments import Model as ModelPath
+from graphwright.tools.console import bytes_text, note
+from graphwright.tools.models import open_model
+from graphwright.tools.progress import Watch, stages
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+@with_options
+def compile(
+    model: ModelPath,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The package to write; default: MODEL.om in this folder.",
+            show_default=False,
+        ),
+    ] = None,
+    shape: Shapes = None,
+    const: Constants = None,
+    outputs: Outputs = None,
+    print_after: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PASS", help="Print the graph after this pass. Repeatable.", show_default=False),
+    ] = None,
+    print_after_all: Annotated[
+        bool, typer.Option("--print-after-all", help="Print the graph after every pass.")
+    ] = False,
+    time_passes: Annotated[bool, typer.Option("--time-passes", help="Print what each stage took.")] = False,
+    *,
+    options: Options,
+) -> None:
+    """Compile a model into a package, which runs without a compiler.
+
+    \b
+    [bold]Examples[/bold]
+
+    \b
+      graphwright compile model.onnx -o model.om
+      graphwright compile model.onnx -o model.om --shape x:1,3,224,224
+      graphwright compile vad.onnx -o vad.om --const sr=16000 --outputs output
+      graphwright compile model.onnx --print-after fuse --time-passes
+
+    Sizes that are not given stay symbolic: the package then runs every shape that the model allows.
+    """
+    target = output or Path(f"{model.stem}.om")
+    watch = Watch(["*"] if print_after_all else print_after or [])
+    with stages(watch) as observe:
+        compiled = open_model(
+            model, options, shapes=parse_shapes(shape), constants=const, outputs=outputs, observe=observe
+        )
+    watch.warn_unknown()
+    if time_passes:
+        watch.report_times()
+    compiled.save(target)
+    late = "" if compiled.package.targets else "; kernels are made at the first feed, which decides ranks"
+    note(f"wrote {target} ({bytes_text(target.stat().st_size)}{late})")

@@ -1,0 +1,74 @@
+"""Text for people: every line that leaves here is free of control characters, whoever wrote the names in it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import typer
+from rich.console import Console
+
+from graphwright.errors import Diagnostic
+from graphwright.ir.names import terminal
+
+_LINE = 1_000_000
+"""Characters of one line that are shown."""
+_CELL = 100
+
+progress_console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+"""For progress; it shows nothing where stderr is no terminal."""
+
+
+def say(text: str = "") -> None:
+    """Lines on stdout: what was asked for."""
+    _write(text, err=False)
+
+
+def note(text: str) -> None:
+    """Lines on stderr: what goes on."""
+    _write(text, err=True)
+
+
+def _write(text: str, err: bool) -> None:
+    lines = [terminal(line, _LINE) for line in text.split("\n")]
+    encoding = (sys.stderr if err else sys.stdout).encoding or "utf-8"
+    typer.echo("\n".join(lines).encode(encoding, "replace").decode(encoding), err=err)
+
+
+def report(diagnostics: Sequence[Diagnostic]) -> None:
+    """All faults on stderr, each with where it is and what to do."""
+    for fault in diagnostics:
+        place = f"{terminal(fault.where)}: " if fault.where else ""
+        note(f"error: {place}{fault.message} [{fault.code}]")
+        if fault.hint:
+            note(f"    {fault.hint}")
+
+
+def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> None:
+    """Columns on stdout; numbers, which start with a digit, a sign or a dot, stand to the right."""
+    cells = [[terminal(cell, _CELL) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        aligned = [
+            cell.rjust(width) if cell[:1] in "0123456789-+." and cell else cell.ljust(width)
+            for cell, width in zip(row, widths, strict=True)
+        ]
+        say(indent + "  ".join(aligned).rstrip())
+
+
+def bytes_text(count: int) -> str:
+    """``12.3 MiB``."""
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.2f} GiB"
+
+
+def duration_text(nanoseconds: float) -> str:
+    """``1.23 ms``."""
+    for unit, size in (("s", 1e9), ("ms", 1e6)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:.3f} {unit}"
+    return f"{nanoseconds / 1e3:.1f} us"

@@ -1,0 +1,86 @@
+"""The engines that ``bench`` and ``check`` set side by side: each loads a file and returns a function of the feeds."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from graphwright.config import Options
+from graphwright.errors import Diagnostic, GraphwrightError
+from graphwright.loading import load
+
+Array = np.ndarray[Any, Any]
+Run = Callable[[Mapping[str, Array]], dict[str, Array]]
+OURS: Final = "graphwright"
+_ERRORS_ONLY = 3
+
+
+class EngineError(GraphwrightError):
+    """Another engine is not installed, or refuses a model."""
+
+
+def _graphwright(model: Path, threads: int) -> Run:
+    loaded = load(model, trust=True, options=Options.from_environment(threads=threads))
+    return loaded.run
+
+
+def _onnxruntime(model: Path, threads: int) -> Run:
+    ort = importlib.import_module("onnxruntime")
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = threads, _ERRORS_ONLY
+    session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return lambda feeds: dict(zip(names, session.run(names, dict(feeds)), strict=True))
+
+
+def _openvino(model: Path, threads: int) -> Run:
+    openvino = importlib.import_module("openvino")
+    settings = {
+        "INFERENCE_NUM_THREADS": threads,
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
+    compiled = openvino.Core().compile_model(str(model), "CPU", settings)
+    names = [output.any_name if output.names else f"output_{i}" for i, output in enumerate(compiled.outputs)]
+    return lambda feeds: {
+        name: np.array(value) for name, value in zip(names, compiled(dict(feeds)).to_tuple(), strict=True)
+    }
+
+
+ENGINES: Final[dict[str, Callable[[Path, int], Run]]] = {
+    OURS: _graphwright,
+    "onnxruntime": _onnxruntime,
+    "openvino": _openvino,
+}
+"""By name, which is that of the package. graphwright runs ``.om`` files, its peers ONNX files, all in f32."""
+
+PEERS: Final = tuple(name for name in ENGINES if name != OURS)
+
+
+def is_installed(engine: str) -> bool:
+    """Whether ``engine`` can be imported."""
+    return importlib.util.find_spec(engine) is not None
+
+
+def start(engine: str, model: Path, threads: int) -> Run:
+    """Load ``model`` in ``engine``, which runs on ``threads`` threads. An EngineError says why it cannot."""
+    if not is_installed(engine):
+        raise EngineError(Diagnostic("engine", f"{engine} is not installed", hint=f"pip install {engine}"))
+    try:
+        return ENGINES[engine](model, threads)
+    except GraphwrightError:
+        raise
+    except Exception as error:  # peers raise types of their own
+        raise EngineError(
+            Diagnostic("engine", f"{engine} cannot load it: {first_line(error)}", str(model))
+        ) from error
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, or its type."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -1,0 +1,243 @@
+"""``graphwright inspect``."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import graphwright as gw
+import graphwright.ops
+from graphwright import _native
+from graphwright.api import unpacked_module
+from graphwright.config import Options
+from graphwright.errors import Diagnostic, FeedError
+from graphwright.ir.constant import Constant
+from graphwright.ir.fused import Fused
+from graphwright.ir.graph import Module
+from graphwright.ir.text import print_module
+from graphwright.ir.verify import verify as verify_module
+from graphwright.lower.tasks import Program, Storage, TaskKind
+from graphwright.lower.text import print_program
+from graphwright.memory.liveness import live_bytes
+from graphwright.package.package import Package, Target, TensorSpec
+from graphwright.package.read import read_package
+from graphwright.package.sign import user_key
+from graphwright.passes.manager import run_passes
+from graphwright.passes.unfuse import Unfuse
+from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.model import Model
+from graphwright.tools.arguments import Constants, Outputs, Shapes, Sizes, Trust, parse_shapes, with_options
+from graphwright.tools.arguments import Model as ModelPath
+from graphwright.tools.console import bytes_text, say, table
+from graphwright.tools.feeds import input_sizes
+from graphwright.tools.models import is_package, open_model
+from graphwright.tools.progress import Watch, stages
+
+ALIGNMENT = 64
+"""Of planned buffers, in bytes."""
+app = typer.Typer(add_completion=False)
+
+
+class Level(enum.StrEnum):
+    """The three IRs."""
+
+    HIGH = "high"
+    MID = "mid"
+    LOW = "low"
+
+
+@app.command()
+@with_options
+def inspect(
+    model: ModelPath,
+    shape: Shapes = None,
+    const: Constants = None,
+    outputs: Outputs = None,
+    ir: Annotated[
+        Level | None,
+        typer.Option(
+            help="Print the graph as ops (high), the graph with fused regions (mid), or tasks and loops (low).",
+            show_default=False,
+        ),
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Hash a package's weights too, and verify its graph.")
+    ] = False,
+    trust: Trust = False,
+    *,
+    options: Options,
+) -> None:
+    """Show what a model takes, gives, holds and does: inputs, constraints, ops, weights, tasks and memory.
+
+    Memory is that of one run: the arena, and the largest sum of what is live at once, which no arena can beat.
+
+    \b
+    [bold]Examples[/bold]
+
+    \b
+      graphwright inspect model.om
+      graphwright inspect model.om --shape x:1,3,224,224 --threads 2
+      graphwright inspect model.om --ir low
+      graphwright inspect model.om --verify
+    """
+    graphwright.ops.load()
+    sizes = parse_shapes(shape)
+    origin = _read(model, trust, verify, options) if is_package(model) else None
+    with stages(Watch()) as observe:
+        opened = open_model(
+            model, options, shapes=sizes, constants=const, outputs=outputs, trust=trust, observe=observe
+        )
+    if not opened.package.targets and _is_sized(opened.inputs, sizes):
+        opened = gw.compile(
+            unpacked_module(opened.package), shapes=dict(input_sizes(opened.inputs, sizes)), options=options
+        )
+    if ir is not None:
+        say(_ir_text(opened.package, ir))
+        return
+    _show_file(model, origin, verify)
+    _show_interface(opened.package)
+    _show_graph(opened.package)
+    for target in opened.package.targets.values():
+        _show_target(target)
+    _show_memory(opened, sizes, options.threads)
+
+
+def _read(path: Path, trust: bool, verify: bool, options: Options) -> Package:
+    """The package as it lies in the file; with ``verify``, hashed and its graph verified."""
+    key = user_key(options.key_folder, create=False)
+    package = read_package(path, trust=trust, keys=(key,) if key else (), use_mmap=True, verify=verify)
+    if verify:
+        verify_module(unpacked_module(package), str(path))
+    return package
+
+
+def _is_sized(specs: Sequence[TensorSpec], sizes: Sizes) -> bool:
+    try:
+        input_sizes(specs, sizes)
+    except FeedError:
+        return False
+    return True
+
+
+# -- the IRs ----------------------------------------------------------------------------------------------------------
+
+
+def _ir_text(package: Package, level: Level) -> str:
+    if level is Level.MID:
+        return package.graph.rstrip()
+    if level is Level.HIGH:
+        module = unpacked_module(package)
+        run_passes(module, Unfuse(), verify_each=False)
+        return print_module(module, constants="short").rstrip()
+    if not package.targets:
+        message = "there are no tasks before the first feed, which decides ranks"
+        raise FeedError(Diagnostic("unknown-rank", message, hint="give --shape for every input"))
+    return "\n".join(_target_text(target) for target in package.targets.values())
+
+
+def _target_text(target: Target) -> str:
+    loops = "\n".join(text for name, text in target.sources.items() if name.endswith(".loops"))
+    return f"// tasks for {target.isa}\n{print_program(target.program, loops)}".rstrip()
+
+
+# -- the report -------------------------------------------------------------------------------------------------------
+
+
+def _show_file(path: Path, package: Package | None, verified: bool) -> None:
+    rows = [["file", str(path)], ["size", bytes_text(path.stat().st_size)]]
+    if package is not None:
+        trusted = (
+            "yes"
+            if package.targets
+            else "no: its graph and weights were compiled again here (--trust runs it as it is)"
+        )
+        rows += [["trusted", trusted], *([["verified", "members, weights and graph"]] if verified else [])]
+    table(rows)
+
+
+def _show_interface(package: Package) -> None:
+    for title, specs in (("inputs", package.inputs), ("outputs", package.outputs)):
+        say(title)
+        table([[spec.name, _type_text(spec)] for spec in specs])
+    for title, lines in (
+        ("constraints", package.constraints),
+        ("options", [f"{name}={value}" for name, value in package.options.items()]),
+    ):
+        if lines:
+            say(title)
+            table([[line] for line in lines])
+    if package.metadata:
+        say("metadata")
+        table([[key, text] for key, text in package.metadata.items()])
+
+
+def _type_text(spec: TensorSpec) -> str:
+    return f"{spec.dtype}[{'*' if spec.shape is None else ', '.join(map(str, spec.shape))}]"
+
+
+def _show_graph(package: Package) -> None:
+    module = unpacked_module(package)
+    counts = _op_counts(module)
+    fused = sum(1 for node in module.walk() if isinstance(node.op, Fused))
+    say(
+        f"ops: {sum(counts.values())}, in {fused} fused regions and {sum(counts.values()) - _inside(module)} alone"
+    )
+    table([[str(count), name] for name, count in counts.most_common()] or [["none"]])
+    tensors = package.weights.tensors.values()
+    say(f"weights: {len(tensors)} tensors, {bytes_text(sum(tensor.size for tensor in tensors))}")
+
+
+def _op_counts(module: Module) -> Counter[str]:
+    return Counter(n.op.name for n in module.walk() if not isinstance(n.op, Fused | Constant))
+
+
+def _inside(module: Module) -> int:
+    """Nodes in fused regions."""
+    regions = (r for node in module.walk() if isinstance(node.op, Fused) for r in node.regions)
+    return sum(not isinstance(node.op, Constant) for region in regions for node in region)
+
+
+def _show_target(target: Target) -> None:
+    program = target.program
+    say(f"tasks for {target.isa}: {len(program.tasks)}, {len(program.shape)} shape instructions")
+    kinds = Counter(task.kind.name.lower() for task in program.tasks)
+    table([[str(count), kind] for kind, count in kinds.most_common()] or [["none"]])
+    generated = sum(bool(kernel.module) for kernel in program.kernels)
+    say(f"kernels: {len(program.kernels) - generated} of the library, {generated} generated")
+    hosts = [task.name for task in program.tasks if task.kind is TaskKind.HOSTCALL]
+    if hosts:
+        say("run by NumPy, without a kernel")
+        table([[name] for name in hosts])
+
+
+def _show_memory(model: Model, sizes: Sizes, threads: int) -> None:
+    if not isinstance(model.device, Cpu) or not _is_sized(model.inputs, sizes):
+        say("memory: depends on sizes that are not known, give --shape for each input")
+        return
+    shapes = input_sizes(model.inputs, sizes)
+    plan = model.device.plan(list(shapes.values()), threads or _native.threads())
+    (target,) = model.package.targets.values()
+    planned = dict(_planned(target.program, plan["sizes"], threads or _native.threads()))
+    live = live_bytes(planned, target.program.tasks, target.program.blocks)
+    say(f"memory for {', '.join(f'{name}: {list(shape)}' for name, shape in shapes.items())}")
+    merit = f"{plan['arena'] / live:.3f}" if live else "1.000"
+    table(
+        [
+            ["arena", bytes_text(plan["arena"])],
+            ["most live at once", bytes_text(live)],
+            ["arena / live", merit],
+        ]
+    )
+
+
+def _planned(program: Program, sizes: Sequence[int], threads: int) -> Iterator[tuple[int, int]]:
+    """Buffers in the arena with their bytes there; scratch is there once for each thread."""
+    for number, (buffer, size) in enumerate(zip(program.buffers, sizes, strict=True)):
+        if buffer.storage in (Storage.ARENA, Storage.SCRATCH):
+            copies = threads if buffer.storage is Storage.SCRATCH else 1
+            yield number, copies * -(-size // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,50 @@
+"""Models as the commands take them: compiled from ONNX or loaded from a package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+import graphwright as gw
+from graphwright.config import Options
+from graphwright.runtime.model import Model
+from graphwright.tools.arguments import Sizes, parse_constants, parse_names
+
+if TYPE_CHECKING:
+    from graphwright.compiler import Observer
+
+
+def is_package(path: Path) -> bool:
+    """Whether the file is an archive, as ``.om`` files are."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == b"PK\x03\x04"
+    except OSError:
+        return False
+
+
+def open_model(
+    path: Path,
+    options: Options,
+    *,
+    shapes: Sizes | None = None,
+    constants: list[str] | None = None,
+    outputs: str | None = None,
+    trust: bool = False,
+    observe: Observer = lambda name, product: None,
+) -> Model:
+    """Load a package, or compile an ONNX model for ``shapes``. Raises what ``load`` and ``compile`` raise."""
+    if not is_package(path):
+        return gw.compile(
+            str(path),
+            shapes=shapes,
+            constants=parse_constants(constants),
+            outputs=parse_names(outputs),
+            options=options,
+            observe=observe,
+        )
+    if constants or outputs:
+        raise typer.BadParameter("a package is compiled already: --const and --outputs are for .onnx models")
+    return gw.load(path, trust=trust, options=options)

@@ -1,0 +1,106 @@
+"""``graphwright run``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from graphwright.config import Options
+from graphwright.errors import Diagnostic, FeedError
+from graphwright.runtime.model import Array
+from graphwright.tools.arguments import (
+    Constants,
+    Feeds,
+    Outputs,
+    Seed,
+    Shapes,
+    Trust,
+    parse_shapes,
+    with_options,
+)
+from graphwright.tools.arguments import Model as ModelPath
+from graphwright.tools.arrays import write_npy, write_npz
+from graphwright.tools.console import note, table
+from graphwright.tools.feeds import make_feeds
+from graphwright.tools.models import open_model
+from graphwright.tools.progress import Watch, stages
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+@with_options
+def run(
+    model: ModelPath,
+    input: Feeds = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Write results: .npz all of them, .npy the only one.", show_default=False
+        ),
+    ] = None,
+    shape: Shapes = None,
+    const: Constants = None,
+    outputs: Outputs = None,
+    seed: Seed = 0,
+    trust: Trust = False,
+    *,
+    options: Options,
+) -> None:
+    """Run a model once and show its results.
+
+    Inputs that are not given are random: standard normal, or 0 and 1 for integers; equal for equal seeds.
+
+    \b
+    [bold]Examples[/bold]
+
+    \b
+      graphwright run model.om --input x=image.npy -o result.npy
+      graphwright run model.om -i inputs.npz -o results.npz
+      graphwright run model.onnx --shape x:1,3,224,224 --seed 7
+      graphwright run vad.onnx -i input=wave.npy -i sr=16000 --shape state:2,1,128
+    """
+    if output is not None and output.suffix not in (".npy", ".npz"):
+        raise typer.BadParameter(f"{output} ends neither in .npy nor in .npz", param_hint="--output")
+    with stages(Watch()) as observe:
+        compiled = open_model(
+            model,
+            options,
+            shapes=parse_shapes(shape),
+            constants=const,
+            outputs=outputs,
+            trust=trust,
+            observe=observe,
+        )
+    results = compiled.run(make_feeds(compiled.inputs, input, parse_shapes(shape), seed))
+    table([["output", "type", "least", "mean", "greatest"], *(_summary(n, a) for n, a in results.items())])
+    if output is not None:
+        _write(output, results)
+
+
+def _summary(name: str, array: Array) -> list[str]:
+    shown = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+    if array.size == 0 or array.dtype.kind not in "biufV":
+        return [name, shown, "", "", ""]
+    wide = array.astype(np.float64)
+    return [name, shown, *(f"{number:.6g}" for number in (wide.min(), wide.mean(), wide.max()))]
+
+
+def _write(path: Path, results: dict[str, Array]) -> None:
+    plain = {
+        name: array.astype(np.str_) if array.dtype == object else array for name, array in results.items()
+    }
+    if path.suffix == ".npz":
+        for name, kept in write_npz(path, plain).items():
+            if kept != name:
+                note(f"{name!r} is called {kept} in {path}")
+        return
+    if len(plain) != 1:
+        hint = "write an .npz, or choose one with --outputs"
+        raise FeedError(
+            Diagnostic("array-file", f"{len(plain)} outputs do not go into one .npy", str(path), hint)
+        )
+    write_npy(path, *plain.values())

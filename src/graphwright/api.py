@@ -19,7 +19,6 @@ from graphwright.ir.op import ConstRef
 from graphwright.ir.text import parse_module
 from graphwright.ir.verify import verify
 from graphwright.layout.transform import unpack
-from graphwright.memory.checker import check_plan
 from graphwright.package.package import Package
 from graphwright.package.sign import user_key
 from graphwright.passes.bind_sizes import Shapes, shape_inputs
@@ -73,19 +72,22 @@ def unpacked_module(package: Package) -> Module:
     for array in package.weights.arrays.values():
         module.constants.add(array)
     module = parse_module(package.graph, constants=module.constants)
-    verify(module)
     module.metadata.update(package.metadata)
     for node in module.walk():
         if isinstance(node.op, Constant) and node.output.layout is not None:
             node.op = Constant(_unpacked(module, node.op.value, node.output), node.op.type)
             node.output.layout = None
+    verify(module)
     return module
 
 
 def _unpacked(module: Module, ref: ConstRef, value: Value) -> ConstRef:
-    assert value.layout is not None
-    shape = tuple(int(dim) for dim in value.type.dims)  # type: ignore[arg-type]  # a constant's sizes
-    return module.constants.add(unpack(module.constants[ref], value.layout, shape))
+    layout, packed = value.layout, module.constants[ref]
+    shape = tuple(dim for dim in value.type.shape or () if isinstance(dim, int))
+    assert layout is not None
+    if sorted(layout.order) != list(range(len(shape))) or layout.physical_shape(shape) != packed.shape:
+        raise ValueError(f"the pool's {packed.shape} is not {value.type} in {layout}")
+    return module.constants.add(unpack(packed, layout, shape))
 
 
 def _compiled(module: Module, options: Options, observe: Observer) -> tuple[Package, Device]:

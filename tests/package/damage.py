@@ -19,7 +19,9 @@ def members_of(path: Path) -> dict[str, bytes]:
 
 def rebuilt(source: Path, target: Path, changes: Mapping[str, bytes], key: bytes | None = None) -> Path:
     """``source`` with ``changes`` and a manifest that agrees with them, signed with ``key`` or by no one."""
-    members = {n: d for n, d in members_of(source).items() if n not in ("signature", "manifest.json")} | dict(changes)
+    members = {n: d for n, d in members_of(source).items() if n not in ("signature", "manifest.json")} | dict(
+        changes
+    )
     manifest = manifest_of(source)
     manifest["members"] = {n: [len(d), hashlib.sha256(d).hexdigest()] for n, d in members.items()}
     return put_together(target, manifest, members, key)

@@ -106,7 +106,8 @@ def test_duplicate_members_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../a", "/etc/passwd", "a/../b", "a//b", "./a", "a/", "a\\b", "a\nb", "a b", "é", "", "-a", "C:a"]
+    "name",
+    ["../a", "/etc/passwd", "a/../b", "a//b", "./a", "a/", "a\\b", "a\nb", "a b", "é", "", "-a", "C:a"],
 )
 def test_odd_names_are_refused(tmp_path: Path, name: str) -> None:
     path = written(tmp_path / "x.om", lambda z: z.writestr(aligned(name), b"data"))
@@ -120,7 +121,9 @@ def test_members_off_the_alignment_are_refused(tmp_path: Path) -> None:
         read_archive(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"PK", b"PK\x05\x06" + bytes(18), b"PK\x05\x06" + b"\xff" * 18, bytes(1000)])
+@pytest.mark.parametrize(
+    "content", [b"", b"PK", b"PK\x05\x06" + bytes(18), b"PK\x05\x06" + b"\xff" * 18, bytes(1000)]
+)
 @pytest.mark.parametrize("use_mmap", [False, True])
 def test_files_that_are_no_archive(tmp_path: Path, content: bytes, use_mmap: bool) -> None:
     (tmp_path / "x.om").write_bytes(content)

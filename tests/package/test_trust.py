@@ -75,7 +75,9 @@ def test_without_a_compiler_one_error_names_both_ways_out(package_path: Path, no
     assert str(package_path) in str(caught.value)
 
 
-def test_signature_of_another_manifest_is_worth_nothing(package_path: Path, options: Options, tmp_path: Path) -> None:
+def test_signature_of_another_manifest_is_worth_nothing(
+    package_path: Path, options: Options, tmp_path: Path
+) -> None:
     key = user_key(options.key_folder, create=False)
     assert key is not None
     path = rebuilt(package_path, tmp_path / "forged.om", {"signature": members_of(package_path)["signature"]})

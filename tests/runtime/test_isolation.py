@@ -84,7 +84,9 @@ def environment_with_numpy(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def test_package_runs_on_the_runtime_alone(package_path: Path, classifier: Classifier, tmp_path: Path) -> None:
+def test_package_runs_on_the_runtime_alone(
+    package_path: Path, classifier: Classifier, tmp_path: Path
+) -> None:
     y = run_alone(sys.executable, package_path, classifier.x, tmp_path)
     np.testing.assert_allclose(y, classifier.value(classifier.x), rtol=1e-4, atol=1e-6)
 

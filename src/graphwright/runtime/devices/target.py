@@ -33,19 +33,25 @@ def target_isa(options: Options) -> str:
 
 def load_program(package: Package, target: Target) -> _native.Program:
     """The target's tasks, ready to run. Raises PackageError where a kernel is missing or the tasks are malformed."""
+    try:
+        return _load(package, target)
+    except (_native.ProgramError, _native.LoadError, OverflowError, ValueError) as error:
+        raise PackageError(
+            Diagnostic("bad-program", f"the tasks or kernels are malformed: {error}")
+        ) from error
+
+
+def _load(package: Package, target: Target) -> _native.Program:
     libraries = {name: _native.load_library(data) for name, data in target.objects.items()}
     library = _native.open_library(str(LIBRARY_FOLDER / f"libgraphwright_kernels_{target.isa}.so"))
-    try:
-        return _native.Program(
-            encode(target.program),
-            package.weights.data,
-            [_address(ref, library, libraries) for ref in target.program.kernels],
-            hosts=[host_callable(h) for h in target.program.hosts],
-            dtypes=[port.dtype.native for port in target.program.outputs],
-            libraries=[library, *libraries.values()],
-        )
-    except (_native.ProgramError, _native.LoadError, OverflowError) as error:
-        raise PackageError(Diagnostic("bad-program", f"the task list is malformed: {error}")) from error
+    return _native.Program(
+        encode(target.program),
+        package.weights.data,
+        [_address(ref, library, libraries) for ref in target.program.kernels],
+        hosts=[host_callable(h) for h in target.program.hosts],
+        dtypes=[port.dtype.native for port in target.program.outputs],
+        libraries=[library, *libraries.values()],
+    )
 
 
 def _address(ref: KernelRef, library: _native.Library, generated: Mapping[str, _native.Library]) -> int:

@@ -1,0 +1,178 @@
+"""Weights: safetensors that the safetensors package reads, one block of memory, every offset checked."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors.numpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from graphwright.ir.types import DTYPES
+from graphwright.package.package import Package
+from graphwright.package.read import read_package
+from graphwright.package.weights import BadWeights, Weights, pack_weights, read_weights
+from graphwright.package.write import write_package
+
+Array = np.ndarray[Any, Any]
+MIB = 1 << 20
+
+
+def member(weights: Weights) -> bytes:
+    return weights.header + bytes(weights.data)
+
+
+def same(a: Array, b: Array) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("name", sorted(set(DTYPES) - {"string"}))
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 0, 2), (7, 5), (1, 64)])
+def test_every_type_comes_back(name: str, shape: tuple[int, ...]) -> None:
+    array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(DTYPES[name].numpy)
+    weights = pack_weights({"w": array, "after": np.ones(3, np.float32)})
+    for found in (weights, read_weights(memoryview(member(weights)))):
+        assert same(found.arrays["w"], array)
+        assert same(found.arrays["after"], np.ones(3, np.float32))
+        assert found.tensors["after"].start % 64 == 0
+        assert not found.arrays["w"].flags.writeable
+
+
+def test_strings_come_back() -> None:
+    array = np.array([["a", ""], ["ü\0", '"]']], object)
+    weights = read_weights(memoryview(member(pack_weights({"s": array, "none": np.empty((0, 2), object)}))))
+    assert np.array_equal(weights.arrays["s"], array)
+    assert weights.arrays["none"].shape == (0, 2)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        hnp.arrays(
+            st.sampled_from(["f4", "i8", "u1", "?"]), hnp.array_shapes(min_dims=0, min_side=0, max_side=70)
+        )
+    )
+)
+def test_any_weights_come_back(arrays: list[Array]) -> None:
+    named = {f"w{i}": array for i, array in enumerate(arrays)}
+    weights = read_weights(memoryview(member(pack_weights(named))))
+    assert list(weights.arrays) == list(named)
+    assert all(same(weights.arrays[name], array) for name, array in named.items())
+
+
+def test_safetensors_reads_them() -> None:
+    arrays = {"a": np.arange(5, dtype=np.float32), "b": np.arange(6).reshape(2, 3), "c": np.array(True)}
+    found = safetensors.numpy.load(member(pack_weights(arrays)))
+    assert all(same(found[name], array) for name, array in arrays.items())
+
+
+def test_reading_copies_nothing() -> None:
+    data = member(pack_weights({"w": np.zeros(4 * MIB, np.uint8)}))
+    tracemalloc.start()
+    weights = read_weights(memoryview(data))
+    assert weights.arrays["w"].sum() == 0
+    assert tracemalloc.get_traced_memory()[1] < MIB
+    tracemalloc.stop()
+
+
+def test_a_package_is_held_once_and_saved_without_a_copy(tmp_path: Path) -> None:
+    """Peaks: one copy to pack; none to save; one to read, none with mmap."""
+    array = np.random.default_rng(0).integers(0, 255, 16 * MIB, np.uint8)
+    tracemalloc.start()
+    weights = pack_weights({"w": array})
+    assert peak() < 17 * MIB
+    package = Package("", weights, {}, (), ())
+    before = tracemalloc.get_traced_memory()[0]
+    write_package(package, tmp_path / "x.om")
+    assert peak() - before < MIB
+    before = tracemalloc.get_traced_memory()[0]
+    read = read_package(tmp_path / "x.om", verify=True)
+    assert peak() - before < 17 * MIB
+    assert np.array_equal(read.weights.arrays["w"], array)
+    peak()
+    before = tracemalloc.get_traced_memory()[0]
+    mapped = read_package(tmp_path / "x.om", use_mmap=True)
+    assert peak() - before < MIB
+    assert np.array_equal(mapped.weights.arrays["w"], array)
+    tracemalloc.stop()
+
+
+def peak() -> int:
+    """Highest traced memory since the last call."""
+    found = tracemalloc.get_traced_memory()[1]
+    tracemalloc.reset_peak()
+    return found
+
+
+def changed(change: Callable[[dict[str, Any]], object]) -> memoryview:
+    """Good weights whose header was changed."""
+    weights = pack_weights(
+        {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "i": np.array([1], ml_dtypes.int4)}
+    )
+    header = json.loads(weights.header[8:])
+    change(header)
+    text = json.dumps(header).encode()
+    return memoryview(len(text).to_bytes(8, "little") + text + bytes(weights.data))
+
+
+HUGE = (-(2**63), -1, 25, 2**31, 2**40, 2**63 - 1, 2**64, 1.5, "3", None, True, [], {})
+
+
+@pytest.mark.parametrize("value", HUGE)
+@pytest.mark.parametrize("position", [0, 1])
+def test_bad_offsets_and_sizes(position: int, value: object) -> None:
+    for field in ("data_offsets", "shape"):
+        with pytest.raises(BadWeights):
+            read_weights(changed(lambda h, f=field: h["w"][f].__setitem__(position, value)))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda h: h.pop("w"),
+        lambda h: h.pop("__metadata__"),
+        lambda h: h.update(__metadata__=[]),
+        lambda h: h["__metadata__"].update(w="f99"),
+        lambda h: h["__metadata__"].update(w=3),
+        lambda h: h["__metadata__"].update(w="f64"),
+        lambda h: h["__metadata__"].update(i="i4 [2]"),
+        lambda h: h["__metadata__"].update(i="i4 ["),
+        lambda h: h["__metadata__"].update(new="f32"),
+        lambda h: h.update(w=[]),
+        lambda h: h["w"].update(shape=[1] * 40 + [6]),
+        lambda h: h["w"].update(data_offsets=[24, 0]),
+        lambda h: h["w"].update(data_offsets=[0]),
+    ],
+)
+def test_bad_headers(change: Callable[[dict[str, Any]], object]) -> None:
+    with pytest.raises(BadWeights):
+        read_weights(changed(change))
+
+
+@pytest.mark.parametrize("length", [2**63, 2**64 - 1, 1000, 0])
+def test_bad_header_lengths(length: int) -> None:
+    data = bytes(changed(lambda h: None))
+    with pytest.raises(BadWeights):
+        read_weights(memoryview(length.to_bytes(8, "little") + data[8:]))
+
+
+def test_no_byte_of_the_header_changed_does_harm() -> None:
+    data = bytearray(changed(lambda h: None))
+    length = 8 + int.from_bytes(data[:8], "little")
+    for position in range(length):
+        for value in (0, 0x30, 0x39, 0x5B, 0x7D, 0xFF, data[position] ^ 1):
+            before, data[position] = data[position], value
+            try:
+                weights = read_weights(memoryview(bytes(data)))
+                assert all(a.nbytes <= len(data) for a in weights.arrays.values())
+            except BadWeights:
+                pass
+            data[position] = before

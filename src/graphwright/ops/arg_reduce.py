@@ -8,11 +8,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, I32, I64, STRING, TensorType
-from graphwright.ops.common import NUMBERS, need_dtype
-from graphwright.ops.reductions import reduced_shape
+from graphwright.ops.binary import Equal, Or, Where
+from graphwright.ops.common import NUMBERS, need_dtype, rank_of
+from graphwright.ops.range import Range
+from graphwright.ops.reductions import ReduceMax, ReduceMin, Reduction, reduced_shape
+from graphwright.ops.reshape import Reshape
+from graphwright.ops.unary import IsNaN
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,6 +29,7 @@ class ArgReduce(Op):
     keepdims: bool = True
     last: bool = False
     function: ClassVar[Callable[..., Any]]
+    extremum: ClassVar[type[Reduction]]
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
         need_dtype(at, x, NUMBERS)
@@ -41,12 +48,29 @@ class ArgReduce(Op):
         found = function(np.flip(x, self.axis), axis=self.axis, keepdims=self.keepdims)
         return np.asarray(x.shape[self.axis] - 1 - found, np.int64)
 
+    def decompose(self, b: Builder, x: Value) -> Value:
+        """The extremum of each row, then the least (or largest) position where it stands."""
+        rank = rank_of(x)
+        if not rank:
+            return b.const(np.zeros((), np.int64))
+        axis = self.axis % rank
+        hit = b(Equal(), x, b(self.extremum((axis,)), x))
+        if x.type.dtype.is_float:
+            hit = b(Or(), hit, b(IsNaN(), x))  # beside a NaN nothing equals the extremum, which is NaN
+        size = x.type.dims[axis]
+        places = b(Reshape((size, *(1,) * (rank - axis - 1)), True), b(Range((0, size, 1))))
+        none = b.const(-1 if self.last else np.iinfo(np.int64).max, I64)
+        fold = (ReduceMax if self.last else ReduceMin)((axis,), self.keepdims)
+        result: Value = b(fold, b(Where(), hit, places, none))
+        return result
+
 
 @op("ArgMax")
 class ArgMax(ArgReduce):
     """The position of the largest element along ``axis``; of equals the first, or with ``last`` the last."""
 
     function = staticmethod(np.argmax)
+    extremum = ReduceMax
 
 
 @op("ArgMin")
@@ -54,6 +78,7 @@ class ArgMin(ArgReduce):
     """The position of the smallest element along ``axis``; of equals the first, or with ``last`` the last."""
 
     function = staticmethod(np.argmin)
+    extremum = ReduceMin
 
 
 def _import(cls: type[ArgReduce]) -> Import:

@@ -10,13 +10,15 @@ import numpy as np
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Sample, arg, op
-from graphwright.ir.symbols import symbol
+from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.arg_reduce import ArgMax
 from graphwright.ops.binary import Div, Equal, Sub
 from graphwright.ops.cast import Cast, as_dtype, in_f32
 from graphwright.ops.common import FLOATS, like, need_dtype, quiet, rank_of, widened
+from graphwright.ops.range import Range
 from graphwright.ops.reductions import ReduceMax, ReduceSum
+from graphwright.ops.reshape import Reshape
 from graphwright.ops.unary import Exp, Log
 
 
@@ -97,13 +99,17 @@ class Hardmax(Normalized):
         np.put_along_axis(result, first, np.ones((), x.dtype), axis=axes[0])
         return result.reshape(x.shape)
 
-    def decompose(self, b: Builder, x: Value) -> Value | None:
-        axes = self.axes(rank_of(x))
-        size = x.type.dims[axes[0]] if len(axes) == 1 else None
-        if not isinstance(size, int) or size < 1:
-            return None
-        places = np.arange(size, dtype=np.int64).reshape(-1, *[1] * (rank_of(x) - axes[0] - 1))
-        result: Value = b(Cast(x.type.dtype), b(Equal(), b(ArgMax(axes[0]), x), b.const(places)))
+    def decompose(self, b: Builder, x: Value) -> Value:
+        shape, axes = x.type.dims, self.axes(rank_of(x))
+        if not axes:
+            return b.const(np.ones((), x.type.dtype.numpy))
+        if any(shape[a] == 0 for a in axes):
+            return x
+        size, later = product([shape[a] for a in axes]), shape[axes[-1] + 1 :]
+        rows = x if len(axes) == 1 else b(Reshape((*shape[: axes[0]], size, *later), True), x)
+        places = b(Reshape((size, *(1,) * len(later)), True), b(Range((0, size, 1))))
+        ones = b(Cast(x.type.dtype), b(Equal(), b(ArgMax(axes[0]), rows), places))
+        result: Value = ones if len(axes) == 1 else b(Reshape(shape, True), ones)
         return result
 
 

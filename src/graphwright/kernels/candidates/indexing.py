@@ -5,16 +5,33 @@ from __future__ import annotations
 import numpy as np
 
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.loops.nodes import Kind, Let, Load, Ref, Scalar, Statement, Store
+from graphwright.ir.loops.nodes import (
+    Accumulate,
+    Buffer,
+    Index,
+    Kind,
+    Let,
+    Load,
+    Loop,
+    Ref,
+    Scalar,
+    Statement,
+    Store,
+    cast,
+)
 from graphwright.ir.symbols import Dim, product, symbol
-from graphwright.ir.types import I64
+from graphwright.ir.types import I64, DType
+from graphwright.kernels.c.support import C_TYPES
 from graphwright.kernels.candidates.loops import Draft, from_end, moved_dtype, nest
 from graphwright.kernels.candidates.registry import Context, candidate
-from graphwright.kernels.launch import Alias, Launch, Run
+from graphwright.kernels.launch import Alias, Copy, Launch, Run
 from graphwright.kernels.library.copy import MAX_RANK
 from graphwright.kernels.library.indices import CheckIndices
 from graphwright.kernels.ref import KernelRef
+from graphwright.ops.gather_elements import GatherElements
 from graphwright.ops.gather_nd import GatherND
+from graphwright.ops.scatter_elements import ScatterElements
+from graphwright.ops.scatter_nd import ScatterND
 
 _MOVE_NS = 2
 """Nanoseconds to move one indexed element."""
@@ -89,3 +106,91 @@ def _places(indices: list[Load], sizes: list[Dim]) -> tuple[list[Statement], lis
         Let(f"i{k}", from_end(i, s)) for k, (i, s) in enumerate(zip(indices, sizes, strict=True))
     ]
     return lets, [Ref(f"i{k}", I64) for k in range(len(indices))]
+
+
+@candidate(GatherElements)
+def gather_elements(node: Node, context: Context) -> Run | str:
+    x, indices, y, op = node.operand(0), node.operand(1), node.output, node.op
+    assert isinstance(op, GatherElements)
+    dtype = moved_dtype(x.type.dtype)
+    if dtype is None:
+        return f"no kernel that moves {x.type.dtype}"
+    draft = Draft(node, context)
+    axis, names = op.axis % len(x.type.dims), _axis_names(len(x.type.dims))
+    place = tuple(symbol(name) for name in names)
+    source, table = draft.input(x, x.type.dims, dtype), draft.input(indices, indices.type.dims)
+    (let,), (found,) = _places([Load(table, place)], [draft.size(x.type.dims[axis])])
+    store = Store(draft.output(y, y.type.dims, dtype), place, Load(source, _at(place, axis, found)))
+    body = nest(tuple(zip(names, map(draft.size, y.type.dims), strict=True)), let, store)
+    launch = draft.launch(body, work=y.type.elements * _MOVE_NS)
+    return Run((*_check(indices, (x.type.dims[axis],), y, context), launch))
+
+
+@candidate(ScatterElements)
+def scatter_elements(node: Node, context: Context) -> Run | str:
+    """Updates along the axis in their order; those at different places of the other axes never meet."""
+    x, indices, updates, y = (*map(node.operand, range(3)), node.output)
+    op = node.op
+    assert isinstance(op, ScatterElements)
+    dtype = _scattered_dtype(x.type.dtype, op.reduction)
+    if dtype is None:
+        return f"no kernel that scatters {x.type.dtype}"
+    draft = Draft(node, context)
+    axis, names = op.axis % len(x.type.dims), _axis_names(len(x.type.dims))
+    place = tuple(symbol(name) for name in names)
+    table = draft.input(indices, indices.type.dims)
+    added, target = draft.input(updates, updates.type.dims, dtype), draft.output(y, x.type.dims, dtype)
+    (let,), (found,) = _places([Load(table, place)], [draft.size(x.type.dims[axis])])
+    change = _changed(target, _at(place, axis, found), Load(added, place), op.reduction)
+    extents = dict(zip(names, map(draft.size, indices.type.dims), strict=True))
+    body: Statement = Loop(names[axis], Kind.SERIAL, extents.pop(names[axis]), (let, change))
+    if extents:
+        body = nest(tuple(extents.items()), body, innermost=Kind.PARALLEL)
+    launch = draft.launch(body, work=indices.type.elements * _MOVE_NS)
+    return Run((*_check(indices, (x.type.dims[axis],), y, context), Copy(x, y), launch))
+
+
+@candidate(ScatterND)
+def scatter_nd(node: Node, context: Context) -> Run | str:
+    """Slices in the order of the indices; columns of the slices never meet."""
+    x, indices, updates, y = (*map(node.operand, range(3)), node.output)
+    op = node.op
+    assert isinstance(op, ScatterND)
+    dtype, depth = _scattered_dtype(x.type.dtype, op.reduction), indices.type.dims[-1]
+    if dtype is None or not isinstance(depth, int) or depth > MAX_RANK:
+        return f"no kernel that scatters {x.type.dtype} by rows of {depth} indices"
+    sizes, inner = x.type.dims[:depth], product(x.type.dims[depth:])
+    rows = product(indices.type.dims[:-1])
+    draft = Draft(node, context)
+    table = draft.input(indices, (rows, depth))
+    added, target = draft.input(updates, (rows, inner), dtype), draft.output(y, (*sizes, inner), dtype)
+    r, c = symbol("r"), 0 if inner == 1 else symbol("c")
+    lets, found = _places([Load(table, (r, k)) for k in range(depth)], [draft.size(s) for s in sizes])
+    change = _changed(target, (*found, c), Load(added, (r, c)), op.reduction)
+    body = Loop("r", Kind.SERIAL, draft.size(rows), (*lets, change))
+    if inner != 1:
+        body = nest((("c", draft.size(inner)),), body)
+    launch = draft.launch(body, work=updates.type.elements * _MOVE_NS)
+    return Run((*_check(indices, sizes, y, context), Copy(x, y), launch))
+
+
+def _scattered_dtype(dtype: DType, reduction: str) -> DType | None:
+    """What to scatter ``dtype`` as: bits where they are only moved; None if nothing can be done to it."""
+    if reduction == "none":
+        return moved_dtype(dtype)
+    return dtype if dtype.name in C_TYPES else None
+
+
+def _changed(target: Buffer, index: tuple[Index, ...], value: Scalar, reduction: str) -> Statement:
+    if reduction == "none":
+        return Store(target, index, value)
+    return Accumulate(target, index, reduction, cast(value, target.dtype))
+
+
+def _axis_names(rank: int) -> list[str]:
+    return [f"a{k}" for k in range(rank)]
+
+
+def _at(place: tuple[Dim, ...], axis: int, found: Scalar) -> tuple[Index, ...]:
+    """``place`` with the index ``found`` along ``axis``."""
+    return (*place[:axis], found, *place[axis + 1 :])

@@ -17,6 +17,7 @@ from graphwright.ops.identity import Identity
 from graphwright.ops.pad import Pad
 from graphwright.ops.slice import Slice, window
 from graphwright.ops.split import Split
+from graphwright.ops.tile import Tile
 from graphwright.ops.transpose import Transpose
 
 _PAD_MODES = {m.name.lower(): m for m in PadMode}
@@ -178,3 +179,21 @@ def gather(node: Node, context: Context) -> Run | str:
     )
     operands = (x, indices, y)
     return Run((Launch(KernelRef(GatherKernel.SYMBOL), operands, (2,), made.args, made.grid, work=made.work_ns),))
+
+
+@candidate(Tile)
+def tile(node: Node, context: Context) -> Run | str:
+    """Each repeated axis becomes two: the copies, which the source does not walk, and its own."""
+    x, y, op = node.operand(0), node.output, node.op
+    assert isinstance(op, Tile)
+    if op.repeats is None:
+        return "its repeats are computed at run time"
+    shape: list[Dim] = []
+    strides: list[Dim] = []
+    for size, stride, repeat in zip(x.type.dims, row_major_strides(x.type.dims), op.repeats, strict=True):
+        shape += [size] if repeat == 1 else [repeat, size]
+        strides += [stride] if repeat == 1 else [0, stride]
+    if refusal := _too_deep(len(shape)):
+        return refusal
+    copy = CopyNd(x.type.dtype.bytes, tuple(shape), row_major_strides(tuple(shape)), tuple(strides))
+    return Run((_launch(copy, y, x),))

@@ -1,0 +1,145 @@
+"""Ops whose elements follow from their positions: sizes, ranges, fills, triangles."""
+
+from __future__ import annotations
+
+from graphwright.ir.graph import Node
+from graphwright.ir.loops.nodes import Const, Load, Position, Scalar, Store, apply, cast, select
+from graphwright.ir.symbols import Dim, product, symbol
+from graphwright.ir.types import I64
+from graphwright.kernels.c.support import C_TYPES
+from graphwright.kernels.candidates.loops import Draft, from_end, moved_dtype, nest
+from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.launch import Run
+from graphwright.ops.constant_of_shape import ConstantOfShape
+from graphwright.ops.eye_like import EyeLike
+from graphwright.ops.one_hot import OneHot
+from graphwright.ops.range import Range
+from graphwright.ops.reverse_sequence import ReverseSequence
+from graphwright.ops.shape import Shape
+from graphwright.ops.size import Size
+from graphwright.ops.trilu import Trilu
+
+_FAR = 1 << 40
+"""No diagonal lies farther out."""
+
+
+@candidate(Shape, Size)
+def sizes(node: Node, context: Context) -> Run:
+    x, op = node.operand(0).type.dims, node.op
+    draft = Draft(node, context)
+    values: tuple[Dim, ...] = x[op.start : op.end] if isinstance(op, Shape) else (product(x),)
+    y = draft.output(node.output, (len(values),))
+    stores = [Store(y, (k,), Position(draft.size(value))) for k, value in enumerate(values)]
+    return Run((draft.launch(*stores, work=len(values)),))
+
+
+@candidate(Range)
+def range_(node: Node, context: Context) -> Run | str:
+    op = node.op
+    assert isinstance(op, Range)
+    if op.bounds is None or not op.dtype.is_integer:
+        return "its bounds are computed at run time"
+    start, _, step = op.bounds
+    if isinstance(start, float) or isinstance(step, float):
+        return "a range of fractions"
+    draft = Draft(node, context)
+    count = node.output.type.elements
+    value = Position(draft.size(start) + symbol("i") * draft.size(step))
+    store = Store(draft.output(node.output, (count,)), (symbol("i"),), cast(value, op.dtype))
+    return Run((draft.launch(nest((("i", draft.size(count)),), store), work=count // 4),))
+
+
+@candidate(ConstantOfShape)
+def constant_of_shape(node: Node, context: Context) -> Run | str:
+    op = node.op
+    assert isinstance(op, ConstantOfShape)
+    if op.dtype.name not in C_TYPES:
+        return f"no kernel that fills with {op.dtype}"
+    draft = Draft(node, context)
+    count = node.output.type.elements
+    store = Store(draft.output(node.output, (count,)), (symbol("i"),), Const(op.value, op.dtype))
+    return Run((draft.launch(nest((("i", draft.size(count)),), store), work=count // 8),))
+
+
+@candidate(EyeLike)
+def eye_like(node: Node, context: Context) -> Run | str:
+    op, y = node.op, node.output
+    assert isinstance(op, EyeLike)
+    if y.type.dtype.name not in C_TYPES:
+        return f"no kernel that fills with {y.type.dtype}"
+    draft = Draft(node, context)
+    rows, columns = y.type.dims
+    r, c = symbol("r"), symbol("c")
+    diagonal = Position(r + max(-_FAR, min(op.k, _FAR)))
+    one, zero = Const(1, y.type.dtype), Const(0, y.type.dtype)
+    hit: Scalar = select(apply("eq", Position(c), diagonal), one, zero)
+    store = Store(draft.output(y, y.type.dims), (r, c), hit)
+    body = nest((("r", draft.size(rows)), ("c", draft.size(columns))), store)
+    return Run((draft.launch(body, work=rows * columns // 4),))
+
+
+@candidate(Trilu)
+def trilu(node: Node, context: Context) -> Run | str:
+    op, x, y = node.op, node.operand(0), node.output
+    assert isinstance(op, Trilu)
+    dtype = moved_dtype(x.type.dtype)
+    if dtype is None:
+        return f"no kernel that moves {x.type.dtype}"
+    *batch, rows, columns = x.type.dims
+    shape = (product(batch), rows, columns)
+    draft = Draft(node, context)
+    index = (symbol("b"), symbol("r"), symbol("c"))
+    source = draft.input(x, shape, dtype)
+    if len(node.inputs) > 1:
+        k: Scalar = Load(draft.input(node.operand(1), ()), ())
+        diagonal = Position(symbol("r")) + cast(k, I64)
+    else:
+        diagonal = Position(symbol("r") + max(-_FAR, min(op.k or 0, _FAR)))
+    column = Position(symbol("c"))
+    kept = diagonal <= column if op.upper else column <= diagonal
+    store = Store(draft.output(y, shape, dtype), index, select(kept, Load(source, index), Const(0, dtype)))
+    body = nest(tuple(zip("brc", map(draft.size, shape), strict=True)), store)
+    return Run((draft.launch(body, work=product(shape) // 4),))
+
+
+@candidate(OneHot)
+def one_hot(node: Node, context: Context) -> Run | str:
+    op, indices, values, y = node.op, node.operand(0), node.operand(1), node.output
+    assert isinstance(op, OneHot)
+    dtype = moved_dtype(y.type.dtype)
+    if dtype is None or op.depth is None or indices.type.dtype.name not in C_TYPES:
+        return f"no kernel that moves {y.type.dtype}"
+    axis = op.axis % len(y.type.dims)
+    outer, inner = product(y.type.dims[:axis]), product(y.type.dims[axis + 1 :])
+    draft = Draft(node, context)
+    places = draft.input(indices, (outer, inner))
+    pair = draft.input(values, (2,), dtype)
+    o, d, i = symbol("o"), symbol("d"), 0 if inner == 1 else symbol("i")
+    place = from_end(Load(places, (o, i)), draft.size(op.depth))
+    hit = select(apply("eq", place, Position(d)), Load(pair, (1,)), Load(pair, (0,)))
+    store = Store(draft.output(y, (outer, op.depth, inner), dtype), (o, d, i), hit)
+    axes = [("o", draft.size(outer)), ("d", draft.size(op.depth)), ("i", draft.size(inner))]
+    body = nest(axes[:2] if inner == 1 else axes, store)
+    return Run((draft.launch(body, work=y.type.elements // 2),))
+
+
+@candidate(ReverseSequence)
+def reverse_sequence(node: Node, context: Context) -> Run | str:
+    op, x, lengths, y = node.op, node.operand(0), node.operand(1), node.output
+    assert isinstance(op, ReverseSequence)
+    dtype = moved_dtype(x.type.dtype)
+    if dtype is None:
+        return f"no kernel that moves {x.type.dtype}"
+    first, second, *rest = x.type.dims
+    shape = (first, second, product(rest))
+    draft = Draft(node, context)
+    a, b, i = symbol("a"), symbol("b"), symbol("i")
+    batch, time = (a, b) if op.batch_axis == 0 else (b, a)
+    length = cast(Load(draft.input(lengths, lengths.type.dims), (batch,)), I64)
+    step = Position(time)
+    turned = select(step < length, length - Const(1, I64) - step, step)
+    source = draft.input(x, shape, dtype)
+    index = (turned, b, i) if op.time_axis == 0 else (a, turned, i)
+    store = Store(draft.output(y, shape, dtype), (a, b, i), Load(source, index))
+    body = nest(tuple(zip("abi", map(draft.size, shape), strict=True)), store)
+    return Run((draft.launch(body, work=product(shape)),))

@@ -1,0 +1,32 @@
+"""TopK."""
+
+from __future__ import annotations
+
+from graphwright.ir.graph import Node
+from graphwright.ir.types import BF16
+from graphwright.kernels.candidates.loops import rows_and_columns
+from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.library.top_k import Kind
+from graphwright.kernels.library.top_k import TopK as TopKKernel
+from graphwright.kernels.ref import KernelRef
+from graphwright.ops.top_k import TopK
+
+_KINDS = {"bool": Kind.UNSIGNED, "uint": Kind.UNSIGNED, "int": Kind.SIGNED, "float": Kind.FLOAT}
+_BF16_SIZE = 3
+"""What the kernel calls an element of bf16, since f16 has 2 bytes as well."""
+
+
+@candidate(TopK)
+def top_k(node: Node, context: Context) -> Run | str:
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, TopK)
+    dtype = x.type.dtype
+    if op.k is None or dtype.kind not in _KINDS or dtype.bits < 8 or (dtype.is_float and dtype.bits < 16):
+        return f"no kernel that ranks {dtype}"
+    size = _BF16_SIZE if dtype == BF16 else dtype.bytes
+    rows = rows_and_columns(x.type.dims, op.axis % len(x.type.dims))
+    made = TopKKernel(_KINDS[dtype.kind], size, op.largest, *rows, op.k)
+    operands = (x, *node.outputs)
+    costs = made.args, made.grid, made.scratch_bytes, made.work_ns
+    return Run((Launch(KernelRef(TopKKernel.SYMBOL), operands, (1, 2), *costs),))

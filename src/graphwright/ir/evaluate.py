@@ -28,10 +28,10 @@ def evaluate_module(
     """The outputs of the entry for ``arrays``, in the order of its inputs.
 
     ``wide`` computes in f64 whatever is f32: inputs, constants and casts. Raises SymbolError where a size
-    that an op needs depends on elements.
+    that an op needs depends on elements, and what an op's reference raises, with a note of the node.
     """
     arrays = [_widened(a) for a in arrays] if wide else list(arrays)
-    sizes = _sizes(module.main, arrays)
+    sizes = input_sizes(module.main, arrays)
     return _Evaluator(module, sizes, wide, observe).graph(module.main, arrays)
 
 
@@ -39,11 +39,12 @@ def _widened(array: Array) -> Array:
     return array.astype(np.float64) if array.dtype == np.float32 else array
 
 
-def _sizes(graph: Graph, arrays: Sequence[Array]) -> dict[str, int]:
+def input_sizes(graph: Graph, arrays: Sequence[Array]) -> dict[str, int]:
     """Symbols that are a whole dim of an input, with their numbers."""
     sizes: dict[str, int] = {}
     for value, array in zip(graph.inputs, arrays, strict=True):
-        for dim, size in zip(value.type.dims, array.shape, strict=True):
+        dims = array.shape if value.type.shape is None else value.type.shape
+        for dim, size in zip(dims, array.shape, strict=True):
             if isinstance(dim, Expr) and str(dim).isidentifier():
                 sizes[str(dim)] = size
     return sizes
@@ -59,7 +60,11 @@ class _Evaluator:
         known: dict[Value | None, Array | None] = {None: None, **dict(zip(graph.inputs, arrays, strict=True))}
         last_use = {v: node for node in graph for v in node.inputs if v is not None}
         for node in graph:
-            results = self.node(node, [known[v] for v in node.inputs])
+            try:
+                results = self.node(node, [known[v] for v in node.inputs])
+            except Exception as error:
+                error.add_note(node.place)
+                raise
             for value, array in zip(node.outputs, results, strict=True):
                 known[value] = array
                 if self.observe is not None:

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.errors import Diagnostic
 from graphwright.lower.tasks import HostFunction
+from graphwright.runtime.devices.base import REFERENCE_FAULTS, RunError
 
 Operand = tuple[memoryview, tuple[int, ...]]
 
@@ -26,9 +28,13 @@ def host_callable(host: HostFunction) -> Callable[[list[Operand | None], list[Op
 
     def call(inputs: list[Operand | None], outputs: list[Operand]) -> None:
         arrays = [None if o is None else _array(o, t) for o, t in zip(inputs, input_types, strict=True)]
-        results = evaluate(op, arrays)
-        for operand, dtype, result in zip(outputs, output_types, results, strict=True):
-            np.copyto(_array(operand, dtype), result, casting="no")
+        try:
+            with np.errstate(all="ignore"):
+                results = evaluate(op, arrays)
+            for operand, dtype, result in zip(outputs, output_types, results, strict=True):
+                np.copyto(_array(operand, dtype), result, casting="no")
+        except REFERENCE_FAULTS as error:
+            raise RunError(Diagnostic("reference", f"{type(error).__name__}: {error}", op.name)) from error
 
     return call
 

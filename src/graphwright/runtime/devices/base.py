@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from graphwright.errors import GraphwrightError
 
 Array = np.ndarray[Any, Any]
+REFERENCE_FAULTS: Final = (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
+"""What references raise for data that they cannot take: what NumPy does."""
 
 
 class RunError(GraphwrightError):

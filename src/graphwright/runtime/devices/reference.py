@@ -7,9 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphwright.ir.evaluate import evaluate_module
-from graphwright.ir.graph import Module
-from graphwright.runtime.devices.base import Array, TaskTime
+from graphwright.errors import Collector, Diagnostic, FeedError, GraphwrightError
+from graphwright.ir.clone import clone_module
+from graphwright.ir.evaluate import Observer, evaluate_module, input_sizes
+from graphwright.ir.graph import Module, Value
+from graphwright.ir.symbols import SymbolError, evaluate
+from graphwright.passes.bind_sizes import shape_inputs
+from graphwright.runtime.devices.base import REFERENCE_FAULTS, Array, RunError, TaskTime
 
 
 class Reference:
@@ -23,7 +27,7 @@ class Reference:
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
     ) -> list[Array]:
         self._runs += 1
-        results = list(evaluate_module(self._module, arrays))
+        results = self._evaluated(arrays)
         for k, target in enumerate(outputs or ()):
             if target is not None:
                 np.copyto(target, results[k], casting="no")
@@ -34,15 +38,44 @@ class Reference:
         times: list[TaskTime] = []
         last = time.monotonic_ns()
 
-        def stamp(value: object, array: Array) -> None:
+        def stamp(value: Value, array: Array) -> None:
             nonlocal last
             now = time.monotonic_ns()
-            producer = getattr(value, "producer", None)
+            producer = value.producer
+            assert producer is not None
             times.append(TaskTime(len(times), producer.place, producer.op.name, last, now, 0))
             last = now
 
-        evaluate_module(self._module, arrays, observe=stamp)
+        self._evaluated(arrays, stamp)
         return times
 
     def stats(self) -> dict[str, int]:
         return {"runs": self._runs, "host_calls": self._runs}
+
+    def _evaluated(self, arrays: Sequence[Array], observe: Observer | None = None) -> list[Array]:
+        self._check_sizes(arrays)
+        try:
+            with np.errstate(all="ignore"):
+                return list(evaluate_module(self._module, arrays, observe=observe))
+        except GraphwrightError:
+            raise
+        except REFERENCE_FAULTS as error:
+            where = getattr(error, "__notes__", [""])[0]
+            raise RunError(Diagnostic("reference", f"{type(error).__name__}: {error}", where)) from error
+
+    def _check_sizes(self, arrays: Sequence[Array]) -> None:
+        """A FeedError where shapes do not fit the inputs, or break what inference assumed."""
+        inputs = self._module.main.inputs
+        shapes = {value.name: array.shape for value, array in zip(inputs, arrays, strict=True)}
+        shape_inputs(clone_module(self._module), shapes)
+        sizes = input_sizes(self._module.main, arrays)
+        faults = Collector(FeedError)
+        for constraint in self._module.symbols.constraints:
+            try:
+                left, right = evaluate(constraint.left, sizes), evaluate(constraint.right, sizes)
+            except SymbolError:  # of a size that depends on elements
+                continue
+            if left != right if constraint.relation == "==" else left > right:
+                message = f"these shapes do not fit the model: {constraint} fails with {left} and {right}"
+                faults.add("constraint", message, constraint.node)
+        faults.raise_if_any()

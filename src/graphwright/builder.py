@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from graphwright.ir.symbols import SymbolError, parse_dim
 from graphwright.ir.types import DTYPES, TensorType
 from graphwright.runtime.model import Model
 
-Operand = Union[Value, np.ndarray[Any, Any], float, bool, None]
+Operand = Value | np.ndarray[Any, Any] | float | bool | None
 
 
 class GraphBuilder:
@@ -37,7 +37,7 @@ class GraphBuilder:
         self._outputs: dict[str, Value] = {}
 
     def input(self, name: str, dtype: str, shape: Sequence[int | str]) -> Value:
-        """An input. Sizes are numbers, names (equal for equal names), or expressions over names: ``"2*N"``."""
+        """An input. Sizes are numbers, names (equal sizes share one), or expressions: ``"2*N"``."""
         graph = self.module.main
         if not name or any(value.name == name for value in graph.inputs):
             raise _fault("input-name", f"{name!r} is empty or taken already")
@@ -54,9 +54,10 @@ class GraphBuilder:
         return self._builder.const(np.array(array))
 
     def __call__(self, op: Op, *operands: Operand, name: str = "") -> Any:
-        """Add ``op``. Its Value, or a tuple of them where it has several outputs; ModelError if types do not fit.
+        """Add ``op``. Its Value, or a tuple of them where it has several outputs.
 
-        Arrays become constants, and numbers constants of the first operand's dtype. None leaves out an operand.
+        Arrays become constants, and numbers constants of the first operand's dtype. None leaves out an
+        operand. Raises ModelError where types do not fit.
         """
         values = [self._value(operand, operands) for operand in operands]
         return self._builder(op, *values, name=name)

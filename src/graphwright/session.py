@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +16,6 @@ import numpy as np
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.ir.types import DTYPES
 from graphwright.package.package import TensorSpec
 from graphwright.runtime.model import Model
 
@@ -34,10 +33,11 @@ _TYPES: Final = {
 
 @dataclass
 class SessionOptions:
-    """``intra_op_num_threads``: threads of a run; 0 is one per usable core. Anything else may be set, and is ignored."""
+    """How to run. What ONNX Runtime knows besides these may be set, and is ignored."""
 
     intra_op_num_threads: int = 0
-    graph_options: Options | None = None
+    """Threads of a run; 0 is one per usable core."""
+    compile_options: Options | None = None
     """graphwright's own options; None takes those of the environment."""
     config_entries: dict[str, str] = field(default_factory=dict)
 
@@ -52,7 +52,10 @@ class SessionOptions:
 
 @dataclass(frozen=True)
 class NodeArg:
-    """An input or output: ``type`` such as ``tensor(float)``; ``shape`` of numbers and names, empty if its rank is not known."""
+    """An input or output: ``type`` such as ``tensor(float)``; ``shape`` of numbers and names.
+
+    The shape is empty where the rank is not known, as it is for scalars.
+    """
 
     name: str
     type: str
@@ -76,14 +79,14 @@ class InferenceSession:
         providers: Sequence[Any] | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        """From the path or bytes of an ONNX model, or the path of an ``.om``. Providers are accepted and ignored.
+        """From the path or bytes of an ONNX model, or the path of an ``.om``; providers are ignored.
 
         Raises ModelError, PackageError and ToolchainError as ``compile`` and ``load`` do.
         """
         given = sess_options or SessionOptions()
-        options = given.graph_options or Options.from_environment()
+        options = given.compile_options or Options.from_environment()
         if given.intra_op_num_threads:
-            options = Options(**{**vars(options), "threads": given.intra_op_num_threads})
+            options = replace(options, threads=given.intra_op_num_threads)
         self._model: Model = _open(path_or_bytes, options)
 
     def run(
@@ -91,10 +94,8 @@ class InferenceSession:
     ) -> list[Array]:
         """The outputs named, or all, in order. Raises FeedError for arrays that do not fit."""
         feeds = {name: np.asarray(value) for name, value in input_feed.items()}
-        results = self._model.run(feeds)
-        names = [output.name for output in self._model.outputs]
-        self._model.require_outputs(names if output_names is None else output_names)
-        return [results[name] for name in (names if output_names is None else output_names)]
+        results = self._model.run(feeds, output_names)
+        return [results[name] for name in (results if output_names is None else output_names)]
 
     def get_inputs(self) -> list[NodeArg]:
         """What it takes."""
@@ -122,7 +123,5 @@ def _open(source: str | os.PathLike[str] | bytes, options: Options) -> Model:
 
 
 def _node_arg(spec: TensorSpec) -> NodeArg:
-    assert spec.dtype.name in DTYPES
-    return NodeArg(
-        spec.name, f"tensor({_TYPES.get(spec.dtype.name, spec.dtype.name)})", list(spec.shape or ())
-    )
+    element = _TYPES.get(spec.dtype.name, spec.dtype.name)
+    return NodeArg(spec.name, f"tensor({element})", list(spec.shape or ()))

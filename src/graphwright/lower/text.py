@@ -49,7 +49,7 @@ _KERNEL = re.compile(r"^kernel (\w+)\(", re.MULTILINE)
 
 
 def print_program(program: Program, loops: str = "") -> str:
-    """The text of ``program``. ``loops``: texts of generated kernels, shown below the first launch of each."""
+    """The text of ``program``. ``loops``: the generated kernels' texts, each shown below its first launch."""
     return "\n".join(["program {", *_Printer(program, _by_kernel(loops)).lines(), "}"]) + "\n"
 
 
@@ -61,7 +61,7 @@ def _by_kernel(loops: str) -> dict[str, list[str]]:
 
 
 class _Registers:
-    """What each register holds, as text and how tightly it binds; ``defined`` are the lines that name some of them."""
+    """What each register holds, as text and how tightly that binds. ``defined``: the lines that name some."""
 
     def __init__(self, shape: Sequence[Instruction], inputs: Sequence[Port]) -> None:
         self.defined: list[str] = []
@@ -88,6 +88,8 @@ class _Registers:
             return self._texts[a]
         sign, level = _SIGNS[code]
         left, right = self._within(a, level), self._within(b, level + (code is Code.SUB))
+        if code is Code.ADD and self[b].startswith("-"):
+            return f"{left} - {self[b][1:]}", level
         return f"{left}{sign}{right}" if code is Code.MUL else f"{left} {sign} {right}", level
 
     def _within(self, register: Reg, level: int) -> str:

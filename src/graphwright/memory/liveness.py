@@ -65,10 +65,13 @@ def conflicts(planned: Sequence[int], tasks: Sequence[Task], blocks: Sequence[Bl
 
 
 def live_bytes(sizes: Mapping[int, int], tasks: Sequence[Task], blocks: Sequence[Block]) -> int:
-    """The largest sum of ``sizes`` (by planned buffer) that are live at one task, run in order: no arena is smaller."""
+    """The largest sum of ``sizes`` (by planned buffer) that are live at one task: no arena is smaller.
+
+    Tasks count as run in order, one at a time.
+    """
     order, alternatives = _in_order(tasks, blocks, 0)
     place = {task: position for position, task in enumerate(order)}
-    touched = {buffer: [t for t in found if t in place] for buffer, found in accesses(tasks).items() if buffer in sizes}
+    touched = {buffer: found for buffer, found in accesses(tasks).items() if buffer in sizes}
     most = 0
     for now in order:
         apart = alternatives.get(now, 0)
@@ -82,7 +85,7 @@ def live_bytes(sizes: Mapping[int, int], tasks: Sequence[Task], blocks: Sequence
 
 
 def _in_order(tasks: Sequence[Task], blocks: Sequence[Block], number: int) -> tuple[list[int], dict[int, int]]:
-    """The tasks of a block, those of branches behind their If; and for each the mask of tasks that exclude it."""
+    """The tasks of a block, those of branches behind their If, and by task the mask of those that exclude it."""
     order: list[int] = []
     excluded: dict[int, int] = {}
     block = blocks[number]

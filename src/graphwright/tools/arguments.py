@@ -19,7 +19,9 @@ from graphwright.tools.arrays import read_npy
 
 Sizes = dict[str, list[int | str | None]]
 
-Model = Annotated[Path, typer.Argument(help="An .onnx model or an .om package.", metavar="MODEL", show_default=False)]
+Model = Annotated[
+    Path, typer.Argument(help="An .onnx model or an .om package.", metavar="MODEL", show_default=False)
+]
 Shapes = Annotated[
     list[str] | None,
     typer.Option(
@@ -114,6 +116,12 @@ def as_array(value: Any, dtype: np.dtype[Any], name: str) -> np.ndarray[Any, Any
         return np.asarray(value, dtype)
     except (ValueError, TypeError, OverflowError) as error:
         raise FeedError(Diagnostic("feed-dtype", f"input {name!r} is {dtype}: {error}")) from error
+
+
+def require_folder(file: Path | None, flag: str) -> None:
+    """Refuse a file that cannot be written because its folder is not there, before the work is done."""
+    if file is not None and not file.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {str(file.parent)!r}", param_hint=flag)
 
 
 def parse_names(text: str | None) -> list[str] | None:

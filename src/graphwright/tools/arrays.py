@@ -67,7 +67,7 @@ def write_npy(path: Path, array: Array) -> None:
 
 
 def write_npz(path: Path, arrays: Mapping[str, Array]) -> dict[str, str]:
-    """Write ``arrays`` and return the name of each in the file: its own where that is a plain relative file name."""
+    """Write ``arrays``; returns the name of each in the file: its own where that is a plain file name."""
     unique = UniqueNames()
     kept = {name: unique.take(name if _is_plain(name) else identifier(name, "output")) for name in arrays}
 

@@ -1,8 +1,8 @@
 """Measuring models: alone, beside other engines, and task by task.
 
-Engines work in processes of their own and take turns, round by round; all but one are stopped meanwhile, so that no
-pool of threads spins while another engine is timed. A ratio is the median of the rounds' ratios: what else the
-machine does meets all of them alike.
+Engines work in processes of their own and take turns, round by round; all but one are stopped meanwhile, so
+that no pool of threads spins while another engine is timed. A ratio is the median of the rounds' ratios: what
+else the machine does meets all of them alike.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A peer's time over graphwright's: above 1, graphwright is faster. Median and quartiles of the rounds' ratios."""
+    """A peer's time over graphwright's: above 1, graphwright is faster. Median and quartiles over rounds."""
 
     median: float
     low: float
@@ -91,7 +91,8 @@ def measure(
     """Measure engines on ``files``: each engine's model (``.om`` for graphwright, else ONNX) and its feeds,
     on ``options.threads`` threads.
 
-    ``progress`` is called with the number of rounds done. Raises EngineError where an engine cannot run the model.
+    ``progress`` is called with the number of rounds done. Raises EngineError where an engine cannot run its
+    model.
     """
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         workers = [

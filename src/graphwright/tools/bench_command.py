@@ -24,6 +24,7 @@ from graphwright.tools.arguments import (
     Trust,
     parse_constants,
     parse_shapes,
+    require_folder,
     with_options,
 )
 from graphwright.tools.arguments import Model as ModelPath
@@ -77,8 +78,8 @@ def bench(
 ) -> None:
     """Measure a model, alone or beside other engines on the same machine in the same run.
 
-    Engines run in processes of their own, round by round, all but one of them stopped; a ratio is the median of
-    the rounds' ratios, with their quartiles. Above 1, graphwright is faster.
+    Engines run in processes of their own, round by round, all but one of them stopped; a ratio is the median
+    of the rounds' ratios, with their quartiles. Above 1, graphwright is faster.
 
     \b
     [bold]Examples[/bold]
@@ -90,6 +91,7 @@ def bench(
       graphwright bench model.onnx --per-task --top 10
     """
     peers = _peers(against, model)
+    require_folder(json_file, "--json")
     sizes = parse_shapes(shape)
     with stages(Watch()) as observe:
         compiled = open_model(

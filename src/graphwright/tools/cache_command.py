@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import typer
 
 from graphwright.config import Options
@@ -90,7 +92,8 @@ def explain(
 
 
 def _why(source: str, options: Options) -> str:
-    isa = ISAS[target_isa(options)]
+    options = replace(options, isa=target_isa(options))
+    isa = ISAS[options.isa]
     return KernelCache(options).explain_miss(key_of(source, isa, find_toolchain(options), options))
 
 

@@ -23,10 +23,11 @@ class EvaluationError(GraphwrightError):
 
 @dataclass(frozen=True)
 class Distance:
-    """How far an array is from the expected one, over the greatest magnitude there: most, and root mean square."""
+    """How far an array is from the expected one, over the greatest magnitude there."""
 
     most: float
     rms: float
+    """Root mean square."""
 
 
 def reference_outputs(module: Module, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -42,7 +43,7 @@ def reference_outputs(module: Module, feeds: Mapping[str, Array]) -> dict[str, A
 
 
 def all_feeds(module: Module, feeds: Mapping[str, Array], constants: Mapping[str, Any]) -> dict[str, Array]:
-    """Feeds of the model as it was before ``constants`` took the place of inputs; ``module`` has all inputs."""
+    """Feeds of ``module``, which has all inputs: those that ``constants`` had replaced as well."""
     types = {value.name: value.type.dtype.numpy for value in module.main.inputs}
     fixed = {n: as_array(value, types[n], n) for n, value in constants.items() if n in types}
     return {**feeds, **fixed}

@@ -1,6 +1,6 @@
 """The command: ``graphwright VERB``, also ``python -m graphwright VERB``.
 
-Exit status: 0 all is well; 1 the model, the data or the machine is at fault; 2 the command was not used right.
+Exit status: 0 all is well; 1 the model, the data or the machine is at fault; 2 the command was misused.
 """
 
 from __future__ import annotations
@@ -47,6 +47,13 @@ class Verbs(TyperGroup):
         raise typer.Exit(1)
 
 
+def show_version(wanted: bool) -> None:
+    """Show the version and end, if that is ``wanted``."""
+    if wanted:
+        say(versions(["graphwright"])["graphwright"])
+        raise typer.Exit()
+
+
 app = typer.Typer(
     cls=Verbs,
     no_args_is_help=True,
@@ -59,7 +66,10 @@ app = typer.Typer(
 
 @app.callback()
 def main(
-    version: Annotated[bool, typer.Option("--version", help="Show the version and end.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and end."),
+    ] = False,
 ) -> None:
     """Compiles deep learning models to fast native packages, runs, measures and explains them.
 
@@ -71,6 +81,3 @@ def main(
       graphwright bench model.onnx --against onnxruntime
       graphwright inspect model.om
     """
-    if version:
-        say(versions(["graphwright"])["graphwright"])
-        raise typer.Exit()

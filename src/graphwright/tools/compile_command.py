@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from graphwright.config import Options
-from graphwright.tools.arguments import Constants, Outputs, Shapes, parse_shapes, with_options
+from graphwright.tools.arguments import Constants, Outputs, Shapes, parse_shapes, require_folder, with_options
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, note
 from graphwright.tools.models import open_model
@@ -58,6 +58,7 @@ def compile(
     Sizes that are not given stay symbolic: the package then runs every shape that the model allows.
     """
     target = output or Path(f"{model.stem}.om")
+    require_folder(target, "--output")
     watch = Watch(["*"] if print_after_all else print_after or [])
     with stages(watch) as observe:
         compiled = open_model(

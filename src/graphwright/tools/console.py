@@ -1,7 +1,8 @@
-"""Text for people: every line that leaves here is free of control characters, whoever wrote the names in it."""
+"""Text for people: no line that leaves here has control characters, whoever wrote the names in it."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 
@@ -14,6 +15,7 @@ from graphwright.ir.names import terminal
 _LINE = 1_000_000
 """Characters of one line that are shown."""
 _CELL = 100
+_NUMBER = re.compile(r"([-+]?[0-9.]+(e[-+]?[0-9]+)?( [A-Za-z%]+)?|inf|nan|)")
 
 progress_console = Console(stderr=True, markup=False, highlight=False, emoji=False)
 """For progress; it shows nothing where stderr is no terminal."""
@@ -45,14 +47,13 @@ def report(diagnostics: Sequence[Diagnostic]) -> None:
 
 
 def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> None:
-    """Columns on stdout; numbers, which start with a digit, a sign or a dot, stand to the right."""
+    """Columns on stdout; those that hold only numbers below their head stand to the right."""
     cells = [[terminal(cell, _CELL) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    columns = list(zip(*cells, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    right = [all(map(_NUMBER.fullmatch, column[1:] or column)) for column in columns]
     for row in cells:
-        aligned = [
-            cell.rjust(width) if cell[:1] in "0123456789-+." and cell else cell.ljust(width)
-            for cell, width in zip(row, widths, strict=True)
-        ]
+        aligned = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
         say(indent + "  ".join(aligned).rstrip())
 
 

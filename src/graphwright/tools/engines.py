@@ -1,4 +1,4 @@
-"""The engines that ``bench`` and ``check`` set side by side: each loads a file and returns a function of the feeds."""
+"""The engines that ``bench`` and ``check`` set side by side: each makes a file a function of feeds."""
 
 from __future__ import annotations
 

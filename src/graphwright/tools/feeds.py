@@ -25,8 +25,8 @@ def make_feeds(
 ) -> dict[str, Array]:
     """Feeds for ``specs``: those of ``given`` (``name=file.npy``, ``name=1.5``, ``all.npz``), else random.
 
-    Random ones need sizes: of the model, of ``shapes``, or of a size that another input shares. A FeedError lists
-    every input that is not known, or has a size that nothing says.
+    Random ones need sizes: of the model, of ``shapes``, or of a size that another input shares. A FeedError
+    lists every input that is not known, or has a size that nothing says.
     """
     arrays = _given_feeds(specs, given or ())
     known = {name: list(array.shape) for name, array in arrays.items()}
@@ -134,7 +134,7 @@ def _number(dim: int | str | None, bound: Mapping[str, int]) -> int | None:
 
 
 def random_array(dtype: DType, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
-    """Standard normal numbers; 0 and 1 for integers, which may be indices of something small; truth values."""
+    """Standard normal numbers; 0 and 1 for integers, which may be indices of something small."""
     if np.prod(shape, dtype=object) > MAX_ELEMENTS:
         raise FeedError(Diagnostic("feed-size", f"{shape} is too large for a random input"))
     if dtype.is_float or dtype.kind == "complex":

@@ -18,7 +18,6 @@ from graphwright.config import Options
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Fused
-from graphwright.ir.graph import Module
 from graphwright.ir.text import print_module
 from graphwright.ir.verify import verify as verify_module
 from graphwright.lower.tasks import Program, Storage, TaskKind
@@ -61,7 +60,7 @@ def inspect(
     ir: Annotated[
         Level | None,
         typer.Option(
-            help="Print the graph as ops (high), the graph with fused regions (mid), or tasks and loops (low).",
+            help="Print the ops (high), the graph with fused regions (mid), or tasks and loops (low).",
             show_default=False,
         ),
     ] = None,
@@ -74,7 +73,7 @@ def inspect(
 ) -> None:
     """Show what a model takes, gives, holds and does: inputs, constraints, ops, weights, tasks and memory.
 
-    Memory is that of one run: the arena, and the largest sum of what is live at once, which no arena can beat.
+    Memory is that of one run: the arena, and the largest sum of what is live at once, which none can beat.
 
     \b
     [bold]Examples[/bold]
@@ -124,7 +123,7 @@ def _is_sized(specs: Sequence[TensorSpec], sizes: Sizes) -> bool:
     return True
 
 
-# -- the IRs ----------------------------------------------------------------------------------------------------------
+# -- the IRs --------------------------------------------------------------------------------------------
 
 
 def _ir_text(package: Package, level: Level) -> str:
@@ -145,7 +144,7 @@ def _target_text(target: Target) -> str:
     return f"// tasks for {target.isa}\n{print_program(target.program, loops)}".rstrip()
 
 
-# -- the report -------------------------------------------------------------------------------------------------------
+# -- the report -----------------------------------------------------------------------------------------
 
 
 def _show_file(path: Path, package: Package | None, verified: bool) -> None:
@@ -182,24 +181,14 @@ def _type_text(spec: TensorSpec) -> str:
 
 def _show_graph(package: Package) -> None:
     module = unpacked_module(package)
-    counts = _op_counts(module)
-    fused = sum(1 for node in module.walk() if isinstance(node.op, Fused))
-    say(
-        f"ops: {sum(counts.values())}, in {fused} fused regions and {sum(counts.values()) - _inside(module)} alone"
-    )
+    counts = Counter(n.op.name for n in module.walk() if not isinstance(n.op, Fused | Constant))
+    regions = [node.regions[0] for node in module.walk() if isinstance(node.op, Fused)]
+    inside = sum(not isinstance(node.op, Constant) for region in regions for node in region)
+    alone = counts.total() - inside
+    say(f"ops: {counts.total()}, {inside} in {len(regions)} fused regions and {alone} alone")
     table([[str(count), name] for name, count in counts.most_common()] or [["none"]])
     tensors = package.weights.tensors.values()
     say(f"weights: {len(tensors)} tensors, {bytes_text(sum(tensor.size for tensor in tensors))}")
-
-
-def _op_counts(module: Module) -> Counter[str]:
-    return Counter(n.op.name for n in module.walk() if not isinstance(n.op, Fused | Constant))
-
-
-def _inside(module: Module) -> int:
-    """Nodes in fused regions."""
-    regions = (r for node in module.walk() if isinstance(node.op, Fused) for r in node.regions)
-    return sum(not isinstance(node.op, Constant) for region in regions for node in region)
 
 
 def _show_target(target: Target) -> None:

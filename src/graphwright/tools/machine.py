@@ -33,7 +33,7 @@ def versions(distributions: Iterable[str]) -> dict[str, str]:
 
 
 def peak_bytes() -> int:
-    """Most resident memory of this process so far (VmHWM, which a new program resets); 0 where nothing says."""
+    """Most resident memory of this process so far (VmHWM, which exec resets); 0 where nothing says."""
     return int(_field("/proc/self/status", "VmHWM").removesuffix("kB") or 0) * 1024
 
 

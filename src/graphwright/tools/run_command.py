@@ -19,6 +19,7 @@ from graphwright.tools.arguments import (
     Shapes,
     Trust,
     parse_shapes,
+    require_folder,
     with_options,
 )
 from graphwright.tools.arguments import Model as ModelPath
@@ -65,6 +66,7 @@ def run(
     """
     if output is not None and output.suffix not in (".npy", ".npz"):
         raise typer.BadParameter(f"{output} ends neither in .npy nor in .npz", param_hint="--output")
+    require_folder(output, "--output")
     with stages(Watch()) as observe:
         compiled = open_model(
             model,

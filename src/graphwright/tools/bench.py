@@ -83,20 +83,20 @@ def ratio(peer: Measured, ours: Measured) -> Ratio:
 
 def measure(
     files: Mapping[str, tuple[Path, Mapping[str, Array]]],
-    options: Options,
+    threads: int,
     rounds: int = 20,
     round_seconds: float = ROUND_SECONDS,
     progress: Callable[[int], None] = lambda done: None,
+    options: Options | None = None,
 ) -> dict[str, Measured]:
-    """Measure engines on ``files``: each engine's model (``.om`` for graphwright, else ONNX) and its feeds,
-    on ``options.threads`` threads.
+    """Measure engines on ``files``: each engine's model (``.om`` for graphwright, else ONNX) and its feeds.
 
-    ``progress`` is called with the number of rounds done. Raises EngineError where an engine cannot run its
+    ``options`` are graphwright's own; ``progress`` is called with the number of rounds done. Raises EngineError where an engine cannot run its
     model.
     """
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         workers = [
-            stack.enter_context(_worker(engine, model, feeds, options, Path(folder)))
+            stack.enter_context(_worker(engine, model, feeds, threads, options or Options(), Path(folder)))
             for engine, (model, feeds) in files.items()
         ]
         counts = [_runs_per_round(worker, round_seconds) for worker in workers]
@@ -149,7 +149,7 @@ class _Worker:
 
 @contextmanager
 def _worker(
-    engine: str, model: Path, feeds: Mapping[str, Array], options: Options, folder: Path
+    engine: str, model: Path, feeds: Mapping[str, Array], threads: int, options: Options, folder: Path
 ) -> Iterator[_Worker]:
     file = folder / f"{engine}.npz"
     write_npz(file, {f"input_{i}": array for i, array in enumerate(feeds.values())})
@@ -158,7 +158,7 @@ def _worker(
         "model": str(model),
         "feeds": str(file),
         "names": list(feeds),
-        "threads": options.threads,
+        "threads": threads,
     }
     environment = (
         os.environ | to_environment(options) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

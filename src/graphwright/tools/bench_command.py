@@ -146,10 +146,11 @@ def _measure(
         files |= {peer: (source, theirs) for peer, theirs in peers.items()}
         return measure(
             files,
-            options,
+            options.threads,
             rounds,
             round_seconds,
             lambda done: status.update(f"measuring: round {done} of {rounds}"),
+            options,
         )
 
 

@@ -1,7 +1,8 @@
 """One engine with one model in a process of its own: ``python -m graphwright.tools.worker``.
 
 It reads one JSON line (engine, model, feeds: an .npz, threads), loads and runs once, and answers with the
-seconds of both. Then it answers each number N with the nanoseconds of N runs; one run before them is not counted.
+seconds of both. Then it answers each number N with the nanoseconds of N runs; one run before them does not
+count.
 """
 
 from __future__ import annotations

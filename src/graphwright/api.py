@@ -1,4 +1,4 @@
-"""Compiling models: what ``graphwright.compile`` does, and ``graphwright.load`` where kernels must be made again."""
+"""Compiling models: what ``graphwright.compile`` does, and ``graphwright.load`` where kernels are made again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import graphwright.ops
 from graphwright.compiler import SHAPE_STAGES, Observer, compile_module, package_module
 from graphwright.config import Options
-from graphwright.errors import Collector, Diagnostic, ModelError, PackageError, VerifyError
+from graphwright.errors import Collector, Diagnostic, ModelError, PackageError
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.frontends.onnx.read import Source
 from graphwright.ir.clone import clone_module
@@ -61,7 +61,7 @@ def rebuild(package: Package, options: Options, key: bytes | None) -> Model:
     graphwright.ops.load()
     try:
         module = unpacked_module(package)
-    except (ModelError, VerifyError, ValueError) as error:
+    except Exception as error:  # a hostile text breaks ops in ways of their own
         raise PackageError(Diagnostic("damaged-package", f"the graph is malformed: {error}")) from error
     return Model(*_compiled(module, options, lambda name, product: None), key, options.threads)
 

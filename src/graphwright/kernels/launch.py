@@ -71,6 +71,8 @@ class Run:
     launches: tuple[Launch | Copy, ...]
     slots: frozenset[int] = frozenset()
     """Positions of Copies in ``launches`` that need not run if their source is made in its slot at once."""
+    temporaries: tuple[Value, ...] = ()
+    """Values of no graph that the launches hand to each other; their memory is the node's alone."""
 
 
 @dataclass(frozen=True)

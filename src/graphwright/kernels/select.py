@@ -60,7 +60,7 @@ def _action(node: Node, context: Context) -> Run | Alias | Branch | Host:
         return Alias(node.operand(0))
     reasons: list[str] = []
     for candidate in registry.candidates_of(node.op):
-        found = candidate(node, context)
+        found = context.attempt(candidate, node)
         if not isinstance(found, str):
             return found
         reasons.append(found)

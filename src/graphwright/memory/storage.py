@@ -151,6 +151,8 @@ class _Assigner:
         for value in step.node.outputs:
             shared = None if value in self.preset else self._in_place_of(step, value)
             self._put(value, shared or self._memory_of(value))
+        for value in step.action.temporaries if isinstance(step.action, Run) else ():
+            self._put(value, Place(Memory(Storage.ARENA, value.type.bytes, f"{step.node.place} {value.name}")))
 
     def _in_place_of(self, step: Step, value: Value) -> Place | None:
         """The memory of an input that ends with this step and may be overwritten by ``value``."""

@@ -6,6 +6,7 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, Layout
 from graphwright.kernels.candidates.contractions import alone
+from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import (
     Context,
     Contraction,
@@ -32,13 +33,13 @@ def _groups(node: Node) -> tuple[int, int]:
 @contraction(Conv, _groups)
 def convolution(call: Contraction, context: Context) -> Launch | str:
     x, w, bias = _operands(call)
-    refusal = _refusal(call.node, x, w, context)
+    refusal = _refusal(x, w)
     if refusal is not None:
         return refusal
     op = call.node.op
     assert isinstance(op, Conv)
     x_shape, y_shape = _flat(x.type.dims), _flat(call.node.output.type.dims)
-    w_shape = tuple(int(d) for d in _flat(w.type.dims))  # type: ignore[arg-type]  # a constant's sizes
+    w_shape = tuple(int(d) for d in _flat(w.type.dims))  # type: ignore[arg-type]  # _refusal
     window = _two_axes(op.windows(w.type.dims[2:]))
     placed = (*x_shape[2:], *y_shape[2:], *w_shape[2:], *window.strides, *window.pads[:2], *window.dilations)
     strides = (*row_major_strides(x_shape), *row_major_strides(y_shape))
@@ -62,37 +63,39 @@ def convolution(call: Contraction, context: Context) -> Launch | str:
     taps = w_shape[1] * w_shape[2] * w_shape[3]
     isa, rows = context.isa, conv.panel_rows(context.isa)
     if (op.group == 1 or features % rows == 0) and len(w.type.dims) == 4:
-        packed = context.packed(w, Layout((0, 1, 2, 3), ((0, rows),), zero_padded=True))
+        layout = Layout((0, 1, 2, 3), ((0, rows),), zero_padded=True)
+        weights = packed(w, layout, call.node, context)
     else:  # panels do not cross groups
-        packed = context.packed(w, conv_layout(isa), (op.group, features, taps))
+        weights = packed(w, conv_layout(isa), call.node, context, (op.group, features, taps))
     costs = conv.grid(isa, general), conv.scratch_bytes(isa, general), conv.work_ns(isa, general)
-    return _launch(call, conv.SYMBOL, (x, packed, bias), general, costs)
+    return _launch(call, conv.SYMBOL, (x, weights, bias), general, costs)
 
 
 @contraction(ConvTranspose, _groups)
 def transposed(call: Contraction, context: Context) -> Launch | str:
     x, w, bias = _operands(call)
-    refusal = _refusal(call.node, x, w, context)
+    refusal = _refusal(x, w)
     if refusal is not None:
         return refusal
     op = call.node.op
     assert isinstance(op, ConvTranspose)
     x_shape, y_shape = _flat(x.type.dims), _flat(call.node.output.type.dims)
-    w_shape = tuple(int(d) for d in _flat(w.type.dims))  # type: ignore[arg-type]  # a constant's sizes
+    w_shape = tuple(int(d) for d in _flat(w.type.dims))  # type: ignore[arg-type]  # _refusal
     window = _two_axes(op.windows(w.type.dims[2:]))
     made = conv_transpose.ConvTransposeArgs(
         x_shape[0], op.group, w_shape[0] // op.group, w_shape[1],
         *x_shape[2:], *y_shape[2:], *w_shape[2:], *window.strides, *window.pads[:2], *window.dilations,
         *row_major_strides(x_shape)[:3], *row_major_strides(y_shape)[:3], 0,
     )  # fmt: skip
-    packed = context.packed(w, pack_transpose.LAYOUT, None if len(w.type.dims) == 4 else w_shape)
+    flat_shape = None if len(w.type.dims) == 4 else w_shape
+    weights = packed(w, pack_transpose.LAYOUT, call.node, context, flat_shape)
     isa = context.isa
     costs = (
         conv_transpose.grid(isa, made),
         conv_transpose.scratch_bytes(isa, made),
         conv_transpose.work_ns(isa, made),
     )
-    return _launch(call, conv_transpose.SYMBOL, (x, packed, bias), made, costs)
+    return _launch(call, conv_transpose.SYMBOL, (x, weights, bias), made, costs)
 
 
 def _operands(call: Contraction) -> tuple[Value, Value, Value | None]:
@@ -101,13 +104,13 @@ def _operands(call: Contraction) -> tuple[Value, Value, Value | None]:
     return x, w, call.operands[2] if len(call.operands) > 2 else None
 
 
-def _refusal(node: Node, x: Value, w: Value, context: Context) -> str | None:
+def _refusal(x: Value, w: Value) -> str | None:
     if x.type.dtype != F32:
         return f"no convolution kernel for {x.type.dtype}"
     if len(x.type.dims) not in (3, 4):
         return f"no convolution kernel for {len(x.type.dims) - 2} spatial axes"
-    if context.constant(w) is None:
-        return "its weights are computed at run time"
+    if not all(isinstance(d, int) for d in w.type.dims):
+        return "the sizes of its weights are not known"
     return None
 
 

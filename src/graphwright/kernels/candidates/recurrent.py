@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32
+from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library import gru, lstm
@@ -23,16 +26,13 @@ _KINDS = {kind.name.replace("_", "").lower(): kind for kind in ActivationKind}
 def long_short_term_memory(node: Node, context: Context) -> Run | str:
     op = node.op
     assert isinstance(op, LSTM)
-    refusal = _refusal(node, op, context)
+    refusal = _refusal(node, op)
     if refusal is not None:
         return refusal
-    sequence, batch, inputs = node.operand(0).type.dims
-    hidden, directions = op.hidden, op.directions
-    state = (batch * hidden, hidden)
+    place = _place(node, op)
+    inputs, hidden, directions, state = node.operand(0).type.dims[2], op.hidden, op.directions, place.state
     made = lstm.Lstm(
-        sequence, batch, inputs, hidden, directions,
-        x_strides=(batch * inputs, inputs),
-        y_strides=(batch * (directions * hidden), batch * hidden, hidden),
+        place.sequence, place.batch, inputs, hidden, directions, x_strides=place.x, y_strides=place.y,
         initial_h_strides=state, initial_c_strides=state, y_h_strides=state, y_c_strides=state,
         reverse=op.direction == "reverse", input_forget=op.coupled,
         clip=_clip(op), activations=_activations(op),
@@ -46,16 +46,13 @@ def long_short_term_memory(node: Node, context: Context) -> Run | str:
 def gated_recurrent_unit(node: Node, context: Context) -> Run | str:
     op = node.op
     assert isinstance(op, GRU)
-    refusal = _refusal(node, op, context)
+    refusal = _refusal(node, op)
     if refusal is not None:
         return refusal
-    sequence, batch, inputs = node.operand(0).type.dims
-    hidden, directions = op.hidden, op.directions
-    state = (batch * hidden, hidden)
+    place = _place(node, op)
+    inputs, hidden, directions, state = node.operand(0).type.dims[2], op.hidden, op.directions, place.state
     made = gru.Gru(
-        sequence, batch, inputs, hidden, directions,
-        x_strides=(batch * inputs, inputs),
-        y_strides=(batch * (directions * hidden), batch * hidden, hidden),
+        place.sequence, place.batch, inputs, hidden, directions, x_strides=place.x, y_strides=place.y,
         initial_h_strides=state, y_h_strides=state,
         reverse=op.direction == "reverse", linear_before_reset=op.linear_before_reset,
         clip=_clip(op), activations=_activations(op),
@@ -65,13 +62,35 @@ def gated_recurrent_unit(node: Node, context: Context) -> Run | str:
     return Run((Launch(KernelRef(gru.SYMBOL), operands, (6, 7), *costs),))
 
 
-def _refusal(node: Node, op: Recurrent, context: Context) -> str | None:
+@dataclass(frozen=True)
+class _Place:
+    """Sizes, and strides in elements.
+
+    Of x by sequence and batch, of y by sequence, direction and batch, of states by direction and batch.
+    """
+
+    sequence: Dim
+    batch: Dim
+    x: tuple[Dim, Dim]
+    y: tuple[Dim, Dim, Dim]
+    state: tuple[Dim, Dim]
+
+
+def _place(node: Node, op: Recurrent) -> _Place:
+    first, second, inputs = node.operand(0).type.dims
+    hidden, wide = op.hidden, op.directions * op.hidden
+    if op.batch_first:
+        return _Place(second, first, (inputs, second * inputs), (wide, hidden, second * wide), (hidden, wide))
+    return _Place(
+        first, second, (second * inputs, inputs), (second * wide, second * hidden, hidden), (second * hidden, hidden)
+    )
+
+
+def _refusal(node: Node, op: Recurrent) -> str | None:
     if node.operand(0).type.dtype != F32:
         return f"no recurrent kernel for {node.operand(0).type.dtype}"
-    if op.batch_first:
-        return "no recurrent kernel with the batch in front of the time"
-    if any(context.constant(node.operand(p)) is None for p in (1, 2)):
-        return "its weights are computed at run time"
+    if not all(isinstance(d, int) for p in (1, 2) for d in node.operand(p).type.dims):
+        return "the sizes of its weights are not known"
     unknown = [name for name in op.activations if name.lower() not in _KINDS]
     return f"no kernel with activation {unknown[0]}" if unknown else None
 
@@ -80,8 +99,8 @@ def _inputs(node: Node, context: Context, count: int) -> tuple[Value | None, ...
     """The operands, weights packed, absent ones at the end filled in."""
     x, w, r, *rest = node.inputs
     assert w is not None and r is not None
-    packed = (context.packed(w, WEIGHTS_LAYOUT), context.packed(r, WEIGHTS_LAYOUT))
-    return (x, *packed, *rest, *[None] * (count - 3 - len(rest)))
+    weights = (packed(value, WEIGHTS_LAYOUT, node, context) for value in (w, r))
+    return (x, *weights, *rest, *[None] * (count - 3 - len(rest)))
 
 
 def _clip(op: Recurrent) -> float:

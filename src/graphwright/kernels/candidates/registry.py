@@ -52,6 +52,29 @@ class Context:
     symbols: SymbolTable
     generated: GeneratedKernels = field(default_factory=GeneratedKernels)
     _packed: dict[tuple[Value, Layout], Value] = field(default_factory=dict)
+    _prepared: list[Launch] = field(default_factory=list)
+    _temporaries: list[Value] = field(default_factory=list)
+
+    def attempt(self, candidate: Candidate, node: Node) -> Run | Alias | str:
+        """What ``candidate`` makes of ``node``, behind the launches that prepare operands for it."""
+        outer = self._prepared, self._temporaries
+        self._prepared, self._temporaries = [], []
+        found = candidate(node, self)
+        if isinstance(found, Run) and self._temporaries:
+            launches = (*self._prepared, *found.launches)
+            found = Run(launches, temporaries=(*self._temporaries, *found.temporaries))
+        self._prepared, self._temporaries = outer
+        return found
+
+    def temporary(self, type: TensorType, name: str) -> Value:
+        """Memory for the node at hand alone."""
+        made = Value(type, name)
+        self._temporaries.append(made)
+        return made
+
+    def prepare(self, launch: Launch) -> None:
+        """Run ``launch`` in front of what the candidate at hand returns."""
+        self._prepared.append(launch)
 
     def constant(self, value: Value | None) -> Array | None:
         """The elements of ``value`` if it is a constant in row-major order."""

@@ -1,0 +1,46 @@
+"""Weights in the layout that a library kernel reads: packed once if constant, else before each launch."""
+
+from __future__ import annotations
+
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.loops.nodes import Load, Position, Scalar, Store, apply
+from graphwright.ir.symbols import Dim, product, symbol
+from graphwright.ir.types import Layout, TensorType
+from graphwright.kernels.candidates.loops import Draft, nest
+from graphwright.kernels.candidates.registry import Context
+
+
+def packed(
+    value: Value, layout: Layout, node: Node, context: Context, shape: tuple[int, ...] | None = None
+) -> Value:
+    """``value`` in ``layout``, for ``node``. ``shape``: the layout is that of another view of the value."""
+    if context.constant(value) is not None:
+        return context.packed(value, layout, shape)
+    dims = value.type.dims if shape is None else shape
+    type = TensorType(value.type.dtype, layout.physical_shape(dims))
+    target = context.temporary(type, "packed")
+    draft = Draft(node, context, "pack")
+    names = [f"p{k}" for k in range(len(type.dims))]
+    index, inside = _logical(layout, names, tuple(map(draft.size, dims)))
+    element = Load(draft.input(value, dims), index, inside)
+    place = tuple(symbol(name) for name in names)
+    store = Store(draft.output(target, type.dims), place, element)
+    body = nest(tuple(zip(names, map(draft.size, type.dims), strict=True)), store)
+    context.prepare(draft.launch(body, work=product(type.dims)))
+    return target
+
+
+def _logical(
+    layout: Layout, names: list[str], dims: tuple[Dim, ...]
+) -> tuple[tuple[Dim, ...], Scalar | None]:
+    """Where the element at a place of the packed array comes from, and whether it is one at all."""
+    outer = {axis: symbol(name) for axis, name in zip(layout.order, names, strict=False)}
+    inner = dict(zip((axis for axis, _ in layout.blocks), names[len(layout.order) :], strict=True))
+    index: list[Dim] = [outer[axis] for axis in range(len(dims))]
+    inside: Scalar | None = None
+    for axis, size in layout.blocks:
+        index[axis] = index[axis] * size + symbol(inner[axis])
+        if dims[axis] % size != 0:
+            below = Position(index[axis]) < Position(dims[axis])
+            inside = below if inside is None else apply("and", inside, below)
+    return tuple(index), inside

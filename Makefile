@@ -18,7 +18,7 @@ BENCH ?= ppocr_det ppocr_rec ppocr_cls silero_vad ddddocr_det
 PYTEST_ARGS ?=
 
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/graphwright/runtime/native/*.[ch]*) \
 	$(shell find src/graphwright/kernels -name '*.py')
 
@@ -33,7 +33,7 @@ help:
 $(VENV)/.tools:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "graphwright needs Python 3.11 or later: make PYTHON=python3.12")'
 	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { \
-		$(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --quiet --python $(BIN)/python install pip; }
+		$(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip -qq --python $(BIN)/python install pip; }
 	@echo "setting up $(VENV)"
 	@$(PIP) install --upgrade 'pip>=24' 'scikit-build-core>=0.11' 'nanobind>=2.4' 'numpy>=2.0' 'ml_dtypes>=0.5' cmake ninja
 	@touch $@

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 import graphwright as gw
-from benchmarks.compare import compare, table
 from benchmarks.demo import detect, picture, recognise
 from benchmarks.models import MODELS
+from graphwright.tools.bench import measure, ratio
+from graphwright.tools.engines import OURS
 
 Array = np.ndarray[Any, Any]
+PEER = "onnxruntime"
 FOLDER = Path("build") / "demo"
 
 
@@ -69,23 +70,26 @@ def main() -> None:
         feeds = {"ppocr_det": detect.feed(image)}
         if lines:
             feeds["ppocr_rec"] = recognise.feed(max(lines, key=lambda line: line.shape[1] / line.shape[0]))
-        measure(feeds, chosen.rounds)
+        show(feeds, chosen.rounds)
 
 
-def measure(feeds: dict[str, Array], rounds: int) -> None:
+def show(feeds: dict[str, Array], rounds: int) -> None:
     """Both engines on one thread, each in a process of its own, taking turns."""
-    print("Measuring on one thread, each engine in a process of its own:")
-    done = [
-        compare(name, MODELS[name].path(), package(name), {"x": array}, ["onnxruntime"], rounds=rounds)
-        for name, array in feeds.items()
-    ]
-    Console().print(table(done))
-    for each in done:
-        _, peer = each.engines
-        print(
-            f"{each.model}: ONNX Runtime takes {peer.ratio:.2f} x the time and "
-            f"{peer.peak_mib / each.engines[0].peak_mib:.2f} x the memory of graphwright"
-        )
+    print("Measured on one thread, each engine in a process of its own, interpreter included:")
+    for name, array in feeds.items():
+        source = MODELS[name].path()
+        files = {OURS: (package(name), {"x": array}), PEER: (source, {"x": array})}
+        results = measure(files, 1, rounds)
+        print(f"    {name} {list(array.shape)}")
+        for engine, measured in results.items():
+            median, memory = measured.summary()["median_ns"] / 1e6, measured.peak_bytes / 2**20
+            load = measured.load_s * 1e3
+            print(
+                f"        {engine:12} {median:7.2f} ms a run {load:7.0f} ms to load {memory:7.0f} MiB at most"
+            )
+        ours, theirs = results[OURS], results[PEER]
+        times, memory = ratio(theirs, ours).median, theirs.peak_bytes / ours.peak_bytes
+        print(f"        {PEER} takes {times:.2f} x the time and {memory:.2f} x the memory of {OURS}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,115 @@
+"""Writes the results in benchmarks/results as tables into README.md and benchmarks/README.md.
+
+``python -m benchmarks.report`` changes the files; ``--check`` only says whether they are up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md")
+BEGIN, END = "<!-- results: written by python -m benchmarks.report -->", "<!-- end of results -->"
+OURS = "graphwright"
+TITLES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+Result = Mapping[str, Any]
+
+
+def read_results(folder: Path = RESULTS) -> list[Result]:
+    """All results, by threads, then by model."""
+    found = [json.loads(file.read_text()) for file in folder.glob("*.json")]
+    return sorted(found, key=lambda result: (result["threads"], result["model"]))
+
+
+def report(results: Sequence[Result]) -> str:
+    """A table for each number of threads, and what it was measured on, as Markdown."""
+    if not results:
+        return "No results are recorded yet: `make bench` measures.\n"
+    threads = sorted({result["threads"] for result in results})
+    tables = [_table([r for r in results if r["threads"] == count], count) for count in threads]
+    return "\n".join([*tables, _origin(results)])
+
+
+def _table(results: Sequence[Result], threads: int) -> str:
+    peers = [name for name in TITLES if any(name in result["engines"] for result in results)]
+    engines = (OURS, *peers)
+    memory = [f"{TITLES[peer]}'s" for peer in peers]
+    head = ["model", OURS, *(TITLES[peer] for peer in peers), "compile", "memory", *memory]
+    rows = [
+        [
+            _name(result),
+            *(_time(result, engine) for engine in engines),
+            f"{result['compile']['seconds']:.1f} s",
+            *(_memory(result, engine) for engine in engines),
+        ]
+        for result in results
+    ]
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    title = f"{threads} thread{'s' * (threads > 1)}"
+    return f"{title}:\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _name(result: Result) -> str:
+    return f"`{result['model'].split('.')[0]}`"
+
+
+def _time(result: Result, engine: str) -> str:
+    if engine not in result["engines"]:
+        return "-"
+    text = f"{result['engines'][engine]['median_ns'] / 1e6:.3g} ms"
+    return text if engine == OURS else f"{text} ({result['ratios'][engine]['median']:.2f} x)"
+
+
+def _memory(result: Result, engine: str) -> str:
+    if engine not in result["engines"]:
+        return "-"
+    return f"{result['engines'][engine]['peak_bytes'] / 2**20:.0f} MiB"
+
+
+def _origin(results: Sequence[Result]) -> str:
+    """Machines, versions and commands."""
+    machines = sorted({f"{r['machine']['cpu']}, {r['machine']['usable_cores']} cores" for r in results})
+    versions = sorted({f"{TITLES.get(n, n)} {v}" for r in results for n, v in r["versions"].items()})
+    rounds = sorted({command_tail(r["command"]) for r in results})
+    return (
+        f"On {'; '.join(machines)}. {', '.join(versions)}. Commands: "
+        + "; ".join(f"`python -m benchmarks.compare MODEL {tail}`" for tail in rounds)
+        + ".\n"
+    )
+
+
+def command_tail(command: Sequence[str]) -> str:
+    """The options of a command, after ``python -m benchmarks.compare MODEL``."""
+    return " ".join(command[4:])
+
+
+def filled(page: str, table: str) -> str:
+    """``page`` with ``table`` between its markers; a ValueError if it has none."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"no {BEGIN} and {END}")
+    return f"{before}{begin}\n\n{table}\n{end}{after}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if a page is out of date")
+    check = parser.parse_args().check
+    table = report(read_results())
+    stale = [page for page in PAGES if filled(page.read_text(), table) != page.read_text()]
+    for page in stale:
+        print(f"{page.relative_to(ROOT)} {'is out of date: make docs' if check else 'is written anew'}")
+        if not check:
+            page.write_text(filled(page.read_text(), table))
+    sys.exit(check and bool(stale))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""Writes the dumps in docs/path_of_a_model.md: one small model at every stage, as the compiler really has it.
+
+``python -m docs.make_path`` changes the page; a test compares it with what the compiler does now.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+import graphwright.ops
+from graphwright.compiler import Compilation, compile_module
+from graphwright.config import Options
+from graphwright.frontends.onnx import load
+from graphwright.ir.graph import Module
+from graphwright.ir.loops.text import print_kernel
+from graphwright.ir.text import print_module
+from graphwright.lower.tasks import Program, Storage
+from graphwright.lower.text import print_program
+from graphwright.package.write import write_package
+from graphwright.passes.base import Record
+from graphwright.runtime.devices.cpu import Cpu
+
+PAGE = Path(__file__).with_name("path_of_a_model.md")
+ISA = "v3"
+"""So that the page is the same on every machine."""
+IMAGES = 2
+BLOCK = re.compile(r"<!-- dump (\w+) -->\n```(\w*)\n(.*?)```\n", re.DOTALL)
+TIME = re.compile(r" *\d+\.\d us")
+
+
+def tiny() -> onnx.ModelProto:
+    """Convolution, normalisation, activation, a residual, and a classifier."""
+    weights = {
+        "w1": wave(32, 3, 3, 3),
+        **{name: wave(32) for name in ("shift", "mean")},
+        **{name: wave(32) + 1 for name in ("gain", "variance")},
+        "w2": wave(32, 32, 1, 1),
+        "w3": wave(32, 4),
+        "bias": wave(4),
+    }
+    nodes = [
+        helper.make_node("Conv", ["image", "w1"], ["c1"], "stem", pads=[1, 1, 1, 1], strides=[2, 2]),
+        helper.make_node("BatchNormalization", ["c1", "gain", "shift", "mean", "variance"], ["b1"], "norm"),
+        helper.make_node("HardSwish", ["b1"], ["h"], "act"),
+        helper.make_node("Conv", ["h", "w2"], ["c2"], "mix"),
+        helper.make_node("Add", ["c2", "h"], ["r"], "residual"),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"], "pool"),
+        helper.make_node("Flatten", ["p"], ["f"], "flat"),
+        helper.make_node("Gemm", ["f", "w3", "bias"], ["logits"], "head"),
+        helper.make_node("Softmax", ["logits"], ["classes"], "softmax", axis=-1),
+    ]
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["N", 3, 16, 16])
+    classes = helper.make_tensor_value_info("classes", TensorProto.FLOAT, ["N", 4])
+    tensors = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(nodes, "tiny", [image], [classes], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def wave(*shape: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Numbers that are the same everywhere, in [-0.5, 0.5)."""
+    return (np.arange(np.prod(shape)) * 7 % 16 / 16 - 0.5).astype(np.float32).reshape(shape)
+
+
+def dumps() -> dict[str, str]:
+    """The text of each block by name."""
+    graphwright.ops.load()
+    module = load(tiny())
+    made = {"onnx": inspect.getsource(tiny), "imported": print_module(module, constants="short")}
+    seen: list[tuple[str, str]] = []
+
+    def observe(stage: str, product: object) -> None:
+        if isinstance(product, Module):
+            seen.append((stage, print_module(product, constants="short")))
+
+    done = compile_module(module, Options(isa=ISA), observe)
+    stages = [stage for stage, _ in seen]
+    made["simplified"] = seen[stages.index("decompose") - 1][1]
+    made["decomposed"] = seen[stages.index("fuse") - 1][1]
+    made["fused"] = seen[stages.index("fuse")][1]
+    made["records"] = _records(done.records)
+    kernels = [kernel for kernel, _ in done.kernels.kernels()]
+    (softmax,) = (kernel for kernel in kernels if "exp" in kernel.name)
+    made["loops"], made["c"] = print_kernel(softmax), _c_function(done, softmax.name)
+    made["tasks"] = print_program(
+        done.program, "\n".join(print_kernel(k) for k in kernels if k is not softmax)
+    )
+    made["plan"], made["run"] = _run(done)
+    made["members"] = _members(done)
+    return {name: text.strip("\n") + "\n" for name, text in made.items()}
+
+
+def _records(records: Sequence[Record]) -> str:
+    """What each pass did, and what it declined to do."""
+    lines = []
+    for record in records:
+        if not record.modified and not record.reasons:
+            continue
+        did = ", ".join(f"{what}: {count}" for what, count in record.counts.items())
+        lines.append(f"{record.name:15} {record.nodes_before:2} -> {record.nodes_after:2} nodes   {did}")
+        lines += [f"    {reason.rule} at {reason.place}: no, {reason.why}" for reason in record.reasons]
+    return "\n".join(lines)
+
+
+def _c_function(done: Compilation, name: str) -> str:
+    """The C of the kernel ``name``."""
+    (source,) = (text for file, text in done.package.targets[ISA].sources.items() if file.endswith(".c"))
+    found = re.search(rf"^[^\n;]*\b{name}\([^\n;]*{{\n.*?^}}\n", source, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[0]
+
+
+def _run(done: Compilation) -> tuple[str, str]:
+    """The plan for two images, and a run of it with time stamps."""
+    device = Cpu(done.package, done.package.targets[ISA])
+    image = wave(IMAGES, 3, 16, 16)
+    image[1] *= 2
+    plan = device.plan([image.shape], 1)
+    lines = [f"arena: {plan['arena']} bytes"]
+    for number, (buffer, offset) in enumerate(zip(done.program.buffers, plan["offsets"], strict=True)):
+        if buffer.storage in (Storage.ARENA, Storage.SCRATCH):
+            place = f"offset {offset:5}, {plan['sizes'][number]:5} bytes"
+            lines.append(f"b{number:<2} {place}  {buffer.storage.name.lower():8}{buffer.name}".rstrip())
+    return "\n".join(lines), _times(device, image, done.program)
+
+
+def _times(device: Cpu, image: np.ndarray[Any, Any], program: Program) -> str:
+    (answer,) = device.run([image], None, 1)
+    stamps = device.trace([image], 1)
+    first = stamps[0].start
+    lines = [
+        f"t{s.task}  {(s.start - first) / 1e3:8.1f} us  {(s.end - s.start) / 1e3:8.1f} us  {s.kernel}"
+        for s in stamps
+    ]
+    return "\n".join(
+        ["task     start       time  kernel", *lines, f"{program.outputs[0].name}:", str(answer.round(3))]
+    )
+
+
+def _members(done: Compilation) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "tiny.om"
+        write_package(done.package, file, key=bytes(32))
+        with zipfile.ZipFile(file) as archive:
+            return "\n".join(archive.namelist())
+
+
+def filled(page: str, texts: dict[str, str]) -> str:
+    """``page`` with ``texts`` in its blocks. Raises KeyError for a block that has none."""
+    return BLOCK.sub(lambda m: f"<!-- dump {m[1]} -->\n```{m[2]}\n{texts[m[1]]}```\n", page)
+
+
+def blocks(page: str) -> dict[str, str]:
+    """The texts that ``page`` holds."""
+    return {match[1]: match[3] for match in BLOCK.finditer(page)}
+
+
+def main() -> None:
+    PAGE.write_text(filled(PAGE.read_text(), dumps()))
+
+
+if __name__ == "__main__":
+    main()

@@ -75,7 +75,7 @@ class Cpu:
             message = f"these shapes do not fit the model: {note} fails with {left} and {right}"
             raise FeedError(Diagnostic("constraint", message)) from None
         if isinstance(error, _native.FeedError):
-            raise FeedError(Diagnostic("feed-shape", str(error.args[0]))) from None
+            raise FeedError(Diagnostic("feed-shape", self._named(*error.args[:2]))) from None
         if isinstance(error, _native.PlanError):
             raise FeedError(Diagnostic("plan", f"no plan for these shapes: {error.args[0]}")) from None
         if isinstance(error, _native.KernelError):
@@ -83,3 +83,11 @@ class Cpu:
             reason = _KERNEL_FAULTS.get(code, f"the kernel gave up with code {code}")
             raise RunError(Diagnostic("kernel", reason, self._program.tasks[task].name)) from None
         raise RunError(Diagnostic("memory", f"not enough memory: {error}")) from None
+
+    def _named(self, text: str, index: int) -> str:
+        """``text``, which begins with ``input 3`` or ``output 3``, with the port's name."""
+        if index < 0:
+            return text
+        kind, _, fault = text.split(" ", 2)
+        ports = self._program.inputs if kind == "input" else self._program.outputs
+        return f"{kind} {ports[index].name!r} {fault}"

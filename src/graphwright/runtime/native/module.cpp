@@ -504,7 +504,17 @@ struct Run {
         return array;
     }
 
-    /* Given or new; a given one needs the bytes, its shape is the caller's affair. */
+    bool has_shape(PyArrayObject *array, size_t i) const {
+        gw_list dims = p.program->outputs[i].dims;
+        if (PyArray_NDIM(array) != dims.count)
+            return false;
+        for (int axis = 0; axis < dims.count; axis++)
+            if (PyArray_DIM(array, axis) != plan->registers[dims.at[axis]])
+                return false;
+        return true;
+    }
+
+    /* Given or new; the shape of a buffer that is no array is the caller's affair. */
     void open_outputs(nb::handle given) {
         nb::object list =
             given.is_none() ? nb::object() : sequence(given, "outputs must be a sequence or None");
@@ -517,6 +527,8 @@ struct Run {
                 raise_feed("output", (int64_t)i, fault);
             if (outputs[i].bytes != plan->output_bytes[i])
                 raise_feed("output", (int64_t)i, "has not the bytes that the model writes");
+            if (PyArray_Check(output.ptr()) && !has_shape((PyArrayObject *)output.ptr(), i))
+                raise_feed("output", (int64_t)i, "has another shape than the model gives");
             output_data.push_back(outputs[i].data);
             result.append(output);
         }

@@ -1,0 +1,119 @@
+"""What a model takes and gives: arrays are checked on their way in, and named on their way out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from graphwright.errors import Collector, Diagnostic, FeedError
+from graphwright.ir.types import STRING
+from graphwright.package.package import TensorSpec
+
+Array = np.ndarray[Any, Any]
+
+
+class Ports:
+    """The inputs and outputs of one model."""
+
+    def __init__(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> None:
+        self.inputs, self.outputs = inputs, outputs
+        self.names = [spec.name for spec in outputs]
+        self._types = [(spec.dtype.numpy, spec.dtype.native) for spec in inputs]
+        self._has_views = any(spec.dtype.native != spec.dtype.numpy for spec in outputs)
+
+    def positional(self, arrays: Sequence[Array]) -> list[Array]:
+        """Arrays in the order of the inputs, as devices take them."""
+        if len(arrays) != len(self.inputs):
+            raise self._error("feed-count", f"{len(arrays)} arrays for {len(self.inputs)} inputs")
+        return [self._checked(k, array) for k, array in enumerate(arrays)]
+
+    def named(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """The arrays of ``feeds`` in the order of the inputs, as devices take them."""
+        if not isinstance(feeds, Mapping):
+            raise self._error("feed-name", f"feeds are a mapping from names to arrays, not {_kind(feeds)}")
+        names = [spec.name for spec in self.inputs]
+        faults = Collector(FeedError)
+        for name in feeds:
+            if name not in names:
+                faults.add("feed-name", f"there is no input {name!r}", hint=self.summary())
+        for name in names:
+            if name not in feeds:
+                faults.add("feed-name", f"input {name!r} is missing", hint=self.summary())
+        faults.raise_if_any()
+        return [self._checked(k, feeds[name]) for k, name in enumerate(names)]
+
+    def known(self, wanted: Sequence[str]) -> Sequence[str]:
+        """``wanted``, if all are names of outputs."""
+        faults = Collector(FeedError)
+        for name in wanted:
+            if name not in self.names:
+                hint = f"the outputs are {', '.join(self.names)}"
+                faults.add("output-name", f"there is no output {name!r}", hint=hint)
+        faults.raise_if_any()
+        return wanted
+
+    def targets(self, out: Mapping[str, Array], arrays: Sequence[Array]) -> list[Array | None]:
+        """The callers' arrays for outputs, as devices take them; none may overlap another or an input."""
+        self.known(list(out))
+        targets: list[Array | None] = []
+        for spec in self.outputs:
+            array = out.get(spec.name)
+            targets.append(None if array is None else self._target(spec, array))
+            for other in chain(arrays, targets[:-1]):
+                if array is not None and other is not None and np.may_share_memory(array, other):
+                    message = f"out[{spec.name!r}] overlaps an input or another output"
+                    raise FeedError(Diagnostic("out", message, hint="give it memory of its own"))
+        return targets
+
+    def results(self, arrays: Sequence[Array], out: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs by name: the caller's own arrays where they were given."""
+        return {**dict(zip(self.names, self.typed(arrays), strict=True)), **out}
+
+    def typed(self, arrays: Sequence[Array]) -> Sequence[Array]:
+        """Outputs of a device in the types that users see."""
+        if not self._has_views:
+            return arrays
+        return [a.view(spec.dtype.numpy) for a, spec in zip(arrays, self.outputs, strict=True)]
+
+    def summary(self) -> str:
+        """The inputs on one line."""
+        shapes = ("*" if s.shape is None else ", ".join(map(str, s.shape)) for s in self.inputs)
+        texts = (f"{s.name}: {s.dtype}[{shape}]" for s, shape in zip(self.inputs, shapes, strict=True))
+        return f"the inputs are {', '.join(texts) or 'none'}"
+
+    def _checked(self, index: int, array: Array) -> Array:
+        """The array as devices take it: of the right type, C-contiguous, in native byte order."""
+        wanted, native = self._types[index]
+        if type(array) is not np.ndarray or array.dtype != wanted:
+            array = self._converted(index, array)
+        if not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array)
+        return array if native is wanted else array.view(native)
+
+    def _converted(self, index: int, given: Any) -> Array:
+        spec, wanted = self.inputs[index], self._types[index][0]
+        try:
+            array = np.asarray(given)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise self._error("feed-dtype", f"input {spec.name!r} is no array: {error}") from error
+        same = array.dtype.newbyteorder("=") == wanted
+        if not same and not (spec.dtype is STRING and array.dtype.kind == "U"):
+            raise self._error("feed-dtype", f"input {spec.name!r} takes {spec.dtype}, not {array.dtype}")
+        return array.astype(wanted, copy=False)
+
+    def _target(self, spec: TensorSpec, array: Array) -> Array:
+        fits = isinstance(array, np.ndarray) and array.dtype == spec.dtype.numpy
+        if not fits or not array.flags.c_contiguous or not array.flags.writeable:
+            message = f"out[{spec.name!r}] must be a writable C-contiguous array of {spec.dtype}"
+            raise FeedError(Diagnostic("out", message))
+        return array.view(np.ndarray).view(spec.dtype.native)
+
+    def _error(self, code: str, message: str) -> FeedError:
+        return FeedError(Diagnostic(code, message, hint=self.summary()))
+
+
+def _kind(given: object) -> str:
+    return type(given).__name__

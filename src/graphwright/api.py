@@ -9,7 +9,7 @@ from typing import Any
 import graphwright.ops
 from graphwright.compiler import SHAPE_STAGES, Observer, compile_module, package_module
 from graphwright.config import Options
-from graphwright.errors import Collector, Diagnostic, ModelError, PackageError
+from graphwright.errors import Collector, Diagnostic, ModelError, PackageError, VerifyError
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.frontends.onnx.read import Source
 from graphwright.ir.clone import clone_module
@@ -19,12 +19,14 @@ from graphwright.ir.op import ConstRef
 from graphwright.ir.text import parse_module
 from graphwright.ir.verify import verify
 from graphwright.layout.transform import unpack
+from graphwright.memory.checker import check_plan
 from graphwright.package.package import Package
 from graphwright.package.sign import user_key
 from graphwright.passes.bind_sizes import Shapes, shape_inputs
 from graphwright.passes.manager import PassManager
 from graphwright.runtime.devices import NATIVE
 from graphwright.runtime.devices.base import Device
+from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.late import Late
 from graphwright.runtime.devices.reference import Reference
 from graphwright.runtime.devices.target import target_isa
@@ -98,9 +100,22 @@ def _compiled(module: Module, options: Options, observe: Observer) -> tuple[Pack
         return package_module(module, options), Reference(module)
     if _needs_shapes(module.main):
         return package_module(module, options), Late(_variants(module, options))
-    compilation = compile_module(module, options, observe)
-    package = compilation.package
-    return package, NATIVE[options.device](package, package.targets[options.isa])
+    package = compile_module(module, options, observe).package
+    device = NATIVE[options.device](package, package.targets[options.isa])
+    if options.verify:
+        _verify_plan(package, device, options)
+    return package, device
+
+
+def _verify_plan(package: Package, device: Cpu, options: Options) -> None:
+    """Let the independent checker see the memory plan where all sizes are known. Raises VerifyError."""
+    shapes = [tuple(d for d in spec.shape or () if isinstance(d, int)) for spec in package.inputs]
+    if any(len(shape) < len(spec.shape or ()) for shape, spec in zip(shapes, package.inputs, strict=True)):
+        return
+    threads = max(options.threads, 1)
+    faults = check_plan(package.targets[options.isa].program, device.plan(shapes, threads), threads)
+    if faults:
+        raise VerifyError(*(Diagnostic("memory-plan", fault) for fault in faults[:20]))
 
 
 def _needs_shapes(graph: Graph) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import (
@@ -47,9 +48,20 @@ class Draft:
             self._sizes.setdefault(atom.name, f"n{len(self._sizes)}")
         return substitute(dim, {name: symbol(own) for name, own in self._sizes.items()})
 
-    def input(self, value: Value, shape: Sequence[Dim], dtype: DType | None = None) -> Buffer:
-        """The parameter behind ``value``, dense and viewed with ``shape`` (of the model)."""
-        return self._parameter(self._inputs, "x", value, shape, dtype)
+    def input(
+        self,
+        value: Value,
+        shape: Sequence[Dim],
+        dtype: DType | None = None,
+        strides: Sequence[Dim] | None = None,
+    ) -> Buffer:
+        """The parameter behind ``value``, viewed with ``shape`` (of the model), dense without ``strides``."""
+        made = self._parameter(self._inputs, "x", value, shape, dtype)
+        if strides is None:
+            return made
+        made = replace(made, strides=tuple(map(self.size, strides)))
+        self._inputs[-1] = (value, made)
+        return made
 
     def output(self, value: Value, shape: Sequence[Dim], dtype: DType | None = None) -> Buffer:
         """As :meth:`input`, for what the kernel writes."""

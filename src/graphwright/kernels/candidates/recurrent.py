@@ -82,7 +82,11 @@ def _place(node: Node, op: Recurrent) -> _Place:
     if op.batch_first:
         return _Place(second, first, (inputs, second * inputs), (wide, hidden, second * wide), (hidden, wide))
     return _Place(
-        first, second, (second * inputs, inputs), (second * wide, second * hidden, hidden), (second * hidden, hidden)
+        first,
+        second,
+        (second * inputs, inputs),
+        (second * wide, second * hidden, hidden),
+        (second * hidden, hidden),
     )
 
 

@@ -1,0 +1,108 @@
+"""Matrix products that the library has no kernel for: other dtypes, batches that broadcast in any way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.loops.nodes import (
+    Accumulate,
+    Alloc,
+    Buffer,
+    Call,
+    Kind,
+    Level,
+    Load,
+    Loop,
+    Statement,
+    Store,
+    Tile,
+    cast,
+)
+from graphwright.ir.symbols import Dim, minimum, product, symbol
+from graphwright.ir.types import BF16, F16, F32, F64
+from graphwright.kernels.c.support import C_TYPES
+from graphwright.kernels.candidates.loops import Draft, nest
+from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
+from graphwright.kernels.launch import Run
+from graphwright.ops.matmul import MatMul
+
+_ROWS, _COLUMNS = 48, 128
+"""A unit's tile of the result: its sums stay in the first-level cache."""
+
+
+@candidate(MatMul)
+def product_of_matrices(node: Node, context: Context) -> Run | str:
+    dtype, a, b = node.output.type.dtype, node.operand(0), node.operand(1)
+    if dtype.name not in C_TYPES or dtype in (F16, BF16):
+        return f"no kernel that multiplies {dtype}"
+    draft = Draft(node, context)
+    a_shape = a.type.dims if len(a.type.dims) > 1 else (1, *a.type.dims)
+    b_shape = b.type.dims if len(b.type.dims) > 1 else (*b.type.dims, 1)
+    (m, k), n = a_shape[-2:], b_shape[-1]
+    rank = max(len(a_shape), len(b_shape)) - 2
+    batch = _broadcast(a_shape[:-2], b_shape[:-2], rank)
+    names = [f"b{axis}" for axis in range(rank)]
+    left = _operand(draft, a, a_shape, batch)
+    right = _operand(draft, b, b_shape, batch)
+    result = draft.output(node.output, (*batch, m, n))
+    sizes = draft.size(m), draft.size(n), draft.size(k)
+    make = _tiled if dtype in (F32, F64) else _plain
+    loops = make(left, right, result, tuple(symbol(name) for name in names), sizes)
+    axes = tuple(zip(names, map(draft.size, batch), strict=True))
+    body = nest(axes, loops, innermost=Kind.PARALLEL) if axes else loops
+    return Run((draft.launch(body, work=product(batch) * m * n * k // 8),))
+
+
+def _operand(draft: Draft, value: Value, shape: Sequence[Dim], batch: Sequence[Dim]) -> Buffer:
+    """``value`` over all of ``batch``; where it is broadcast it stays where it is."""
+    missing = len(batch) + 2 - len(shape)
+    steps = [
+        0 if size == 1 else step
+        for size, step in zip(shape[:-2], row_major_strides(tuple(shape)), strict=False)
+    ]
+    strides = (*[0] * missing, *steps, shape[-1], 1)
+    return draft.input(value, (*batch, *shape[-2:]), strides=strides)
+
+
+def _broadcast(a: Sequence[Dim], b: Sequence[Dim], rank: int) -> tuple[Dim, ...]:
+    padded = zip((*[1] * (rank - len(a)), *a), (*[1] * (rank - len(b)), *b), strict=True)
+    return tuple(y if x == 1 else x for x, y in padded)
+
+
+def _tiled(
+    left: Buffer, right: Buffer, result: Buffer, batch: tuple[Dim, ...], sizes: tuple[Dim, Dim, Dim]
+) -> Loop:
+    """Tiles by the microkernel."""
+    m, n, k = sizes
+    row, column, r, c = symbol("row"), symbol("column"), symbol("r"), symbol("c")
+    rows, columns = minimum(m - row, _ROWS), minimum(n - column, _COLUMNS)
+    sums = Buffer("sums", result.dtype, (_ROWS, _COLUMNS), Level.CACHE)
+    ones = (1,) * len(batch)
+    call = Call(
+        "matmul",
+        Tile(sums, (0, 0), (rows, columns)),
+        (
+            Tile(left, (*batch, row, 0), (*ones, rows, k)),
+            Tile(right, (*batch, 0, column), (*ones, k, columns)),
+        ),
+    )
+    store = Store(result, (*batch, row + r, column + c), Load(sums, (r, c)))
+    stores = Loop("r", Kind.SERIAL, rows, (Loop("c", Kind.VECTOR, columns, (store,)),))
+    inner = Loop("column", Kind.PARALLEL, n, (Alloc(sums, 0), call, stores), _COLUMNS)
+    return Loop("row", Kind.PARALLEL, m, (inner,), _ROWS)
+
+
+def _plain(
+    left: Buffer, right: Buffer, result: Buffer, batch: tuple[Dim, ...], sizes: tuple[Dim, Dim, Dim]
+) -> Loop:
+    """A vector of columns at a time."""
+    m, n, k = sizes
+    r, c, i = symbol("r"), symbol("c"), symbol("i")
+    total = Buffer("total", result.dtype, (), Level.REGISTER)
+    factors = Load(left, (*batch, r, i)), Load(right, (*batch, i, c))
+    terms = Loop("i", Kind.SERIAL, k, (Accumulate(total, (), "add", factors[0] * factors[1]),))
+    statements: tuple[Statement, ...] = (
+        Alloc(total, 0), terms, Store(result, (*batch, r, c), cast(Load(total, ()), result.dtype))
+    )  # fmt: skip
+    return nest((("r", m), ("c", n)), *statements)

@@ -1,0 +1,78 @@
+"""Ops on small dtypes by way of f32: operands widened, the f32 kernel, results narrowed."""
+
+from __future__ import annotations
+
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.loops.nodes import Load, Store, cast
+from graphwright.ir.op import Op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import BF16, F16, F32, I8, I16, U8, U16, DType, TensorType
+from graphwright.kernels.candidates.loops import Draft, nest
+from graphwright.kernels.candidates.registry import Context, candidate, candidates_of
+from graphwright.kernels.launch import Launch, Run
+from graphwright.ops.average_pool import AveragePool
+from graphwright.ops.conv import Conv
+from graphwright.ops.conv_transpose import ConvTranspose
+from graphwright.ops.gru import GRU
+from graphwright.ops.lp_pool import LpPool
+from graphwright.ops.lstm import LSTM
+from graphwright.ops.matmul import MatMul
+from graphwright.ops.max_pool import MaxPool
+from graphwright.ops.resize import Resize
+from graphwright.ops.rnn import RNN
+
+_HALVES = frozenset({F16, BF16})
+_EXACT = _HALVES | {I8, U8, I16, U16}
+"""What f32 holds exactly."""
+
+_WIDENED: dict[type[Op], frozenset[DType]] = {
+    **dict.fromkeys((MatMul, Conv, ConvTranspose, LSTM, GRU, RNN, AveragePool, LpPool, Resize), _HALVES),
+    MaxPool: _EXACT,
+}
+"""By op: the dtypes whose results are those of f32, rounded."""
+
+
+@candidate(*_WIDENED)
+def through_f32(node: Node, context: Context) -> Run | str:
+    dtype = node.operand(0).type.dtype
+    if dtype not in _WIDENED[type(node.op)]:
+        return f"no kernel for {dtype}"
+    inputs = [
+        _widened(v, node, context) if v is not None and v.type.dtype == dtype else v for v in node.inputs
+    ]
+    outputs = [_narrow_later(v, context) if v.type.dtype == dtype else v for v in node.outputs]
+    wide = Node(node.op, inputs, [v.type for v in outputs], name=node.name, sources=node.sources)
+    wide.outputs = tuple(outputs)
+    attempts = (context.attempt(kernel, wide) for kernel in candidates_of(node.op))
+    found = next((attempt for attempt in attempts if isinstance(attempt, Run)), None)
+    if found is None:
+        return f"{node.op.name} has no kernel for f32 either"
+    pairs = zip(outputs, node.outputs, strict=True)
+    narrowed = (_cast(source, target, node, context) for source, target in pairs if source is not target)
+    return Run((*found.launches, *narrowed), temporaries=found.temporaries)
+
+
+def _widened(value: Value, node: Node, context: Context) -> Value:
+    """``value`` in f32: another constant, or memory of the node's own."""
+    array, producer = context.constant(value), value.producer
+    type = TensorType(F32, value.type.dims)
+    if array is not None and producer is not None and producer.graph is not None:
+        ref = context.constants.add(array.astype(F32.numpy))
+        made = Node(Constant(ref, type), (), [type], name=value.name, sources=producer.sources)
+        producer.graph.insert(made, producer)
+        return made.output
+    target = context.temporary(type, "widened")
+    context.prepare(_cast(value, target, node, context))
+    return target
+
+
+def _narrow_later(value: Value, context: Context) -> Value:
+    return context.temporary(TensorType(F32, value.type.dims), "wide")
+
+
+def _cast(source: Value, target: Value, node: Node, context: Context) -> Launch:
+    draft, count, i = Draft(node, context, "cast"), source.type.elements, symbol("i")
+    element = Load(draft.input(source, (count,)), (i,))
+    store = Store(draft.output(target, (count,)), (i,), cast(element, target.type.dtype))
+    return draft.launch(nest((("i", draft.size(count)),), store), work=count // 8)

@@ -1,0 +1,239 @@
+"""Windows that slide over any number of spatial axes, in any float: what the library's kernels leave over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.loops.nodes import (
+    Accumulate,
+    Alloc,
+    Buffer,
+    Const,
+    Index,
+    Kind,
+    Let,
+    Level,
+    Load,
+    Loop,
+    Position,
+    Ref,
+    Scalar,
+    Statement,
+    Store,
+    apply,
+    select,
+)
+from graphwright.ir.symbols import Dim, floordiv, mod, product, symbol
+from graphwright.ir.types import BF16, BOOL, F16, I64, DType
+from graphwright.kernels.c.support import C_TYPES
+from graphwright.kernels.candidates.loops import Draft, nest
+from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
+from graphwright.kernels.launch import Run
+from graphwright.ops.average_pool import AveragePool
+from graphwright.ops.conv import Conv
+from graphwright.ops.conv_transpose import ConvTranspose
+from graphwright.ops.lp_pool import LpPool
+from graphwright.ops.max_pool import MaxPool
+from graphwright.ops.spatial import Pool, Windows
+
+
+@dataclass(frozen=True)
+class _Tap:
+    """One element under a window: its index along the spatial axes, and whether it lies in the input."""
+
+    index: tuple[Dim, ...]
+    inside: Scalar
+
+
+@dataclass(frozen=True)
+class _Slide:
+    """Names of the axes: ``n`` images, ``m`` channels, ``o`` places of the result, ``k`` taps."""
+
+    draft: Draft
+    windows: Windows
+    sizes: tuple[Dim, ...]
+    """Of the input's spatial axes, in the kernel's sizes."""
+
+    @property
+    def places(self) -> tuple[Dim, ...]:
+        return tuple(symbol(f"o{axis}") for axis in range(self.windows.rank))
+
+    @property
+    def taps(self) -> tuple[Dim, ...]:
+        return tuple(symbol(f"k{axis}") for axis in range(self.windows.rank))
+
+    def read(self) -> _Tap:
+        """What tap ``k`` of window ``o`` reads."""
+        window, index = self.windows, []
+        for axis, (o, k) in enumerate(zip(self.places, self.taps, strict=True)):
+            start = o * window.strides[axis] - self.draft.size(window.pads[axis])
+            index.append(start + k * window.dilations[axis])
+        return _Tap(tuple(index), self.within(index))
+
+    def spread(self) -> _Tap:
+        """The element whose tap ``k`` falls on place ``o`` of a transposed convolution's result."""
+        window, index, whole = self.windows, [], []
+        for axis, (o, k) in enumerate(zip(self.places, self.taps, strict=True)):
+            place = o + self.draft.size(window.pads[axis]) - k * window.dilations[axis]
+            stride = window.strides[axis]
+            index.append(floordiv(place, stride))
+            if stride != 1:
+                whole.append(apply("eq", Position(mod(place, stride)), Const(0, I64)))
+        return _Tap(tuple(index), _all([self.within(index), *whole]))
+
+    def within(self, index: Sequence[Dim], margin: Sequence[tuple[Dim, Dim]] = ()) -> Scalar:
+        """Whether ``index`` names an element, or one of ``margin`` (before, behind) elements around."""
+        tests: list[Scalar] = []
+        for axis, (i, size) in enumerate(zip(index, self.sizes, strict=True)):
+            before, behind = margin[axis] if margin else (0, 0)
+            tests += [Position(-before) <= Position(i), Position(i) < Position(size + behind)]
+        return _all(tests)
+
+    def over_taps(self, *body: Statement, channels: Dim | None = None) -> Loop:
+        """Loops over the taps, and outside of them over ``channels`` if they are given."""
+        loop: tuple[Statement, ...] = body
+        for axis in reversed(range(self.windows.rank)):
+            loop = (Loop(f"k{axis}", Kind.SERIAL, self.draft.size(self.windows.kernel[axis]), loop),)
+        if channels is not None:
+            loop = (Loop("c", Kind.SERIAL, channels, loop),)
+        (found,) = loop
+        assert isinstance(found, Loop)
+        return found
+
+    def over_places(self, shape: Sequence[Dim], *body: Statement) -> Loop:
+        """Loops over a result of ``shape``; the last axis is the vector."""
+        names = ("n", "m", *(f"o{axis}" for axis in range(self.windows.rank)))
+        return nest(tuple(zip(names, map(self.draft.size, shape), strict=True)), *body)
+
+
+def _all(tests: Sequence[Scalar]) -> Scalar:
+    result: Scalar = Const(True, BOOL)
+    for k, test in enumerate(tests):
+        result = test if k == 0 else apply("and", result, test)
+    return result
+
+
+def _register(name: str, dtype: DType) -> Buffer:
+    return Buffer(name, dtype, (), Level.REGISTER)
+
+
+def _unsupported(dtype: DType) -> str | None:
+    return None if dtype.name in C_TYPES and dtype not in (F16, BF16) else f"no window kernel for {dtype}"
+
+
+@candidate(Conv, ConvTranspose)
+def convolution(node: Node, context: Context) -> Run | str:
+    """Each element of the result by itself: a sum over channels and taps."""
+    op, x, w, y = node.op, node.operand(0), node.operand(1), node.output
+    assert isinstance(op, Conv | ConvTranspose)
+    dtype = x.type.dtype
+    if refusal := _unsupported(dtype):
+        return refusal
+    draft = Draft(node, context)
+    slide = _Slide(draft, op.windows(w.type.dims[2:]), tuple(map(draft.size, x.type.dims[2:])))
+    n, m, c = symbol("n"), symbol("m"), symbol("c")
+    forward = isinstance(op, Conv)
+    channels = draft.size(w.type.dims[1] if forward else floordiv(w.type.dims[0], op.group))
+    features = draft.size(floordiv(w.type.dims[0], op.group) if forward else w.type.dims[1])
+    channel = floordiv(m, features) * channels + c
+    tap = slide.read() if forward else slide.spread()
+    weight_at = (m, c, *slide.taps) if forward else (channel, mod(m, features), *slide.taps)
+    element = Load(draft.input(x, x.type.dims), (n, channel, *tap.index), tap.inside)
+    weight = Load(draft.input(w, w.type.dims), weight_at)
+    total = _register("total", dtype)
+    terms = slide.over_taps(Accumulate(total, (), "add", element * weight), channels=channels)
+    result: Scalar = Load(total, ())
+    if len(node.inputs) > 2 and node.inputs[2] is not None:
+        result = result + Load(draft.input(node.operand(2), y.type.dims[1:2]), (m,))
+    store = Store(draft.output(y, y.type.dims), (n, m, *slide.places), result)
+    body = slide.over_places(y.type.dims, Alloc(total, 0), terms, store)
+    return Run((draft.launch(body, work=_work(y, w.type.dims[1] * product(w.type.dims[2:]))),))
+
+
+def _work(y: Value, terms: Dim) -> Dim:
+    return y.type.elements * terms
+
+
+@candidate(AveragePool, LpPool)
+def folding_pool(node: Node, context: Context) -> Run | str:
+    op, x, y = node.op, node.operand(0), node.output
+    assert isinstance(op, AveragePool | LpPool)
+    dtype = x.type.dtype
+    if refusal := _unsupported(dtype):
+        return refusal
+    draft = Draft(node, context)
+    slide = _slide(op, x, draft)
+    tap = slide.read()
+    element = Load(draft.input(x, x.type.dims), (symbol("n"), symbol("m"), *tap.index), tap.inside)
+    total, count = _register("total", dtype), _register("count", dtype)
+    folds: list[Statement] = [Accumulate(total, (), "add", _power(op, element))]
+    allocations: list[Statement] = [Alloc(total, 0)]
+    result: Scalar = Load(total, ())
+    if isinstance(op, AveragePool):
+        rank, pads = slide.windows.rank, slide.windows.pads
+        margins = [(draft.size(pads[a]), draft.size(pads[a + rank])) for a in range(rank)]
+        counted = slide.within(tap.index, margins) if op.include_pads else tap.inside
+        folds.append(Accumulate(count, (), "add", select(counted, Const(1, dtype), Const(0, dtype))))
+        allocations.append(Alloc(count, 0))
+        result = result / Load(count, ())
+    elif op.p != 1:
+        result = apply("sqrt", result) if op.p == 2 else apply("pow", result, Const(1 / op.p, dtype))
+    store = Store(draft.output(y, y.type.dims), (symbol("n"), symbol("m"), *slide.places), result)
+    body = slide.over_places(y.type.dims, *allocations, slide.over_taps(*folds), store)
+    return Run((draft.launch(body, work=_work(y, product(op.kernel))),))
+
+
+def _power(op: AveragePool | LpPool, element: Scalar) -> Scalar:
+    if isinstance(op, AveragePool):
+        return element
+    size = apply("abs", element)
+    return size if op.p == 1 else size * size if op.p == 2 else apply("pow", size, Const(op.p, element.dtype))
+
+
+def _slide(op: Pool, x: Value, draft: Draft) -> _Slide:
+    return _Slide(draft, op.windows, tuple(map(draft.size, x.type.dims[2:])))
+
+
+@candidate(MaxPool)
+def max_pool(node: Node, context: Context) -> Run | str:
+    """The best so far and where it stands; -1 is nowhere."""
+    op, x, y = node.op, node.operand(0), node.outputs[0]
+    assert isinstance(op, MaxPool)
+    dtype = x.type.dtype
+    if refusal := _unsupported(dtype):
+        return refusal
+    draft = Draft(node, context)
+    slide = _slide(op, x, draft)
+    tap, n, m = slide.read(), symbol("n"), symbol("m")
+    lowest = float("-inf") if dtype.is_float else -(1 << (dtype.bits - 1)) if dtype.kind == "int" else 0
+    element = Load(draft.input(x, x.type.dims), (n, m, *tap.index), tap.inside)
+    best, where = _register("best", dtype), _register("where", I64)
+    value, old, place = Ref("value", dtype), Load(best, ()), Load(where, ())
+    newer = apply("or", place < Const(0, I64), old < value)
+    if dtype.is_float:
+        newer = apply("or", newer, apply("and", apply("isnan", value), apply("not", apply("isnan", old))))
+    better = Ref("better", BOOL)
+    flat = _flat(slide, draft.size(x.type.dims[1]), tap.index, op.column_major)
+    fold = slide.over_taps(
+        Let("value", element),
+        Let("better", apply("and", tap.inside, newer)),
+        Store(best, (), select(better, value, old)),
+        Store(where, (), select(better, Position(flat), place)),
+    )
+    index: tuple[Index, ...] = (n, m, *slide.places)
+    stores = [Store(draft.output(y, y.type.dims), index, Load(best, ()))]
+    if op.indices:
+        stores.append(Store(draft.output(node.outputs[1], y.type.dims), index, Load(where, ())))
+    body = slide.over_places(y.type.dims, Alloc(best, lowest), Alloc(where, -1), fold, *stores)
+    return Run((draft.launch(body, work=_work(y, product(op.kernel))),))
+
+
+def _flat(slide: _Slide, channels: Dim, index: Sequence[Dim], column_major: bool) -> Dim:
+    """The position in the whole input; ``column_major`` runs along the first spatial axis first."""
+    sizes = slide.sizes[::-1] if column_major else slide.sizes
+    inner: Dim = 0
+    for step, i in zip(row_major_strides(tuple(sizes)), index[::-1] if column_major else index, strict=True):
+        inner = inner + step * i
+    return (symbol("n") * channels + symbol("m")) * product(tuple(slide.sizes)) + inner

@@ -6,6 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 
+LONGEST = 2000
+"""Characters of a message that are shown: a model's own text may be of any length."""
+
+
 @dataclass(frozen=True)
 class Diagnostic:
     """One fault. ``code`` is stable; ``where`` names the node or file as its author knows it."""
@@ -16,9 +20,13 @@ class Diagnostic:
     hint: str = ""
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
-        hint = f"\n    {self.hint}" if self.hint else ""
-        return f"{place}{self.message} [{self.code}]{hint}"
+        place = f"{_clipped(self.where)}: " if self.where else ""
+        hint = f"\n    {_clipped(self.hint)}" if self.hint else ""
+        return f"{place}{_clipped(self.message)} [{self.code}]{hint}"
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ... ({len(text)} characters)"
 
 
 class GraphwrightError(Exception):

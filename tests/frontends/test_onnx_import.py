@@ -226,7 +226,7 @@ def test_functions_that_call_each_other_are_refused() -> None:
 
 
 def test_functions_that_grow_without_end_hit_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "MAX_NODES", 500)
+    monkeypatch.setattr(graph, "MAX_INLINED", 500)
     levels = [function("f0", [helper.make_node("Neg", ["a"], ["b"])])]
     for level in range(1, 40):
         twice = [

@@ -49,7 +49,7 @@ class ShapeProgramBuilder:
             if known is None:
                 known = self._known[dim] = self._sum(dim)
             return known
-        return self._add(Code.CONST, dim)
+        return self._constant(dim)
 
     def _sum(self, expr: Expr) -> Reg:
         total: Reg | None = None
@@ -60,7 +60,7 @@ class ShapeProgramBuilder:
                 for _ in range(power):
                     term = factor if term is None else self._add(Code.MUL, term, factor)
             if term is None or coefficient != 1:
-                scale = self._add(Code.CONST, coefficient)
+                scale = self._constant(coefficient)
                 term = scale if term is None else self._add(Code.MUL, term, scale)
             total = term if total is None else self._add(Code.ADD, total, term)
         assert total is not None  # an Expr has terms
@@ -81,6 +81,11 @@ class ShapeProgramBuilder:
         for operand in rest:
             first = self._add(_FUNCTIONS[atom.name], first, operand)
         return first
+
+    def _constant(self, number: int) -> Reg:
+        if not -(2**63) <= number < 2**63:
+            raise ModelError(Diagnostic("size", f"a size of {number} (or times that) is beyond 64 bits"))
+        return self._add(Code.CONST, number)
 
     def _check_range(self, name: str, span: Range) -> None:
         register = self._known[Symbol(name)]

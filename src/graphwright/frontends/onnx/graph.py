@@ -21,8 +21,12 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.symbols import SymbolError
 
-MAX_NODES = 1_000_000
-"""Nodes after inlining: a few functions that call each other twice could grow without end."""
+MAX_INLINED = 100_000
+"""Nodes out of functions: a few that call each other twice would grow without end."""
+
+
+class OutOfBudget(ModelError):
+    """Reading stops here; every other fault leaves the rest to be read."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class GraphReader:
         self.incomplete = False
         """Whether a node was met whose op is not supported."""
         self._catalogue = Catalogue(functions, report)
-        self._nodes = 0
+        self._inlined = 0
 
     def list_unsupported(self, graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
         """Report every unsupported op of the model, in code as well that reading did not reach."""
@@ -143,6 +147,8 @@ class GraphReader:
             pass
         except Fault as fault:
             self.report.add(fault, place)
+        except OutOfBudget:
+            raise
         except ModelError as error:
             self.report.extend(error.diagnostics)
         except Unsupported:
@@ -156,11 +162,10 @@ class GraphReader:
             self._poison(node, scope)
 
     def _import(self, node: onnx.NodeProto, scope: Scope, place: str) -> list[Value | None]:
-        self._nodes += 1
-        if self._nodes > MAX_NODES:
-            raise ModelError(
-                Fault("budget", f"more than {MAX_NODES} nodes once functions are inlined").at(place)
-            )
+        self._inlined += bool(scope.frame.calls)
+        if self._inlined > MAX_INLINED:
+            fault = Fault("budget", f"the model's functions make more than {MAX_INLINED} nodes")
+            raise OutOfBudget(fault.at(place))
         meaning = self._catalogue.meaning(node, scope.frame.opsets)
         attributes = _attributes(node, scope)
         if meaning.schema is not None:

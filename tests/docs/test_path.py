@@ -9,7 +9,8 @@ import pytest
 from docs.make_path import PAGE, TIME, blocks, dumps, filled
 
 PARTS = (
-    "onnx", "imported", "simplified", "decomposed", "fused", "records", "loops", "c", "tasks", "plan", "members", "run",
+    "onnx", "imported", "simplified", "decomposed", "fused", "records",
+    "loops", "c", "tasks", "plan", "members", "run",
 )  # fmt: skip
 
 

@@ -1,0 +1,129 @@
+"""What the pages say is so: snippets run, commands work, links lead somewhere, lists are complete."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import onnx
+import pytest
+
+import graphwright as gw
+from benchmarks.models import MODELS
+from benchmarks.report import PAGES, filled, read_results, report
+from graphwright import ops
+from graphwright.frontends.onnx.opsets import Mappings, has_body, schema_of
+
+ROOT = Path(__file__).parents[2]
+MARKDOWN = sorted([ROOT / "README.md", ROOT / "benchmarks" / "README.md", *(ROOT / "docs").glob("*.md")])
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+PAGE_IDS = [str(page.relative_to(ROOT)) for page in MARKDOWN]
+
+
+def snippets(page: Path, language: str) -> list[str]:
+    return [text for kind, text in FENCED.findall(page.read_text()) if kind == language]
+
+
+def commands() -> Iterator[list[str]]:
+    for page in MARKDOWN:
+        for snippet in snippets(page, "sh"):
+            yield from (shlex.split(line, comments=True) for line in snippet.splitlines())
+
+
+def commands_of(program: str) -> list[list[str]]:
+    return [command for command in commands() if command[:1] == [program]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where ``model.onnx`` and ``model.om`` are."""
+    made = tmp_path_factory.mktemp("pages")
+    shutil.copy(MODELS["ppocr_rec"].path(), made / "model.onnx")
+    gw.compile(made / "model.onnx").save(made / "model.om")
+    return made
+
+
+def test_the_readmes_snippets_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    names: dict[str, object] = {}
+    for snippet in snippets(ROOT / "README.md", "python"):
+        exec(compile(snippet, "README.md", "exec"), names)
+    gw.set_threads(0)
+    result, small, classes = names["result"], names["small"], names["classes"]
+    assert isinstance(result, dict) and isinstance(small, gw.Model) and isinstance(classes, gw.Model)
+    assert [array.shape for array in result.values()] == [(1, 40, 6625)]
+    assert small.inputs[0].shape == (1, 3, 48, 320)
+    assert classes.outputs[0].shape == ("N", 10)
+
+
+@pytest.mark.parametrize("command", commands_of("graphwright"), ids=" ".join)
+def test_commands_work(command: list[str], folder: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", *command], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout or done.stderr
+
+
+def test_make_has_the_targets() -> None:
+    named = {command[1] for command in commands_of("make")}
+    named |= set(re.findall(r"`make ([a-z-]+)", "".join(page.read_text() for page in MARKDOWN)))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert named <= targets
+    assert {"demo", "test", "bench"} <= named
+    described = set(re.findall(r"^#   make ([a-z-]+)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert described == targets - {"help"}
+
+
+def test_modules_that_are_named_exist() -> None:
+    texts = "".join(page.read_text() for page in [*MARKDOWN, ROOT / "Makefile"])
+    named = set(re.findall(r"-m ((?:benchmarks|docs|tests)[\w.]*)", texts))
+    assert "benchmarks.compare" in named
+    assert [name for name in named if find_spec(name) is None] == []
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=PAGE_IDS)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", FENCED.sub("", page.read_text()))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_result_tables_are_those_of_the_results(page: Path) -> None:
+    assert filled(page.read_text(), report(read_results())) == page.read_text(), "python -m benchmarks.report"
+
+
+def test_the_operators_that_are_not_supported_are_not() -> None:
+    """And so many others are that the page may say 'most'."""
+    ops.load()
+    mappings, opset = Mappings.collect(), onnx.defs.onnx_opset_version()
+
+    def is_supported(name: str) -> bool:
+        schema = schema_of("", name, opset)
+        body = schema is not None and has_body(schema, opset)
+        return body or mappings.find("", name, opset) is not None
+
+    everything = {schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain}
+    readme = (ROOT / "README.md").read_text()
+    (sentence,) = re.findall(r"Most of ONNX's operators\. Not yet:(.*?)\.\n", readme, re.DOTALL)
+    named = set(re.findall(r"`(\w+)`", sentence))
+    assert named < everything
+    assert [name for name in named if is_supported(name)] == []
+    assert sum(map(is_supported, everything)) > 0.7 * len(everything)
+
+
+def test_the_path_lists_all_directories() -> None:
+    text = (ROOT / "docs" / "path_of_a_model.md").read_text()
+    source = ROOT / "src" / "graphwright"
+    folders = {path.parent.name for path in source.glob("*/__init__.py")}
+    assert [name for name in folders if f"`{name}`" not in text] == []
+
+
+def test_the_glossary_is_sorted() -> None:
+    rows = re.findall(r"^\| ([^|]+) \| ", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)[1:]
+    terms = [row.strip("`.").lower() for row in rows if not row.startswith("---")]
+    assert terms == sorted(terms)

@@ -1,0 +1,49 @@
+"""Result tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.report import BEGIN, END, filled, report
+
+
+def result(model: str, threads: int, peers: dict[str, float]) -> dict[str, Any]:
+    engines = {
+        name: {"median_ns": 2e6 * factor, "peak_bytes": 3 << 20}
+        for name, factor in {"graphwright": 1, **peers}.items()
+    }
+    return {
+        "model": f"{model}.1.onnx",
+        "threads": threads,
+        "engines": engines,
+        "ratios": {name: {"median": factor} for name, factor in peers.items()},
+        "compile": {"seconds": 1.25},
+        "machine": {"cpu": "A CPU", "usable_cores": 2},
+        "versions": {"graphwright": "0.1.0"},
+        "command": ["python", "-m", "benchmarks.compare", model, "--threads", str(threads)],
+    }
+
+
+def test_a_table_for_each_number_of_threads() -> None:
+    text = report([result("a", 1, {"onnxruntime": 1.5}), result("b", 1, {}), result("a", 2, {})])
+    assert "1 thread:\n\n| model | graphwright | ONNX Runtime | compile | memory | ONNX Runtime's |\n" in text
+    assert "| `a` | 2 ms | 3 ms (1.50 x) | 1.2 s | 3 MiB | 3 MiB |\n" in text
+    assert "| `b` | 2 ms | - | 1.2 s | 3 MiB | - |\n" in text
+    assert "2 threads:\n\n| model | graphwright | compile | memory |\n" in text
+    assert "On A CPU, 2 cores. graphwright 0.1.0." in text
+    assert "`python -m benchmarks.compare MODEL --threads 2`" in text
+
+
+def test_no_results_are_said_to_be_none() -> None:
+    assert report([]).startswith("No results are recorded yet")
+
+
+def test_filling_a_page_again_changes_nothing() -> None:
+    page = f"before\n{BEGIN}\n{END}\nafter\n"
+    once = filled(page, "table\n")
+    assert once == f"before\n{BEGIN}\n\ntable\n\n{END}\nafter\n"
+    assert filled(once, "table\n") == once
+    with pytest.raises(ValueError, match="results"):
+        filled("nothing", "table\n")

@@ -12,6 +12,7 @@ from graphwright.kernels.candidates.registry import (
     Context,
     Contraction,
     candidate,
+    candidates_of,
     contraction_of,
     region_of,
 )
@@ -27,13 +28,50 @@ def fused(node: Node, context: Context) -> Run | str:
     if anchor is None:
         return Run((_generated(node, region, context),))
     launch = _with_epilogue(node, region, anchor, context)
-    return launch if isinstance(launch, str) else Run((launch,))
+    return _in_two(node, region, anchor, context) if isinstance(launch, str) else Run((launch,))
 
 
-def _generated(node: Node, region: Graph, context: Context) -> Launch:
+def _in_two(node: Node, region: Graph, anchor: Node, context: Context) -> Run | str:
+    """A contraction that takes no epilogue, then the rest of the region as a kernel of its own."""
+    outer = _outer(node, region)
+    alone = Node(anchor.op, [None if v is None else outer[v] for v in anchor.inputs], [anchor.output.type],
+                 name=anchor.name, sources=anchor.sources)  # fmt: skip
+    if anchor.output in outer:
+        alone.outputs = (outer[anchor.output],)
+    else:
+        alone.outputs = (context.temporary(anchor.output.type, "contraction"),)
+    attempts = [context.attempt(kernel, alone) for kernel in candidates_of(anchor.op)]
+    found = next((attempt for attempt in attempts if isinstance(attempt, Run)), None)
+    if found is None:
+        return "; ".join(reason for reason in attempts if isinstance(reason, str))
+    rest, inner = _without(region, anchor)
+    places = {inner[v]: value for v, value in outer.items() if v in inner}
+    places[inner[anchor.output]] = alone.output
+    epilogue = _generated(node, rest, context, places)
+    return Run((*found.launches, epilogue), temporaries=found.temporaries)
+
+
+def _without(region: Graph, anchor: Node) -> tuple[Graph, dict[Value, Value]]:
+    """``region`` with the result of ``anchor`` as an input, and what its values have become."""
+    rest = Graph(region.name)
+    inner = {v: rest.add_input(v.type, v.name) for v in (*region.inputs, anchor.output)}
+    for node in region:
+        if node is anchor:
+            continue
+        operands = [None if v is None else inner[v] for v in node.inputs]
+        copy = rest.append(Node(node.op, operands, [v.type for v in node.outputs], sources=node.sources))
+        inner |= dict(zip(node.outputs, copy.outputs, strict=True))
+    rest.set_outputs([inner[v] for v in region.outputs if v is not anchor.output])
+    return rest, inner
+
+
+def _generated(
+    node: Node, region: Graph, context: Context, places: dict[Value, Value] | None = None
+) -> Launch:
+    """The kernel of a region; ``places``: the outer values behind its own, those of ``node`` by default."""
     made = region_kernel(region, context.constants, _name(region))
     ref = context.generated.add(made.kernel, node.place)
-    operands, writes = _operands(node, region, made)
+    operands, writes = _operands(places or _outer(node, region), made)
     return Launch(
         ref,
         operands,
@@ -53,7 +91,7 @@ def _with_epilogue(node: Node, region: Graph, anchor: Node, context: Context) ->
     launch, groups = found
     outer = _outer(node, region)
     made = hook_kernel(region, anchor.output, groups(anchor), context.constants, f"{_name(region)}_hook")
-    operands, writes = _operands(node, region, made)
+    operands, writes = _operands(outer, made)
     hook = Hook(context.generated.add(made.kernel, node.place), operands, writes, made.sizes)
     inputs = tuple(None if v is None else outer[v] for v in anchor.inputs)
     return launch(Contraction(anchor, inputs, None, hook), context)
@@ -68,8 +106,7 @@ def _outer(node: Node, region: Graph) -> dict[Value, Value]:
     return known | dict(zip(region.outputs, node.outputs, strict=True))
 
 
-def _operands(node: Node, region: Graph, made: RegionKernel) -> tuple[tuple[Value, ...], tuple[int, ...]]:
-    outer = _outer(node, region)
+def _operands(outer: dict[Value, Value], made: RegionKernel) -> tuple[tuple[Value, ...], tuple[int, ...]]:
     first_output = len(made.parameters) - made.output_count
     return tuple(outer[v] for v in made.parameters), tuple(range(first_output, len(made.parameters)))
 

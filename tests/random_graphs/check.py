@@ -9,7 +9,9 @@ from graphwright.config import Options
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.op import Array
+from graphwright.ir.types import dtype_of
 from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.devices.target import native_dtype
 from graphwright.runtime.model import Model
 
 from .generate import Case
@@ -36,7 +38,7 @@ def check(case: Case, options: Options) -> None:
 def native(model: Model, feeds: list[Array], threads: int, poison: bool = False) -> list[Array]:
     """The outputs of one run."""
     assert isinstance(model.device, Cpu)
-    plain = [model._checked(k, f) for k, f in enumerate(feeds)]
+    plain = [f.view(native_dtype(dtype_of(f))) for f in feeds]
     results = model.device.run(plain, None, threads, poison=poison)
     return [r.view(s.dtype.numpy) for r, s in zip(results, model.outputs, strict=True)]
 

@@ -42,10 +42,10 @@ def _structure(program: Program) -> list[str]:
     faults: list[str] = []
     owner: dict[int, int] = {}
     for number, block in enumerate(program.blocks):
-        for task in range(block.first, block.first + block.count):
-            if task in owner or not 0 <= task < len(program.tasks):
-                faults.append(f"task {task} of block {number} is in block {owner.get(task, 'no')} as well, or not there")
-            owner[task] = number
+        for index in range(block.first, block.first + block.count):
+            if index in owner or not 0 <= index < len(program.tasks):
+                faults.append(f"task {index} of block {number} is not there, or in two blocks")
+            owner[index] = number
     faults += [f"task {t} is in no block" for t in range(len(program.tasks)) if t not in owner]
     entered = [block for task in program.tasks for block in task.blocks]
     if sorted([0, *entered]) != list(range(len(program.blocks))):

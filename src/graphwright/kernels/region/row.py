@@ -1,0 +1,278 @@
+"""A region as a kernel of its own: a grid over the outer axes, and stages between the reductions of a row.
+
+Reductions cut the work into stages: a stage computes what the reductions so far allow, in one pass over the
+reduced axes. Values that are costly to compute and needed again in a later stage are kept in a row buffer;
+cheap ones are computed again, for the row is in the first-level cache by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import compress
+
+from graphwright.fusion.axes import analyse
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import ConstantPool, Graph, Node, Value
+from graphwright.ir.loops.nodes import (
+    Accumulate,
+    Alloc,
+    Buffer,
+    Index,
+    Kind,
+    Let,
+    Level,
+    Load,
+    Loop,
+    Ref,
+    Scalar,
+    Statement,
+    Store,
+)
+from graphwright.ir.op import Trait
+from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
+from graphwright.ir.types import DType
+from graphwright.kernels.region.emitter import Emitter, RegionKernel, compute_dtype, cost_of
+
+COLUMN_BLOCK = 256
+"""Columns that a reduction over an outer axis carries at a time: its accumulators stay in the cache."""
+
+
+def region_kernel(region: Graph, constants: ConstantPool, name: str) -> RegionKernel:
+    """The kernel of a region of elementwise ops, views and row reductions."""
+    body = [node for node in region if not isinstance(node.op, Constant)]
+    return _Row(region, analyse(body), constants, name).build()
+
+
+class _Row(Emitter):
+    """A kernel of its own: grid over the outer axes, stages between reductions."""
+
+    def build(self) -> RegionKernel:
+        nest = self.nest
+        reduced = set(nest.reduced)
+        self.join_axes(nest.domain, lambda a, b: (a in reduced) != (b in reduced))
+        self.is_reduced = [bool(set(group) & reduced) for group in self.loops.members]
+        self.columns = any(self.is_reduced) and not self.is_reduced[-1]
+        self.stages = self._stages()
+        self.bound: dict[Value, Scalar] = {}
+        self.kept: dict[Value, Buffer] = {}
+        self.accumulators: dict[Value, Buffer] = {}
+        self.inner: list[Statement] = []
+        self.keep = self._choose_kept()
+        self._name_axes()
+        body: list[Statement] = []
+        for stage in range(1 + max(self.stages.values(), default=0)):
+            body += self._rows(stage)
+            body += self._pass(stage)
+        rereads = bool(nest.reduced)  # a later pass walks the row again
+        return replace(self.finish(self._grid(body)), rereads=rereads)
+
+    # -- axes -----------------------------------------------------------------------------------------------
+
+    def _name_axes(self) -> None:
+        """Index expressions of the joined axes; columns under a reduction are walked in blocks."""
+        last = len(self.loops.members) - 1
+        self.axis_names = [
+            self.names.take("r" if reduced else "i" if k < last else "v")
+            for k, reduced in enumerate(self.is_reduced)
+        ]
+        self.loops.index = [symbol(name) for name in self.axis_names]
+        self.lane_extent: Dim = self.loops.extents[last] if self.loops.members else 1
+        self.block_name = ""
+        if self.columns and not (isinstance(self.lane_extent, int) and self.lane_extent <= COLUMN_BLOCK):
+            self.block_name = self.names.take("b")
+            first = COLUMN_BLOCK * symbol(self.block_name)
+            self.lane_extent = minimum(COLUMN_BLOCK, self.loops.extents[last] - first)
+            self.loops.index[last] = first + symbol(self.axis_names[last])
+
+    def _grid(self, body: Sequence[Statement]) -> list[Statement]:
+        """Wrap the parallel loops around ``body``."""
+        last = len(self.loops.members) - 1
+        axes = [
+            (name, extent)
+            for k, (name, extent) in enumerate(zip(self.axis_names, self.loops.extents, strict=True))
+            if not self.is_reduced[k] and k != last
+        ]
+        if self.block_name:
+            axes.append((self.block_name, ceildiv(self.loops.extents[last], COLUMN_BLOCK)))
+        statements = list(body)
+        for name, extent in reversed(axes):
+            statements = [Loop(name, Kind.PARALLEL, extent, tuple(statements))]
+        return statements
+
+    def _over_reduced(self, body: Sequence[Statement]) -> list[Statement]:
+        """One pass over the reduced axes (and the lanes)."""
+        statements = list(body)
+        last = len(self.loops.members) - 1
+        if last >= 0 and not self.is_reduced[last]:
+            statements = [Loop(self.axis_names[last], Kind.VECTOR, self.lane_extent, tuple(statements))]
+        for k in reversed([k for k, reduced in enumerate(self.is_reduced) if reduced]):
+            kind = Kind.VECTOR if k == last else Kind.REDUCE
+            statements = [Loop(self.axis_names[k], kind, self.loops.extents[k], tuple(statements))]
+        return statements
+
+    # -- stages ---------------------------------------------------------------------------------------------
+
+    def _nodes(self) -> list[Node]:
+        return [node for node in self.region if node.output in self.nest.places]
+
+    def _stages(self) -> dict[Value, int]:
+        """The pass in which each value can be had: a reduction's result one after the pass that folds it."""
+        stages: dict[Value, int] = {}
+        for node in self._nodes():
+            stage = max((stages.get(v, 0) for v in node.inputs if v is not None), default=0)
+            stages[node.output] = stage + self.folds(node)
+        return stages
+
+    def _is_row(self, value: Value) -> bool:
+        """Whether ``value`` does not vary along the reduced axes."""
+        axes = set(self.nest.axes_of(self.nest.places[value]))
+        return bool(self.nest.reduced) and not axes & set(self.nest.reduced)
+
+    def _choose_kept(self) -> set[Value]:
+        """Values that vary along the row, cost more than a load, and are wanted in a later pass."""
+        if self.columns:
+            return set()
+        kept = set()
+        for node in self._nodes():
+            value = node.output
+            if self._is_row(value) or not _is_costly(node):
+                continue
+            users = [n for n in value.users if n.output in self.stages]
+            if any(self._pass_of(n) > self.stages[value] for n in users):
+                kept.add(value)
+        return kept
+
+    def _pass_of(self, node: Node) -> int:
+        """The pass in which ``node`` itself is computed."""
+        return self.stages[node.output] - self.folds(node)
+
+    def _rows(self, stage: int) -> list[Statement]:
+        """Values of this stage that do not vary along the reduced axes."""
+        nodes = [
+            n
+            for n in self._nodes()
+            if self._is_row(n.output) and not self.folds(n) and self.stages[n.output] == stage
+        ]
+        finished = [n for n in self._nodes() if self.folds(n) and self.stages[n.output] == stage]
+        statements: list[Statement] = []
+        for node in (*finished, *nodes):
+            statements += self._row_value(node)
+        if not self.columns or not statements:
+            return statements
+        allocations = [s for s in statements if isinstance(s, Alloc)]
+        rest = tuple(s for s in statements if not isinstance(s, Alloc))
+        last = len(self.loops.members) - 1
+        self.bound = {}  # lets end with their loop; the rows are kept
+        return [*allocations, Loop(self.axis_names[last], Kind.VECTOR, self.lane_extent, rest)]
+
+    def _row_value(self, node: Node) -> list[Statement]:
+        value, name = node.output, self.temporary(node)
+        if self.folds(node):
+            folded = Load(self.accumulators[value], self._lane_index())
+            count = product(self._reduced_extents())
+            scalar = node.op.finish(folded, count)  # type: ignore[attr-defined]  # REDUCTION trait
+        else:
+            scalar = self.scalar(node, [self._operand(node, p) for p in range(len(node.inputs))])
+        statements: list[Statement] = [Let(name, scalar)]
+        self.bound[value] = Ref(name, scalar.dtype)
+        if self.columns:
+            row = Buffer(self.names.take("row"), scalar.dtype, (COLUMN_BLOCK,), Level.CACHE)
+            self.kept[value] = row
+            statements = [Alloc(row), *statements, Store(row, self._lane_index(), self.bound[value])]
+        if value in self.region.outputs:
+            statements.append(self.store(value, self.bound[value]))
+        return statements
+
+    def _lane_index(self) -> tuple[Index, ...]:
+        return (symbol(self.axis_names[-1]),) if self.columns else ()
+
+    def _pass(self, stage: int) -> list[Statement]:
+        """One pass over the row: fold this stage's reductions, keep and store this stage's values."""
+        reductions = [n for n in self._nodes() if self.folds(n) and self._pass_of(n) == stage]
+        wanted = [
+            n.output
+            for n in self._nodes()
+            if not self._is_row(n.output)
+            and self.stages[n.output] == stage
+            and (n.output in self.region.outputs or n.output in self.keep)
+        ]
+        if not reductions and not wanted:
+            return []
+        outer_bound = dict(self.bound)
+        self.inner = []
+        allocations: list[Statement] = []
+        for value in wanted:
+            scalar = self._value(value)
+            if value in self.keep:
+                row = self._row_buffer(value, scalar.dtype)
+                allocations.append(Alloc(row))
+                self.inner.append(Store(row, self._reduced_index(), scalar))
+            if value in self.region.outputs:
+                self.inner.append(self.store(value, scalar))
+        for node in reductions:
+            accumulator = self._accumulator(node)
+            allocations.append(accumulator)
+            operand = node.op.prepare(self._operand(node, 0))  # type: ignore[attr-defined]  # REDUCTION trait
+            self.cost += cost_of(operand) + 0.05
+            self.inner.append(
+                Accumulate(accumulator.buffer, self._lane_index(), node.op.combiner, operand)  # type: ignore[attr-defined]
+            )
+        statements = [*allocations, *self._over_reduced(self.inner)]
+        self.bound = outer_bound
+        return statements
+
+    def _accumulator(self, node: Node) -> Alloc:
+        dtype = compute_dtype(node.output.type.dtype)
+        shape: tuple[Dim, ...] = (COLUMN_BLOCK,) if self.columns else ()
+        level = Level.CACHE if self.columns else Level.REGISTER
+        buffer = Buffer(self.names.take("acc"), dtype, shape, level)
+        self.accumulators[node.output] = buffer
+        return Alloc(buffer, node.op.identity(dtype))  # type: ignore[attr-defined]  # REDUCTION trait
+
+    def _row_buffer(self, value: Value, dtype: DType) -> Buffer:
+        buffer = Buffer(self.names.take("row"), dtype, self._reduced_extents(), Level.CACHE)
+        self.kept[value] = buffer
+        return buffer
+
+    def _reduced_extents(self) -> tuple[Dim, ...]:
+        return tuple(compress(self.loops.extents, self.is_reduced))
+
+    def _reduced_index(self) -> tuple[Index, ...]:
+        return tuple(map(symbol, compress(self.axis_names, self.is_reduced)))
+
+    # -- values ---------------------------------------------------------------------------------------------
+
+    def _operand(self, node: Node, position: int) -> Scalar:
+        value = node.inputs[position]
+        if value is None:
+            raise ValueError(f"{node.place}: an absent operand in a fused region")
+        if value not in self.nest.places:
+            return self.read(value)
+        return self._value(value)
+
+    def _value(self, value: Value) -> Scalar:
+        """A value of the region in the current loops: bound already, kept from before, or computed here."""
+        if value in self.bound:
+            return self.bound[value]
+        if value in self.kept:
+            index = self._lane_index() if self.columns else self._reduced_index()
+            return Load(self.kept[value], index)
+        node = value.producer
+        if node is None:
+            raise ValueError(f"{value!r} is not made in the region")
+        scalar = self.scalar(node, [self._operand(node, p) for p in range(len(node.inputs))])
+        self.bound[value] = scalar
+        if Trait.VIEW not in node.op.traits:
+            name = self.temporary(node)
+            self.inner.append(Let(name, scalar))
+            self.bound[value] = Ref(name, scalar.dtype)
+        return self.bound[value]
+
+
+def _is_costly(node: Node) -> bool:
+    """Whether the expression of ``node`` holds a function worth keeping the result of."""
+    if Trait.VIEW in node.op.traits or Trait.REDUCTION in node.op.traits:
+        return False
+    dummies = [Ref(f"x{p}", compute_dtype(v.type.dtype)) for p, v in enumerate(node.inputs) if v is not None]
+    return cost_of(node.op.expression(*dummies)) >= 0.5

@@ -17,7 +17,7 @@ import pytest
 import graphwright as gw
 from benchmarks.models import MODELS
 from benchmarks.report import PAGES, filled, read_results, report
-from graphwright import ops
+from graphwright import _native, ops
 from graphwright.frontends.onnx.opsets import Mappings, has_body, schema_of
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +37,8 @@ def commands() -> Iterator[list[str]]:
 
 
 def commands_of(program: str) -> list[list[str]]:
-    return [command for command in commands() if command[:1] == [program]]
+    unique = dict.fromkeys(tuple(command) for command in commands() if command[:1] == [program])
+    return [list(command) for command in unique]
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +52,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_readmes_snippets_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
+    threads = _native.threads()
     names: dict[str, object] = {}
     for snippet in snippets(ROOT / "README.md", "python"):
         exec(compile(snippet, "README.md", "exec"), names)
-    gw.set_threads(0)
+    gw.set_threads(threads)
     result, small, classes = names["result"], names["small"], names["classes"]
     assert isinstance(result, dict) and isinstance(small, gw.Model) and isinstance(classes, gw.Model)
     assert [array.shape for array in result.values()] == [(1, 40, 6625)]

@@ -45,7 +45,7 @@ _SIGNS = {Code.ADD: ("+", 1), Code.SUB: ("-", 1), Code.MUL: ("*", 2)}
 _CALLS = {Code.FLOORDIV: "floordiv", Code.MOD: "mod", Code.MIN: "min", Code.MAX: "max"}
 _CHECKS = {Code.CHECK_EQ: "==", Code.CHECK_LE: "<="}
 _ATOM = 3
-_KERNEL = re.compile(r"^kernel (\w+)\(", re.MULTILINE)
+_KERNEL = re.compile(r"^(?=kernel \w+\()", re.MULTILINE)
 
 
 def print_program(program: Program, loops: str = "") -> str:
@@ -55,9 +55,8 @@ def print_program(program: Program, loops: str = "") -> str:
 
 def _by_kernel(loops: str) -> dict[str, list[str]]:
     """The lines of each kernel by name."""
-    starts = list(_KERNEL.finditer(loops))
-    ends = [*(match.start() for match in starts[1:]), len(loops)]
-    return {m[1]: loops[m.start() : end].rstrip().split("\n") for m, end in zip(starts, ends, strict=True)}
+    texts = _KERNEL.split(loops)[1:]
+    return {text[len("kernel ") : text.index("(")]: text.rstrip().split("\n") for text in texts}
 
 
 class _Registers:

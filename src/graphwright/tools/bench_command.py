@@ -155,14 +155,14 @@ def _measure(
 
 
 def _show(results: Mapping[str, Measured]) -> None:
-    rows = [["engine", "version", "min", "median", "p95", "runs/s", "load", "first run", "memory"]]
+    rows = []
     for name, measured in results.items():
         figures = measured.summary()
         times = [duration_text(figures[key]) for key in ("min_ns", "median_ns", "p95_ns")]
         started = [duration_text(seconds * 1e9) for seconds in (measured.load_s, measured.first_s)]
         rate = f"{figures['runs_per_second']:.4g}"
         rows.append([name, measured.version, *times, rate, *started, bytes_text(measured.peak_bytes)])
-    table(rows)
+    table(rows, ["engine", "version", "min", "median", "p95", "runs/s", "load", "first run", "memory"])
     for name, measured in results.items():
         if name != OURS:
             found = ratio(measured, results[OURS])
@@ -175,6 +175,6 @@ def _show_tasks(tasks: Sequence[TaskRow], top: int) -> None:
         [str(t.task), duration_text(t.median_ns), f"{100 * t.median_ns / total:.1f} %", t.kernel, t.name]
         for t in tasks[:top]
     ]
-    table([["task", "median", "share", "kernel", "source nodes"], *rows])
+    table(rows, ["task", "median", "share", "kernel", "source nodes"])
     if len(tasks) > top:
         note(f"{len(tasks) - top} faster tasks are not shown: --top {len(tasks)} shows all")

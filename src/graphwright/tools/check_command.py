@@ -118,7 +118,8 @@ def _peer_results(
 
 def _show(results: Mapping[str, Array], expected: Mapping[str, Array], peer: Mapping[str, Array]) -> float:
     """A row for each output; the greatest error of graphwright."""
-    rows = [["output", "type", "error", "rms", *([f"{PEER} error", "rms"] if peer else [])]]
+    head = ["output", "type", "error", "rms", *([f"{PEER} error", "rms"] if peer else [])]
+    rows = []
     worst = 0.0
     for name, array in results.items():
         ours = distance(array, expected[name])
@@ -126,6 +127,6 @@ def _show(results: Mapping[str, Array], expected: Mapping[str, Array], peer: Map
         theirs = [distance(peer[name], expected[name])] if name in peer else []
         errors = [f"{number:.2e}" for each in (ours, *theirs) for number in (each.most, each.rms)]
         row = [name, f"{array.dtype}[{', '.join(map(str, array.shape))}]", *errors]
-        rows.append(row + [""] * (len(rows[0]) - len(row)))
-    table(rows)
+        rows.append(row + [""] * (len(head) - len(row)))
+    table(rows, head)
     return worst

@@ -46,15 +46,15 @@ def report(diagnostics: Sequence[Diagnostic]) -> None:
             note(f"    {fault.hint}")
 
 
-def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> None:
-    """Columns on stdout; those that hold only numbers below their head stand to the right."""
+def table(rows: Sequence[Sequence[str]], head: Sequence[str] = (), indent: str = "  ") -> None:
+    """Columns on stdout, below ``head`` if there is one; those that hold only numbers stand to the right."""
     cells = [[terminal(cell, _CELL) for cell in row] for row in rows]
-    columns = list(zip(*cells, strict=True))
-    widths = [max(map(len, column)) for column in columns]
-    right = [all(map(_NUMBER.fullmatch, column[1:] or column)) for column in columns]
+    right = [all(map(_NUMBER.fullmatch, column)) for column in zip(*cells, strict=True)]
+    cells = [list(head), *cells] if head else cells
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
-        aligned = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
-        say(indent + "  ".join(aligned).rstrip())
+        padded = zip(row, widths, right or [False] * len(widths), strict=True)
+        say(indent + "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in padded).rstrip())
 
 
 def bytes_text(count: int) -> str:

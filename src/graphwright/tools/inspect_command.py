@@ -5,15 +5,16 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-import graphwright as gw
 import graphwright.ops
 from graphwright import _native
 from graphwright.api import unpacked_module
+from graphwright.compiler import compile_module
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.ir.constant import Constant
@@ -26,9 +27,11 @@ from graphwright.memory.liveness import live_bytes
 from graphwright.package.package import Package, Target, TensorSpec
 from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
+from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.passes.manager import run_passes
 from graphwright.passes.unfuse import Unfuse
 from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.devices.target import target_isa
 from graphwright.runtime.model import Model
 from graphwright.tools.arguments import Constants, Outputs, Shapes, Sizes, Trust, parse_shapes, with_options
 from graphwright.tools.arguments import Model as ModelPath
@@ -92,9 +95,7 @@ def inspect(
             model, options, shapes=sizes, constants=const, outputs=outputs, trust=trust, observe=observe
         )
     if not opened.package.targets and _is_sized(opened.inputs, sizes):
-        opened = gw.compile(
-            unpacked_module(opened.package), shapes=dict(input_sizes(opened.inputs, sizes)), options=options
-        )
+        opened = _for_sizes(opened.package, sizes, options)
     if ir is not None:
         say(_ir_text(opened.package, ir))
         return
@@ -121,6 +122,15 @@ def _is_sized(specs: Sequence[TensorSpec], sizes: Sizes) -> bool:
     except FeedError:
         return False
     return True
+
+
+def _for_sizes(package: Package, sizes: Sizes, options: Options) -> Model:
+    """What the first feed of these sizes makes of a model whose ranks are not known without it."""
+    module = unpacked_module(package)
+    shape_inputs(module, input_sizes(package.inputs, sizes))
+    made = compile_module(module, replace(options, isa=target_isa(options))).package
+    (target,) = made.targets.values()
+    return Model(made, Cpu(made, target), threads=options.threads)
 
 
 # -- the IRs --------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class Watch:
             for name, seconds, nodes in self.laps
         ]
         total = sum(seconds for _, seconds, _ in self.laps)
-        table([["stage", "time", "graph after it"], *rows, ["all", f"{total * 1e3:.1f} ms", ""]])
+        table([*rows, ["all", f"{total * 1e3:.1f} ms", ""]], ["stage", "time", "graph after it"])
 
     def warn_unknown(self) -> None:
         """Say which of the passes to show never ran."""

@@ -1,0 +1,36 @@
+"""The least memory that a task list can do with, on cases that can be counted by hand."""
+
+from __future__ import annotations
+
+from graphwright.lower.tasks import Block, Operand, Task, TaskKind
+from graphwright.memory.liveness import live_bytes
+
+
+def task(*buffers: int, scratch: int = -1, blocks: tuple[int, ...] = ()) -> Task:
+    kind = TaskKind.IF if blocks else TaskKind.LAUNCH
+    return Task(kind, tuple(Operand(b, 0) for b in buffers), scratch=scratch, blocks=blocks)
+
+
+def test_a_chain_holds_two_neighbours() -> None:
+    tasks = [task(0), task(0, 1), task(1, 2), task(2, 3)]
+    assert live_bytes({0: 10, 1: 20, 2: 5, 3: 40}, tasks, [Block(0, 4)]) == 45
+
+
+def test_a_residual_stays() -> None:
+    tasks = [task(0), task(0, 1), task(1, 2), task(0, 2, 3)]
+    assert live_bytes({0: 100, 1: 1, 2: 2, 3: 4}, tasks, [Block(0, 4)]) == 106
+
+
+def test_scratch_lives_in_its_task() -> None:
+    tasks = [task(0, scratch=7), task(0, 1)]
+    assert live_bytes({0: 1, 1: 2, 7: 50}, tasks, [Block(0, 2)]) == 51
+
+
+def test_of_two_branches_one_counts() -> None:
+    tasks = [task(0, 9), task(0, blocks=(1, 2)), task(9), task(1, 9), task(1, 9), task(2, 9), task(2, 9)]
+    blocks = [Block(0, 3), Block(3, 2), Block(5, 2)]
+    assert live_bytes({0: 1, 1: 30, 2: 40, 9: 5}, tasks, blocks) == 45
+
+
+def test_weights_and_ports_do_not_count() -> None:
+    assert live_bytes({}, [task(0), task(0, 1)], [Block(0, 2)]) == 0

@@ -1,0 +1,119 @@
+"""Arrays in files, feeds from texts, and distances."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphwright.errors import FeedError
+from graphwright.ir.types import BF16, F32, I64
+from graphwright.package.package import TensorSpec
+from graphwright.tools.arguments import parse_constants, parse_shapes
+from graphwright.tools.arrays import read_npy, read_npz, write_npz
+from graphwright.tools.check import distance
+from graphwright.tools.feeds import input_sizes, make_feeds
+
+NAMES = st.lists(st.text(st.characters(exclude_categories=("Cs",)), max_size=12), max_size=6, unique=True)
+
+
+@settings(deadline=None, max_examples=60)
+@given(NAMES)
+def test_any_names_make_a_safe_archive(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
+    file = tmp_path_factory.mktemp("npz") / "all.npz"
+    kept = write_npz(file, {name: np.full(2, i) for i, name in enumerate(names)})
+    loaded = read_npz(file)
+    assert [loaded[kept[name]].tolist() for name in names] == [[i, i] for i in range(len(names))]
+    for name in kept.values():
+        path = Path(f"{name}.npy")
+        assert not path.is_absolute() and ".." not in path.parts and name.isprintable()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"text", b"PK\x03\x04junk", b"\x93NUMPY\x01\x00", b"\x93NUMPY\x09\x00\xff\xff{"]
+)
+def test_damaged_files_are_faults(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "x"
+    file.write_bytes(content)
+    for read in (read_npy, read_npz):
+        with pytest.raises(FeedError, match="cannot be read as arrays"):
+            read(file)
+
+
+def test_pickles_are_not_loaded(tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> Any:
+            return (tmp_path.joinpath("evil").touch, ())
+
+    (tmp_path / "x.npy").write_bytes(pickle.dumps(Evil()))
+    np.save(tmp_path / "y.npy", np.array([Evil()], object), allow_pickle=True)
+    for name in ("x.npy", "y.npy"):
+        with pytest.raises(FeedError):
+            read_npy(tmp_path / name)
+    assert not (tmp_path / "evil").exists()
+
+
+def test_shapes_and_constants_as_users_type_them() -> None:
+    assert parse_shapes(["x:1,3,H,?", "a:b:2", "s:"]) == {"x": [1, 3, "H", None], "a:b": [2], "s": []}
+    assert parse_constants(["sr=16000", "p=[1.5, 2]", "on=true"]) == {"sr": 16000, "p": [1.5, 2], "on": True}
+    for bad in ("x", ":1", "x:1;2", "x:1,,2", "x:é"):
+        with pytest.raises(typer.BadParameter):
+            parse_shapes([bad])
+    for bad in ("x", "=1", "x=one", 'x={"a": 1}', "x=" + "[" * 100_000):
+        with pytest.raises(typer.BadParameter):
+            parse_constants([bad])
+
+
+def test_sizes_follow_names() -> None:
+    specs = [
+        TensorSpec("x", F32, ("N", 3)),
+        TensorSpec("y", F32, ("N", "2*N + 1")),
+        TensorSpec("z", F32, None),
+    ]
+    assert input_sizes(specs, {"x": [4, 3], "z": [7]}) == {"x": (4, 3), "y": (4, 9), "z": (7,)}
+    with pytest.raises(FeedError) as caught:
+        input_sizes(specs, {"x": [4, 5], "y": [3, 7]})
+    assert [d.code for d in caught.value.diagnostics] == ["feed-size"] * 3
+
+
+def test_given_feeds_decide_the_sizes_of_random_ones() -> None:
+    specs = [TensorSpec("a", F32, ("N",)), TensorSpec("a=b", I64, ("N",)), TensorSpec("c", BF16, ("N",))]
+    feeds = make_feeds(specs, ["a=b=[1, 2, 3]"], {}, seed=3)
+    assert [(array.dtype.name, array.shape) for array in feeds.values()] == [
+        ("float32", (3,)),
+        ("int64", (3,)),
+        ("bfloat16", (3,)),
+    ]
+    assert feeds["a=b"].tolist() == [1, 2, 3]
+    with pytest.raises(FeedError, match="too large"):
+        make_feeds(specs, [], {"a": [2**40]})
+
+
+def test_bfloat16_survives_a_file(tmp_path: Path) -> None:
+    values = np.array([1.5, -2], BF16.numpy)
+    write_npz(tmp_path / "x.npz", {"x": values})
+    feeds = make_feeds([TensorSpec("x", BF16, (2,))], [str(tmp_path / "x.npz")], {})
+    assert feeds["x"].dtype == values.dtype and feeds["x"].tolist() == [1.5, -2]
+
+
+@pytest.mark.parametrize(
+    ("got", "wanted", "most"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], 0.0),
+        ([1.0, 3.0], [1.0, 4.0], 0.25),
+        ([np.nan, np.inf, 1.0], [np.nan, np.inf, 1.0], 0.0),
+        ([np.nan], [1.0], np.inf),
+        ([np.inf], [-np.inf], np.inf),
+        ([1e-3], [0.0], 1e-3),
+        ([], [], 0.0),
+        ([1.0], [1.0, 1.0], np.inf),
+    ],
+)
+def test_distances(got: list[float], wanted: list[float], most: float) -> None:
+    assert distance(np.array(got, np.float32), np.array(wanted)).most == pytest.approx(most)

@@ -1,0 +1,290 @@
+"""The command, verb by verb: what it prints and writes, exit codes, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import graphwright as gw
+from graphwright.package import archive
+from graphwright.tools.cli import VERBS
+
+from .support import expected, graphwright, write_model
+
+# -- compile ----------------------------------------------------------------------------------------------
+
+
+def test_compile_writes_a_package_that_runs_every_size(model: Path) -> None:
+    result = graphwright("compile", model, "-o", "out.om")
+    assert result.exit_code == 0 and "wrote out.om" in result.stderr and result.stdout == ""
+    loaded = gw.load("out.om")
+    for rows in (1, 7, 64):
+        x = np.random.default_rng(rows).standard_normal((rows, 4), np.float32)
+        np.testing.assert_allclose(loaded.run({"x": x})["y"], expected(x), rtol=1e-5, atol=1e-6)
+
+
+def test_compile_takes_its_name_from_the_model(model: Path) -> None:
+    assert graphwright("compile", model).exit_code == 0
+    assert Path("model.om").is_file()
+
+
+def test_compile_binds_shapes_constants_and_outputs(model: Path) -> None:
+    assert graphwright("compile", model, "-o", "a.om", "--shape", "x:2,4", "--outputs", "h").exit_code == 0
+    loaded = gw.load("a.om")
+    assert loaded.inputs[0].shape == (2, 4) and [output.name for output in loaded.outputs] == ["h"]
+    np.save("x.npy", np.ones((3, 4), np.float32))
+    assert graphwright("compile", model, "-o", "b.om", "--const", "x=x.npy").exit_code == 0
+    assert gw.load("b.om").inputs == ()
+
+
+def test_compile_prints_graphs_and_times(model: Path) -> None:
+    result = graphwright("compile", model, "--print-after", "fuse", "--time-passes")
+    assert result.exit_code == 0
+    assert result.stdout.count("// after ") == 1 and "Fused" in result.stdout
+    assert all(stage in result.stdout for stage in ("import", "fuse", "lower", "kernels"))
+    everything = graphwright("compile", model, "--print-after-all").stdout
+    assert everything.count("// after ") > 10
+
+
+def test_a_pass_that_does_not_exist_is_mentioned(model: Path) -> None:
+    assert "no pass 'fues' ran" in graphwright("compile", model, "--print-after", "fues").stderr
+
+
+# -- run --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_run_reads_and_writes_arrays(model: Path, packed: bool) -> None:
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    np.save("x.npy", x)
+    np.savez("all.npz", x=x)
+    source = model
+    if packed:
+        graphwright("compile", model, "-o", "m.om")
+        source = Path("m.om")
+    assert graphwright("run", source, "-i", "x=x.npy", "-o", "y.npy").exit_code == 0
+    np.testing.assert_allclose(np.load("y.npy"), expected(x), rtol=1e-6)
+    assert graphwright("run", source, "-i", "all.npz", "-o", "y.npz").exit_code == 0
+    np.testing.assert_allclose(np.load("y.npz")["y"], expected(x), rtol=1e-6)
+    assert graphwright("run", source, "-i", f"x={x.tolist()}", "-o", "z.npy").exit_code == 0
+    np.testing.assert_allclose(np.load("z.npy"), expected(x), rtol=1e-6)
+
+
+def test_random_inputs_follow_their_seed(model: Path) -> None:
+    for seed, name in ((1, "a"), (1, "b"), (2, "c")):
+        done = graphwright("run", model, "--shape", "x:5,4", "--seed", seed, "-o", f"{name}.npy")
+        assert done.exit_code == 0 and "float32[5, 3]" in done.stdout
+    a, b, c = (np.load(f"{name}.npy") for name in "abc")
+    assert (a == b).all() and (a != c).any()
+
+
+def test_run_asks_for_sizes_that_nothing_says(model: Path) -> None:
+    result = graphwright("run", model)
+    assert result.exit_code == 1
+    assert "[N, 4]" in result.stderr and "--shape x:1,4" in result.stderr
+
+
+# -- inspect ----------------------------------------------------------------------------------------------
+
+
+def test_inspect_shows_everything(model: Path) -> None:
+    graphwright("compile", model, "-o", "m.om")
+    shown = graphwright("inspect", "m.om", "--shape", "x:6,4", "--verify").stdout
+    for text in ("trusted", "verified", "f32[N, 4]", "MatMul", "Relu", "weights:", "tasks for", "arena"):
+        assert text in shown, text
+
+
+def test_each_ir_can_be_printed(model: Path) -> None:
+    graphwright("compile", model, "-o", "m.om")
+    high, mid, low = (
+        graphwright("inspect", "m.om", "--ir", level).stdout for level in ("high", "mid", "low")
+    )
+    assert "Fused" not in high and "Relu" in high and high.startswith("module {")
+    assert "Fused" in mid
+    assert "entry {" in low and "launch gw_gemm_f32" in low and "max(" in low
+
+
+def test_inspect_finds_damage(model: Path) -> None:
+    graphwright("compile", model, "-o", "m.om")
+    data = bytearray(Path("m.om").read_bytes())
+    at = data.index(b"graph.txt") + 200
+    data[at] ^= 1
+    Path("m.om").write_bytes(data)
+    result = graphwright("inspect", "m.om", "--verify")
+    assert result.exit_code == 1 and "[damaged-package]" in result.stderr
+
+
+# -- check ------------------------------------------------------------------------------------------------
+
+
+def test_check_passes_and_shows_the_peer(model: Path) -> None:
+    result = graphwright("check", model, "--shape", "x:9,4", "--tolerance", "1e-6")
+    assert result.exit_code == 0 and "onnxruntime error" in result.stdout
+    graphwright("compile", model, "-o", "m.om")
+    assert graphwright("check", "m.om", "--shape", "x:9,4").exit_code == 0
+    assert "onnxruntime" in graphwright("check", "m.om", "--onnx", model, "--shape", "x:9,4").stdout
+
+
+def test_check_fails_beyond_the_tolerance(model: Path) -> None:
+    result = graphwright("check", model, "--shape", "x:9,4", "--tolerance", "0")
+    assert result.exit_code == 1 and "[tolerance]" in result.stderr
+
+
+# -- bench ------------------------------------------------------------------------------------------------
+
+
+def test_bench_measures_side_by_side(model: Path) -> None:
+    arguments = ("--shape", "x:8,4", "--threads", "1", "--rounds", "3", "--round-seconds", "0.002")
+    result = graphwright(
+        "bench", model, *arguments, "--against", "onnxruntime", "--json", "b.json", "--per-task"
+    )
+    assert result.exit_code == 0, result.stderr
+    assert "onnxruntime / graphwright:" in result.stdout and "gw_gemm_f32" in result.stdout
+    made = json.loads(Path("b.json").read_text())
+    assert made["machine"]["cpu"] and made["versions"]["onnxruntime"] and made["threads"] == 1
+    for engine in made["engines"].values():
+        assert len(engine["rounds_ns"]) == 3
+        assert 0 < engine["min_ns"] <= engine["median_ns"] <= engine["p95_ns"]
+        assert engine["runs_per_second"] == pytest.approx(1e9 / engine["median_ns"])
+    assert made["ratios"]["onnxruntime"]["low"] <= made["ratios"]["onnxruntime"]["median"]
+
+
+def test_bench_refuses_peers_of_packages(model: Path) -> None:
+    graphwright("compile", model, "-o", "m.om")
+    assert graphwright("bench", "m.om", "--against", "onnxruntime").exit_code == 2
+    assert graphwright("bench", model, "--against", "tensorflow").exit_code == 2
+
+
+# -- cache ------------------------------------------------------------------------------------------------
+
+
+def test_cache_explains_and_clears(model: Path, tmp_path: Path) -> None:
+    folder = ("--cache-dir", tmp_path / "own")
+    assert "entries  0" in graphwright("cache", "stats", *folder).stdout
+    assert "the cache is empty" in graphwright("cache", "explain", model, *folder).stdout
+    assert "not a miss" in graphwright("cache", "explain", model, *folder).stdout
+    assert "differs in source, isa" in graphwright("cache", "explain", model, "--isa", "v3", *folder).stdout
+    assert "dropped 2 entries" in graphwright("cache", "clear", *folder).stdout
+    assert "entries  0" in graphwright("cache", "stats", *folder).stdout
+
+
+# -- the whole --------------------------------------------------------------------------------------------
+
+
+def test_help_teaches() -> None:
+    assert all(verb in graphwright("--help").stdout for verb in VERBS)
+    for verb in VERBS:
+        shown = graphwright(verb, "--help").stdout
+        assert "Example" in shown and f"graphwright {verb}" in shown
+    assert graphwright("--version").stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("nothing",),
+        ("compile",),
+        ("compile", "model.onnx", "--nothing"),
+        ("compile", "model.onnx", "--shape", "x"),
+        ("compile", "model.onnx", "--shape", "x:-1,4"),
+        ("compile", "model.onnx", "--const", "x"),
+        ("compile", "model.onnx", "--outputs", "y,"),
+        ("compile", "model.onnx", "--isa", "v9"),
+        ("compile", "model.onnx", "--threads", "many"),
+        ("compile", "model.onnx", "-o", "nowhere/model.om"),
+        ("run", "model.onnx", "-o", "y.txt"),
+        ("run", "model.onnx", "-i", "x=1.5.5"),
+    ],
+)
+def test_misuse_exits_with_2_and_leaves_nothing(model: Path, arguments: tuple[str, ...]) -> None:
+    before = set(Path().iterdir())
+    assert graphwright(*arguments).exit_code == 2
+    assert set(Path().iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("compile", "absent.onnx"), "file"),
+        (("run", "absent.om"), "file"),
+        (("compile", "text.onnx"), "file"),
+        (("inspect", "zip.om"), "damaged-package"),
+        (("compile", "model.onnx", "--shape", "z:1"), "input-name"),
+        (("compile", "model.onnx", "--shape", "x:1,5"), "input-size"),
+        (("compile", "model.onnx", "--outputs", "z"), "output-name"),
+        (("run", "model.onnx", "-i", "x=absent.npy"), "array-file"),
+        (("run", "model.onnx", "-i", "z=1"), "feed-name"),
+        (("run", "model.onnx", "-i", "x=[[1, 2], [3]]"), "feed-dtype"),
+        (("check", "model.onnx", "--shape", "x:1,4", "-i", "text.npz"), "array-file"),
+    ],
+)
+def test_faults_are_diagnostics_and_exit_with_1(model: Path, arguments: tuple[str, ...], code: str) -> None:
+    for name in ("text.onnx", "text.npz"):
+        Path(name).write_text("no model")
+    Path("zip.om").write_bytes(b"PK\x03\x04" + bytes(100))
+    before = set(Path().iterdir())
+    result = graphwright(*arguments)
+    assert result.exit_code == 1 and f"[{code}]" in result.stderr and "Traceback" not in result.stderr
+    assert set(Path().iterdir()) == before
+
+
+def test_all_unsupported_ops_are_listed(tmp_path: Path) -> None:
+    nodes = [helper.make_node(op, ["x"], [op], domain="odd") for op in ("First", "Second")]
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1]) for n in ("x", "First", "Second")]
+    graph = helper.make_graph(nodes, "g", info[:1], info[1:])
+    domains = [helper.make_opsetid("", 17), helper.make_opsetid("odd", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=domains, ir_version=9), "odd.onnx")
+    result = graphwright("compile", "odd.onnx")
+    assert result.exit_code == 1 and "First" in result.stderr and "Second" in result.stderr
+
+
+def test_an_interrupt_leaves_no_file(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(archive.os, "replace", interrupt)
+    before = set(Path().iterdir())
+    assert graphwright("compile", model, "-o", "m.om").exit_code == 130
+    assert set(Path().iterdir()) == before
+
+
+def test_as_a_module_in_a_pipe(model: Path) -> None:
+    command = f"{sys.executable} -m graphwright compile model.onnx --print-after-all | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
+    assert done.stdout.startswith("// after import") and "Traceback" not in done.stderr
+
+
+def test_a_model_of_unknown_rank_is_compiled_at_its_first_feed() -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, None)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), "r.onnx")
+    assert "at the first feed" in graphwright("compile", "r.onnx", "-o", "r.om").stderr
+    assert graphwright("run", "r.om", "-i", "x=[[-1, 2]]", "-o", "y.npy").exit_code == 0
+    assert np.load("y.npy").tolist() == [[0, 2]]
+    assert graphwright("run", "r.om").exit_code == 1
+    assert "float32[2, 3]" in graphwright("run", "r.om", "--shape", "x:2,3").stdout
+    assert "tasks for" in graphwright("inspect", "r.om", "--shape", "x:2,3").stdout
+
+
+def test_packages_of_others_are_compiled_again(model: Path, tmp_path: Path) -> None:
+    graphwright("compile", model, "-o", "m.om", "--key-dir", tmp_path / "other")
+    assert "no: its graph" in graphwright("inspect", "m.om").stdout
+    assert "yes" in graphwright("inspect", "m.om", "--trust").stdout.splitlines()[2]
+    assert graphwright("run", "m.om", "--shape", "x:1,4").exit_code == 0
+
+
+def test_models_are_told_apart_by_content(model: Path) -> None:
+    write_model(Path("model.om"))
+    assert graphwright("run", "model.om", "--shape", "x:1,4").exit_code == 0

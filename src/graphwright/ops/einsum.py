@@ -18,6 +18,8 @@ from graphwright.ops.common import NUMBERS, like, need_dtype, quiet, rank_of, sa
 from graphwright.ops.matmul import MatMul
 from graphwright.ops.reductions import ReduceSum
 from graphwright.ops.reshape import Reshape
+from graphwright.ops.shaping import number
+from graphwright.ops.slice import Slice
 from graphwright.ops.transpose import Transpose
 
 _TERM = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
@@ -85,18 +87,20 @@ class Einsum(Op):
         return np.ascontiguousarray(like(made, operands[0])).reshape(np.shape(made))
 
     def decompose(self, b: Builder, *operands: Value) -> Value | None:
-        """Products of two operands at a time, as matrices; None where a term repeats a label."""
+        """Products of two operands at a time, as matrices; None for a diagonal of symbolic size."""
         terms = self.terms([rank_of(operand) for operand in operands])
-        if any(len(set(labels)) < len(labels) for labels in terms.operands):
+        sizes = _sizes(operands, terms)
+        twice = [label for labels in terms.operands for label in labels if labels.count(label) > 1]
+        if not all(isinstance(sizes[label], int) for label in twice):
             return None
-        if not _consistent(operands, terms):
-            return None
-        value, labels = operands[0], terms.operands[0]
-        for position in range(1, len(operands)):
-            later = "".join(terms.operands[position + 1 :]) + terms.result
-            value, labels = _multiply(
-                b, (value, labels), (operands[position], terms.operands[position]), later
-            )
+        parts = [
+            _dense(b, *_diagonal(b, operand, labels), sizes)
+            for operand, labels in zip(operands, terms.operands, strict=True)
+        ]
+        value, labels = parts[0]
+        for position in range(1, len(parts)):
+            later = "".join(labels for _, labels in parts[position + 1 :]) + terms.result
+            value, labels = _multiply(b, (value, labels), parts[position], later)
         value, labels = _sum_out(b, value, labels, terms.result)
         return _ordered(b, value, labels, terms.result)
 
@@ -108,14 +112,44 @@ def _meet(at: Inference, known: Dim, dim: Dim, label: str) -> Dim:
     return dim if known == 1 else at.equal(known, dim, f"label {label!r}")
 
 
-def _consistent(operands: Sequence[Value], terms: Terms) -> bool:
-    """Whether no label broadcasts: then each has one size."""
+def _sizes(operands: Sequence[Value], terms: Terms) -> dict[str, Dim]:
+    """The size of each label; axes of size 1 broadcast."""
     sizes: dict[str, Dim] = {}
     for operand, labels in zip(operands, terms.operands, strict=True):
         for label, dim in zip(labels, operand.type.dims, strict=True):
-            if (sizes.setdefault(label, dim) == 1) != (dim == 1):
-                return False
-    return True
+            if sizes.get(label, 1) == 1:
+                sizes[label] = dim
+    return sizes
+
+
+def _diagonal(b: Builder, value: Value, labels: str) -> tuple[Value, str]:
+    """Axes of one label become one: its diagonal, in steps of n + 1 over both as one axis."""
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            first, second = [axis for axis, other in enumerate(labels) if other == label][:2]
+            dims = value.type.dims
+            if dims[first] != dims[second]:  # one of them is 1, and broadcasts
+                one = first if dims[first] == 1 else second
+                value = b(Reshape(dims[:one] + dims[one + 1 :], True), value)
+                labels = labels[:one] + labels[one + 1 :]
+                continue
+            rest = [axis for axis in range(len(labels)) if axis not in (first, second)]
+            kept, size = tuple(dims[axis] for axis in rest), number(dims[first])
+            value = b(Transpose((*rest, first, second)), value)
+            value = b(Reshape((*kept, size * size), True), value)
+            value = b(Slice((0,), (size * size,), (len(rest),), (size + 1,)), value)
+            labels = "".join(labels[axis] for axis in rest) + label
+    return value, labels
+
+
+def _dense(b: Builder, value: Value, labels: str, sizes: dict[str, Dim]) -> tuple[Value, str]:
+    """``value`` without the axes of size 1 that broadcast to more."""
+    dims = value.type.dims
+    kept = [axis for axis, label in enumerate(labels) if dims[axis] == sizes[label]]
+    if len(kept) == len(labels):
+        return value, labels
+    dense: Value = b(Reshape(tuple(dims[axis] for axis in kept), True), value)
+    return dense, "".join(labels[axis] for axis in kept)
 
 
 def _sum_out(b: Builder, value: Value, labels: str, kept: str) -> tuple[Value, str]:

@@ -13,7 +13,7 @@ from graphwright.ir.graph import Array, ConstantPool, Graph, Node, Value
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import Dim, SymbolTable
-from graphwright.ir.types import Layout, TensorType
+from graphwright.ir.types import Layout, TensorType, dtype_of
 from graphwright.kernels.launch import Alias, Hook, Launch, Run
 from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.ref import KernelRef
@@ -54,9 +54,12 @@ class Context:
     _packed: dict[tuple[Value, Layout], Value] = field(default_factory=dict)
     _prepared: list[Launch] = field(default_factory=list)
     _temporaries: list[Value] = field(default_factory=list)
+    _graph: Graph | None = None
 
     def attempt(self, candidate: Candidate, node: Node) -> Run | Alias | str:
         """What ``candidate`` makes of ``node``, behind the launches that prepare operands for it."""
+        if node.graph is not None:
+            self._graph = node.graph
         outer = self._prepared, self._temporaries
         self._prepared, self._temporaries = [], []
         found = candidate(node, self)
@@ -71,6 +74,16 @@ class Context:
         made = Value(type, name)
         self._temporaries.append(made)
         return made
+
+    def table(self, array: Array, name: str) -> Value:
+        """A new constant of the graph that the node at hand is in."""
+        graph = self._graph
+        if graph is None:
+            raise ValueError("no candidate is being tried")
+        type = TensorType(dtype_of(array), array.shape)
+        made = Node(Constant(self.constants.add(array), type), (), [type], name=name)
+        graph.insert(made, next(iter(graph)))
+        return made.output
 
     def prepare(self, launch: Launch) -> None:
         """Run ``launch`` in front of what the candidate at hand returns."""

@@ -1,16 +1,36 @@
-"""Resize over the last two axes."""
+"""Resize: over the last two axes by the library, over any by tables of taps."""
 
 from __future__ import annotations
 
-from graphwright.ir.graph import Node
-from graphwright.ir.symbols import product
-from graphwright.ir.types import F32
+import numpy as np
+
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.loops.nodes import (
+    Accumulate,
+    Alloc,
+    Buffer,
+    Const,
+    Kind,
+    Level,
+    Load,
+    Loop,
+    Scalar,
+    Statement,
+    Store,
+    cast,
+    select,
+)
+from graphwright.ir.symbols import product, symbol
+from graphwright.ir.types import F32, F64, DType, TensorType
+from graphwright.kernels.c.support import C_TYPES
+from graphwright.kernels.candidates.loops import Draft, compute_dtype, nest, rows_and_columns
 from graphwright.kernels.candidates.registry import Context, candidate
-from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.launch import Alias, Launch, Run
 from graphwright.kernels.library.resize import Coordinates, Rounding
 from graphwright.kernels.library.resize import Resize as ResizeKernel
 from graphwright.kernels.ref import KernelRef
-from graphwright.ops.resize import Resize
+from graphwright.ops.resize import Resize, Taps
+from graphwright.ops.shaping import number
 
 _SYMBOLS = {"nearest": ResizeKernel.NEAREST, "linear": ResizeKernel.LINEAR, "cubic": ResizeKernel.CUBIC}
 
@@ -24,6 +44,8 @@ def resize(node: Node, context: Context) -> Run | str:
         return f"no resize kernel for {x.type}"
     if op.crops or op.antialias or shape[:-2] != out[:-2]:
         return "no resize kernel that crops, filters against aliasing or resizes other axes than the last two"
+    if op.coordinates.upper() not in Coordinates.__members__:
+        return f"no resize kernel for {op.coordinates}"
     scales = op.scales or (0.0,) * len(shape)
     made = ResizeKernel(
         _SYMBOLS[op.mode],
@@ -45,3 +67,65 @@ def resize(node: Node, context: Context) -> Run | str:
         KernelRef(made.symbol), (x, y), (1,), made.args, made.grid, made.scratch_bytes, made.work_ns
     )
     return Run((launch,))
+
+
+@candidate(Resize)
+def resize_by_taps(node: Node, context: Context) -> Run | Alias | str:
+    """One axis after the other, each element a sum over taps whose places and weights are constants."""
+    op, x, y = node.op, node.operand(0), node.output
+    assert isinstance(op, Resize)
+    if not x.type.is_static or not y.type.is_static or x.type.dtype.name not in C_TYPES:
+        return f"no resize kernel from {x.type} to {y.type}"
+    if 0 in y.type.dims:
+        return Run(())
+    sizes = list(zip(map(number, x.type.dims), map(number, y.type.dims), strict=True))
+    found = [(axis, op.taps(axis, *pair)) for axis, pair in enumerate(sizes)]
+    passes = [(axis, taps) for axis, taps in found if taps is not None]
+    if 0 in x.type.dims:
+        return "nothing to interpolate"
+    if not passes:
+        return Alias(x)
+    dtype = _wide(x.type.dtype) if op.mode != "nearest" else x.type.dtype
+    launches, source = [], x
+    for done, (axis, taps) in enumerate(passes, start=1):
+        shape = (*source.type.dims[:axis], len(taps.places), *source.type.dims[axis + 1 :])
+        target = y if done == len(passes) else context.temporary(TensorType(dtype, shape), "resized")
+        launches.append(_along(axis, taps, source, target, node, context))
+        source = target
+    return Run(tuple(launches))
+
+
+def _wide(dtype: DType) -> DType:
+    return compute_dtype(dtype) if dtype.is_float else F64
+
+
+def _along(axis: int, taps: Taps, source: Value, target: Value, node: Node, context: Context) -> Launch:
+    """One axis interpolated, in the wider of the types; an element outside of a crop is extrapolated."""
+    op = node.op
+    assert isinstance(op, Resize)
+    draft = Draft(node, context)
+    outer, size, inner = rows_and_columns(source.type.dims, axis)
+    count = len(taps.places)
+    o, r, k, i = symbol("o"), symbol("r"), symbol("k"), 0 if inner == 1 else symbol("i")
+    x, y = draft.input(source, (outer, size, inner)), draft.output(target, (outer, count, inner))
+    body: list[Statement] = []
+    if op.mode == "nearest":
+        places = draft.input(context.table(taps.places[:, 0].copy(), "places"), (count,))
+        result: Scalar = Load(x, (o, Load(places, (r,)), i))
+    else:
+        used = np.flatnonzero(taps.weights.any(0))
+        dtype = _wide(source.type.dtype)
+        places = draft.input(context.table(taps.places[:, used].copy(), "places"), (count, len(used)))
+        table = taps.weights[:, used].astype(dtype.numpy)
+        weights = draft.input(context.table(table, "weights"), (count, len(used)))
+        total = Buffer("total", dtype, (), Level.REGISTER)
+        term = cast(Load(x, (o, Load(places, (r, k)), i)), dtype) * Load(weights, (r, k))
+        body = [Alloc(total, 0), Loop("k", Kind.SERIAL, len(used), (Accumulate(total, (), "add", term),))]
+        result = Load(total, ())
+    if taps.outside.any():
+        outside = Load(draft.input(context.table(taps.outside, "outside"), (count,)), (r,))
+        result = select(outside, Const(op.extrapolation, result.dtype), result)
+    body.append(Store(y, (o, r, i), cast(result, target.type.dtype)))
+    axes = [("o", draft.size(outer)), ("r", count), ("i", draft.size(inner))]
+    loops = nest(axes[:2] if inner == 1 else axes, *body)
+    return draft.launch(loops, work=target.type.elements * taps.places.shape[1])

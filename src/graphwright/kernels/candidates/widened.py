@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import Load, Store, cast
 from graphwright.ir.op import Op
@@ -55,14 +54,10 @@ def through_f32(node: Node, context: Context) -> Run | str:
 
 def _widened(value: Value, node: Node, context: Context) -> Value:
     """``value`` in f32: another constant, or memory of the node's own."""
-    array, producer = context.constant(value), value.producer
-    type = TensorType(F32, value.type.dims)
-    if array is not None and producer is not None and producer.graph is not None:
-        ref = context.constants.add(array.astype(F32.numpy))
-        made = Node(Constant(ref, type), (), [type], name=value.name, sources=producer.sources)
-        producer.graph.insert(made, producer)
-        return made.output
-    target = context.temporary(type, "widened")
+    array = context.constant(value)
+    if array is not None:
+        return context.table(array.astype(F32.numpy), value.name)
+    target = context.temporary(TensorType(F32, value.type.dims), "widened")
     context.prepare(_cast(value, target, node, context))
     return target
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from unittest.mock import patch
+
 import numpy as np
 
 import graphwright as gw
@@ -9,9 +13,7 @@ from graphwright.config import Options
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.op import Array
-from graphwright.ir.types import dtype_of
 from graphwright.runtime.devices.cpu import Cpu
-from graphwright.runtime.devices.target import native_dtype
 from graphwright.runtime.model import Model
 
 from .generate import Case
@@ -35,12 +37,12 @@ def check(case: Case, options: Options) -> None:
             assert a.tobytes() == b.tobytes(), "an input was written"
 
 
-def native(model: Model, feeds: list[Array], threads: int, poison: bool = False) -> list[Array]:
+def native(model: Model, feeds: Sequence[Array], threads: int, poison: bool = False) -> Sequence[Array]:
     """The outputs of one run."""
     assert isinstance(model.device, Cpu)
-    plain = [f.view(native_dtype(dtype_of(f))) for f in feeds]
-    results = model.device.run(plain, None, threads, poison=poison)
-    return [r.view(s.dtype.numpy) for r, s in zip(results, model.outputs, strict=True)]
+    model.threads = threads
+    with patch.object(model.device, "run", partial(model.device.run, poison=poison)):
+        return model(*feeds)
 
 
 def assert_close(want: Array, got: Array, error: float, where: str) -> None:

@@ -32,11 +32,6 @@ class DType:
         return np.dtype(_NUMPY.get(self.name, object))
 
     @property
-    def native(self) -> np.dtype[Any]:
-        """The type of NumPy's own with these bytes: unsigned integers stand for types of ml_dtypes."""
-        return np.dtype(f"u{self.bytes}") if self.name in _ML_DTYPES else self.numpy
-
-    @property
     def bytes(self) -> int:
         """Bytes of one element in memory; sub-byte types take a whole byte."""
         return max(1, self.bits // 8)

@@ -44,7 +44,7 @@ class Model:
 
     def __call__(self, *arrays: Array) -> tuple[Array, ...]:
         """Run on arrays in the order of :attr:`inputs`. Raises FeedError where they do not fit, and RunError."""
-        return tuple(self._ports.typed(self._run(self._ports.positional(arrays), None)))
+        return tuple(self._run(self._ports.positional(arrays), None))
 
     def run(
         self,

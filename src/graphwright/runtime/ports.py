@@ -21,8 +21,7 @@ class Ports:
     def __init__(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> None:
         self.inputs, self.outputs = inputs, outputs
         self.names = [spec.name for spec in outputs]
-        self._types = [(spec.dtype.numpy, spec.dtype.native) for spec in inputs]
-        self._has_views = any(spec.dtype.native != spec.dtype.numpy for spec in outputs)
+        self._types = [spec.dtype.numpy for spec in inputs]
 
     def positional(self, arrays: Sequence[Array]) -> list[Array]:
         """Arrays in the order of the inputs, as devices take them."""
@@ -70,13 +69,7 @@ class Ports:
 
     def results(self, arrays: Sequence[Array], out: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name: the caller's own arrays where they were given."""
-        return {**dict(zip(self.names, self.typed(arrays), strict=True)), **out}
-
-    def typed(self, arrays: Sequence[Array]) -> Sequence[Array]:
-        """Outputs of a device in the types that users see."""
-        if not self._has_views:
-            return arrays
-        return [a.view(spec.dtype.numpy) for a, spec in zip(arrays, self.outputs, strict=True)]
+        return {**dict(zip(self.names, arrays, strict=True)), **out}
 
     def summary(self) -> str:
         """The inputs on one line."""
@@ -86,15 +79,12 @@ class Ports:
 
     def _checked(self, index: int, array: Array) -> Array:
         """The array as devices take it: of the right type, C-contiguous, in native byte order."""
-        wanted, native = self._types[index]
-        if type(array) is not np.ndarray or array.dtype != wanted:
+        if type(array) is not np.ndarray or array.dtype != self._types[index]:
             array = self._converted(index, array)
-        if not array.flags.c_contiguous:
-            array = np.ascontiguousarray(array)
-        return array if native is wanted else array.view(native)
+        return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
     def _converted(self, index: int, given: Any) -> Array:
-        spec, wanted = self.inputs[index], self._types[index][0]
+        spec, wanted = self.inputs[index], self._types[index]
         try:
             array = np.asarray(given)
         except (TypeError, ValueError, RuntimeError) as error:
@@ -109,7 +99,7 @@ class Ports:
         if not fits or not array.flags.c_contiguous or not array.flags.writeable:
             message = f"out[{spec.name!r}] must be a writable C-contiguous array of {spec.dtype}"
             raise FeedError(Diagnostic("out", message))
-        return array.view(np.ndarray).view(spec.dtype.native)
+        return array.view(np.ndarray)
 
     def _error(self, code: str, message: str) -> FeedError:
         return FeedError(Diagnostic(code, message, hint=self.summary()))

@@ -29,9 +29,13 @@ class Reference:
         self._runs += 1
         results = self._evaluated(arrays)
         for k, target in enumerate(outputs or ()):
-            if target is not None:
-                np.copyto(target, results[k], casting="no")
-                results[k] = target
+            if target is None:
+                continue
+            if target.shape != results[k].shape:
+                message = f"output {self._module.main.output_names[k]!r} has shape {results[k].shape}"
+                raise FeedError(Diagnostic("feed-shape", f"{message}, not {target.shape}"))
+            np.copyto(target, results[k], casting="no")
+            results[k] = target
         return results
 
     def trace(self, arrays: Sequence[Array], threads: int) -> list[TaskTime]:

@@ -49,7 +49,7 @@ def _load(package: Package, target: Target) -> _native.Program:
         package.weights.data,
         [_address(ref, library, libraries) for ref in target.program.kernels],
         hosts=[host_callable(h) for h in target.program.hosts],
-        dtypes=[port.dtype.native for port in target.program.outputs],
+        dtypes=[port.dtype.numpy for port in target.program.outputs],
         libraries=[library, *libraries.values()],
     )
 

@@ -1,0 +1,173 @@
+"""Several threads, forked processes, interrupts, and an interpreter that ends in the middle of a run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import graphwright as gw
+from graphwright.config import Options
+from tests.package.models import Classifier, onnx_model
+
+THREADS = 6
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_concurrent_runs_equal_serial_ones(classifier: Classifier, options: Options, threads: int) -> None:
+    model = gw.compile(classifier.onnx(), options=replace(options, threads=threads))
+    random = np.random.default_rng(0)
+    feeds = [random.standard_normal((batch % 4, 3, 12, 12)).astype(np.float32) for batch in range(40)]
+    serial = [model(x)[0] for x in feeds]
+    with ThreadPoolExecutor(THREADS) as pool:
+        for _ in range(3):
+            results = list(pool.map(lambda x: model(x)[0], feeds))
+            assert all(np.array_equal(a, b) for a, b in zip(results, serial, strict=True))
+    assert all(not np.shares_memory(a, b) for a, b in zip(results, serial, strict=True))
+
+
+def test_concurrent_runs_of_several_models(
+    package_path: Path, options: Options, classifier: Classifier
+) -> None:
+    models = [
+        gw.load(package_path, options=replace(options, threads=k % 3), mmap=k % 2 == 0) for k in range(4)
+    ]
+    expected = models[0](classifier.x)[0]
+    with ThreadPoolExecutor(THREADS) as pool:
+        for y in pool.map(lambda k: models[k % 4](classifier.x)[0], range(100)):
+            assert np.array_equal(y, expected)
+
+
+def test_concurrent_host_calls(options: Options) -> None:
+    """Half of the work is in Python, under the GIL."""
+    nodes = [
+        helper.make_node("Einsum", ["x"], ["d"], equation="iij->ij"),
+        helper.make_node("Exp", ["d"], ["y"]),
+    ]
+    spec = (TensorProto.FLOAT, ["N", "N", "M"])
+    model = gw.compile(
+        onnx_model(nodes, {"x": spec}, {"y": (TensorProto.FLOAT, ["N", "M"])}), options=options
+    )
+    feeds = [
+        np.random.default_rng(k).standard_normal((k % 5, k % 5, 7)).astype(np.float32) for k in range(60)
+    ]
+    serial = [model(x)[0] for x in feeds]
+    with ThreadPoolExecutor(THREADS) as pool:
+        results = list(pool.map(lambda x: model(x)[0], feeds))
+    assert all(np.array_equal(a, b) for a, b in zip(results, serial, strict=True))
+    assert model.stats()["host_calls"] == 2 * len(feeds)
+
+
+def test_a_late_model_compiles_each_shape_once(options: Options) -> None:
+    """Of unknown rank: variants made while others run."""
+    node = helper.make_node("Neg", ["x"], ["y"])
+    model = gw.compile(
+        onnx_model([node], {"x": (TensorProto.FLOAT, None)}, {"y": (TensorProto.FLOAT, None)}),
+        options=options,
+    )
+    feeds = [np.ones((2,) * (k % 3), np.float32) for k in range(12)]
+    with ThreadPoolExecutor(THREADS) as pool:
+        for x, y in zip(feeds, pool.map(lambda x: model(x)[0], feeds), strict=True):
+            assert np.array_equal(y, -x) and y.shape == x.shape
+    assert model.stats()["variants"] == 3 and model.stats()["runs"] == len(feeds)
+
+
+def test_models_let_go_while_others_run(package_path: Path, options: Options, classifier: Classifier) -> None:
+    expected = gw.load(package_path, options=options)(classifier.x)[0]
+
+    def load_and_run(_: int) -> bool:
+        return np.array_equal(gw.load(package_path, options=options)(classifier.x)[0], expected)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        assert all(pool.map(load_and_run, range(30)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_process_runs_what_its_parent_loaded(model: gw.Model, classifier: Classifier) -> None:
+    """As servers do that load before they fork."""
+    expected = model(classifier.x)[0]
+    for _ in range(3):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            same = all(np.array_equal(model(classifier.x)[0], expected) for _ in range(5))
+            os._exit(0 if same else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    assert np.array_equal(model(classifier.x)[0], expected)
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+import numpy as np
+import graphwright as gw
+
+model = gw.load(sys.argv[1], trust=True)
+x = np.ones((400, 3, 12, 12), np.float32)
+expected = model(x)[0]
+interrupts = 0
+for k in range(5):
+    threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        while True:
+            assert np.array_equal(model(x)[0], expected)
+    except KeyboardInterrupt:
+        interrupts += 1
+assert np.array_equal(model(x)[0], expected)
+print(interrupts)
+"""
+
+ENDS_WHILE_RUNNING = """
+import sys, threading, time
+import numpy as np
+import graphwright as gw
+
+model = gw.load(sys.argv[1], trust=True)
+x = np.ones((400, 3, 12, 12), np.float32)
+
+def run():
+    while True:
+        model(x)
+
+for _ in range(3):
+    threading.Thread(target=run, daemon=True).start()
+time.sleep(0.2)
+print("ends")
+"""
+
+
+@pytest.mark.parametrize(
+    "script, said", [(INTERRUPTED, "5"), (ENDS_WHILE_RUNNING, "ends")], ids=["ctrl-c", "exit"]
+)
+def test_processes_that_are_disturbed(package_path: Path, script: str, said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(package_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd="/",
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, said), done.stderr
+
+
+def test_interrupts_reach_only_the_main_thread(model: gw.Model, classifier: Classifier) -> None:
+    """Worker threads leave signals alone: a handler of the application's own runs, and the run is right."""
+    received: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: received.append(number))
+    try:
+        expected = model(classifier.x)[0]
+        for _ in range(20):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert np.array_equal(model(classifier.x)[0], expected)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert len(received) == 20 and threading.current_thread() is threading.main_thread()

@@ -1,0 +1,174 @@
+"""Devices: the CPU, its traces, the null device, the reference, and models whose ranks the first feed decides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import graphwright as gw
+from graphwright import _native
+from graphwright.config import Options
+from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.devices.late import VARIANTS, Late
+from graphwright.runtime.devices.target import LEVELS, target_isa
+from tests.package.models import Classifier, onnx_model
+
+FLOAT = TensorProto.FLOAT
+
+
+def compiled(classifier: Classifier, options: Options, device: str) -> gw.Model:
+    return gw.compile(classifier.onnx(), options=replace(options, device=device))
+
+
+class TestCpu:
+    def test_trace_shows_every_task_once(self, model: gw.Model, classifier: Classifier) -> None:
+        times = model.trace({"x": classifier.x}, threads=2)
+        (target,) = model.package.targets.values()
+        assert sorted(t.task for t in times) == list(range(len(target.program.tasks)))
+        for time in times:
+            assert 0 < time.start <= time.end and 0 <= time.thread < 2
+            assert time.kernel and time.name == target.program.tasks[time.task].name
+        ends = {t.task: t.end for t in times}
+        for time in times:
+            assert all(ends[before] <= time.start for before in target.program.tasks[time.task].after)
+
+    def test_plan_gives_shapes_and_memory(self, model: gw.Model) -> None:
+        assert isinstance(model.device, Cpu)
+        small, large = (model.device.plan([(n, 3, 12, 12)], 1) for n in (1, 8))
+        assert small["outputs"] == [(1, 5)] and large["outputs"] == [(8, 5)]
+        assert small["arena"] <= large["arena"]
+
+    def test_plans_are_kept_and_bounded(self, classifier: Classifier, options: Options) -> None:
+        model = compiled(classifier, options, "cpu")
+        for _ in range(2):
+            for batch in range(1, 30):
+                model(np.zeros((batch, 3, 12, 12), np.float32))
+        assert model.stats()["plans"] <= 16 and model.stats()["runs"] == 58
+
+    def test_an_index_out_of_range_names_its_node(self, options: Options) -> None:
+        node = helper.make_node("Gather", ["x", "i"], ["y"], name="look_up")
+        specs = {"x": (FLOAT, ["N"]), "i": (TensorProto.INT64, ["K"])}
+        model = gw.compile(onnx_model([node], specs, {"y": (FLOAT, ["K"])}), options=options)
+        x = np.arange(4, dtype=np.float32)
+        assert np.array_equal(model(x, np.array([3, -4]))[0], [3, 0])
+        for bad in (4, -5, 2**62, -(2**63)):
+            with pytest.raises(gw.GraphwrightError, match="look_up"):
+                model(x, np.array([0, bad]))
+        assert np.array_equal(model(x, np.array([1]))[0], [1])
+
+
+class TestNull:
+    def test_outputs_have_their_shapes_and_nothing_runs(
+        self, classifier: Classifier, options: Options
+    ) -> None:
+        model = compiled(classifier, options, "null")
+        y = np.ones((2, 5), np.float32)
+        assert np.array_equal(model(classifier.x)[0], np.zeros((2, 5)))
+        assert model.run({"x": classifier.x}, out={"y": y})["y"] is y and (y == 1).all()
+        assert model.trace({"x": classifier.x}) == []
+        assert model.stats()["runs"] == 3
+        with pytest.raises(gw.FeedError):
+            model(classifier.x[0])
+
+
+class TestReference:
+    def test_equals_the_cpu(self, model: gw.Model, classifier: Classifier, options: Options) -> None:
+        reference = compiled(classifier, options, "reference")
+        np.testing.assert_allclose(reference(classifier.x)[0], model(classifier.x)[0], rtol=1e-4, atol=1e-6)
+        y = np.empty((2, 5), np.float32)
+        assert reference.run({"x": classifier.x}, out={"y": y})["y"] is y
+        np.testing.assert_allclose(y, classifier.value(classifier.x), rtol=1e-4, atol=1e-6)
+        assert [t.kernel for t in reference.trace({"x": classifier.x})]
+
+    @pytest.mark.parametrize("shape", [(5,), (1, 5), (5, 2), (10,), (3, 5)])
+    def test_outputs_of_another_shape(
+        self, classifier: Classifier, options: Options, shape: tuple[int, ...]
+    ) -> None:
+        for device in ("cpu", "reference"):
+            with pytest.raises(gw.FeedError, match="output 'y'"):
+                compiled(classifier, options, device).run(
+                    {"x": classifier.x}, out={"y": np.empty(shape, np.float32)}
+                )
+
+    def test_a_saved_model_runs_on_it(
+        self, package_path: Path, classifier: Classifier, options: Options
+    ) -> None:
+        loaded = gw.load(package_path, options=replace(options, device="reference"))
+        np.testing.assert_allclose(
+            loaded(classifier.x)[0], classifier.value(classifier.x), rtol=1e-4, atol=1e-6
+        )
+
+    def test_it_saves_what_the_cpu_can_run(
+        self, classifier: Classifier, options: Options, tmp_path: Path
+    ) -> None:
+        compiled(classifier, options, "reference").save(tmp_path / "reference.om")
+        loaded = gw.load(tmp_path / "reference.om", options=options)
+        np.testing.assert_allclose(
+            loaded(classifier.x)[0], classifier.value(classifier.x), rtol=1e-4, atol=1e-6
+        )
+
+
+class TestLate:
+    @pytest.fixture
+    def any_rank(self, options: Options) -> gw.Model:
+        node = helper.make_node("Neg", ["x"], ["y"])
+        return gw.compile(onnx_model([node], {"x": (FLOAT, None)}, {"y": (FLOAT, None)}), options=options)
+
+    def test_every_rank(self, any_rank: gw.Model, options: Options, tmp_path: Path) -> None:
+        any_rank.save(tmp_path / "late.om")
+        for model in (any_rank, gw.load(tmp_path / "late.om", options=options)):
+            assert isinstance(model.device, Late)
+            for shape in [(), (3,), (2, 0), (1, 2, 3)]:
+                x = np.ones(shape, np.float32)
+                assert np.array_equal(model(x)[0], -x) and model(x)[0].shape == shape
+            assert model.stats()["variants"] == 4
+
+    def test_variants_are_bounded(self, any_rank: gw.Model) -> None:
+        for size in range(VARIANTS + 3):
+            any_rank(np.ones(size, np.float32))
+        assert any_rank.stats()["variants"] == VARIANTS
+
+
+def test_isa_beyond_this_cpu_is_refused(monkeypatch: pytest.MonkeyPatch, options: Options) -> None:
+    for here, asked, taken in [
+        ("v4", "auto", "v4"), ("v4", "v3", "v3"), ("v3", "auto", "v3"), ("v3", "v4", None), ("baseline", "auto", None),
+        ("baseline", "v3", None),
+    ]:  # fmt: skip
+        monkeypatch.setattr(_native, "isa", lambda name=here: name)
+        if taken is None:
+            with pytest.raises(gw.ToolchainError, match="CPU"):
+                target_isa(replace(options, isa=asked))
+        else:
+            assert target_isa(replace(options, isa=asked)) == taken
+    assert set(LEVELS) == {"baseline", "v3", "v4"}
+
+
+def test_a_package_for_another_isa_is_compiled_anew(
+    classifier: Classifier, options: Options, tmp_path: Path
+) -> Any:
+    if _native.isa() != "v4":
+        pytest.skip("needs AVX-512")
+    gw.compile(classifier.onnx(), options=replace(options, isa="v3")).save(tmp_path / "v3.om")
+    loaded = gw.load(tmp_path / "v3.om", options=options)
+    assert list(loaded.package.targets) == ["v4"]
+    np.testing.assert_allclose(loaded(classifier.x)[0], classifier.value(classifier.x), rtol=1e-4, atol=1e-6)
+    other = gw.load(tmp_path / "v3.om", options=replace(options, isa="v3", cc="/no/compiler"))
+    np.testing.assert_allclose(other(classifier.x)[0], classifier.value(classifier.x), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_types_that_numpy_lacks(device: str, options: Options) -> None:
+    """As inputs, as outputs and in the caller's own arrays."""
+    spec = (TensorProto.BFLOAT16, ["N"])
+    model_bytes = onnx_model([helper.make_node("Add", ["x", "x"], ["y"])], {"x": spec}, {"y": spec})
+    model = gw.compile(model_bytes, options=replace(options, device=device))
+    x = np.array([0, 1.5, -2, 1e38, np.inf], ml_dtypes.bfloat16)
+    y = np.empty(5, ml_dtypes.bfloat16)
+    assert np.array_equal(model(x)[0], x * 2)
+    assert model.run({"x": x}, out={"y": y})["y"] is y and np.array_equal(y, x * 2)

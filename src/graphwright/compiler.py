@@ -28,7 +28,7 @@ from graphwright.kernels.launch import Step
 from graphwright.kernels.library.isa import ISAS, Isa
 from graphwright.kernels.select import select_kernels
 from graphwright.kernels.toolchain import find_toolchain
-from graphwright.lower.lower import lower
+from graphwright.lower.lower import lower, refuse_unknown_ranks
 from graphwright.lower.tasks import Program
 from graphwright.memory.storage import all_steps, step_values
 from graphwright.package.package import Package, Target, TensorSpec
@@ -75,6 +75,7 @@ def compile_module(
     clock = _Clock()
     manager = PassManager(GRAPH_STAGES, options.verify, lambda m, record: observe(record.name, m))
     manager.run(module)
+    refuse_unknown_ranks(module.main)
     clock.lap("passes")
     isa = ISAS[options.isa]
     selection = select_kernels(module, module.main, isa)

@@ -1,7 +1,7 @@
 """Runs work on malformed input in processes of their own, with limits on memory and time.
 
-``python -m tests.robustness.limits KIND DEVICE SECONDS NAME...`` prints two JSON lines per name: that it begins, and
-what came of it. A crash leaves the stack on stderr and the name as the last line.
+``python -m tests.robustness.limits KIND DEVICE SECONDS NAME...`` prints two JSON lines per name: that it
+begins, and what came of it. A crash leaves the stack on stderr and the name as the last line.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Outcome:
     name: str
     text: str
     seconds: float = 0.0
+    """Of processor time."""
     ok: bool = True
 
 
@@ -72,7 +73,7 @@ def main(kind: str, device: str, seconds: str, *names: str) -> None:
     options = Options.from_environment(device=device)
     for name in names:
         print(json.dumps({"begin": name}), flush=True)
-        begin = time.perf_counter()
+        begin = time.process_time()
         try:
             text, ok = attempt(KINDS[kind](name), np.random.default_rng(len(name)), options), True
         except Exception as error:  # told with its place, and the next one goes on
@@ -81,7 +82,7 @@ def main(kind: str, device: str, seconds: str, *names: str) -> None:
                 frame = frame.tb_next
             place = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame else ""
             text, ok = f"{type(error).__name__}: {str(error)[:300]} at {place}", False
-        print(json.dumps(vars(Outcome(name, text, time.perf_counter() - begin, ok))), flush=True)
+        print(json.dumps(vars(Outcome(name, text, time.process_time() - begin, ok))), flush=True)
 
 
 if __name__ == "__main__":

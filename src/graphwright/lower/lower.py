@@ -37,15 +37,15 @@ COPY_NS_PER_BYTE_INVERSE = 8
 def lower(
     graph: Graph, steps: Sequence[Step], symbols: SymbolTable, weights: Weights, streams: int = 1
 ) -> Program:
-    """The program of one entry graph."""
-    _refuse_unknown_ranks(graph)
+    """The program of one entry graph, whose ranks are all known."""
     shape = ShapeProgramBuilder()
     shape.bind_inputs(graph.inputs, symbols)
     assignment = assign_storage(graph, steps, weights)
     return _Lowering(graph, shape, assignment, streams).run(steps)
 
 
-def _refuse_unknown_ranks(graph: Graph) -> None:
+def refuse_unknown_ranks(graph: Graph) -> None:
+    """A ModelError where the shapes of the inputs leave a rank open."""
     unknown = [v for n in graph.walk() for v in n.outputs if v.type.shape is None]
     unknown += [v for v in graph.inputs if v.type.shape is None]
     if unknown:

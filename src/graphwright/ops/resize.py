@@ -121,7 +121,7 @@ class Resize(Op):
         places = [axis % rank for axis in axes]
         if self.policy != "stretch" and self.sizes is not None:
             wanted, have = self.sizes, [dims[axis] for axis in places]
-            if any(not isinstance(d, int) for d in (*wanted, *have)):
+            if any(not isinstance(d, int) for d in (*wanted, *have)) or 0 in have:
                 return self
             ratios = [number(w) / number(d) for w, d in zip(wanted, have, strict=True)]
             scale = min(ratios) if self.policy == "not_larger" else max(ratios)
@@ -144,9 +144,9 @@ class Resize(Op):
             if sum(f is not None for f in operands[1:3]) != 1 and operands:
                 raise at.fail("exactly one of scales and sizes is needed")
             raise UnknownRank
-        symbolic = any(not isinstance(d, int) for d in (*(self.sizes or ()), *x.shape))
-        if self.policy != "stretch" and self.sizes is not None and symbolic:
-            raise at.fail(f"{self.policy}: sizes {list(self.sizes)} of {x.type} must be numbers")
+        open_sizes = any(not isinstance(d, int) for d in (*(self.sizes or ()), *x.shape)) or 0 in x.shape
+        if self.policy != "stretch" and self.sizes is not None and open_sizes:
+            raise at.fail(f"{self.policy}: sizes {list(self.sizes)} of {x.type} must be numbers, and not 0")
         for name, values, length in (
             ("scales", self.scales, x.rank),
             ("sizes", self.sizes, x.rank),

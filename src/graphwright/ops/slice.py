@@ -47,6 +47,8 @@ class Slice(Op):
             counts = f"{len(self.starts)} starts, {len(self.ends)} ends, {len(self.axes)} axes"
             raise at.fail(f"{counts}, {len(self.steps)} steps: they must be as many")
         shape = list(x.shape)
+        if self.axes and not shape:
+            raise at.fail("a scalar has no axis to slice")
         seen = set()
         for start, end, axis, step in zip(self.starts, self.ends, self.axes, self.steps, strict=True):
             axis = at.axis(axis, x.rank)

@@ -47,6 +47,8 @@ class Split(Op):
         return (*[size] * (self.parts - 1), dim - size * (self.parts - 1))
 
     def infer(self, at: Inference, x: Fact, sizes: Fact | None = None) -> tuple[TensorType | Fact, ...]:
+        if x.type.shape == ():
+            raise at.fail("a scalar cannot be split")
         if self.sizes is None and not self.from_operand:
             at.axis(self.axis, x.rank)
         if self.sizes is None:

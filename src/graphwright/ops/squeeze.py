@@ -30,6 +30,8 @@ class Squeeze(Op):
     def infer(self, at: Inference, x: Fact, axes: Fact | None = None) -> TensorType | Fact:
         if self.axes is None:
             raise UnknownRank
+        if self.axes and not x.rank:
+            raise at.fail("a scalar has no axis to squeeze")
         gone = resolve_axes(at, self.axes, x.rank)
         for axis in gone:
             at.equal(x.shape[axis], 1, f"axis {axis} is squeezed")

@@ -21,7 +21,7 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.symbols import SymbolError
 
-MAX_INLINED = 100_000
+MAX_INLINED = 50_000
 """Nodes out of functions: a few that call each other twice would grow without end."""
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from graphwright._native import set_threads as set_threads
     from graphwright.api import compile as compile
+    from graphwright.builder import GraphBuilder as GraphBuilder
     from graphwright.config import Options as CompileOptions
     from graphwright.errors import FeedError as FeedError
     from graphwright.errors import GraphwrightError as GraphwrightError

@@ -64,7 +64,14 @@ PROGRAM = Program(
     hosts=(HostFunction("Odd[axis=1]", (), ()),),
 )
 
-LOOPS = "kernel relu_0(x: f32[n0]) sizes(n0) {\n  vector i < n0 { x[i] = 0 }\n}\n\nkernel other_1() sizes() {\n}\n"
+LOOPS = """\
+kernel relu_0(x: f32[n0]) sizes(n0) {
+  vector i < n0 { x[i] = 0 }
+}
+
+kernel other_1() sizes() {
+}
+"""
 
 EXPECTED = """\
 program {
@@ -79,8 +86,8 @@ program {
   b3 arena "h": floordiv((d0*4 - 1)*(d0*4 - 1), 3) bytes
   b4 scratch: 4 - (d0*4 - 1) bytes
   entry {
-    t0 launch gw_gemm(b0 + -1, _, function relu_0, out b3 + 4) args(d0, (d0*4 - 1)*(d0*4 - 1)) grid d0*4 work 4 ns \
-scratch b4  // first\N{REPLACEMENT CHARACTER}
+    t0 launch gw_gemm(b0 + -1, _, function relu_0, out b3 + 4) args(d0, (d0*4 - 1)*(d0*4 - 1)) \
+grid d0*4 work 4 ns scratch b4  // first\N{REPLACEMENT CHARACTER}
       kernel relu_0(x: f32[n0]) sizes(n0) {
         vector i < n0 { x[i] = 0 }
       }

@@ -91,8 +91,8 @@ def measure(
 ) -> dict[str, Measured]:
     """Measure engines on ``files``: each engine's model (``.om`` for graphwright, else ONNX) and its feeds.
 
-    ``progress`` is called with the number of rounds done; ``options`` are graphwright's own. Raises EngineError
-    where an engine cannot run its model.
+    ``progress`` is called with the number of rounds done; ``options`` are graphwright's own. Raises
+    EngineError where an engine cannot run its model.
     """
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         workers = [

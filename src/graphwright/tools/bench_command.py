@@ -15,7 +15,8 @@ import typer
 from graphwright import _native
 from graphwright.config import Options
 from graphwright.frontends.onnx import load as load_onnx
-from graphwright.runtime.model import Array, Model
+from graphwright.runtime.devices.base import Array
+from graphwright.runtime.model import Model
 from graphwright.tools.arguments import (
     Constants,
     Feeds,
@@ -31,7 +32,7 @@ from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arrays import write_whole
 from graphwright.tools.bench import Measured, TaskRow, measure, ratio, record, task_times
 from graphwright.tools.check import all_feeds
-from graphwright.tools.console import bytes_text, duration_text, note, progress_console, say, table
+from graphwright.tools.console import bytes_text, duration_text, note, progress, say, table
 from graphwright.tools.engines import OURS, PEERS, is_installed
 from graphwright.tools.feeds import make_feeds
 from graphwright.tools.machine import machine, versions
@@ -139,7 +140,7 @@ def _measure(
     rounds: int,
     round_seconds: float,
 ) -> dict[str, Measured]:
-    with tempfile.TemporaryDirectory() as folder, progress_console.status("measuring") as status:
+    with tempfile.TemporaryDirectory() as folder, progress("measuring") as update:
         package = Path(folder) / "model.om"
         compiled.save(package)
         files: dict[str, tuple[Path, Mapping[str, Array]]] = {OURS: (package, feeds)}
@@ -149,7 +150,7 @@ def _measure(
             options.threads,
             rounds,
             round_seconds,
-            lambda done: status.update(f"measuring: round {done} of {rounds}"),
+            lambda done: update(f"measuring: round {done} of {rounds}"),
             options,
         )
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import typer
 from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
 
 from graphwright.errors import Diagnostic
 from graphwright.ir.names import terminal
@@ -17,8 +21,24 @@ _LINE = 1_000_000
 _CELL = 100
 _NUMBER = re.compile(r"([-+]?[0-9.]+(e[-+]?[0-9]+)?( [A-Za-z%]+)?|inf|nan|)")
 
-progress_console = Console(stderr=True, markup=False, highlight=False, emoji=False)
-"""For progress; it shows nothing where stderr is no terminal."""
+_progress_console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+
+
+@contextmanager
+def progress(text: str) -> Iterator[Callable[[str], None]]:
+    """A spinner with a text on stderr, where that is a terminal; what it yields changes the text."""
+    if not _progress_console.is_terminal:
+        yield lambda changed: None
+        return
+    spinner = Spinner("dots", Text(text))
+    with Live(
+        spinner,
+        console=_progress_console,
+        transient=True,
+        redirect_stdout=False,  # stdout may be a file, which is not where progress goes
+        redirect_stderr=False,
+    ):
+        yield lambda changed: spinner.update(text=Text(terminal(changed)))
 
 
 def say(text: str = "") -> None:

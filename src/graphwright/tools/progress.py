@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from graphwright.ir.graph import Module
-from graphwright.ir.names import terminal
 from graphwright.ir.text import print_module
-from graphwright.tools.console import note, progress_console, say, table
+from graphwright.tools.console import note, progress, say, table
 
 if TYPE_CHECKING:
     from graphwright.compiler import Observer
@@ -20,14 +19,14 @@ if TYPE_CHECKING:
 @contextmanager
 def stages(watch: Watch) -> Iterator[Observer]:
     """An observer of ``graphwright.compile`` that names the stage on stderr where that is a terminal."""
-    if not progress_console.is_terminal:
+    if watch.shown:  # texts and a spinner would mix
         yield watch
         return
-    with progress_console.status("compiling") as status:
+    with progress("compiling") as update:
 
         def observe(name: str, product: object) -> None:
             watch(name, product)
-            status.update(f"compiling: after {terminal(name)}")
+            update(f"compiling: after {name}")
 
         yield observe
 

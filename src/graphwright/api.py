@@ -102,7 +102,7 @@ def _compiled(module: Module, options: Options, observe: Observer) -> tuple[Pack
         return package_module(module, options), Late(_variants(module, options))
     package = compile_module(module, options, observe).package
     device = NATIVE[options.device](package, package.targets[options.isa])
-    if options.verify:
+    if options.verify and isinstance(device, Cpu):
         _verify_plan(package, device, options)
     return package, device
 

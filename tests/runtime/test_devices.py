@@ -172,3 +172,17 @@ def test_types_that_numpy_lacks(device: str, options: Options) -> None:
     y = np.empty(5, ml_dtypes.bfloat16)
     assert np.array_equal(model(x)[0], x * 2)
     assert model.run({"x": x}, out={"y": y})["y"] is y and np.array_equal(y, x * 2)
+
+
+def test_strings_run_on_the_reference_alone(options: Options, tmp_path: Path) -> None:
+    node = helper.make_node("Concat", ["x", "w"], ["y"], axis=0)
+    specs = {"x": (TensorProto.STRING, ["N"])}, {"y": (TensorProto.STRING, ["M"])}
+    source = onnx_model([node], *specs, {"w": np.array(["p", "\u00fc"], object)})
+    with pytest.raises(gw.ModelError, match=r"y holds strings.*\n.*reference"):
+        gw.compile(source, options=options)
+    on_reference = replace(options, device="reference")
+    model = gw.compile(source, options=on_reference)
+    model.save(tmp_path / "text.om")
+    for each in (model, gw.load(tmp_path / "text.om", options=on_reference)):
+        for x in (np.array(["a", "bb"], object), np.array(["a", "bb"]), ["a", "bb"]):
+            assert each(x)[0].tolist() == ["a", "bb", "p", "\u00fc"]  # type: ignore[arg-type]

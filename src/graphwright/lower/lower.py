@@ -9,7 +9,7 @@ from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.graph import Graph, Value
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.text import print_op
-from graphwright.ir.types import TensorType
+from graphwright.ir.types import STRING, TensorType
 from graphwright.kernels.launch import Alias, Branch, Copy, Host, Launch, Part, Run, Step
 from graphwright.kernels.ref import KernelRef
 from graphwright.lower.shape_program import ShapeProgramBuilder
@@ -37,7 +37,8 @@ COPY_NS_PER_BYTE_INVERSE = 8
 def lower(
     graph: Graph, steps: Sequence[Step], symbols: SymbolTable, weights: Weights, streams: int = 1
 ) -> Program:
-    """The program of one entry graph, whose ranks are all known."""
+    """The program of one entry graph, whose ranks are all known. Raises ModelError for texts."""
+    _refuse_texts(graph)
     shape = ShapeProgramBuilder()
     shape.bind_inputs(graph.inputs, symbols)
     assignment = assign_storage(graph, steps, weights)
@@ -53,6 +54,20 @@ def refuse_unknown_ranks(graph: Graph) -> None:
             *(
                 Diagnostic("unknown-rank", f"the rank of {v.name or '?'} is not known", v.producer.place if v.producer else "")
                 for v in unknown[:20]
+            )
+        )
+
+
+def _refuse_texts(graph: Graph) -> None:
+    """A ModelError where tensors hold strings, which have no bytes of their own in an array."""
+    values = [*graph.inputs, *(v for n in graph.walk() for v in n.outputs)]
+    texts = [v for v in values if v.type.dtype is STRING]
+    hint = "the reference device runs it: CompileOptions(device='reference')"
+    if texts:
+        raise ModelError(
+            *(
+                Diagnostic("text", f"{v.name or '?'} holds strings", v.producer.place if v.producer else "", hint)
+                for v in texts[:20]
             )
         )
 

@@ -210,7 +210,7 @@ class Writer(Values):
     def close_partials(self, count: int, partials: dict[int, Partial]) -> None:
         for partial in partials.values():
             statement, names = partial.statement, list(partial.names)
-            dtype, combiner = lane_dtype(statement.buffer.dtype), statement.combiner
+            dtype, combiner = lane_dtype(statement.buffer.dtype), _of_lanes(statement)
             while len(names) > 1:
                 pair = self.support.combine(combiner, dtype, count, names[-2], names[-1])
                 names[-2:] = [f"({pair})" if len(names) > 2 else pair]
@@ -247,7 +247,7 @@ class Writer(Values):
 
     def accumulate(self, statement: Accumulate) -> None:
         value = self.value(statement.value)
-        buffer, combiner = statement.buffer, statement.combiner
+        buffer, combiner = statement.buffer, _of_lanes(statement)
         variable = self.variable(buffer)
         if self.lanes is None:
             self.combine_scalar(statement, value)
@@ -293,7 +293,7 @@ class Writer(Values):
             stored = self.move("load", at, stored_dtype(buffer.dtype), live)
             old = self.support.widen(buffer.dtype, self.count, stored)
             total = self.support.combine(
-                statement.combiner, lane, self.count, operand(old), operand(self.vectorised(value))
+                _of_lanes(statement), lane, self.count, operand(old), operand(self.vectorised(value))
             )
             total = self.support.narrow(buffer.dtype, self.count, f"({total})")
             self.line(self.move("store", at, stored_dtype(buffer.dtype), live, total) + ";")
@@ -360,3 +360,10 @@ class Writer(Values):
             strides.reverse()
         pointer = self.pointer(self.variable(tile.buffer).name, offset, [])
         return Rectangle(f"{pointer}, {self.dim(strides[0])}, {self.dim(strides[1])}", (sizes[0], sizes[1]))
+
+
+def _of_lanes(statement: Accumulate) -> str:
+    """The combiner on lanes: a bool is a mask there, of which -1 is the larger in meaning but not in order."""
+    if statement.buffer.dtype != BOOL:
+        return statement.combiner
+    return {"max": "or", "add": "or", "min": "and", "mul": "and"}.get(statement.combiner, statement.combiner)

@@ -1,0 +1,97 @@
+"""One model of all samples of an op, so that its kernels are compiled together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import graphwright as gw
+from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.graph import Module, Value
+from graphwright.ir.op import Op, Sample
+from graphwright.ir.symbols import Expr, substitute, symbol
+from graphwright.ir.types import TensorType
+from graphwright.kernels.select import Selection, host_steps
+from tests.ops.support import arrays_of, bindings, run_reference
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one sample gave, what it should give, and why it ran on the host (empty if it did not)."""
+
+    actual: tuple[Array, ...]
+    expected: tuple[Array, ...]
+    host: str
+
+
+def run_samples(samples: Sequence[tuple[int, Sample]]) -> dict[int, Outcome]:
+    """Compile ``samples`` (with their numbers) as one model on the CPU, run it once."""
+    module = Module()
+    types = {
+        f"s{k}_{p}": _renamed(a.type, k, s)
+        for k, s in samples
+        for p, a in enumerate(s.inputs)
+        if a is not None and a.values is None
+    }
+    b, values = new_graph(module, "main", list(types.items()))
+    inputs = dict(zip(types, values, strict=True))
+    arrays = {k: arrays_of(sample) for k, sample in samples}
+    counts = {k: _append(b, k, sample, inputs, arrays[k]) for k, sample in samples}
+    reasons: list[tuple[str, str]] = []
+
+    def observe(stage: str, made: object) -> None:
+        if isinstance(made, Selection):
+            reasons.extend((node.place, reason) for node, reason in host_steps(made.steps))
+
+    model = gw.compile(module, observe=observe)
+    feeds = [arrays[int(name[1:].split("_")[0])][int(name.split("_")[1])] for name in types]
+    results = iter(model(*feeds))
+    outcomes = {}
+    for k, sample in samples:
+        expected = run_reference(bound_op(sample.op, bindings(sample)), arrays[k])
+        actual = tuple(np.asarray(next(results)) for _ in range(counts[k]))
+        host = "; ".join(reason for place, reason in reasons if f"sample{k}" in place.split(" + "))
+        outcomes[k] = Outcome(actual, expected, host)
+    assert model.stats()["host_calls"] == len(reasons)
+    return outcomes
+
+
+def _append(
+    b: Builder, k: int, sample: Sample, inputs: dict[str, Value], arrays: Sequence[Array | None]
+) -> int:
+    """Append the node of a sample and its outputs; how many these are."""
+    operands = [
+        None if a is None else b.const(array) if a.values is not None else inputs[f"s{k}_{p}"]
+        for p, (a, array) in enumerate(zip(sample.inputs, arrays, strict=True))
+    ]
+    node = b.node(bound_op(sample.op, _names(k, sample)), *operands)
+    node.sources = (f"sample{k}",)
+    b.graph.set_outputs([*b.graph.outputs, *node.outputs])
+    return len(node.outputs)
+
+
+def _names(k: int, sample: Sample) -> dict[str, Any]:
+    """The sample's symbols under names of their own."""
+    return {name: symbol(f"{name}{k}") for name in bindings(sample)}
+
+
+def _renamed(type: TensorType, k: int, sample: Sample) -> TensorType:
+    return TensorType(type.dtype, tuple(substitute(d, _names(k, sample)) for d in type.dims))
+
+
+def bound_op(op: Op, sizes: dict[str, Any]) -> Op:
+    """``op`` with the symbols of its attributes replaced."""
+    fields = {name: _bound(value, sizes) for name, value in op.attributes().items()}
+    return dataclasses.replace(op, **fields)  # type: ignore[type-var]
+
+
+def _bound(value: Any, sizes: dict[str, Any]) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_bound(part, sizes) for part in value)
+    return substitute(value, sizes) if isinstance(value, Expr) else value

@@ -1,0 +1,42 @@
+"""Every sample of every op, compiled and run on the CPU: its results, and whether it is native."""
+
+from __future__ import annotations
+
+import pytest
+
+import graphwright.ops
+from graphwright.errors import GraphwrightError
+from graphwright.ir.op import Op, Sample, registered_ops
+from tests.ops.support import assert_close
+
+from .exceptions import HOST_CALLS, REFUSED
+from .support import run_samples
+
+graphwright.ops.load()
+OPS = {
+    name: cls
+    for name, cls in registered_ops().items()
+    if cls.__module__.startswith("graphwright.ops.") and cls.infer_regions is Op.infer_regions
+}
+
+
+def good(name: str) -> list[tuple[int, Sample]]:
+    """Numbers and samples that a device must run."""
+    refused = REFUSED.get(name, {})
+    return [(k, s) for k, s in enumerate(OPS[name].samples) if not s.error and k not in refused]
+
+
+@pytest.mark.parametrize("name", [name for name in OPS if good(name)])
+def test_samples_run_natively(name: str) -> None:
+    outcomes = run_samples(good(name))
+    for k, outcome in outcomes.items():
+        for actual, expected in zip(outcome.actual, outcome.expected, strict=True):
+            assert_close(actual, expected, f"{name} sample {k}")
+    hosted = {k: outcome.host for k, outcome in outcomes.items() if outcome.host}
+    assert hosted.keys() == HOST_CALLS.get(name, {}).keys(), hosted
+
+
+@pytest.mark.parametrize(("name", "k"), [(name, k) for name, numbers in REFUSED.items() for k in numbers])
+def test_refused_samples_say_why(name: str, k: int) -> None:
+    with pytest.raises((GraphwrightError, ValueError)):
+        run_samples([(k, OPS[name].samples[k])])

@@ -119,7 +119,9 @@ def _verify_plan(package: Package, device: Cpu, options: Options) -> None:
 
 
 def _needs_shapes(graph: Graph) -> bool:
-    """Whether some rank is not known without a feed."""
+    """Whether some rank is not known, and a feed would tell."""
+    if all(value.type.is_static for value in graph.inputs):
+        return False
     return any(value.type.shape is None for node in graph.walk() for value in node.outputs)
 
 

@@ -21,8 +21,8 @@ DOMAIN = "test.toys"
 FLOAT = TensorProto.FLOAT
 
 
-@op("ToyScale")
-class ToyScale(Op):
+@op("ImportedScale")
+class ImportedScale(Op):
     """``x * factor + offset``: mapped in several opset versions that differ in ``offset``."""
 
     factor: float
@@ -37,18 +37,18 @@ class ToyScale(Op):
 
 def scale(offset: float) -> Any:
     """An import function that tells its version apart by ``offset``."""
-    return lambda i: i.emit(ToyScale(i.attr("factor", 2.0), offset), i.input(0))
+    return lambda i: i.emit(ImportedScale(i.attr("factor", 2.0), offset), i.input(0))
 
 
-ToyScale.onnx = {
+ImportedScale.onnx = {
     ("Scale", 2, DOMAIN): scale(200.0),
     ("Scale", 5, DOMAIN): scale(500.0),
     ("Late", 7, DOMAIN): scale(0.0),
 }
 
 
-@op("ToyBranch")
-class ToyBranch(Op):
+@op("ImportedBranch")
+class ImportedBranch(Op):
     """Runs one of two regions; all operands but the first go to both."""
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
@@ -62,10 +62,10 @@ def branch(i: Importer) -> Any:
         return i.inline("then_branch" if condition else "else_branch")
     (yes, read), (no, read_too) = i.region("then_branch"), i.region("else_branch")
     assert read == read_too, "the test's branches read the same values"
-    return i.emit(ToyBranch(), i.input(0), *read, regions=(yes, no))
+    return i.emit(ImportedBranch(), i.input(0), *read, regions=(yes, no))
 
 
-ToyBranch.onnx = {("Branch", 1, DOMAIN): branch}
+ImportedBranch.onnx = {("Branch", 1, DOMAIN): branch}
 
 
 @op("ToyFault")

@@ -365,7 +365,8 @@ class Constraint:
     relation: str
     left: Dim
     right: Dim
-    node: str
+    node: str = field(compare=False)
+    """The first node that assumed it."""
 
     def __str__(self) -> str:
         return f"{self.left} {self.relation} {self.right}"

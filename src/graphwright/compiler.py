@@ -15,6 +15,7 @@ from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.loops.text import print_kernel
 from graphwright.ir.text import print_module
+from graphwright.kernels.c.support import has_code
 from graphwright.kernels.cache import KernelCache
 from graphwright.kernels.candidates.registry import (
     GENERATED,
@@ -64,7 +65,7 @@ def has_kernel(node: Node) -> bool:
     return bool(candidates_of(node.op)) or contraction_of(node.op) is not None or node.op.has_expression()
 
 
-GRAPH_STAGES = (*GRAPH_PASSES, Decompose(has_kernel), SHAPES, CommonSubexpressions(), DeadCode(), Fuse())
+GRAPH_STAGES = (*GRAPH_PASSES, Decompose(has_kernel), SHAPES, CommonSubexpressions(), DeadCode(), Fuse(has_code))
 
 
 def compile_module(

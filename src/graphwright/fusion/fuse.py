@@ -6,7 +6,7 @@ arise, and the benefit model agrees. What does not join is recorded with its rea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from graphwright.fusion.axes import NotOneNest, analyse
@@ -16,6 +16,7 @@ from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Trait
+from graphwright.ir.types import DType
 from graphwright.passes.base import Known, Pass, Record, graphs
 
 MAX_NODES = 64
@@ -38,15 +39,19 @@ class _Group:
 
 @dataclass(frozen=True)
 class Fuse(Pass):
-    """Groups the nodes of every graph, regions of control flow included, into Fused nodes."""
+    """Groups the nodes of every graph, regions of control flow included, into Fused nodes.
 
+    ``has_code`` tells the dtypes that generated kernels know; other nodes are left alone.
+    """
+
+    has_code: Callable[[DType], bool]
     name: str = "fuse"
     requires: Known = Known.TYPES
 
     def run(self, module: Module, record: Record) -> bool:
         before = record.counts["regions"]
         for graph in list(graphs(module)):
-            for group in _Grouping(graph, record).run():
+            for group in _Grouping(graph, record, self.has_code).run():
                 if len(group.nodes) > 1 or group.anchor is None:
                     outline(graph, group.nodes)
                     record.did("regions")
@@ -55,14 +60,14 @@ class Fuse(Pass):
 
 
 class _Grouping:
-    def __init__(self, graph: Graph, record: Record) -> None:
-        self.graph, self.record = graph, record
+    def __init__(self, graph: Graph, record: Record, has_code: Callable[[DType], bool]) -> None:
+        self.graph, self.record, self.has_code = graph, record, has_code
         self.group_of: dict[Node, _Group] = {}
         self.position = {node: i for i, node in enumerate(graph)}
 
     def run(self) -> list[_Group]:
         for node in self.graph:
-            if not _can_start(node):
+            if not _can_start(node) or not self._has_code(node):
                 continue
             group = _Group([node], node if Trait.CONTRACTION in node.op.traits else None)
             self.group_of[node] = group
@@ -72,6 +77,13 @@ class _Grouping:
                 if producer is not self.group_of[node]:
                     self._try_merge(node, producer)
         return [g for g in dict.fromkeys(self.group_of.values()) if not _is_only_views(g)]
+
+    def _has_code(self, node: Node) -> bool:
+        dtypes = {value.type.dtype for value in (*node.inputs, *node.outputs) if value is not None}
+        missing = sorted(str(dtype) for dtype in dtypes if not self.has_code(dtype))
+        if missing:
+            self.record.refused(node, "fuse", f"no code for {', '.join(missing)}")
+        return not missing
 
     def _producer_groups(self, node: Node) -> list[_Group]:
         """Groups of the operands, latest first: the residual of an addition is fused behind the later branch."""

@@ -48,9 +48,14 @@ def lane_dtype(dtype: DType) -> DType:
     return I32 if dtype == BOOL else value_dtype(dtype)
 
 
+def has_code(dtype: DType) -> bool:
+    """Whether the emitter can store ``dtype``."""
+    return dtype.name in C_TYPES
+
+
 def check_dtype(dtype: DType) -> None:
     """Raise where the emitter cannot store ``dtype``."""
-    if dtype.name not in C_TYPES:
+    if not has_code(dtype):
         known = ", ".join(C_TYPES)
         raise ToolchainError(
             Diagnostic("emit-dtype", f"no C code for {dtype}", hint=f"cast to one of {known}")

@@ -1,0 +1,89 @@
+"""Before and expected: what fuses, what does not and why, on tests/fusion/golden/CASE.before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphwright import ops
+from graphwright.fusion.fuse import MAX_NODES, MAX_OPERANDS, Fuse
+from graphwright.ir.build import new_graph
+from graphwright.ir.evaluate import evaluate_module
+from graphwright.ir.fused import Fused
+from graphwright.ir.graph import Module, Value
+from graphwright.ir.symbols import evaluate, symbol
+from graphwright.ir.text import parse_module, print_module
+from graphwright.ir.types import F32, tensor
+from graphwright.ir.verify import verify
+from graphwright.kernels.c.support import has_code
+from graphwright.ops.binary import Add
+from graphwright.ops.reductions import ReduceSum
+from graphwright.ops.unary import Neg
+from graphwright.passes.base import Record
+from graphwright.passes.infer_shapes import InferShapes
+from graphwright.passes.manager import run_passes
+
+ops.load()
+CASES = sorted((Path(__file__).parent / "golden").glob("*.before"))
+
+
+def fused(module: Module) -> Record:
+    *_, record = run_passes(module, InferShapes(), Fuse(has_code))
+    verify(module)
+    return record
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
+def test_fusion_gives_the_expected_text(path: Path, request: pytest.FixtureRequest) -> None:
+    before, module = parse_module(path.read_text()), parse_module(path.read_text())
+    record = fused(module)
+    given = print_module(module) + "".join(f"// {reason}\n" for reason in record.reasons)
+    expected = path.with_suffix(".expected")
+    if request.config.getoption("--update-golden"):
+        expected.write_text(given)
+    assert given == expected.read_text()
+    rng = np.random.default_rng(0)
+    shapes = [[evaluate(d, {"N": 2}) for d in v.type.dims] for v in before.main.inputs]
+    feeds = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+    for a, b in zip(evaluate_module(before, feeds), evaluate_module(module, feeds), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_region_holds_a_limited_number_of_nodes() -> None:
+    module = Module()
+    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 4))])
+    value = x
+    for _ in range(MAX_NODES + 1):
+        value = b(Neg(), value)
+    module.main.set_outputs([value])
+    record = fused(module)
+    assert sorted(len(n.regions[0]) for n in module.main if isinstance(n.op, Fused)) == [1, MAX_NODES]
+    assert [r.why for r in record.reasons] == [f"more than {MAX_NODES} nodes"]
+
+
+def test_a_region_reads_a_limited_number_of_operands() -> None:
+    module = Module()
+    b, values = new_graph(module, "main", [(f"x{k}", tensor(F32, 4)) for k in range(MAX_OPERANDS + 2)])
+    total: Value = values[0]
+    for value in values[1:]:
+        total = b(Add(), total, value)
+    module.main.set_outputs([total])
+    record = fused(module)
+    regions = [n for n in module.main if isinstance(n.op, Fused)]
+    assert [len(n.inputs) for n in regions] == [MAX_OPERANDS, 3]
+    assert [r.why for r in record.reasons] == [f"more than {MAX_OPERANDS} operands"]
+
+
+@pytest.mark.parametrize(("width", "regions"), [(1000, 1), (1_000_000, 2)])
+def test_rows_that_leave_the_cache_are_not_walked_twice(width: int, regions: int) -> None:
+    module = Module()
+    n = symbol("N")
+    b, (x,) = new_graph(module, "main", [("x", tensor(F32, n, width))])
+    module.main.set_outputs([b(Add(), x, b(ReduceSum((1,)), x))])
+    record = fused(module)
+    assert sum(isinstance(node.op, Fused) for node in module.main) == regions
+    assert [r.why for r in record.reasons] == [
+        f"rows of {width} elements do not stay in the cache between passes"
+    ] * (regions - 1)

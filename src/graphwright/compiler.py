@@ -40,6 +40,7 @@ from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.decompose import Decompose
 from graphwright.passes.manager import PassManager
 from graphwright.passes.pipeline import GRAPH_PASSES, SHAPES
+from graphwright.report import compile_report
 
 SHAPE_STAGES = (SHAPES,)
 """What shows whether all ranks can be known without a feed."""
@@ -92,7 +93,8 @@ def compile_module(
     observe("kernels", objects)
     clock.lap("kernels")
     target = Target(isa.name, program, objects, sources)
-    package = replace(package_module(module, options, weights), targets={isa.name: target})
+    report = compile_report(manager.records, selection.steps)
+    package = replace(package_module(module, options, weights), targets={isa.name: target}, report=report)
     return Compilation(module, package, program, selection.generated, manager.records, clock.seconds)
 
 

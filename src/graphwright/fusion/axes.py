@@ -210,6 +210,6 @@ def _set_domain(nest: Nest) -> None:
     for value, place in nest.places.items():
         axes = frozenset(nest.axes_of(place))
         if axes and axes not in (full, rows):
-            raise NotOneNest(f"{value!r} covers a part of the loop's axes and would be computed again for the rest")
+            raise NotOneNest("a smaller value would be computed again for each element of a larger one")
     if any(not frozenset(nest.axes_of(place)) <= full for place in nest.reads.values()):
         raise NotOneNest("an operand has axes of its own")

@@ -47,5 +47,7 @@ class Package:
     """The source model's own texts."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Options that reached the code."""
+    report: str = ""
+    """What the compiler did, in plain text."""
     signature: str = ""
     """As it was read: whoever signed it, it is written again with it."""

@@ -58,6 +58,7 @@ def _package(
     trusted = trust or is_signed(bytes(members["manifest.json"]), signature, keys)
     package = Package(
         graph=bytes(members["graph.txt"]).decode(),
+        report=bytes(members["report.txt"]).decode(),
         weights=read_weights(members["weights.safetensors"]),
         targets={isa: _target(isa, names, members) for isa, names in manifest["targets"].items()}
         if trusted

@@ -23,6 +23,7 @@ def write_package(package: Package, path: Path, key: bytes | None = None) -> Non
     """
     members: dict[str, list[Piece]] = {
         "graph.txt": [package.graph.encode()],
+        "report.txt": [package.report.encode()],
         "weights.safetensors": [package.weights.header, package.weights.data],
     }
     targets: dict[str, Any] = {}

@@ -68,6 +68,10 @@ class Model:
         """Run once with time stamps: every task that ran."""
         return self.device.trace(self._ports.named(feeds), threads or self.threads)
 
+    def report(self) -> str:
+        """What the compiler did: passes, kernels, what runs in Python, and what was left alone and why."""
+        return self.package.report
+
     def stats(self) -> dict[str, int]:
         """Counters: ``runs``, ``host_calls`` (entries into Python by the executor), plans and their cache."""
         return self.device.stats()

@@ -70,6 +70,9 @@ def inspect(
     verify: Annotated[
         bool, typer.Option("--verify", help="Hash a package's weights too, and verify its graph.")
     ] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="Print what the compiler did, and what it left alone and why.")
+    ] = False,
     trust: Trust = False,
     *,
     options: Options,
@@ -85,6 +88,7 @@ def inspect(
       graphwright inspect model.om
       graphwright inspect model.om --shape x:1,3,224,224 --threads 2
       graphwright inspect model.om --ir low
+      graphwright inspect model.om --report
       graphwright inspect model.om --verify
     """
     graphwright.ops.load()
@@ -96,8 +100,8 @@ def inspect(
         )
     if not opened.package.targets and _is_sized(opened.inputs, sizes):
         opened = _for_sizes(opened.package, sizes, options)
-    if ir is not None:
-        say(_ir_text(opened.package, ir))
+    if ir is not None or report:
+        say(_ir_text(opened.package, ir) if ir is not None else opened.report())
         return
     _show_file(model, origin, verify)
     _show_interface(opened.package)

@@ -1,0 +1,66 @@
+"""What the compiler did to a model, in plain text: kept in its package, shown by ``Model.report()``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from graphwright.ir.names import terminal
+from graphwright.kernels.launch import Copy, Launch, Run, Step
+from graphwright.kernels.select import host_steps
+from graphwright.memory.storage import all_steps
+from graphwright.passes.base import Reason, Record
+
+MAX_REASONS = 200
+"""Reasons listed; the rest are counted."""
+
+
+def compile_report(records: Sequence[Record], steps: Sequence[Step]) -> str:
+    """Passes and what each changed, what runs as which kernel, what runs in Python, and what was left alone and why."""
+    return "\n".join([*_passes(records), *_kernels(steps), *_hosts(steps), *_reasons(records)]) + "\n"
+
+
+def _passes(records: Sequence[Record]) -> Iterable[str]:
+    yield "passes"
+    for record in records:
+        if record.modified:
+            done = ", ".join(f"{change} {count}" for change, count in record.counts.items())
+            yield f"  {record.name}: {done} ({record.nodes_before} -> {record.nodes_after} nodes)"
+
+
+def _kernels(steps: Sequence[Step]) -> Iterable[str]:
+    """Launches by kernel, most used first."""
+    launches: Counter[str] = Counter()
+    for step in all_steps(steps):
+        for launch in step.action.launches if isinstance(step.action, Run) else ():
+            launches[_name(launch)] += 1
+    yield "kernels"
+    for name, count in sorted(launches.items(), key=lambda item: (-item[1], item[0])):
+        yield f"  {count:4} {name}"
+
+
+def _name(launch: Launch | Copy) -> str:
+    if isinstance(launch, Copy):
+        return "copy"
+    return launch.kernel.symbol + (f" with {launch.hook.kernel.symbol}" if launch.hook else "")
+
+
+def _hosts(steps: Sequence[Step]) -> Iterable[str]:
+    found = host_steps(steps)
+    yield "in Python" if found else "in Python: nothing"
+    for node, reason in found:
+        yield f"  {terminal(node.place)}: {reason}"
+
+
+def _reasons(records: Sequence[Record]) -> Iterable[str]:
+    """Each reason once, with the first node that it was given for."""
+    grouped: dict[str, list[Reason]] = {}
+    for record in records:
+        for reason in record.reasons:
+            grouped.setdefault(reason.why, []).append(reason)
+    yield "left alone"
+    for reasons in list(grouped.values())[:MAX_REASONS]:
+        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        yield f"  {terminal(str(reasons[0]))}{more}"
+    if len(grouped) > MAX_REASONS:
+        yield f"  and {len(grouped) - MAX_REASONS} more reasons"

@@ -1,0 +1,38 @@
+"""What the compiler says that it did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from onnx import TensorProto, helper
+
+import graphwright as gw
+
+
+def _model() -> bytes:
+    """Two matrix products, one behind an activation, one before a division."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"], "first"),
+        helper.make_node("Relu", ["h"], ["r"], "act"),
+        helper.make_node("MatMul", ["r", "w"], ["y"], "second"),
+        helper.make_node("Div", ["y", "three"], ["z"], "third"),
+    ]
+    w = helper.make_tensor("w", TensorProto.FLOAT, [8, 8], np.eye(8, dtype=np.float32).ravel())
+    three = helper.make_tensor("three", TensorProto.FLOAT, [], [3.0])
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 8])
+    z = helper.make_tensor_value_info("z", TensorProto.FLOAT, ["N", 8])
+    graph = helper.make_graph(nodes, "g", [x], [z], [w, three])
+    opset = helper.make_opsetid("", 17)
+    return bytes(helper.make_model(graph, opset_imports=[opset], ir_version=9).SerializeToString())
+
+
+def test_a_report_names_kernels_and_reasons_and_is_kept_in_the_package(tmp_path: Path) -> None:
+    model = gw.compile(_model())
+    report = model.report()
+    assert "fuse: joined nodes 2, regions 2" in report
+    assert "1 gw_gemm_f32_packed with matmul_relu_hook_0" in report
+    assert "in Python: nothing" in report
+    assert "third: x / 2**k: the divisor is not a power of two" in report
+    model.save(tmp_path / "m.om")
+    assert gw.load(tmp_path / "m.om").report() == report

@@ -47,10 +47,10 @@ $(VENV)/.%: $(VENV)/.tools $(NATIVE)
 demo: $(VENV)/.demo
 	@$(BIN)/python -m benchmarks.demo $(if $(IMAGE),'$(IMAGE)')
 
-test: $(VENV)/.test $(VENV)/.demo
+test: $(VENV)/.test
 	@$(BIN)/python -m pytest -m 'not models' $(PYTEST_ARGS)
 
-test-models: $(VENV)/.test $(VENV)/.demo $(VENV)/.models
+test-models: $(VENV)/.test $(VENV)/.models
 	@$(BIN)/python -m benchmarks.models fetch all
 	@$(BIN)/python -m pytest -m models $(PYTEST_ARGS)
 

@@ -16,7 +16,7 @@ MAX_REASONS = 200
 
 
 def compile_report(records: Sequence[Record], steps: Sequence[Step]) -> str:
-    """Passes and what each changed, what runs as which kernel, what runs in Python, and what was left alone and why."""
+    """Passes and what each changed, kernels in use, what runs in Python, what was left alone and why."""
     return "\n".join([*_passes(records), *_kernels(steps), *_hosts(steps), *_reasons(records)]) + "\n"
 
 

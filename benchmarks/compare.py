@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.build import build
+from benchmarks.figures import memory_plan, operations
 from benchmarks.models import MODELS, DevModel
 from graphwright.tools.bench import measure, record
-from graphwright.tools.engines import OURS, PEERS, is_installed
+from graphwright.tools.engines import OURS, PEERS, EngineError, is_installed, start
 from graphwright.tools.machine import machine, versions
 
 RESULTS = Path(__file__).with_name("results")
@@ -22,19 +23,32 @@ RESULTS = Path(__file__).with_name("results")
 def compare(model: DevModel, peers: Sequence[str], threads: int, rounds: int) -> dict[str, Any]:
     """Compile and measure one model at its default sizes; what a results file holds."""
     feeds = model.feeds()
+    refused = {peer: reason for peer in peers if (reason := _refusal(peer, model, threads))}
+    peers = [peer for peer in peers if peer not in refused]
     with tempfile.TemporaryDirectory() as folder:
         packed = Path(folder) / f"{model.name}.om"
         compiled = build(model.path(), packed)
         files = {OURS: (packed, feeds)} | {peer: (model.path(), feeds) for peer in peers}
         results = measure(files, threads, rounds)
         size = packed.stat().st_size
+        plan = memory_plan(packed, feeds, threads)
     command = ["python", "-m", "benchmarks.compare", model.name]
     command += ["--threads", str(threads), "--rounds", str(rounds)]
     made = record(command, model.path(), threads, feeds, results)
     for engine in made["engines"].values():
         engine["rounds_ns"] = [round(statistics.median(taken)) for taken in engine["rounds_ns"]]
     software = versions([OURS, "numpy", *peers])
-    return {"machine": machine(), "versions": software, "compile": compiled, "om_bytes": size} | made
+    figures = {"compile": compiled, "om_bytes": size, "memory_plan": plan, "operations": operations(model)}
+    return {"machine": machine(), "versions": software, "refused": refused} | figures | made
+
+
+def _refusal(peer: str, model: DevModel, threads: int) -> str:
+    """Why ``peer`` cannot load the model; empty if it can."""
+    try:
+        start(peer, model.path(), threads)
+    except EngineError as error:
+        return error.diagnostics[0].message
+    return ""
 
 
 def summary(made: dict[str, Any]) -> str:
@@ -43,6 +57,7 @@ def summary(made: dict[str, Any]) -> str:
     texts = [f"{OURS} {engines[OURS]['median_ns'] / 1e6:.3g} ms"]
     for peer, found in made["ratios"].items():
         texts.append(f"{peer} {engines[peer]['median_ns'] / 1e6:.3g} ms ({found['median']:.2f} x)")
+    texts.append(f"{made['operations'] / engines[OURS]['median_ns']:.3g} GFLOP/s done directly")
     return ", ".join(texts)
 
 

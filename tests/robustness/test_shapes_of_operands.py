@@ -1,4 +1,4 @@
-"""Every op given operands of ranks and sizes that its samples do not have: a type, or an error that says why."""
+"""Every op given operands that its samples do not have, of other ranks and sizes: a type, or an error."""
 
 from __future__ import annotations
 

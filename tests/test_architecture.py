@@ -1,0 +1,78 @@
+"""What the source may import and spell: the order of the packages, foreign engines, names of ops."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from graphwright import ops
+from graphwright.ir.op import registered_ops
+
+ops.load()
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "graphwright"
+FILES = sorted(SOURCE.rglob("*.py"))
+FOREIGN = ("onnx.reference", "onnxruntime", "openvino", "torch", "scipy", "numba", "jax", "tensorflow")
+"""Other engines, and what carries a BLAS of its own."""
+BENCHMARKED = {"tools/engines.py": ("onnxruntime", "openvino", "torch")}
+"""Files that run other engines beside this one, for those who ask for it."""
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Names of all modules imported, and of what is taken from them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+            called = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+            named = called in ("import_module", "__import__") and node.args
+            if named and isinstance(node.args[0], ast.Constant):
+                yield str(node.args[0].value)
+
+
+def texts(tree: ast.AST) -> Iterator[ast.Constant]:
+    """String literals that are neither docstrings nor the names under which classes register."""
+    exempt: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):
+            exempt.add(node.value)
+        elif isinstance(node, ast.ClassDef):
+            exempt.update(inner for decorator in node.decorator_list for inner in ast.walk(decorator))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in exempt:
+            yield node
+
+
+def test_packages_import_in_the_order_of_the_path() -> None:
+    """The contracts of pyproject.toml."""
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(SOURCE).as_posix())
+def test_no_other_engine_is_imported(path: Path) -> None:
+    allowed = BENCHMARKED.get(path.relative_to(SOURCE).as_posix(), ())
+    for name in imported(ast.parse(path.read_text())):
+        for foreign in FOREIGN:
+            assert foreign in allowed or not f"{name}.".startswith(f"{foreign}."), f"{path} imports {name}"
+
+
+def test_names_of_ops_are_spelled_in_ops_alone() -> None:
+    """Everything else asks for classes and traits."""
+    names = set(registered_ops())
+    found = [
+        f"{path.relative_to(SOURCE)}:{text.lineno}: {text.value}"
+        for path in FILES
+        if path.relative_to(SOURCE).parts[0] != "ops"
+        for text in texts(ast.parse(path.read_text()))
+        if text.value in names
+    ]
+    assert found == []

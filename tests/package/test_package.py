@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +51,33 @@ def test_the_same_model_gives_the_same_bytes(
     again = gw.compile(classifier.onnx(), options=options) if compile_again else model
     again.save(tmp_path / "again.om")
     assert (tmp_path / "again.om").read_bytes() == package_path.read_bytes()
+
+
+COMPILE = """
+import sys
+from pathlib import Path
+import graphwright as gw
+from graphwright.config import Options
+
+source, folder, keys = map(Path, sys.argv[1:])
+gw.compile(source, options=Options(cache_dir=folder / "cache", key_dir=keys)).save(folder / "model.om")
+"""
+
+
+def test_other_processes_give_the_same_bytes(
+    package_path: Path, classifier: Classifier, options: Options, tmp_path: Path
+) -> None:
+    """Whatever the order of their hash tables, and with kernels compiled anew."""
+    source = tmp_path / "model.onnx"
+    source.write_bytes(classifier.onnx())
+    for seed in ("1", "2"):
+        folder = tmp_path / seed
+        folder.mkdir()
+        command = [sys.executable, "-c", COMPILE, str(source), str(folder), str(options.key_dir)]
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": seed}, cwd=folder, check=True, timeout=300
+        )
+        assert (folder / "model.om").read_bytes() == package_path.read_bytes()
 
 
 def test_loaded_and_compiled_models_are_bit_equal(

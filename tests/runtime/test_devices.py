@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,23 @@ class TestReference:
         )
 
 
+class Doubler:
+    """A device that needs no compiler."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def run(self, arrays: Any, outputs: Any, threads: int) -> list[Any]:
+        self.runs += 1
+        return [arrays[0] * 2]
+
+    def trace(self, arrays: Any, threads: int) -> list[Any]:
+        return []
+
+    def stats(self) -> dict[str, int]:
+        return {"runs": self.runs}
+
+
 class TestLate:
     @pytest.fixture
     def any_rank(self, options: Options) -> gw.Model:
@@ -132,7 +150,27 @@ class TestLate:
     def test_variants_are_bounded(self, any_rank: gw.Model) -> None:
         for size in range(VARIANTS + 3):
             any_rank(np.ones(size, np.float32))
-        assert any_rank.stats()["variants"] == VARIANTS
+        stats = any_rank.stats()
+        assert (stats["variants"], stats["runs"]) == (VARIANTS, VARIANTS + 3)
+
+    def test_known_shapes_run_while_another_is_compiled(self) -> None:
+        compiling, release = threading.Event(), threading.Event()
+
+        def build(shapes: tuple[tuple[int, ...], ...]) -> Any:
+            if shapes == ((2,),):
+                compiling.set()
+                assert release.wait(60)
+            return Doubler()
+
+        device = Late(build)
+        device.run([np.ones(1)], None, 1)
+        slow = threading.Thread(target=device.run, args=([np.ones(2)], None, 1))
+        slow.start()
+        assert compiling.wait(60)
+        assert device.run([np.ones(1)], None, 1)[0] == 2
+        release.set()
+        slow.join(60)
+        assert device.stats() == {"runs": 3, "host_calls": 0, "variants": 2}
 
 
 def test_isa_beyond_this_cpu_is_refused(monkeypatch: pytest.MonkeyPatch, options: Options) -> None:

@@ -1,9 +1,9 @@
-"""Models whose ranks are known only with the shapes of a feed: compiled at the first one, once per set of shapes."""
+"""Models whose ranks are known only with the shapes of a feed: compiled once per set of shapes."""
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 
 from graphwright.runtime.devices.base import Array, Device, TaskTime
@@ -14,12 +14,18 @@ VARIANTS = 16
 
 
 class Late:
-    """Runs the variant for the shapes at hand. ``build`` compiles one and raises FeedError where they do not fit."""
+    """Runs the variant for the shapes at hand.
+
+    ``build`` compiles one and raises FeedError where they do not fit.
+    """
 
     def __init__(self, build: Callable[[Shapes], Device]) -> None:
         self._build = build
         self._variants: OrderedDict[Shapes, Device] = OrderedDict()
-        self._lock = threading.Lock()
+        self._gone: Counter[str] = Counter(runs=0, host_calls=0)
+        """What the variants counted that are no longer kept."""
+        self._table = threading.Lock()
+        self._building = threading.Lock()
 
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
@@ -30,18 +36,29 @@ class Late:
         return self._variant(arrays).trace(arrays, threads)
 
     def stats(self) -> dict[str, int]:
-        with self._lock:
-            counted = [device.stats() for device in self._variants.values()]
-        totals = {name: sum(stats[name] for stats in counted) for name in (counted[0] if counted else {})}
-        return {"runs": 0, "host_calls": 0, **totals, "variants": len(counted)}
+        with self._table:
+            devices, totals = list(self._variants.values()), self._gone.copy()
+        for device in devices:
+            totals.update(device.stats())
+        return {**totals, "variants": len(devices)}
 
     def _variant(self, arrays: Sequence[Array]) -> Device:
         shapes = tuple(array.shape for array in arrays)
-        with self._lock:
-            device = self._variants.get(shapes)
-            if device is None:
-                device = self._variants[shapes] = self._build(shapes)
-                if len(self._variants) > VARIANTS:
-                    self._variants.popitem(last=False)
-            self._variants.move_to_end(shapes)
+        device = self._known(shapes)
+        if device is not None:
             return device
+        with self._building:  # runs of known shapes go on meanwhile
+            return self._known(shapes) or self._kept(shapes, self._build(shapes))
+
+    def _known(self, shapes: Shapes) -> Device | None:
+        with self._table:
+            if shapes in self._variants:
+                self._variants.move_to_end(shapes)
+            return self._variants.get(shapes)
+
+    def _kept(self, shapes: Shapes, device: Device) -> Device:
+        with self._table:
+            self._variants[shapes] = device
+            if len(self._variants) > VARIANTS:
+                self._gone.update(self._variants.popitem(last=False)[1].stats())
+        return device

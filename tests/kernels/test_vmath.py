@@ -30,13 +30,21 @@ EXACT: dict[str, Callable[[Array], Array]] = {
     "erf": np.vectorize(math.erf, otypes=[np.float64]),
     **{name: getattr(np, name) for name in ("exp", "expm1", "log", "log1p", "tanh", "sin", "cos")},
 }
+UNARY = [name for name in MAX_ULP if name != "pow"]
 LANES = [(isa, lanes) for isa in RUNNABLE for lanes in (isa.lanes, isa.lanes // 2)]
 
 
 @cache
 def library(isa: Isa, lanes: int) -> ctypes.CDLL:
     text = vmath(isa, MAX_ULP, lanes)
-    for name in MAX_ULP:
+    text += f"""
+GW_EXPORT void run_pow(const float *x, const float *y, float *z, int64_t n) {{
+    for (int64_t i = 0; i < n; i += {lanes})
+        *(f32x{lanes}_any *)(z + i) =
+            pow_f32x{lanes}(*(const f32x{lanes}_any *)(x + i), *(const f32x{lanes}_any *)(y + i));
+}}
+"""
+    for name in UNARY:
         text += f"""
 GW_EXPORT void run_{name}(const float *x, float *y, int64_t n) {{
     for (int64_t i = 0; i < n; i += {lanes})
@@ -64,7 +72,7 @@ def inputs() -> Array:
     return np.concatenate([bits, *(d.astype(np.float32) for d in (*dense, small))])
 
 
-@pytest.mark.parametrize("name", MAX_ULP)
+@pytest.mark.parametrize("name", UNARY)
 @pytest.mark.parametrize(("isa", "lanes"), LANES, ids=lambda v: getattr(v, "name", str(v)))
 def test_error_stays_within_the_stated_bound(name: str, isa: Isa, lanes: int) -> None:
     x = inputs()
@@ -80,7 +88,7 @@ def test_error_stays_within_the_stated_bound(name: str, isa: Isa, lanes: int) ->
     np.testing.assert_array_equal(got[np.isinf(rounded)], rounded[np.isinf(rounded)])
 
 
-@pytest.mark.parametrize("name", MAX_ULP)
+@pytest.mark.parametrize("name", UNARY)
 @pytest.mark.parametrize(("isa", "lanes"), LANES, ids=lambda v: getattr(v, "name", str(v)))
 def test_special_values_follow_numpy(name: str, isa: Isa, lanes: int) -> None:
     tiny = np.float32(1e-45)
@@ -110,4 +118,55 @@ def test_special_values_follow_numpy(name: str, isa: Isa, lanes: int) -> None:
     got = run(name, isa, lanes, x)
     np.testing.assert_allclose(got, expected, rtol=3e-7, atol=0)
     known = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(got)[known], np.signbit(expected)[known])
+
+
+def power(isa: Isa, lanes: int, x: Array, y: Array) -> Array:
+    padding = np.ones(-len(x) % lanes, np.float32)
+    operands = [np.concatenate([a, padding]) for a in (x, y)]
+    z = np.empty_like(operands[0])
+    pointers = [ctypes.c_void_p(a.ctypes.data) for a in (*operands, z)]
+    library(isa, lanes).run_pow(*pointers, ctypes.c_int64(len(z)))
+    return z[: len(x)]
+
+
+def powers() -> list[tuple[Array, Array]]:
+    """Any bits; results over the whole range; bases near 1; negative bases; results that are subnormal."""
+    rng = np.random.default_rng(0)
+    n = 60_000
+    bits = rng.integers(0, 2**32, (2, n), dtype=np.uint64).astype(np.uint32).view(np.float32)
+    wide = np.exp(rng.uniform(-80, 80, n)), rng.uniform(-4, 4, n)
+    near = 1 + rng.uniform(-1e-3, 1e-3, n), rng.uniform(-60_000, 60_000, n)
+    negative = -rng.uniform(0, 10, n), rng.integers(-30, 30, n)
+    small = np.exp(rng.uniform(-10, 0, n)), rng.uniform(8, 40, n)
+    pairs = (bits, wide, near, negative, small)
+    return [(x.astype(np.float32), y.astype(np.float32)) for x, y in pairs]
+
+
+@pytest.mark.parametrize(("isa", "lanes"), LANES, ids=lambda v: getattr(v, "name", str(v)))
+def test_power_stays_within_the_stated_bound(isa: Isa, lanes: int) -> None:
+    for x, y in powers():
+        with np.errstate(all="ignore"):
+            exact = np.power(x.astype(np.float64), y.astype(np.float64))
+            rounded = exact.astype(np.float32)
+            got = power(isa, lanes, x, y)
+            error = np.abs(got.astype(np.float64) - exact) / np.spacing(np.abs(rounded)).astype(np.float64)
+        finite = np.isfinite(rounded)
+        assert np.max(error[finite]) <= MAX_ULP["pow"]
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(rounded))
+        np.testing.assert_array_equal(got[np.isinf(rounded)], rounded[np.isinf(rounded)])
+
+
+@pytest.mark.parametrize(("isa", "lanes"), LANES, ids=lambda v: getattr(v, "name", str(v)))
+def test_special_powers_follow_numpy(isa: Isa, lanes: int) -> None:
+    infinity, nan, odd, even = np.inf, np.nan, 2.0**24 - 1, 2.0**24 + 2
+    values = [0.0, 1.0, infinity, 0.5, 2.0, 3.0, 7.0, 1e-45, 1e-39, 3e38, odd, even, 2.5, 1 / 3]
+    special = np.array([nan, *values, *(-v for v in values)], np.float32)
+    x, y = (np.ascontiguousarray(a.ravel()) for a in np.meshgrid(special, special))
+    with np.errstate(all="ignore"):
+        expected = np.power(x.astype(np.float64), y.astype(np.float64)).astype(np.float32)
+    got = power(isa, lanes, x, y)
+    np.testing.assert_array_max_ulp(got, expected, 1)
+    known = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.isnan(got), ~known)
     np.testing.assert_array_equal(np.signbit(got)[known], np.signbit(expected)[known])

@@ -10,18 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-
-def _horner(variable: str, *coefficients: str) -> str:
-    """A polynomial as C; coefficients from the lowest power up."""
-    text = coefficients[-1]
-    for coefficient in reversed(coefficients[:-1]):
-        text = (
-            f"{coefficient} + {variable} * ({text})"
-            if text != coefficients[-1]
-            else f"{coefficient} + {variable} * {text}"
-        )
-    return text
-
+from graphwright.kernels.c.horner import horner
 
 _REDUCE: Final = """\
     const @V n = (x * 1.44269504f + 12582912.0f) - 12582912.0f; /* rint: 1.5 * 2^23 has no fraction */
@@ -32,18 +21,18 @@ _REDUCE_EXACT: Final = """\
     const @V r1 = x - n * 0.693147182f, r2 = n * -1.90465421e-9f, r = r1 - r2; /* r1 is exact */
 """
 _LN2: Final = ("0.693147182f", "-1.90465421e-9f")
-_EXPONENTIAL: Final = _horner("r", "0.5f", "0.1666652f", "0.041666403f", "0.00836883f", "0.0013940561f")
-_EXPONENTIAL_M1: Final = _horner("r", "0.5f", "0.16666543f", "0.041666433f", "0.008366556f", "0.0013937921f")
-_LOGARITHM: Final = _horner(
+_EXPONENTIAL: Final = horner("r", "0.5f", "0.1666652f", "0.041666403f", "0.00836883f", "0.0013940561f")
+_EXPONENTIAL_M1: Final = horner("r", "0.5f", "0.16666543f", "0.041666433f", "0.008366556f", "0.0013937921f")
+_LOGARITHM: Final = horner(
     "f", "0.3333333f", "-0.2500082f", "0.20001242f", "-0.16623409f", "0.1420158f", "-0.1315961f",
     "0.12762217f", "-0.07636439f"
 )  # fmt: skip
-_SINE: Final = _horner("z", "-0.16666667f", "0.008333379f", "-0.00019853072f", "2.8326801e-06f")
-_COSINE: Final = _horner("z", "0.041666646f", "-0.001388731f", "2.4432327e-05f")
-_HYPERBOLIC: Final = _horner(
+_SINE: Final = horner("z", "-0.16666667f", "0.008333379f", "-0.00019853072f", "2.8326801e-06f")
+_COSINE: Final = horner("z", "0.041666646f", "-0.001388731f", "2.4432327e-05f")
+_HYPERBOLIC: Final = horner(
     "z", "-0.33333316f", "0.13332546f", "-0.05384785f", "0.021052472f", "-0.0062459926f"
 )
-_ERF: Final = _horner(
+_ERF: Final = horner(
     "a",
     "-5.4081262e-08f",
     "0.6366194f",

@@ -12,8 +12,9 @@ import re
 from typing import Final
 
 from graphwright.errors import Diagnostic, ToolchainError
-from graphwright.ir.types import BF16, BOOL, DTYPES, F16, F32, I32, U8, U16, DType
+from graphwright.ir.types import BF16, BOOL, DTYPES, F16, F32, F64, I32, U8, U16, DType
 from graphwright.kernels.c.dims import DIM_HELPERS
+from graphwright.kernels.c.power import POSITIVE, POWER, halves
 from graphwright.kernels.c.polynomials import HELPERS, POLYNOMIALS, SCALE_V4
 from graphwright.kernels.c.scalars import SCALAR_HELPERS
 from graphwright.kernels.library.isa import Isa
@@ -131,14 +132,25 @@ class Support:
         if name in self.defined:
             return name
         masked = _MASKED_MOVES.get((function, lanes * dtype.bytes == 64)) if dtype.bytes >= 4 else None
+        if function == "power_halves":
+            return self._power_halves(name, lanes)
         template = masked or _VECTOR_HELPERS.get(function)
-        if dtype == F32:
+        if dtype == F32 and function == "pow":
+            template = POWER
+        elif dtype == F32:
             template = POLYNOMIALS.get(function, template or HELPERS.get(function))
         if function == "scale" and self.isa.vector_bytes == 64:
             template = SCALE_V4
         if template is None or (function in _FLOAT_ONLY and not dtype.is_float):
             return self.define(name, self._by_lanes(function, dtype, lanes, name))
         return self.define(name, self.expand(template, name, dtype, lanes))
+
+    def _power_halves(self, name: str, lanes: int) -> str:
+        half = lanes // 2
+        self.vector(DTYPES["u64"], half)
+        positive = self.function("power_positive", F64, half)
+        types = self.vector(F32, lanes), self.vector(F32, half), self.vector(F64, half)
+        return self.define(name, halves(name, positive, *types, lanes))
 
     def call(self, function: str, dtype: DType, lanes: int, *operands: str) -> str:
         """A call of a vector helper."""
@@ -367,6 +379,9 @@ GW_INLINE void NAME(@T *p, const int64_t *at, @V x, @M mask) {
         if (mask[i])
             p[at[i]] = x[i];
 }""",
+    "power_positive": POSITIVE,
+    "choose": "GW_INLINE @V NAME(@I take, @V yes, @V no) {\n"
+    "    return (@V)(((@I)yes & take) | ((@I)no & ~take));\n}",
     "select": """\
 GW_INLINE @V NAME(@M mask, @V yes, @V no) {
     const @I take = __builtin_convertvector(mask, @I);

@@ -1,4 +1,4 @@
-"""Compiling models: what ``graphwright.compile`` does, and ``graphwright.load`` where kernels are made again."""
+"""Compiling models: what ``graphwright.compile`` does, and ``graphwright.load`` to make kernels again."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def compile(
 ) -> Model:
     """Compile an ONNX model (path, bytes or ModelProto) or a module built by hand.
 
-    ``shapes`` gives sizes of inputs, ``constants`` replaces inputs by arrays, ``outputs`` prunes to these (inner values
-    as well). Raises ModelError with all faults of the model, OptionError, ToolchainError.
+    ``shapes`` gives sizes of inputs, ``constants`` replaces inputs by arrays, ``outputs`` prunes to these
+    (inner values as well). Raises ModelError with all faults of the model, OptionError, ToolchainError.
     """
     options = options or Options.from_environment()
     graphwright.ops.load()
@@ -139,7 +139,7 @@ def _variants(module: Module, options: Options) -> Callable[[tuple[tuple[int, ..
 
 
 def _prune(module: Module, outputs: Sequence[str]) -> None:
-    """Make the values called ``outputs`` the outputs of the entry; a ModelError lists those that are not there."""
+    """Make the values called ``outputs`` the entry's outputs; a ModelError lists those that are not there."""
     graph = module.main
     named = {value.name: value for node in graph for value in node.outputs if value.name}
     named |= dict(zip(graph.output_names, graph.outputs, strict=True))

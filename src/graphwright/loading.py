@@ -1,4 +1,4 @@
-"""Running ``.om`` files: what ``graphwright.load`` does. The compiler is imported only where kernels must be made."""
+"""What ``graphwright.load`` does. The compiler is imported only where kernels must be made."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def load(
 ) -> Model:
     """Load an ``.om`` file.
 
-    Its kernels run if this user's own build or one of ``keys`` signed it, or with ``trust``; otherwise, and on a CPU
-    or device for which it holds none, they are made again from its graph and weights. ``mmap`` leaves the weights in
-    the file, which must not change while the model lives.
+    Its kernels run if this user's own build or one of ``keys`` signed it, or with ``trust``; otherwise, and
+    on a CPU or device for which it holds none, they are made again from its graph and weights. ``mmap``
+    leaves the weights in the file, which must not change while the model lives.
     Raises PackageError, and ToolchainError where kernels must be made and no compiler is there.
     """
     options = options or Options.from_environment()

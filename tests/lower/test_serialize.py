@@ -44,8 +44,8 @@ def some(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 ports = st.builds(Port, texts, dtypes, lists)
 tasks = st.builds(
-    Task, st.sampled_from(TaskKind), some(operands), lists, numbers, lists, numbers, numbers, numbers, lists, lists,
-    numbers, texts,
+    Task, st.sampled_from(TaskKind), some(operands), lists, numbers, lists, numbers, numbers, numbers, lists,
+    lists, numbers, texts,
 )  # fmt: skip
 programs = st.builds(
     Program,

@@ -1,4 +1,4 @@
-"""Whose kernels run: a package's own if it is trusted, otherwise kernels made anew from its graph and weights."""
+"""Whose kernels run: a package's own if it is trusted, else kernels made anew from its graph and weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices: the CPU, its traces, the null device, the reference, and models whose ranks the first feed decides."""
+"""Devices: the CPU and its traces, null, reference, and models whose ranks the first feed decides."""
 
 from __future__ import annotations
 
@@ -175,8 +175,8 @@ class TestLate:
 
 def test_isa_beyond_this_cpu_is_refused(monkeypatch: pytest.MonkeyPatch, options: Options) -> None:
     for here, asked, taken in [
-        ("v4", "auto", "v4"), ("v4", "v3", "v3"), ("v3", "auto", "v3"), ("v3", "v4", None), ("baseline", "auto", None),
-        ("baseline", "v3", None),
+        ("v4", "auto", "v4"), ("v4", "v3", "v3"), ("v3", "auto", "v3"), ("v3", "v4", None),
+        ("baseline", "auto", None), ("baseline", "v3", None),
     ]:  # fmt: skip
         monkeypatch.setattr(_native, "isa", lambda name=here: name)
         if taken is None:

@@ -35,16 +35,20 @@ def to_plain(program: Program) -> dict[str, Plain]:
         "tasks": [_task(t) for t in program.tasks],
         "blocks": [[b.first, b.count] for b in program.blocks],
         "kernels": [[k.symbol, k.module] for k in program.kernels],
-        "hosts": [[h.op, [_typed(t) for t in h.inputs], [_typed(t) for t in h.outputs]] for h in program.hosts],
+        "hosts": [
+            [h.op, [_typed(t) for t in h.inputs], [_typed(t) for t in h.outputs]] for h in program.hosts
+        ],
     }
 
 
 def from_plain(plain: dict[str, Plain]) -> Program:
-    """Raises KeyError, TypeError, ValueError or IndexError where ``plain`` is not what :func:`to_plain` makes."""
+    """The inverse of :func:`to_plain`; KeyError, TypeError, ValueError or IndexError for anything else."""
     return Program(
         inputs=tuple(_read_port(p) for p in plain["inputs"]),
         outputs=tuple(_read_port(p) for p in plain["outputs"]),
-        shape=tuple(Instruction(Code(code), int(a), int(b), str(note)) for code, a, b, note in plain["shape"]),
+        shape=tuple(
+            Instruction(Code(code), int(a), int(b), str(note)) for code, a, b, note in plain["shape"]
+        ),
         buffers=tuple(
             Buffer(Storage(storage), int(size), int(index), tuple(map(int, conflicts)), str(name))
             for storage, size, index, conflicts, name in plain["buffers"]

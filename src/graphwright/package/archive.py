@@ -1,7 +1,7 @@
 """A zip archive with stored, 64-byte aligned members: deterministic to write, strict to read.
 
-Format: PKWARE APPNOTE 6.3. Only what :func:`write_archive` writes is accepted by :func:`read_archive`: no compression,
-encryption, duplicate or odd names, and members that lie aligned within the file.
+Format: PKWARE APPNOTE 6.3. Only what :func:`write_archive` writes is accepted by :func:`read_archive`: no
+compression, encryption, duplicate or odd names, and members that lie aligned within the file.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _aligned_info(name: str, position: int) -> zipfile.ZipInfo:
 
 
 def read_archive(path: Path, *, use_mmap: bool = False) -> dict[str, memoryview]:
-    """Members by name, as aligned, read-only views of the file's bytes (copied into memory unless ``use_mmap``)."""
+    """Members by name: aligned, read-only views of the file, copied into memory unless ``use_mmap``."""
     try:
         with open(path, "rb") as file:
             data = _mapped(file) if use_mmap else _copied(file)

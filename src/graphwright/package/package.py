@@ -23,8 +23,8 @@ class TensorSpec:
 class Target:
     """What runs on one ISA: the program, and the generated kernels as shared objects.
 
-    ``sources`` are texts by file name: the C of ``objects[NAME]`` is ``NAME.c``, the loop IR that it was made from is
-    ``NAME.loops``.
+    ``sources`` are texts by file name: the C of ``objects[NAME]`` is ``NAME.c``, the loop IR that it was made
+    from is ``NAME.loops``.
     """
 
     isa: str

@@ -1,4 +1,4 @@
-"""Reading ``.om`` files. What is not trusted contributes its graph and weights alone; no code of it is looked at."""
+"""Reading ``.om`` files. One that is not trusted contributes its graph and weights alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def read_package(
 ) -> Package:
     """The package in ``path``. Its targets are read if ``trust`` or one of ``keys`` signed it.
 
-    ``verify`` hashes the weights as well; everything else is always checked against the manifest. Raises PackageError.
+    ``verify`` hashes the weights as well; everything else is always checked against the manifest.
+    Raises PackageError.
     """
     members = read_archive(path, use_mmap=use_mmap)
     try:

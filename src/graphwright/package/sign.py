@@ -1,4 +1,4 @@
-"""Who built a package: an HMAC-SHA256 (RFC 2104) over the manifest, with a key that only this user can read."""
+"""Who built a package: an HMAC-SHA256 (RFC 2104) over its manifest, with a key that only this user reads."""
 
 from __future__ import annotations
 

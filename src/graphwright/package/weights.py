@@ -1,8 +1,8 @@
 """Weights as one safetensors member, every tensor aligned to 64 bytes.
 
-The format (an 8-byte length, a JSON header, the bytes, without holes) has no alignment of its own: tensors called
-``pad...`` fill the gaps. Types that it does not name are kept as bytes, strings as JSON; their dtype and shape are in
-the header's metadata.
+The format (an 8-byte length, a JSON header, the bytes, without holes) has no alignment of its own: tensors
+called ``pad...`` fill the gaps. Types that it does not name are kept as bytes, strings as JSON; their dtype
+and shape are in the header's metadata.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ Array = np.ndarray[Any, Any]
 MAX_RANK = 32
 
 _NAMES = {
-    "bool": "BOOL", "i8": "I8", "i16": "I16", "i32": "I32", "i64": "I64", "u8": "U8", "u16": "U16", "u32": "U32",
-    "u64": "U64", "f16": "F16", "bf16": "BF16", "f32": "F32", "f64": "F64", "f8e4m3fn": "F8_E4M3", "f8e5m2": "F8_E5M2",
+    "bool": "BOOL", "i8": "I8", "i16": "I16", "i32": "I32", "i64": "I64",
+    "u8": "U8", "u16": "U16", "u32": "U32", "u64": "U64",
+    "f16": "F16", "bf16": "BF16", "f32": "F32", "f64": "F64", "f8e4m3fn": "F8_E4M3", "f8e5m2": "F8_E5M2",
 }  # fmt: skip
 
 
@@ -44,7 +45,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Weights:
-    """The member in two parts: the header, with its length before it, and the data behind it, which is aligned."""
+    """The member in two parts: the header, with its length before it, and the aligned data behind it."""
 
     header: bytes
     data: memoryview

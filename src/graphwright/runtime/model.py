@@ -43,7 +43,7 @@ class Model:
         return self.package.metadata
 
     def __call__(self, *arrays: Array) -> tuple[Array, ...]:
-        """Run on arrays in the order of :attr:`inputs`. Raises FeedError where they do not fit, and RunError."""
+        """Run on arrays in the order of :attr:`inputs`. Raises as :meth:`run` does."""
         return tuple(self._run(self._ports.positional(arrays), None))
 
     def run(
@@ -55,8 +55,8 @@ class Model:
     ) -> dict[str, Array]:
         """Run on named arrays; all outputs, or those named.
 
-        ``out``: arrays to write outputs to; they overlap neither inputs nor each other. Raises FeedError where arrays
-        do not fit, and RunError where a kernel refuses its data.
+        ``out``: arrays to write outputs to; they overlap neither inputs nor each other. Raises FeedError
+        where arrays do not fit, and RunError where a kernel refuses its data.
         """
         ports, out = self._ports, out or {}
         arrays = ports.named(feeds)
@@ -77,7 +77,7 @@ class Model:
         return self.device.stats()
 
     def save(self, path: str | Path) -> None:
-        """Write an ``.om`` file: signed with this user's key if compiled here, else as it was when it was loaded."""
+        """Write an ``.om`` file: signed with this user's key if compiled here, else as it was when loaded."""
         write_package(self.package, Path(path), self._key)
 
     def _run(self, arrays: list[Array], targets: list[Array | None] | None) -> list[Array]:

@@ -37,7 +37,7 @@ class Device(Protocol):
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
     ) -> list[Array]:
-        """One run; outputs not given are new arrays. Raises FeedError for shapes that do not fit, and RunError."""
+        """One run; outputs not given are new arrays. Raises FeedError if shapes do not fit, and RunError."""
 
     def trace(self, arrays: Sequence[Array], threads: int) -> list[TaskTime]:
         """One run with time stamps."""

@@ -32,7 +32,7 @@ def target_isa(options: Options) -> str:
 
 
 def load_program(package: Package, target: Target) -> _native.Program:
-    """The target's tasks, ready to run. Raises PackageError where a kernel is missing or the tasks are malformed."""
+    """The target's tasks, ready to run; a PackageError if a kernel is missing or they are malformed."""
     try:
         return _load(package, target)
     except (_native.ProgramError, _native.LoadError, OverflowError, ValueError) as error:

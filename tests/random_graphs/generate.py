@@ -349,7 +349,7 @@ class Grower:
                 return
             factor = self.random.choice(factors)
             dims[at : at + 1] = [factor, size // factor] if self.random.random() < 0.5 else [size // factor, factor]
-        self.same(self.b(Reshape(tuple(dims)), x), self.known[x])
+        self.same(self.b(Reshape(tuple(dims), allow_zero=True), x), self.known[x])
 
     def expand(self, x: Value) -> None:
         shape = [self.random.choice((1, 2, 5, self.size)) if d == 1 else d for d in x.type.dims]

@@ -1,1 +1,10 @@
-"""The ``.om`` file: graphs, weights and compiled targets in one archive."""
+"""The ``.om`` file: graphs, weights and compiled targets in one archive.
+
+A zip of stored, 64-byte aligned members; the same model and options give the same bytes:
+
+- ``manifest.json``: format, inputs, outputs, options, and each member's size and SHA-256
+- ``signature``: HMAC-SHA256 of the manifest, in hex; absent if no one signed it
+- ``graph.txt``: the fused graph; with the weights it is all that an untrusted file contributes
+- ``weights.safetensors``: every constant once, packed for the first target
+- ``targets/ISA/``: ``tasks.json``, kernels as shared objects, and their sources beside them
+"""

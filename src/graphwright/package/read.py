@@ -31,7 +31,8 @@ def read_package(
 ) -> Package:
     """The package in ``path``. Its targets are read if ``trust`` or one of ``keys`` signed it.
 
-    ``verify`` hashes the weights as well; everything else is always checked against the manifest.
+    ``verify`` hashes the weights as well. Everything else is always checked against the manifest, and so are
+    weights that are no floats: kernels compiled for them may rely on what they hold.
     Raises PackageError.
     """
     members = read_archive(path, use_mmap=use_mmap)
@@ -57,10 +58,13 @@ def _package(
     _check_members(manifest, members, path, hash_weights=hash_weights)
     signature = bytes(members.get("signature", b"")).decode("ascii")
     trusted = trust or is_signed(bytes(members["manifest.json"]), signature, keys)
+    weights = read_weights(members["weights.safetensors"])
+    if weights.index_digest() != manifest["indices"]:
+        raise damaged(path, "weights that are no floats were changed after they were written")
     package = Package(
         graph=bytes(members["graph.txt"]).decode(),
         report=bytes(members["report.txt"]).decode(),
-        weights=read_weights(members["weights.safetensors"]),
+        weights=weights,
         targets={isa: _target(isa, names, members) for isa, names in manifest["targets"].items()}
         if trusted
         else {},

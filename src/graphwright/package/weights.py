@@ -7,6 +7,7 @@ and shape are in the header's metadata.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -56,11 +57,21 @@ class Weights:
         """The tensors as arrays: read-only views of the data, but for strings."""
         return {name: self._array(tensor) for name, tensor in self.tensors.items()}
 
+    def index_digest(self) -> str:
+        """SHA-256 of the header and of all that is no float: elements that may be places in memory."""
+        state = hashlib.sha256(self.header)
+        for tensor in self.tensors.values():
+            if not tensor.dtype.is_float:
+                state.update(self._bytes(tensor))
+        return state.hexdigest()
+
+    def _bytes(self, tensor: Tensor) -> memoryview:
+        return self.data[tensor.start : tensor.start + tensor.size]
+
     def _array(self, tensor: Tensor) -> Array:
-        data = self.data[tensor.start : tensor.start + tensor.size]
         if tensor.dtype is STRING:
-            return _strings(data, tensor.shape)
-        return np.ndarray(tensor.shape, tensor.dtype.numpy, data)
+            return _strings(self._bytes(tensor), tensor.shape)
+        return np.ndarray(tensor.shape, tensor.dtype.numpy, self._bytes(tensor))
 
 
 def pack_weights(arrays: Mapping[str, Array]) -> Weights:

@@ -42,6 +42,7 @@ def write_package(package: Package, path: Path, key: bytes | None = None) -> Non
             "metadata": dict(package.metadata),
             "options": dict(package.options),
             "targets": targets,
+            "indices": package.weights.index_digest(),
             "members": {name: _size_and_digest(pieces) for name, pieces in members.items()},
         }
     )

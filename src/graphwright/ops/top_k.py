@@ -7,6 +7,7 @@ import numpy as np
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, UnknownRank, arg, op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
+from graphwright.ops.common import widened
 from graphwright.ops.shaping import known_dims, number
 
 
@@ -41,13 +42,14 @@ class TopK(Op):
         return TensorType(x.dtype, shape), TensorType(I64, shape)
 
     def reference(self, x: Array) -> tuple[Array, Array]:
+        keys = widened(x)  # NumPy sorts bf16 without an order for NaN
         if self.largest:  # reversed twice, so that a stable sort keeps the first of equal elements in front
             order = np.flip(
-                x.shape[self.axis] - 1 - np.argsort(np.flip(x, self.axis), self.axis, kind="stable"),
+                x.shape[self.axis] - 1 - np.argsort(np.flip(keys, self.axis), self.axis, kind="stable"),
                 self.axis,
             )
         else:
-            order = np.argsort(x, self.axis, kind="stable")
+            order = np.argsort(keys, self.axis, kind="stable")
         index = np.take(order, range(number(self.k)), self.axis).astype(np.int64)
         return np.take_along_axis(x, index, self.axis), index
 

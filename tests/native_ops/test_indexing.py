@@ -1,0 +1,178 @@
+"""Indexing, ranking and scans over random shapes and dtypes, symbolic sizes, and indices out of range."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import graphwright as gw
+import graphwright.ops
+from graphwright.errors import GraphwrightError
+from graphwright.ir.build import new_graph
+from graphwright.ir.graph import Module
+from graphwright.ir.op import Op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType, TensorType
+from graphwright.ops.arg_reduce import ArgMax, ArgMin
+from graphwright.ops.constant_of_shape import ConstantOfShape
+from graphwright.ops.cumulative import CumProd, CumSum
+from graphwright.ops.eye_like import EyeLike
+from graphwright.ops.gather_elements import GatherElements
+from graphwright.ops.gather_nd import GatherND
+from graphwright.ops.one_hot import OneHot
+from graphwright.ops.range import Range
+from graphwright.ops.scatter_elements import ScatterElements
+from graphwright.ops.scatter_nd import ScatterND
+from graphwright.ops.tile import Tile
+from graphwright.ops.top_k import TopK
+from graphwright.ops.trilu import Trilu
+from tests.ops.support import assert_close, run_reference
+
+Array = np.ndarray[Any, Any]
+Case = tuple[Op, Sequence[Array]]
+
+graphwright.ops.load()
+DTYPES = (F32, F64, F16, BF16, I8, I32, I64, U8)
+
+
+def check(cases: Sequence[Case]) -> None:
+    """All cases in one model: compiled together, run natively, equal to the references."""
+    module = Module()
+    arrays = [a for _, operands in cases for a in operands]
+    types = [(f"x{k}", TensorType(graphwright.ir.types.dtype_of(a), a.shape)) for k, a in enumerate(arrays)]
+    b, values = new_graph(module, "main", types)
+    feed = iter(values)
+    nodes = [b.node(op, *(next(feed) for _ in operands)) for op, operands in cases]
+    b.graph.set_outputs([v for node in nodes for v in node.outputs])
+    model = gw.compile(module)
+    results = iter(model(*arrays))
+    for op, operands in cases:
+        for expected in run_reference(op, operands):
+            assert_close(np.asarray(next(results)), expected, f"{op.name} {op.attributes()}")
+    assert model.stats()["host_calls"] == 0
+
+
+def data(rng: np.random.Generator, shape: Sequence[int], dtype: DType) -> Array:
+    """Few distinct values, so that there are ties; NaN among floats."""
+    found = rng.integers(0 if dtype.kind == "uint" else -3, 4, shape)
+    values = found.astype(np.float64)
+    if dtype.is_float and values.size > 3:
+        values.flat[rng.integers(0, values.size)] = np.nan
+    return values.astype(dtype.numpy)
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=5, deadline=None)
+def test_random_shapes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cases: list[Case] = []
+    for dtype in rng.permutation(len(DTYPES))[:4]:
+        shape = tuple(int(n) for n in rng.choice((1, 2, 3, 5, 17), 3))
+        cases += _cases(rng, shape, DTYPES[int(dtype)])
+    check(cases)
+
+
+def _cases(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> list[Case]:
+    x, axis = data(rng, shape, dtype), int(rng.integers(-3, 3))
+    size = shape[axis]
+    count = list(shape)
+    count[axis] = int(rng.integers(1, 9))
+    places = rng.integers(-size, size, count)
+    rows = np.stack([rng.integers(-n, n, (2, 7)) for n in shape[:2]], -1).astype(np.int32)
+    batched = rng.integers(-shape[1], shape[1], (shape[0], 4, 1))
+    flags = {"exclusive": bool(rng.integers(2)), "reverse": bool(rng.integers(2))}
+    reduction = str(rng.choice(("none", "add", "mul", "max", "min")))
+    k, diagonal = int(rng.integers(0, size + 1)), int(rng.integers(-4, 5))
+    ranked = TopK(axis, bool(rng.integers(2)), True, k)
+    last = bool(rng.integers(2))
+    return [
+        (GatherElements(axis), (x, places)),
+        (GatherND(), (x, rows)),
+        (GatherND(1), (x, batched)),
+        (ScatterElements(axis, reduction), (x, places, data(rng, count, dtype))),
+        (ScatterND(reduction), (x, rows, data(rng, (2, 7, shape[2]), dtype))),
+        (ranked, (x,)),
+        (ArgMax(axis, bool(rng.integers(2)), last), (x,)),
+        (ArgMin(axis, True, last), (x,)),
+        (CumSum(axis, **flags), (x,)),
+        (CumProd(axis, **flags), (x,)),
+        (Trilu(bool(rng.integers(2)), diagonal), (x,)),
+        (Tile((2, 1, 3)), (x,)),
+        (OneHot(axis, 3), (places, data(rng, (2,), dtype))),
+    ]
+
+
+def test_bools_scatter_and_rank() -> None:
+    rng = np.random.default_rng(1)
+    x, rows = rng.integers(0, 2, (4, 3)).astype(bool), np.array([[1], [1], [-1]])
+    updates = rng.integers(0, 2, (3, 3)).astype(bool)
+    cases: list[Case] = [(ScatterND(r), (x, rows, updates)) for r in ("none", "add", "mul", "max", "min")]
+    check([*cases, (TopK(0, True, True, 2), (x,)), (GatherND(), (x, rows))])
+    assert TensorType(BOOL, x.shape).dtype == BOOL
+
+
+OUT_OF_RANGE: list[tuple[Op, tuple[Array, ...], int]] = [
+    (GatherND(), (np.zeros((3, 4), np.float32), np.array([[0, 4]])), 1),
+    (GatherND(), (np.zeros((3, 4), np.float32), np.array([[-4, 0]])), 1),
+    (GatherElements(0), (np.zeros((3, 4), np.float32), np.full((1, 4), 3, np.int32)), 1),
+    (ScatterND(), (np.zeros((3, 4), np.float32), np.array([[3]]), np.ones((1, 4), np.float32)), 1),
+    (ScatterElements(1), (np.zeros((3, 4), np.float32), np.array([[7]]), np.ones((1, 1), np.float32)), 1),
+]
+
+
+@pytest.mark.parametrize(("op", "arrays", "position"), OUT_OF_RANGE, ids=lambda v: getattr(v, "name", ""))
+def test_an_index_out_of_range_ends_the_run(op: Op, arrays: tuple[Array, ...], position: int) -> None:
+    module = Module()
+    types = [(f"x{k}", TensorType(graphwright.ir.types.dtype_of(a), a.shape)) for k, a in enumerate(arrays)]
+    b, values = new_graph(module, "main", types)
+    node = b.node(op, *values)
+    node.sources = ("lookup",)
+    b.graph.set_outputs(node.outputs)
+    model = gw.compile(module)
+    with pytest.raises(GraphwrightError, match="lookup"):
+        model(*arrays)
+    legal = list(arrays)
+    legal[position] = np.zeros_like(arrays[position])
+    (expected,) = run_reference(op, legal)
+    np.testing.assert_array_equal(model(*legal)[0], expected)
+
+
+def test_sizes_of_the_run() -> None:
+    """Shapes, ranges, fills and triangles of a size that only the run tells; one plan for each size."""
+    n = symbol("N")
+    module = Module()
+    b, (x,) = new_graph(module, "main", [("x", TensorType(F32, (n, 5)))])
+    rows = b(Range((0, n, 1)))
+    b.graph.set_outputs(
+        [
+            rows,
+            b(Range((n * 2, 3, -2), I32)),
+            b(ConstantOfShape(True, BOOL, (n, 2))),
+            b(EyeLike(1, I64), x),
+            b(Trilu(False, 0), x),
+            b(CumSum(0), x),
+            b(ArgMax(0), x),
+            b(OneHot(-1, n), rows, b.const(np.array([2.0, 3.0], np.float32))),
+        ]
+    )
+    model = gw.compile(module)
+    for size in (2, 7, 33):
+        a = np.random.default_rng(size).normal(size=(size, 5)).astype(np.float32)
+        expected = (
+            np.arange(size),
+            np.arange(size * 2, 3, -2, dtype=np.int32),
+            np.ones((size, 2), bool),
+            np.eye(size, 5, 1, dtype=np.int64),
+            np.tril(a),
+            np.cumsum(a, 0),
+            np.argmax(a, 0, keepdims=True),
+            np.where(np.eye(size, dtype=bool), np.float32(3), np.float32(2)),
+        )
+        for k, (got, want) in enumerate(zip(model(a), expected, strict=True)):
+            assert_close(np.asarray(got), want, f"output {k} at {size}")
+    assert model.stats()["host_calls"] == 0

@@ -13,7 +13,7 @@ from graphwright.package.package import Package
 from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
 from graphwright.runtime.devices import NATIVE
-from graphwright.runtime.devices.target import target_isa
+from graphwright.runtime.devices.target import best_target
 from graphwright.runtime.model import Model
 
 
@@ -35,7 +35,7 @@ def load(
     options = options or Options.from_environment()
     own = user_key(options.key_folder, create=False)
     package = read_package(Path(path), trust=trust, keys=[*keys, *([own] if own else [])], use_mmap=mmap)
-    target, device = package.targets.get(target_isa(options)), NATIVE.get(options.device)
+    target, device = best_target(package, options), NATIVE.get(options.device)
     if target is None or device is None:
         return _rebuilt(package, options, own, Path(path))
     return Model(package, device(package, target), threads=options.threads)

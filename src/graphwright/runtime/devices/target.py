@@ -31,6 +31,13 @@ def target_isa(options: Options) -> str:
     return name
 
 
+def best_target(package: Package, options: Options) -> Target | None:
+    """The target of the newest ISA that this CPU has; with the option ``isa``, of that one alone."""
+    newest = target_isa(options)
+    usable = LEVELS[: LEVELS.index(newest) + 1] if options.isa == "auto" else (newest,)
+    return next((package.targets[isa] for isa in reversed(usable) if isa in package.targets), None)
+
+
 def load_program(package: Package, target: Target) -> _native.Program:
     """The target's tasks, ready to run; a PackageError if a kernel is missing or they are malformed."""
     try:

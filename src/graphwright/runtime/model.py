@@ -60,9 +60,9 @@ class Model:
         """
         ports, out = self._ports, out or {}
         arrays = ports.named(feeds)
-        chosen = ports.names if outputs is None else ports.known(outputs)
+        chosen = None if outputs is None else ports.known(outputs)
         results = ports.results(self._run(arrays, ports.targets(out, arrays) if out else None), out)
-        return {name: results[name] for name in chosen}
+        return results if chosen is None else {name: results[name] for name in chosen}
 
     def trace(self, feeds: Mapping[str, Array], threads: int = 0) -> list[TaskTime]:
         """Run once with time stamps: every task that ran."""

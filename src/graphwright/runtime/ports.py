@@ -21,6 +21,7 @@ class Ports:
     def __init__(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> None:
         self.inputs, self.outputs = inputs, outputs
         self.names = [spec.name for spec in outputs]
+        self._feed_names = {spec.name: None for spec in inputs}
         self._types = [spec.dtype.numpy for spec in inputs]
 
     def positional(self, arrays: Sequence[Array]) -> list[Array]:
@@ -33,16 +34,9 @@ class Ports:
         """The arrays of ``feeds`` in the order of the inputs, as devices take them."""
         if not isinstance(feeds, Mapping):
             raise self._error("feed-name", f"feeds are a mapping from names to arrays, not {_kind(feeds)}")
-        names = [spec.name for spec in self.inputs]
-        faults = Collector(FeedError)
-        for name in feeds:
-            if name not in names:
-                faults.add("feed-name", f"there is no input {name!r}", hint=self.summary())
-        for name in names:
-            if name not in feeds:
-                faults.add("feed-name", f"input {name!r} is missing", hint=self.summary())
-        faults.raise_if_any()
-        return [self._checked(k, feeds[name]) for k, name in enumerate(names)]
+        if feeds.keys() != self._feed_names.keys():
+            raise self._wrong_names(feeds)
+        return [self._checked(k, feeds[name]) for k, name in enumerate(self._feed_names)]
 
     def known(self, wanted: Sequence[str]) -> Sequence[str]:
         """``wanted``, if all are names of outputs."""
@@ -76,6 +70,12 @@ class Ports:
         shapes = ("*" if s.shape is None else ", ".join(map(str, s.shape)) for s in self.inputs)
         texts = (f"{s.name}: {s.dtype}[{shape}]" for s, shape in zip(self.inputs, shapes, strict=True))
         return f"the inputs are {', '.join(texts) or 'none'}"
+
+    def _wrong_names(self, feeds: Mapping[str, Array]) -> FeedError:
+        unknown = [f"there is no input {name!r}" for name in feeds if name not in self._feed_names]
+        missing = [f"input {name!r} is missing" for name in self._feed_names if name not in feeds]
+        hint = self.summary()
+        return FeedError(*(Diagnostic("feed-name", text, hint=hint) for text in unknown + missing))
 
     def _checked(self, index: int, array: Array) -> Array:
         """The array as devices take it: of the right type, C-contiguous, in native byte order."""

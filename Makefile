@@ -1,7 +1,7 @@
 # Everything that a fresh clone needs: python3 (3.11 or later) with pip, and a C and C++ compiler. No root.
 #
 #   make demo          read the text in a picture, and measure both models beside ONNX Runtime (IMAGE=file.png: yours)
-#   make test          the test suite
+#   make test          the test suite, in JOBS processes
 #   make lint          ruff, mypy, import-linter
 #   make bench         the model zoo side by side with its peers; results go to benchmarks/results
 #   make test-models   tests on whole models of the zoo, which are fetched or built first
@@ -15,6 +15,7 @@ VENV ?= .venv
 IMAGE ?=
 FUZZ ?= 20000
 BENCH ?= ppocr_det ppocr_rec ppocr_cls silero_vad ddddocr_det
+JOBS ?= 2
 PYTEST_ARGS ?=
 
 BIN := $(VENV)/bin
@@ -48,11 +49,11 @@ demo: $(VENV)/.demo
 	@$(BIN)/python -m benchmarks.demo $(if $(IMAGE),'$(IMAGE)')
 
 test: $(VENV)/.test
-	@$(BIN)/python -m pytest -m 'not models' $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -m 'not models' -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 test-models: $(VENV)/.test $(VENV)/.models
 	@$(BIN)/python -m benchmarks.models fetch all
-	@$(BIN)/python -m pytest -m models $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -m models $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	@$(BIN)/ruff check --quiet .
@@ -65,7 +66,7 @@ bench: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.report
 
 sanitize: $(VENV)/.test
-	@$(BIN)/python -m pytest tests/runtime/native/test_sanitizers.py $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest tests/runtime/native/test_sanitizers.py -q $(PYTEST_ARGS)
 
 fuzz: $(VENV)/.test
 	@$(BIN)/python -m tests.fuzz.test_onnx_bytes 0 $(FUZZ)

@@ -65,14 +65,14 @@ def matmul(call: Contraction, context: Context) -> Launch | str:
     packed = len(b_shape) == 2 and context.constant(b) is not None
     if packed:
         b = _panels(b, context)
-    args = gemm.GemmArgs(
+    args = gemm.GemmArgs._make((
         *batches, m, n, k,
         *(stride * m * k for stride in a_batch), k, 1,
         *(stride * k * n for stride in b_batch), n, 1,
         0, 0,
         batches[1] * m * n, m * n, n, 1,
         0,
-    )  # fmt: skip
+    ))  # fmt: skip
     return Launch(
         KernelRef(gemm.PACKED if packed else gemm.UNPACKED),
         (a, b, None, call.result),

@@ -59,7 +59,7 @@ def convolution(call: Contraction, context: Context) -> Launch | str:
             ),
         )
     features = w_shape[0] // op.group
-    general = conv.ConvArgs(x_shape[0], op.group, w_shape[1], features, *placed, *strides, 0)
+    general = conv.ConvArgs._make((x_shape[0], op.group, w_shape[1], features, *placed, *strides, 0))
     taps = w_shape[1] * w_shape[2] * w_shape[3]
     isa, rows = context.isa, conv.panel_rows(context.isa)
     if (op.group == 1 or features % rows == 0) and len(w.type.dims) == 4:
@@ -82,11 +82,11 @@ def transposed(call: Contraction, context: Context) -> Launch | str:
     x_shape, y_shape = _flat(x.type.dims), _flat(call.node.output.type.dims)
     w_shape = tuple(int(d) for d in _flat(w.type.dims))  # type: ignore[arg-type]  # _refusal
     window = _two_axes(op.windows(w.type.dims[2:]))
-    made = conv_transpose.ConvTransposeArgs(
+    made = conv_transpose.ConvTransposeArgs._make((
         x_shape[0], op.group, w_shape[0] // op.group, w_shape[1],
         *x_shape[2:], *y_shape[2:], *w_shape[2:], *window.strides, *window.pads[:2], *window.dilations,
         *row_major_strides(x_shape)[:3], *row_major_strides(y_shape)[:3], 0,
-    )  # fmt: skip
+    ))  # fmt: skip
     flat_shape = None if len(w.type.dims) == 4 else w_shape
     weights = packed(w, pack_transpose.LAYOUT, call.node, context, flat_shape)
     isa = context.isa

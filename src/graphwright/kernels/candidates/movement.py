@@ -79,7 +79,9 @@ def slice_(node: Node, context: Context) -> Run | Alias | str:
         strides[axis % len(shape)] = whole[axis % len(shape)] * step
     if _is_dense(y.type.dims, strides):
         return Alias(x, offset * x.type.dtype.bytes)
-    copy = CopyNd(x.type.dtype.bytes, y.type.dims, row_major_strides(y.type.dims), tuple(strides), src_offset=offset)
+    copy = CopyNd(
+        x.type.dtype.bytes, y.type.dims, row_major_strides(y.type.dims), tuple(strides), src_offset=offset
+    )
     return Run((_launch(copy, y, x),))
 
 
@@ -107,7 +109,9 @@ def split(node: Node, context: Context) -> Run | str:
     launches = []
     for y, size in zip(node.outputs, op.sizes, strict=True):
         dims = y.type.dims
-        copy = CopyNd(x.type.dtype.bytes, dims, row_major_strides(dims), strides, src_offset=offset * strides[axis])
+        copy = CopyNd(
+            x.type.dtype.bytes, dims, row_major_strides(dims), strides, src_offset=offset * strides[axis]
+        )
         launches.append(_launch(copy, y, x))
         offset = offset + size
     return Run(tuple(launches))
@@ -155,7 +159,9 @@ def pad(node: Node, context: Context) -> Run | str:
         row_major_strides(y.type.dims),
         row_major_strides(x.type.dims),
     )
-    return Run((Launch(KernelRef(PadNd.SYMBOL), (x, fill, y), (2,), made.args, made.grid, work=made.work_ns),))
+    return Run(
+        (Launch(KernelRef(PadNd.SYMBOL), (x, fill, y), (2,), made.args, made.grid, work=made.work_ns),)
+    )
 
 
 @candidate(Gather)
@@ -178,7 +184,9 @@ def gather(node: Node, context: Context) -> Run | str:
         src_stride=inner,
     )
     operands = (x, indices, y)
-    return Run((Launch(KernelRef(GatherKernel.SYMBOL), operands, (2,), made.args, made.grid, work=made.work_ns),))
+    return Run(
+        (Launch(KernelRef(GatherKernel.SYMBOL), operands, (2,), made.args, made.grid, work=made.work_ns),)
+    )
 
 
 @candidate(Tile)

@@ -50,6 +50,7 @@ _KERNEL: Final = """
 GW_EXPORT int32_t gw_check_indices(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
                                    void *scratch) {
     (void)scratch;
+    if (begin >= end) return 0;
     const int64_t grid = arg[1], rows = arg[2], depth = arg[3], *sizes = arg + 4;
     const int64_t each = (rows + grid - 1) / grid;
     const int64_t first = begin * each, last = end * each < rows ? end * each : rows;

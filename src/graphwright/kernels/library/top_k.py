@@ -22,8 +22,8 @@ class Kind(IntEnum):
 class TopK:
     """Per row the ``k`` largest (or smallest) of ``count`` elements, best first, of equals the first first.
 
-    Operands: x, values, indices (int64). NaN is larger than all numbers, -0 equals 0. A row is one unit of the
-    grid: ``x[outer, :, inner]`` of a dense [outer, count, inner].
+    Operands: x, values, indices (int64). NaN is larger than all numbers, -0 equals 0. A row is one unit of
+    the grid: ``x[outer, :, inner]`` of a dense [outer, count, inner]. An ``element_size`` of 3 is bf16.
     """
 
     SYMBOL: ClassVar[str] = "gw_top_k"

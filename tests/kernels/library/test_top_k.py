@@ -1,0 +1,80 @@
+"""The k first of each row against a stable sort by NumPy, in guarded memory, under any chunking."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphwright.kernels.library import top_k
+from graphwright.kernels.library.isa import Isa
+from graphwright.kernels.library.top_k import Kind, TopK
+from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
+from tests.kernels.library.harness import call, compile_c, load, zig
+
+KINDS = {
+    np.uint8: Kind.UNSIGNED,
+    np.bool_: Kind.UNSIGNED,
+    np.uint64: Kind.UNSIGNED,
+    np.int8: Kind.SIGNED,
+    np.int16: Kind.SIGNED,
+    np.int64: Kind.SIGNED,
+    np.float16: Kind.FLOAT,
+    np.float32: Kind.FLOAT,
+    np.float64: Kind.FLOAT,
+}
+
+
+def ranked(x: AnyArray, largest: bool) -> AnyArray:
+    """Positions along axis 1, best first, of equals the first first; NaN is larger than all numbers."""
+    if not largest:
+        return np.argsort(x, axis=1, kind="stable")
+    backwards = np.argsort(x[:, ::-1], axis=1, kind="stable")[:, ::-1]
+    return x.shape[1] - 1 - backwards
+
+
+@each_isa
+@given(
+    dtype=st.sampled_from(list(KINDS)),
+    shape=st.tuples(st.integers(0, 4), st.sampled_from([1, 2, 7, 40]), st.integers(1, 3)),
+    largest=st.booleans(),
+    data=st.data(),
+)
+@settings(deadline=None, max_examples=60)
+def test_order_is_that_of_a_stable_sort(
+    isa: Isa, dtype: type, shape: tuple[int, int, int], largest: bool, data: st.DataObject
+) -> None:
+    rng = np.random.default_rng(data.draw(st.integers(0, 9)))
+    x = rng.integers(0, 6, shape).astype(dtype)
+    if KINDS[dtype] is not Kind.UNSIGNED:
+        x = np.where(rng.random(shape) < 0.5, -x, x).astype(dtype)
+    if KINDS[dtype] is Kind.FLOAT:
+        specials = rng.choice([np.nan, np.inf, -np.inf, -0.0], shape).astype(dtype)
+        x = np.where(rng.random(shape) < 0.2, specials, x)
+    k = data.draw(st.integers(0, shape[1]), label="k")
+    source = guard(x, at_end=True)
+    made = TopK(KINDS[dtype], source.itemsize, largest, *shape, k)
+    order = ranked(x, largest)[:, :k]
+    for chunks in chunkings(made.grid):
+        values = guard(np.zeros((shape[0], k, shape[2]), dtype), at_end=True)
+        indices = guard(np.zeros((shape[0], k, shape[2]), np.int64), at_end=True)
+        kernel = load(top_k, isa).gw_top_k
+        operands = [source, values, indices]
+        assert call(kernel, operands, made.args, made.grid, made.scratch_bytes, chunks=chunks) == 0
+        np.testing.assert_array_equal(indices, order)
+        np.testing.assert_array_equal(values, np.take_along_axis(x, order, 1))
+
+
+@each_isa
+def test_bf16_has_a_code_of_its_own(isa: Isa) -> None:
+    bits = np.array([[[0x3F80], [0xBF80], [0x7FC0], [0x4000], [0xFF80]]], np.uint16)  # 1, -1, NaN, 2, -inf
+    values, indices = np.zeros((1, 5, 1), np.uint16), np.zeros((1, 5, 1), np.int64)
+    made = TopK(Kind.FLOAT, 3, True, 1, 5, 1, 5)
+    kernel = load(top_k, isa).gw_top_k
+    assert call(kernel, [bits, values, indices], made.args, made.grid, made.scratch_bytes) == 0
+    assert indices.ravel().tolist() == [2, 3, 0, 1, 4]
+
+
+@each_isa
+def test_clang_compiles_it_without_a_warning(isa: Isa) -> None:
+    compile_c(top_k.source(isa), f"top_k_zig_{isa.name}", zig(), isa.zig_flags)

@@ -49,7 +49,7 @@ demo: $(VENV)/.demo
 	@$(BIN)/python -m benchmarks.demo $(if $(IMAGE),'$(IMAGE)')
 
 test: $(VENV)/.test
-	@$(BIN)/python -m pytest -q -m 'not models' -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m 'not models' -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 test-models: $(VENV)/.test $(VENV)/.models
 	@$(BIN)/python -m benchmarks.models fetch all

@@ -209,7 +209,7 @@ def _set_domain(nest: Nest) -> None:
     full, rows = frozenset(nest.domain), frozenset(nest.domain) - frozenset(nest.reduced)
     for value, place in nest.places.items():
         axes = frozenset(nest.axes_of(place))
-        if axes and axes not in (full, rows):
+        if axes not in (full, rows):
             raise NotOneNest("a smaller value would be computed again for each element of a larger one")
     if any(not frozenset(nest.axes_of(place)) <= full for place in nest.reads.values()):
         raise NotOneNest("an operand has axes of its own")

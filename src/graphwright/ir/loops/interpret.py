@@ -218,8 +218,10 @@ def _store(
     lanes = np.broadcast_to(True if mask is None else _value(mask, state), state.lanes)
     positions = _positions(buffer, index, lanes, state)
     values = np.broadcast_to(_value(value, state).astype(array.dtype, copy=False), state.lanes)[lanes]
-    if combiner is None:
+    if combiner is None and positions:
         array[positions] = values
+    elif combiner is None:
+        array[...] = values[-1] if values.size else array
     elif combiner in COMBINERS:
         with np.errstate(all="ignore"):
             _combine(array, positions, values, combiner)

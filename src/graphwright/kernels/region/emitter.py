@@ -21,6 +21,7 @@ from graphwright.ir.loops.nodes import (
     Store,
     cast,
 )
+from graphwright.ir.loops.text import RESERVED
 from graphwright.ir.names import UniqueNames, identifier
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim, product, substitute, symbol
@@ -73,7 +74,7 @@ class Emitter:
         self.region, self.nest, self.constants, self.name = region, nest, constants, name
         self.outputs = set(region.outputs)
         self.names = UniqueNames()
-        for taken in ("tile", *HOOK_SIZES):
+        for taken in ("tile", *HOOK_SIZES, *sorted(RESERVED)):
             self.names.take(taken)
         self.size_names: dict[Dim, str] = {}
         self.buffers: dict[tuple[Value, tuple[int, ...]], Buffer] = {}

@@ -187,17 +187,19 @@ def test_isa_beyond_this_cpu_is_refused(monkeypatch: pytest.MonkeyPatch, options
     assert set(LEVELS) == {"baseline", "v3", "v4"}
 
 
-def test_a_package_for_another_isa_is_compiled_anew(
+@pytest.mark.skipif(_native.isa() != "v4", reason="needs AVX-512")
+def test_packages_run_on_newer_cpus_and_are_compiled_anew_for_older_ones(
     classifier: Classifier, options: Options, tmp_path: Path
-) -> Any:
-    if _native.isa() != "v4":
-        pytest.skip("needs AVX-512")
-    gw.compile(classifier.onnx(), options=replace(options, isa="v3")).save(tmp_path / "v3.om")
-    loaded = gw.load(tmp_path / "v3.om", options=options)
-    assert list(loaded.package.targets) == ["v4"]
-    np.testing.assert_allclose(loaded(classifier.x)[0], classifier.value(classifier.x), rtol=1e-4, atol=1e-6)
-    other = gw.load(tmp_path / "v3.om", options=replace(options, isa="v3", cc="/no/compiler"))
-    np.testing.assert_allclose(other(classifier.x)[0], classifier.value(classifier.x), rtol=1e-4, atol=1e-6)
+) -> None:
+    no_compiler = replace(options, cc="/no/compiler", cache_dir=tmp_path / "empty")
+    for compiled_for, here, taken in [("v3", "v4", "v3"), ("v3", "v3", "v3"), ("v4", "v3", "v3")]:
+        gw.compile(classifier.onnx(), options=replace(options, isa=compiled_for)).save(tmp_path / "x.om")
+        user = options if compiled_for > here else no_compiler
+        loaded = gw.load(tmp_path / "x.om", options=replace(user, isa=here))
+        assert list(loaded.package.targets) == [taken]
+        np.testing.assert_allclose(
+            loaded(classifier.x)[0], classifier.value(classifier.x), rtol=1e-4, atol=1e-6
+        )
 
 
 @pytest.mark.parametrize("device", ["cpu", "reference"])

@@ -27,7 +27,7 @@ def test_answers_follow_the_input_and_its_channels(name: str) -> None:
     for array in (zoo.feeds(seed=1)[data], feeds[data][:, ::-1].copy(), feeds[data][..., ::-1].copy()):
         found = model.run({data: array})
         assert_close(found, answers(peer, {data: array}), path, {data: array})
-        assert distance(*found.values(), before) > 1e-2
+        assert distance(*found.values(), before) > 1e-3
 
 
 @pytest.mark.parametrize(

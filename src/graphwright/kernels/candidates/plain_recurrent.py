@@ -36,77 +36,98 @@ from graphwright.kernels.launch import Run
 from graphwright.ops.rnn import RNN
 from graphwright.ops.unary import Relu, Sigmoid, Tanh
 
+_D, _B, _T, _J, _I = (symbol(name) for name in "dbtji")
 _ACTIVATIONS: dict[str, Callable[[], Op]] = {"tanh": Tanh, "relu": Relu, "sigmoid": Sigmoid}
+
+
+class _Layer:
+    """The loops of a node: a unit is direction ``d`` of sequence ``b``; steps ``t``, elements ``j``."""
+
+    def __init__(self, op: RNN, node: Node, draft: Draft) -> None:
+        self.op, self.draft, self.dtype = op, draft, node.operand(0).type.dtype
+        first, second, self.features = node.operand(0).type.dims
+        self.batch, self.time = (first, second) if op.batch_first else (second, first)
+        optional = (*node.inputs[3:], None, None, None)[:3]
+        self.x, self.w, self.r = (draft.input(node.operand(p), node.operand(p).type.dims) for p in range(3))
+        self.bias, self.lengths, self.initial = (
+            None if v is None else draft.input(v, v.type.dims) for v in optional
+        )
+        self.every, self.final = (draft.output(y, y.type.dims) for y in node.outputs)
+        self.state = Buffer("state", self.dtype, (op.hidden,), Level.CACHE)
+        self.new = Buffer("new", self.dtype, (op.hidden,), Level.CACHE)
+        last: Dim = draft.size(self.time) - 1
+        backwards = last - _T
+        self.step = backwards if op.direction == "reverse" else _T
+        if op.directions == 2:
+            self.step = _T + _D * (last - _T * 2)
+
+    def body(self) -> Loop:
+        op, draft = self.op, self.draft
+        at = (_B, _D, _J) if op.batch_first else (_D, _B, _J)
+        start: Scalar = Const(0, self.dtype) if self.initial is None else Load(self.initial, at)
+        steps = (self._hidden(*self._gate(), kind=Kind.SERIAL), self._hidden(*self._update()))
+        return nest(
+            (("d", op.directions), ("b", draft.size(self.batch))),
+            Alloc(self.state),
+            Alloc(self.new),
+            self._hidden(Store(self.state, (_J,), start)),
+            Loop("t", Kind.SERIAL, draft.size(self.time), steps),
+            self._hidden(Store(self.final, at, Load(self.state, (_J,)))),
+            innermost=Kind.PARALLEL,
+        )
+
+    def _hidden(self, *body: Statement, kind: Kind = Kind.VECTOR) -> Loop:
+        return Loop("j", kind, self.op.hidden, body)
+
+    def _gate(self) -> list[Statement]:
+        """The new element ``j``: sums by rows of both weights, bias, clip, activation."""
+        op, step = self.op, self.step
+        total = Buffer("total", self.dtype, (), Level.REGISTER)
+        element = Load(self.x, (_B, step, _I) if op.batch_first else (step, _B, _I))
+        terms = Load(self.w, (_D, _J, _I)) * element, Load(self.r, (_D, _J, _I)) * Load(self.state, (_I,))
+        sums = [
+            Loop("i", Kind.VECTOR, extent, (Accumulate(total, (), "add", term),))
+            for extent, term in zip((self.draft.size(self.features), op.hidden), terms, strict=True)
+        ]
+        value: Scalar = Load(total, ())
+        if self.bias is not None:
+            value = value + (Load(self.bias, (_D, _J)) + Load(self.bias, (_D, _J + op.hidden)))
+        if op.clip is not None and 0 < op.clip < math.inf:
+            value = minimum(maximum(value, -op.clip), op.clip)
+        return [Alloc(total, 0), *sums, Store(self.new, (_J,), _activation(op).expression(value))]
+
+    def _update(self) -> list[Statement]:
+        """The state moves on, and shows, until the sequence ends."""
+        place = (_B, self.step, _D, _J) if self.op.batch_first else (self.step, _D, _B, _J)
+        shown: Scalar = Load(self.new, (_J,))
+        kept = shown
+        if self.lengths is not None:
+            live = Position(self.step) < cast(Load(self.lengths, (_B,)), I64)
+            shown, kept = (
+                select(live, shown, old) for old in (Const(0, self.dtype), Load(self.state, (_J,)))
+            )
+        return [
+            Let("shown", shown),
+            Let("kept", kept),
+            Store(self.every, place, Ref("shown", self.dtype)),
+            Store(self.state, (_J,), Ref("kept", self.dtype)),
+        ]
+
+
+def _activation(op: RNN) -> Op:
+    return _ACTIVATIONS[(op.activations or op.defaults)[0].lower()]()
 
 
 @candidate(RNN)
 def plain(node: Node, context: Context) -> Run | str:
-    """A unit is one direction of one sequence: at each step sums by rows of weights, then the state."""
-    op, x, y = node.op, node.operand(0), node.outputs[0]
+    op, dtype = node.op, node.operand(0).type.dtype
     assert isinstance(op, RNN)
-    dtype = x.type.dtype
     names = {name.lower() for name in op.activations or op.defaults}
     if dtype.name not in C_TYPES or dtype in (F16, BF16):
         return f"no recurrent kernel for {dtype}"
     if len(names) > 1 or not names <= _ACTIVATIONS.keys():
         return f"no recurrent kernel with activations {', '.join(sorted(names))}"
-    activation = _ACTIVATIONS[names.pop()]()
     draft = Draft(node, context)
-    first, second, features = x.type.dims
-    batch, time = (first, second) if op.batch_first else (second, first)
-    hidden, count = op.hidden, op.directions
-    d, b, t, j, i = (symbol(name) for name in "dbtji")
-    last: Dim = draft.size(time) - 1
-    step = last - t if op.direction == "reverse" else t + d * (last - t * 2) if count == 2 else t
-    source, w = draft.input(x, x.type.dims), draft.input(node.operand(1), node.operand(1).type.dims)
-    r = draft.input(node.operand(2), node.operand(2).type.dims)
-    optional = (*node.inputs[3:], None, None, None)[:3]
-    bias, lengths, initial = (None if v is None else draft.input(v, v.type.dims) for v in optional)
-    every = draft.output(y, y.type.dims)
-    final = draft.output(node.outputs[1], node.outputs[1].type.dims)
-    total = Buffer("total", dtype, (), Level.REGISTER)
-    state = Buffer("state", dtype, (hidden,), Level.CACHE)
-    new = Buffer("new", dtype, (hidden,), Level.CACHE)
-
-    at_state = (b, d, j) if op.batch_first else (d, b, j)
-    start: Scalar = Const(0, dtype) if initial is None else Load(initial, at_state)
-    element = Load(source, (b, step, i) if op.batch_first else (step, b, i))
-    sum_: Scalar = Load(total, ())
-    if bias is not None:
-        sum_ = sum_ + (Load(bias, (d, j)) + Load(bias, (d, j + hidden)))
-    if op.clip is not None and 0 < op.clip < math.inf:
-        sum_ = minimum(maximum(sum_, -op.clip), op.clip)
-    gate: tuple[Statement, ...] = (
-        Alloc(total, 0),
-        Loop("i", Kind.VECTOR, draft.size(features), (_plus(total, Load(w, (d, j, i)) * element),)),
-        Loop("i", Kind.VECTOR, hidden, (_plus(total, Load(r, (d, j, i)) * Load(state, (i,))),)),
-        Store(new, (j,), activation.expression(sum_)),
-    )
-    live = None if lengths is None else Position(step) < cast(Load(lengths, (b,)), I64)
-    value, kept = Load(new, (j,)), Load(state, (j,))
-    update: tuple[Statement, ...] = (
-        Let("made", value if live is None else select(live, value, Const(0, dtype))),
-        Let("next", value if live is None else select(live, value, kept)),
-        Store(every, (b, step, d, j) if op.batch_first else (step, d, b, j), Ref("made", dtype)),
-        Store(state, (j,), Ref("next", dtype)),
-    )
-    steps = Loop(
-        "t",
-        Kind.SERIAL,
-        draft.size(time),
-        (Loop("j", Kind.SERIAL, hidden, gate), Loop("j", Kind.VECTOR, hidden, update)),
-    )
-    body = nest(
-        (("d", count), ("b", draft.size(batch))),
-        Alloc(state),
-        Alloc(new),
-        Loop("j", Kind.VECTOR, hidden, (Store(state, (j,), start),)),
-        steps,
-        Loop("j", Kind.VECTOR, hidden, (Store(final, at_state, Load(state, (j,))),)),
-        innermost=Kind.PARALLEL,
-    )
-    return Run((draft.launch(body, work=time * batch * (hidden * count) * (features + hidden) // 8),))
-
-
-def _plus(total: Buffer, term: Scalar) -> Accumulate:
-    return Accumulate(total, (), "add", term)
+    layer = _Layer(op, node, draft)
+    each = (layer.features + op.hidden) * (op.hidden * op.directions) // 8
+    return Run((draft.launch(layer.body(), work=layer.time * layer.batch * each),))

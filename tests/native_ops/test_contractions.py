@@ -1,0 +1,114 @@
+"""Contractions that the library alone does not serve: weights of the run, many axes, other dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphwright as gw
+import graphwright.ops
+from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.graph import Module, Value
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import DTYPES, F32, Shape, TensorType, dtype_of
+from graphwright.ops.binary import Add
+from graphwright.ops.conv import Conv
+from graphwright.ops.conv_transpose import ConvTranspose
+from graphwright.ops.gru import GRU
+from graphwright.ops.lstm import LSTM
+from graphwright.ops.matmul import MatMul
+from graphwright.ops.rnn import RNN
+from graphwright.ops.unary import Tanh
+from tests.ops.support import assert_close, run_reference
+
+Array = np.ndarray[Any, Any]
+Build = Callable[..., Sequence[Value]]
+
+graphwright.ops.load()
+
+
+def check(
+    build: Build, arrays: Sequence[Array], expected: Sequence[Array], shapes: Sequence[Shape] = ()
+) -> None:
+    """``build`` for ``shapes`` (by default those of ``arrays``) gives ``expected``, run natively."""
+    module = Module()
+    types = [TensorType(dtype_of(a), a.shape) for a in arrays]
+    types = [TensorType(t.dtype, s) for t, s in zip(types, shapes, strict=True)] if shapes else types
+    b, values = new_graph(module, "main", [(f"x{k}", t) for k, t in enumerate(types)])
+    b.graph.set_outputs(build(b, *values))
+    model = gw.compile(module)
+    for _ in range(2):
+        for got, want in zip(model(*arrays), expected, strict=True):
+            assert_close(np.asarray(got), want, "result")
+    assert model.stats()["host_calls"] == 0
+
+
+def normal(*shape: int, dtype: str = "f32", seed: int = 0) -> Array:
+    return np.random.default_rng(seed).normal(size=shape).astype(DTYPES[dtype].numpy)
+
+
+def test_the_rest_of_a_region_behind_a_convolution_of_volumes() -> None:
+    x, w, y = normal(1, 4, 5, 6, 7), normal(3, 4, 3, 3, 3, seed=1), normal(1, 3, 3, 4, 5, seed=2)
+
+    def build(b: Builder, x: Value, w: Value, y: Value) -> list[Value]:
+        return [b(Tanh(), b(Add(), b(Conv(), x, w), y))]
+
+    check(build, (x, w, y), [np.tanh(Conv().reference(x, w) + y)])
+
+
+def test_a_product_that_its_region_gives_as_well() -> None:
+    x, y = normal(2, 1, 3, 1, 4, 5), normal(1, 6, 1, 7, 5, 8)
+
+    def build(b: Builder, x: Value, y: Value) -> list[Value]:
+        made = b(MatMul(), x, y)
+        return [made, b(Tanh(), made)]
+
+    check(build, (x, y), [x @ y, np.tanh(x @ y)])
+
+
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("op", [Conv, ConvTranspose])
+def test_weights_of_the_run_with_an_epilogue(op: Any, group: int) -> None:
+    n, h = symbol("N"), symbol("H")
+    features = 6 if op is Conv else 6 // group
+    channels = 4 // group if op is Conv else 4
+    weights = (features, channels, 3, 3) if op is Conv else (channels, features, 3, 3)
+    x, w = normal(2, 4, 9, 8), normal(*weights, seed=1)
+    made = op(pads=(1, 1, 1, 1), group=group)
+    (plain,) = run_reference(made, [x, w])
+    check(lambda b, x, w: [b(Tanh(), b(made, x, w))], (x, w), [np.tanh(plain)], [(n, 4, h, 8), weights])
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f16", "bf16", "i32", "i8", "u64"])
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (50, 3, 130), (7, 0, 5), (97, 140, 33)])
+def test_products_of_other_dtypes(dtype: str, sizes: tuple[int, int, int]) -> None:
+    m, k, n = sizes
+    rng = np.random.default_rng(0)
+    a, c = (rng.integers(0, 4, shape).astype(DTYPES[dtype].numpy) for shape in ((2, m, k), (k, n)))
+    check(
+        lambda b, x, y: [b(MatMul(), x, y)],
+        (a, c),
+        run_reference(MatMul(), [a, c]),
+        [(symbol("B"), m, k), (k, n)],
+    )
+
+
+@pytest.mark.parametrize("op", [LSTM, GRU, RNN])
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("direction", ["reverse", "bidirectional"])
+def test_recurrent_weights_of_the_run(op: Any, batch_first: bool, direction: str) -> None:
+    made = op(5, direction, batch_first=batch_first)
+    gates, count = made.gates, made.directions
+    x = normal(4, 3, 2)
+    w, r = normal(count, gates * 5, 2, seed=1), normal(count, gates * 5, 5, seed=2)
+    t, n = symbol("T"), symbol("N")
+    check(
+        lambda b, *values: list(b(made, *values)),
+        (x, w, r),
+        run_reference(made, [x, w, r]),
+        [(t, n, 2), w.shape, r.shape],
+    )
+    assert dtype_of(x) == F32

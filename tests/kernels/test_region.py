@@ -70,14 +70,17 @@ def compare(node: Node, module: Module, sizes: dict[str, int], seed: int = 0) ->
     made = region_kernel(region, module.constants, "k")
     rng = np.random.default_rng(seed)
     feeds = {
-        v: filled(v.type.dtype, [evaluate(d, sizes) for d in v.type.dims], Known(3), rng) for v in region.inputs
+        v: filled(v.type.dtype, [evaluate(d, sizes) for d in v.type.dims], Known(3), rng)
+        for v in region.inputs
     }
     want = dict(zip(region.outputs, reference(region, module.constants, list(feeds.values())), strict=True))
     got = run_kernel(made, feeds, sizes)  # type: ignore[arg-type]  # keys are values
     for value, array in zip(made.parameters[-made.output_count :], got, strict=True):
         a, b = array.astype(np.float64).reshape(-1), want[value].astype(np.float64).reshape(-1)
         tolerance = {2: 0.02}.get(value.type.dtype.bytes, 1e-5) if value.type.dtype.is_float else 0.0
-        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * max(1.0, np.max(np.abs(b), initial=0)))
+        np.testing.assert_allclose(
+            a, b, rtol=tolerance, atol=tolerance * max(1.0, np.max(np.abs(b), initial=0))
+        )
     return made
 
 
@@ -156,7 +159,9 @@ def test_a_hook_computes_the_epilogue_tile_by_tile(dtype: DType, view: bool) -> 
     module = Module()
     rows, columns = 5, 7
     b, (x, w, residual) = new_graph(
-        module, "main", [("x", tensor(dtype, rows, 3)), ("w", tensor(dtype, 3, columns)), ("r", tensor(dtype, columns))]
+        module,
+        "main",
+        [("x", tensor(dtype, rows, 3)), ("w", tensor(dtype, 3, columns)), ("r", tensor(dtype, columns))],
     )
     product = b(MatMul(), x, w)
     y = b(Exp(), b(Relu(), b(Add(), product, residual)))
@@ -172,11 +177,20 @@ def test_a_hook_computes_the_epilogue_tile_by_tile(dtype: DType, view: bool) -> 
     arrays: dict[str, Array] = {}
     for value, buffer in zip(made.parameters, made.kernel.parameters[1:], strict=True):
         shape = [evaluate(dim, numbers) for dim in buffer.shape]
-        arrays[buffer.name] = bias.reshape(shape) if value is region.inputs[2] else np.zeros(shape, np.float32)
+        arrays[buffer.name] = (
+            bias.reshape(shape) if value is region.inputs[2] else np.zeros(shape, np.float32)
+        )
     for row0, row1 in ((0, 2), (2, 5)):
         for col0, col1 in ((0, 4), (4, 7)):
             tile = np.ascontiguousarray(tiles[row0:row1, col0:col1])
-            place = {"batch": 0, "row0": row0, "rows": row1 - row0, "col0": col0, "cols": col1 - col0, "ld": col1 - col0}
+            place = {
+                "batch": 0,
+                "row0": row0,
+                "rows": row1 - row0,
+                "col0": col0,
+                "cols": col1 - col0,
+                "ld": col1 - col0,
+            }
             interpret(made.kernel, {**arrays, "tile": tile}, {**numbers, **place})
     results = {v: arrays[b.name] for v, b in zip(made.parameters, made.kernel.parameters[1:], strict=True)}
     for value in region.outputs:

@@ -1,4 +1,5 @@
-"""Random programs: tasks over buffers, on several streams, with Ifs inside Ifs; planned as the compiler does it."""
+"""Random programs: tasks over buffers, on several streams, with Ifs inside Ifs; planned as the compiler does
+it."""
 
 from __future__ import annotations
 
@@ -109,7 +110,9 @@ class Drafter:
             for n, o in enumerate(task.operands)
             if isinstance(o, Operand)
         ]
-        return own + [a for block in task.blocks for inner in self.drafts[block] for a in self.accesses(inner)]
+        return own + [
+            a for block in task.blocks for inner in self.drafts[block] for a in self.accesses(inner)
+        ]
 
 
 def planned(program: Program, threads: int) -> dict[str, Any]:

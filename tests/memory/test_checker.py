@@ -26,6 +26,7 @@ from graphwright.memory.checker import check_plan
 
 from .programs import PLANNED, Drafter, planned
 
+
 @pytest.mark.parametrize("seed", range(150))
 def test_the_planner_satisfies_the_checker(seed: int) -> None:
     random, threads = Random(seed), 1 + seed % 3
@@ -38,7 +39,9 @@ def test_operands_of_one_task_that_share_bytes(seed: int) -> None:
     random = Random(seed)
     program = Drafter(random, 1 + seed % 3).program(8)
     plan = planned(program, 2)
-    pairs = [(a, b) for t in range(len(program.tasks)) for a, b in combinations(sorted(live_in(program, t)), 2)]
+    pairs = [
+        (a, b) for t in range(len(program.tasks)) for a, b in combinations(sorted(live_in(program, t)), 2)
+    ]
     pairs = [(a, b) for a, b in pairs if plan["sizes"][a] and plan["sizes"][b]]
     if not pairs:
         return
@@ -110,8 +113,12 @@ def at(buffer: int, offset: int = 0) -> Operand:
     return Operand(buffer, offset)
 
 
-def run(operands: Sequence[Operand | None], writes: Sequence[int], after: Sequence[int] = (), scratch: int = -1) -> Task:
-    return Task(TaskKind.LAUNCH, tuple(operands), tuple(writes), kernel=0, after=tuple(after), scratch=scratch)
+def run(
+    operands: Sequence[Operand | None], writes: Sequence[int], after: Sequence[int] = (), scratch: int = -1
+) -> Task:
+    return Task(
+        TaskKind.LAUNCH, tuple(operands), tuple(writes), kernel=0, after=tuple(after), scratch=scratch
+    )
 
 
 def small() -> Program:
@@ -193,29 +200,54 @@ def broken(index: int, **changes: Any) -> Program:
 
 PROGRAMS = {
     "an If that does not wait": (broken(1, after=()), "tasks 0 and 3 may touch buffer 3"),
-    "a read that does not wait": (broken(2, after=(0,)), "task 2 reads buffer 4 (arena ''), which may not have been"),
+    "a read that does not wait": (
+        broken(2, after=(0,)),
+        "task 2 reads buffer 4 (arena ''), which may not have been",
+    ),
     "a write that does not wait for readers": (
-        broken(2, operands=(at(A), at(Y)), after=(0,)), "tasks 2 and 3 may touch buffer 3"),
+        broken(2, operands=(at(A), at(Y)), after=(0,)),
+        "tasks 2 and 3 may touch buffer 3",
+    ),
     "a branch that does not write": (broken(4, operands=(at(W), at(A))), "task 2 reads buffer 4"),
-    "an output that is not written": (broken(2, operands=(at(A), at(B))), "buffer 1 (output '') may not have been"),
-    "an input that is written": (broken(0, operands=(at(W), at(X), at(A)), writes=(1, 2)), "writes buffer 0 (input '')"),
-    "a weight that is written": (broken(0, operands=(at(X), at(W), at(A)), writes=(1, 2)), "writes buffer 2 (weight '')"),
+    "an output that is not written": (
+        broken(2, operands=(at(A), at(B))),
+        "buffer 1 (output '') may not have been",
+    ),
+    "an input that is written": (
+        broken(0, operands=(at(W), at(X), at(A)), writes=(1, 2)),
+        "writes buffer 0 (input '')",
+    ),
+    "a weight that is written": (
+        broken(0, operands=(at(X), at(W), at(A)), writes=(1, 2)),
+        "writes buffer 2 (weight '')",
+    ),
     "an operand beyond its buffer": (broken(0, operands=(at(X), at(W, 2), at(A))), "reaches beyond buffer 2"),
     "a copy beyond its buffer": (broken(2, args=(2,)), "reaches beyond buffer 4"),
     "scratch that is none": (broken(0, scratch=B), "has buffer 4 (arena '') for scratch"),
     "a buffer that is not there": (broken(0, operands=(at(9),), writes=()), "touches buffer 9"),
     "a kernel that is not there": (
-        broken(0, operands=(at(X), FunctionOperand(3), at(A)), writes=(2,)), "is handed kernel 3 of 1"),
+        broken(0, operands=(at(X), FunctionOperand(3), at(A)), writes=(2,)),
+        "is handed kernel 3 of 1",
+    ),
     "a written operand that is not there": (broken(0, writes=(2, 5)), "task 0 writes operand 5 of 3"),
     "an edge forward": (broken(0, after=(1,)), "task 0 waits for task 1"),
     "an edge into a branch": (broken(3, after=(0,)), "task 3 waits for task 0"),
     "a block entered twice": (broken(1, blocks=(1, 1)), "the Ifs enter blocks [1, 1] of 3"),
-    "a block that holds its own If": (replace(small(), blocks=(Block(0, 3), Block(1, 1), Block(4, 1))), "task 1"),
-    "a task in no block": (replace(small(), blocks=(Block(0, 3), Block(3, 0), Block(4, 1))), "task 3 is in no block"),
-    "an output without a buffer": (with_buffer(small(), Y, storage=Storage.ARENA), "the outputs' buffers stand for"),
+    "a block that holds its own If": (
+        replace(small(), blocks=(Block(0, 3), Block(1, 1), Block(4, 1))),
+        "task 1",
+    ),
+    "a task in no block": (
+        replace(small(), blocks=(Block(0, 3), Block(3, 0), Block(4, 1))),
+        "task 3 is in no block",
+    ),
+    "an output without a buffer": (
+        with_buffer(small(), Y, storage=Storage.ARENA),
+        "the outputs' buffers stand for",
+    ),
     "an output of another port": (with_buffer(small(), Y, index=1), "stands for port 1 of 1"),
     "an output of another size": (with_buffer(small(), Y, size=2), "has 1000 bytes, its port 64"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -228,5 +260,7 @@ def test_a_broken_program_is_refused(name: str) -> None:
 def test_every_planned_buffer_is_known_to_the_planner() -> None:
     program = Drafter(Random(1), 2).program(10)
     plan = planned(program, 1)
-    spans = [plan["offsets"][n] + plan["sizes"][n] for n, b in enumerate(program.buffers) if b.storage in PLANNED]
+    spans = [
+        plan["offsets"][n] + plan["sizes"][n] for n, b in enumerate(program.buffers) if b.storage in PLANNED
+    ]
     assert 0 < max(spans) <= plan["arena"]

@@ -46,7 +46,9 @@ def native(model: Model, feeds: Sequence[Array], threads: int, poison: bool = Fa
 
 
 def assert_close(want: Array, got: Array, error: float, where: str) -> None:
-    assert want.shape == got.shape and want.dtype == got.dtype, f"{where}: {got.dtype}{got.shape}, not {want.dtype}{want.shape}"
+    assert want.shape == got.shape and want.dtype == got.dtype, (
+        f"{where}: {got.dtype}{got.shape}, not {want.dtype}{want.shape}"
+    )
     if error == 0:
         np.testing.assert_array_equal(got.astype(np.float64), want.astype(np.float64), where)
         return

@@ -1,7 +1,8 @@
 """Random modules with feeds, and for each output how far a right answer may be from NumPy's.
 
-Each value carries a bound of its elements and of the error that roundings in any order may have left; steps that would
-let either grow too large, or that would turn an error into a jump (comparisons, floor), are left out.
+Each value carries a bound of its elements and of the error that roundings in any order may have left; steps
+that would let either grow too large, or that would turn an error into a jump (comparisons, floor), are left
+out.
 """
 
 from __future__ import annotations
@@ -82,7 +83,17 @@ ops.load()
 
 EPSILON = {F64: 1e-13, F32: 2.0**-22, F16: 2.0**-10, BF16: 2.0**-7}
 """What one operation may be off, relative to the largest element."""
-EXACT = {F64: 2.0**40, F32: 2.0**24, F16: 2048.0, BF16: 256.0, I64: 2.0**31, I32: 2.0**30, I8: 127.0, U8: 255.0, BOOL: 1.0}
+EXACT = {
+    F64: 2.0**40,
+    F32: 2.0**24,
+    F16: 2048.0,
+    BF16: 256.0,
+    I64: 2.0**31,
+    I32: 2.0**30,
+    I8: 127.0,
+    U8: 255.0,
+    BOOL: 1.0,
+}
 """Integers up to this one are exact."""
 DTYPES = (F32, F32, F32, F32, F32, F64, F16, BF16, I64, I32, U8, I8, BOOL)
 SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 16, 17, 33)
@@ -134,8 +145,8 @@ def filled(dtype: DType, shape: Sequence[int], known: Known, rng: np.random.Gene
 
 SMOOTH: tuple[tuple[Op, float, float], ...] = (
     (Sigmoid(), 0.25, 1.0), (Tanh(), 1.0, 1.0), (Erf(), 1.2, 1.0), (Sin(), 1.0, 1.0), (Cos(), 1.0, 1.0),
-    (HardSigmoid(), 0.2, 1.0), (HardSwish(), 1.6, math.inf), (Gelu(), 1.2, math.inf), (Swish(), 1.2, math.inf),
-    (Elu(), 1.0, math.inf), (LeakyRelu(0.25), 1.0, math.inf), (Softplus(), 1.0, math.inf),
+    (HardSigmoid(), 0.2, 1.0), (HardSwish(), 1.6, math.inf), (Gelu(), 1.2, math.inf), (Swish(), 1.2,
+    math.inf), (Elu(), 1.0, math.inf), (LeakyRelu(0.25), 1.0, math.inf), (Softplus(), 1.0, math.inf),
 )  # fmt: skip
 """Functions of floats: op, largest slope, bound (infinity: that of the operand plus 1)."""
 
@@ -149,13 +160,14 @@ class Grower:
         self.size: Dim = 3
         """A size to broadcast to: a symbol where the inputs give it."""
         self.steps: list[Callable[[Value], None]] = [
-            self.keep_exact, self.keep_exact, self.smooth, self.smooth, self.smooth, self.positive, self.binary,
-            self.binary, self.binary, self.compared, self.chosen, self.logical, self.cast, self.transpose, self.view,
-            self.view, self.merged, self.merged, self.expand, self.slice, self.split, self.concat, self.pad, self.gather, self.reduced,
-            self.reduced, self.softmax, self.softmax, self.normalized, self.normalized, self.matmul, self.conv, self.arg, self.branch,
+            self.keep_exact, self.keep_exact, self.smooth, self.smooth, self.smooth, self.positive,
+            self.binary, self.binary, self.binary, self.compared, self.chosen, self.logical, self.cast,
+            self.transpose, self.view, self.view, self.merged, self.merged, self.expand, self.slice,
+            self.split, self.concat, self.pad, self.gather, self.reduced, self.reduced, self.softmax,
+            self.softmax, self.normalized, self.normalized, self.matmul, self.conv, self.arg, self.branch,
         ]  # fmt: skip
 
-    # -- values ----------------------------------------------------------------------------------------------------
+    # -- values ---------------------------------------------------------------------------------------------
 
     def add(self, value: Value, known: Known) -> Value:
         """Keep a value; its error grows by one rounding unless it is exact."""
@@ -213,7 +225,7 @@ class Grower:
         shapes = [(1,) * (rank - len(v.type.dims)) + v.type.dims for v in (a, b)]
         return self.most(product([y if x == 1 else x for x, y in zip(*shapes, strict=True)])) <= MOST_ELEMENTS
 
-    # -- steps -----------------------------------------------------------------------------------------------------
+    # -- steps ----------------------------------------------------------------------------------------------
 
     def grow(self, count: int) -> None:
         for _ in range(count):
@@ -282,7 +294,9 @@ class Grower:
             case 4 if dtype.is_float:
                 below = self.b(Add(), self.b(Abs(), y), self.b.const(1.0, dtype))
                 rounding = EPSILON[dtype] * (b.bound + 1) * a.bound
-                self.add(self.b(Div(), x, below), Known(a.bound, a.error + b.error * a.bound + rounding, False))
+                self.add(
+                    self.b(Div(), x, below), Known(a.bound, a.error + b.error * a.bound + rounding, False)
+                )
             case 5 if dtype.is_integer:
                 op = self.random.choice((Div(), Mod(), BitwiseXor()))
                 bound = 2.0 ** math.ceil(math.log2(max(a.bound, b.bound, 1) + 1))
@@ -300,7 +314,11 @@ class Grower:
         y = self.partner(x)
         if condition is None:
             return
-        pair = self.b(Where(), x if condition is x else condition, x, y) if self.broadcasts(condition, y) and self.broadcasts(x, y) else None
+        pair = (
+            self.b(Where(), x if condition is x else condition, x, y)
+            if self.broadcasts(condition, y) and self.broadcasts(x, y)
+            else None
+        )
         if pair is not None:
             a, b = self.known[x], self.known[y]
             self.same(pair, Known(max(a.bound, b.bound), max(a.error, b.error), a.integral and b.integral))
@@ -348,7 +366,9 @@ class Grower:
             if not factors:
                 return
             factor = self.random.choice(factors)
-            dims[at : at + 1] = [factor, size // factor] if self.random.random() < 0.5 else [size // factor, factor]
+            dims[at : at + 1] = (
+                [factor, size // factor] if self.random.random() < 0.5 else [size // factor, factor]
+            )
         self.same(self.b(Reshape(tuple(dims), allow_zero=True), x), self.known[x])
 
     def expand(self, x: Value) -> None:
@@ -442,7 +462,9 @@ class Grower:
         elif op is ReduceSum or (op is ReduceMean and not dtype.is_float):
             rounding = 0.0 if known.integral else EPSILON.get(dtype, 0.0) * total
             if total <= EXACT[dtype]:
-                self.add(self.b(op(axes, keep), x), Known(total, known.error * count + rounding, known.integral))
+                self.add(
+                    self.b(op(axes, keep), x), Known(total, known.error * count + rounding, known.integral)
+                )
         elif dtype.is_float and op is ReduceMean:
             if total <= EXACT[dtype]:
                 rounding = EPSILON[dtype] * known.bound
@@ -450,7 +472,9 @@ class Grower:
         elif dtype.is_float and known.bound < 20 and known.bound**2 * count <= EXACT[dtype]:
             if op is ReduceL2 and known.error > 0:  # the root is steep near 0
                 return
-            bound = known.bound * math.sqrt(count) if op is ReduceL2 else known.bound + math.log(max(count, 1))
+            bound = (
+                known.bound * math.sqrt(count) if op is ReduceL2 else known.bound + math.log(max(count, 1))
+            )
             rounding = EPSILON[dtype] * (known.bound + count)
             self.add(self.b(op(axes, keep), x), Known(bound, known.error + rounding, False))
 
@@ -479,7 +503,10 @@ class Grower:
         error = 6 * (known.error + EPSILON[dtype] * (known.bound + 1) * 4) * (1 + known.bound)
         bound = 2 * math.sqrt(math.prod(sizes)) + 2
         if self.random.random() < 0.6:
-            self.add(self.b(LayerNormalization(axis, 1.0), x, scale, self.constant(dtype, sizes, 2)), Known(bound, error, False))
+            self.add(
+                self.b(LayerNormalization(axis, 1.0), x, scale, self.constant(dtype, sizes, 2)),
+                Known(bound, error, False),
+            )
         else:
             self.add(self.b(RMSNormalization(axis, 1.0), x, scale), Known(bound, error, False))
 
@@ -527,7 +554,9 @@ class Grower:
     def arg(self, x: Value) -> None:
         axis = self.axis(x)
         if axis is not None and self.known[x].exact and x.type.dtype != BOOL:
-            self.same(self.b(ArgMax(axis, self.random.random() < 0.5), x), Known(self.most(x.type.dims[axis])))
+            self.same(
+                self.b(ArgMax(axis, self.random.random() < 0.5), x), Known(self.most(x.type.dims[axis]))
+            )
 
     def branch(self, x: Value) -> None:
         condition = self.pick(lambda v: v.type.dtype == BOOL and v.type.dims == ())

@@ -1,7 +1,8 @@
 """Loop analysis of a set of nodes: one system of axes for all values, and how each value's dims lie on them.
 
-Elementwise ops unify the axes of their operands, views split or join axes, reductions take axes away. A region is one
-loop nest exactly if this succeeds: every dim of every value is then a product of axes of one common domain.
+Elementwise ops unify the axes of their operands, views split or join axes, reductions take axes away. A
+region is one loop nest exactly if this succeeds: every dim of every value is then a product of axes of one
+common domain.
 """
 
 from __future__ import annotations
@@ -113,8 +114,8 @@ class Nest:
     """The analysis of a set of nodes.
 
     ``places``: where each value made by the nodes lies. ``reads``: where each operand from outside lies.
-    ``folded``: the axes that each reduction folds; none where they are all of size 1. ``reduced``: those of all that
-    fold any.
+    ``folded``: the axes that each reduction folds; none where they are all of size 1. ``reduced``: those of
+    all that fold any.
     """
 
     axes: AxisSystem = field(default_factory=AxisSystem)
@@ -202,14 +203,10 @@ def _set_domain(nest: Nest) -> None:
     nest.reduced = reductions[0] if reductions else ()
     candidates = [nest.axes_of(place) for place in (*nest.places.values(), *nest.reads.values())]
     nest.domain = max(candidates, key=len, default=())
-    for place in (*nest.places.values(), *nest.reads.values()):
-        axes = nest.axes_of(place)
-        if len(set(axes)) < len(axes):
-            raise NotOneNest("a value meets itself in another order")
+    if any(len(set(axes)) < len(axes) for axes in candidates):
+        raise NotOneNest("a value meets itself in another order")
     full, rows = frozenset(nest.domain), frozenset(nest.domain) - frozenset(nest.reduced)
-    for value, place in nest.places.items():
-        axes = frozenset(nest.axes_of(place))
-        if axes not in (full, rows):
-            raise NotOneNest("a smaller value would be computed again for each element of a larger one")
+    if any(frozenset(nest.axes_of(place)) not in (full, rows) for place in nest.places.values()):
+        raise NotOneNest("a smaller value would be computed again for each element of a larger one")
     if any(not frozenset(nest.axes_of(place)) <= full for place in nest.reads.values()):
         raise NotOneNest("an operand has axes of its own")

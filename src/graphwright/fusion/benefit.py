@@ -1,4 +1,5 @@
-"""Which legal fusions pay. First form: a fused intermediate saves one write and one read; capacity sets the limit."""
+"""Which legal fusions pay. First form: a fused intermediate saves one write and one read; capacity sets the
+limit."""
 
 from __future__ import annotations
 

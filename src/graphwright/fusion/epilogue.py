@@ -1,4 +1,5 @@
-"""When elementwise nodes can run inside a contraction's store: the index space is the contraction's own output."""
+"""When elementwise nodes can run inside a contraction's store: the index space is the contraction's own
+output."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The fusion pass: grows groups of nodes that one kernel can compute, and makes Fused nodes of them.
 
-Nodes are visited in order; each joins the groups of its operands where the loop analysis allows it, no cycle would
-arise, and the benefit model agrees. What does not join is recorded with its reason.
+Nodes are visited in order; each joins the groups of its operands where the loop analysis allows it, no cycle
+would arise, and the benefit model agrees. What does not join is recorded with its reason.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ class _Grouping:
         return not missing
 
     def _producer_groups(self, node: Node) -> list[_Group]:
-        """Groups of the operands, latest first: the residual of an addition is fused behind the later branch."""
+        """Groups of the operands, latest first: the residual of an addition is fused behind the later
+        branch."""
         producers = {v.producer for v in node.inputs if v is not None and v.producer in self.group_of}
         ordered = sorted((p for p in producers if p is not None), key=lambda p: -self.position[p])
         return list(dict.fromkeys(self.group_of[p] for p in ordered))
@@ -98,7 +99,10 @@ class _Grouping:
             self.record.refused(node, f"fuse with {producer.nodes[-1].place}", reason)
             return
         self.record.did("joined nodes")
-        merged = _Group(sorted({*producer.nodes, *own.nodes}, key=self.position.__getitem__), own.anchor or producer.anchor)
+        merged = _Group(
+            sorted({*producer.nodes, *own.nodes}, key=self.position.__getitem__),
+            own.anchor or producer.anchor,
+        )
         for member in merged.nodes:
             self.group_of[member] = merged
 
@@ -125,7 +129,8 @@ class _Grouping:
         return worth_fusing(nodes, nest)
 
     def _makes_cycle(self, members: set[Node]) -> bool:
-        """Whether a path leaves ``members`` and returns: found from the consumers outside, up to the last member."""
+        """Whether a path leaves ``members`` and returns: found from the consumers outside, up to the last
+        member."""
         last = max(self.position[n] for n in members)
         stack = [u for n in members for v in n.outputs for u in v.users if u not in members]
         seen: set[Node] = set()
@@ -159,7 +164,8 @@ def _is_only_views(group: _Group) -> bool:
 
 
 def _operands(nodes: Sequence[Node]) -> list[Value]:
-    """Values from outside, each once; one-element constants of expressions move into the region and do not count."""
+    """Values from outside, each once; one-element constants of expressions move into the region and do not
+    count."""
     inside = {v for n in nodes for v in n.outputs}
     values = ((n, v) for n in nodes for v in n.inputs if v is not None and v not in inside)
     return list(dict.fromkeys(v for n, v in values if not _is_literal(n, v)))
@@ -172,7 +178,8 @@ def _is_literal(reader: Node, value: Value) -> bool:
 
 
 def outline(graph: Graph, nodes: Sequence[Node]) -> Node:
-    """Move ``nodes`` (in order) into the region of a new Fused node. The graph may need to be sorted afterwards."""
+    """Move ``nodes`` (in order) into the region of a new Fused node. The graph may need to be sorted
+    afterwards."""
     inside = {v for n in nodes for v in n.outputs}
     operands = _operands(nodes)
     results = [
@@ -187,8 +194,9 @@ def outline(graph: Graph, nodes: Sequence[Node]) -> Node:
                 source = value.producer
                 assert source is not None  # a literal
                 inner[value] = region.append(Node(source.op, (), [value.type], sources=source.sources)).output
-        copy = Node(node.op, [None if v is None else inner[v] for v in node.inputs], [v.type for v in node.outputs],
-                    name=node.name, sources=node.sources)  # fmt: skip
+        inputs = [None if v is None else inner[v] for v in node.inputs]
+        types = [v.type for v in node.outputs]
+        copy = Node(node.op, inputs, types, name=node.name, sources=node.sources)
         region.append(copy)
         for old, new in zip(node.outputs, copy.outputs, strict=True):
             new.name, new.layout = old.name, old.layout

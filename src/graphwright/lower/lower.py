@@ -10,7 +10,7 @@ from graphwright.ir.graph import Graph, Value
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.text import print_op
 from graphwright.ir.types import STRING, TensorType
-from graphwright.kernels.launch import Alias, Branch, Copy, Host, Launch, Part, Run, Step
+from graphwright.kernels.launch import Alias, Branch, Copy, Host, Launch, Part, Step
 from graphwright.kernels.ref import KernelRef
 from graphwright.lower.shape_program import ShapeProgramBuilder
 from graphwright.lower.tasks import (
@@ -52,7 +52,11 @@ def refuse_unknown_ranks(graph: Graph) -> None:
     if unknown:
         raise ModelError(
             *(
-                Diagnostic("unknown-rank", f"the rank of {v.name or '?'} is not known", v.producer.place if v.producer else "")
+                Diagnostic(
+                    "unknown-rank",
+                    f"the rank of {v.name or '?'} is not known",
+                    v.producer.place if v.producer else "",
+                )
                 for v in unknown[:20]
             )
         )
@@ -66,7 +70,9 @@ def _refuse_texts(graph: Graph) -> None:
     if texts:
         raise ModelError(
             *(
-                Diagnostic("text", f"{v.name or '?'} holds strings", v.producer.place if v.producer else "", hint)
+                Diagnostic(
+                    "text", f"{v.name or '?'} holds strings", v.producer.place if v.producer else "", hint
+                )
                 for v in texts[:20]
             )
         )
@@ -81,7 +87,9 @@ class _Draft:
 
 
 class _Lowering:
-    def __init__(self, graph: Graph, shape: ShapeProgramBuilder, assignment: Assignment, streams: int) -> None:
+    def __init__(
+        self, graph: Graph, shape: ShapeProgramBuilder, assignment: Assignment, streams: int
+    ) -> None:
         self.graph, self.shape, self.assignment, self.streams = graph, shape, assignment, streams
         self.buffers: list[Buffer] = []
         self.numbers: dict[Memory, int] = {}
@@ -135,7 +143,7 @@ class _Lowering:
     def _kernel(self, ref: KernelRef) -> int:
         return self.kernels.setdefault(ref, len(self.kernels))
 
-    # -- blocks ----------------------------------------------------------------------------------------------------
+    # -- blocks ---------------------------------------------------------------------------------------------
 
     def _block(self, steps: Sequence[Step], final_copies: Sequence[tuple[Value, Value]]) -> int:
         number = len(self.blocks)
@@ -149,8 +157,8 @@ class _Lowering:
             self._add(draft, self._copy(Copy(source, target)))
         if number == 0:
             for value, index in self.assignment.output_copies:
-                target = Operand(self._number(self.assignment.outputs[index]), self.shape.register(0))
-                self._add(draft, self._copy_task(target, self._operand(value), value.type.bytes))
+                output = Operand(self._number(self.assignment.outputs[index]), self.shape.register(0))
+                self._add(draft, self._copy_task(output, self._operand(value), value.type.bytes))
         return number
 
     def _add(self, draft: _Draft, task: Task) -> None:
@@ -169,7 +177,7 @@ class _Lowering:
         """What the tasks of a branch read and write, for the hazards of the task that holds it."""
         return [access for task in self.blocks[block] for access in self._accesses(task)]
 
-    # -- tasks -----------------------------------------------------------------------------------------------------
+    # -- tasks ----------------------------------------------------------------------------------------------
 
     def _tasks(self, step: Step) -> list[Task]:
         action = step.action
@@ -190,7 +198,9 @@ class _Lowering:
         ]
         writes, args = list(launch.writes), list(launch.args)
         if launch.takes_hook:
-            operands.append(None if launch.hook is None else FunctionOperand(self._kernel(launch.hook.kernel)))
+            operands.append(
+                None if launch.hook is None else FunctionOperand(self._kernel(launch.hook.kernel))
+            )
         if launch.hook is not None:
             writes += [position + len(operands) for position in launch.hook.writes]
             operands += [self._operand(value) for value in launch.hook.operands]

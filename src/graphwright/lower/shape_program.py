@@ -29,7 +29,9 @@ class ShapeProgramBuilder:
         for number, value in enumerate(inputs):
             for axis, dim in enumerate(value.type.dims):
                 place = f"input {value.name!r}, axis {axis}"
-                self._check(Code.CHECK_EQ, self._add(Code.DIM, number, axis), self.register(dim), f"{place} is {dim}")
+                self._check(
+                    Code.CHECK_EQ, self._add(Code.DIM, number, axis), self.register(dim), f"{place} is {dim}"
+                )
         for name, span in symbols.ranges.items():
             if Symbol(name) in self._known:
                 self._check_range(name, span)
@@ -69,13 +71,11 @@ class ShapeProgramBuilder:
     def _atom(self, atom: Symbol | Function) -> Reg:
         if isinstance(atom, Symbol):
             if atom not in self._known:
-                raise ModelError(
-                    Diagnostic(
-                        "data-dependent",
-                        f"the size {atom} depends on the elements of a tensor, not on the shapes of the inputs",
-                        hint="give the inputs that decide it as constants, or prune the outputs that need it",
-                    )
+                message = (
+                    f"the size {atom} depends on the elements of a tensor, not on the shapes of the inputs"
                 )
+                hint = "give the inputs that decide it as constants, or prune the outputs that need it"
+                raise ModelError(Diagnostic("data-dependent", message, hint=hint))
             return self._known[atom]
         first, *rest = map(self.register, atom.operands)
         for operand in rest:

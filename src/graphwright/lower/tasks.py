@@ -1,8 +1,8 @@
 """The low IR: buffers, tasks over them, and the shape program that gives every number they need.
 
-A :class:`Program` holds for all shapes that its constraints allow. For one concrete set of input shapes the shape
-program is evaluated (checked int64) into registers, the arena is planned from the buffers' sizes, and the result, a
-plan, is what runs. Wherever a field is a ``Reg`` it names the instruction whose value is meant.
+A :class:`Program` holds for all shapes that its constraints allow. For one concrete set of input shapes the
+shape program is evaluated (checked int64) into registers, the arena is planned from the buffers' sizes, and
+the result, a plan, is what runs. Wherever a field is a ``Reg`` it names the instruction whose value is meant.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Code(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Instruction:
-    """``a`` and ``b`` are registers, but for CONST and DIM. ``note`` says what a failed check means, with the node."""
+    """``a`` and ``b`` are registers, but for CONST and DIM. ``note`` says what a failed check means, with
+    the node."""
 
     code: Code
     a: int
@@ -114,7 +115,8 @@ class TaskKind(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Task:
-    """One step. ``after``: earlier tasks of the same block that must have ended. ``work``: estimated nanoseconds."""
+    """One step. ``after``: earlier tasks of the same block that must have ended. ``work``: estimated
+    nanoseconds."""
 
     kind: TaskKind
     operands: tuple[Operand | FunctionOperand | None, ...] = ()
@@ -143,7 +145,8 @@ class Block:
 
 @dataclass(frozen=True)
 class HostFunction:
-    """An op run on its reference, in Python: ``op`` as the graph text prints it, and types with sizes in registers."""
+    """An op run on its reference, in Python: ``op`` as the graph text prints it, and types with sizes in
+    registers."""
 
     op: str
     inputs: tuple[tuple[DType, tuple[Reg, ...]] | None, ...]

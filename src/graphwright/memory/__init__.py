@@ -1,1 +1,1 @@
-"""Memory: whose storage each value uses, how long buffers live, where they lie in the arena, and an independent check."""
+"""Memory: whose storage each value uses, how long buffers live, where they lie, and an independent check."""

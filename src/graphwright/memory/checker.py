@@ -1,7 +1,8 @@
-"""An independent check of a plan: liveness is derived from the tasks anew, with nothing from the planner's side.
+"""An independent check of a plan: liveness is derived from the tasks anew, by means of its own.
 
-Each task is two events, its start and its end. An edge ``a -> b`` of ``after`` orders a's end before b's start; the
-tasks of a branch lie between the start of their If and its end. Of two branches one alone runs: their tasks never meet.
+Each task is two events, its start and its end. An edge ``a -> b`` of ``after`` orders a's end before b's
+start; the tasks of a branch lie between the start of their If and its end. Of two branches one alone runs:
+their tasks never meet.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class _Access:
 
 
 def check_plan(program: Program, plan: Mapping[str, Any], threads: int) -> list[str]:
-    """Faults of ``program`` under a plan made for ``threads`` threads (what ``_native.Program.plan`` gives); [] if none."""
+    """Faults of ``program`` under ``plan``, made by ``_native.Program.plan`` for ``threads``; [] if none."""
     faults = _structure(program)
     return faults or _Checker(program, plan, threads).run()
 
@@ -59,7 +60,9 @@ def _structure(program: Program) -> list[str]:
             for block in task.blocks
             if 0 <= block < len(program.blocks) and program.blocks[block].first <= index
         ]
-        faults += [f"task {index} touches buffer {b}, which is not there" for b in _missing_buffers(program, task)]
+        faults += [
+            f"task {index} touches buffer {b}, which is not there" for b in _missing_buffers(program, task)
+        ]
     return faults
 
 
@@ -104,10 +107,10 @@ class _Checker:
         size = self.registers[buffer.size]
         return -(-size // ALIGNMENT) * ALIGNMENT * threads if buffer.storage is Storage.SCRATCH else size
 
-    # -- order -----------------------------------------------------------------------------------------------------
+    # -- order ----------------------------------------------------------------------------------------------
 
     def _order(self, number: int, outer: int) -> int:
-        """Fill ``before`` for the tasks of a block that is entered after ``outer``; the events of the block."""
+        """Fill ``before`` for the tasks of a block entered after ``outer``; all events up to its end."""
         block, everything = self.program.blocks[number], 0
         for index in range(block.first, block.first + block.count):
             task, start, end = self.program.tasks[index], 2 * index, 2 * index + 1
@@ -135,7 +138,7 @@ class _Checker:
 
     def _exclusive(self, a: int, b: int) -> bool:
         """Whether two tasks lie in different branches of one If."""
-        entered = {task: block for block, task in ((block, self.parent.get(block)) for block, _ in self._chain(a))}
+        entered = {self.parent.get(block): block for block, _ in self._chain(a)}
         for block, _ in self._chain(b):
             task = self.parent.get(block)
             if task in entered:
@@ -143,7 +146,9 @@ class _Checker:
         return False
 
     def _accesses_of(self, index: int, task: Task) -> Iterator[_Access]:
-        start, end = 2 * index, 2 * index if task.kind is TaskKind.IF else 2 * index + 1  # an If reads, then chooses
+        start = end = 2 * index
+        if task.kind is not TaskKind.IF:  # which reads, then chooses
+            end += 1
         for position, operand in enumerate(task.operands):
             if isinstance(operand, Operand):
                 offset = self.registers[operand.offset]
@@ -155,7 +160,7 @@ class _Checker:
         made = self.program.buffers[buffer]
         return f"buffer {buffer} ({made.storage.name.lower()} {made.name!r})"
 
-    # -- checks ----------------------------------------------------------------------------------------------------
+    # -- checks ---------------------------------------------------------------------------------------------
 
     def _ports(self) -> Iterator[str]:
         for storage, ports in ((Storage.INPUT, self.program.inputs), (Storage.OUTPUT, self.program.outputs)):
@@ -173,13 +178,14 @@ class _Checker:
                     yield f"{self._name(number)} has {self.sizes[number]} bytes, its port {size}"
 
     def _operands(self) -> Iterator[str]:
+        kernels = len(self.program.kernels)
         for index, task in enumerate(self.program.tasks):
             for position in task.writes:
                 if not 0 <= position < len(task.operands):
                     yield f"task {index} writes operand {position} of {len(task.operands)}"
             for operand in task.operands:
-                if isinstance(operand, FunctionOperand) and not 0 <= operand.kernel < len(self.program.kernels):
-                    yield f"task {index} is handed kernel {operand.kernel} of {len(self.program.kernels)}"
+                if isinstance(operand, FunctionOperand) and not 0 <= operand.kernel < kernels:
+                    yield f"task {index} is handed kernel {operand.kernel} of {kernels}"
             for access in self._accesses_of(index, task):
                 size = self.registers[task.args[0]] if task.kind is TaskKind.COPY else 0
                 if access.offset < 0 or access.offset + size > self.sizes[access.buffer]:
@@ -192,7 +198,8 @@ class _Checker:
     def _places(self) -> Iterator[str]:
         for number, buffer in enumerate(self.program.buffers):
             offset, size = self.offsets[number], self.sizes[number]
-            if buffer.storage in _PLANNED and (offset < 0 or offset % ALIGNMENT or offset + size > self.arena):
+            inside = 0 <= offset <= self.arena - size and offset % ALIGNMENT == 0
+            if buffer.storage in _PLANNED and not inside:
                 yield f"{self._name(number)} lies at {offset}, {size} bytes, in an arena of {self.arena}"
 
     def _hazards(self) -> Iterator[str]:

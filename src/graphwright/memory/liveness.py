@@ -11,7 +11,8 @@ from graphwright.lower.tasks import Block, Operand, Task
 
 
 def happens_before(tasks: Sequence[Task], blocks: Sequence[Block]) -> list[int]:
-    """For each task, the set (as a bit mask) of tasks that have surely ended, or will never run, when it starts."""
+    """For each task, the set (as a bit mask) of tasks that have surely ended, or will never run, when it
+    starts."""
     before = [0] * len(tasks)
     _visit(tasks, blocks, 0, 0, before)
     return before
@@ -27,7 +28,7 @@ def _visit(tasks: Sequence[Task], blocks: Sequence[Block], number: int, outer: i
         for earlier in task.after:
             before[index] |= done[earlier]
         inner = 1 << index
-        for branch in task.blocks:  # of two branches only one runs: what the first did or did not is past for the second
+        for branch in task.blocks:  # one alone runs: whatever the first did is past for the second
             inner |= _visit(tasks, blocks, branch, before[index] | inner, before)
         done[index] = before[index] | inner
         everything |= inner
@@ -35,7 +36,8 @@ def _visit(tasks: Sequence[Task], blocks: Sequence[Block], number: int, outer: i
 
 
 def accesses(tasks: Sequence[Task]) -> dict[int, list[int]]:
-    """For each buffer, the tasks that touch it, ascending. An If touches what it needs for its condition alone."""
+    """For each buffer, the tasks that touch it, ascending. An If touches what it needs for its condition
+    alone."""
     touched: dict[int, list[int]] = defaultdict(list)
     for index, task in enumerate(tasks):
         buffers = {operand.buffer for operand in task.operands if isinstance(operand, Operand)}
@@ -46,7 +48,9 @@ def accesses(tasks: Sequence[Task]) -> dict[int, list[int]]:
     return touched
 
 
-def conflicts(planned: Sequence[int], tasks: Sequence[Task], blocks: Sequence[Block]) -> dict[int, tuple[int, ...]]:
+def conflicts(
+    planned: Sequence[int], tasks: Sequence[Task], blocks: Sequence[Block]
+) -> dict[int, tuple[int, ...]]:
     """For each planned buffer, those of lower number that may be live at the same time.
 
     Two buffers are apart if every access of one happens before every access of the other.
@@ -84,8 +88,11 @@ def live_bytes(sizes: Mapping[int, int], tasks: Sequence[Task], blocks: Sequence
     return most
 
 
-def _in_order(tasks: Sequence[Task], blocks: Sequence[Block], number: int) -> tuple[list[int], dict[int, int]]:
-    """The tasks of a block, those of branches behind their If, and by task the mask of those that exclude it."""
+def _in_order(
+    tasks: Sequence[Task], blocks: Sequence[Block], number: int
+) -> tuple[list[int], dict[int, int]]:
+    """The tasks of a block, those of branches behind their If, and by task the mask of those that exclude
+    it."""
     order: list[int] = []
     excluded: dict[int, int] = {}
     block = blocks[number]

@@ -1,4 +1,5 @@
-"""Which buffer each value lives in: views and in-place results share, slots of a concatenation are written directly."""
+"""Which buffer each value lives in: views and in-place results share, slots of a concatenation are written
+directly."""
 
 from __future__ import annotations
 
@@ -100,7 +101,9 @@ class _Assigner:
 
     def _is_fresh(self, value: Value) -> bool:
         """Whether a step makes new memory for ``value``: not an input, a constant or a region's input."""
-        return value.producer is not None and not isinstance(value.producer.op, Constant) and value.owner is None
+        return (
+            value.producer is not None and not isinstance(value.producer.op, Constant) and value.owner is None
+        )
 
     def _preset_outputs(self) -> None:
         for index, value in enumerate(self.graph.outputs):
@@ -124,7 +127,12 @@ class _Assigner:
                 assert isinstance(copy, Copy)
                 root, offset = self._root(copy.source)
                 whole = offset == 0 and root.type.bytes == copy.source.type.bytes
-                if whole and self._is_fresh(root) and root not in self.preset and root.graph is step.node.graph:
+                if (
+                    whole
+                    and self._is_fresh(root)
+                    and root not in self.preset
+                    and root.graph is step.node.graph
+                ):
                     target.memory.slotted = True
                     self.preset[root] = Place(target.memory, target.offset + copy.offset)
                     self.result.elided.add(copy)
@@ -152,7 +160,9 @@ class _Assigner:
             shared = None if value in self.preset else self._in_place_of(step, value)
             self._put(value, shared or self._memory_of(value))
         for value in step.action.temporaries if isinstance(step.action, Run) else ():
-            self._put(value, Place(Memory(Storage.ARENA, value.type.bytes, f"{step.node.place} {value.name}")))
+            self._put(
+                value, Place(Memory(Storage.ARENA, value.type.bytes, f"{step.node.place} {value.name}"))
+            )
 
     def _in_place_of(self, step: Step, value: Value) -> Place | None:
         """The memory of an input that ends with this step and may be overwritten by ``value``."""
@@ -196,7 +206,11 @@ class _Assigner:
             self.result.branch_copies[step.node, number] = copies
 
     def _place_constant(self, value: Value) -> None:
-        if value not in self.places and value.producer is not None and isinstance(value.producer.op, Constant):
+        if (
+            value not in self.places
+            and value.producer is not None
+            and isinstance(value.producer.op, Constant)
+        ):
             offset, size = self.weights[value]
             self._put(value, Place(Memory(Storage.WEIGHT, size, value.name, offset)))
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Access:
-    """One operand of a task. ``part`` tells disjoint parts of one buffer apart: writes to different parts do not wait."""
+    """One operand of a task. ``part`` tells disjoint parts of one buffer apart: writes to different parts do
+    not wait."""
 
     buffer: int
     part: Hashable
@@ -31,7 +32,8 @@ class Hazards:
         self._last_of_stream: dict[int, int] = {}
 
     def add(self, task: int, stream: int, accesses: Sequence[Access]) -> tuple[int, ...]:
-        """Record ``task``; return the earlier tasks it waits for: reads after writes, writes after both, its stream."""
+        """Record ``task``; return the earlier tasks it waits for: reads after writes, writes after both, its
+        stream."""
         waits: set[int] = set()
         for access in accesses:
             history = self._history.setdefault(access.buffer, _History())
@@ -39,7 +41,9 @@ class Hazards:
                 waits.update(history.writers.values())
             else:
                 waits.update(history.readers)
-                waits.update(w for part, w in history.writers.items() if part == access.part or history.readers)
+                waits.update(
+                    w for part, w in history.writers.items() if part == access.part or history.readers
+                )
         for access in accesses:
             history = self._history[access.buffer]
             if not access.writes:

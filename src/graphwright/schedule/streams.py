@@ -11,7 +11,8 @@ from graphwright.kernels.launch import Step
 def assign_streams(steps: Sequence[Step], count: int) -> dict[Node, int]:
     """A stream in ``[0, count)`` per step: the stream that ended with one of its operands, else the idlest.
 
-    With one stream all tasks run in order, each over all threads: the least memory, and best where tasks are large.
+    With one stream all tasks run in order, each over all threads: the least memory, and best where tasks are
+    large.
     """
     streams: dict[Node, int] = {}
     last: list[Node | None] = [None] * count

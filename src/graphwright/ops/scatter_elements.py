@@ -7,7 +7,7 @@ import numpy as np
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.common import need_dtype, same_dtype
+from graphwright.ops.common import need_dtype, quiet, same_dtype
 from graphwright.ops.gather import INDICES
 from graphwright.ops.gather_elements import check_elements, element_index
 
@@ -44,6 +44,7 @@ def check_reduction(reduction: str) -> None:
         raise InferError(f"reduction {reduction!r} is not one of none, {', '.join(REDUCTIONS)}")
 
 
+@quiet
 def scattered(x: Array, where: tuple[Array, ...], updates: Array, reduction: str) -> Array:
     """A copy of ``x`` with ``updates`` written or combined at ``where``, in order."""
     out = x.copy()

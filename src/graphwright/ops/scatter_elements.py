@@ -34,6 +34,7 @@ class ScatterElements(Op):
             at.equal(a, b, f"axis {axis} of indices and updates")
         return TensorType(dtype, x.shape)
 
+    @quiet
     def reference(self, x: Array, indices: Array, updates: Array) -> Array:
         return scattered(x, element_index(x, indices, self.axis), updates, self.reduction)
 
@@ -44,7 +45,6 @@ def check_reduction(reduction: str) -> None:
         raise InferError(f"reduction {reduction!r} is not one of none, {', '.join(REDUCTIONS)}")
 
 
-@quiet
 def scattered(x: Array, where: tuple[Array, ...], updates: Array, reduction: str) -> Array:
     """A copy of ``x`` with ``updates`` written or combined at ``where``, in order."""
     out = x.copy()

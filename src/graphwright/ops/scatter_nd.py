@@ -7,7 +7,7 @@ import numpy as np
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.common import need_dtype, same_dtype
+from graphwright.ops.common import need_dtype, quiet, same_dtype
 from graphwright.ops.gather import INDICES
 from graphwright.ops.gather_nd import index_depth
 from graphwright.ops.scatter_elements import REDUCTIONS, check_reduction, scattered
@@ -33,6 +33,7 @@ class ScatterND(Op):
             at.equal(a, b, f"axis {axis} of the updates")
         return TensorType(dtype, x.shape)
 
+    @quiet
     def reference(self, x: Array, indices: Array, updates: Array) -> Array:
         return scattered(x, tuple(np.moveaxis(indices, -1, 0)), updates, self.reduction)
 

@@ -22,6 +22,8 @@ class _History:
 
     writers: dict[Hashable, int] = field(default_factory=dict)
     readers: list[int] = field(default_factory=list)
+    past: list[int] = field(default_factory=list)
+    """Those that read it before the first of ``writers``: each further part waits for them as well."""
 
 
 class Hazards:
@@ -40,17 +42,17 @@ class Hazards:
             if not access.writes:
                 waits.update(history.writers.values())
             else:
-                waits.update(history.readers)
+                waits.update(history.readers, history.past)
                 waits.update(
                     w for part, w in history.writers.items() if part == access.part or history.readers
                 )
-        for access in accesses:
+        for access in sorted(accesses, key=lambda a: not a.writes):  # its writes do not undo its own reads
             history = self._history[access.buffer]
             if not access.writes:
                 history.readers.append(task)
                 continue
             if history.readers:
-                history.writers, history.readers = {}, []
+                history.writers, history.readers, history.past = {}, [], history.readers
             history.writers[access.part] = task
         if stream in self._last_of_stream:
             waits.add(self._last_of_stream[stream])

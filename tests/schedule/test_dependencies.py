@@ -1,0 +1,89 @@
+"""Edges between tasks: what must wait, what need not, and streams."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from graphwright.ir.build import new_graph
+from graphwright.ir.graph import Module
+from graphwright.ir.types import F32, tensor
+from graphwright.kernels.launch import Run, Step
+from graphwright.ops.binary import Add
+from graphwright.ops.unary import Exp, Neg, Relu
+from graphwright.schedule.dependencies import Access, Hazards
+from graphwright.schedule.streams import assign_streams
+
+
+def edges(*tasks: tuple[int, list[Access]]) -> list[tuple[int, ...]]:
+    """What each of ``(stream, accesses)`` waits for."""
+    hazards = Hazards()
+    return [hazards.add(index, stream, accesses) for index, (stream, accesses) in enumerate(tasks)]
+
+
+def read(buffer: int, part: int = 0) -> Access:
+    return Access(buffer, part, False)
+
+
+def write(buffer: int, part: int = 0) -> Access:
+    return Access(buffer, part, True)
+
+
+def test_reads_wait_for_writes_and_writes_for_both() -> None:
+    made = edges((0, [write(1)]), (1, [read(1)]), (2, [read(1)]), (3, [write(1)]), (4, [read(1)]))
+    assert made == [(), (0,), (0,), (0, 1, 2), (3,)]
+
+
+def test_a_stream_keeps_its_order() -> None:
+    assert edges((0, [write(1)]), (0, [write(2)]), (1, [write(3)])) == [(), (0,), ()]
+
+
+def test_different_parts_do_not_wait_for_each_other_but_a_reader_for_all() -> None:
+    made = edges((0, [write(1, 0)]), (1, [write(1, 64)]), (2, [write(1, 0)]), (3, [read(1, 0)]))
+    assert made == [(), (), (0,), (1, 2)]
+
+
+def test_a_part_written_after_the_whole_was_read_waits_for_the_readers() -> None:
+    made = edges((0, [write(1, 0)]), (1, [read(1, 0)]), (2, [write(1, 64)]))
+    assert made == [(), (0,), (0, 1)]
+
+
+def test_a_task_does_not_wait_for_itself() -> None:
+    assert edges((0, [read(1), write(1)]), (1, [read(1), write(1)])) == [(), (0,)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_waits_is_what_conflicts(seed: int) -> None:
+    """Every pair of accesses that may not be swapped is ordered by a path of edges."""
+    random = Random(seed)
+    tasks = [
+        (
+            random.randrange(3),
+            [Access(random.randrange(3), random.choice((0, 64)), random.random() < 0.5) for _ in range(2)],
+        )
+        for _ in range(12)
+    ]
+    made = edges(*tasks)
+    before: list[set[int]] = []
+    for after in made:
+        before.append(set(after).union(*(before[a] for a in after)))
+    for late, (_, accesses) in enumerate(tasks):
+        for early in range(late):
+            for a in tasks[early][1]:
+                for b in accesses:
+                    disjoint = a.writes and b.writes and a.part != b.part
+                    if a.buffer == b.buffer and (a.writes or b.writes) and not disjoint:
+                        assert early in before[late], (early, late)
+
+
+@pytest.mark.parametrize(("count", "streams"), [(1, {0}), (2, {0, 1})])
+def test_independent_branches_get_streams_of_their_own(count: int, streams: set[int]) -> None:
+    module = Module()
+    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 4))])
+    left, right = b(Relu(), b(Exp(), x)), b(Exp(), b(Neg(), x))
+    module.main.set_outputs([b(Add(), left, right)])
+    steps = [Step(node, Run(())) for node in module.main]
+    found = assign_streams(steps, count)
+    assert set(found.values()) == streams
+    assert found[left.producer] == found[left.producer.inputs[0].producer]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphwright._native import set_threads as set_threads
     from graphwright.api import compile as compile
     from graphwright.builder import GraphBuilder as GraphBuilder
-    from graphwright.config import Options as CompileOptions
+    from graphwright.config import Options
     from graphwright.errors import FeedError as FeedError
     from graphwright.errors import GraphwrightError as GraphwrightError
     from graphwright.errors import ModelError as ModelError
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from graphwright.runtime.model import Model as Model
     from graphwright.session import InferenceSession as InferenceSession
     from graphwright.session import SessionOptions as SessionOptions
+
+    CompileOptions = Options
 
 _HOMES = {
     "compile": ("graphwright.api", "compile"),

@@ -66,7 +66,14 @@ def has_kernel(node: Node) -> bool:
     return bool(candidates_of(node.op)) or contraction_of(node.op) is not None or node.op.has_expression()
 
 
-GRAPH_STAGES = (*GRAPH_PASSES, Decompose(has_kernel), SHAPES, CommonSubexpressions(), DeadCode(), Fuse(has_code))
+GRAPH_STAGES = (
+    *GRAPH_PASSES,
+    Decompose(has_kernel),
+    SHAPES,
+    CommonSubexpressions(),
+    DeadCode(),
+    Fuse(has_code),
+)
 
 
 def compile_module(
@@ -99,7 +106,7 @@ def compile_module(
 
 
 def package_module(module: Module, options: Options, weights: Weights | None = None) -> Package:
-    """A package of ``module`` as it stands, without a target; of its constants if no ``weights`` are given."""
+    """A package of ``module`` as it stands, without a target; its constants where no ``weights`` are given."""
     return Package(
         graph=print_module(module, constants="short"),
         weights=weights or pack_weights({ref.digest: module.constants[ref] for ref in module.constants}),

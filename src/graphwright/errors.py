@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-
 LONGEST = 2000
 """Characters of a message that are shown: a model's own text may be of any length."""
 

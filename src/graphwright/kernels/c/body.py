@@ -363,7 +363,7 @@ class Writer(Values):
 
 
 def _of_lanes(statement: Accumulate) -> str:
-    """The combiner on lanes: a bool is a mask there, of which -1 is the larger in meaning but not in order."""
+    """The combiner on lanes: a bool is a mask there, whose -1 is larger in meaning but not in order."""
     if statement.buffer.dtype != BOOL:
         return statement.combiner
     return {"max": "or", "add": "or", "min": "and", "mul": "and"}.get(statement.combiner, statement.combiner)

@@ -14,8 +14,8 @@ from typing import Final
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.ir.types import BF16, BOOL, DTYPES, F16, F32, F64, I32, U8, U16, DType
 from graphwright.kernels.c.dims import DIM_HELPERS
-from graphwright.kernels.c.power import POSITIVE, POWER, halves
 from graphwright.kernels.c.polynomials import HELPERS, POLYNOMIALS, SCALE_V4
+from graphwright.kernels.c.power import POSITIVE, POWER, halves
 from graphwright.kernels.c.scalars import SCALAR_HELPERS
 from graphwright.kernels.library.isa import Isa
 

@@ -20,7 +20,9 @@ _CONDITIONS: Final = {FAIL: "0", REQUIRE_EQUAL: "arg[0] == arg[1]", REQUIRE_AT_M
 
 def source(isa: Isa) -> str:
     """One C file with the three symbols."""
-    kernels = (_KERNEL.replace("@NAME@", name).replace("@CONDITION@", text) for name, text in _CONDITIONS.items())
+    kernels = (
+        _KERNEL.replace("@NAME@", name).replace("@CONDITION@", text) for name, text in _CONDITIONS.items()
+    )
     return "\n".join([prelude(isa), *kernels]).replace("@CODE@", str(CANNOT_RUN))
 
 

@@ -106,7 +106,7 @@ def compile_module(
 
 
 def package_module(module: Module, options: Options, weights: Weights | None = None) -> Package:
-    """A package of ``module`` as it stands, without a target; its constants where no ``weights`` are given."""
+    """A package of ``module`` as it is, without a target; of its constants unless ``weights`` are given."""
     return Package(
         graph=print_module(module, constants="short"),
         weights=weights or pack_weights({ref.digest: module.constants[ref] for ref in module.constants}),

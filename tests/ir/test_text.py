@@ -1,4 +1,4 @@
-"""Modules as text: parse(print(m)) is m, the text is pleasant and safe, bad text is refused where it is bad."""
+"""Modules as text: parse(print(m)) is m, the text is safe, bad text is refused where it is bad."""
 
 from __future__ import annotations
 

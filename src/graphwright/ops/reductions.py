@@ -110,7 +110,7 @@ class Fold(Reduction):
         return Fact(type, (functools.reduce(combine, x.elements),))
 
     def forwards(self, gives: TensorType, x: Fact, axes: Fact | None = None) -> int | None:
-        """Folding single elements keeps them, but for sums: those of floats start from 0.0, which undoes -0.0."""
+        """Folding single elements keeps them; but sums of floats start from 0.0, which undoes -0.0."""
         exact = self.combiner != "add" or x.dtype.is_integer
         return 0 if self.row.plain and exact and gives == x.type else None
 

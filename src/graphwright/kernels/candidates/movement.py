@@ -119,7 +119,7 @@ def split(node: Node, context: Context) -> Run | str:
 
 @candidate(Concat)
 def concat(node: Node, context: Context) -> Run | str:
-    """Each input to its place in the output; if the axis is the outermost that is not 1, the places are contiguous."""
+    """Each input to its place in the output; places are contiguous along the outermost axis that is not 1."""
     y, op = node.output, node.op
     assert isinstance(op, Concat)
     shape, size = y.type.dims, y.type.dtype.bytes

@@ -28,7 +28,7 @@ from graphwright.ops.reductions import ReduceMean
 from graphwright.ops.reshape import Reshape
 from graphwright.ops.slice import Slice
 from graphwright.ops.softmax import LogSoftmax, Softmax
-from graphwright.ops.unary import HardSwish, Not, Relu, Sigmoid
+from graphwright.ops.unary import HardSwish, Neg, Not, Relu, Sigmoid
 
 N = symbol("N")
 SIZES = {"N": 5}
@@ -145,6 +145,16 @@ def test_a_scalar_beside_an_empty_tensor_is_computed() -> None:
         return b(Where(), turned, x, y), turned
 
     compiled(build, tensor(BOOL), tensor(F32, 0), tensor(F32, 0))
+
+
+def test_a_kernel_of_two_results_does_not_overwrite_what_it_reads_again() -> None:
+    def build(b: Builder, x: Value) -> tuple[Value, Value]:
+        reverse = Slice((-1,), (-(2**62),), (0,), (-1,))
+        y = b(reverse, x)
+        negative = b(Neg(), y)
+        return b(reverse, negative), b(Mul(), y, negative)
+
+    compiled(build, tensor(F32, 4, 4))
 
 
 def test_the_same_value_twice_in_one_launch_is_not_overwritten_in_place() -> None:

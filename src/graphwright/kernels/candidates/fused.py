@@ -130,8 +130,8 @@ def _work(made: RegionKernel) -> Dim:
 def _in_place(
     made: RegionKernel, operands: tuple[Value, ...], writes: tuple[int, ...]
 ) -> tuple[tuple[Value, Value], ...]:
-    """Pairs that walk the same elements in the same order, when the kernel reads each element once."""
-    if made.rereads:
+    """Pairs that walk the same elements in the same order, when nothing is read after the first store."""
+    if made.rereads or len(writes) > 1:
         return ()
     parameters = made.kernel.parameters
     return tuple(

@@ -31,11 +31,6 @@ class _Group:
     nodes: list[Node]
     anchor: Node | None = None
 
-    @property
-    def loop_nodes(self) -> list[Node]:
-        """The nodes that the loop analysis is about: all but the contraction."""
-        return [n for n in self.nodes if n is not self.anchor]
-
 
 @dataclass(frozen=True)
 class Fuse(Pass):

@@ -4,7 +4,6 @@ yardstick.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import evaluate, fact_of
-from graphwright.ir.op import Array, Op
+from graphwright.ir.op import Array
 from graphwright.ir.symbols import Expr
 from graphwright.ir.symbols import evaluate as number_of
 from graphwright.ir.types import F32, F64
@@ -83,15 +82,10 @@ class _Evaluator:
             if taken is None:
                 raise NotImplementedError(f"{node.op.name} does not run one of its regions")
             return self.graph(node.regions[taken], arrays[len(arrays) - node.op.captures(len(arrays)) :])
-        return evaluate(self._bound(node.op), arrays)
-
-    def _bound(self, op: Op) -> Op:
-        """``op`` with symbols in its attributes replaced by their numbers, and f32 by f64 where wide."""
-        changes = {name: self._attribute(value) for name, value in op.attributes().items()}
-        changes = {name: value for name, value in changes.items() if value is not op.attributes()[name]}
-        return dataclasses.replace(op, **changes) if changes else op  # type: ignore[type-var]  # ops are dataclasses
+        return evaluate(node.op.with_attributes(self._attribute), arrays)
 
     def _attribute(self, value: Any) -> Any:
+        """Symbols as their numbers, and f32 as f64 where wide."""
         if isinstance(value, Expr):
             return number_of(value, self.sizes)
         if isinstance(value, tuple) and any(isinstance(item, Expr) for item in value):

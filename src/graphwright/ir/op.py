@@ -335,6 +335,12 @@ class Op:
         """Field names and values in declaration order."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]  # set by @op
 
+    def with_attributes(self, change: Callable[[Any], Any]) -> Op:
+        """The op with every attribute put through ``change``; itself if that changes none."""
+        made = {name: change(value) for name, value in self.attributes().items()}
+        changed = {name: value for name, value in made.items() if value != getattr(self, name)}
+        return dataclasses.replace(self, **changed) if changed else self  # type: ignore[type-var]  # set by @op
+
 
 OpType = TypeVar("OpType", bound=type[Op])
 _REGISTRY: dict[str, type[Op]] = {}

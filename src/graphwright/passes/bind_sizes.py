@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from graphwright.errors import Collector, Diagnostic, FeedError
 from graphwright.ir.graph import Graph, Module
-from graphwright.ir.op import Op
 from graphwright.ir.symbols import Constraint, Dim, Expr, Range, substitute, symbol
 from graphwright.ir.types import TensorType
 
@@ -109,7 +108,7 @@ def _bind_graph(graph: Graph, sizes: Mapping[str, Dim]) -> None:
     for value in graph.inputs:
         value.type = _bound_type(value.type, sizes)
     for node in graph:
-        node.op = _bound_op(node.op, sizes)
+        node.op = node.op.with_attributes(partial(_bound, sizes))
         for value in node.outputs:
             value.type = _bound_type(value.type, sizes)
         for region in node.regions:
@@ -122,15 +121,9 @@ def _bound_type(type: TensorType, sizes: Mapping[str, Dim]) -> TensorType:
     return TensorType(type.dtype, tuple(substitute(dim, sizes) for dim in type.shape))
 
 
-def _bound_op(op: Op, sizes: Mapping[str, Dim]) -> Op:
-    changes = {name: _bound(value, sizes) for name, value in op.attributes().items()}
-    changed = {name: value for name, value in changes.items() if value != getattr(op, name)}
-    return dataclasses.replace(op, **changed) if changed else op  # type: ignore[type-var]  # ops are dataclasses
-
-
-def _bound(value: Any, sizes: Mapping[str, Dim]) -> Any:
+def _bound(sizes: Mapping[str, Dim], value: Any) -> Any:
     if isinstance(value, Expr):
         return substitute(value, sizes)
     if isinstance(value, TensorType):
         return _bound_type(value, sizes)
-    return tuple(_bound(item, sizes) for item in value) if isinstance(value, tuple) else value
+    return tuple(_bound(sizes, item) for item in value) if isinstance(value, tuple) else value

@@ -1,7 +1,7 @@
 """Measuring models: alone, beside other engines, and task by task.
 
-Engines work in processes of their own and take turns, round by round; all but one are stopped meanwhile, so
-that no pool of threads spins while another engine is timed. A ratio is the median of the rounds' ratios: what
+Engines work in processes of their own, on as many cores as they have threads, and take turns, round by round;
+all but one are stopped meanwhile, so that no pool of threads spins while another engine is timed. A ratio is the median of the rounds' ratios: what
 else the machine does meets all of them alike.
 """
 
@@ -28,8 +28,8 @@ from graphwright.config import Options, to_environment
 from graphwright.errors import Diagnostic
 from graphwright.runtime.model import Model
 from graphwright.tools.arrays import write_npz
-from graphwright.tools.engines import OURS, EngineError
-from graphwright.tools.machine import versions
+from graphwright.tools.engines import ENGINES, OURS, EngineError
+from graphwright.tools.machine import usable_cores, versions
 
 Array = np.ndarray[Any, Any]
 ROUND_SECONDS = 0.1
@@ -89,9 +89,9 @@ def measure(
     progress: Callable[[int], None] = lambda done: None,
     options: Options | None = None,
 ) -> dict[str, Measured]:
-    """Measure engines on ``files``: each engine's model (``.om`` for graphwright, else ONNX) and its feeds.
+    """Measure engines on ``files``: each engine's model, of the type that it reads, and its feeds.
 
-    ``progress`` is called with the number of rounds done; ``options`` are graphwright's own. Raises
+    ``progress`` is called with the number of rounds done, while all engines stand still; ``options`` are graphwright's own. Raises
     EngineError where an engine cannot run its model.
     """
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
@@ -118,9 +118,9 @@ class _Worker:
     def __init__(self, process: subprocess.Popen[str], engine: str, task: dict[str, Any]) -> None:
         self._process, self._engine = process, engine
         begun = self._ask(json.dumps(task))
-        self.measured = Measured(
-            engine, versions([engine]).get(engine, ""), begun["load_s"], begun["first_s"]
-        )
+        package = ENGINES[engine].package
+        version = versions([package]).get(package, "")
+        self.measured = Measured(engine, version, begun["load_s"], begun["first_s"])
         self._process.send_signal(signal.SIGSTOP)
 
     def times(self, runs: int) -> list[int]:
@@ -159,6 +159,7 @@ def _worker(
         "feeds": str(file),
         "names": list(feeds),
         "threads": threads,
+        "cores": usable_cores(threads),
     }
     environment = (
         os.environ | to_environment(options) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -33,7 +33,7 @@ from graphwright.tools.arrays import write_whole
 from graphwright.tools.bench import Measured, TaskRow, measure, ratio, record, task_times
 from graphwright.tools.check import all_feeds
 from graphwright.tools.console import bytes_text, duration_text, note, progress, say, table
-from graphwright.tools.engines import OURS, PEERS, is_installed
+from graphwright.tools.engines import ENGINES, ONNX_PEERS, OURS, is_installed
 from graphwright.tools.feeds import make_feeds
 from graphwright.tools.machine import machine, versions
 from graphwright.tools.models import is_package, open_model
@@ -49,7 +49,7 @@ def bench(
     against: Annotated[
         str | None,
         typer.Option(
-            metavar="ENGINES", help=f"Engines to measure beside it: {', '.join(PEERS)}.", show_default=False
+            metavar="ENGINES", help=f"Engines to measure beside it: {', '.join(ONNX_PEERS)}.", show_default=False
         ),
     ] = None,
     input: Feeds = None,
@@ -122,10 +122,10 @@ def bench(
 def _peers(against: str | None, model: Path) -> list[str]:
     peers = [name.strip() for name in against.split(",")] if against else []
     for name in peers:
-        if name not in PEERS:
-            raise typer.BadParameter(f"{name!r} is none of {', '.join(PEERS)}", param_hint="--against")
+        if name not in ONNX_PEERS:
+            raise typer.BadParameter(f"{name!r} is none of {', '.join(ONNX_PEERS)}", param_hint="--against")
         if not is_installed(name):
-            raise typer.BadParameter(f"{name} is not installed: pip install {name}", param_hint="--against")
+            raise typer.BadParameter(f"{name} is not installed: pip install {ENGINES[name].package}", param_hint="--against")
     if peers and is_package(model):
         raise typer.BadParameter("other engines read .onnx models, not packages", param_hint="--against")
     return list(dict.fromkeys(peers))

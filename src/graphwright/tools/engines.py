@@ -1,10 +1,11 @@
-"""The engines that ``bench`` and ``check`` set side by side: each makes a file a function of feeds."""
+"""The engines that are set side by side: each makes a file a function of feeds, all in f32."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,27 +53,56 @@ def _openvino(model: Path, threads: int) -> Run:
     }
 
 
-ENGINES: Final[dict[str, Callable[[Path, int], Run]]] = {
-    OURS: _graphwright,
-    "onnxruntime": _onnxruntime,
-    "openvino": _openvino,
-}
-"""By name, which is that of the package. graphwright runs ``.om`` files, its peers ONNX files, all in f32."""
+def _inductor(program: Path, threads: int) -> Run:
+    """torch.compile with freezing, of what torch.export saved; feeds are in the order of its inputs."""
+    torch = importlib.import_module("torch")
+    config = importlib.import_module("torch._inductor.config")
+    config.freezing = True
+    config.compile_threads = 1  # no processes of its own, which would outlive a stopped one
+    torch.set_num_threads(threads)
+    torch.set_num_interop_threads(1)
+    compiled = torch.compile(torch.export.load(program).module())
 
+    def run(feeds: Mapping[str, Array]) -> dict[str, Array]:
+        with torch.no_grad():
+            made = compiled(*(torch.from_numpy(array) for array in feeds.values()))
+        tensors = made if isinstance(made, (tuple, list)) else (made,)
+        return {f"output_{i}": tensor.numpy() for i, tensor in enumerate(tensors)}
+
+    return run
+
+
+@dataclass(frozen=True)
+class Engine:
+    """``package`` must be installed; ``load(file, threads)`` reads files of the type ``suffix``."""
+
+    package: str
+    suffix: str
+    load: Callable[[Path, int], Run]
+
+
+ENGINES: Final = {
+    OURS: Engine(OURS, ".om", _graphwright),
+    "onnxruntime": Engine("onnxruntime", ".onnx", _onnxruntime),
+    "openvino": Engine("openvino", ".onnx", _openvino),
+    "inductor": Engine("torch", ".pt2", _inductor),
+}
 PEERS: Final = tuple(name for name in ENGINES if name != OURS)
+ONNX_PEERS: Final = tuple(name for name in PEERS if ENGINES[name].suffix == ".onnx")
 
 
 def is_installed(engine: str) -> bool:
-    """Whether ``engine`` can be imported."""
-    return importlib.util.find_spec(engine) is not None
+    """Whether the package of ``engine`` can be imported."""
+    return importlib.util.find_spec(ENGINES[engine].package) is not None
 
 
 def start(engine: str, model: Path, threads: int) -> Run:
     """Load ``model`` in ``engine``, which runs on ``threads`` threads. An EngineError says why it cannot."""
     if not is_installed(engine):
-        raise EngineError(Diagnostic("engine", f"{engine} is not installed", hint=f"pip install {engine}"))
+        hint = f"pip install {ENGINES[engine].package}"
+        raise EngineError(Diagnostic("engine", f"{engine} is not installed", hint=hint))
     try:
-        return ENGINES[engine](model, threads)
+        return ENGINES[engine].load(model, threads)
     except GraphwrightError:
         raise
     except Exception as error:  # peers raise types of their own

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
+import signal
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+_PR_SET_PDEATHSIG: Final = 1
 
 
 def machine() -> dict[str, Any]:
@@ -35,6 +39,19 @@ def versions(distributions: Iterable[str]) -> dict[str, str]:
 def peak_bytes() -> int:
     """Most resident memory of this process so far (VmHWM, which exec resets); 0 where nothing says."""
     return int(_field("/proc/self/status", "VmHWM").removesuffix("kB") or 0) * 1024
+
+
+def usable_cores(count: int) -> list[int]:
+    """``count`` of the cores that this process may use: the last ones, as interrupts favour the first."""
+    return sorted(os.sched_getaffinity(0))[-count:]
+
+
+def die_with_parent() -> None:
+    """Have the kernel end this process when the thread that started it ends (Linux, prctl(2))."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before the call
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _field(file: str, name: str) -> str:

@@ -1,8 +1,8 @@
 """One engine with one model in a process of its own: ``python -m graphwright.tools.worker``.
 
-It reads one JSON line (engine, model, feeds: an .npz, threads), loads and runs once, and answers with the
-seconds of both. Then it answers each number N with the nanoseconds of N runs; one run before them does not
-count.
+It reads one JSON line (engine, model, feeds: an .npz, threads, cores), takes to those cores, loads and runs
+once, and answers with the seconds of both. Then it answers each number N with the nanoseconds of N runs; one
+run before them does not count. It ends with its parent, also while it is stopped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from graphwright.errors import GraphwrightError
 from graphwright.tools.arrays import read_npz
 from graphwright.tools.engines import Run, first_line, start
-from graphwright.tools.machine import peak_bytes
+from graphwright.tools.machine import die_with_parent, peak_bytes
 
 
 def serve(orders: TextIO, answers: TextIO) -> None:
@@ -31,6 +31,7 @@ def serve(orders: TextIO, answers: TextIO) -> None:
         names: list[str] = task["names"]
         arrays = read_npz(Path(task["feeds"]))
         feeds = {name: arrays[f"input_{i}"] for i, name in enumerate(names)}
+        os.sched_setaffinity(0, task["cores"])  # before an engine starts threads
         begin = time.perf_counter()
         run = start(task["engine"], Path(task["model"]), task["threads"])
         loaded = time.perf_counter()
@@ -56,6 +57,7 @@ def _times(run: Run, feeds: dict[str, Any], count: int) -> list[int]:
 
 def main() -> None:
     """Serve on stdin and stdout; what engines print goes to stderr."""
+    die_with_parent()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     serve(sys.stdin, answers)

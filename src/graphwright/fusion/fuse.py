@@ -71,7 +71,10 @@ class _Grouping:
             for producer in self._producer_groups(node):
                 if producer is not self.group_of[node]:
                     self._try_merge(node, producer)
-        return [g for g in dict.fromkeys(self.group_of.values()) if not _is_only_views(g)]
+        groups = [g for g in dict.fromkeys(self.group_of.values()) if not _is_only_views(g)]
+        for group in groups:
+            _drop_last_views(group)
+        return groups
 
     def _has_code(self, node: Node) -> bool:
         dtypes = {value.type.dtype for value in (*node.inputs, *node.outputs) if value is not None}
@@ -156,6 +159,13 @@ def _can_start(node: Node) -> bool:
 
 def _is_only_views(group: _Group) -> bool:
     return group.anchor is None and all(Trait.VIEW in n.op.traits for n in group.nodes)
+
+
+def _drop_last_views(group: _Group) -> None:
+    """Leave views at the end of a region outside: they cost nothing there, and the region keeps its axes."""
+    for node in reversed(group.nodes):
+        if Trait.VIEW in node.op.traits and not any(user in group.nodes for user in node.output.users):
+            group.nodes.remove(node)
 
 
 def _operands(nodes: Sequence[Node]) -> list[Value]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphwright.ir.graph import Graph, Node
 from graphwright.ir.op import Fact, Inference, Op, op
 
 
@@ -29,3 +30,9 @@ class Fused(Op):
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
         return tuple(outputs[0])
+
+
+def region_of(node: Node) -> Graph:
+    """The only region of a Fused node."""
+    (region,) = node.regions
+    return region

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.op import ConstRef, Op
-from graphwright.ir.symbols import SymbolTable
+from graphwright.ir.symbols import Dim, SymbolTable, product
 from graphwright.ir.types import Layout, TensorType, dtype_of
 
 Array = np.ndarray[Any, Any]
@@ -46,6 +46,13 @@ class Value:
     def users(self) -> list[Node]:
         """Consuming nodes, each once."""
         return list(dict.fromkeys(node for node, _ in self.uses))
+
+    @property
+    def bytes(self) -> Dim:
+        """Bytes that it takes in its layout, lanes that pad a block included."""
+        if self.layout is None:
+            return self.type.bytes
+        return product(self.layout.physical_shape(self.type.dims)) * self.type.dtype.bytes
 
     def __repr__(self) -> str:
         return f"%{self.name or '?'}: {self.type}"

@@ -1,1 +1,1 @@
-"""Layouts: how values lie in memory, and the one op that changes it."""
+"""Layouts: how values lie in memory, which nodes work on which, and the one op that changes one."""

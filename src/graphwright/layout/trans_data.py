@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from graphwright.ir.op import Fact, Inference, Op, op
+from graphwright.ir.op import Array, Fact, Inference, Op, op
 from graphwright.ir.types import Layout, TensorType
 
 
 @op("TransData")
 class TransData(Op):
-    """Its input in ``layout``. Shape and elements stay; where they lie in memory changes."""
+    """Its input in ``layout``, or row-major if that is None. Shape and elements stay; where they lie changes."""
 
-    layout: Layout
+    layout: Layout | None = None
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
-        if sorted(self.layout.order) != list(range(x.rank)):
+        if self.layout is not None and sorted(self.layout.order) != list(range(x.rank)):
             raise at.fail(f"{self.layout} does not order the {x.rank} axes of its input")
         return x.type
+
+    def forwards(self, gives: TensorType, x: Fact) -> int:
+        return 0
+
+    def reference(self, x: Array) -> Array:
+        return x

@@ -158,7 +158,7 @@ class _Lowering:
         if number == 0:
             for value, index in self.assignment.output_copies:
                 output = Operand(self._number(self.assignment.outputs[index]), self.shape.register(0))
-                self._add(draft, self._copy_task(output, self._operand(value), value.type.bytes))
+                self._add(draft, self._copy_task(output, self._operand(value), value.bytes))
         return number
 
     def _add(self, draft: _Draft, task: Task) -> None:
@@ -223,7 +223,7 @@ class _Lowering:
 
     def _copy(self, copy: Copy) -> Task:
         return self._copy_task(
-            self._operand(Part(copy.target, copy.offset)), self._operand(copy.source), copy.source.type.bytes
+            self._operand(Part(copy.target, copy.offset)), self._operand(copy.source), copy.source.bytes
         )
 
     def _copy_task(self, target: Operand, source: Operand, size: Dim) -> Task:

@@ -71,7 +71,7 @@ class _Assigner:
 
     def run(self, steps: Sequence[Step]) -> Assignment:
         for index, value in enumerate(self.graph.inputs):
-            self._put(value, Place(Memory(Storage.INPUT, value.type.bytes, value.name, index)))
+            self._put(value, Place(Memory(Storage.INPUT, value.bytes, value.name, index)))
         self.roots = {
             step.node.outputs[0]: (step.action.source, step.action.offset)
             for step in all_steps(steps)
@@ -107,10 +107,10 @@ class _Assigner:
 
     def _preset_outputs(self) -> None:
         for index, value in enumerate(self.graph.outputs):
-            memory = Memory(Storage.OUTPUT, value.type.bytes, value.name, index)
+            memory = Memory(Storage.OUTPUT, value.bytes, value.name, index)
             self.result.outputs.append(memory)
             root, offset = self._root(value)
-            fits = offset == 0 and root.type.bytes == value.type.bytes
+            fits = offset == 0 and root.bytes == value.bytes
             if self._is_fresh(root) and root not in self.preset and fits and root.graph is self.graph:
                 self.preset[root] = Place(memory)
             else:
@@ -126,7 +126,7 @@ class _Assigner:
                 copy = step.action.launches[position]
                 assert isinstance(copy, Copy)
                 root, offset = self._root(copy.source)
-                whole = offset == 0 and root.type.bytes == copy.source.type.bytes
+                whole = offset == 0 and root.bytes == copy.source.bytes
                 if (
                     whole
                     and self._is_fresh(root)
@@ -140,7 +140,7 @@ class _Assigner:
     def _memory_of(self, value: Value) -> Place:
         """The place reserved for a value that a step makes."""
         if value not in self.preset:
-            self.preset[value] = Place(Memory(Storage.ARENA, value.type.bytes, value.name))
+            self.preset[value] = Place(Memory(Storage.ARENA, value.bytes, value.name))
         return self.preset[value]
 
     def _steps(self, steps: Sequence[Step]) -> None:
@@ -161,7 +161,7 @@ class _Assigner:
             self._put(value, shared or self._memory_of(value))
         for value in step.action.temporaries if isinstance(step.action, Run) else ():
             self._put(
-                value, Place(Memory(Storage.ARENA, value.type.bytes, f"{step.node.place} {value.name}"))
+                value, Place(Memory(Storage.ARENA, value.bytes, f"{step.node.place} {value.name}"))
             )
 
     def _in_place_of(self, step: Step, value: Value) -> Place | None:
@@ -173,7 +173,7 @@ class _Assigner:
             place = self.places.get(source)
             if output is not value or place is None or place.memory.slotted:
                 continue
-            whole = place.memory.size == value.type.bytes and place.offset == 0
+            whole = place.memory.size == value.bytes and place.offset == 0
             if place.memory.storage is Storage.ARENA and whole and self._ends_here(place.memory, step):
                 return place
         return None
@@ -194,7 +194,7 @@ class _Assigner:
             copies: list[tuple[Value, Value]] = []
             for value, output in zip(region.outputs, outputs, strict=True):
                 root, offset = self._root(value)
-                whole = offset == 0 and root.type.bytes == output.type.bytes
+                whole = offset == 0 and root.bytes == output.bytes
                 if whole and self._is_fresh(root) and root not in self.preset and root.graph is region:
                     self.preset[root] = self.places[output]
                 else:

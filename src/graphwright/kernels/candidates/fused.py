@@ -4,9 +4,8 @@ epilogue.
 
 from __future__ import annotations
 
-from graphwright.ir.fused import Fused
+from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Node, Value
-from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim, substitute
 from graphwright.kernels.candidates.registry import (
     Context,
@@ -14,24 +13,36 @@ from graphwright.kernels.candidates.registry import (
     candidate,
     candidates_of,
     contraction_of,
-    region_of,
 )
 from graphwright.kernels.emit_c import grid_of, scratch_of
 from graphwright.kernels.launch import Hook, Launch, Run
 from graphwright.kernels.region import RegionKernel, hook_kernel, region_kernel
+from graphwright.layout.forms import anchor_of
+from graphwright.layout.physical import has_layouts, physical_region
 
 
 @candidate(Fused)
 def fused(node: Node, context: Context) -> Run | str:
     region = region_of(node)
-    anchor = next((n for n in region if Trait.CONTRACTION in n.op.traits), None)
+    _lay_out_constants(node, region, context)
+    walked = physical_region(region) if has_layouts(region) else region
+    anchor = anchor_of(region)
     if anchor is None:
-        return Run((_generated(node, region, context),))
-    launch = _with_epilogue(node, region, anchor, context)
-    return _in_two(node, region, anchor, context) if isinstance(launch, str) else Run((launch,))
+        return Run((_generated(node, walked, context),))
+    launch = _with_epilogue(node, region, walked, anchor, context)
+    return _in_two(node, region, walked, anchor, context) if isinstance(launch, str) else Run((launch,))
 
 
-def _in_two(node: Node, region: Graph, anchor: Node, context: Context) -> Run | str:
+def _lay_out_constants(node: Node, region: Graph, context: Context) -> None:
+    """Bring constants that the region reads in blocks into them."""
+    for position, inner in enumerate(region.inputs):
+        value = node.inputs[position]
+        if value is None or node.graph is None or inner.layout is None or context.constant(value) is None:
+            continue
+        node.graph.replace_input(node, position, context.packed(value, inner.layout))
+
+
+def _in_two(node: Node, region: Graph, walked: Graph, anchor: Node, context: Context) -> Run | str:
     """A contraction that takes no epilogue, then the rest of the region as a kernel of its own."""
     outer = _outer(node, region)
     alone = Node(anchor.op, [None if v is None else outer[v] for v in anchor.inputs], [anchor.output.type],
@@ -39,14 +50,16 @@ def _in_two(node: Node, region: Graph, anchor: Node, context: Context) -> Run | 
     if anchor.output in outer:
         alone.outputs = (outer[anchor.output],)
     else:
-        alone.outputs = (context.temporary(anchor.output.type, "contraction"),)
+        alone.outputs = (context.temporary(anchor.output.type, "contraction", anchor.output.layout),)
     attempts = [context.attempt(kernel, alone) for kernel in candidates_of(anchor.op)]
     found = next((attempt for attempt in attempts if isinstance(attempt, Run)), None)
     if found is None:
         return "; ".join(reason for reason in attempts if isinstance(reason, str))
-    rest, inner = _without(region, anchor)
-    places = {inner[v]: value for v, value in outer.items() if v in inner}
-    places[inner[anchor.output]] = alone.output
+    result = anchor_of(walked)
+    assert result is not None
+    rest, inner = _without(walked, result)
+    places = {inner[v]: value for v, value in _outer(node, walked).items() if v in inner}
+    places[inner[result.output]] = alone.output
     epilogue = _generated(node, rest, context, places)
     return Run((*found.launches, epilogue), temporaries=found.temporaries)
 
@@ -84,15 +97,15 @@ def _generated(
     )
 
 
-def _with_epilogue(node: Node, region: Graph, anchor: Node, context: Context) -> Launch | str:
-    found = contraction_of(anchor.op)
-    if found is None:
+def _with_epilogue(node: Node, region: Graph, walked: Graph, anchor: Node, context: Context) -> Launch | str:
+    found, result = contraction_of(anchor.op), anchor_of(walked)
+    if found is None or result is None:
         return f"{anchor.op.name} has no kernel that takes an epilogue"
     launch, groups = found
-    outer = _outer(node, region)
-    made = hook_kernel(region, anchor.output, groups(anchor), context.constants, f"{_name(region)}_hook")
-    operands, writes = _operands(outer, made)
+    made = hook_kernel(walked, result.output, groups(anchor), context.constants, f"{_name(region)}_hook")
+    operands, writes = _operands(_outer(node, walked), made)
     hook = Hook(context.generated.add(made.kernel, node.place), operands, writes, made.sizes)
+    outer = _outer(node, region)
     inputs = tuple(None if v is None else outer[v] for v in anchor.inputs)
     return launch(Contraction(anchor, inputs, None, hook), context)
 

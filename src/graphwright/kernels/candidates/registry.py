@@ -69,9 +69,9 @@ class Context:
         self._prepared, self._temporaries = outer
         return found
 
-    def temporary(self, type: TensorType, name: str) -> Value:
+    def temporary(self, type: TensorType, name: str, layout: Layout | None = None) -> Value:
         """Memory for the node at hand alone."""
-        made = Value(type, name)
+        made = Value(type, name, layout)
         self._temporaries.append(made)
         return made
 
@@ -193,9 +193,3 @@ def row_major_strides(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
         strides.append(running)
         running = running * dim
     return tuple(reversed(strides))
-
-
-def region_of(node: Node) -> Graph:
-    """The only region of a Fused node."""
-    (region,) = node.regions
-    return region

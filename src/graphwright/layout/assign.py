@@ -1,0 +1,150 @@
+"""The layout pass: which nodes work on channel blocks, and TransData where blocked and row-major values meet.
+
+The choice is one minimum cut: a node costs what its slower form loses, a value costs a transfer where its
+producer and some consumer differ (the method of Greig, Porteous and Seheult, 1989, for two labels). A value
+is brought into the other layout once, however many read it there. Inputs and outputs of graphs are row-major.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from graphwright.ir.fused import Fused, region_of
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.types import Layout
+from graphwright.layout.blocks import channel_blocks, is_blocked
+from graphwright.layout.cut import INFINITE, SINK, SOURCE, Network
+from graphwright.layout.forms import (
+    Form,
+    channel_axis,
+    form_of,
+    has_channels,
+    transfer_ns,
+    walked_values,
+)
+from graphwright.layout.trans_data import TransData
+from graphwright.passes.base import Known, Pass, Record
+
+
+@dataclass(frozen=True)
+class AssignLayouts(Pass):
+    """Gives values of images the layout of channel blocks where that pays. ``lanes``: f32 in a vector."""
+
+    lanes: int
+    name: str = "assign_layouts"
+    requires: Known = Known.TYPES
+
+    def run(self, module: Module, record: Record) -> bool:
+        before = record.counts["nodes on channel blocks"]
+        for graph in [g for top in module.graphs.values() for g in _sequences(top)]:
+            forms = _forms(graph, self.lanes, record)
+            chosen = _choose(graph, forms)
+            _Rewrite(graph, self.lanes, record).run({node: forms[node] for node in forms if node in chosen})
+        return record.counts["nodes on channel blocks"] > before
+
+
+def _sequences(graph: Graph) -> Iterator[Graph]:
+    """``graph`` and the bodies of its control flow; a fused region is one kernel."""
+    yield graph
+    for node in graph:
+        if not isinstance(node.op, Fused):
+            for region in node.regions:
+                yield from _sequences(region)
+
+
+def _forms(graph: Graph, lanes: int, record: Record) -> dict[Node, Form]:
+    """The nodes of ``graph`` that can work on blocks."""
+    forms: dict[Node, Form] = {}
+    for node in graph:
+        form = form_of(node, lanes)
+        if isinstance(form, Form):
+            forms[node] = form
+        elif node.inputs:
+            record.refused(node, "channel blocks", form)
+    return forms
+
+
+def _choose(graph: Graph, forms: dict[Node, Form]) -> set[Node]:
+    """The nodes that work on blocks in the cheapest assignment."""
+    if all(form.saves <= 0 for form in forms.values()):
+        return set()
+    network = Network()
+    for node, form in forms.items():
+        network.edge(SOURCE, node, max(form.saves, 0))
+        network.edge(node, SINK, max(-form.saves, 0))
+    for value in _images(graph, forms):
+        producer = value.producer
+        made = producer if producer in forms and value.index in forms[producer].results else SINK
+        network.edge(("row-major", value), SINK, 0)
+        network.edge(SOURCE, ("blocked", value), 0)
+        network.edge(made, ("row-major", value), transfer_ns(value))
+        network.edge(("blocked", value), made, transfer_ns(value))
+        for node, position in value.uses:
+            takes = node in forms and position in forms[node].operands
+            network.edge(("row-major", value), node if takes else SINK, INFINITE)
+            if takes:
+                network.edge(node, ("blocked", value), INFINITE)
+        if value in graph.outputs:
+            network.edge(("row-major", value), SINK, INFINITE)
+    side = network.source_side()
+    return {node for node in forms if node in side}
+
+
+def _images(graph: Graph, forms: dict[Node, Form]) -> Iterable[Value]:
+    """Values that some node may read or write in blocks."""
+    written = (node.outputs[k] for node, form in forms.items() for k in sorted(form.results))
+    read = (node.operand(k) for node, form in forms.items() for k in sorted(form.operands))
+    return dict.fromkeys((*written, *read))
+
+
+class _Rewrite:
+    """Sets the layouts of one graph, in order of its nodes."""
+
+    def __init__(self, graph: Graph, lanes: int, record: Record) -> None:
+        self.graph, self.lanes, self.record = graph, lanes, record
+        self.others: dict[Value, Value] = {}
+        """What a value was brought into the other layout as."""
+
+    def run(self, forms: dict[Node, Form]) -> None:
+        for node in list(self.graph):
+            form = forms.get(node, Form(frozenset(), frozenset()))
+            for position, value in enumerate(node.inputs):
+                if value is not None and is_blocked(value) != (position in form.operands):
+                    self.graph.replace_input(node, position, self._other(value, node))
+            if node not in forms:
+                continue
+            self.record.did("nodes on channel blocks")
+            for position in form.results:
+                node.outputs[position].layout = self._blocks(node.outputs[position])
+            if isinstance(node.op, Fused):
+                _lay_out_region(node, form, self.lanes)
+        outputs = [self._other(v, None) if is_blocked(v) else v for v in self.graph.outputs]
+        self.graph.set_outputs(outputs, self.graph.output_names)
+
+    def _blocks(self, value: Value) -> Layout:
+        return channel_blocks(len(value.type.dims), self.lanes)
+
+    def _other(self, value: Value, before: Node | None) -> Value:
+        """``value`` in blocks if it is row-major, else row-major: made in front of the first that needs it."""
+        if value not in self.others:
+            layout = None if is_blocked(value) else self._blocks(value)
+            sources = value.producer.sources if value.producer is not None else ()
+            node = Node(TransData(layout), (value,), [value.type], sources=sources)
+            node.output.layout = layout
+            self.others[value] = self.graph.insert(node, before).output
+            self.record.did("TransData")
+        return self.others[value]
+
+
+def _lay_out_region(node: Node, form: Form, lanes: int) -> None:
+    """Layouts inside a region: those of its operands and results, and of all values with channels between."""
+    body = region_of(node)
+    walked = walked_values(body)
+    rank = max(len(v.type.dims) for v in walked)
+    for value in walked:
+        if has_channels(value, rank):
+            axis, dims = channel_axis(value, rank), value.type.dims
+            value.layout = Layout(tuple(range(len(dims))), ((axis, lanes),))
+    for position in form.operands:
+        body.inputs[position].layout = channel_blocks(rank, lanes)

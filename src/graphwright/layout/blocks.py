@@ -1,0 +1,33 @@
+"""Channel blocks: [N, C, ...] as [N, C / lanes, ..., lanes], so that a vector holds channels of one pixel."""
+
+from __future__ import annotations
+
+from graphwright.ir.graph import Value
+from graphwright.ir.types import F32, Layout
+
+CHANNELS = 1
+"""The axis of channels."""
+
+
+def channel_blocks(rank: int, lanes: int) -> Layout:
+    """The blocked layout of values of ``rank``; lanes behind the last channel are undefined."""
+    return Layout(tuple(range(rank)), ((CHANNELS, lanes),))
+
+
+def is_blocked(value: Value) -> bool:
+    """Whether ``value`` lies in channel blocks."""
+    layout = value.layout
+    return layout is not None and layout == channel_blocks(len(layout.order), lanes_of(layout))
+
+
+def lanes_of(layout: Layout) -> int:
+    """The size of the first block; 1 where there is none."""
+    return layout.blocks[0][1] if layout.blocks else 1
+
+
+def can_be_blocked(value: Value) -> bool:
+    """Whether kernels may work on ``value`` in blocks: f32, some channels, one or two spatial axes."""
+    shape = value.type.shape
+    if value.type.dtype != F32 or shape is None or len(shape) not in (3, 4):
+        return False
+    return isinstance(shape[CHANNELS], int) and shape[CHANNELS] > 1

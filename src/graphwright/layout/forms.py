@@ -1,0 +1,225 @@
+"""Which nodes can work on channel blocks, and what that saves: the layout pass decides by it.
+
+A form says which operands and results are blocked when a node works on blocks; the others stay row-major.
+Whoever registers a form here provides the kernels that do it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from graphwright.ir.constant import Constant
+from graphwright.ir.fused import Fused, region_of
+from graphwright.ir.graph import Graph, Node, Value
+from graphwright.ir.op import Op, Trait
+from graphwright.ir.symbols import Dim, atoms, evaluate
+from graphwright.layout.blocks import CHANNELS, can_be_blocked
+from graphwright.ops.average_pool import AveragePool
+from graphwright.ops.concat import Concat
+from graphwright.ops.conv import Conv
+from graphwright.ops.max_pool import MaxPool
+
+MAX_PLANAR_CHANNELS = 8
+"""Up to so many input channels, a convolution reads planes: blocks would be mostly padding."""
+
+ROW_MAJOR_GFLOPS = 85
+"""What the implicit GEMM on row-major images reaches (AVX-512 at 144 GFLOP/s of multiply-adds)."""
+
+DIRECT_GFLOPS = 120
+"""What the direct convolution on blocks reaches on the same machine."""
+
+WINOGRAD_GFLOPS = 220
+"""What Winograd's forms come to, in the arithmetic of the direct one."""
+
+MEMORY_GBPS = 10
+"""What a pass over a large array reads and writes together."""
+
+NOMINAL_SIZE = 64
+"""What a size that is not known counts as."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """``operands`` and ``results`` by position; ``saves`` in nanoseconds against row-major."""
+
+    operands: frozenset[int]
+    results: frozenset[int]
+    saves: float = 0.0
+
+
+Rule = Callable[[Node, int], "Form | str"]
+"""The form of a node in blocks of so many lanes, or the reason why it has none."""
+
+_RULES: dict[type[Op], Rule] = {}
+
+
+def form_of(node: Node, lanes: int) -> Form | str:
+    """How ``node`` works on blocks of ``lanes`` channels, or why it does not."""
+    rule = _RULES.get(type(node.op))
+    return rule(node, lanes) if rule is not None else f"{node.op.name} has no kernel for channel blocks"
+
+
+def transfer_ns(value: Value) -> float:
+    """What bringing ``value`` into the other layout costs."""
+    return 1000 + 2 * _nominal(value.type.bytes) / MEMORY_GBPS
+
+
+def _form(*ops: type[Op]) -> Callable[[Rule], Rule]:
+    def register(rule: Rule) -> Rule:
+        for op in ops:
+            _RULES[op] = rule
+        return rule
+
+    return register
+
+
+@_form(Conv)
+def convolution(node: Node, lanes: int) -> Form | str:
+    """Dense, grouped by whole blocks, or depthwise; of few channels from planes."""
+    return _convolution(node, node.inputs, lanes)
+
+
+def _convolution(node: Node, operands: Sequence[Value | None], lanes: int) -> Form | str:
+    """``operands``: those of ``node``, as the graph around a region knows them."""
+    op, x, w, y = node.op, operands[0], operands[1], node.output
+    assert isinstance(op, Conv) and x is not None and w is not None
+    if not can_be_blocked(y) or x.type.dtype != y.type.dtype:
+        return f"no convolution of {x.type} on channel blocks"
+    if not all(is_constant(v) for v in operands[1:] if v is not None):
+        return "its weights are not constant"
+    cout, cin, *kernel = (int(d) for d in w.type.dims)  # type: ignore[arg-type]  # of a constant
+    flops = 2.0 * _nominal(y.type.elements) * cin * math.prod(kernel)
+    if cin == 1 and cout == op.group > 1:
+        return Form(frozenset({0}), frozenset({0}), flops / ROW_MAJOR_GFLOPS - _waste(y, lanes))
+    if op.group > 1 and (cin % lanes or (cout // op.group) % lanes):
+        return f"groups of {cin} to {cout // op.group} channels cut blocks of {lanes}"
+    winograd = op.group == 1 and kernel == [3, 3] and min(cin, cout) >= lanes and set(op.strides) <= {1}
+    speed = WINOGRAD_GFLOPS if winograd else DIRECT_GFLOPS
+    saves = flops / ROW_MAJOR_GFLOPS - flops * -(-cout // lanes) * lanes / cout / speed
+    planar = op.group == 1 and cin <= MAX_PLANAR_CHANNELS
+    return Form(frozenset() if planar else frozenset({0}), frozenset({0}), saves)
+
+
+@_form(MaxPool, AveragePool)
+def pooling(node: Node, lanes: int) -> Form | str:
+    """A vector of channels at a time."""
+    if len(node.outputs) > 1:
+        return "positions of largest elements are row-major"
+    x, y = node.operand(0), node.output
+    if not can_be_blocked(x):
+        return f"no pooling of {x.type} on channel blocks"
+    return Form(frozenset({0}), frozenset({0}), _nominal(x.type.bytes) / MEMORY_GBPS - _waste(y, lanes))
+
+
+@_form(Concat)
+def concatenation(node: Node, lanes: int) -> Form | str:
+    """Along channels, whole blocks: memory side by side."""
+    op, y = node.op, node.output
+    assert isinstance(op, Concat)
+    operands = [node.operand(k) for k in range(len(node.inputs))]
+    if not can_be_blocked(y) or not all(map(can_be_blocked, operands)):
+        return f"no concatenation to {y.type} on channel blocks"
+    if op.axis % len(y.type.dims) != CHANNELS:
+        return f"a concatenation along axis {op.axis}"
+    if any(v.type.dims[CHANNELS] % lanes for v in operands):
+        return f"operands that end inside a block of {lanes}"
+    return Form(frozenset(range(len(operands))), frozenset({0}))
+
+
+@_form(Fused)
+def region(node: Node, lanes: int) -> Form | str:
+    """Elementwise work, sums over pixels, and one convolution: each value has all channels, or one."""
+    body, outer = region_of(node), dict(zip(region_of(node).inputs, node.inputs, strict=True))
+    anchor = anchor_of(body)
+    if anchor is not None and not isinstance(anchor.op, Conv):
+        return f"{anchor.op.name} has no kernel for channel blocks"
+    given = None if anchor is None else _convolution(anchor, [v and outer[v] for v in anchor.inputs], lanes)
+    if isinstance(given, str):
+        return given
+    walked = walked_values(body)
+    shape = max((v.type.shape or () for v in walked), key=len, default=())
+    refusal = _cannot_walk(walked, shape) or next(filter(None, map(_moves, body)), None)
+    if refusal is not None:
+        return refusal
+    blocked = {v for v in walked if has_channels(v, len(shape))}
+    constants = {v for v in body.inputs if (source := outer[v]) is not None and is_constant(source)}
+    passed = [v for v in (*body.inputs, *body.outputs) if v in blocked - constants]
+    for value in passed:
+        if len(value.type.dims) != len(shape) or not can_be_blocked(value):
+            return f"no channel blocks of {value.type}"
+    if anchor is not None and given is not None:
+        image = anchor.operand(0)
+        if not given.operands and image in blocked:
+            return "its convolution reads planes, the rest of it blocks"
+        blocked |= {image} if given.operands else set()
+    return Form(
+        frozenset(k for k, v in enumerate(body.inputs) if v in blocked - constants),
+        frozenset(k for k, v in enumerate(body.outputs) if v in blocked),
+        given.saves if given is not None else -sum(_waste(v, lanes) for v in passed),
+    )
+
+
+def anchor_of(body: Graph) -> Node | None:
+    """The contraction in a region."""
+    return next((n for n in body if Trait.CONTRACTION in n.op.traits), None)
+
+
+def walked_values(body: Graph) -> list[Value]:
+    """Values that the loops of a region walk: all but what its contraction alone reads."""
+    inputs = [v for v in body.inputs if any(Trait.CONTRACTION not in n.op.traits for n in v.users)]
+    return [*inputs, *(v for n in body for v in n.outputs)]
+
+
+def has_channels(value: Value, rank: int) -> bool:
+    """Whether ``value``, broadcast to ``rank`` axes, has more than one channel."""
+    axis = channel_axis(value, rank)
+    return axis >= 0 and value.type.dims[axis] != 1
+
+
+def channel_axis(value: Value, rank: int) -> int:
+    """Where the channels of ``value`` are when it is broadcast to ``rank`` axes; negative if nowhere."""
+    return len(value.type.dims) - rank + CHANNELS
+
+
+def is_constant(value: Value) -> bool:
+    """Whether ``value`` is a constant of its graph."""
+    return value.producer is not None and isinstance(value.producer.op, Constant)
+
+
+def _cannot_walk(walked: Sequence[Value], shape: Sequence[Dim]) -> str | None:
+    """Why a region of these values cannot walk the channels of ``shape`` in blocks."""
+    if len(shape) not in (3, 4):
+        return f"values of {len(shape)} axes"
+    counts = {v.type.dims[channel_axis(v, len(shape))] for v in walked if has_channels(v, len(shape))}
+    if len(counts) != 1 or not all(isinstance(c, int) for c in counts):
+        return f"values of {' and '.join(sorted(map(str, counts))) or 'no'} channels"
+    return None
+
+
+def _moves(node: Node) -> str | None:
+    """Why a node of a region is no work on elements at their own place."""
+    if isinstance(node.op, Constant) or Trait.CONTRACTION in node.op.traits:
+        return None
+    if Trait.REDUCTION in node.op.traits:
+        folded = node.op.resolved(len(node.operand(0).type.dims))  # type: ignore[attr-defined]  # REDUCTION
+        stays = node.op.keepdims and min(folded, default=0) > CHANNELS  # type: ignore[attr-defined]
+        return None if stays else f"{node.op.name} folds channels"
+    return (
+        None
+        if node.op.has_expression() and Trait.VIEW not in node.op.traits
+        else f"{node.op.name} moves elements"
+    )
+
+
+def _waste(value: Value, lanes: int) -> float:
+    """Nanoseconds that the lanes which pad the last block of ``value`` cost when it is read or written."""
+    channels = value.type.dims[CHANNELS]
+    assert isinstance(channels, int)
+    return _nominal(value.type.bytes) / MEMORY_GBPS * (-channels % lanes) / channels
+
+
+def _nominal(dim: Dim) -> float:
+    """``dim`` with a guess for every size that is not known."""
+    return evaluate(dim, {atom.name: NOMINAL_SIZE for atom in atoms(dim)})

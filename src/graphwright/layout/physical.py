@@ -1,0 +1,49 @@
+"""A region on channel blocks as one on plain arrays: each value with the shape that it has in memory.
+
+Elementwise work does not care where elements lie, as long as operands lie alike: over [N, C / lanes, H, W,
+lanes] it is the same work. A value without channels is broadcast over the lanes: it gains an axis of 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Graph, Node, Value
+from graphwright.ir.op import Op, Trait
+from graphwright.ir.types import TensorType
+
+
+def has_layouts(region: Graph) -> bool:
+    """Whether some value of ``region`` is not row-major."""
+    made = (value for node in region for value in node.outputs)
+    return any(value.layout is not None for value in (*region.inputs, *made))
+
+
+def physical_region(region: Graph) -> Graph:
+    """``region`` with physical shapes; inputs, outputs and nodes in the same order."""
+    made = Graph(region.name)
+    seen: dict[Value, Value] = {v: made.add_input(_physical(v), v.name) for v in region.inputs}
+    for node in region:
+        operands = [None if v is None else seen[v] for v in node.inputs]
+        types = [_physical(v) for v in node.outputs]
+        copy = made.append(Node(_physical_op(node), operands, types, name=node.name, sources=node.sources))
+        seen |= dict(zip(node.outputs, copy.outputs, strict=True))
+    made.set_outputs([seen[v] for v in region.outputs])
+    return made
+
+
+def _physical(value: Value) -> TensorType:
+    if value.layout is not None:
+        return TensorType(value.type.dtype, value.layout.physical_shape(value.type.dims))
+    if value.producer is not None and isinstance(value.producer.op, Constant):
+        return value.type
+    return TensorType(value.type.dtype, (*value.type.dims, 1))
+
+
+def _physical_op(node: Node) -> Op:
+    """Axes that are folded keep their places, counted from the front."""
+    if Trait.REDUCTION not in node.op.traits:
+        return node.op
+    axes = node.op.resolved(len(node.operand(0).type.dims))  # type: ignore[attr-defined]  # REDUCTION trait
+    return replace(node.op, axes=axes)  # type: ignore[call-overload, no-any-return]

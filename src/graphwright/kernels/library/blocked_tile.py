@@ -1,0 +1,197 @@
+"""C text of the register tile that the kernels on blocked activations share.
+
+A tile is some pixels times some output blocks of VL channels. Its sums stay in registers for all taps and
+input channels that a call is given: each step loads one vector of weights per output block and broadcasts one
+channel of each pixel (Georganas et al., "Anatomy of High-Performance Deep Learning Convolutions on SIMD
+Architectures", 2018). Every sum is formed in the order input block, tap, channel in the block, whatever the
+tile, so that tiles of any shape give the same bits.
+
+A step of a matrix product of blocked operands, as in Winograd's transform domain, is a tile of one tap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from graphwright.kernels.library.isa import Isa
+
+_LATENCY_BOUND: Final = 8
+"""Independent sums that keep two FMA units of latency 4 busy."""
+
+_UNROLL: Final = 4
+"""Channels per turn of the inner loop; most channel counts are multiples of it."""
+
+_AHEAD: Final = 512
+"""How far ahead weights are fetched to L1, in elements: 32 steps of AVX-512."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """``rows`` of ``pixels`` each, times ``blocks`` of VL output channels."""
+
+    rows: int
+    pixels: int
+    blocks: int
+
+    @property
+    def count(self) -> int:
+        """Pixels of all rows."""
+        return self.rows * self.pixels
+
+
+def widest(isa: Isa, blocks: int) -> int:
+    """Most pixels of a tile of 1 or 2 ``blocks``: sums, weights and a broadcast value fill the registers."""
+    if isa.vector_bytes == 64:
+        return 28 // blocks
+    return 12 // blocks
+
+
+def row_tiles(isa: Isa) -> list[Tile]:
+    """One row of every width up to :func:`widest`, of one block and of two."""
+    return [Tile(1, pixels, blocks) for blocks in (1, 2) for pixels in range(1, widest(isa, blocks) + 1)]
+
+
+STRUCT: Final = """
+/* Tiles side by side in a row of pixels.
+   Channel c of input block b of pixel p of row r at tap t: x[at + b * x_block + r * x_row + taps[t] + p * LANES + c].
+   Its VL weights for output block o: w[o * w_out + b * w_in + (t * LANES + c) * VL].
+   Sums begin as `from` plus `add` (unless null); act (0 none, 1 relu, 2 clip) is applied and they go to `to`;
+   *_block lies between output blocks, *_pixel between pixels, those of a second row coming next. */
+struct tile {
+    const float *x;
+    int64_t at, x_block, x_row;
+    const int64_t *taps;
+    int64_t tap_count, channels;
+    const float *w;
+    int64_t w_in, w_out;
+    const float *from;
+    int64_t from_block, from_pixel;
+    const float *add;
+    int64_t add_block, add_pixel;
+    float *to;
+    int64_t to_block, to_pixel;
+    int64_t act;
+    float lo, hi;
+};
+
+/* Runs count tiles one after another, each to the right of the last; tiles of several rows only one by one. */
+typedef void (*tile_fn)(const struct tile *t, int64_t count);
+
+/* Steps stay apart: mixed together by the compiler they need more registers than there are. */
+#define KEEP_ORDER __asm__ volatile("" ::: "memory")
+
+/* x where it is NaN. */
+GW_INLINE vf at_least(vf lo, vf x) { return vf_select(lo > x, lo, x); }
+GW_INLINE vf at_most(vf hi, vf x) { return vf_select(hi < x, hi, x); }
+"""
+"""``struct tile`` and ``tile_fn``; stands once before the functions that :func:`tile_functions` writes."""
+
+
+def tile_functions(kind: str, lanes: int, tiles: list[Tile]) -> str:
+    """Functions ``KIND_ROWSxPIXELSxBLOCKS(const struct tile *, int64_t count)`` for each of ``tiles``.
+
+    ``lanes`` is the input channels per block: VL on a blocked input, 1 on a planar one (where every channel
+    is a block). :func:`tile_table` writes the table of a family of one-row tiles.
+    """
+    return "\n".join(_function(kind, lanes, tile) for tile in tiles)
+
+
+def tile_name(kind: str, tile: Tile) -> str:
+    """The function's name in C."""
+    return f"{kind}_{tile.rows}x{tile.pixels}x{tile.blocks}"
+
+
+def tile_table(isa: Isa, kind: str) -> str:
+    """``static const tile_fn KIND_of[2][...]``: by blocks - 1 and pixels, of :func:`row_tiles`."""
+    size = widest(isa, 1) + 1
+    rows = [
+        ", ".join(
+            f"[{tile.pixels}] = {tile_name(kind, tile)}" for tile in row_tiles(isa) if tile.blocks == blocks
+        )
+        for blocks in (1, 2)
+    ]
+    return f"static const tile_fn {kind}_of[2][{size}] = {{{{{rows[0]}}}, {{{rows[1]}}}}};\n"
+
+
+def _function(kind: str, lanes: int, tile: Tile) -> str:
+    """Small tiles split the channels over several sets of sums, else they would wait for each FMA."""
+    cells = [(p, b) for p in range(tile.count) for b in range(tile.blocks)]
+    splits = min(4, -(-_LATENCY_BOUND // len(cells))) if lanes > 1 else 1
+    extra = [f"c{p}_{b}_{s} = {{0}}" for s in range(1, splits) for p, b in cells]
+    cell = [(f"c{p}_{b}_0", f"{b} * t->@_block + {p} * t->@_pixel") for p, b in cells]
+    starts = [(c, f"vf_load(from + {at.replace('@', 'from')})") for c, at in cell]
+    adds = [f"vf_load(add + {at.replace('@', 'add')})" for _, at in cell]
+    stores = [(f"vf_store(to + {at.replace('@', 'to')}, ", c) for c, at in cell]
+    body = [
+        f"vf {', '.join(f'{c} = {start}' for c, start in starts)};",
+        *([f"vf {', '.join(extra)};"] if extra else []),
+        "if (add) {",
+        *(f"    {c} += {value};" for (c, _), value in zip(cell, adds, strict=True)),
+        "}",
+        "const float *x = t->x, *w = t->w;",
+        f"for (int64_t left = t->channels; left > 0; left -= {lanes}, x += t->x_block, w += t->w_in) {{",
+        *(f"    const float *w{b} = w + {b} * t->w_out;" for b in range(tile.blocks)),
+        "    for (int64_t k = 0; k < t->tap_count; k++) {",
+        "        const float *a = x + (at + t->taps[k]);",
+        *(f"        {line}" for line in _channels(lanes, tile, splits)),
+        "    }",
+        "}",
+        *(f"c{p}_{b}_0 += c{p}_{b}_{s};" for s in range(1, splits) for p, b in cells),
+        "if (t->act == 0) {",
+        *(f"    {store}{c});" for store, c in stores),
+        "} else if (t->act == 1) {",
+        *(f"    {store}at_least((vf){{0}}, {c}));" for store, c in stores),
+        "} else {",
+        "    const vf lo = vf_set1(t->lo), hi = vf_set1(t->hi);",
+        *(f"    {store}at_most(hi, at_least(lo, {c})));" for store, c in stores),
+        "}",
+    ]
+    lines = [
+        f"static void {tile_name(kind, tile)}(const struct tile *t, int64_t count) {{",
+        "    const float *from = t->from, *add = t->add;",
+        "    float *to = t->to;",
+        f"    for (int64_t at = t->at; count > 0; count--, at += {tile.pixels * lanes}) {{",
+        *(f"        {line}" for line in body),
+        f"        from += {tile.count} * t->from_pixel;",
+        f"        add = add ? add + {tile.count} * t->add_pixel : NULL;",
+        f"        to += {tile.count} * t->to_pixel;",
+        "    }",
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _channels(lanes: int, tile: Tile, splits: int) -> list[str]:
+    """The FMAs of one tap of one input block; advances the weights by a tap."""
+    advance = [f"w{b} += {lanes} * VL;" for b in range(tile.blocks)]
+    if lanes == 1:
+        return [*_step(lanes, tile, "0", 0), *advance]
+    return [
+        f"const int64_t n = left < {lanes} ? left : {lanes};",
+        "int64_t i = 0;",
+        f"for (; i + {_UNROLL} <= n; i += {_UNROLL}) {{",
+        *(f"    {line}" for k in range(_UNROLL) for line in _step(lanes, tile, f"i + {k}", k % splits)),
+        "}",
+        "for (; i < n; i++) {",
+        *(f"    {line}" for line in _step(lanes, tile, "i", 0)),
+        "}",
+        *advance,
+    ]
+
+
+def _step(lanes: int, tile: Tile, channel: str, split: int) -> list[str]:
+    """The FMAs of one channel, into the sums of ``split``."""
+    lines = ["{", "    KEEP_ORDER;"]
+    for b in range(tile.blocks):
+        lines += [
+            f"    const vf k{b} = vf_load(w{b} + ({channel}) * VL);",
+            f"    __builtin_prefetch(w{b} + ({channel}) * VL + {_AHEAD});",
+        ]
+    for p in range(tile.count):
+        row, pixel = divmod(p, tile.pixels)
+        at = f"{row} * t->x_row + " if row else ""
+        lines += [f"    const vf a{p} = vf_set1(a[{at}{pixel} * {lanes} + {channel}]);"]
+        lines += [f"    c{p}_{b}_{split} = vf_fma(a{p}, k{b}, c{p}_{b}_{split});" for b in range(tile.blocks)]
+    return [*lines, "}"]

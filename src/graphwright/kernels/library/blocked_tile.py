@@ -54,7 +54,8 @@ def row_tiles(isa: Isa) -> list[Tile]:
 
 STRUCT: Final = """
 /* Tiles side by side in a row of pixels.
-   Channel c of input block b of pixel p of row r at tap t: x[at + b * x_block + r * x_row + taps[t] + p * LANES + c].
+   Channel c of input block b of pixel p of row r at tap t:
+   x[at + b * x_block + r * x_row + taps[t] + p * LANES + c], LANES channels a block.
    Its VL weights for output block o: w[o * w_out + b * w_in + (t * LANES + c) * VL].
    Sums begin as `from` plus `add` (unless null); act (0 none, 1 relu, 2 clip) is applied and they go to `to`;
    *_block lies between output blocks, *_pixel between pixels, those of a second row coming next. */
@@ -75,15 +76,23 @@ struct tile {
     float lo, hi;
 };
 
-/* Runs count tiles one after another, each to the right of the last; tiles of several rows only one by one. */
+/* Runs count tiles, each to the right of the last; tiles of several rows only one by one. */
 typedef void (*tile_fn)(const struct tile *t, int64_t count);
 
 /* Steps stay apart: mixed together by the compiler they need more registers than there are. */
 #define KEEP_ORDER __asm__ volatile("" ::: "memory")
 
-/* x where it is NaN. */
-GW_INLINE vf at_least(vf lo, vf x) { return vf_select(lo > x, lo, x); }
-GW_INLINE vf at_most(vf hi, vf x) { return vf_select(hi < x, hi, x); }
+/* The larger and the smaller of the two, NaN where x is: one instruction, where a selection takes three. */
+GW_INLINE vf at_least(vf lo, vf x) {
+    vf y;
+    __asm__("vmaxps %2, %1, %0" : "=v"(y) : "v"(lo), "v"(x));
+    return y;
+}
+GW_INLINE vf at_most(vf hi, vf x) {
+    vf y;
+    __asm__("vminps %2, %1, %0" : "=v"(y) : "v"(hi), "v"(x));
+    return y;
+}
 """
 """``struct tile`` and ``tile_fn``; stands once before the functions that :func:`tile_functions` writes."""
 
@@ -118,44 +127,47 @@ def _function(kind: str, lanes: int, tile: Tile) -> str:
     """Small tiles split the channels over several sets of sums, else they would wait for each FMA."""
     cells = [(p, b) for p in range(tile.count) for b in range(tile.blocks)]
     splits = min(4, -(-_LATENCY_BOUND // len(cells))) if lanes > 1 else 1
+    sums = [f"c{p}_{b}_0" for p, b in cells]
     extra = [f"c{p}_{b}_{s} = {{0}}" for s in range(1, splits) for p, b in cells]
-    cell = [(f"c{p}_{b}_0", f"{b} * t->@_block + {p} * t->@_pixel") for p, b in cells]
-    starts = [(c, f"vf_load(from + {at.replace('@', 'from')})") for c, at in cell]
-    adds = [f"vf_load(add + {at.replace('@', 'add')})" for _, at in cell]
-    stores = [(f"vf_store(to + {at.replace('@', 'to')}, ", c) for c, at in cell]
-    body = [
-        f"vf {', '.join(f'{c} = {start}' for c, start in starts)};",
-        *([f"vf {', '.join(extra)};"] if extra else []),
-        "if (add) {",
-        *(f"    {c} += {value};" for (c, _), value in zip(cell, adds, strict=True)),
-        "}",
-        "const float *x = t->x, *w = t->w;",
-        f"for (int64_t left = t->channels; left > 0; left -= {lanes}, x += t->x_block, w += t->w_in) {{",
-        *(f"    const float *w{b} = w + {b} * t->w_out;" for b in range(tile.blocks)),
-        "    for (int64_t k = 0; k < t->tap_count; k++) {",
-        "        const float *a = x + (at + t->taps[k]);",
-        *(f"        {line}" for line in _channels(lanes, tile, splits)),
-        "    }",
-        "}",
-        *(f"c{p}_{b}_0 += c{p}_{b}_{s};" for s in range(1, splits) for p, b in cells),
-        "if (t->act == 0) {",
-        *(f"    {store}{c});" for store, c in stores),
-        "} else if (t->act == 1) {",
-        *(f"    {store}at_least((vf){{0}}, {c}));" for store, c in stores),
-        "} else {",
-        "    const vf lo = vf_set1(t->lo), hi = vf_set1(t->hi);",
-        *(f"    {store}at_most(hi, at_least(lo, {c})));" for store, c in stores),
-        "}",
-    ]
+    places = [f"{b} * block + {p} * pixel" for p, b in cells]
+    pairs = list(zip(sums, places, strict=True))
     lines = [
         f"static void {tile_name(kind, tile)}(const struct tile *t, int64_t count) {{",
         "    const float *from = t->from, *add = t->add;",
         "    float *to = t->to;",
         f"    for (int64_t at = t->at; count > 0; count--, at += {tile.pixels * lanes}) {{",
-        *(f"        {line}" for line in body),
-        f"        from += {tile.count} * t->from_pixel;",
-        f"        add = add ? add + {tile.count} * t->add_pixel : NULL;",
-        f"        to += {tile.count} * t->to_pixel;",
+        f"        vf {', '.join([*sums, *extra])};",
+        "        {",
+        "            const int64_t block = t->from_block, pixel = t->from_pixel;",
+        *(f"            {c} = vf_load(from + {place});" for c, place in pairs),
+        f"            from += {tile.count} * pixel;",
+        "        }",
+        "        if (add) {",
+        "            const int64_t block = t->add_block, pixel = t->add_pixel;",
+        *(f"            {c} += vf_load(add + {place});" for c, place in pairs),
+        f"            add += {tile.count} * pixel;",
+        "        }",
+        "        const float *x = t->x, *w = t->w;",
+        f"        for (int64_t left = t->channels; left > 0; left -= {lanes}) {{",
+        *(f"            const float *w{b} = w + {b} * t->w_out;" for b in range(tile.blocks)),
+        "            for (int64_t k = 0; k < t->tap_count; k++) {",
+        "                const float *a = x + (at + t->taps[k]);",
+        *(f"                {line}" for line in _channels(lanes, tile, splits)),
+        "            }",
+        "            x += t->x_block;",
+        "            w += t->w_in;",
+        "        }",
+        *(f"        c{p}_{b}_0 += c{p}_{b}_{s};" for s in range(1, splits) for p, b in cells),
+        "        const int64_t block = t->to_block, pixel = t->to_pixel;",
+        "        if (t->act == 0) {",
+        *(f"            vf_store(to + {place}, {c});" for c, place in pairs),
+        "        } else if (t->act == 1) {",
+        *(f"            vf_store(to + {place}, at_least((vf){{0}}, {c}));" for c, place in pairs),
+        "        } else {",
+        "            const vf lo = vf_set1(t->lo), hi = vf_set1(t->hi);",
+        *(f"            vf_store(to + {place}, at_most(hi, at_least(lo, {c})));" for c, place in pairs),
+        "        }",
+        f"        to += {tile.count} * pixel;",
         "    }",
         "}",
         "",

@@ -104,3 +104,28 @@ class Program:
 
     def stats(self) -> dict[str, int]:
         """``runs``, ``host_calls``, ``plans``, ``plan_hits``, ``plan_misses``, ``contexts``."""
+
+@final
+class Entry:
+    """What a run costs besides its kernels: serves arrays just as a program takes them, None for others."""
+
+    threads: int
+
+    def __init__(
+        self,
+        program: Program,
+        inputs: tuple[str, ...],
+        dtypes: tuple[DTypeLike, ...],
+        outputs: tuple[str, ...],
+        threads: int = 0,
+    ) -> None:
+        """Names and dtypes of the inputs, names of the outputs. Raises TypeError, ValueError."""
+
+    def __call__(self, *arrays: object) -> tuple[NDArray[Any], ...] | None:
+        """A run on arrays in the order of the inputs. None where something is not plain, or fails."""
+
+    def named(self, feeds: object, names: object, /) -> dict[str, NDArray[Any]] | None:
+        """As a call, of a dict: the outputs called ``names``, or all."""
+
+    def listed(self, feeds: object, names: object, /) -> list[NDArray[Any]] | None:
+        """As :meth:`named`, in the order of ``names``."""

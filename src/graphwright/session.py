@@ -93,9 +93,7 @@ class InferenceSession:
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: object = None
     ) -> list[Array]:
         """The outputs named, or all, in order. Raises FeedError for arrays that do not fit."""
-        feeds = {name: np.asarray(value) for name, value in input_feed.items()}
-        results = self._model.run(feeds, output_names)
-        return [results[name] for name in (results if output_names is None else output_names)]
+        return self._model.listed(output_names, input_feed)
 
     def get_inputs(self) -> list[NodeArg]:
         """What it takes."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from graphwright.errors import FeedError
 from graphwright.package.package import Package, TensorSpec
@@ -22,10 +25,18 @@ class Model:
     def __init__(self, package: Package, device: Device, key: bytes | None = None, threads: int = 0) -> None:
         self.package = package
         self.device = device
-        self.threads = threads
-        """Threads of a run; 0 leaves it to the process (see ``graphwright.set_threads``)."""
         self._key = key
         self._ports = Ports(package.inputs, package.outputs)
+        self._entry = device.entry(threads)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a run; 0 leaves it to the process (see ``graphwright.set_threads``)."""
+        return self._entry.threads
+
+    @threads.setter
+    def threads(self, count: int) -> None:
+        self._entry.threads = count
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -44,7 +55,8 @@ class Model:
 
     def __call__(self, *arrays: Array) -> tuple[Array, ...]:
         """Run on arrays in the order of :attr:`inputs`. Raises as :meth:`run` does."""
-        return tuple(self._run(self._ports.positional(arrays), None))
+        results = self._entry(*arrays)
+        return tuple(self._run(self._ports.positional(arrays), None)) if results is None else results
 
     def run(
         self,
@@ -58,11 +70,22 @@ class Model:
         ``out``: arrays to write outputs to; they overlap neither inputs nor each other. Raises FeedError
         where arrays do not fit, and RunError where a kernel refuses its data.
         """
+        served = None if out else self._entry.named(feeds, outputs)
+        if served is not None:
+            return served
         ports, out = self._ports, out or {}
         arrays = ports.named(feeds)
         chosen = None if outputs is None else ports.known(outputs)
         results = ports.results(self._run(arrays, ports.targets(out, arrays) if out else None), out)
         return results if chosen is None else {name: results[name] for name in chosen}
+
+    def listed(self, outputs: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Array]:
+        """As :meth:`run`, a list in the order of ``outputs``, or of all; of anything that makes an array."""
+        served = self._entry.listed(feeds, outputs)
+        if served is not None:
+            return served
+        results = self.run({name: np.asarray(value) for name, value in feeds.items()}, outputs)
+        return [results[name] for name in (results if outputs is None else outputs)]
 
     def trace(self, feeds: Mapping[str, Array], threads: int = 0) -> list[TaskTime]:
         """Run once with time stamps: every task that ran."""

@@ -31,8 +31,43 @@ class TaskTime:
     thread: int
 
 
+class Entry(Protocol):
+    """The short way into a device: it serves arrays that are just as the device takes them, and returns None
+    for all others, and where a run fails: the long way has words for what is wrong."""
+
+    threads: int
+
+    def __call__(self, *arrays: object) -> tuple[Array, ...] | None:
+        """A run on arrays in the order of the inputs."""
+
+    def named(self, feeds: object, names: object, /) -> dict[str, Array] | None:
+        """A run on a dict of arrays: the outputs called ``names``, or all."""
+
+    def listed(self, feeds: object, names: object, /) -> list[Array] | None:
+        """As :meth:`named`, in the order of ``names``."""
+
+
+class Detour:
+    """The entry of a device that has none of its own: it serves nothing."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+
+    def __call__(self, *arrays: object) -> None:
+        """None."""
+
+    def named(self, feeds: object, names: object, /) -> None:
+        """None."""
+
+    def listed(self, feeds: object, names: object, /) -> None:
+        """None."""
+
+
 class Device(Protocol):
     """A loaded model. Arrays come in the order of its inputs, of the right dtypes, C-contiguous."""
+
+    def entry(self, threads: int) -> Entry:
+        """Its short way for runs on ``threads`` threads."""
 
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int

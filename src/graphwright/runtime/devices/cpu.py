@@ -26,6 +26,12 @@ class Cpu:
         self._program: Program = target.program
         self._native = load_program(package, target)
 
+    def entry(self, threads: int) -> _native.Entry:
+        """Serves runs of arrays that are just as the program takes them."""
+        ports, names = self._program.inputs, tuple(port.name for port in self._program.outputs)
+        dtypes = tuple(port.dtype.numpy for port in ports)
+        return _native.Entry(self._native, tuple(port.name for port in ports), dtypes, names, threads)
+
     def run(
         self,
         arrays: Sequence[Array],

@@ -6,7 +6,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 
-from graphwright.runtime.devices.base import Array, Device, TaskTime
+from graphwright.runtime.devices.base import Array, Detour, Device, TaskTime
 
 Shapes = tuple[tuple[int, ...], ...]
 VARIANTS = 16
@@ -26,6 +26,9 @@ class Late:
         """What the variants counted that are no longer kept."""
         self._table = threading.Lock()
         self._building = threading.Lock()
+
+    def entry(self, threads: int) -> Detour:
+        return Detour(threads)
 
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphwright.package.package import Package, Target
-from graphwright.runtime.devices.base import Array, TaskTime
+from graphwright.runtime.devices.base import Array, Detour, TaskTime
 from graphwright.runtime.devices.cpu import Cpu
 
 
@@ -18,6 +18,9 @@ class Null:
         self._cpu = Cpu(package, target)
         self._types = [port.dtype.numpy for port in target.program.outputs]
         self._runs = 0
+
+    def entry(self, threads: int) -> Detour:
+        return Detour(threads)
 
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int

@@ -13,7 +13,7 @@ from graphwright.ir.evaluate import Observer, evaluate_module, input_sizes
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import SymbolError, evaluate
 from graphwright.passes.bind_sizes import shape_inputs
-from graphwright.runtime.devices.base import REFERENCE_FAULTS, Array, RunError, TaskTime
+from graphwright.runtime.devices.base import REFERENCE_FAULTS, Array, Detour, RunError, TaskTime
 
 
 class Reference:
@@ -22,6 +22,9 @@ class Reference:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._runs = 0
+
+    def entry(self, threads: int) -> Detour:
+        return Detour(threads)
 
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int

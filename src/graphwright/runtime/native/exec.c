@@ -1,6 +1,7 @@
 #include "exec.h"
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -449,7 +450,7 @@ static bool execute(run *r) {
 
 bool gw_execute(const gw_call *call, gw_error *error) {
     run r;
-    memset(&r, 0, sizeof r);
+    memset(&r, 0, call->plan->parallel ? sizeof r : offsetof(run, regions));
     r.team.help = help;
     r.team.limit = call->plan->threads - 1;
     r.call = call;

@@ -112,7 +112,7 @@ bool gw_plan_memory(int64_t count, const int64_t *sizes, const int64_t *starts, 
 
 /* Measured: a thread that wakes costs about 5 us, handing out a chunk 0.1 us; 8 to 16 chunks a region even
    out neighbours. */
-enum { HEAVY_NS = 20000, CHUNK_NS = 5000, MOST_CHUNKS = 16 };
+enum { HEAVY_NS = 20000, CHUNK_NS = 5000, MOST_CHUNKS = 16, BRIEF_NS = 5000 };
 
 static int32_t chunk_count(int64_t grid, int64_t work, int threads) {
     int64_t chunks = threads * 4 > MOST_CHUNKS ? threads * 4 : MOST_CHUNKS;
@@ -245,6 +245,19 @@ static bool make_step(const maker *m, int64_t index) {
     return true;
 }
 
+/* Whether the estimates of all tasks together are known to be short. */
+static bool is_brief(const maker *m) {
+    const gw_program *p = m->program;
+    int64_t total = 0;
+    for (int64_t i = 0; i < p->task_count; i++) {
+        const gw_task *t = &p->tasks[i];
+        int64_t work = t->work < 0 ? BRIEF_NS : m->plan->registers[t->work];
+        if (t->kind == GW_HOSTCALL || work < 0 || work >= BRIEF_NS || (total += work) >= BRIEF_NS)
+            return false;
+    }
+    return true;
+}
+
 static void free_plan(gw_plan *plan) {
     if (!plan)
         return;
@@ -284,6 +297,7 @@ static bool fill_plan(const maker *m) {
     for (int64_t i = 0; i < p->task_count; i++)
         if (!make_step(m, i))
             return false;
+    m->plan->brief = is_brief(m);
     return true;
 }
 

@@ -32,6 +32,7 @@ typedef struct gw_plan {
     gw_step *steps;
     int64_t arena_bytes;
     bool parallel; /* some task is heavy, so threads may help */
+    bool brief;    /* takes a few microseconds, none of them in host functions */
 } gw_plan;
 
 /* What a plan is made of beside the program and the shapes. */

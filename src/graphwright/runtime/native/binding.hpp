@@ -1,0 +1,96 @@
+/* What the parts of graphwright._native share: errors, the interpreter's end, programs and their runs. */
+#pragma once
+#include <atomic>
+#include <vector>
+
+#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL graphwright_numpy
+#ifndef GRAPHWRIGHT_IMPORTS_NUMPY
+#define NO_IMPORT_ARRAY
+#endif
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <numpy/arrayobject.h>
+
+extern "C" {
+#include "arena.h"
+#include "exec.h"
+#include "pool.h"
+#include "shape.h"
+}
+
+namespace nb = nanobind;
+
+/* ---- errors ---- */
+
+struct exceptions {
+    PyObject *base, *program, *feed, *check, *plan, *kernel, *load;
+};
+extern exceptions errors;
+
+void define_exceptions(nb::module_ &m);
+[[noreturn]] void raise(PyObject *type, nb::object arguments);
+[[noreturn]] void raise(const gw_error &e);
+
+/* ---- the interpreter's end ---- */
+
+extern std::atomic<int> inside; /* threads that ask for the GIL or are in a host function */
+
+/* Before a thread asks for the GIL, or does what keeps the interpreter from ending; then `inside--`. */
+void come_inside();
+void enter_python(PyThreadState *state);
+void watch_interpreter();
+
+/* ---- programs ---- */
+
+nb::object sequence(nb::handle object, const char *message);
+nb::list list_of(const int64_t *values, int64_t count);
+
+/* 0 is the process's number of threads. */
+int thread_count(int threads);
+
+struct Program {
+    gw_program *program = nullptr;
+    Py_buffer weights = {};
+    std::vector<int64_t> kernels;
+    std::vector<nb::object> hosts, kept;
+    std::vector<PyObject *> dtypes; /* of outputs */
+    gw_plan_cache plans = {};
+    gw_context_pool contexts = {};
+    std::atomic<int64_t> runs{0}, host_calls{0};
+
+    Program(nb::bytes words, nb::handle weights_, std::vector<int64_t> kernels_, nb::handle hosts_,
+            int plan_cache, nb::handle dtypes_, nb::handle libraries);
+    Program(const Program &) = delete;
+    Program &operator=(const Program &) = delete;
+    ~Program() { release(); }
+
+    nb::dict plan(nb::handle shapes, int threads);
+    nb::list run(nb::handle inputs, nb::handle outputs, int threads, bool poison, nb::handle trace);
+    nb::dict stats();
+
+    /* NULL, and the error, if there is none. */
+    gw_plan *take_plan(const int64_t *dims, int threads, gw_error *error) {
+        gw_links links = {weights.len, kernels.data()};
+        return gw_plan_take(&plans, program, &links, dims, threads, error);
+    }
+    gw_plan *must_plan(const int64_t *dims, int threads);
+
+    void link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::handle dtypes_,
+              nb::handle libraries);
+    void set_dtypes(nb::handle given);
+    void release();
+};
+
+/* A new array for output `i`; NULL, and a Python error, if there is no memory. */
+PyObject *new_output(const Program &p, const gw_plan *plan, int64_t i);
+
+/* Runs a plan; the GIL is held and, unless the run is short, released meanwhile. False: `error` says why, or
+   a host function raised `*exception`, which the caller owns. */
+bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const *outputs, bool poison,
+              int64_t *trace, gw_error *error, PyObject **exception);
+
+/* ---- entries ---- */
+
+void define_entry(nb::module_ &m);

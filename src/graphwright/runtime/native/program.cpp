@@ -1,0 +1,422 @@
+/* Programs for Python: arguments are converted here, what runs lies in the C files. */
+#include "binding.hpp"
+
+namespace {
+
+[[noreturn]] void raise_feed(const char *what, int64_t index, const char *fault) {
+    raise(errors.feed, nb::make_tuple(nb::str("{} {} {}").format(what, index, fault), index, -1));
+}
+
+/* ---- arrays ---- */
+
+/* The memory of an array or of an object with the buffer protocol, kept alive. */
+struct View {
+    void *data = nullptr;
+    int64_t bytes = 0;
+    int rank = 0;
+    const Py_ssize_t *dims = nullptr;
+    PyObject *array = nullptr;
+    Py_buffer buffer = {};
+
+    View() = default;
+    View(const View &) = delete;
+    View &operator=(const View &) = delete;
+    ~View() {
+        Py_XDECREF(array);
+        if (buffer.obj)
+            PyBuffer_Release(&buffer);
+    }
+
+    /* nullptr, or what is wrong with it. */
+    const char *open(PyObject *object, bool writable) {
+        if (PyArray_Check(object))
+            return open_array((PyArrayObject *)object, writable);
+        if (PyObject_GetBuffer(object, &buffer,
+                               PyBUF_ND | PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0)) != 0) {
+            PyErr_Clear();
+            return "is neither an array nor a contiguous buffer that may be used so";
+        }
+        data = buffer.buf, bytes = buffer.len, rank = buffer.ndim, dims = buffer.shape;
+        return nullptr;
+    }
+
+    const char *open_array(PyArrayObject *a, bool writable) {
+        static_assert(sizeof(npy_intp) == sizeof(Py_ssize_t));
+        if (!PyArray_IS_C_CONTIGUOUS(a))
+            return "is not contiguous";
+        if (writable && !PyArray_ISWRITEABLE(a))
+            return "is read-only";
+        if (PyDataType_REFCHK(PyArray_DESCR(a)))
+            return "holds objects";
+        array = Py_NewRef((PyObject *)a);
+        data = PyArray_DATA(a), bytes = PyArray_NBYTES(a), rank = PyArray_NDIM(a), dims = PyArray_DIMS(a);
+        return nullptr;
+    }
+};
+
+nb::tuple shape_of(gw_list dims, const int64_t *registers) {
+    nb::object shape = nb::steal(PyTuple_New(dims.count));
+    for (int64_t i = 0; i < dims.count; i++)
+        PyTuple_SET_ITEM(shape.ptr(), i, PyLong_FromLongLong(registers[dims.at[i]]));
+    return nb::cast<nb::tuple>(shape);
+}
+
+PyArray_Descr *raw_dtype(int64_t item) {
+    switch (item) {
+    case 2: return PyArray_DescrFromType(NPY_UINT16);
+    case 4: return PyArray_DescrFromType(NPY_UINT32);
+    case 8: return PyArray_DescrFromType(NPY_UINT64);
+    case 16: return PyArray_DescrFromType(NPY_COMPLEX128);
+    default: return PyArray_DescrFromType(NPY_UINT8);
+    }
+}
+
+void check_rank(const Program &p, int64_t input, int64_t rank) {
+    if (rank == p.program->inputs[input].dims.count)
+        return;
+    nb::str text = nb::str("has {} axes, expected {}").format(rank, p.program->inputs[input].dims.count);
+    raise_feed("input", input, text.c_str());
+}
+
+void check_count(const char *what, int64_t found, int64_t expected) {
+    if (found != expected)
+        raise(errors.feed,
+              nb::make_tuple(nb::str("{} {} given, expected {}").format(found, what, expected), -1, -1));
+}
+
+} // namespace
+
+nb::object sequence(nb::handle object, const char *message) {
+    PyObject *fast = PySequence_Fast(object.ptr(), message);
+    if (!fast)
+        throw nb::python_error();
+    return nb::steal(fast);
+}
+
+nb::list list_of(const int64_t *values, int64_t count) {
+    nb::list list;
+    for (int64_t i = 0; i < count; i++)
+        list.append(values[i]);
+    return list;
+}
+
+int thread_count(int threads) {
+    if (threads < 0)
+        throw nb::value_error("threads must not be negative");
+    if (threads == 0)
+        return gw_pool_threads();
+    return threads < GW_MAX_THREADS ? threads : GW_MAX_THREADS;
+}
+
+/* ---- programs ---- */
+
+Program::Program(nb::bytes words, nb::handle weights_, std::vector<int64_t> kernels_, nb::handle hosts_,
+                 int plan_cache, nb::handle dtypes_, nb::handle libraries)
+    : kernels(std::move(kernels_)) {
+    gw_error error = {};
+    program = gw_program_decode(words.data(), words.size(), &error);
+    if (!program)
+        raise(error);
+    try {
+        link(weights_, hosts_, plan_cache, dtypes_, libraries);
+    } catch (...) {
+        release();
+        throw;
+    }
+}
+
+void Program::link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::handle dtypes_,
+                   nb::handle libraries) {
+    if ((int64_t)kernels.size() != program->kernel_count)
+        throw nb::value_error("the number of kernels is not the program's");
+    for (int64_t address : kernels)
+        if (address == 0)
+            throw nb::value_error("a kernel's address is null");
+    for (nb::handle host : sequence(hosts_, "hosts must be a sequence"))
+        hosts.push_back(nb::borrow(host));
+    if ((int64_t)hosts.size() != program->host_count)
+        throw nb::value_error("the number of host functions is not the program's");
+    for (nb::handle library : sequence(libraries, "libraries must be a sequence"))
+        kept.push_back(nb::borrow(library));
+    set_dtypes(dtypes_);
+    plans.bound = plan_cache > 0 ? plan_cache : 1;
+    contexts.bound = gw_pool_threads() < 4 ? 4 : gw_pool_threads();
+    if (PyObject_GetBuffer(weights_.ptr(), &weights, PyBUF_SIMPLE) != 0)
+        throw nb::python_error();
+}
+
+void Program::set_dtypes(nb::handle given) {
+    if (given.is_none()) {
+        for (int64_t i = 0; i < program->output_count; i++)
+            dtypes.push_back((PyObject *)raw_dtype(program->outputs[i].item));
+        return;
+    }
+    nb::object list = sequence(given, "dtypes must be a sequence");
+    for (nb::handle dtype : list) {
+        PyArray_Descr *found = nullptr;
+        if (!PyArray_DescrConverter(dtype.ptr(), &found))
+            throw nb::python_error();
+        dtypes.push_back((PyObject *)found);
+    }
+    if ((int64_t)dtypes.size() != program->output_count)
+        throw nb::value_error("the number of dtypes is not that of the outputs");
+    for (size_t i = 0; i < dtypes.size(); i++)
+        if (PyDataType_ELSIZE((PyArray_Descr *)dtypes[i]) != program->outputs[i].item)
+            throw nb::value_error("a dtype has not the element size of its output");
+}
+
+void Program::release() {
+    gw_context_pool_clear(&contexts);
+    gw_plan_cache_clear(&plans);
+    gw_program_free(program);
+    program = nullptr;
+    for (PyObject *dtype : dtypes)
+        Py_DECREF(dtype);
+    dtypes.clear();
+    if (weights.obj)
+        PyBuffer_Release(&weights);
+}
+
+gw_plan *Program::must_plan(const int64_t *dims, int threads) {
+    gw_error error = {};
+    gw_plan *found = take_plan(dims, threads, &error);
+    if (!found)
+        raise(error);
+    return found;
+}
+
+nb::dict Program::plan(nb::handle shapes, int threads) {
+    nb::object list = sequence(shapes, "input_shapes must be a sequence");
+    check_count("input shapes", PySequence_Fast_GET_SIZE(list.ptr()), program->input_count);
+    std::vector<int64_t> dims;
+    for (int64_t i = 0; i < program->input_count; i++) {
+        auto shape = nb::cast<std::vector<int64_t>>(nb::handle(PySequence_Fast_GET_ITEM(list.ptr(), i)));
+        check_rank(*this, i, (int64_t)shape.size());
+        for (int64_t dim : shape)
+            if (dim < 0)
+                raise_feed("input", i, "has a negative size");
+        dims.insert(dims.end(), shape.begin(), shape.end());
+    }
+    gw_plan *p = must_plan(dims.data(), thread_count(threads));
+    nb::dict result;
+    nb::list outputs, chunks;
+    for (int64_t i = 0; i < program->output_count; i++)
+        outputs.append(shape_of(program->outputs[i].dims, p->registers));
+    for (int64_t i = 0; i < program->task_count; i++)
+        chunks.append(p->steps[i].chunks);
+    result["registers"] = list_of(p->registers, program->shape_count);
+    result["arena"] = p->arena_bytes;
+    result["sizes"] = list_of(p->sizes, program->buffer_count);
+    result["offsets"] = list_of(p->offsets, program->buffer_count);
+    result["chunks"] = chunks;
+    result["outputs"] = outputs;
+    gw_plan_release(p);
+    return result;
+}
+
+nb::dict Program::stats() {
+    nb::dict result;
+    result["runs"] = runs.load();
+    result["host_calls"] = host_calls.load();
+    result["plans"] = plans.count;
+    result["plan_hits"] = plans.hits;
+    result["plan_misses"] = plans.misses;
+    result["contexts"] = contexts.made;
+    return result;
+}
+
+namespace {
+
+/* ---- host functions ---- */
+
+/* What a run's host functions need, and the first exception that one raised. */
+struct HostCalls {
+    Program *program;
+    PyObject *exception = nullptr;
+};
+
+/* (memory, shape) of one operand, or None. */
+nb::object host_operand(const gw_host_operand &o, const gw_plan *plan, void *data, bool writable) {
+    if (o.item == 0)
+        return nb::none();
+    int64_t bytes = 0;
+    gw_dense_bytes(o.item, o.dims, plan->registers, &bytes);
+    static char empty[1];
+    nb::object memory = nb::steal(
+        PyMemoryView_FromMemory(data ? (char *)data : empty, bytes, writable ? PyBUF_WRITE : PyBUF_READ));
+    if (!memory.is_valid())
+        throw nb::python_error();
+    return nb::make_tuple(memory, shape_of(o.dims, plan->registers));
+}
+
+int32_t call_host(void *host, const gw_plan *plan, int64_t task, void *const *operands) {
+    auto *calls = static_cast<HostCalls *>(host);
+    Program &p = *calls->program;
+    const gw_task &t = p.program->tasks[task];
+    const gw_host_function &h = p.program->hosts[t.kernel];
+    come_inside();
+    PyGILState_STATE state = PyGILState_Ensure();
+    p.host_calls++;
+    int32_t code = 0;
+    try {
+        nb::list inputs, outputs;
+        for (int64_t i = 0; i < h.count; i++)
+            (i < h.input_count ? inputs : outputs)
+                .append(host_operand(h.operands[i], plan, operands[i], i >= h.input_count));
+        p.hosts[(size_t)t.kernel](inputs, outputs);
+    } catch (nb::python_error &e) {
+        e.restore();
+        code = 1;
+    } catch (const std::exception &e) {
+        PyErr_SetString(errors.base, e.what());
+        code = 1;
+    }
+    if (code != 0 && !calls->exception) {
+        PyObject *type, *value, *trace;
+        PyErr_Fetch(&type, &value, &trace);
+        PyErr_NormalizeException(&type, &value, &trace);
+        if (trace)
+            PyException_SetTraceback(value, trace);
+        Py_XDECREF(type), Py_XDECREF(trace);
+        calls->exception = value;
+    }
+    PyErr_Clear();
+    PyGILState_Release(state);
+    inside--;
+    return code;
+}
+
+} // namespace
+
+/* ---- a run ---- */
+
+PyObject *new_output(const Program &p, const gw_plan *plan, int64_t i) {
+    gw_list dims = p.program->outputs[i].dims;
+    npy_intp shape[GW_MAX_RANK];
+    for (int64_t axis = 0; axis < dims.count; axis++)
+        shape[axis] = plan->registers[dims.at[axis]];
+    auto *dtype = (PyArray_Descr *)Py_NewRef(p.dtypes[(size_t)i]);
+    return PyArray_NewFromDescr(&PyArray_Type, dtype, (int)dims.count, shape, nullptr, nullptr, 0, nullptr);
+}
+
+bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const *outputs, bool poison,
+              int64_t *trace, gw_error *error, PyObject **exception) {
+    HostCalls calls = {&p};
+    gw_context *context = gw_context_take(&p.contexts, p.program, plan, error);
+    if (!context)
+        return false;
+    gw_call call = {p.program, plan,      context,   p.kernels.data(), p.weights.buf, inputs,
+                    outputs,   call_host, &calls,    poison,           trace};
+    p.runs++;
+    bool done;
+    if (plan->brief) { /* others wait for less than letting go and asking again may take */
+        done = gw_execute(&call, error);
+    } else {
+        PyThreadState *state = PyEval_SaveThread();
+        done = gw_execute(&call, error);
+        enter_python(state);
+    }
+    gw_context_give(&p.contexts, context);
+    *exception = calls.exception;
+    return done && !calls.exception;
+}
+
+namespace {
+
+/* Everything that one run holds, let go in the end however it ends. */
+struct Run {
+    Program &p;
+    std::vector<View> inputs, outputs;
+    std::vector<void *> input_data, output_data;
+    View trace;
+    nb::list result;
+    gw_plan *plan = nullptr;
+
+    explicit Run(Program &p_) : p(p_), inputs(p_.program->input_count), outputs(p_.program->output_count) {}
+    ~Run() {
+        if (plan)
+            gw_plan_release(plan);
+    }
+
+    void open_inputs(nb::handle given, int threads) {
+        nb::object list = sequence(given, "inputs must be a sequence");
+        check_count("inputs", PySequence_Fast_GET_SIZE(list.ptr()), p.program->input_count);
+        std::vector<int64_t> dims;
+        dims.reserve((size_t)p.program->input_dim_count);
+        for (size_t i = 0; i < inputs.size(); i++) {
+            if (const char *fault = inputs[i].open(PySequence_Fast_GET_ITEM(list.ptr(), i), false))
+                raise_feed("input", (int64_t)i, fault);
+            check_rank(p, (int64_t)i, inputs[i].rank);
+            dims.insert(dims.end(), inputs[i].dims, inputs[i].dims + inputs[i].rank);
+            input_data.push_back(inputs[i].data);
+        }
+        plan = p.must_plan(dims.data(), threads);
+        for (size_t i = 0; i < inputs.size(); i++)
+            if (inputs[i].bytes != plan->input_bytes[i])
+                raise_feed("input", (int64_t)i, "has elements of another size");
+    }
+
+    bool has_shape(PyArrayObject *array, size_t i) const {
+        gw_list dims = p.program->outputs[i].dims;
+        if (PyArray_NDIM(array) != dims.count)
+            return false;
+        for (int axis = 0; axis < dims.count; axis++)
+            if (PyArray_DIM(array, axis) != plan->registers[dims.at[axis]])
+                return false;
+        return true;
+    }
+
+    /* Given or new; the shape of a buffer that is no array is the caller's affair. */
+    void open_outputs(nb::handle given) {
+        nb::object list =
+            given.is_none() ? nb::object() : sequence(given, "outputs must be a sequence or None");
+        if (list.is_valid())
+            check_count("outputs", PySequence_Fast_GET_SIZE(list.ptr()), p.program->output_count);
+        for (size_t i = 0; i < outputs.size(); i++) {
+            PyObject *item = list.is_valid() ? PySequence_Fast_GET_ITEM(list.ptr(), i) : Py_None;
+            nb::object output =
+                item == Py_None ? nb::steal(new_output(p, plan, (int64_t)i)) : nb::borrow(item);
+            if (!output.is_valid())
+                throw nb::python_error();
+            if (const char *fault = outputs[i].open(output.ptr(), true))
+                raise_feed("output", (int64_t)i, fault);
+            if (outputs[i].bytes != plan->output_bytes[i])
+                raise_feed("output", (int64_t)i, "has not the bytes that the model writes");
+            if (PyArray_Check(output.ptr()) && !has_shape((PyArrayObject *)output.ptr(), i))
+                raise_feed("output", (int64_t)i, "has another shape than the model gives");
+            output_data.push_back(outputs[i].data);
+            result.append(output);
+        }
+    }
+
+    int64_t *open_trace(nb::handle given) {
+        if (given.is_none())
+            return nullptr;
+        if (trace.open(given.ptr(), true) || trace.bytes != p.program->task_count * GW_TRACE_WORDS * 8)
+            throw nb::value_error("trace must be a writable int64 array of shape (tasks, 3)");
+        return static_cast<int64_t *>(trace.data);
+    }
+
+    void execute(bool poison, int64_t *times) {
+        gw_error error = {};
+        PyObject *exception = nullptr;
+        if (run_plan(p, plan, input_data.data(), output_data.data(), poison, times, &error, &exception))
+            return;
+        if (!exception)
+            raise(error);
+        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+        Py_DECREF(exception);
+        throw nb::python_error();
+    }
+};
+
+} // namespace
+
+nb::list Program::run(nb::handle inputs, nb::handle outputs, int threads, bool poison, nb::handle trace) {
+    Run run(*this);
+    run.open_inputs(inputs, thread_count(threads));
+    run.open_outputs(outputs);
+    run.execute(poison, run.open_trace(trace));
+    return run.result;
+}
+

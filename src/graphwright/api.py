@@ -18,6 +18,7 @@ from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import ConstRef
 from graphwright.ir.text import parse_module
 from graphwright.ir.verify import verify
+from graphwright.layout.assign import forget_layouts
 from graphwright.layout.transform import unpack
 from graphwright.memory.checker import check_plan
 from graphwright.package.package import Package
@@ -78,7 +79,7 @@ def unpacked_module(package: Package) -> Module:
     for node in module.walk():
         if isinstance(node.op, Constant) and node.output.layout is not None:
             node.op = Constant(_unpacked(module, node.op.value, node.output), node.op.type)
-            node.output.layout = None
+    forget_layouts(module)
     verify(module)
     return module
 

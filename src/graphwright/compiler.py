@@ -38,7 +38,7 @@ from graphwright.passes.base import Record
 from graphwright.passes.cse import CommonSubexpressions
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.decompose import Decompose
-from graphwright.passes.manager import PassManager
+from graphwright.passes.manager import PassManager, Stage
 from graphwright.passes.pipeline import GRAPH_PASSES, SHAPES
 from graphwright.report import compile_report
 
@@ -66,14 +66,16 @@ def has_kernel(node: Node) -> bool:
     return bool(candidates_of(node.op)) or contraction_of(node.op) is not None or node.op.has_expression()
 
 
-GRAPH_STAGES = (
-    *GRAPH_PASSES,
-    Decompose(has_kernel),
-    SHAPES,
-    CommonSubexpressions(),
-    DeadCode(),
-    Fuse(has_code),
-)
+def graph_stages(isa: Isa) -> tuple[Stage, ...]:
+    """From what a frontend imports to the graph that kernels are selected for."""
+    return (
+        *GRAPH_PASSES,
+        Decompose(has_kernel),
+        SHAPES,
+        CommonSubexpressions(),
+        DeadCode(),
+        Fuse(has_code),
+    )
 
 
 def compile_module(
@@ -82,11 +84,11 @@ def compile_module(
     """Compile the entry of ``module``, which is changed. Raises ModelError, ToolchainError."""
     load()
     clock = _Clock()
-    manager = PassManager(GRAPH_STAGES, options.verify, lambda m, record: observe(record.name, m))
+    isa = ISAS[options.isa]
+    manager = PassManager(graph_stages(isa), options.verify, lambda m, record: observe(record.name, m))
     manager.run(module)
     refuse_unknown_ranks(module.main)
     clock.lap("passes")
-    isa = ISAS[options.isa]
     selection = select_kernels(module, module.main, isa)
     observe("select", selection)
     clock.lap("select")

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from graphwright.compiler import GRAPH_STAGES
+from graphwright.compiler import graph_stages
 from graphwright.ir.build import new_graph
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.fused import Fused
@@ -18,6 +18,7 @@ from graphwright.ir.loops.verify import verify
 from graphwright.ir.op import Array, Op, Trait
 from graphwright.ir.symbols import Dim, evaluate, symbol
 from graphwright.ir.types import F16, F32, DType, TensorType, tensor
+from graphwright.kernels.library.isa import V4
 from graphwright.kernels.region import RegionKernel, hook_kernel, region_kernel
 from graphwright.kernels.region.row import COLUMN_BLOCK
 from graphwright.ops.binary import Add, Mul, Sub
@@ -36,7 +37,7 @@ SIZES = {"N": 3, "M": 2}
 
 def fused_nodes(module: Module) -> list[Node]:
     """What the compiler fuses, regions of control flow included."""
-    PassManager(GRAPH_STAGES).run(module)
+    PassManager(graph_stages(V4)).run(module)
     return [node for graph in module.graphs.values() for node in graph.walk() if isinstance(node.op, Fused)]
 
 

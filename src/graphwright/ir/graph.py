@@ -16,7 +16,7 @@ import numpy as np
 
 from graphwright.ir.op import ConstRef, Op
 from graphwright.ir.symbols import Dim, SymbolTable, product
-from graphwright.ir.types import Layout, TensorType, dtype_of
+from graphwright.ir.types import Layout, Shape, TensorType, dtype_of
 
 Array = np.ndarray[Any, Any]
 
@@ -48,11 +48,14 @@ class Value:
         return list(dict.fromkeys(node for node, _ in self.uses))
 
     @property
+    def memory_shape(self) -> Shape:
+        """The shape of the dense array that it is in memory: that of its type, cut and ordered by its layout."""
+        return self.type.dims if self.layout is None else self.layout.physical_shape(self.type.dims)
+
+    @property
     def bytes(self) -> Dim:
-        """Bytes that it takes in its layout, lanes that pad a block included."""
-        if self.layout is None:
-            return self.type.bytes
-        return product(self.layout.physical_shape(self.type.dims)) * self.type.dtype.bytes
+        """Bytes that it takes in memory, lanes that pad a block included."""
+        return product(self.memory_shape) * self.type.dtype.bytes
 
     def __repr__(self) -> str:
         return f"%{self.name or '?'}: {self.type}"

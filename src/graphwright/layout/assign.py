@@ -38,10 +38,21 @@ class AssignLayouts(Pass):
     def run(self, module: Module, record: Record) -> bool:
         before = record.counts["nodes on channel blocks"]
         for graph in [g for top in module.graphs.values() for g in _sequences(top)]:
+            if any(isinstance(node.op, TransData) for node in graph):
+                continue  # it has its layouts
             forms = _forms(graph, self.lanes, record)
             chosen = _choose(graph, forms)
             _Rewrite(graph, self.lanes, record).run({node: forms[node] for node in forms if node in chosen})
         return record.counts["nodes on channel blocks"] > before
+
+
+def forget_layouts(module: Module) -> None:
+    """Make every value row-major again. What TransData is left does nothing."""
+    for node in list(module.walk()):
+        if isinstance(node.op, TransData):
+            node.op = TransData()
+        for value in (*node.outputs, *(v for region in node.regions for v in region.inputs)):
+            value.layout = None
 
 
 def _sequences(graph: Graph) -> Iterator[Graph]:
@@ -126,7 +137,7 @@ class _Rewrite:
         return channel_blocks(len(value.type.dims), self.lanes)
 
     def _other(self, value: Value, before: Node | None) -> Value:
-        """``value`` in blocks if it is row-major, else row-major: made in front of the first that needs it."""
+        """``value`` in blocks if it is row-major, else row-major; made in front of its first reader."""
         if value not in self.others:
             layout = None if is_blocked(value) else self._blocks(value)
             sources = value.producer.sources if value.producer is not None else ()

@@ -30,4 +30,5 @@ def can_be_blocked(value: Value) -> bool:
     shape = value.type.shape
     if value.type.dtype != F32 or shape is None or len(shape) not in (3, 4):
         return False
-    return isinstance(shape[CHANNELS], int) and shape[CHANNELS] > 1
+    channels = shape[CHANNELS]
+    return isinstance(channels, int) and channels > 1

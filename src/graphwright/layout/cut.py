@@ -51,7 +51,7 @@ class Network:
     def _reach(self) -> dict[Hashable, Hashable]:
         """Where each vertex within reach of the source was come to from."""
         came_from: dict[Hashable, Hashable] = {SOURCE: SOURCE}
-        waiting = deque([SOURCE])
+        waiting: deque[Hashable] = deque([SOURCE])
         while waiting:
             a = waiting.popleft()
             for b, room in self._room[a].items():

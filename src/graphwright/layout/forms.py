@@ -206,11 +206,8 @@ def _moves(node: Node) -> str | None:
         folded = node.op.resolved(len(node.operand(0).type.dims))  # type: ignore[attr-defined]  # REDUCTION
         stays = node.op.keepdims and min(folded, default=0) > CHANNELS  # type: ignore[attr-defined]
         return None if stays else f"{node.op.name} folds channels"
-    return (
-        None
-        if node.op.has_expression() and Trait.VIEW not in node.op.traits
-        else f"{node.op.name} moves elements"
-    )
+    stays = node.op.has_expression() and Trait.VIEW not in node.op.traits
+    return None if stays else f"{node.op.name} moves elements"
 
 
 def _waste(value: Value, lanes: int) -> float:

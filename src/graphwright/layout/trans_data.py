@@ -8,7 +8,7 @@ from graphwright.ir.types import Layout, TensorType
 
 @op("TransData")
 class TransData(Op):
-    """Its input in ``layout``, or row-major if that is None. Shape and elements stay; where they lie changes."""
+    """Its input in ``layout``, row-major if that is None: shape and elements stay, their places change."""
 
     layout: Layout | None = None
 

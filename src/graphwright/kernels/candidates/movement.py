@@ -122,10 +122,10 @@ def concat(node: Node, context: Context) -> Run | str:
     """Each input to its place in the output; places are contiguous along the outermost axis that is not 1."""
     y, op = node.output, node.op
     assert isinstance(op, Concat)
-    shape, size = y.type.dims, y.type.dtype.bytes
+    shape, size, axis = y.memory_shape, y.type.dtype.bytes, op.axis % len(y.type.dims)
     if refusal := _too_deep(len(shape)):
         return refusal
-    axis, strides = op.axis % len(shape), row_major_strides(y.type.dims)
+    strides = row_major_strides(shape)
     contiguous = product(shape[:axis]) == 1
     launches: list[Launch | Copy] = []
     offset = _zero()
@@ -134,10 +134,10 @@ def concat(node: Node, context: Context) -> Run | str:
         if contiguous:
             launches.append(Copy(x, y, offset * strides[axis] * size, position))
         else:
-            dims = x.type.dims
+            dims = x.memory_shape
             copy = CopyNd(size, dims, strides, row_major_strides(dims), dst_offset=offset * strides[axis])
             launches.append(_launch(copy, y, x))
-        offset = offset + x.type.dims[axis]
+        offset = offset + x.memory_shape[axis]
     return Run(tuple(launches), frozenset(range(len(launches))) if contiguous else frozenset())
 
 

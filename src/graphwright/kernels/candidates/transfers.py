@@ -1,0 +1,51 @@
+"""TransData: between row-major values and channel blocks."""
+
+from __future__ import annotations
+
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.symbols import Dim, product
+from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
+from graphwright.kernels.launch import Alias, Launch, Run
+from graphwright.kernels.library import reblock
+from graphwright.kernels.ref import KernelRef
+from graphwright.layout.blocks import CHANNELS, is_blocked
+from graphwright.layout.trans_data import TransData
+
+
+@candidate(TransData)
+def trans_data(node: Node, context: Context) -> Run | Alias | str:
+    x, y = node.operand(0), node.output
+    lanes = context.isa.lanes
+    if is_blocked(x) == is_blocked(y):
+        return f"no kernel between {x.layout} and {y.layout}"
+    blocked, plain = (x, y) if is_blocked(x) else (y, x)
+    images, channels, *pixels = plain.type.dims
+    if product(tuple(pixels)) == 1 and channels % lanes == 0:
+        return Alias(x)  # one pixel of whole blocks lies alike
+    h, w = image_size(plain)
+    made = reblock.ReblockArgs(
+        images, channels, h, w, *row_major_strides((images, channels, h, w))[:3], *block_strides(blocked)
+    )
+    symbol = reblock.UNBLOCK if blocked is x else reblock.BLOCK
+    isa = context.isa
+    return Run((
+        Launch(
+            KernelRef(symbol), (x, y), (1,), made, reblock.grid(isa, made), reblock.scratch_bytes(isa, made),
+            reblock.work_ns(isa, made),
+        ),
+    ))  # fmt: skip
+
+
+def image_size(value: Value) -> tuple[Dim, Dim]:
+    """Height and width; a value of one spatial axis is one row."""
+    *_, h, w = (1, *value.type.dims[CHANNELS + 1 :])
+    return h, w
+
+
+def block_strides(value: Value) -> tuple[Dim, Dim, Dim]:
+    """Elements between images, blocks of channels and rows of a blocked value."""
+    assert value.layout is not None
+    images, blocks, *pixels, lanes = value.layout.physical_shape(value.type.dims)
+    h, w = image_size(value)
+    n, c, row, _, _ = row_major_strides((images, blocks, h, w, lanes))
+    return n, c, row

@@ -1,0 +1,69 @@
+"""Before and expected: what works on channel blocks and where values are transferred."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphwright import ops
+from graphwright.fusion.fuse import Fuse
+from graphwright.ir.evaluate import evaluate_module
+from graphwright.ir.graph import Module
+from graphwright.ir.symbols import evaluate
+from graphwright.ir.text import parse_module, print_module
+from graphwright.ir.verify import verify
+from graphwright.kernels.c.support import has_code
+from graphwright.layout.assign import AssignLayouts, forget_layouts
+from graphwright.layout.trans_data import TransData
+from graphwright.passes.base import Record
+from graphwright.passes.infer_shapes import InferShapes
+from graphwright.passes.manager import run_passes
+from graphwright.passes.remove_noops import RemoveNoops
+
+ops.load()
+CASES = sorted((Path(__file__).parent / "golden").glob("*.before"))
+LANES = 16
+
+
+def assigned(module: Module) -> Record:
+    *_, record = run_passes(module, InferShapes(), Fuse(has_code), AssignLayouts(LANES))
+    verify(module)
+    return record
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
+def test_layouts_are_as_expected(path: Path, request: pytest.FixtureRequest) -> None:
+    before, module = parse_module(path.read_text()), parse_module(path.read_text())
+    record = assigned(module)
+    given = print_module(module) + "".join(f"// {reason}\n" for reason in record.reasons)
+    expected = path.with_suffix(".expected")
+    if request.config.getoption("--update-golden"):
+        expected.write_text(given)
+    assert given == expected.read_text()
+    rng = np.random.default_rng(0)
+    shapes = [[evaluate(d, {"N": 2, "H": 3}) for d in v.type.dims] for v in before.main.inputs]
+    feeds = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+    for a, b in zip(evaluate_module(before, feeds), evaluate_module(module, feeds), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
+def test_a_second_run_changes_nothing(path: Path) -> None:
+    module = parse_module(path.read_text())
+    assigned(module)
+    once = print_module(module)
+    assert not AssignLayouts(LANES).run(module, Record("again"))
+    assert print_module(module) == once
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
+def test_layouts_can_be_forgotten(path: Path) -> None:
+    module, plain = parse_module(path.read_text()), parse_module(path.read_text())
+    assigned(module)
+    forget_layouts(module)
+    run_passes(module, RemoveNoops())
+    run_passes(plain, InferShapes(), Fuse(has_code))
+    assert not any(isinstance(node.op, TransData) for node in module.main)
+    assert print_module(module) == print_module(plain)

@@ -1,0 +1,510 @@
+"""Winograd convolution, 3x3 with stride 1: y = act(conv(x, w) + bias + residual), f32, blocked activations.
+
+An output tile of m x m pixels takes (m + 2)^2 products per channel pair where direct convolution takes
+9 m^2 (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015). F(4x4) interpolates at 0,
++-sqrt(1/2), +-sqrt(2) and infinity, which doubles direct's rms error where the integers 1 and 2 make it
+four times as large (points of Alam et al., "Winograd Convolution for Deep Neural Networks: Efficient Point
+Selection", 2022); F(2x2) is more exact than direct. Cook and Toom's matrices are built by :func:`_weight_matrix`.
+
+A unit of the grid is a block of tiles of one image times some output channels: the input's transform goes
+to scratch as (m + 2)^2 planes in the blocked layout, each plane is multiplied with its matrix of weights, and
+the products are transformed back. Units of one block in a chunk share the transformed input. Every sum runs
+over the channels in order, whatever the chunking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
+from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.tile import HELPERS
+
+SYMBOLS: Final = {4: "gw_winograd4_f32", 2: "gw_winograd2_f32"}
+"""The kernel of each m."""
+
+OPERANDS: Final = ("x", "w", "bias", "residual", "y")
+"""``w`` as :func:`transformed_weights` gives it; ``bias`` (zero padded to whole blocks) and ``residual`` may be
+absent; ``y`` is ignored when there is a hook. The hook, or a null pointer, comes next; its rows are pixels."""
+
+Array = npt.NDArray[Any]
+
+
+class WinogradArgs(NamedTuple):
+    """The kernel's args in ABI order; strides in elements. Pads at the end follow from oh and ow."""
+
+    images: Dim
+    cin: Dim
+    cout: Dim
+    h: Dim
+    w: Dim
+    oh: Dim
+    ow: Dim
+    pad_top: Dim
+    pad_left: Dim
+    x_n: Dim
+    x_cb: Dim
+    x_h: Dim
+    r_n: Dim
+    r_cb: Dim
+    r_h: Dim
+    y_n: Dim
+    y_cb: Dim
+    y_h: Dim
+    act: Dim
+    """0 none, 1 relu, 2 clip to [lo, hi]."""
+    lo: Dim
+    """The bits of an f32, as are those of ``hi``."""
+    hi: Dim
+    block_tiles: Dim
+    """Tiles of a block at most, and output channel blocks of a unit: see :func:`blocking`."""
+    unit_blocks: Dim
+
+
+_POINTS: Final = {2: (0.0, 1.0, -1.0), 4: (0.0, 0.5**0.5, -(0.5**0.5), 2.0**0.5, -(2.0**0.5))}
+"""Where the polynomials are evaluated, apart from infinity."""
+
+
+def _weight_matrix(m: int) -> Array:
+    """G [m + 2, 3], f64: a filter's values at the points, over the products of the points' differences."""
+    points = _POINTS[m]
+    rows = []
+    for i, p in enumerate(points):
+        scale = np.prod([p - q for j, q in enumerate(points) if j != i])
+        rows.append([1 / scale, p / scale, p * p / scale])
+    return np.array([*rows, [0.0, 0.0, 1.0]])
+
+
+def transformed_weights(w: Array, m: int, isa: Isa) -> Array:
+    """Weights [Cout, Cin, 3, 3] as f32 [(m + 2)^2, CoutB * Cin * VL], transformed in f64 and rounded once.
+
+    Each plane holds pairs of output channel blocks as [Cin, 2, VL], then a last single block as [Cin, VL].
+    """
+    cout, cin = w.shape[:2]
+    g, lanes = _weight_matrix(m), isa.lanes
+    blocks = -(-cout // lanes)
+    padded = np.zeros((blocks * lanes, cin, 3, 3))
+    padded[:cout] = w
+    planes = np.einsum("ai,bj,ocij->abco", g, g, padded).astype(np.float32)
+    planes = planes.reshape((m + 2) ** 2, cin, blocks, lanes)
+    paired = blocks // 2 * 2
+    pairs = planes[:, :, :paired].reshape(len(planes), cin, paired // 2, 2 * lanes).swapaxes(1, 2)
+    parts = [part.reshape(len(planes), -1) for part in (pairs, planes[:, :, paired:])]
+    return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+
+_UNROLL: Final = 4
+"""Channels per turn of a product's loop."""
+
+
+def product_rows(isa: Isa) -> int:
+    """Tiles that one product takes, by two blocks of output channels: 28 of 32 or 12 of 16 registers."""
+    return 14 if isa.vector_bytes == 64 else 6
+
+
+def tiles(m: int, args: WinogradArgs) -> Dim:
+    """Output tiles of an image."""
+    return ceildiv(args.oh, m) * ceildiv(args.ow, m)
+
+
+def grid(m: int, isa: Isa, args: WinogradArgs) -> Dim:
+    """Units of work: images, blocks of tiles, blocks of output channels (fastest)."""
+    blocks = ceildiv(tiles(m, args), args.block_tiles)
+    return args.images * blocks * ceildiv(ceildiv(args.cout, isa.lanes), args.unit_blocks)
+
+
+def _plane(isa: Isa, blocks: Dim, tiles: Dim) -> Dim:
+    """Elements from one plane to the next: an odd number of cache lines, so that planes do not alias."""
+    return (2 * floordiv(blocks * tiles * isa.lanes, 32) + 3) * 16
+
+
+def scratch_bytes(m: int, isa: Isa, args: WinogradArgs) -> Dim:
+    """The planes of a block's input and those of a unit's products."""
+    inputs = _plane(isa, ceildiv(args.cin, isa.lanes), args.block_tiles)
+    products = _plane(isa, args.unit_blocks, args.block_tiles)
+    return 4 * (m + 2) ** 2 * (inputs + products)
+
+
+def source(isa: Isa) -> str:
+    """One C11 file with :data:`SYMBOLS`."""
+    constants = f"""
+#define ROWS {product_rows(isa)} /* tiles of a product at most */
+#define ARGS {len(WinogradArgs._fields)}
+#define OPERANDS {len(OPERANDS)}
+"""
+    fields = f"struct args {{\n    int64_t {', '.join(WinogradArgs._fields)};\n}};\n"
+    head = [prelude(isa), constants, fields, HELPERS, _products(product_rows(isa)), _STRUCTS]
+    return "\n".join([*head, *(_form(m) for m in SYMBOLS)])
+
+
+def _products(rows: int) -> str:
+    """``product_of[tiles - 1][blocks - 1]`` for up to ``rows`` tiles and one or two blocks of outputs."""
+    names = [[f"product_{r}x{b}" for b in (1, 2)] for r in range(1, rows + 1)]
+    table = ",\n".join(f"    {{{', '.join(row)}}}" for row in names)
+    functions = [_product(r, b) for r in range(1, rows + 1) for b in (1, 2)]
+    return f"""\
+/* y[tile][lane] = sum of v[tile][channel] * u[channel][lane] over k channels, for each block of lanes. */
+struct product {{
+    int64_t k, v_cb, y_cb; /* _cb: from one block of channels to the next */
+    int64_t ahead_step;    /* a product fetches what a later one reads to L2, this far apart for each k */
+}};
+
+{"".join(functions)}
+typedef void (*product_fn)(const struct product *p, const float *v, const float *u, float *y, const float *ahead);
+static const product_fn product_of[ROWS][2] = {{
+{table},
+}};
+"""
+
+
+def _product(rows: int, blocks: int) -> str:
+    cells = [(r, b) for r in range(rows) for b in range(blocks)]
+    turn = [f"{line}" for i in range(_UNROLL) for line in _product_step(rows, blocks, i)]
+    fetch = ["            __builtin_prefetch(ahead, 0, 2);", "            ahead += p->ahead_step;"] * _UNROLL
+    lines = [
+        f"static void product_{rows}x{blocks}(const struct product *p, const float *v, const float *u, float *y,",
+        "        const float *ahead) {",
+        f"    vf {', '.join(f'y{r}_{b} = {{0}}' for r, b in cells)};",
+        "    for (int64_t k = p->k; k > 0; k -= VL, v += p->v_cb - VL) {",
+        "        int64_t i = smaller(k, VL);",
+        f"        for (; i >= {_UNROLL}; i -= {_UNROLL}, v += {_UNROLL}, u += {_UNROLL * blocks} * VL) {{",
+        *fetch,
+        *turn,
+        "        }",
+        f"        for (; i > 0; i--, v++, u += {blocks} * VL) {{",
+        *_product_step(rows, blocks, 0),
+        "        }",
+        "    }",
+        *(f"    vf_store(y + {r} * VL{' + p->y_cb' if b else ''}, y{r}_{b});" for r, b in cells),
+    ]
+    return "\n".join([*lines, "}", "", ""])
+
+
+def _product_step(rows: int, blocks: int, i: int) -> list[str]:
+    """The products of the channel that is ``i`` ahead."""
+    lines = [f"            const vf u{b}_{i} = vf_load(u + {i * blocks + b} * VL);" for b in range(blocks)]
+    for r in range(rows):
+        lines += [f"            const vf v{r}_{i} = vf_set1(v[{r} * VL + {i}]);"]
+        lines += [f"            y{r}_{b} = vf_fma(v{r}_{i}, u{b}_{i}, y{r}_{b});" for b in range(blocks)]
+    return lines
+
+
+def _form(m: int) -> str:
+    """The kernel for tiles of m x m."""
+    n = m + 2
+    form = _FORMS[m]
+    texts = {
+        "M": str(m), "N": str(n), "RUN": str(form.run), "SYMBOL": SYMBOLS[m],
+        "INPUT": form.input.strip("\n"), "OUTPUT": form.output.strip("\n"),
+        "ROWS_OF_IMAGE": _list(f"vf_load(from + {i} * from_h)" for i in range(n)),
+        "ROW_OF_TILE": _list(f"vf_load(from + {j} * N * VL)" for j in range(n)),
+        "COLUMNS": "\n".join(
+            f"    output{m}((vf[]){{{_list(f'vf_load(from + {i * n + j} * plane)' for i in range(n))}}}, t + {j});"
+            for j in range(n)
+        ),
+        "STORES": "\n".join(
+            f"    output{m}((vf[]){{{_list(f't[{i * n + j}]' for j in range(n))}}}, o);\n"
+            + "\n".join(f"    store(g, to + {j} * VL, o[{j * n}] + bias, residual ? residual + {j} * VL : NULL);" for j in range(m))
+            + "\n    to += to_h, residual += residual ? g->s.r_h : 0;"
+            for i in range(m)
+        ),
+    }  # fmt: skip
+    text = _BODY
+    for name, value in texts.items():
+        text = text.replace(f"@{name}@", value)
+    return text
+
+
+def _list(items: Iterable[str]) -> str:
+    return ", ".join(items)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """C text of the transforms of one line: from d or p (points) to ``to``; ``run`` tiles of a row at once."""
+
+    input: str
+    output: str
+    run: int
+
+
+_FORMS: Final = {
+    4: _Form(
+        run=8,
+        input="""
+    const vf a = vf_set1(0.70710678118654752f), b = vf_set1(1.41421356237309505f);
+    const vf p = d[4] - 2.0f * d[2], q = d[3] - 2.0f * d[1], r = d[4] - 0.5f * d[2], s = d[3] - 0.5f * d[1];
+    vf_store(to, d[4] - 2.5f * d[2] + d[0]);
+    vf_store(to + step, p + a * q);
+    vf_store(to + 2 * step, p - a * q);
+    vf_store(to + 3 * step, r + b * s);
+    vf_store(to + 4 * step, r - b * s);
+    vf_store(to + 5 * step, d[5] - 2.5f * d[3] + d[1]);
+""",
+        output="""
+    const vf a = vf_set1(0.70710678118654752f), b = vf_set1(1.41421356237309505f);
+    const vf p = d[1] + d[2], q = a * (d[1] - d[2]), r = d[3] + d[4], s = b * (d[3] - d[4]);
+    to[0] = d[0] + p + r;
+    to[N] = q + s;
+    to[2 * N] = 0.5f * p + 2.0f * r;
+    to[3 * N] = 0.5f * q + (2.0f * s + d[5]);
+""",
+    ),
+    2: _Form(
+        run=14,
+        input="""
+    vf_store(to, d[2] - d[0]);
+    vf_store(to + step, d[1] + d[2]);
+    vf_store(to + 2 * step, d[2] - d[1]);
+    vf_store(to + 3 * step, d[3] - d[1]);
+""",
+        output="""
+    const vf p = d[1] + d[2], q = d[1] - d[2];
+    to[0] = d[0] + p;
+    to[N] = q + d[3];
+""",
+    ),
+}  # fmt: skip
+
+_STRUCTS: Final = """
+struct conv {
+    struct args s;
+    const float *x, *w, *bias, *residual;
+    float *y;
+    gw_hook hook;
+    void *const *hook_buf;
+    const int64_t *hook_arg;
+    float lo, hi;
+    int64_t in_blocks, out_blocks; /* of channels */
+    int64_t row_tiles, tiles;      /* of an image */
+    int64_t in_plane, out_plane;   /* elements from one plane of scratch to the next */
+};
+
+/* Tiles [tile, tile + tiles) of an image, output channel blocks [first, last). */
+struct unit {
+    int64_t image, tile, tiles, first, last;
+};
+
+/* Tiles of one row of tiles: count of them from the tile at (row, column), number at in the unit. */
+struct run {
+    int64_t row, column, count, at;
+};
+
+GW_INLINE struct run run_at(const struct conv *g, const struct unit *o, int64_t at, int64_t longest) {
+    const int64_t row = quotient(o->tile + at, g->row_tiles), column = o->tile + at - row * g->row_tiles;
+    const int64_t count = smaller(smaller(g->row_tiles - column, o->tiles - at), longest);
+    return (struct run){row, column, count, at};
+}
+
+GW_INLINE int64_t plane_size(int64_t blocks, int64_t tiles) { return (blocks * tiles * VL / 32 * 2 + 3) * 16; }
+
+GW_INLINE void store(const struct conv *g, float *to, vf y, const float *residual) {
+    if (residual)
+        y += vf_load(residual);
+    if (g->s.act == 1)
+        y = vf_relu(y);
+    else if (g->s.act == 2)
+        y = vf_min(vf_max(y, vf_set1(g->lo)), vf_set1(g->hi));
+    vf_store(to, y);
+}
+
+/* y[unit's tiles of a plane] = sum over the input channels, for all planes. */
+static void multiply(const struct conv *g, const struct unit *o, int64_t planes, const float *in, float *out) {
+    const int64_t k = g->s.cin, panel = k * VL, groups = parts(o->tiles, ROWS);
+    const struct product p = {k, o->tiles * VL, o->tiles * VL, 2 * VL / groups};
+    for (int64_t plane = 0; plane < planes; plane++, in += g->in_plane, out += g->out_plane) {
+        const float *w = g->w + (plane * g->out_blocks + o->first) * panel;
+        float *y = out;
+        for (int64_t b = o->first; b < o->last; b += 2, w += 2 * panel, y += 2 * o->tiles * VL) {
+            const int64_t blocks = smaller(2, o->last - b);
+            const float *ahead = b + 2 < o->last ? w + 2 * panel : w + (g->out_blocks - b + o->first) * panel;
+            for (int64_t i = 0; i < groups; i++, ahead += k * p.ahead_step) {
+                const int64_t tile = cut(o->tiles, i, groups), rows = cut(o->tiles, i + 1, groups) - tile;
+                product_of[rows - 1][blocks - 1](&p, in + tile * VL, w, y + tile * VL, ahead);
+            }
+        }
+    }
+}
+"""
+
+_BODY: Final = """
+#define M @M@
+#define N @N@ /* points of a line: M + 2 */
+#define RUN @RUN@
+#define COLUMNS (RUN * M + 2)
+
+GW_INLINE void input@M@(const vf *d, float *to, int64_t step) {
+@INPUT@
+}
+
+GW_INLINE void output@M@(const vf *d, vf *to) {
+@OUTPUT@
+}
+
+/* The vertical transforms of the columns of a run, [column][N][VL]; zeros outside the image. */
+static void input_columns@M@(const struct conv *g, const float *x, int64_t y0, int64_t x0, int64_t columns,
+                             float *to) {
+    const int64_t from_h = g->s.x_h, top = y0 < 0 ? -y0 : 0, bottom = smaller(N, g->s.h - y0);
+    const int64_t first = x0 < 0 ? smaller(-x0, columns) : 0;
+    const int64_t inside = smaller(columns, g->s.w - x0), last = top < bottom && inside > first ? inside : first;
+    memset(to, 0, (size_t)(first * N * VL) * sizeof *to);
+    memset(to + last * N * VL, 0, (size_t)((columns - last) * N * VL) * sizeof *to);
+    if (first == last)
+        return;
+    const float *from = x + (y0 + top) * from_h + (x0 + first) * VL;
+    to += first * N * VL;
+    if (top == 0 && bottom == N) {
+        for (int64_t c = first; c < last; c++, from += VL, to += N * VL)
+            input@M@((vf[]){@ROWS_OF_IMAGE@}, to, VL);
+        return;
+    }
+    for (int64_t c = first; c < last; c++, from += VL, to += N * VL) {
+        vf d[N] = {{0}};
+        for (int64_t i = top; i < bottom; i++)
+            d[i] = vf_load(from + (i - top) * from_h);
+        input@M@(d, to, VL);
+    }
+}
+
+/* The planes [N * N][input channel block][tile][VL] of the unit's tiles. */
+static void transform_input@M@(const struct conv *g, const struct unit *o, float *to) {
+    float columns[COLUMNS * N * VL] __attribute__((aligned(64)));
+    const float *image = g->x + o->image * g->s.x_n;
+    for (int64_t at = 0; at < o->tiles;) {
+        const struct run r = run_at(g, o, at, RUN);
+        for (int64_t b = 0; b < g->in_blocks; b++) {
+            input_columns@M@(g, image + b * g->s.x_cb, r.row * M - g->s.pad_top, r.column * M - g->s.pad_left,
+                             r.count * M + 2, columns);
+            for (int64_t t = 0; t < r.count; t++) {
+                float *tile = to + (b * o->tiles + at + t) * VL;
+                for (int64_t i = 0; i < N; i++) {
+                    const float *from = columns + (t * M * N + i) * VL;
+                    input@M@((vf[]){@ROW_OF_TILE@}, tile + i * N * g->in_plane, g->in_plane);
+                }
+            }
+        }
+        at += r.count;
+    }
+}
+
+/* One tile of pixels, whole, from its products in all planes. */
+static void output_tile@M@(const struct conv *g, const float *from, vf bias, const float *residual, float *to,
+                           int64_t to_h) {
+    const int64_t plane = g->out_plane;
+    vf t[M * N], o[M * N];
+@COLUMNS@
+@STORES@
+}
+
+/* The pixels of a tile that the image has: height x width of M x M. */
+static void output_part@M@(const struct conv *g, const float *from, vf bias, const float *residual, float *to,
+                           int64_t to_h, int64_t height, int64_t width) {
+    float tile[M * M * VL] __attribute__((aligned(64)));
+    output_tile@M@(g, from, bias, NULL, tile, M * VL);
+    for (int64_t y = 0; y < height; y++)
+        for (int64_t x = 0; x < width; x++)
+            store(g, to + y * to_h + x * VL, vf_load(tile + (y * M + x) * VL),
+                  residual ? residual + y * g->s.r_h + x * VL : NULL);
+}
+
+/* The pixels of a run of tiles of one block of channels, in the output or through the hook. */
+static int32_t output_run@M@(const struct conv *g, const struct unit *o, const struct run *r, int64_t block,
+                             const float *from) {
+    const struct args *s = &g->s;
+    const int64_t y0 = r->row * M, x0 = r->column * M;
+    const int64_t height = smaller(M, s->oh - y0), width = smaller(r->count * M, s->ow - x0);
+    float pixels[M * RUN * M * VL] __attribute__((aligned(64)));
+    const int64_t to_h = g->hook ? width * VL : s->y_h;
+    float *to = g->hook ? pixels : g->y + o->image * s->y_n + block * s->y_cb + y0 * s->y_h + x0 * VL;
+    const float *residual = g->residual;
+    if (residual)
+        residual += o->image * s->r_n + block * s->r_cb + y0 * s->r_h + x0 * VL;
+    const vf bias = g->bias ? vf_load(g->bias + block * VL) : (vf){0};
+    for (int64_t x = 0; x < width; x += M, from += VL) {
+        const float *add = residual ? residual + x * VL : NULL;
+        if (height == M && width - x >= M)
+            output_tile@M@(g, from, bias, add, to + x * VL, to_h);
+        else
+            output_part@M@(g, from, bias, add, to + x * VL, to_h, height, smaller(M, width - x));
+    }
+    if (!g->hook)
+        return 0;
+    /* rows of pixels follow each other where the run covers the image */
+    const int64_t lines = width == s->ow ? height : 1, batch = o->image * g->out_blocks + block;
+    for (int64_t y = 0; y < height; y += lines) {
+        const int32_t error = g->hook(g->hook_buf, g->hook_arg, pixels + y * to_h, VL, batch,
+                                      (y0 + y) * s->ow + x0, lines * width, 0, VL);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+static int32_t transform_output@M@(const struct conv *g, const struct unit *o, const float *from) {
+    for (int64_t at = 0; at < o->tiles;) {
+        const struct run r = run_at(g, o, at, RUN);
+        for (int64_t b = o->first; b < o->last; b++) {
+            const float *products = from + ((b - o->first) * o->tiles + at) * VL;
+            const int32_t error = output_run@M@(g, o, &r, b, products);
+            if (error)
+                return error;
+        }
+        at += r.count;
+    }
+    return 0;
+}
+
+GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+    struct conv g = {
+        .x = buf[0],
+        .w = buf[1],
+        .bias = buf[2],
+        .residual = buf[3],
+        .y = buf[4],
+        .hook_buf = buf + OPERANDS + 1,
+        .hook_arg = arg + ARGS,
+    };
+    struct args *s = &g.s;
+    memcpy(s, arg, sizeof *s);
+    memcpy(&g.hook, &buf[OPERANDS], sizeof g.hook);
+    memcpy(&g.lo, &s->lo, sizeof g.lo);
+    memcpy(&g.hi, &s->hi, sizeof g.hi);
+    g.in_blocks = parts(s->cin, VL);
+    g.out_blocks = parts(s->cout, VL);
+    g.row_tiles = parts(s->ow, M);
+    g.tiles = g.row_tiles * parts(s->oh, M);
+    g.in_plane = plane_size(g.in_blocks, s->block_tiles);
+    g.out_plane = plane_size(s->unit_blocks, s->block_tiles);
+    const int64_t blocks = parts(g.tiles, s->block_tiles), units = parts(g.out_blocks, s->unit_blocks);
+    float *in = scratch, *out = in + N * N * g.in_plane;
+    int64_t transformed = -1;
+    for (; begin < end; begin++) {
+        const int64_t outer = begin / units, block = outer % blocks, first = begin % units * s->unit_blocks;
+        const int64_t tile = cut(g.tiles, block, blocks);
+        const struct unit o = {
+            .image = outer / blocks,
+            .tile = tile,
+            .tiles = cut(g.tiles, block + 1, blocks) - tile,
+            .first = first,
+            .last = smaller(g.out_blocks, first + s->unit_blocks),
+        };
+        if (outer != transformed)
+            transform_input@M@(&g, &o, in);
+        transformed = outer;
+        multiply(&g, &o, N * N, in, out);
+        const int32_t error = transform_output@M@(&g, &o, out);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+#undef M
+#undef N
+#undef RUN
+#undef COLUMNS
+"""

@@ -49,7 +49,7 @@ class Value:
 
     @property
     def memory_shape(self) -> Shape:
-        """The shape of the dense array that it is in memory: that of its type, cut and ordered by its layout."""
+        """The shape of its dense array in memory: that of its type, cut and ordered by its layout."""
         return self.type.dims if self.layout is None else self.layout.physical_shape(self.type.dims)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import F32, Layout
+from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.registry import (
     Context,
     Contraction,
@@ -43,12 +44,14 @@ def _matmul_groups(node: Node) -> tuple[int, int]:
     return rank - int(len(a) > 1) - columns, int(len(a) > 1)
 
 
-@contraction(MatMul, _matmul_groups)
+@contraction(MatMul, _matmul_groups, channel_axis=-1)
 def matmul(call: Contraction, context: Context) -> Launch | str:
     a, b = call.operands[0], call.operands[1]
     assert a is not None and b is not None
     if a.type.dtype != F32:
         return f"no GEMM for {a.type.dtype}"
+    if call.epilogue != Epilogue():
+        return "the kernel's store adds and clips nothing"
     a_shape, b_shape = a.type.dims, b.type.dims
     if len(a_shape) == 1:
         a_shape = (1, *a_shape)

@@ -6,6 +6,7 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, Layout
 from graphwright.kernels.candidates.contractions import alone
+from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import (
     Context,
@@ -18,6 +19,7 @@ from graphwright.kernels.launch import Launch
 from graphwright.kernels.library import conv, conv_transpose, depthwise, pack_transpose
 from graphwright.kernels.library.pack import conv_layout
 from graphwright.kernels.ref import KernelRef
+from graphwright.layout.blocks import CHANNELS
 from graphwright.ops.conv import Conv
 from graphwright.ops.conv_transpose import ConvTranspose
 from graphwright.ops.spatial import Windows
@@ -30,10 +32,10 @@ def _groups(node: Node) -> tuple[int, int]:
     return 1, 1
 
 
-@contraction(Conv, _groups)
+@contraction(Conv, _groups, channel_axis=CHANNELS)
 def convolution(call: Contraction, context: Context) -> Launch | str:
     x, w, bias = _operands(call)
-    refusal = _refusal(x, w)
+    refusal = _refusal(x, w, call.epilogue)
     if refusal is not None:
         return refusal
     op = call.node.op
@@ -71,10 +73,10 @@ def convolution(call: Contraction, context: Context) -> Launch | str:
     return _launch(call, conv.SYMBOL, (x, weights, bias), general, costs)
 
 
-@contraction(ConvTranspose, _groups)
+@contraction(ConvTranspose, _groups, channel_axis=CHANNELS)
 def transposed(call: Contraction, context: Context) -> Launch | str:
     x, w, bias = _operands(call)
-    refusal = _refusal(x, w)
+    refusal = _refusal(x, w, call.epilogue)
     if refusal is not None:
         return refusal
     op = call.node.op
@@ -104,7 +106,9 @@ def _operands(call: Contraction) -> tuple[Value, Value, Value | None]:
     return x, w, call.operands[2] if len(call.operands) > 2 else None
 
 
-def _refusal(x: Value, w: Value) -> str | None:
+def _refusal(x: Value, w: Value, epilogue: Epilogue) -> str | None:
+    if epilogue != Epilogue():
+        return "the kernel's store adds and clips nothing"
     if x.type.dtype != F32:
         return f"no convolution kernel for {x.type.dtype}"
     if len(x.type.dims) not in (3, 4):

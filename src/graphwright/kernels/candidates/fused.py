@@ -4,9 +4,12 @@ epilogue.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.symbols import Dim, substitute
+from graphwright.kernels.candidates.epilogues import epilogue_of
 from graphwright.kernels.candidates.registry import (
     Context,
     Contraction,
@@ -101,12 +104,19 @@ def _with_epilogue(node: Node, region: Graph, walked: Graph, anchor: Node, conte
     found, result = contraction_of(anchor.op), anchor_of(walked)
     if found is None or result is None:
         return f"{anchor.op.name} has no kernel that takes an epilogue"
-    launch, groups = found
-    made = hook_kernel(walked, result.output, groups(anchor), context.constants, f"{_name(region)}_hook")
-    operands, writes = _operands(_outer(node, walked), made)
-    hook = Hook(context.generated.add(made.kernel, node.place), operands, writes, made.sizes)
+    launch, groups, channel_axis = found
     outer = _outer(node, region)
     inputs = tuple(None if v is None else outer[v] for v in anchor.inputs)
+    known = epilogue_of(region, anchor, channel_axis % len(anchor.output.type.dims), context.constants)
+    if known is not None:
+        bias, residual = (None if v is None else outer[v] for v in (known.bias, known.residual))
+        epilogue = replace(known, bias=bias, residual=residual)
+        made = launch(Contraction(anchor, inputs, node.output, epilogue=epilogue), context)
+        if isinstance(made, Launch):
+            return made
+    tail = hook_kernel(walked, result.output, groups(anchor), context.constants, f"{_name(region)}_hook")
+    operands, writes = _operands(_outer(node, walked), tail)
+    hook = Hook(context.generated.add(tail.kernel, node.place), operands, writes, tail.sizes)
     return launch(Contraction(anchor, inputs, None, hook), context)
 
 

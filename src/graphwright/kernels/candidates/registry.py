@@ -14,6 +14,7 @@ from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.types import Layout, TensorType, dtype_of
+from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.launch import Alias, Hook, Launch, Run
 from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.ref import KernelRef
@@ -136,6 +137,8 @@ class Contraction:
     result: Value | None
     """None where the epilogue stores."""
     hook: Hook | None = None
+    epilogue: Epilogue = Epilogue()
+    """What the kernel's own store has to do; a candidate that cannot returns the reason."""
 
 
 ContractionCandidate = Callable[[Contraction, Context], Launch | str]
@@ -145,7 +148,7 @@ hook's ABI).
 """
 
 _CANDIDATES: dict[type[Op], list[Candidate]] = {}
-_CONTRACTIONS: dict[type[Op], tuple[ContractionCandidate, Groups]] = {}
+_CONTRACTIONS: dict[type[Op], tuple[ContractionCandidate, Groups, int]] = {}
 
 
 def candidate(*ops: type[Op]) -> Callable[[Candidate], Candidate]:
@@ -159,11 +162,16 @@ def candidate(*ops: type[Op]) -> Callable[[Candidate], Candidate]:
     return register
 
 
-def contraction(op: type[Op], groups: Groups) -> Callable[[ContractionCandidate], ContractionCandidate]:
-    """Register a function as the way to launch contractions of ``op``, alone or with an epilogue."""
+def contraction(
+    op: type[Op], groups: Groups, channel_axis: int
+) -> Callable[[ContractionCandidate], ContractionCandidate]:
+    """Register a function as the way to launch contractions of ``op``, alone or with an epilogue.
+
+    ``channel_axis`` of the output is the one that a bias has.
+    """
 
     def register(function: ContractionCandidate) -> ContractionCandidate:
-        _CONTRACTIONS[op] = (function, groups)
+        _CONTRACTIONS[op] = (function, groups, channel_axis)
         return function
 
     return register
@@ -180,8 +188,8 @@ def candidates_of(op: Op) -> list[Candidate]:
     return _CANDIDATES.get(type(op), [])
 
 
-def contraction_of(op: Op) -> tuple[ContractionCandidate, Groups] | None:
-    """The contraction kernel registered for the class of ``op``."""
+def contraction_of(op: Op) -> tuple[ContractionCandidate, Groups, int] | None:
+    """The contraction kernel registered for the class of ``op``, its groups and the axis of a bias."""
     return _CONTRACTIONS.get(type(op))
 
 

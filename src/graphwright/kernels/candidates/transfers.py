@@ -45,7 +45,7 @@ def image_size(value: Value) -> tuple[Dim, Dim]:
 def block_strides(value: Value) -> tuple[Dim, Dim, Dim]:
     """Elements between images, blocks of channels and rows of a blocked value."""
     assert value.layout is not None
-    images, blocks, *pixels, lanes = value.layout.physical_shape(value.type.dims)
+    images, blocks, *_, lanes = value.layout.physical_shape(value.type.dims)
     h, w = image_size(value)
     n, c, row, _, _ = row_major_strides((images, blocks, h, w, lanes))
     return n, c, row

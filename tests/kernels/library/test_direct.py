@@ -1,0 +1,224 @@
+"""Direct convolution into channel blocks against float64 NumPy: windows, edges, groups, epilogues, chunking."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from graphwright.ir.symbols import evaluate, symbol
+from graphwright.ir.types import Layout
+from graphwright.kernels.library import direct
+from graphwright.kernels.library.isa import ISAS, Isa
+from graphwright.layout.transform import pack, unpack
+from tests.kernels.library.cases import chunkings, each_isa, guard
+from tests.kernels.library.harness import Array, call, call_hooked, compile_c, hook, load, zig
+from tests.kernels.library.windows import WINDOWS, Window, assert_near, normal, reference
+
+
+def bits(value: float) -> int:
+    """The int64 whose low half are the bits of an f32; the high half is not read."""
+    return int(struct.unpack("<I", struct.pack("<f", value))[0]) | 5 << 32
+
+
+def blocked(lanes: int) -> Layout:
+    return Layout((0, 1, 2, 3), ((1, lanes),))
+
+
+def to_blocks(x: Any, lanes: int, *, at_end: bool = True) -> Array:
+    """``x`` [N, C, H, W] in guarded memory, NaN in the pad lanes."""
+    packed = pack(x, blocked(lanes))
+    packed[:, x.shape[1] // lanes :, ..., x.shape[1] % lanes :] = np.nan
+    return guard(packed, at_end=at_end)
+
+
+class Direct:
+    """Operands laid out in guarded memory and ready to run."""
+
+    def __init__(
+        self, isa: Isa, x: Any, w: Any, bias: Any, groups: int, window: Window, *, planar: bool = False,
+        residual: Any = None, act: int = 0, lo: float = 0, hi: float = 0, gap: int = 0, at_end: bool = True,
+    ) -> None:  # fmt: skip
+        (n, channels, h, width), cout, lanes = x.shape, w.shape[0], isa.lanes
+        oh, ow = window.output(h, width)
+        self.shape, self.isa = (n, cout, oh, ow), isa
+        if planar:
+            layout = Layout((0, 1, 2, 3), ((0, lanes),), zero_padded=True)
+            x = guard(x, at_end=at_end)
+            x_strides = (channels * h * width, h * width, width, 1)
+        else:
+            layout = Layout((0, 1, 2, 3), ((1, lanes), (0, lanes)), zero_padded=True)
+            x = to_blocks(x, lanes, at_end=at_end)
+            x_strides = (x[0].size if n else 0, h * width * lanes, width * lanes, lanes)
+        blocks = -(-cout // lanes)
+        self.y = guard(np.zeros((n, blocks, oh + gap, ow + gap, lanes), np.float32), at_end=at_end)
+        y_w = lanes
+        y_strides = (self.y[0].size if n else 0, (oh + gap) * (ow + gap) * lanes, (ow + gap) * lanes, y_w)
+        if residual is not None:
+            residual = to_blocks(residual, lanes, at_end=at_end)
+        r_strides = (blocks * oh * ow * lanes, oh * ow * lanes, ow * lanes)
+        self.args = direct.DirectArgs(
+            n, groups, channels // groups, cout // groups, h, width, oh, ow, *window.kernel, *window.stride,
+            *window.pads[:2], *window.dilation, *x_strides, *r_strides, *y_strides, act, bits(lo), bits(hi),
+        )  # fmt: skip
+        w = guard(pack(w, layout), at_end=at_end)
+        if bias is not None:
+            bias = guard(np.pad(bias, (0, -cout % lanes)), at_end=at_end)
+        self.operands = [x, w, bias, residual, self.y]
+        self.kernel = load(direct, isa)[direct.PLANAR_SYMBOL if planar else direct.SYMBOL]
+        self.grid = direct.grid(isa, self.args)
+        scratch = direct.planar_scratch_bytes if planar else direct.scratch_bytes
+        self.scratch = scratch(isa, self.args)
+
+    def run(self, chunks: list[tuple[int, int]] | None = None) -> Any:
+        self.y[...] = 77
+        chunks = chunks or chunkings(self.grid)[2]
+        assert call(self.kernel, self.operands, self.args, self.grid, self.scratch, chunks=chunks) == 0
+        oh, ow = self.shape[2:]
+        assert np.all(self.y[:, :, oh:] == 77) and np.all(self.y[:, :, :, ow:] == 77)
+        return unpack(self.y[:, :, :oh, :ow], blocked(self.isa.lanes), self.shape)
+
+    def run_hooked(self) -> Any:
+        n, cout, oh, ow = self.shape
+        lanes = self.isa.lanes
+        batch = n * -(-cout // lanes)
+        stored = call_hooked(
+            self.kernel, [*self.operands[:4], None], self.args, self.grid, self.scratch, (batch, oh * ow, lanes)
+        )
+        return unpack(stored.reshape(n, -1, oh, ow, lanes), blocked(lanes), self.shape)
+
+
+def operands(
+    rng: np.random.Generator, n: int, groups: int, cin: int, cout: int, h: int, w: int, window: Window
+) -> Any:
+    """x, weights and bias."""
+    weights = normal(rng, groups * cout, cin, *window.kernel)
+    return normal(rng, n, groups * cin, h, w), weights, normal(rng, groups * cout)
+
+
+@each_isa
+@settings(max_examples=150, deadline=None)
+@given(
+    window=WINDOWS, n=st.integers(0, 2), cin=st.sampled_from([0, 1, 3, 4, 8, 17, 32, 37]),
+    cout=st.sampled_from([1, 3, 8, 16, 17, 24, 33, 70]), h=st.integers(1, 19), w=st.integers(1, 40),
+    bias=st.booleans(), act=st.integers(0, 2), residual=st.booleans(), planar=st.booleans(),
+    gap=st.integers(0, 1), at_end=st.booleans(),
+)  # fmt: skip
+@example(Window((1, 1)), 1, 17, 33, 19, 19, True, 1, True, False, 0, True)
+@example(Window((1, 1), (2, 2)), 2, 17, 33, 14, 14, True, 1, True, False, 0, True)
+@example(Window((3, 3), (1, 1), (1, 1, 1, 1)), 1, 16, 33, 7, 7, True, 1, True, False, 0, True)
+@example(Window((3, 3), (2, 2), (1, 1, 1, 1)), 1, 8, 64, 13, 13, True, 2, False, False, 1, False)
+@example(Window((7, 7), (2, 2), (3, 3, 3, 3)), 1, 3, 24, 19, 40, True, 1, False, True, 0, True)
+@example(Window((3, 1), (1, 2), (0, 9, 0, 0)), 1, 1, 1, 5, 1, True, 0, False, False, 0, False)
+def test_matches_float64(
+    isa: Isa, window: Window, n: int, cin: int, cout: int, h: int, w: int, bias: bool, act: int,
+    residual: bool, planar: bool, gap: int, at_end: bool,
+) -> None:  # fmt: skip
+    oh, ow = window.output(h, w)
+    if min(oh, ow) < 1:
+        return
+    rng = np.random.default_rng(h * w)
+    x, weights, shift = operands(rng, n, 1, cin, cout, h, w, window)
+    shift = shift if bias else None
+    added = normal(rng, n, cout, oh, ow) if residual else None
+    case = Direct(
+        isa, x, weights, shift, 1, window,
+        planar=planar, residual=added, act=act, lo=-0.5, hi=1.5, gap=gap, at_end=at_end,
+    )  # fmt: skip
+    expected = reference(x, weights, shift, 1, window, 0) + (0 if added is None else added)
+    limits = {0: (-np.inf, np.inf), 1: (0, np.inf), 2: (-0.5, 1.5)}[act]
+    assert_near(case.run(), np.clip(expected, *limits), cin * window.kernel[0] * window.kernel[1])
+
+
+@each_isa
+@pytest.mark.parametrize("planar", [False, True])
+@pytest.mark.parametrize("window", [Window((1, 1)), Window((3, 2), (2, 1), (1, 1, 1, 1))])
+def test_groups_of_whole_blocks(isa: Isa, planar: bool, window: Window) -> None:
+    cin, cout = isa.lanes * 2, isa.lanes * 3
+    x, weights, bias = operands(np.random.default_rng(5), 2, 3, cin, cout, 9, 16, window)
+    case = Direct(isa, x, weights, bias, 3, window, planar=planar)
+    assert_near(case.run(), reference(x, weights, bias, 3, window, 0), 6 * cin)
+
+
+DEEP = {
+    "3x3": (Window((3, 3), pads=(1, 1, 1, 1)), 300, 70, 14, 14),
+    "narrow": (Window((3, 3), pads=(1, 1, 1, 1)), 470, 70, 7, 7),
+    "1x1": (Window((1, 1)), 2100, 130, 20, 20),
+    "1x1 stride 2": (Window((1, 1), (2, 2)), 390, 9, 30, 31),
+    "1-D": (Window((1, 5), pads=(0, 2, 0, 2)), 100, 30, 1, 1500),
+    "many taps": (Window((20, 21), pads=(9, 9, 9, 9)), 40, 10, 24, 25),
+    "wide": (Window((3, 3), (2, 2), (1, 1, 1, 1)), 400, 20, 6, 700),
+}
+
+
+@each_isa
+@pytest.mark.parametrize("planar", [False, True])
+@pytest.mark.parametrize("name", DEEP)
+def test_parts_of_channels_and_any_chunking_give_the_same_bits(isa: Isa, name: str, planar: bool) -> None:
+    window, cin, cout, h, w = DEEP[name]
+    rng = np.random.default_rng(1)
+    x, weights, bias = operands(rng, 2, 1, cin, cout, h, w, window)
+    residual = normal(rng, 2, cout, *window.output(h, w))
+    case = Direct(isa, x, weights, bias, 1, window, residual=residual, act=1, planar=planar)
+    whole, *others = [case.run(chunks) for chunks in chunkings(case.grid)]
+    expected = np.maximum(reference(x, weights, bias, 1, window, 0) + residual, 0)
+    assert_near(whole, expected, cin * window.kernel[0] * window.kernel[1])
+    assert all(np.array_equal(whole, other) for other in others)
+
+
+@each_isa
+@pytest.mark.parametrize("planar", [False, True])
+@pytest.mark.parametrize("cin, cout, size", [(3, 13, 9), (50, 40, 7), (600, 40, 16)])
+def test_hook_gets_every_element_once(isa: Isa, planar: bool, cin: int, cout: int, size: int) -> None:
+    for window in (Window((1, 1)), Window((3, 3), pads=(1, 1, 1, 1)), Window((2, 2), (2, 2))):
+        x, weights, bias = operands(np.random.default_rng(2), 2, 1, cin, cout, size, size, window)
+        stored = Direct(isa, x, weights, bias, 1, window, planar=planar).run_hooked()
+        assert_near(stored, 3 * reference(x, weights, bias, 1, window, 0) + 1, 81 * cin)
+
+
+@each_isa
+def test_error_of_the_hook_is_returned(isa: Isa) -> None:
+    window = Window((2, 2))
+    case = Direct(isa, *operands(np.random.default_rng(0), 1, 1, 2, 3, 4, 5, window), 1, window)
+    assert call(case.kernel, case.operands, case.args, case.grid, case.scratch, hook=hook("fail")) == 7
+
+
+@each_isa
+@pytest.mark.parametrize("planar", [False, True])
+def test_nan_and_inf_follow_numpy(isa: Isa, planar: bool) -> None:
+    window = Window((3, 3), pads=(1, 1, 1, 1))
+    x, weights, bias = operands(np.random.default_rng(3), 1, 1, 4, 9, 8, 50, window)
+    x[0, 1, 0, 3], x[0, 2, 5, 20], x[0, 3, 7, 49] = np.nan, np.inf, -np.inf
+    weights[4, 2, 1, 1] = 0
+    for act, limits in enumerate([(-np.inf, np.inf), (0, np.inf), (-1, 1)]):
+        with np.errstate(invalid="ignore"):
+            expected = np.clip(reference(x, weights, bias, 1, window, 0), *limits)
+        case = Direct(isa, x, weights, bias, 1, window, act=act, lo=-1, hi=1, planar=planar)
+        assert_near(case.run(), expected, 36)
+
+
+def test_sizes_may_be_symbols() -> None:
+    n, h = symbol("N"), symbol("H")
+    values = {"N": 2, "H": 300}
+    for isa in ISAS.values():
+        plane = 56 * isa.lanes
+        strides = (h * plane * 4, h * plane, plane)
+        args = direct.DirectArgs(
+            n, 1, 64, 100, h, 56, h, 56, 3, 3, 1, 1, 1, 1, 1, 1, *strides, isa.lanes, *strides, *strides,
+            isa.lanes, 0, 0, 0,
+        )  # fmt: skip
+        known = direct.DirectArgs(*(evaluate(dim, values) for dim in args))
+        formulas = (direct.grid, direct.scratch_bytes, direct.planar_scratch_bytes, direct.work_ns)
+        for formula in formulas:
+            assert evaluate(formula(isa, args), values) == formula(isa, known) > 0
+
+
+@pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
+def test_zig_compiles_it(isa: Isa) -> None:
+    library = compile_c(direct.source(isa), f"zig_direct_{isa.name}", zig(), isa.zig_flags)
+    assert ctypes.CDLL(str(library))[direct.SYMBOL]

@@ -3,7 +3,7 @@
 #   make demo          read the text in a picture, and measure both models beside ONNX Runtime (IMAGE=file.png: yours)
 #   make test          the test suite, in JOBS processes
 #   make lint          ruff, mypy, import-linter
-#   make bench         the model zoo side by side with its peers; results go to benchmarks/results
+#   make bench         models (BENCH) beside their peers, on THREADS threads; results go to benchmarks/results
 #   make test-models   tests on whole models of the zoo, which are fetched or built first
 #   make sanitize      the native runtime under the address, undefined-behaviour and thread sanitizers
 #   make fuzz          damaged models, for as long as FUZZ says
@@ -14,9 +14,11 @@ PYTHON ?= python3
 VENV ?= .venv
 IMAGE ?=
 FUZZ ?= 20000
-BENCH ?= ppocr_det ppocr_rec ppocr_cls silero_vad ddddocr_det
+BENCH ?= all
+THREADS ?= 1
 JOBS ?= 2
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
@@ -62,7 +64,8 @@ lint: $(VENV)/.test
 	@$(BIN)/lint-imports --no-logo
 
 bench: $(VENV)/.bench
-	@$(BIN)/python -m benchmarks.compare $(BENCH)
+	@$(BIN)/python -m benchmarks.peers $(BENCH) --threads $(THREADS) $(BENCH_ARGS)
+	@$(BIN)/python -m benchmarks.chart
 	@$(BIN)/python -m benchmarks.report
 
 sanitize: $(VENV)/.test

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import graphwright as gw
 import graphwright.ops
 from benchmarks.models import Array, DevModel
 from graphwright.frontends.onnx import load
-from graphwright.ir.graph import Node
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.symbols import Dim
 from graphwright.lower.tasks import Program, Storage
 from graphwright.memory.liveness import live_bytes
 from graphwright.ops.conv import Conv
 from graphwright.ops.conv_transpose import ConvTranspose
 from graphwright.ops.gemm import Gemm
 from graphwright.ops.matmul import MatMul
+from graphwright.ops.recurrent import Recurrent
+from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.manager import PassManager
 from graphwright.passes.pipeline import SHAPES
 from graphwright.runtime.devices.cpu import Cpu
@@ -47,26 +51,57 @@ def _planned(program: Program, sizes: list[int], threads: int) -> dict[int, int]
     }
 
 
-def operations(model: DevModel) -> int:
-    """Multiplications and additions of convolutions and matrix products, done directly, at default sizes."""
+@dataclass(frozen=True)
+class Work:
+    """What a model must do at its default sizes."""
+
+    flops: int
+    """Multiplications and additions of convolutions, matrix products and recurrent layers, done directly."""
+    bytes: int
+    """Weights, inputs and outputs, each once."""
+
+
+def work(model: DevModel) -> Work:
+    """The least that any engine must compute and touch; Winograd's convolutions compute less."""
+    module = shaped(model)
+    constants = {node.op.value for node in module.walk() if isinstance(node.op, Constant)}
+    values = [module.constants[ref].nbytes for ref in constants]
+    ports = [*module.main.inputs, *module.main.outputs]
+    known = [value.bytes for value in ports if value.type.shape is not None]
+    values += [number for number in known if isinstance(number, int)]
+    return Work(sum(_operations(node) for node in module.walk()), sum(values))
+
+
+def shaped(model: DevModel) -> Module:
+    """The imported module at its default sizes, constants folded."""
     graphwright.ops.load()
     default = model.variants["default"]
     module = load(model.path(), shapes=default.shapes, constants=default.values)
-    PassManager((SHAPES,)).run(module)
-    return sum(_operations(node) for node in module.walk())
+    PassManager((SHAPES, DeadCode())).run(module)
+    return module
 
 
 def _operations(node: Node) -> int:
-    if not isinstance(node.op, (Conv, ConvTranspose, Gemm, MatMul)):
+    if not isinstance(node.op, (Conv, ConvTranspose, Gemm, MatMul, Recurrent)):
         return 0
-    a, b, out = (_sizes(value) for value in (*node.inputs[:2], node.output))
+    a, b = sizes(node.operand(0)), sizes(node.operand(1))
+    if isinstance(node.op, Recurrent):
+        return 2 * a[0] * a[1] * (math.prod(b) + math.prod(sizes(node.operand(2))))
     if isinstance(node.op, ConvTranspose):
         return 2 * math.prod(a) * math.prod(b[1:])
     if isinstance(node.op, Conv):
-        return 2 * math.prod(out) * math.prod(b[1:])
+        return 2 * math.prod(sizes(node.output)) * math.prod(b[1:])
     rows = isinstance(node.op, Gemm) and node.op.trans_a
-    return 2 * math.prod(out) * a[-2 if rows else -1]
+    return 2 * math.prod(sizes(node.output)) * a[-2 if rows else -1]
 
 
-def _sizes(value: Any) -> tuple[int, ...]:
-    return tuple(int(dim) for dim in value.type.dims)
+def numbers(dims: Sequence[Dim]) -> tuple[int, ...]:
+    """``dims``, all of which must be numbers."""
+    if any(not isinstance(dim, int) for dim in dims):
+        raise ValueError(f"{dims} are not all known")
+    return tuple(dim for dim in dims if isinstance(dim, int))
+
+
+def sizes(value: Value) -> tuple[int, ...]:
+    """Its dims, which must be numbers."""
+    return numbers(value.type.dims)

@@ -17,41 +17,53 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md")
 BEGIN, END = "<!-- results: written by python -m benchmarks.report -->", "<!-- end of results -->"
 OURS = "graphwright"
-TITLES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+TITLES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "inductor": "Inductor"}
 Result = Mapping[str, Any]
 
 
 def read_results(folder: Path = RESULTS) -> list[Result]:
-    """All results, by threads, then by model."""
+    """All results, by setting, then by model."""
     found = [json.loads(file.read_text()) for file in folder.glob("*.json")]
-    return sorted(found, key=lambda result: (result["threads"], result["model"]))
+    return sorted(found, key=lambda result: (setting(result), result["model"]))
+
+
+def setting(result: Result) -> tuple[int, bool]:
+    """Threads, and whether a neighbour took one of their cores."""
+    return result["threads"], result.get("busy", False)
+
+
+def setting_title(threads: int, busy: bool) -> str:
+    """A setting in words."""
+    return f"{threads} thread{'s' * (threads > 1)}{', one of their cores busy' * busy}"
 
 
 def report(results: Sequence[Result]) -> str:
     """A table for each number of threads, and what it was measured on, as Markdown."""
     if not results:
         return "No results are recorded yet: `make bench` measures.\n"
-    threads = sorted({result["threads"] for result in results})
-    tables = [_table([r for r in results if r["threads"] == count], count) for count in threads]
+    tables = [
+        _table([r for r in results if setting(r) == key], setting_title(*key))
+        for key in sorted({setting(result) for result in results})
+    ]
     return "\n".join([*tables, _origin(results)])
 
 
-def _table(results: Sequence[Result], threads: int) -> str:
+def _table(results: Sequence[Result], title: str) -> str:
     peers = [name for name in TITLES if any(name in result["engines"] for result in results)]
     engines = (OURS, *peers)
     memory = [f"{TITLES[peer]}'s" for peer in peers]
-    head = ["model", OURS, *(TITLES[peer] for peer in peers), "compile", "memory", *memory]
+    head = ["model", OURS, *(TITLES[peer] for peer in peers), "limit", "compile", "memory", *memory]
     rows = [
         [
             _name(result),
             *(_time(result, engine) for engine in engines),
+            _limit(result),
             f"{result['compile']['seconds']:.1f} s",
             *(_memory(result, engine) for engine in engines),
         ]
         for result in results
     ]
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    title = f"{threads} thread{'s' * (threads > 1)}"
     return f"{title}:\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
@@ -66,6 +78,14 @@ def _time(result: Result, engine: str) -> str:
     return text if engine == OURS else f"{text} ({result['ratios'][engine]['median']:.2f} x)"
 
 
+def _limit(result: Result) -> str:
+    """The roofline, and graphwright's share of it."""
+    if "roofline" not in result:
+        return "-"
+    limit = result["roofline"]
+    return f"{limit['ns'] / 1e6:.3g} ms ({limit['shares'][OURS]['median']:.0%})"
+
+
 def _memory(result: Result, engine: str) -> str:
     if engine not in result["engines"]:
         return "-"
@@ -76,17 +96,17 @@ def _origin(results: Sequence[Result]) -> str:
     """Machines, versions and commands."""
     machines = sorted({f"{r['machine']['cpu']}, {r['machine']['usable_cores']} cores" for r in results})
     versions = sorted({f"{TITLES.get(n, n)} {v}" for r in results for n, v in r["versions"].items()})
-    rounds = sorted({command_tail(r["command"]) for r in results})
+    commands = sorted({command_text(r["command"]) for r in results})
     return (
         f"On {'; '.join(machines)}. {', '.join(versions)}. Commands: "
-        + "; ".join(f"`python -m benchmarks.compare MODEL {tail}`" for tail in rounds)
+        + "; ".join(f"`{command}`" for command in commands)
         + ".\n"
     )
 
 
-def command_tail(command: Sequence[str]) -> str:
-    """The options of a command, after ``python -m benchmarks.compare MODEL``."""
-    return " ".join(command[4:])
+def command_text(command: Sequence[str]) -> str:
+    """``python -m benchmarks.NAME MODEL`` and its options, whatever the model."""
+    return " ".join([*command[:3], "MODEL", *command[4:]])
 
 
 def filled(page: str, table: str) -> str:

@@ -77,19 +77,21 @@ class DevModel:
     name: str
     revision: str
     write: Callable[[Path], None]
-    """Writes the model to a file."""
+    """Writes the model to a file, in the format that the file's name says."""
     fills: Mapping[str, Fill]
     variants: Mapping[str, Variant]
     heavy: bool = False
     """Takes minutes to make or hundreds of MB to keep."""
+    suffixes: tuple[str, ...] = (".onnx",)
+    """Types of file that ``write`` can write: ``.pt2`` is torch.export's program."""
 
-    def cached_file(self) -> Path:
-        """Where its ONNX file is kept."""
-        return cache.root() / f"{self.name}.{self.revision}.onnx"
+    def cached_file(self, suffix: str = ".onnx") -> Path:
+        """Where its file of that type is kept."""
+        return cache.root() / f"{self.name}.{self.revision}{suffix}"
 
-    def path(self) -> Path:
-        """The ONNX file in the cache, fetched or built first if it is not there."""
-        return cache.ensure(self.cached_file(), self.write)
+    def path(self, suffix: str = ".onnx") -> Path:
+        """Its file of that type in the cache, fetched or built first if it is not there."""
+        return cache.ensure(self.cached_file(suffix), self.write)
 
     def feeds(self, variant: str = "default", seed: int = 0) -> dict[str, Array]:
         """Inputs by name: the same for the same ``variant`` and ``seed``."""
@@ -174,7 +176,7 @@ MODELS: dict[str, DevModel] = {
         *(
             DevModel(
                 name, "1", _exported(name), {"pixel_values": normal},
-                _image("pixel_values", (1, 3, 224, 224)), heavy=True,
+                _image("pixel_values", (1, 3, 224, 224)), heavy=True, suffixes=(".onnx", ".pt2"),
             )
             for name in ("resnet50", "mobilenet_v2", "vit_b16")
         ),
@@ -182,7 +184,7 @@ MODELS: dict[str, DevModel] = {
             "bert_base", "1", _exported("bert_base"),
             {"input_ids": below(30522), "attention_mask": padded_mask, "token_type_ids": below(2)},
             {"default": Variant(dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), (1, 128)))},
-            heavy=True,
+            heavy=True, suffixes=(".onnx", ".pt2"),
         ),
     )
 }  # fmt: skip

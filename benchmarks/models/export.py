@@ -1,11 +1,12 @@
-"""Models written by PyTorch's exporter from transformers' architectures with seeded random weights.
+"""Models written by PyTorch's exporters from transformers' architectures with seeded random weights.
 
 Needs the extra ``models`` (torch, transformers, onnxscript), which may live in an environment of its own::
 
     python -m venv ~/torch-env && ~/torch-env/bin/pip install torch==2.13.0 transformers onnxscript
     GRAPHWRIGHT_TORCH_PYTHON=~/torch-env/bin/python python -m benchmarks.models fetch bert_base
 
-The zoo runs this file as a script in that interpreter: ``python export.py NAME FILE.onnx``.
+The zoo runs this file as a script in that interpreter: ``python export.py NAME FILE.onnx``, or ``FILE.pt2``
+for torch.export's program of the same model.
 """
 
 from __future__ import annotations
@@ -82,13 +83,17 @@ class Outputs(torch.nn.Module):
 
 
 def export(name: str, file: str) -> None:
-    """Write the model ``name`` to ``file``, weights inside."""
+    """Write the model ``name`` to ``file``, an .onnx or a .pt2, weights inside."""
     torch.manual_seed(0)
     model, feeds = EXPORTS[name]()
     wrapped = Outputs(randomise(model.eval(), seed=1), list(feeds)).eval()
+    inputs = tuple(feeds.values())
+    if file.endswith(".pt2"):
+        torch.export.save(torch.export.export(wrapped, inputs), file)
+        return
     torch.onnx.export(
         wrapped,
-        tuple(feeds.values()),
+        inputs,
         file,
         dynamo=True,
         opset_version=OPSET,

@@ -22,18 +22,30 @@ def result(model: str, threads: int, peers: dict[str, float]) -> dict[str, Any]:
         "compile": {"seconds": 1.25},
         "machine": {"cpu": "A CPU", "usable_cores": 2},
         "versions": {"graphwright": "0.1.0"},
-        "command": ["python", "-m", "benchmarks.compare", model, "--threads", str(threads)],
+        "command": ["python", "-m", "benchmarks.peers", model, "--threads", str(threads)],
     }
 
 
 def test_a_table_for_each_number_of_threads() -> None:
     text = report([result("a", 1, {"onnxruntime": 1.5}), result("b", 1, {}), result("a", 2, {})])
-    assert "1 thread:\n\n| model | graphwright | ONNX Runtime | compile | memory | ONNX Runtime's |\n" in text
-    assert "| `a` | 2 ms | 3 ms (1.50 x) | 1.2 s | 3 MiB | 3 MiB |\n" in text
-    assert "| `b` | 2 ms | - | 1.2 s | 3 MiB | - |\n" in text
-    assert "2 threads:\n\n| model | graphwright | compile | memory |\n" in text
+    head = "| model | graphwright | ONNX Runtime | limit | compile | memory | ONNX Runtime's |\n"
+    assert f"1 thread:\n\n{head}" in text
+    assert "| `a` | 2 ms | 3 ms (1.50 x) | - | 1.2 s | 3 MiB | 3 MiB |\n" in text
+    assert "| `b` | 2 ms | - | - | 1.2 s | 3 MiB | - |\n" in text
+    assert "2 threads:\n\n| model | graphwright | limit | compile | memory |\n" in text
     assert "On A CPU, 2 cores. graphwright 0.1.0." in text
-    assert "`python -m benchmarks.compare MODEL --threads 2`" in text
+    assert "`python -m benchmarks.peers MODEL --threads 2`" in text
+
+
+def test_a_busy_neighbour_has_a_table_of_its_own() -> None:
+    text = report([result("a", 2, {}), result("a", 2, {}) | {"busy": True}])
+    assert text.count("2 threads:\n") == 1
+    assert text.count("2 threads, one of their cores busy:\n") == 1
+
+
+def test_the_limit_and_what_is_reached_of_it() -> None:
+    roofline = {"ns": 1.5e6, "shares": {"graphwright": {"median": 0.75}}}
+    assert "| `a` | 2 ms | 1.5 ms (75%) | 1.2 s |" in report([result("a", 1, {}) | {"roofline": roofline}])
 
 
 def test_no_results_are_said_to_be_none() -> None:

@@ -1,8 +1,8 @@
 """Measuring models: alone, beside other engines, and task by task.
 
 Engines work in processes of their own, on as many cores as they have threads, and take turns, round by round;
-all but one are stopped meanwhile, so that no pool of threads spins while another engine is timed. A ratio is the median of the rounds' ratios: what
-else the machine does meets all of them alike.
+all but one are stopped meanwhile, so that no pool of threads spins while another engine is timed. A ratio is
+the median of the rounds' ratios: what else the machine does meets all of them alike.
 """
 
 from __future__ import annotations
@@ -53,6 +53,11 @@ class Measured:
         """All runs, in ns."""
         return np.array([time for taken in self.rounds for time in taken], np.float64)
 
+    @property
+    def round_medians(self) -> list[float]:
+        """The median of each round, in ns."""
+        return [statistics.median(taken) for taken in self.rounds]
+
     def summary(self) -> dict[str, float]:
         """Least, median and 95th percentile in ns, and runs a second at the median."""
         median = float(np.median(self.times))
@@ -66,19 +71,22 @@ class Measured:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A peer's time over graphwright's: above 1, graphwright is faster. Median and quartiles over rounds."""
+    """Median and quartiles of the rounds' ratios."""
 
     median: float
     low: float
     high: float
 
 
-def ratio(peer: Measured, ours: Measured) -> Ratio:
-    """Of the medians of each round, which the engines shared."""
-    pairs = zip(peer.rounds, ours.rounds, strict=True)
-    each = [statistics.median(theirs) / statistics.median(own) for theirs, own in pairs]
-    low, median, high = np.percentile(each, (25, 50, 75))
+def paired_ratio(above: Sequence[float], below: Sequence[float]) -> Ratio:
+    """Of two figures that were taken in the same rounds."""
+    low, median, high = np.percentile([a / b for a, b in zip(above, below, strict=True)], (25, 50, 75))
     return Ratio(float(median), float(low), float(high))
+
+
+def ratio(peer: Measured, ours: Measured) -> Ratio:
+    """A peer's time over graphwright's, of each round's medians: above 1, graphwright is faster."""
+    return paired_ratio(peer.round_medians, ours.round_medians)
 
 
 def measure(
@@ -88,17 +96,24 @@ def measure(
     round_seconds: float = ROUND_SECONDS,
     progress: Callable[[int], None] = lambda done: None,
     options: Options | None = None,
+    refused: dict[str, str] | None = None,
 ) -> dict[str, Measured]:
     """Measure engines on ``files``: each engine's model, of the type that it reads, and its feeds.
 
-    ``progress`` is called with the number of rounds done, while all engines stand still; ``options`` are graphwright's own. Raises
-    EngineError where an engine cannot run its model.
+    ``progress`` is called with the number of rounds done, while all engines stand still; ``options`` are
+    graphwright's own. Raises EngineError where an engine cannot run its model, or, given ``refused``, leaves
+    a peer out and says why there.
     """
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        workers = [
-            stack.enter_context(_worker(engine, model, feeds, threads, options or Options(), Path(folder)))
-            for engine, (model, feeds) in files.items()
-        ]
+        workers = []
+        for engine, (model, feeds) in files.items():
+            worker = _worker(engine, model, feeds, threads, options or Options(), Path(folder))
+            try:
+                workers.append(stack.enter_context(worker))
+            except EngineError as error:
+                if refused is None or engine == OURS:
+                    raise
+                refused[engine] = error.diagnostics[0].message
         counts = [_runs_per_round(worker, round_seconds) for worker in workers]
         for done in range(rounds):
             first = done % len(workers)  # so that no engine always follows the same one

@@ -60,7 +60,6 @@ def _inductor(program: Path, threads: int) -> Run:
     config.freezing = True
     config.compile_threads = 1  # no processes of its own, which would outlive a stopped one
     torch.set_num_threads(threads)
-    torch.set_num_interop_threads(1)
     compiled = torch.compile(torch.export.load(program).module())
 
     def run(feeds: Mapping[str, Array]) -> dict[str, Array]:

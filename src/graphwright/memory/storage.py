@@ -168,11 +168,13 @@ class _Assigner:
         """The memory of an input that ends with this step and may be overwritten by ``value``."""
         if not isinstance(step.action, Run):
             return None
-        pairs = (p for launch in step.action.launches if isinstance(launch, Launch) for p in launch.in_place)
-        for output, source in pairs:
+        launches = [launch for launch in step.action.launches if isinstance(launch, Launch)]
+        for launch, (output, source) in ((launch, pair) for launch in launches for pair in launch.in_place):
             place = self.places.get(source)
             if output is not value or place is None or place.memory.slotted:
                 continue
+            if sum(v in self.holders[place.memory] for v in launch.operands) > 1:
+                continue  # read at other places as well
             whole = place.memory.size == value.bytes and place.offset == 0
             if place.memory.storage is Storage.ARENA and whole and self._ends_here(place.memory, step):
                 return place

@@ -5,6 +5,7 @@ from __future__ import annotations
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, Layout
+from graphwright.kernels.candidates.blocked_convolutions import BlockedConvolution, two_axes
 from graphwright.kernels.candidates.contractions import alone
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.packing import packed
@@ -19,7 +20,7 @@ from graphwright.kernels.launch import Launch
 from graphwright.kernels.library import conv, conv_transpose, depthwise, pack_transpose
 from graphwright.kernels.library.pack import conv_layout
 from graphwright.kernels.ref import KernelRef
-from graphwright.layout.blocks import CHANNELS
+from graphwright.layout.blocks import CHANNELS, is_blocked
 from graphwright.ops.conv import Conv
 from graphwright.ops.conv_transpose import ConvTranspose
 from graphwright.ops.spatial import Windows
@@ -28,20 +29,26 @@ candidate(Conv, ConvTranspose)(alone)
 
 
 def _groups(node: Node) -> tuple[int, int]:
-    """The image is the batch, channels are rows, pixels are columns."""
-    return 1, 1
+    """The image is the batch, channels are rows, pixels are columns.
+
+    In blocks, images and blocks of channels are the batch, pixels are rows, lanes are columns.
+    """
+    return (2, len(node.output.type.dims) - 2) if is_blocked(node.output) else (1, 1)
 
 
 @contraction(Conv, _groups, channel_axis=CHANNELS)
 def convolution(call: Contraction, context: Context) -> Launch | str:
     x, w, bias = _operands(call)
+    op = call.node.op
+    assert isinstance(op, Conv)
+    if is_blocked(call.node.output):
+        window = _two_axes(op.windows(w.type.dims[2:]))
+        return BlockedConvolution(call, x, w, bias, op.group, window).launch(context)
     refusal = _refusal(x, w, call.epilogue)
     if refusal is not None:
         return refusal
-    op = call.node.op
-    assert isinstance(op, Conv)
-    x_shape, y_shape = _flat(x.type.dims), _flat(call.node.output.type.dims)
-    w_shape = tuple(int(d) for d in _flat(w.type.dims))  # type: ignore[arg-type]  # _refusal
+    x_shape, y_shape = two_axes(x.type.dims), two_axes(call.node.output.type.dims)
+    w_shape = tuple(int(d) for d in two_axes(w.type.dims))  # type: ignore[arg-type]  # _refusal
     window = _two_axes(op.windows(w.type.dims[2:]))
     placed = (*x_shape[2:], *y_shape[2:], *w_shape[2:], *window.strides, *window.pads[:2], *window.dilations)
     strides = (*row_major_strides(x_shape), *row_major_strides(y_shape))
@@ -81,8 +88,8 @@ def transposed(call: Contraction, context: Context) -> Launch | str:
         return refusal
     op = call.node.op
     assert isinstance(op, ConvTranspose)
-    x_shape, y_shape = _flat(x.type.dims), _flat(call.node.output.type.dims)
-    w_shape = tuple(int(d) for d in _flat(w.type.dims))  # type: ignore[arg-type]  # _refusal
+    x_shape, y_shape = two_axes(x.type.dims), two_axes(call.node.output.type.dims)
+    w_shape = tuple(int(d) for d in two_axes(w.type.dims))  # type: ignore[arg-type]  # _refusal
     window = _two_axes(op.windows(w.type.dims[2:]))
     made = conv_transpose.ConvTransposeArgs._make((
         x_shape[0], op.group, w_shape[0] // op.group, w_shape[1],
@@ -131,11 +138,6 @@ def _launch(
         KernelRef(symbol), (*operands, call.result), writes, tuple(args), grid, scratch, work,
         takes_hook=True, hook=call.hook,
     )  # fmt: skip
-
-
-def _flat(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """A shape with two spatial axes."""
-    return shape if len(shape) == 4 else (*shape[:2], 1, shape[2])
 
 
 def _two_axes(window: Windows) -> Windows:

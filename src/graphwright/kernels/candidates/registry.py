@@ -137,7 +137,7 @@ class Contraction:
     result: Value | None
     """None where the epilogue stores."""
     hook: Hook | None = None
-    epilogue: Epilogue = Epilogue()
+    epilogue: Epilogue = field(default_factory=Epilogue)
     """What the kernel's own store has to do; a candidate that cannot returns the reason."""
 
 

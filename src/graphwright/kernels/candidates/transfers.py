@@ -23,9 +23,8 @@ def trans_data(node: Node, context: Context) -> Run | Alias | str:
     if product(tuple(pixels)) == 1 and channels % lanes == 0:
         return Alias(x)  # one pixel of whole blocks lies alike
     h, w = image_size(plain)
-    made = reblock.ReblockArgs(
-        images, channels, h, w, *row_major_strides((images, channels, h, w))[:3], *block_strides(blocked)
-    )
+    plain_strides = row_major_strides((images, channels, h, w))[:3]
+    made = reblock.ReblockArgs._make((images, channels, h, w, *plain_strides, *block_strides(blocked)))
     symbol = reblock.UNBLOCK if blocked is x else reblock.BLOCK
     isa = context.isa
     return Run((

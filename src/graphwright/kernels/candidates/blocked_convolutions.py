@@ -1,0 +1,138 @@
+"""Convolutions on channel blocks: depthwise, direct, and Winograd's forms where they should be faster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphwright.ir.graph import Value
+from graphwright.ir.symbols import Dim
+from graphwright.ir.types import Layout
+from graphwright.kernels.candidates.packing import packed
+from graphwright.kernels.candidates.registry import Context, Contraction, row_major_strides
+from graphwright.kernels.candidates.transfers import block_strides
+from graphwright.kernels.launch import Launch
+from graphwright.kernels.library import blocked_depthwise, direct
+from graphwright.kernels.ref import KernelRef
+from graphwright.layout.blocks import is_blocked
+from graphwright.ops.spatial import Windows
+
+_RESULT = 4
+"""Where the kernels take their result: behind the image, weights, bias and residual."""
+
+
+@dataclass(frozen=True)
+class BlockedConvolution:
+    """A convolution over two spatial axes into channel blocks; ``w`` and ``bias`` are constants."""
+
+    call: Contraction
+    x: Value
+    w: Value
+    bias: Value | None
+    group: int
+    window: Windows
+
+    def launch(self, context: Context) -> Launch | str:
+        """The kernel expected to be the fastest, or why none can do the epilogue."""
+        epilogue = self.call.epilogue
+        if epilogue.scale != 1 or (self.bias is not None and epilogue.bias is not None):
+            return "the kernel's store neither scales nor adds a second bias"
+        if epilogue.bias is not None and epilogue.bias.layout is None:
+            return "its bias is computed"
+        if self.group > 1 and self.w.type.dims[1] == 1:
+            return self._depthwise(context)
+        return self._direct(context)
+
+    def _depthwise(self, context: Context) -> Launch:
+        images, channels, *_ = self.x.type.dims
+        made = blocked_depthwise.BlockedDepthwiseArgs._make((
+            images, channels, *self._sizes, *self._taps, *block_strides(self.x), *self._strides,
+            *self.call.epilogue.args,
+        ))  # fmt: skip
+        isa = context.isa
+        return self._made(
+            blocked_depthwise.SYMBOL,
+            self._packed(((0, isa.lanes),), context),
+            made,
+            blocked_depthwise.grid(isa, made),
+            blocked_depthwise.scratch_bytes(isa, made),
+            blocked_depthwise.work_ns(isa, made),
+            context,
+        )
+
+    def _direct(self, context: Context) -> Launch:
+        cout, cin = (int(d) for d in self.w.type.dims[:2])  # type: ignore[arg-type]  # a constant
+        isa, lanes, planar = context.isa, context.isa.lanes, not is_blocked(self.x)
+        places = row_major_strides(two_axes(self.x.type.dims)) if planar else (*block_strides(self.x), lanes)
+        made = direct.DirectArgs._make((
+            self.x.type.dims[0], self.group, cin, cout // self.group, *self._sizes, *self._taps, *places,
+            *self._strides, lanes, *self.call.epilogue.args,
+        ))  # fmt: skip
+        outputs = (0, lanes)
+        return self._made(
+            direct.PLANAR_SYMBOL if planar else direct.SYMBOL,
+            self._packed((outputs,) if planar else ((1, lanes), outputs), context),
+            made,
+            direct.grid(isa, made),
+            (direct.planar_scratch_bytes if planar else direct.scratch_bytes)(isa, made),
+            direct.work_ns(isa, made),
+            context,
+        )
+
+    @property
+    def _sizes(self) -> tuple[Dim, ...]:
+        """Height and width of the image, then of the result."""
+        return (*two_axes(self.x.type.dims)[2:], *two_axes(self.call.node.output.type.dims)[2:])
+
+    @property
+    def _taps(self) -> tuple[Dim, ...]:
+        """Kernel, strides, leading pads, dilations."""
+        window = self.window
+        return (*window.kernel, *window.strides, *window.pads[:2], *window.dilations)
+
+    @property
+    def _strides(self) -> tuple[Dim, ...]:
+        """Of the residual, then of the result."""
+        own = block_strides(self.call.node.output)
+        return (*(own if self.call.epilogue.residual is not None else (0, 0, 0)), *own)
+
+    def _packed(self, blocks: tuple[tuple[int, int], ...], context: Context) -> Value:
+        w = self.w
+        shape = None if len(w.type.dims) == 4 else tuple(map(int, two_axes(w.type.dims)))  # type: ignore[arg-type]
+        return packed(w, Layout((0, 1, 2, 3), blocks, zero_padded=True), self.call.node, context, shape)
+
+    def _bias(self, context: Context) -> Value | None:
+        """The bias with a lane for each channel of its last block."""
+        if self.bias is None:
+            return self.call.epilogue.bias
+        layout = Layout((0,), ((0, context.isa.lanes),), zero_padded=True)
+        whole = self.bias.type.dims[0] % context.isa.lanes == 0
+        return self.bias if whole else context.packed(self.bias, layout)
+
+    def _made(
+        self,
+        symbol: str,
+        weights: Value,
+        args: tuple[Dim, ...],
+        grid: Dim,
+        scratch: Dim,
+        work: Dim,
+        context: Context,
+    ) -> Launch:
+        result, residual = self.call.result, self.call.epilogue.residual
+        return Launch(
+            KernelRef(symbol),
+            (self.x, weights, self._bias(context), residual, result),
+            (_RESULT,) if result is not None else (),
+            args,
+            grid,
+            scratch,
+            work,
+            takes_hook=True,
+            hook=self.call.hook,
+            in_place=((result, residual),) if result is not None and residual is not None else (),
+        )
+
+
+def two_axes(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """A shape with two spatial axes."""
+    return shape if len(shape) == 4 else (*shape[:2], 1, shape[2])

@@ -112,8 +112,17 @@ def source(isa: Isa) -> str:
         .replace("@HIGH@", high)
         for mode, taps in _TAPS.items()
     )
+    return "\n".join([prelude(isa), axis_taps(), *modes])
+
+
+def axis_taps() -> str:
+    """C text of the types ``axis`` and ``resize`` and, for each mode, ``taps_MODE(t, a, o, index, weight)``.
+
+    They give the input indices and weights of output ``o`` along axis ``a``, by the coordinates, rounding,
+    ``exclude_outside`` and ``cubic_a`` of ``t``.
+    """
     coordinates = (_COORDINATE.replace("@T@", kind) for kind in ("float", "double"))
-    return "\n".join([prelude(isa), _AXES, *coordinates, _WEIGHTS, *modes])
+    return "\n".join([_AXES, *coordinates, _WEIGHTS])
 
 
 _AXES: Final = """

@@ -57,7 +57,9 @@ class Case:
         output = [helper.make_empty_tensor_value_info("y")]
         graph = helper.make_graph(made, "rows", inputs, output, weights)
         opsets = [helper.make_opsetid("", 20)]
-        typed = onnx.shape_inference.infer_shapes(helper.make_model(graph, opset_imports=opsets, ir_version=9))
+        typed = onnx.shape_inference.infer_shapes(
+            helper.make_model(graph, opset_imports=opsets, ir_version=9)
+        )
         return typed
 
 
@@ -111,6 +113,7 @@ def _square(n: int) -> tuple[int, int]:
     return rows, n // rows
 
 
+# fmt: off
 CASES: Final[dict[str, Case]] = {
     "entry": Case(_one("Exp"), lambda n: (4,), sizes=(4,)),
     "exp": Case(_one("Exp")),
@@ -136,7 +139,7 @@ CASES: Final[dict[str, Case]] = {
         weights=lambda n: {
             "axes": np.array([-1]), "eps": np.array(1e-6, np.float32), "scale": _f32(COLUMNS)
         },
-    ),  # fmt: skip
+    ),
     "batch norm": Case(
         [("BatchNormalization", "x scale bias mean variance", "y", {})],
         _image(96),
@@ -201,7 +204,8 @@ CASES: Final[dict[str, Case]] = {
     "gru 64": _recurrent("GRU", 3, 64, 1),
     "gru 256": _recurrent("GRU", 3, 256, 1),
     "gru 256 x 8": _recurrent("GRU", 3, 256, 8),
-}  # fmt: skip
+}
+# fmt: on
 
 
 def _array(shape: Sequence[int], dtype: Any, phase: int) -> Array:

@@ -68,11 +68,11 @@ if __name__ == "__main__":
         7,
     )
     fit(
-        "tanh: x + x^3 p(x^2)",
-        lambda z: (np.tanh(np.sqrt(z)) - np.sqrt(z)) / np.sqrt(z) ** 3,
-        lambda z: np.sqrt(z) ** 3 / np.tanh(np.sqrt(z)),
-        1e-6,
-        0.55**2,
+        "tanh: r + r^2 q(r), 0 <= r < log(2)",
+        lambda r: (np.expm1(r) - r) / r**2,
+        lambda r: r**2 / np.expm1(r),
+        1e-3,
+        0.6932,
         4,
     )
     fit(

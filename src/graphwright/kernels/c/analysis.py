@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from graphwright.ir.loops.nodes import (
@@ -22,7 +23,7 @@ from graphwright.ir.loops.nodes import (
     Store,
     walk,
 )
-from graphwright.ir.symbols import Dim, Symbol
+from graphwright.ir.symbols import Dim, Symbol, symbol
 from graphwright.ir.types import I64
 from graphwright.kernels.c.dims import depends
 
@@ -133,24 +134,47 @@ def _moves_itself(value: Scalar, bound: set[str], private: set[str]) -> bool:
             return False
 
 
+def stores_may_wait(loop: Loop) -> bool:
+    """Whether the stores of a few steps may follow all of their loads: plain stores, side by side in memory,
+    of what no step reads. The compiler cannot tell, and would not mix the steps."""
+    stores = [s for s in loop.body if isinstance(s, Store)]
+    if any(not isinstance(s, Let | Store | Accumulate) for s in loop.body):
+        return False
+    for store in stores:
+        last = store.index[-1] if store.index else 0
+        if any(isinstance(i, Scalar) for i in store.index) or last != symbol(loop.axis):
+            return False
+    names = {s.buffer.name for s in stores}
+    return len(names) == len(stores) and not any(
+        isinstance(v, Load) and v.buffer.name in names for s in loop.body for v in _all_values(s)
+    )
+
+
+def _all_values(statement: Statement) -> Iterator[Scalar]:
+    stack = parts(statement)
+    while stack:
+        value = stack.pop()
+        yield value
+        stack += children(value)
+
+
 _HEAVY: Final = frozenset(
     {"exp", "expm1", "log", "log1p", "sigmoid", "tanh", "erf", "sin", "cos", "pow", "div", "sqrt"}
 )
 
 
 def unrolling(loop: Loop, private: set[str]) -> int:
-    """Copies of the body per step: several partial sums hide the latency of one; heavy bodies have work
-    enough."""
-    reduces = any(isinstance(s, Accumulate) and s.buffer.name not in private for s in loop.body)
-    if not reduces or any(isinstance(s, Loop) for s in loop.body):
+    """Copies of the body per step: several partial sums hide the latency of one; of long chains of
+    arithmetic, two run side by side."""
+    if any(isinstance(s, Loop) for s in loop.body):
         return 1
+    reduces = any(isinstance(s, Accumulate) and s.buffer.name not in private for s in loop.body)
     nodes = heavy = 0
-    stack = [part for s in loop.body for part in parts(s)]
-    while stack:
-        node = stack.pop()
+    for node in (value for s in loop.body for value in _all_values(s)):
         nodes += 1
         heavy += isinstance(node, Apply) and node.function in _HEAVY
-        stack += children(node)
         if nodes > 64:
             return 1
+    if not reduces:
+        return 2 if heavy else 1
     return 2 if heavy or nodes > 16 else 4

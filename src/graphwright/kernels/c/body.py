@@ -26,7 +26,7 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import BOOL, F32, F64, DType
-from graphwright.kernels.c.analysis import lanes_of, unrolling, vectorises
+from graphwright.kernels.c.analysis import lanes_of, stores_may_wait, unrolling, vectorises
 from graphwright.kernels.c.dims import depends, strides_of
 from graphwright.kernels.c.literals import identity
 from graphwright.kernels.c.matmul import matmul_helper
@@ -58,6 +58,9 @@ class Rectangle:
 
 class Writer(Values):
     """Writes statements as C lines."""
+
+    late_stores: list[tuple[str, str]] | None = None
+    """Of unrolled steps under way: declarations of stored vectors, and their stores behind all steps."""
 
     def body(self, statements: Iterable[Statement]) -> None:
         for statement in statements:
@@ -153,9 +156,16 @@ class Writer(Values):
     ) -> None:
         width = count * copies
         with self.block(f"for (; {axis} + {width} <= {end}; {axis} += {width})"):
+            start = len(self.lines)
+            self.late_stores = [] if copies > 1 and stores_may_wait(loop) else None
             for copy in range(copies):
                 step = f"({axis} + {copy * count})" if copy else axis
                 self.one_step(loop, step, Lanes(loop.axis, count), partials, copy, braces=copies > 1)
+            waiting, self.late_stores = self.late_stores or [], None
+            for _, store in waiting:
+                self.line(store)
+            indent = "    " * self.depth
+            self.lines[start:start] = [indent + declaration for declaration, _ in waiting]
 
     def tail_step(
         self, loop: Loop, axis: str, end: str, count: int, partials: dict[int, Partial], known: int | None
@@ -230,8 +240,15 @@ class Writer(Values):
             self.line(f"{guard}{element_text(at.pointer)} = {self.stored_scalar(value)};")
             return
         live = self.mask_of(mask)
+        dtype = stored_dtype(buffer.dtype)
         stored = self.support.narrow(buffer.dtype, self.count, self.vectorised(value))
-        self.line(self.move("store", at, stored_dtype(buffer.dtype), live, stored) + ";")
+        if self.late_stores is not None and live is None:
+            kept = self.fresh(buffer.name)
+            self.line(f"{kept} = {stored};")
+            move = self.move("store", at, dtype, None, kept)
+            self.late_stores.append((f"{self.support.vector(dtype, self.count)} {kept};", f"{move};"))
+            return
+        self.line(self.move("store", at, dtype, live, stored) + ";")
 
     def assign(self, name: str, variable: Variable, value: Value, mask: Scalar | None) -> None:
         if not variable.private:

@@ -16,22 +16,19 @@ _REDUCE: Final = """\
     const @V n = (x * 1.44269504f + 12582912.0f) - 12582912.0f; /* rint: 1.5 * 2^23 has no fraction */
     const @V r = x - n * 0.693147182f - n * -1.90465421e-9f;
 """
-_REDUCE_EXACT: Final = """\
-    const @V n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;
-    const @V r1 = x - n * 0.693147182f, r2 = n * -1.90465421e-9f, r = r1 - r2; /* r1 is exact */
-"""
 _LN2: Final = ("0.693147182f", "-1.90465421e-9f")
 _EXPONENTIAL: Final = horner("r", "0.5f", "0.1666652f", "0.041666403f", "0.00836883f", "0.0013940561f")
 _EXPONENTIAL_M1: Final = horner("r", "0.5f", "0.16666543f", "0.041666433f", "0.008366556f", "0.0013937921f")
+_EXPONENTIAL_UP: Final = horner(
+    "r", "0.5000009f", "0.16664769f", "0.04179485f", "0.007962586f", "0.0018603902f"
+)
+"""For 0 <= r < log(2)."""
 _LOGARITHM: Final = horner(
     "f", "0.3333333f", "-0.2500082f", "0.20001242f", "-0.16623409f", "0.1420158f", "-0.1315961f",
     "0.12762217f", "-0.07636439f"
 )  # fmt: skip
 _SINE: Final = horner("z", "-0.16666667f", "0.008333379f", "-0.00019853072f", "2.8326801e-06f")
 _COSINE: Final = horner("z", "0.041666646f", "-0.001388731f", "2.4432327e-05f")
-_HYPERBOLIC: Final = horner(
-    "z", "-0.33333316f", "0.13332546f", "-0.05384785f", "0.021052472f", "-0.0062459926f"
-)
 _ERF: Final = horner(
     "a",
     "-5.4081262e-08f",
@@ -68,19 +65,40 @@ KEEP    const @I large = @abs@(x) > {_LARGE}.0f;
 
 _KEEP_ZERO: Final = "    y = @select@(x == 0.0f, x, y); /* -0 */\n"
 
-SCALE_V4: Final = """\
+OF_V4: Final[dict[str, str]] = {
+    "scale": """\
 GW_INLINE @V NAME(@V x, @V n) { /* x * 2^n */
     @V y;
     __asm__("vscalefps %2, %1, %0" : "=v"(y) : "v"(x), "v"(n));
     return y;
-}"""
-"""AVX-512's way of :data:`POLYNOMIALS` ``scale``."""
+}""",
+    "reciprocal": """\
+GW_INLINE @V NAME(@V x) { /* to 2^-14 */
+    @V y;
+    __asm__("vrcp14ps %1, %0" : "=v"(y) : "v"(x));
+    return y;
+}""",
+}
+"""AVX-512's way of :data:`HELPERS`."""
 
 HELPERS: Final[dict[str, str]] = {
     "scale": """\
 GW_INLINE @V NAME(@V x, @V n) { /* x * 2^n, in two steps: the result may be subnormal or overflow */
     const @I i = __builtin_convertvector(n, @I), half = i >> 1;
     return x * (@V)((half + 127) << 23) * (@V)((i - half + 127) << 23);
+}""",
+    "reciprocal": "GW_INLINE @V NAME(@V x) { return 1.0f / x; }",
+    "least": """\
+GW_INLINE @V NAME(@V a, @V b) { /* b if either is NaN */
+    @V y;
+    __asm__("vminps %2, %1, %0" : "=@REG"(y) : "@REG"(a), "@REG"(b));
+    return y;
+}""",
+    "most": """\
+GW_INLINE @V NAME(@V a, @V b) { /* b if either is NaN */
+    @V y;
+    __asm__("vmaxps %2, %1, %0" : "=@REG"(y) : "@REG"(a), "@REG"(b));
+    return y;
 }""",
     "any": """\
 GW_INLINE int NAME(@I mask) {
@@ -100,15 +118,15 @@ GW_INLINE @V NAME(@V e, @V f) {{ /* log(2^e * (1 + f)) */
 POLYNOMIALS: Final[dict[str, str]] = {
     "exp": f"""\
 GW_INLINE @V NAME(@V x) {{
-    x = @select@(x > 89.0f, @splat@(89.0f), x); /* beyond: infinity */
-    x = @select@(x < -104.0f, @splat@(-104.0f), x); /* below: zero */
-{_REDUCE_EXACT}\
-    return @scale@(1.0f + (r1 + (r * r * ({_EXPONENTIAL}) - r2)), n);
+    x = @least@(@splat@(89.0f), x); /* beyond: infinity */
+    x = @most@(@splat@(-104.0f), x); /* below: zero */
+{_REDUCE}\
+    return @scale@(1.0f + r * (1.0f + r * ({_EXPONENTIAL})), n);
 }}""",
     "expm1": f"""\
 GW_INLINE @V NAME(@V x0) {{
-    @V x = @select@(x0 > 89.0f, @splat@(89.0f), x0);
-    x = @select@(x < -30.0f, @splat@(-30.0f), x);
+    @V x = @least@(@splat@(89.0f), x0);
+    x = @most@(@splat@(-30.0f), x);
 {_REDUCE}\
     const @V p = r + r * r * ({_EXPONENTIAL_M1});
     const @V t = @scale@(@splat@(1.0f), n - 1.0f); /* half of 2^n, which may be too large */
@@ -138,34 +156,35 @@ GW_INLINE @V NAME(@V x) {
     return @select@((x == __builtin_inff()) | (x != x) | (@abs@(x) < 2e-8f), x, y);
 }""",
     "tanh": f"""\
-GW_INLINE @V NAME(@V x) {{
-    const @V a = @abs@(x), z = a * a;
-    const @V small = a + a * z * ({_HYPERBOLIC});
-    const @V large = 1.0f - 2.0f / (@exp@(a + a) + 1.0f);
-    const @V y = @select@(a < 0.55f, small, large);
-    return (@V)((@I)y | ((@I)x & (@I)@splat@(-0.0f)));
+GW_INLINE @V NAME(@V x) {{ /* m / (m + 2), m = exp(2 |x|) - 1 = 2^n s + (2^n - 1), s >= 0, no digits lost */
+    const @V a = @least@(@splat@(9.1f), @abs@(x)); /* beyond: 1 */
+    const @V shifted = (a * 2.88539008f - 0.5f) + 12582912.0f, n = shifted - 12582912.0f;
+    const @V half = a - n * 0.346573591f - n * -9.52327106e-10f, r = half + half;
+    const @V s = r + r * r * ({_EXPONENTIAL_UP});
+    const @V t = (@V)(((@I)shifted << 23) + 0x3f800000); /* 2^n */
+    const @V m = t * s + (t - 1.0f), d = m + 2.0f, d_low = (2.0f - d) + m;
+    const @V inverse = @reciprocal@(d), y = m * inverse;
+    return (@V)((@I)(y + ((m - y * d) - y * d_low) * inverse) | ((@I)x & (@I)@splat@(-0.0f)));
 }}""",
     "sigmoid": f"""\
-GW_INLINE @V NAME(@V x0) {{ /* e / (1 + e) or 1 / (1 + e), e = exp(-|x|), and what rounding dropped */
-    @V x = -@abs@(x0);
-    x = @select@(x < -104.0f, @splat@(-104.0f), x);
-{_REDUCE_EXACT}\
-    const @V s = r1 + (r * r * ({_EXPONENTIAL}) - r2), p = 1.0f + s;
-    const @V e = @scale@(p, n), e_low = @scale@(s - (p - 1.0f), n);
-    const @V d = 1.0f + e, d_low = (e - (d - 1.0f)) + e_low;
-    const @I below = x0 < 0.0f;
-    const @V top = @select@(below, e, @splat@(1.0f)), top_low = @select@(below, e_low, @splat@(0.0f));
-    const @V y = top / d;
-    return y + (((top - y * d) + top_low) - y * d_low) * (1.0f - 0.5f * e);
+GW_INLINE @V NAME(@V x) {{ /* 2^n / d, d = 2^n + exp(n log 2 - x), and what rounding d dropped */
+    x = @least@(@splat@(20.0f), x); /* beyond: 1 */
+    x = @most@(@splat@(-110.0f), x); /* below: 0 */
+    const @V n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;
+    const @V r = n * 0.693147182f - x + n * -1.90465421e-9f;
+    const @V s = r * (1.0f + r * ({_EXPONENTIAL})), t = @scale@(@splat@(1.0f), n);
+    const @V one = 1.0f + t, d = one + s, d_low = ((1.0f - one) + t) + ((one - d) + s);
+    const @V y = @reciprocal@(d);
+    return @scale@(y + y * ((1.0f - d * y) - d_low * y), n);
 }}""",
     "erf": f"""\
 GW_INLINE @V NAME(@V x0) {{ /* 1 - exp(-a q(a)), a = |x| */
-    @V a = @abs@(x0);
-    a = @select@(a > 4.0f, @splat@(4.0f), a); /* beyond: 1 */
+    const @V a = @least@(@splat@(4.0f), @abs@(x0)); /* beyond: 1 */
     const @V x = -(a * 1.12837923f + a * ({_ERF}));
-{_REDUCE}\
+    const @V shifted = x * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;
+    const @V r = x - n * 0.693147182f - n * -1.90465421e-9f;
     const @V p = r + r * r * ({_EXPONENTIAL_M1});
-    const @V t = @scale@(@splat@(1.0f), n);
+    const @V t = (@V)(((@I)shifted << 23) + 0x3f800000); /* 2^n */
     const @V y = (1.0f - t) - p * t;
     return (@V)((@I)y | ((@I)x0 & (@I)@splat@(-0.0f)));
 }}""",

@@ -14,7 +14,7 @@ from typing import Final
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.ir.types import BF16, BOOL, DTYPES, F16, F32, F64, I32, U8, U16, DType
 from graphwright.kernels.c.dims import DIM_HELPERS
-from graphwright.kernels.c.polynomials import HELPERS, POLYNOMIALS, SCALE_V4
+from graphwright.kernels.c.polynomials import HELPERS, OF_V4, POLYNOMIALS
 from graphwright.kernels.c.power import POSITIVE, POWER, halves
 from graphwright.kernels.c.scalars import SCALAR_HELPERS
 from graphwright.kernels.library.isa import Isa
@@ -25,6 +25,13 @@ C_TYPES: Final[dict[str, str]] = {
     "f16": "uint16_t", "bf16": "uint16_t", "f32": "float", "f64": "double",
 }  # fmt: skip
 """The C type of a stored element."""
+
+_SCHEDULED: Final = """\
+#if defined(__GNUC__) && !defined(__clang__) /* interleave unrolled steps; clang does so anyway */
+#pragma GCC optimize("schedule-insns")
+#endif
+"""
+"""Worth it where there are registers enough."""
 
 _PRELUDE: Final = """\
 #include <stdint.h>
@@ -73,7 +80,8 @@ class Support:
 
     def text(self) -> str:
         """The prelude and every definition used."""
-        return _PRELUDE + "\n" + "\n".join(text for text in self.defined.values() if text) + "\n"
+        scheduled = _SCHEDULED if self.isa.vector_bytes == 64 else ""
+        return scheduled + _PRELUDE + "\n" + "\n".join(text for text in self.defined.values() if text) + "\n"
 
     def define(self, name: str, text: str) -> str:
         """Add ``text`` once."""
@@ -139,8 +147,10 @@ class Support:
             template = POWER
         elif dtype == F32:
             template = POLYNOMIALS.get(function, template or HELPERS.get(function))
-        if function == "scale" and self.isa.vector_bytes == 64:
-            template = SCALE_V4
+        if function in ("max", "min") and dtype in (F32, F64):
+            template = _FLOAT_EXTREMUM[self.isa.vector_bytes == 64].replace("VERB", function)
+        elif self.isa.vector_bytes == 64 and dtype == F32:
+            template = _OF_V4.get(function, template)
         if template is None or (function in _FLOAT_ONLY and not dtype.is_float):
             return self.define(name, self._by_lanes(function, dtype, lanes, name))
         return self.define(name, self.expand(template, name, dtype, lanes))
@@ -283,11 +293,46 @@ GW_INLINE @V NAME(@V a, @V b) { /* NaN if either is */
     return (@V)(((@I)a & take) | ((@I)b & ~take));
 }"""
 
+_FLOAT_EXTREMUM: Final = {
+    False: """\
+GW_INLINE @V NAME(@V a, @V b) { /* NaN if either is */
+    @V y;
+    __asm__("vVERBp@SUFFIX %2, %1, %0" : "=x"(y) : "x"(a), "x"(b)); /* b if either is NaN */
+    const @I undefined = a != a;
+    return (@V)(((@I)a & undefined) | ((@I)y & ~undefined));
+}""",
+    True: """\
+GW_INLINE @V NAME(@V a, @V b) { /* NaN if either is: the instruction gives b then */
+    @V y;
+    __asm__("vVERBp@SUFFIX %2, %1, %0\\n\\tvcmpp@SUFFIX $3, %1, %1, %%k1\\n\\tvmovap@SUFFIX %1, %0 %{%%k1%}"
+            : "=&v"(y) : "v"(a), "v"(b) : "k1");
+    return y;
+}""",
+}
+"""``max`` and ``min`` of floats, by whether it is AVX-512."""
+
+_DIVIDED_V4: Final = """\
+GW_INLINE @V NAME(@V x, @T c) { /* x / c as it rounds, by c's inverse and what that leaves over */
+    const @T inverse = 1 / c;
+    if (!(c > 1e-30f || c < -1e-30f) || !(c < 1e30f && c > -1e30f))
+        return x / c;
+    @V y = x * inverse; /* kept where zero, subnormal, infinite or NaN: classes 0xbf */
+    const @V rest = x - y * c;
+    __asm__("vfpclassps $0xbf, %0, %%k1\\n\\tknotw %%k1, %%k1\\n\\tvfmadd231ps %2, %1, %0 %{%%k1%}"
+            : "+v"(y) : "v"(rest), "v"(@splat@(inverse)) : "k1");
+    return y;
+}"""
+"""Four instructions, where the divider takes as long as twenty. P. Markstein, "Computation of elementary
+functions on the IBM RISC System/6000 processor" (1990)."""
+
 _ROUNDING: Final = """\
 GW_INLINE @V NAME(@V x) {
     const @V near = @round@(x);
     return (@V)((@I)(near - ADJUST) | ((@I)x & (@I)@splat@(-(@T)0))); /* keeps the sign of zero */
 }"""
+
+_OF_V4: Final = OF_V4 | {"divided": _DIVIDED_V4}
+"""AVX-512's way of helpers of f32."""
 
 _MASKED_MOVES: Final[dict[tuple[str, bool], str]] = {
     ("load_mask", False): """\
@@ -387,6 +432,7 @@ GW_INLINE @V NAME(@M mask, @V yes, @V no) {
     const @I take = __builtin_convertvector(mask, @I);
     return (@V)(((@I)yes & take) | ((@I)no & ~take));
 }""",
+    "divided": "GW_INLINE @V NAME(@V x, @T c) { return x / c; }",
     "max": _EXTREMUM.replace("SIGN", ">"),
     "min": _EXTREMUM.replace("SIGN", "<"),
     "abs": "GW_INLINE @V NAME(@V x) { return (@V)((@I)x & ~(@I)@splat@(-(@T)0)); }",

@@ -21,7 +21,7 @@ from graphwright.ir.loops.nodes import (
     Scalar,
 )
 from graphwright.ir.symbols import Dim
-from graphwright.ir.types import BOOL, I64, U32, U64, DType
+from graphwright.ir.types import BOOL, F32, I64, U32, U64, DType
 from graphwright.kernels.c.analysis import COMPARISONS, children, index_of, is_position_test
 from graphwright.kernels.c.dims import along, depends, dim_text, factor_text, strides_of
 from graphwright.kernels.c.literals import literal
@@ -323,8 +323,11 @@ class Values:
         vector = any(o.vector for o in operands)
         if function == "select":
             return self.select(operands, vector)
-        texts = tuple(operand(self.vectorised(o) if vector else o.text) for o in operands)
         own = operands[0].dtype
+        if function == "div" and own == F32 and vector and not operands[1].vector:
+            text = self.support.call("divided", F32, self.count, operands[0].text, operands[1].text)
+            return Value(text, own, True)
+        texts = tuple(operand(self.vectorised(o) if vector else o.text) for o in operands)
         if own == BOOL:
             return Value(self.logic(function, texts, vector), dtype, vector)
         plain = value_dtype(own)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright._native import condense
 from graphwright.ir.op import ConstRef, Op
 from graphwright.ir.symbols import Dim, SymbolTable, product
 from graphwright.ir.types import Layout, Shape, TensorType, dtype_of
@@ -352,12 +353,17 @@ class ConstantPool:
         self._arrays = {d: a for d, a in self._arrays.items() if ConstRef(d) in refs}
 
 
+_WHOLE = 1 << 16
+"""Bytes of content that are hashed as they are; more are condensed first."""
+
+
 def _digest(array: Array) -> str:
     state = hashlib.blake2b(f"{array.dtype.name}{array.shape}".encode(), digest_size=10)
     if array.dtype == object:
         state.update(repr(array.tolist()).encode())
     else:
-        state.update(array.reshape(-1).view(np.uint8).data)
+        data = array.reshape(-1).view(np.uint8).data
+        state.update(data if len(data) <= _WHOLE else condense(data))
     return state.hexdigest()
 
 

@@ -302,13 +302,18 @@ def _array_text(array: Array, style: ConstantStyle) -> str:
     return f'base64 "{base64.b64encode(little.tobytes()).decode()}"'
 
 
+_SAMPLE = 64
+"""Elements that tell most contents from splats."""
+
+
 def _splat_text(array: Array) -> str | None:
     """``splat 0.0`` where all of more than one elements have the same bits."""
     flat = array.reshape(-1)
     if flat.size < 2 or flat.dtype == object:
         return None
     bits = flat.view(np.uint8).reshape(flat.size, -1)
-    if not bool((bits == bits[0]).all()):
+    sample = bits[:: -(-flat.size // _SAMPLE)]
+    if not bool((sample == bits[0]).all()) or not bool((bits == bits[0]).all()):
         return None
     text = _element_text(flat[0])
     return f"splat {text}" if _same_bytes(elements_array([text], array.dtype), flat[:1]) else None

@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.frontends.onnx.tensors import Folder
+from graphwright.frontends.onnx.wire import cut_weights
 from graphwright.ir.names import terminal
 
 MAX_FILE = 2**31 - 1
@@ -33,17 +34,18 @@ def read(source: Source) -> tuple[onnx.ModelProto, Folder]:
         if path.stat().st_size > MAX_FILE:
             hint = "save it with external data: onnx.save(..., save_as_external_data=True)"
             raise ModelError(Diagnostic("file", "more than 2 GiB cannot be one protobuf", shown, hint))
-        model = _parse(_mapped(path), shown)
+        slim, weights = cut_weights(_mapped(path))
+        model = _parse(slim, shown)
     except (OSError, ValueError) as error:
         raise ModelError(Diagnostic("file", f"cannot be read: {terminal(str(error))}", shown)) from error
-    return _checked(model, shown), Folder(path.parent)
+    return _checked(model, shown), Folder(path.parent, weights)
 
 
-def _mapped(path: Path) -> bytes | memoryview:
-    """The bytes of a file; mapped, so that weights are copied once, by the parser."""
+def _mapped(path: Path) -> memoryview:
+    """The bytes of a file; mapped, so that weights are not copied."""
     with path.open("rb") as file:
         if not os.fstat(file.fileno()).st_size:
-            return b""
+            return memoryview(b"")
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 

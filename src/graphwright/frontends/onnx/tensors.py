@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import stat
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -21,6 +22,8 @@ MAX_RANK = 64
 """NumPy's limit."""
 MAX_DENSE_BYTES = 2**30
 """A sparse tensor that would unfold to more is refused: a few bytes could ask for any amount."""
+_LARGE = 1 << 16
+"""Bytes from which on elements may lie unaligned in their file: they are packed once, and read then."""
 
 P = onnx.TensorProto
 _DTYPES: dict[int, DType] = {
@@ -64,6 +67,13 @@ class Folder:
     """Where a model's external data lies; ``path`` None when the model came as bytes."""
 
     path: Path | None
+    weights: Mapping[str, memoryview] = field(default_factory=dict)
+    """Raw data of initializers that the parser has not seen: theirs is empty."""
+
+    def raw_data(self, tensor: onnx.TensorProto) -> bytes | memoryview:
+        """The raw data of ``tensor``, wherever it lies."""
+        data: bytes = tensor.raw_data
+        return data or self.weights.get(tensor.name, data)
 
     def open(self, location: str) -> Path:
         """The regular file at ``location``, which may not leave the folder by any way."""
@@ -104,7 +114,8 @@ def to_array(tensor: onnx.TensorProto, folder: Folder) -> Array:
     if tensor.data_location == P.EXTERNAL:
         flat = _external(tensor, dtype, count, folder)
     elif tensor.HasField("raw_data"):
-        flat = _from_bytes(np.frombuffer(tensor.raw_data, np.uint8), dtype, count)
+        data = folder.raw_data(tensor) if count else tensor.raw_data
+        flat = _from_bytes(np.frombuffer(data, np.uint8), dtype, count)
     elif dtype is STRING:
         flat = np.array([_decode(s) for s in tensor.string_data] + [None], object)[:-1]
     else:
@@ -170,8 +181,10 @@ def _from_bytes(data: Array, dtype: DType, count: int) -> Array:
             "tensor", f"{count} x {dtype} takes {_byte_count(dtype, count)} bytes, the data has {data.size}"
         )
     if dtype.bits >= 8:
-        aligned = data if data.ctypes.data % dtype.numpy.itemsize == 0 else data.copy()
-        return aligned.view(dtype.numpy.newbyteorder("<") if dtype.numpy.isbuiltin else dtype.numpy)
+        copied = data.size < _LARGE or not dtype.numpy.isbuiltin
+        if copied and data.ctypes.data % dtype.numpy.itemsize:
+            data = data.copy()
+        return data.view(dtype.numpy.newbyteorder("<") if dtype.numpy.isbuiltin else dtype.numpy)
     per_byte = 8 // dtype.bits
     shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(dtype.bits)
     lanes = (data[:, None] >> shifts) & np.uint8((1 << dtype.bits) - 1)

@@ -3,12 +3,15 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <cstring>
+
 #define GRAPHWRIGHT_IMPORTS_NUMPY
 #include "binding.hpp"
 
 extern "C" {
 #include "clock.h"
 #include "cpu.h"
+#include "hash.h"
 #include "loader.h"
 }
 
@@ -161,6 +164,26 @@ nb::tuple plan_memory(const std::vector<int64_t> &sizes, const std::vector<std::
     return nb::make_tuple(list_of(offsets.data(), (int64_t)sizes.size()), arena);
 }
 
+/* What stands for `data` in a hash: NH of its chunks, and the bytes behind the last whole one. */
+nb::bytes condense(nb::handle data) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_SIMPLE) != 0)
+        throw nb::python_error();
+    size_t chunks = (size_t)view.len / GW_HASH_CHUNK, tail = (size_t)view.len % GW_HASH_CHUNK;
+    size_t head = chunks * GW_HASH_WORDS * sizeof(uint64_t);
+    nb::object result = nb::steal(PyBytes_FromStringAndSize(nullptr, (Py_ssize_t)(head + tail)));
+    if (result.is_valid()) {
+        char *words = PyBytes_AS_STRING(result.ptr());
+        nb::gil_scoped_release release;
+        gw_hash_chunks(view.buf, chunks, (uint64_t *)words);
+        memcpy(words + head, (const char *)view.buf + chunks * GW_HASH_CHUNK, tail);
+    }
+    PyBuffer_Release(&view);
+    if (!result.is_valid())
+        throw nb::python_error();
+    return nb::borrow<nb::bytes>(result);
+}
+
 void set_threads(int threads) {
     if (threads < 1)
         throw nb::value_error("threads must be at least 1");
@@ -185,6 +208,7 @@ NB_MODULE(_native, m) {
     m.def("set_threads", set_threads, nb::arg("threads"));
     m.def("workers", gw_pool_workers);
     m.def("plan_memory", plan_memory, nb::arg("sizes"), nb::arg("conflicts"));
+    m.def("condense", condense, nb::arg("data"));
     m.def("load_library", load_library, nb::arg("data"));
     m.def("open_library", open_library, nb::arg("path"));
     nb::class_<Library>(m, "Library").def("symbol", &Library::symbol, nb::arg("name"));

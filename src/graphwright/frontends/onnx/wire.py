@@ -1,0 +1,135 @@
+"""Large weights left in the file: what the protobuf parser gets is the model without their bytes.
+
+Works on the wire format (protobuf.dev/programming-guides/encoding): the raw data of the main graph's
+initializers is cut out, everything else is passed on as it is. What is not as expected is left to the parser,
+which knows what to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+LARGE: Final = 1 << 16
+"""Bytes from which on raw data stays in the file."""
+_GRAPH, _INITIALIZER, _NAME, _RAW_DATA = 7, 5, 8, 9
+"""Field numbers of ModelProto, GraphProto and TensorProto (twice) in onnx.proto."""
+_BYTES: Final = 2
+"""The wire type of messages, texts and bytes."""
+_FIXED: Final = {1: 8, 5: 4}
+"""Bytes of the wire types of fixed size."""
+
+
+class _Odd(Exception):
+    """The bytes are not as expected."""
+
+
+class _Field(NamedTuple):
+    """``data[start:end]``; its payload, if its wire type is BYTES, is ``data[payload:end]``."""
+
+    number: int
+    wire: int
+    start: int
+    payload: int
+    end: int
+
+
+def cut_weights(data: memoryview) -> tuple[bytes | memoryview, Mapping[str, memoryview]]:
+    """The model without the raw data of large initializers, which is empty there; and that data by name."""
+    weights: dict[str, memoryview] = {}
+    try:
+        return _model(data, weights), weights
+    except (_Odd, IndexError, UnicodeDecodeError):
+        return data, {}
+
+
+def _model(data: memoryview, weights: dict[str, memoryview]) -> bytes:
+    fields = list(_fields(data, 0, len(data)))
+    graphs = [field for field in fields if field.number == _GRAPH]
+    if len(graphs) != 1 or graphs[0].wire != _BYTES:  # several would be merged
+        raise _Odd
+    return b"".join(
+        _message(_GRAPH, _graph(data, field, weights))
+        if field is graphs[0]
+        else data[field.start : field.end]
+        for field in fields
+    )
+
+
+def _graph(data: memoryview, graph: _Field, weights: dict[str, memoryview]) -> bytes:
+    """The payload of the graph; runs of fields that stay are passed on in one piece."""
+    pieces: list[bytes | memoryview] = []
+    done = graph.payload
+    for field in _fields(data, graph.payload, graph.end):
+        if field.number != _INITIALIZER or field.end - field.payload < LARGE:
+            continue
+        slim = _tensor(data, field, weights)
+        if slim is not None:
+            pieces += (data[done : field.start], _message(_INITIALIZER, slim))
+            done = field.end
+    return b"".join([*pieces, data[done : graph.end]])
+
+
+def _tensor(data: memoryview, tensor: _Field, weights: dict[str, memoryview]) -> bytes | None:
+    """The payload of an initializer without its raw data, None if it has none that is large."""
+    if tensor.wire != _BYTES:
+        raise _Odd
+    fields = list(_fields(data, tensor.payload, tensor.end))
+    raw = [field for field in fields if field.number == _RAW_DATA]
+    names = [field for field in fields if field.number == _NAME]
+    if len(raw) != 1 or len(names) != 1 or raw[0].wire != _BYTES or names[0].wire != _BYTES:
+        return None
+    name = str(data[names[0].payload : names[0].end], "utf-8")
+    if raw[0].end - raw[0].payload < LARGE:
+        return None
+    if name in weights:
+        raise _Odd
+    weights[name] = data[raw[0].payload : raw[0].end]
+    return b"".join(
+        _message(_RAW_DATA, b"") if field is raw[0] else data[field.start : field.end] for field in fields
+    )
+
+
+def _fields(data: memoryview, start: int, end: int) -> Iterator[_Field]:
+    while start < end:
+        tag, at = _varint(data, start)
+        payload, wire = at, tag & 7
+        if wire == _BYTES:
+            size, payload = _varint(data, at)
+            stop = payload + size
+        elif wire in _FIXED:
+            stop = at + _FIXED[wire]
+        elif wire == 0:
+            stop = _varint(data, at)[1]
+        else:
+            raise _Odd
+        if stop > end:
+            raise _Odd
+        yield _Field(tag >> 3, wire, start, payload, stop)
+        start = stop
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    """The number at ``at``, and where it ends."""
+    value = shift = 0
+    while shift < 64:
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at += 1
+        if byte < 128:
+            return value, at
+        shift += 7
+    raise _Odd
+
+
+def _message(number: int, payload: bytes) -> bytes:
+    return _number(number << 3 | _BYTES) + _number(len(payload)) + payload
+
+
+def _number(value: int) -> bytes:
+    made = bytearray()
+    while value > 127:
+        made.append(value & 127 | 128)
+        value >>= 7
+    made.append(value)
+    return bytes(made)

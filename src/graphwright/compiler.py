@@ -13,6 +13,7 @@ from graphwright.config import Options
 from graphwright.fusion.fuse import Fuse
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.loops.text import print_kernel
 from graphwright.ir.text import print_module
 from graphwright.kernels.c.support import has_code
@@ -160,13 +161,40 @@ def _read_values(graph: Graph, steps: tuple[Step, ...]) -> list[Value]:
     return [*values, *graph.outputs]
 
 
+UNIT_TEXT = 2000
+"""Characters of loop IR that make a translation unit worth a compiler of its own: about 0.2 s of its time."""
+MOST_UNITS = 16
+
+
 def _sources(generated: GeneratedKernels, isa: Isa) -> dict[str, str]:
     """The model's own kernels as files: C, and the loops that it was made from."""
-    kernels = generated.kernels()
-    if not kernels:
+    files: dict[str, str] = {}
+    for name, unit in _units(generated.kernels()).items():
+        files[f"{name}.c"] = emit_file([(kernel, comment) for kernel, comment, _ in unit], isa)
+        files[f"{name}.loops"] = "\n".join(text for _, _, text in unit)
+    return files
+
+
+def _units(kernels: list[tuple[Kernel, str]]) -> dict[str, list[tuple[Kernel, str, str]]]:
+    """Kernels, comments and loops by translation unit: units of about the same size, whatever the machine.
+
+    The largest kernel that is left goes where least is so far (Graham, 1969).
+    """
+    texts = ["\n".join(map(print_kernel, phases(kernel))) for kernel, _ in kernels]
+    count = min(-(-sum(map(len, texts)) // UNIT_TEXT), MOST_UNITS, len(kernels))
+    if not count:
         return {}
-    loops = [print_kernel(phase) for kernel, _ in kernels for phase in phases(kernel)]
-    return {f"{GENERATED}.c": emit_file(kernels, isa), f"{GENERATED}.loops": "\n".join(loops)}
+    members: list[list[int]] = [[] for _ in range(count)]
+    sizes = [0] * count
+    for number in sorted(range(len(kernels)), key=lambda k: -len(texts[k])):
+        unit = sizes.index(min(sizes))
+        members[unit].append(number)
+        sizes[unit] += len(texts[number])
+    names = [GENERATED] if count == 1 else [f"{GENERATED}_{unit}" for unit in range(count)]
+    return {
+        name: [(*kernels[k], texts[k]) for k in sorted(numbers)]
+        for name, numbers in zip(names, members, strict=True)
+    }
 
 
 def _objects(sources: dict[str, str], isa: Isa, options: Options) -> dict[str, bytes]:

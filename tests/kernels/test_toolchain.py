@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import sys
 from pathlib import Path
@@ -95,3 +96,34 @@ def test_sources_compile_side_by_side_in_order() -> None:
         [SOURCE.format(i) for i in range(4)], RUNNABLE[0], find_toolchain(Options()), workers=2
     )
     assert [load(code).answer() for code in objects] == [0, 1, 2, 3]
+
+
+def test_a_compiler_is_asked_once_until_its_file_changes(tmp_path: Path) -> None:
+    fake, asked = tmp_path / "cc", tmp_path / "asked"
+    options = Options(cc=str(fake), cache_dir=tmp_path / "cache")
+
+    def found(version: str) -> str:
+        module._identify.cache_clear()  # as a new process
+        fake.write_text(f"#!/bin/sh\necho x >> {asked}\necho {version}\n")
+        fake.chmod(0o700)
+        os.utime(fake, ns=(0, len(version)))
+        return find_toolchain(options).identity
+
+    assert [found("fake 1"), found("fake 1"), found("fake 1")] == ["fake 1"] * 3
+    assert asked.read_text() == "x\n"
+    assert found("fake 20") == "fake 20"
+    assert asked.read_text() == "x\nx\n"
+
+
+def test_notes_that_others_may_write_are_not_read(tmp_path: Path) -> None:
+    fake = tmp_path / "cc"
+    fake.write_text("#!/bin/sh\necho fake 1\n")
+    fake.chmod(0o700)
+    options = Options(cc=str(fake), cache_dir=tmp_path / "cache")
+    assert find_toolchain(options).identity == "fake 1"
+    (note,) = (tmp_path / "cache" / "compilers").iterdir()
+    note.write_text("another")
+    note.parent.chmod(0o777)
+    module._identify.cache_clear()
+    assert find_toolchain(options).identity == "fake 1"
+    module._identify.cache_clear()

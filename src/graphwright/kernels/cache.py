@@ -11,16 +11,14 @@ import contextlib
 import hashlib
 import json
 import os
-import stat
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Final
 
 from graphwright.config import Options
-from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.kernels.library.isa import Isa
+from graphwright.kernels.private import PrivateFolder
 from graphwright.kernels.toolchain import Toolchain, compile_all
 
 _FORMAT: Final = "1"
@@ -69,8 +67,13 @@ class KernelCache:
 
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options.from_environment()
-        self.folder = self.options.cache_folder / "kernels"
+        self._files = PrivateFolder(self.options.cache_folder / "kernels")
         self._hits = self._misses = 0
+
+    @property
+    def folder(self) -> Path:
+        """Where it lies."""
+        return self._files.path
 
     def compile(self, sources: Sequence[str], isa: Isa, toolchain: Toolchain) -> list[bytes]:
         """Shared objects of ``sources``: from the cache, or compiled side by side and stored."""
@@ -88,7 +91,7 @@ class KernelCache:
 
     def load(self, key: Key) -> bytes | None:
         """The shared object of ``key``; None if there is none, or it is damaged."""
-        data = self._read(f"{key.digest}.so")
+        data = self._files.read(f"{key.digest}.so")
         if data is None or hashlib.sha256(data[32:]).digest() != data[:32]:
             self._misses += 1
             return None
@@ -100,18 +103,18 @@ class KernelCache:
     def store(self, key: Key, code: bytes) -> None:
         """Keep ``code`` under ``key``. A cache that cannot be written is no error; one open to other users
         is."""
-        if not self._usable():
+        if not self._files.usable():
             return
         with contextlib.suppress(OSError):
-            self._write(f"{key.digest}.json", json.dumps(asdict(key)).encode())
-            self._write(f"{key.digest}.so", hashlib.sha256(code).digest() + code)
+            self._files.write(f"{key.digest}.json", json.dumps(asdict(key)).encode())
+            self._files.write(f"{key.digest}.so", hashlib.sha256(code).digest() + code)
             self._shrink()
 
     def explain_miss(self, key: Key) -> str:
         """Why ``key`` is not in the cache: what differs from the entry most like it."""
-        if self._read(f"{key.digest}.so") is not None:
+        if self._files.read(f"{key.digest}.so") is not None:
             return "not a miss: the cache holds it"
-        known = [other for path in self._entries(".json") if (other := self._key(path)) is not None]
+        known = [other for path in self._files.entries(".json") if (other := self._key(path)) is not None]
         if not known:
             return "the cache is empty"
         names = [field.name for field in fields(Key)]
@@ -127,64 +130,18 @@ class KernelCache:
 
     def clear(self) -> int:
         """Drop every entry; how many there were."""
-        entries = self._entries(".so")
-        for path in (*entries, *self._entries(".json")):
+        entries = self._files.entries(".so")
+        for path in (*entries, *self._files.entries(".json")):
             path.unlink(missing_ok=True)
         return len(entries)
 
     def stats(self) -> Stats:
         """Counts, and what the folder holds."""
-        sizes = [_size(path) for path in self._entries(".so")]
+        sizes = [_size(path) for path in self._files.entries(".so")]
         return Stats(self._hits, self._misses, len(sizes), sum(sizes))
 
-    def _usable(self) -> bool:
-        """Make the folder; False if it cannot be, ToolchainError if it is not this user's alone."""
-        try:
-            self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with contextlib.suppress(FileExistsError):
-                self.folder.mkdir(mode=0o700)
-            seen = self.folder.lstat()
-        except OSError:
-            return False
-        private = stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.getuid() and not seen.st_mode & 0o077
-        if not private:
-            message = f"{self.folder} is not a folder that this user alone may read and write"
-            hint = f"chmod 700 {self.folder}, or choose another with GRAPHWRIGHT_CACHE_DIR"
-            raise ToolchainError(Diagnostic("cache-unsafe", message, hint=hint))
-        return True
-
-    def _read(self, name: str) -> bytes | None:
-        """A plain file of this user's; None if it is absent or anything else."""
-        if not self._usable():
-            return None
-        try:
-            handle = os.open(self.folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            return None
-        with os.fdopen(handle, "rb") as file:
-            seen = os.fstat(handle)
-            own = stat.S_ISREG(seen.st_mode) and seen.st_uid == os.getuid() and not seen.st_mode & 0o022
-            return file.read() if own else None
-
-    def _write(self, name: str, data: bytes) -> None:
-        """All of it or nothing: a temporary file (mode 0600), then a rename."""
-        handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=".new-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            os.replace(temporary, self.folder / name)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-
-    def _entries(self, suffix: str) -> list[Path]:
-        if not self._usable():
-            return []
-        return sorted(p for p in self.folder.iterdir() if p.suffix == suffix and not p.name.startswith("."))
-
     def _key(self, path: Path) -> Key | None:
-        data = self._read(path.name)
+        data = self._files.read(path.name)
         try:
             return Key(**json.loads(data)) if data is not None else None
         except (ValueError, TypeError):
@@ -193,7 +150,7 @@ class KernelCache:
     def _shrink(self) -> None:
         """Drop the entries used longest ago until the rest fits; an eighth of room is made at once."""
         limit = self.options.cache_limit << 20
-        entries = self._entries(".so")
+        entries = self._files.entries(".so")
         total = sum(map(_size, entries))
         if total <= limit:
             return

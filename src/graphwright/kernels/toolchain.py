@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -21,6 +22,7 @@ from typing import Final
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.kernels.library.isa import Isa
+from graphwright.kernels.private import PrivateFolder
 
 CANDIDATES: Final = ("cc", "gcc", "clang")
 TIME_LIMIT: Final = 120.0
@@ -52,10 +54,11 @@ def find_toolchain(options: Options | None = None) -> Toolchain:
 
     Raises one :class:`ToolchainError` that lists what was tried.
     """
-    wanted = (options or Options.from_environment()).cc
+    options = options or Options.from_environment()
+    wanted, notes = options.cc, options.cache_folder / "compilers"
     tried: list[str] = []
     for command, zig in _commands(wanted):
-        found = _identify(command, zig)
+        found = _identify(command, zig, notes)
         if isinstance(found, Toolchain):
             return found
         tried.append(f"{' '.join(command)}: {found}")
@@ -78,23 +81,54 @@ def _commands(wanted: str) -> Iterator[tuple[tuple[str, ...], bool]]:
 
 
 @functools.cache
-def _identify(command: tuple[str, ...], zig: bool) -> Toolchain | str:
-    """The toolchain behind ``command``, or why there is none."""
+def _identify(command: tuple[str, ...], zig: bool, notes: Path) -> Toolchain | str:
+    """The toolchain behind ``command``, or why there is none.
+
+    What a compiler says of itself is noted in the folder ``notes`` under its file's stamp, so that kernels
+    in the cache are found without starting it.
+    """
     path = shutil.which(command[0])
     if path is None:
         return "not found"
     full = (path, *command[1:])
     if zig and command[1:] == ():
         full = (path, "cc")
+    folder, name = PrivateFolder(notes), _stamp(full, zig)
+    with contextlib.suppress(ToolchainError):  # a folder that others may write is no place for notes
+        noted = folder.read(name)
+        if noted is not None:
+            return Toolchain(full, noted.decode(), zig)
+    found = _asked(full, zig)
+    if isinstance(found, Toolchain):
+        with contextlib.suppress(OSError, ToolchainError):
+            folder.write(name, found.identity.encode())
+    return found
+
+
+def _stamp(command: tuple[str, ...], zig: bool) -> str:
+    """A name for the state of the compiler's file: its place, size, and time of change."""
+    module = importlib.util.find_spec("ziglang") if zig and "-m" in command else None
+    path = os.path.realpath((module.origin if module else None) or command[0])
+    seen = os.stat(path)
+    text = "\0".join((*command, path, str(seen.st_size), str(seen.st_mtime_ns), str(seen.st_ino)))
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
+
+
+def _asked(command: tuple[str, ...], zig: bool) -> Toolchain | str:
+    """What the compiler itself says, or why it says nothing."""
     try:
         ended = subprocess.run(
-            [*full, "--version"], capture_output=True, text=True, timeout=TIME_LIMIT, stdin=subprocess.DEVNULL
+            [*command, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=TIME_LIMIT,
+            stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     if ended.returncode:
         return (ended.stderr.strip() or f"exit status {ended.returncode}").splitlines()[-1]
-    return Toolchain(full, ended.stdout.strip(), zig)
+    return Toolchain(command, ended.stdout.strip(), zig)
 
 
 def compile_shared(source: str, isa: Isa, toolchain: Toolchain) -> bytes:

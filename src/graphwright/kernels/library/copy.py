@@ -173,46 +173,99 @@ class Gather:
 
 def source(isa: Isa) -> str:
     """One C file with ``gw_copy_nd``, ``gw_pad_nd`` and ``gw_gather``."""
-    return "\n".join([prelude(isa), _NEST, *(_element(size) for size in ELEMENT_SIZES), _COPY, _PAD, _GATHER])
+    elements = (_element(size, isa) for size in ELEMENT_SIZES)
+    nest = _NEST.replace("@REG@", "v" if isa.vector_bytes == 64 else "x")
+    return "\n".join([prelude(isa), nest, *elements, _COPY, _PAD, _GATHER])
 
 
-def _element(size: int) -> str:
-    """The functions that depend on the element's size: a block of strided rows, and a transposing tile."""
-    declaration = f"typedef uint{8 * size}_t e{size} __attribute__((may_alias));"
+def _element(size: int, isa: Isa) -> str:
+    """The functions that depend on the element's size: a block of strided rows, and transposition."""
     if size == 16:
         declaration = "typedef struct { uint64_t half[2]; } __attribute__((may_alias)) e16;"
-    tile = _transposing_tile(size) if size <= 4 else ""
-    block = f"transpose_micro_{size}" if tile else ""
-    transpose = _TRANSPOSE_MICRO.replace("@MICRO@", block) if tile else _TRANSPOSE_PLAIN
-    return "\n".join([declaration, _ROWS, tile, transpose]).replace("@S@", str(size))
+        return "\n".join([declaration, _ROWS, _PICK, _TRANSPOSE_PLAIN]).replace("@S@", str(size))
+    declaration = f"typedef uint{8 * size}_t e{size} __attribute__((may_alias));"
+    widths = [width for width in (16, 32, 64) if width <= isa.vector_bytes]
+    vectors = [_vector(size, width) for width in widths]
+    tiles = [_transposing_tile(size, width) for width in (16, isa.vector_bytes)]
+    text = "\n".join([declaration, _ROWS, _PICK, *vectors, *tiles, _TRANSPOSE_TILES])
+    return text.replace("@S@", str(size)).replace("@W@", str(isa.vector_bytes))
 
 
-def _transposing_tile(size: int) -> str:
-    """In registers, by perfect shuffles: log2(T) rounds interleave row i with row i + T/2."""
-    lanes = 16 // size
-    low = ", ".join(f"{i}, {i + lanes}" for i in range(lanes // 2))
-    high = ", ".join(f"{i}, {i + lanes}" for i in range(lanes // 2, lanes))
+def _vector(size: int, width: int) -> str:
+    """The type of vectors of ``width`` bytes, and their loading in runs of 16 bytes, ``step`` bytes apart."""
+    name, half, count = f"t{size}x{width}", f"t{size}x{width // 2}", width // size
+    if width == 16:
+        body = f"    (void)step;\n    return *(const {name}_any *)p;"
+    else:
+        every = ", ".join(map(str, range(count)))
+        body = (
+            f"    {half} a = lanes_{half}(p, step), b = lanes_{half}(p + {width // 32} * step, step);\n"
+            f"    return __builtin_shufflevector(a, b, {every});"
+        )
+    return f"""\
+typedef uint{8 * size}_t {name} __attribute__((vector_size({width})));
+typedef uint{8 * size}_t {name}_any __attribute__((vector_size({width}), aligned({size}), may_alias));
+GW_INLINE {name} lanes_{name}(const char *p, int64_t step) {{
+{body}
+}}"""
+
+
+def _transposing_tile(size: int, width: int) -> str:
+    """T runs of 16 bytes in each lane of 16 bytes, transposed by perfect shuffles: log2(T) rounds interleave
+    register i with register i + T/2."""
+    name, runs, count = f"t{size}x{width}", 16 // size, width // size
+    half = runs // 2
+    low, high = (
+        ", ".join(
+            f"{lane + k}, {lane + k + count}" for lane in range(first, count, runs) for k in range(half)
+        )
+        for first in (0, half)
+    )
     lines = [
-        f"typedef uint{8 * size}_t t{size} __attribute__((vector_size(16)));",
-        f"typedef uint{8 * size}_t t{size}_any __attribute__((vector_size(16), aligned({size}), may_alias));",
-        f"/* {lanes} x {lanes} elements: column a of src (contiguous) becomes row a of dst. */",
-        f"GW_INLINE void transpose_micro_{size}(char *dst, int64_t dst_row, const char *src, "
-        "int64_t src_col) {",
-        *(f"    t{size} r0_{i} = *(const t{size}_any *)(src + {i} * src_col);" for i in range(lanes)),
+        f"/* {count} x {runs} elements: column a of src (contiguous) becomes row a of dst. */",
+        f"GW_INLINE void transpose_{size}x{width}(char *dst, int64_t dst_row, const char *src, "
+        "int64_t src_col, int stream) {",
     ]
-    rounds = lanes.bit_length() - 1
-    for step in range(rounds):
-        for i in range(lanes // 2):
-            pair = f"r{step}_{i}, r{step}_{i + lanes // 2}"
-            lines.append(f"    t{size} r{step + 1}_{2 * i} = __builtin_shufflevector({pair}, {low});")
-            lines.append(f"    t{size} r{step + 1}_{2 * i + 1} = __builtin_shufflevector({pair}, {high});")
-    lines += [f"    *(t{size}_any *)(dst + {i} * dst_row) = r{rounds}_{i};" for i in range(lanes)]
-    return "\n".join([*lines, "}"])
+    lines += [
+        f"    {name} r0_{i} = lanes_{name}(src + {i} * src_col, {runs} * src_col);" for i in range(runs)
+    ]
+    rounds = runs.bit_length() - 1
+    for now, after in zip(range(rounds), range(1, rounds + 1), strict=True):
+        for i in range(half):
+            pair = f"r{now}_{i}, r{now}_{i + half}"
+            lines.append(f"    {name} r{after}_{2 * i} = __builtin_shufflevector({pair}, {low});")
+            lines.append(f"    {name} r{after}_{2 * i + 1} = __builtin_shufflevector({pair}, {high});")
+    for i in range(runs):
+        plain = f"*({name}_any *)(dst + {i} * dst_row) = r{rounds}_{i}"
+        streamed = f"put_past_caches(dst + {i} * dst_row, (vi)r{rounds}_{i})"
+        lines.append(f"    if (stream) {streamed}; else {plain};" if width > 16 else f"    {plain};")
+    unused = [] if width > 16 else ["    (void)stream;"]
+    return "\n".join([*lines, *unused, "}"])
 
 
 _NEST: Final = """
-/* A transposed block is one cache line of dst wide and reads long runs of src. */
-enum { RANK = 8, BLOCK_BYTES = 1 << 14, TRANSPOSED_ROWS = 256, LINE_BYTES = 64 };
+/* A transposed block is one cache line of dst wide and reads long runs of src. Results of STREAMED_BYTES
+   or more go past the caches, which they would not stay in. */
+enum { RANK = 8, BLOCK_BYTES = 1 << 14, TRANSPOSED_ROWS = 256, LINE_BYTES = 64, STREAMED_BYTES = 1 << 23 };
+
+/* p is aligned to the vector. */
+GW_INLINE void put_past_caches(char *p, vi x) {
+    __asm__("vmovntps %1, %0" : "=m"(*(vi_any *)p) : "@REG@"(x));
+}
+/* Short runs: a call of memcpy takes as long as moving 256 bytes. */
+GW_INLINE void move_run(char *to, const char *from, int64_t bytes) {
+    enum { W = sizeof(vi) };
+    if (bytes < W || bytes > 1024) {
+        memcpy(to, from, (size_t)bytes);
+        return;
+    }
+    vi last = vi_load((const int32_t *)(from + bytes - W));
+    for (int64_t i = 0; i < bytes - W; i += W)
+        vi_store((int32_t *)(to + i), vi_load((const int32_t *)(from + i)));
+    vi_store((int32_t *)(to + bytes - W), last);
+}
+/* Streamed stores are seen by other threads after this. */
+GW_INLINE void end_stream(void) { __asm__ volatile("sfence" ::: "memory"); }
 
 /* Loops over n[0] .. n[rank-1]; strides in bytes. */
 typedef struct {
@@ -297,7 +350,7 @@ static void rows_@S@(char *dst, const int64_t *d, const char *src, const int64_t
                      int64_t cols) {
     if (d[1] == @S@ && s[1] == @S@ && cols * @S@ >= 32) {
         for (int64_t i = 0; i < rows; i++)
-            memcpy(dst + i * d[0], src + i * s[0], (size_t)cols * @S@);
+            move_run(dst + i * d[0], src + i * s[0], cols * @S@);
         return;
     }
     for (int64_t i = 0; i < rows; i++) {
@@ -318,6 +371,22 @@ static void rows_@S@(char *dst, const int64_t *d, const char *src, const int64_t
 }
 """
 
+_PICK: Final = """
+/* dst[k] = src[index k] for k in [first, last); false if one is out of range. */
+static int pick_@S@(char *dst, int64_t d, const char *src, int64_t s, const void *indices, int64_t index_size,
+                    int64_t axis, int64_t first, int64_t last) {
+    const int32_t *narrow = indices;
+    const int64_t *wide = indices;
+    for (int64_t k = first; k < last; k++) {
+        int64_t index = index_size == 4 ? narrow[k] : wide[k];
+        index += index < 0 ? axis : 0;
+        if ((uint64_t)index >= (uint64_t)axis) return 0;
+        *(e@S@ *)(dst + k * d) = *(const e@S@ *)(src + index * s);
+    }
+    return 1;
+}
+"""
+
 _TRANSPOSE_PLAIN: Final = """
 /* dst contiguous along columns, src along rows: squares of one cache line keep both sides in L1. */
 static void transpose_@S@(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows,
@@ -330,21 +399,36 @@ static void transpose_@S@(char *dst, const int64_t *d, const char *src, const in
 }
 """
 
-_TRANSPOSE_MICRO: Final = """
-/* dst contiguous along columns, src along rows: registers transpose squares, a line of dst is written at
-   once. */
+_TRANSPOSE_TILES: Final = """
+/* dst contiguous along columns, src along rows: registers transpose tiles, a line of dst is written at once.
+ */
+GW_INLINE void tiles_@S@(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows,
+                         int64_t cols, int stream) {
+    enum { T = 16 / @S@, WIDE = @W@ / @S@ };
+    int64_t whole_rows = rows - rows % T, wide_cols = cols - cols % WIDE, whole_cols = cols - cols % T;
+    for (int64_t i = 0; i < whole_rows; i += T) {
+        char *to = dst + i * d[0];
+        const char *from = src + i * @S@;
+        for (int64_t j = 0; j < wide_cols; j += WIDE)
+            transpose_@S@x@W@(to + j * @S@, d[0], from + j * s[1], s[1], stream);
+        for (int64_t j = wide_cols; j < whole_cols; j += T)
+            transpose_@S@x16(to + j * @S@, d[0], from + j * s[1], s[1], 0);
+    }
+    if (whole_cols < cols)
+        rows_@S@(dst + whole_cols * @S@, d, src + whole_cols * s[1], s, whole_rows, cols - whole_cols);
+    if (whole_rows < rows)
+        rows_@S@(dst + whole_rows * d[0], d, src + whole_rows * @S@, s, rows - whole_rows, cols);
+}
 static void transpose_@S@(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows,
                           int64_t cols) {
-    enum { T = 16 / @S@, LINE = 64 / @S@ };
-    int64_t whole_rows = rows - rows % T, whole_cols = cols - cols % T;
-    for (int64_t line = 0; line < whole_cols; line += LINE) {
-        int64_t stop = line + LINE < whole_cols ? line + LINE : whole_cols;
-        for (int64_t i = 0; i < whole_rows; i += T)
-            for (int64_t j = line; j < stop; j += T)
-                @MICRO@(dst + i * d[0] + j * @S@, d[0], src + i * @S@ + j * s[1], s[1]);
-    }
-    rows_@S@(dst + whole_cols * @S@, d, src + whole_cols * s[1], s, whole_rows, cols - whole_cols);
-    rows_@S@(dst + whole_rows * d[0], d, src + whole_rows * @S@, s, rows - whole_rows, cols);
+    tiles_@S@(dst, d, src, s, rows, cols, 0);
+}
+static void streamed_@S@(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows,
+                         int64_t cols) {
+    if (((uintptr_t)dst | (uintptr_t)d[0]) % @W@)
+        tiles_@S@(dst, d, src, s, rows, cols, 0);
+    else
+        tiles_@S@(dst, d, src, s, rows, cols, 1);
 }
 """
 
@@ -355,6 +439,7 @@ static int size_index(int64_t size) {
 
 static block_copy *const ROWS[] = {rows_1, rows_2, rows_4, rows_8, rows_16};
 static block_copy *const TRANSPOSE[] = {transpose_1, transpose_2, transpose_4, transpose_8, transpose_16};
+static block_copy *const STREAMED[] = {streamed_1, streamed_2, streamed_4, streamed_8, transpose_16};
 
 /* Brings the axis along which src is contiguous next to the one along which dst is; false if there is none.
  */
@@ -371,6 +456,19 @@ static int nest_find_transposition(nest *t, int64_t size) {
     return 0;
 }
 
+/* Large results, run by run: brings the axis along which src advances least next to the runs, so that src is
+   read in order. */
+static void nest_follow_source(nest *t, int64_t size) {
+    int64_t total = size, near = t->rank - 2;
+    for (int i = 0; i < t->rank; i++)
+        total *= t->n[i];
+    if (total < STREAMED_BYTES) return;
+    for (int i = t->rank - 3; i >= 0; i--)
+        if (t->s[i] > 0 && t->s[i] < t->s[near]) near = i;
+    for (; near < t->rank - 2; near++)
+        nest_swap(t, (int)near, (int)near + 1);
+}
+
 /* Copies shares [begin, end) of grid, in blocks of the two inner axes. */
 static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_t end) {
     for (int i = 0; i < t->rank; i++)
@@ -383,19 +481,30 @@ static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_
     int contiguous = t->d[r + 1] == size && t->s[r + 1] == size;
     if (!transposed && !contiguous && t->n[r] > t->n[r + 1])
         nest_swap(t, r, r + 1); /* the longer loop inside */
-    block_copy *copy = (transposed ? TRANSPOSE : ROWS)[size_index(size)];
+    if (contiguous) nest_follow_source(t, size);
+    int64_t total = size, shift = 0;
+    for (int i = 0; i < t->rank; i++)
+        total *= t->n[i];
+    int stream = transposed && total >= STREAMED_BYTES;
+    block_copy *copy = (!transposed ? ROWS : stream ? STREAMED : TRANSPOSE)[size_index(size)];
 
     int64_t rows = t->n[r], cols = t->n[r + 1], block_rows = TRANSPOSED_ROWS, block_cols = LINE_BYTES / size;
     if (!transposed) {
         block_cols = cols * size < BLOCK_BYTES ? cols : BLOCK_BYTES / size;
         block_rows = BLOCK_BYTES / (block_cols * size);
         block_rows = block_rows < 1 ? 1 : block_rows;
+    } else {
+        int64_t strides = 0;
+        for (int i = 0; i <= r; i++)
+            strides |= t->d[i];
+        if (strides % LINE_BYTES == 0) /* blocks begin with cache lines of dst */
+            shift = (int64_t)((uintptr_t)t->dst % LINE_BYTES) / size;
     }
     int64_t counts[RANK], index[RANK], items = 1, first, last;
     for (int i = 0; i < r; i++)
         counts[i] = t->n[i];
     counts[r] = (rows + block_rows - 1) / block_rows;
-    counts[r + 1] = (cols + block_cols - 1) / block_cols;
+    counts[r + 1] = (cols + shift + block_cols - 1) / block_cols;
     for (int i = 0; i < r + 2; i++)
         items *= counts[i];
     share(items, grid, begin, end, &first, &last);
@@ -411,13 +520,14 @@ static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_
             dst += index[i] * t->d[i];
             src += index[i] * t->s[i];
         }
-        int64_t row = index[r] * block_rows, col = index[r + 1] * block_cols;
+        int64_t row = index[r] * block_rows, col = index[r + 1] * block_cols - shift, stop = col + block_cols;
+        col = col < 0 ? 0 : col;
         copy(dst + row * t->d[r] + col * t->d[r + 1], t->d + r, src + row * t->s[r] + col * t->s[r + 1],
-             t->s + r, rows - row < block_rows ? rows - row : block_rows,
-             cols - col < block_cols ? cols - col : block_cols);
+             t->s + r, rows - row < block_rows ? rows - row : block_rows, (stop < cols ? stop : cols) - col);
         for (int i = r + 1; i >= 0 && ++index[i] == counts[i]; i--)
             index[i] = 0;
     }
+    if (stream) end_stream();
 }
 
 /* buf: src, dst. arg: element size, grid, offsets of dst and src, shape[8], dst strides[8], src strides[8].
@@ -466,9 +576,18 @@ static void pad_elements(const row_pad *t, char *dst, const char *src, int64_t f
 }
 
 /* A run of the fill: the rows of a copy whose source stands still. */
-static void pad_fill(const row_pad *t, char *dst, int64_t from, int64_t to) {
+GW_INLINE void pad_fill(const row_pad *t, char *dst, int64_t from, int64_t to) {
     int64_t d[2] = {0, t->d}, s[2] = {0, 0};
-    if (to > from) ROWS[size_index(t->size)](dst + from * t->d, d, t->fill, s, 1, to - from);
+    if (to - from > 4) {
+        ROWS[size_index(t->size)](dst + from * t->d, d, t->fill, s, 1, to - from);
+        return;
+    }
+    for (int64_t j = from; j < to; j++) {
+        if (t->size == 4)
+            memcpy(dst + j * t->d, t->fill, 4);
+        else
+            memcpy(dst + j * t->d, t->fill, (size_t)t->size);
+    }
 }
 
 /* One row; src is NULL where an outer axis stands in its pad. */
@@ -484,7 +603,9 @@ static void pad_row(const row_pad *t, char *dst, const char *src) {
         pad_elements(t, dst, src, to, t->n);
     }
     int64_t d[2] = {0, t->d}, s[2] = {0, t->s};
-    if (to > from)
+    if (to > from && t->d == t->size && t->s == t->size)
+        move_run(dst + from * t->d, src + (from - t->before) * t->s, (to - from) * t->size);
+    else if (to > from)
         ROWS[size_index(t->size)](dst + from * t->d, d, src + (from - t->before) * t->s, s, 1, to - from);
 }
 
@@ -514,26 +635,29 @@ GW_EXPORT int32_t gw_pad_nd(void *const *buf, const int64_t *arg, int64_t begin,
         last--;
     }
     row_pad t = {size, mode, n[last], inside[last], before[last], d[last], s[last], buf[1] ? buf[1] : zeros};
+    int top = 0; /* the first axis that is walked */
+    while (top < last && n[top] == 1 && inside[top] == 1 && before[top] == 0)
+        top++;
     int64_t rows = 1, first, stop, index[RANK];
-    for (int i = 0; i < last; i++)
+    for (int i = top; i < last; i++)
         rows *= n[i];
     /* One long row alone is not split: pads of such tensors are not worth more code. */
     share(rows, arg[1], begin, end, &first, &stop);
     int64_t rest = first;
-    for (int i = last - 1; i >= 0; i--) {
+    for (int i = last - 1; i >= top; i--) {
         index[i] = rest % n[i];
         rest /= n[i];
     }
     for (int64_t row = first; row < stop; row++) {
         char *dst = buf[2];
         const char *src = buf[0];
-        for (int i = 0; i < last; i++) {
+        for (int i = top; i < last; i++) {
             int64_t k = padded_index(mode, index[i] - before[i], inside[i]);
             dst += index[i] * d[i];
             src = src && k >= 0 ? src + k * s[i] : NULL;
         }
         pad_row(&t, dst, src);
-        for (int i = last - 1; i >= 0 && ++index[i] == n[i]; i--)
+        for (int i = last - 1; i >= top && ++index[i] == n[i]; i--)
             index[i] = 0;
     }
     return 0;
@@ -541,6 +665,10 @@ GW_EXPORT int32_t gw_pad_nd(void *const *buf, const int64_t *arg, int64_t begin,
 """
 
 _GATHER: Final = """
+typedef int pick(char *dst, int64_t d, const char *src, int64_t s, const void *indices, int64_t index_size,
+                 int64_t axis, int64_t first, int64_t last);
+static pick *const PICK[] = {pick_1, pick_2, pick_4, pick_8, pick_16};
+
 /* buf: src, indices, dst. arg: element size, grid, index size, outer, axis size, count, inner, dst outer
    stride,
    dst stride, src outer stride, src stride. */
@@ -558,6 +686,17 @@ GW_EXPORT int32_t gw_gather(void *const *buf, const int64_t *arg, int64_t begin,
     int64_t strides[2] = {0, size}, block = inner * size < BLOCK_BYTES ? inner : BLOCK_BYTES / size;
     int64_t blocks = (inner + block - 1) / block, first, last;
     share(outer * count * blocks, arg[1], begin, end, &first, &last);
+    if (inner == 1) {
+        for (int64_t at = first; at < last;) {
+            int64_t o = at / count, k = at % count, stop = count - k < last - at ? count : k + last - at;
+            if (!PICK[size_index(size)]((char *)buf[2] + o * dst_outer, dst_stride,
+                                        (const char *)buf[0] + o * src_outer, src_stride, buf[1], arg[2], axis,
+                                        k, stop))
+                return OUT_OF_RANGE;
+            at += stop - k;
+        }
+        return 0;
+    }
     int64_t part = first % blocks, k = first / blocks % count, o = first / blocks / count;
     for (int64_t item = first; item < last; item++) {
         int64_t index = arg[2] == 4 ? narrow[k] : wide[k];

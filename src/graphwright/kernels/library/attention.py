@@ -12,6 +12,7 @@ chunking gives the same bits.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -19,7 +20,7 @@ from typing import Final
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.isa import Isa, prelude
-from graphwright.kernels.library.tile import HELPERS, TileShape, tiles, transpose
+from graphwright.kernels.library.tile import HELPERS, transpose
 from graphwright.kernels.vmath import vmath
 
 SYMBOL: Final = "gw_attention_f32"
@@ -89,17 +90,17 @@ class Attention:
         return floordiv(self.heads, self.kv_heads) * self.queries
 
     def grid(self, isa: Isa) -> Dim:
-        return self.batch * self.kv_heads * ceildiv(self._rows, _UNIT_TILES * tile_shape(isa).rows)
+        return self.batch * self.kv_heads * ceildiv(ceildiv(self._rows, tile_rows(isa)), _UNIT_TILES)
 
     def scratch_bytes(self, isa: Isa) -> Dim:
         """A block of keys and of values in panels, tiles of queries and scores, and the sums of a run."""
-        shape = tile_shape(isa)
-        panel = shape.columns(isa)
+        tile, panel = tile_rows(isa), panel_columns(isa)
         keys = minimum(ceildiv(self.keys, panel) * panel, KEY_BLOCK)
         width = ceildiv(self.width, panel) * panel
-        rows = minimum(self._rows, _RUN_UNITS * _UNIT_TILES * shape.rows) + 2 * shape.rows + 16
-        blocks = maximum(ceildiv(self.depth, KEY_BLOCK), 1) + 1
-        return 4 * (keys * (self.depth + width) + blocks * shape.rows * _PITCH + rows * (width + 2))
+        rows = minimum(self._rows, _RUN_UNITS * _UNIT_TILES * tile) + 2 * tile + 16
+        tiles = (maximum(ceildiv(self.depth, KEY_BLOCK), 1) + 1) * tile
+        sums = ceildiv(self.width, KEY_BLOCK) * rows
+        return 4 * (keys * (self.depth + width) + (tiles + sums) * _PITCH + 2 * rows)
 
     def work_ns(self, isa: Isa) -> Dim:
         """Bound by the FMAs of both products (80 or 45 GFLOP/s), or by reading keys and values."""
@@ -109,26 +110,130 @@ class Attention:
         return maximum(ceildiv(products, speed * (1 + int(self.causal))), ceildiv(4 * read, 10))
 
 
-def tile_shape(isa: Isa) -> TileShape:
-    """12 x 2 vectors fill 24 of 32 registers, 6 x 2 fill 12 of 16."""
-    return TileShape(rows=12 if isa.vector_bytes == 64 else 6, vectors=2, a_row=_PITCH, a_k=1)
+def tile_rows(isa: Isa) -> int:
+    """12 x 2 vectors of sums fill 24 of 32 registers, 6 x 2 fill 12 of 16."""
+    return 12 if isa.vector_bytes == 64 else 6
+
+
+def panel_columns(isa: Isa) -> int:
+    """Columns of a tile, and of a panel of keys or values."""
+    return 2 * isa.lanes
 
 
 def source(isa: Isa) -> str:
     """One C11 file with ``gw_attention_f32``."""
-    shape = tile_shape(isa)
+    tile, register = tile_rows(isa), "v" if isa.vector_bytes == 64 else "x"
     constants = f"""
-#define MR {shape.rows} /* rows of a tile */
-#define NR {shape.columns(isa)} /* columns of a tile, and of a panel */
+#define MR {tile} /* rows of a tile */
+#define NR {panel_columns(isa)} /* columns of a tile, and of a panel */
 #define KEY_BLOCK {KEY_BLOCK}
 #define PITCH {_PITCH}
 #define UNIT_TILES {_UNIT_TILES}
 #define RUN_UNITS {_RUN_UNITS}
+/* Kept in their order: where GCC moves broadcasts ahead, sums no longer fit the registers. */
+#define BROADCAST(x, p) __asm__ volatile("vbroadcastss %1, %0" : "={register}"(x) : "m"(p))
+#define ACCUMULATE(c, a, b) __asm__ volatile("vfmadd231ps %1, %2, %0" : "+{register}"(c) : "{register}"(a), "{register}"(b))
 enum {{ {", ".join(f"GUARD_{guard.name} = {guard.value}" for guard in Guard)} }};
 """
     functions = vmath(isa, ("exp", "tanh"))
-    body = _BODY.replace("@L@", str(isa.lanes)).replace("@R@", "v" if isa.vector_bytes == 64 else "x")
-    return "\n".join([prelude(isa), functions, constants, HELPERS, tiles(shape), transpose(isa), body])
+    reductions = _reduction(isa, "vf_largest", "vf_larger(x, y)") + _reduction(isa, "vf_total", "x + y")
+    products = "".join(_product(rows, vectors) for rows in range(1, tile + 1) for vectors in (1, 2))
+    products += _table(tile)
+    words = {
+        "L": str(isa.lanes),
+        "R": register,
+        "REDUCTIONS": reductions,
+        "POWERS": _powers(isa, "vf_power", 1) + _powers(isa, "vf_powers", 4),
+    }
+    body = re.sub(r"@(\w+)@", lambda m: words[m[1]], _BODY)
+    return "\n".join([prelude(isa), functions, constants, HELPERS, products, transpose(isa), body])
+
+
+_LATENCY_BOUND: Final = 8
+"""Independent sums that keep two FMA units of latency 4 busy."""
+
+
+def _product(rows: int, vectors: int) -> str:
+    """C function: c[rows][vectors * VL] += a[rows][k] @ b[k][NR]; all sums stay in registers.
+
+    Rows of a and c are PITCH apart. Few rows split k over several sets of sums, else each FMA would wait for the
+    last.
+    """
+    splits = min(4, -(-_LATENCY_BOUND // (rows * vectors)))
+    turn = max(splits, 2)
+    cells = [(r, v) for r in range(rows) for v in range(vectors)]
+    lines = [
+        f"static void product_{rows}x{vectors}(int64_t k, const float *a, const float *b, float *c) {{",
+        "    vf x;",
+        *(f"    vf c{r}_{v}_0 = vf_load(c + {r} * PITCH + {v} * VL);" for r, v in cells),
+        *(f"    vf c{r}_{v}_{s} = {{0}};" for r, v in cells for s in range(1, splits)),
+        f"    for (; k >= {turn}; k -= {turn}, a += {turn}, b += {turn} * NR) {{",
+        *(line for step in range(turn) for line in _step(rows, vectors, step, step % splits)),
+        "    }",
+        "    for (; k > 0; k--, a++, b += NR) {",
+        *_step(rows, vectors, 0, 0),
+        "    }",
+        *(f"    c{r}_{v}_0 += c{r}_{v}_{s};" for s in range(1, splits) for r, v in cells),
+        *(f"    vf_store(c + {r} * PITCH + {v} * VL, c{r}_{v}_0);" for r, v in cells),
+    ]
+    return "\n".join([*lines, "}", ""])
+
+
+def _step(rows: int, vectors: int, step: int, split: int) -> list[str]:
+    """The FMAs of the k that is ``step`` ahead."""
+    lines = ["        {"]
+    lines += [f"            const vf b{v} = vf_load(b + {step} * NR + {v} * VL);" for v in range(vectors)]
+    for r in range(rows):
+        lines += [f"            BROADCAST(x, a[{r} * PITCH + {step}]);"]
+        lines += [f"            ACCUMULATE(c{r}_{v}_{split}, x, b{v});" for v in range(vectors)]
+    return [*lines, "        }"]
+
+
+def _table(tile: int) -> str:
+    rows = ",\n".join(f"    {{product_{r}x1, product_{r}x2}}" for r in range(1, tile + 1))
+    return f"""\
+/* product_of[rows - 1][vectors - 1] */
+typedef void (*product)(int64_t k, const float *a, const float *b, float *c);
+static const product product_of[MR][2] = {{
+{rows},
+}};
+"""
+
+
+def _reduction(isa: Isa, name: str, combined: str) -> str:
+    """C function that combines the lanes of a vector, by halves."""
+    lines, half = [f"GW_INLINE float {name}(vf x) {{", "    vf y;"], isa.lanes // 2
+    while half:
+        order = ", ".join(str((lane + half) % isa.lanes) for lane in range(isa.lanes))
+        lines += [f"    y = __builtin_shufflevector(x, x, {order});", f"    x = {combined};"]
+        half //= 2
+    return "\n".join([*lines, "    return x[0];", "}", ""])
+
+
+def _powers(isa: Isa, name: str, count: int) -> str:
+    """C function: exp(x) for x <= 0, NaN stays NaN; several side by side, since each step waits for the last.
+
+    Range reduction and polynomial are those of ``vmath``'s exp; what would be subnormal is rounded once more.
+    """
+    steps = (
+        ("x", "vf_larger(vf_set1(-104.0f), x)"),  # below: zero
+        ("n", "x * 1.44269504f + 12582912.0f"),
+        ("n", "n - 12582912.0f"),
+        ("x", "x - n * 0.693147182f"),
+        ("x", "x - n * -1.90465421e-9f"),
+        *(("y", term) for term in ("x * 0.0013940561f + 0.00836883f", "y * x + 0.041666403f")),
+        *(("y", term) for term in ("y * x + 0.1666652f", "y * x + 0.5f", "x * y", "x * y + x", "y + 1.0f")),
+        ("x", f"scale_f32x{isa.lanes}(y, n)"),
+    )
+    one = count == 1
+    lines = [f"GW_INLINE {'vf' if one else 'void'} {name}(vf {'x0' if one else '*x'}) {{"]
+    lines += [f"    vf x{i} = x[{i}];" for i in range(count) if not one]
+    lines += [f"    vf {', '.join(f'n{i}, y{i}' for i in range(count))};"]
+    for result, expression in steps:
+        numbered = [re.sub(r"\b([nxy])\b", rf"\g<1>{i}", expression) for i in range(count)]
+        lines += [f"    {result}{i} = {text};" for i, text in enumerate(numbered)]
+    lines += ["    return x0;"] if one else [f"    x[{i}] = x{i};" for i in range(count)]
+    return "\n".join([*lines, "}", ""])
 
 
 _BODY: Final = """
@@ -147,13 +252,20 @@ typedef struct {
     float *keys, *values; /* the block at hand: panels [depth][NR] and [keys][NR] */
     float *queries, *scores; /* a tile */
     float *sums, *largest, *total; /* of each row of the run */
-    int64_t columns; /* of a row of sums */
+    int64_t rows; /* of the run; sums are [width / KEY_BLOCK][rows][PITCH] */
 } head;
 
 /* A block of keys. */
 typedef struct {
     int64_t first, count;
 } block;
+
+/* A row of queries. */
+typedef struct {
+    const float *q, *mask;
+    float *y;
+    int64_t limit; /* of the keys that it sees */
+} place;
 
 /* The larger; b where one is NaN. */
 GW_INLINE vf vf_larger(vf a, vf b) {
@@ -162,15 +274,9 @@ GW_INLINE vf vf_larger(vf a, vf b) {
     return y;
 }
 
-GW_INLINE float vf_largest(vf x) {
-    float lane[VL], y;
-    vf_store(lane, x);
-    y = lane[0];
-    for (int i = 1; i < VL; i++)
-        y = lane[i] > y ? lane[i] : y;
-    return y;
-}
+@REDUCTIONS@
 
+@POWERS@
 /* Panels to[col / NR][rows][NR] of x[rows][cols], zeros beyond; panels lie apart elements apart. */
 static void pack_panels(const float *x, int64_t x_row, int64_t x_col, int64_t rows, int64_t cols, float *to,
                         int64_t apart) {
@@ -195,6 +301,11 @@ static void pack_panels(const float *x, int64_t x_row, int64_t x_col, int64_t ro
             }
         }
     }
+}
+
+static void pack_block(const attention *t, const head *h, const block *b, int64_t length) {
+    pack_panels(h->k + b->first * t->k_row, t->k_col, t->k_row, t->depth, b->count, h->keys, t->depth * NR);
+    pack_panels(h->v + b->first * t->v_row, t->v_row, t->v_col, b->count, t->width, h->values, length * NR);
 }
 
 /* One row of queries times the scale, in parts of KEY_BLOCK that lie MR * PITCH apart. */
@@ -228,8 +339,8 @@ GW_INLINE vf mask_at(const attention *t, const float *row, int64_t j, int64_t n)
     return vf_load(lane);
 }
 
-/* Scores with softcap and mask, -inf from column n up to a whole vector; the largest so far. */
-static float finish_scores(const attention *t, const float *mask, int64_t n, float *s, float largest) {
+/* Scores with softcap and mask, -inf from column n up to a whole vector; the largest. */
+GW_INLINE float finish_scores(const attention *t, const float *mask, int64_t n, float *s) {
     const vf below = vf_set1(-__builtin_inff());
     const vf cap = vf_set1((float)t->softcap), inverse = vf_set1(1.0f / (float)t->softcap);
     vf most = below;
@@ -242,124 +353,125 @@ static float finish_scores(const attention *t, const float *mask, int64_t n, flo
             vf_store(s + j, x);
             most = vf_larger(x, most);
         }
-    } else {
-        for (int64_t j = 0; j < n; j += VL) {
-            const int64_t m = smaller(VL, n - j);
-            vf x = vf_load(s + j);
-            if (t->softcap != 0)
-                x = cap * tanh_f32x@L@(x * inverse);
-            if (mask)
-                x += mask_at(t, mask, j, m);
-            if (m < VL)
-                x = vf_select(vi_first(m), x, below);
-            vf_store(s + j, x);
-            most = vf_larger(x, most);
-        }
+        return vf_largest(most);
     }
-    const float found = vf_largest(most);
-    return found > largest ? found : largest;
+    for (int64_t j = 0; j < n; j += VL) {
+        const int64_t m = smaller(VL, n - j);
+        vf x = vf_load(s + j);
+        if (t->softcap != 0)
+            x = cap * tanh_f32x@L@(x * inverse);
+        if (mask)
+            x += mask_at(t, mask, j, m);
+        if (m < VL)
+            x = vf_select(vi_first(m), x, below);
+        vf_store(s + j, x);
+        most = vf_larger(x, most);
+    }
+    return vf_largest(most);
 }
 
 /* s = exp(s - largest) up to column n, zeros from there to column end; their sum. */
-static float exponentials(float largest, int64_t n, int64_t end, float *s) {
+GW_INLINE float exponentials(float largest, int64_t n, int64_t end, float *s) {
     const vf shift = vf_set1(largest);
     vf total = {0};
     int64_t j = 0;
+    for (; j + 3 * VL < n; j += 4 * VL) {
+        vf e[4];
+        for (int i = 0; i < 4; i++)
+            e[i] = vf_load(s + j + i * VL) - shift;
+        vf_powers(e);
+        for (int i = 0; i < 4; i++)
+            vf_store(s + j + i * VL, e[i]);
+        total += (e[0] + e[1]) + (e[2] + e[3]);
+    }
     for (; j < n; j += VL) {
-        const vf e = exp_f32x@L@(vf_load(s + j) - shift);
+        const vf e = vf_power(vf_load(s + j) - shift);
         total += e;
         vf_store(s + j, e);
     }
     for (; j < end; j += VL)
         vf_store(s + j, (vf){0});
-    return vf_sum(total);
+    return vf_total(total);
 }
 
-static int64_t visible(const attention *t, int64_t row, const block *b) {
-    if (!t->causal)
-        return b->count;
-    const int64_t n = row % t->queries + t->offset + 1 - b->first;
-    return n < 0 ? 0 : smaller(n, b->count);
+/* Keys of the block that a row sees. */
+GW_INLINE int64_t visible(const place *p, const block *b) {
+    const int64_t n = smaller(p->limit - b->first, b->count);
+    return n < 0 ? 0 : n;
 }
 
-static void score_tile(const attention *t, const head *h, int64_t row, int64_t rows, int64_t end) {
-    for (int64_t r = 0; r < rows; r++) {
-        const int64_t at = row + r, in_group = at / t->queries, query = at % t->queries;
-        scale_query(t, h->q + in_group * t->q_head + query * t->q_row, h->queries + r * PITCH);
-    }
+static void score_tile(const attention *t, const head *h, const place *p, int64_t rows, int64_t end) {
+    for (int64_t r = 0; r < rows; r++)
+        scale_query(t, p[r].q, h->queries + r * PITCH);
     for (int64_t j = 0; j < end; j += NR) {
+        const product multiply = product_of[rows - 1][end - j > VL];
         const float *keys = h->keys + j * t->depth;
-        struct tile tile = {.from_kind = FROM_ZERO, .from = h->scores + j, .from_ld = PITCH,
-                            .to = h->scores + j, .to_ld = PITCH, .ahead = keys};
-        int64_t d0 = 0;
-        do {
-            run_tile(rows, parts(smaller(NR, end - j), VL), smaller(KEY_BLOCK, t->depth - d0),
-                     h->queries + d0 / KEY_BLOCK * MR * PITCH, keys + d0 * NR, NR, &tile);
-            tile.from_kind = FROM_TILE;
-            d0 += KEY_BLOCK;
-        } while (d0 < t->depth);
+        for (int64_t r = 0; r < rows; r++) {
+            vf_store(h->scores + r * PITCH + j, (vf){0});
+            vf_store(h->scores + r * PITCH + j + VL, (vf){0});
+        }
+        for (int64_t d0 = 0; d0 < t->depth; d0 += KEY_BLOCK)
+            multiply(smaller(KEY_BLOCK, t->depth - d0), h->queries + d0 / KEY_BLOCK * MR * PITCH, keys + d0 * NR,
+                     h->scores + j);
     }
+}
+
+/* Sums of a row from column j on. */
+GW_INLINE float *sum_of(const head *h, int64_t in_run, int64_t j) {
+    return h->sums + j / KEY_BLOCK * h->rows * PITCH + in_run * PITCH + j % KEY_BLOCK;
 }
 
 /* Scores to powers; the sums so far are brought to the new largest scores. */
-static void soften_tile(const attention *t, const head *h, const block *b, int64_t row, int64_t rows,
+static void soften_tile(const attention *t, const head *h, const block *b, const place *p, int64_t rows,
                         int64_t in_run, int64_t end) {
-    float drop[VL] = {0}, largest[VL];
+    float drop[VL] = {0}, keep[VL], shift[VL];
     for (int64_t r = 0; r < rows; r++) {
-        const int64_t at = row + r, in_group = at / t->queries, query = at % t->queries;
-        const float *mask = h->mask;
-        if (mask)
-            mask += in_group * t->mask_head + query * t->mask_row + b->first * t->mask_col;
-        largest[r] = finish_scores(t, mask, visible(t, at, b), h->scores + r * PITCH, h->largest[in_run + r]);
-        const float seen = largest[r] == -__builtin_inff() ? 0 : largest[r];
-        drop[r] = h->largest[in_run + r] - seen;
-        h->largest[in_run + r] = largest[r];
-        largest[r] = seen;
+        const float *mask = p[r].mask ? p[r].mask + b->first * t->mask_col : NULL;
+        const float found = finish_scores(t, mask, visible(p + r, b), h->scores + r * PITCH);
+        const float before = h->largest[in_run + r], largest = found > before ? found : before;
+        shift[r] = largest == -__builtin_inff() ? 0 : largest;
+        drop[r] = before - shift[r];
+        h->largest[in_run + r] = largest;
     }
-    float keep[VL];
-    vf_store(keep, exp_f32x@L@(vf_load(drop)));
+    vf_store(keep, vf_power(vf_load(drop)));
     for (int64_t r = 0; r < rows; r++) {
-        const float total = exponentials(largest[r], visible(t, row + r, b), end, h->scores + r * PITCH);
+        const float total = exponentials(shift[r], visible(p + r, b), end, h->scores + r * PITCH);
         h->total[in_run + r] = h->total[in_run + r] * keep[r] + total;
         if (keep[r] == 1 || b->first == 0)
             continue;
-        float *sums = h->sums + (in_run + r) * h->columns;
-        for (int64_t j = 0; j < h->columns; j += VL)
-            vf_store(sums + j, vf_load(sums + j) * keep[r]);
+        for (int64_t j = 0; j < t->width; j += VL) {
+            float *sum = sum_of(h, in_run + r, j);
+            vf_store(sum, vf_load(sum) * keep[r]);
+        }
     }
 }
 
 static void add_values(const attention *t, const head *h, int64_t rows, int64_t in_run, int64_t end,
                        int64_t length) {
-    for (int64_t j = 0; j < t->width; j += NR) {
-        float *sums = h->sums + in_run * h->columns + j;
-        const float *values = h->values + j * length;
-        const struct tile tile = {.from_kind = FROM_TILE, .from = sums, .from_ld = h->columns, .to = sums,
-                                  .to_ld = h->columns, .ahead = values};
-        run_tile(rows, parts(smaller(NR, t->width - j), VL), end, h->scores, values, NR, &tile);
-    }
+    for (int64_t j = 0; j < t->width; j += NR)
+        product_of[rows - 1][t->width - j > VL](end, h->scores, h->values + j * length, sum_of(h, in_run, j));
 }
 
 /* A row of a softmax of zeros: 0 times each value, which may not be finite. */
-static void add_zeros(const attention *t, const head *h, float *sums) {
+static void add_zeros(const attention *t, const head *h, int64_t in_run) {
     for (int64_t c = 0; c < t->width; c++) {
-        sums[c] = 0;
+        float *sum = sum_of(h, in_run, c);
+        *sum = 0;
         for (int64_t j = 0; j < t->keys; j++)
-            sums[c] += 0 * h->v[j * t->v_row + c * t->v_col];
+            *sum += 0 * h->v[j * t->v_row + c * t->v_col];
     }
 }
 
-static void store_row(const attention *t, const head *h, int64_t row, int64_t in_run) {
-    float *y = h->y + row / t->queries * t->y_head + row % t->queries * t->y_row;
-    float *sums = h->sums + in_run * h->columns, total = h->total[in_run];
+static void store_row(const attention *t, const head *h, float *y, int64_t in_run) {
+    const float total = h->total[in_run];
     const int guarded = t->guard == GUARD_NAN     ? !(total > 0)
                         : t->guard == GUARD_EMPTY ? total == 0
                                                   : 0;
     if (guarded)
-        add_zeros(t, h, sums);
+        add_zeros(t, h, in_run);
     const vf share = vf_set1(guarded || t->keys == 0 ? 1 : 1 / total);
     for (int64_t j = 0; j < t->width; j += VL) {
-        const vf x = vf_load(sums + j) * share;
+        const vf x = vf_load(sum_of(h, in_run, j)) * share;
         const int64_t n = smaller(VL, t->width - j);
         if (t->y_col == 1 && n == VL) {
             vf_store(y + j, x);
@@ -372,50 +484,65 @@ static void store_row(const attention *t, const head *h, int64_t row, int64_t in
     }
 }
 
+/* Where rows of queries from row on are; how many keys they see at most. */
+static int64_t find_rows(const attention *t, const head *h, int64_t row, int64_t rows, place *p) {
+    int64_t in_group = quotient(row, t->queries), query = row - in_group * t->queries, most = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        p[r].q = h->q + in_group * t->q_head + query * t->q_row;
+        p[r].mask = h->mask ? h->mask + in_group * t->mask_head + query * t->mask_row : NULL;
+        p[r].y = h->y + in_group * t->y_head + query * t->y_row;
+        p[r].limit = t->causal ? query + t->offset + 1 : t->keys;
+        most = p[r].limit > most ? p[r].limit : most;
+        if (++query == t->queries) {
+            query = 0;
+            in_group++;
+        }
+    }
+    return most;
+}
+
 /* Tiles [tile0, tile1) of the rows of one batch and head of keys. */
 static void run_tiles(const attention *t, head *h, int64_t tile0, int64_t tile1, int64_t rows, float *scratch) {
     const int64_t tiles = parts(rows, MR), row0 = cut(rows, tile0, tiles), row1 = cut(rows, tile1, tiles);
     const int64_t blocks = parts(t->keys, KEY_BLOCK);
     const int64_t length = blocks ? parts(parts(t->keys, blocks), NR) * NR : 0;
-    h->columns = parts(t->width, NR) * NR;
+    place p[MR];
+    h->rows = row1 - row0;
     h->keys = scratch;
     h->values = h->keys + length * t->depth;
-    h->scores = h->values + length * h->columns;
+    h->scores = h->values + length * parts(t->width, NR) * NR;
     h->queries = h->scores + MR * PITCH;
     h->sums = h->queries + (t->depth ? parts(t->depth, KEY_BLOCK) : 1) * MR * PITCH;
-    h->largest = h->sums + (row1 - row0) * h->columns;
-    h->total = h->largest + (row1 - row0);
-    memset(h->sums, 0, sizeof(float) * (size_t)((row1 - row0) * h->columns));
-    for (int64_t r = 0; r < row1 - row0; r++) {
+    h->largest = h->sums + parts(t->width, KEY_BLOCK) * h->rows * PITCH;
+    h->total = h->largest + h->rows;
+    for (int64_t r = 0; r < h->rows; r++) {
+        for (int64_t j = 0; j < t->width; j += NR)
+            memset(sum_of(h, r, j), 0, NR * sizeof(float));
         h->largest[r] = -__builtin_inff();
         h->total[r] = 0;
     }
-    for (block b = {0, 0}; b.first < t->keys; b.first += length) {
+    block b = {0, 0};
+    do {
         b.count = smaller(length, t->keys - b.first);
         int packed = 0;
         for (int64_t i = tile0; i < tile1; i++) {
-            const int64_t row = cut(rows, i, tiles), count = cut(rows, i + 1, tiles) - row;
-            int64_t end = 0; /* columns that some row sees */
-            for (int64_t r = 0; r < count; r++) {
-                const int64_t n = visible(t, row + r, &b);
-                end = n > end ? n : end;
-            }
-            if (end == 0)
-                continue;
-            if (!packed) {
-                pack_panels(h->k + b.first * t->k_row, t->k_col, t->k_row, t->depth, b.count, h->keys,
-                            t->depth * NR);
-                pack_panels(h->v + b.first * t->v_row, t->v_row, t->v_col, b.count, t->width, h->values,
-                            length * NR);
+            const int64_t row = cut(rows, i, tiles), count = cut(rows, i + 1, tiles) - row, at = row - row0;
+            const int64_t end = smaller(find_rows(t, h, row, count, p) - b.first, b.count);
+            if (end > 0 && !packed) {
+                pack_block(t, h, &b, length);
                 packed = 1;
             }
-            score_tile(t, h, row, count, end);
-            soften_tile(t, h, &b, row, count, row - row0, end);
-            add_values(t, h, count, row - row0, end, length);
+            if (end > 0) {
+                score_tile(t, h, p, count, end);
+                soften_tile(t, h, &b, p, count, at, end);
+                add_values(t, h, count, at, end, length);
+            }
+            if (b.first + length >= t->keys)
+                for (int64_t r = 0; r < count; r++)
+                    store_row(t, h, p[r].y, at + r);
         }
-    }
-    for (int64_t row = row0; row < row1; row++)
-        store_row(t, h, row, row - row0);
+        b.first += length;
+    } while (b.first < t->keys);
 }
 
 /* buf: q, k, v, mask, y. arg: the fields of attention. */

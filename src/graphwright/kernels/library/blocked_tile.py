@@ -23,7 +23,7 @@ _UNROLL: Final = 4
 """Channels per turn of the inner loop; most channel counts are multiples of it."""
 
 _AHEAD: Final = 512
-"""How far ahead weights are fetched to L1, in elements: 32 steps of AVX-512."""
+"""How far ahead the weights of a planar input are fetched to L1, in elements: 16 steps of AVX-512."""
 
 
 @dataclass(frozen=True)
@@ -40,16 +40,22 @@ class Tile:
         return self.rows * self.pixels
 
 
+MAX_BLOCKS: Final = 3
+"""Output blocks of a tile at most. One block alone waits for the loads of x: three serve better than 2 + 1."""
+
+
 def widest(isa: Isa, blocks: int) -> int:
-    """Most pixels of a tile of 1 or 2 ``blocks``: sums, weights and a broadcast value fill the registers."""
-    if isa.vector_bytes == 64:
-        return 28 // blocks
-    return 12 // blocks
+    """Most pixels of a tile: sums, weights and a broadcast value fill the registers."""
+    return (28 if isa.vector_bytes == 64 else 12) // blocks
 
 
 def row_tiles(isa: Isa) -> list[Tile]:
-    """One row of every width up to :func:`widest`, of one block and of two."""
-    return [Tile(1, pixels, blocks) for blocks in (1, 2) for pixels in range(1, widest(isa, blocks) + 1)]
+    """One row of every width up to :func:`widest`, of 1 to :data:`MAX_BLOCKS` blocks."""
+    return [
+        Tile(1, pixels, blocks)
+        for blocks in range(1, MAX_BLOCKS + 1)
+        for pixels in range(1, widest(isa, blocks) + 1)
+    ]
 
 
 STRUCT: Final = """
@@ -112,15 +118,15 @@ def tile_name(kind: str, tile: Tile) -> str:
 
 
 def tile_table(isa: Isa, kind: str) -> str:
-    """``static const tile_fn KIND_of[2][...]``: by blocks - 1 and pixels, of :func:`row_tiles`."""
+    """``static const tile_fn KIND_of[MAX_BLOCKS][...]``: by blocks - 1 and pixels, of :func:`row_tiles`."""
     size = widest(isa, 1) + 1
     rows = [
         ", ".join(
             f"[{tile.pixels}] = {tile_name(kind, tile)}" for tile in row_tiles(isa) if tile.blocks == blocks
         )
-        for blocks in (1, 2)
+        for blocks in range(1, MAX_BLOCKS + 1)
     ]
-    return f"static const tile_fn {kind}_of[2][{size}] = {{{{{rows[0]}}}, {{{rows[1]}}}}};\n"
+    return f"static const tile_fn {kind}_of[{MAX_BLOCKS}][{size}] = {{{{{'}, {'.join(rows)}}}}};\n"
 
 
 def _function(kind: str, lanes: int, tile: Tile) -> str:
@@ -146,6 +152,7 @@ def _function(kind: str, lanes: int, tile: Tile) -> str:
         "            const int64_t block = t->add_block, pixel = t->add_pixel;",
         *(f"            {c} += vf_load(add + {place});" for c, place in pairs),
         f"            add += {tile.count} * pixel;",
+        *(f"            __builtin_prefetch(add + {place});" for place in places),
         "        }",
         "        const float *x = t->x, *w = t->w;",
         f"        for (int64_t left = t->channels; left > 0; left -= {lanes}) {{",
@@ -176,11 +183,16 @@ def _function(kind: str, lanes: int, tile: Tile) -> str:
 
 
 def _channels(lanes: int, tile: Tile, splits: int) -> list[str]:
-    """The FMAs of one tap of one input block; advances the weights by a tap."""
+    """The FMAs of one tap of one input block; advances the weights by a tap.
+
+    On a blocked input each step fetches to L1 the weights of the same channel at the next tap and one pixel of
+    the next input block, or of the next tile: from L2 they would come too late.
+    """
     advance = [f"w{b} += {lanes} * VL;" for b in range(tile.blocks)]
     if lanes == 1:
         return [*_step(lanes, tile, "0", 0), *advance]
     return [
+        f"const float *a_next = (left > {lanes} ? x + t->x_block : t->x + {tile.pixels * lanes}) + (at + t->taps[k]);",
         f"const int64_t n = left < {lanes} ? left : {lanes};",
         "int64_t i = 0;",
         f"for (; i + {_UNROLL} <= n; i += {_UNROLL}) {{",
@@ -197,13 +209,13 @@ def _step(lanes: int, tile: Tile, channel: str, split: int) -> list[str]:
     """The FMAs of one channel, into the sums of ``split``."""
     lines = ["{", "    KEEP_ORDER;"]
     for b in range(tile.blocks):
-        lines += [
-            f"    const vf k{b} = vf_load(w{b} + ({channel}) * VL);",
-            f"    __builtin_prefetch(w{b} + ({channel}) * VL + {_AHEAD});",
-        ]
+        at = f"w{b} + ({channel}) * VL"
+        lines += [f"    const vf k{b} = vf_load({at});", f"    __builtin_prefetch({at} + {_AHEAD});"]
+    if lanes > 1:
+        lines += [f"    __builtin_prefetch(a_next + ({channel}) * {lanes});"]
     for p in range(tile.count):
         row, pixel = divmod(p, tile.pixels)
         at = f"{row} * t->x_row + " if row else ""
-        lines += [f"    const vf a{p} = vf_set1(a[{at}{pixel} * {lanes} + {channel}]);"]
+        lines += [f"    const vf a{p} = vf_set1(a[{at}{pixel * lanes} + {channel}]);"]
         lines += [f"    c{p}_{b}_{split} = vf_fma(a{p}, k{b}, c{p}_{b}_{split});" for b in range(tile.blocks)]
     return [*lines, "}"]

@@ -1,8 +1,8 @@
 """Direct convolution into channel blocks: y = act(conv(x, w) + bias + residual), f32.
 
 The input is in channel blocks too, or planar (the first layer: a few channels). Tiles of pixels times output
-blocks (:mod:`~graphwright.kernels.library.blocked_tile`) run over all taps and channels while their sums stay
-in registers. A unit of the grid is a band of output pixels and a few output blocks; its input stays in the L2
+blocks (:mod:`~graphwright.kernels.library.blocked_tile`) run over all taps and channels while their sums stay in
+registers. A unit of the grid is a band of output pixels and a few output blocks; its input stays in the L2
 cache while the weights stream by.
 
 Tiles read the input where it is, unless columns are padded or strided: then the unit copies the rows of its
@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.library.blocked_tile import (
+    MAX_BLOCKS,
     STRUCT,
     Tile,
     row_tiles,
@@ -103,8 +104,13 @@ _PART: Final = 2048
 
 
 def unit_blocks(isa: Isa) -> int:
-    """64 output channels per unit."""
+    """64 output channels per unit; one block alone joins the last unit."""
     return 64 // isa.lanes
+
+
+def _units(isa: Isa, args: DirectArgs) -> Dim:
+    """Units that share a band."""
+    return maximum(1, floordiv(ceildiv(args.cout, isa.lanes) + unit_blocks(isa) - 2, unit_blocks(isa)))
 
 
 def _bands(isa: Isa, args: DirectArgs) -> tuple[Dim, Dim]:
@@ -113,7 +119,7 @@ def _bands(isa: Isa, args: DirectArgs) -> tuple[Dim, Dim]:
     columns = ceildiv(args.ow, maximum(_MIN_COLUMNS, floordiv(_BAND_BYTES, row * maximum(1, args.kh))))
     width = ceildiv(args.ow, maximum(1, columns))
     fitting = maximum(1, floordiv(_BAND_BYTES, maximum(1, row * args.stride_h * width)))
-    others = args.images * args.groups * columns * ceildiv(args.cout, unit_blocks(isa) * isa.lanes)
+    others = args.images * args.groups * columns * _units(isa, args)
     wished = minimum(ceildiv(_UNITS, maximum(1, others)), maximum(1, floordiv(args.oh * width, _MIN_PIXELS)))
     return minimum(args.oh, maximum(ceildiv(args.oh, fitting), wished)), columns
 
@@ -121,7 +127,7 @@ def _bands(isa: Isa, args: DirectArgs) -> tuple[Dim, Dim]:
 def grid(isa: Isa, args: DirectArgs) -> Dim:
     """Units of work: images, groups, bands of rows, bands of columns, output blocks (fastest)."""
     rows, columns = _bands(isa, args)
-    return args.images * args.groups * rows * columns * ceildiv(args.cout, unit_blocks(isa) * isa.lanes)
+    return args.images * args.groups * rows * columns * _units(isa, args)
 
 
 def scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
@@ -145,7 +151,7 @@ def _scratch_bytes(isa: Isa, args: DirectArgs, lanes: int) -> Dim:
     planes = 1 + wide * (args.stride_w - 1)
     copied = ceildiv(args.cin, lanes) * lanes * copied_rows * planes * plane
     parts = minimum(1, floordiv(args.cin * taps, _PART))
-    return 64 * ceildiv(taps, 8) + 4 * (copied + 2 * isa.lanes * parts * rows * columns)
+    return 64 * ceildiv(taps, 8) + 4 * (copied + MAX_BLOCKS * isa.lanes * parts * rows * columns)
 
 
 def work_ns(isa: Isa, args: DirectArgs) -> Dim:
@@ -202,7 +208,7 @@ struct conv {
     int64_t lanes;                         /* channels per input block */
     const tile_fn (*tile_of)[WIDEST + 1];  /* by output blocks - 1 and pixels */
     const tile_fn *pair_of;                /* tiles of two rows, by their pixels */
-    int64_t blocks;                        /* output blocks of a group */
+    int64_t blocks, units;                 /* output blocks of a group, and the units that they make */
     int64_t part;                          /* input channels of a part */
     int64_t row_bands, column_bands;
     int copied;                            /* bands are copied to scratch */
@@ -284,7 +290,7 @@ static struct rows rows_inside(const struct args *s, int64_t y) {
     return r;
 }
 
-/* One or two output blocks of a band, in one part of the input channels. */
+/* Up to three output blocks of a band, in one part of the input channels. */
 struct pass {
     const struct conv *g;
     const struct band *o;
@@ -441,7 +447,7 @@ static void cut_bands(struct conv *g) {
     g->column_bands = parts(s->ow, larger(MIN_COLUMNS, BAND_BYTES / (row * larger(1, s->kh))));
     const int64_t width = parts(s->ow, larger(1, g->column_bands));
     const int64_t fitting = larger(1, BAND_BYTES / larger(1, row * s->stride_h * width));
-    const int64_t others = s->images * s->groups * g->column_bands * parts(g->blocks, UNIT_BLOCKS);
+    const int64_t others = s->images * s->groups * g->column_bands * g->units;
     const int64_t wished = smaller(parts(UNITS, larger(1, others)), larger(1, s->oh * width / MIN_PIXELS));
     g->row_bands = smaller(s->oh, larger(parts(s->oh, fitting), wished));
 }
@@ -482,16 +488,18 @@ static int32_t run_bands(struct conv *g, int64_t begin, int64_t end, void *scrat
     const struct args *s = &g->s;
     const int64_t taps = s->kh * s->kw;
     g->blocks = parts(s->cout, VL);
+    g->units = larger(1, (g->blocks + UNIT_BLOCKS - 2) / UNIT_BLOCKS);
     g->part = larger(1, PART / larger(1, taps * g->lanes)) * g->lanes;
     cut_bands(g);
     lay_out(g, scratch);
     g->flat = taps == 1 && contiguous(g) && s->pad_top <= 0 && (s->oh - 1) * s->stride_h - s->pad_top < s->h &&
               g->row_step == s->ow * g->lanes;
     g->paired = !g->flat && contiguous(g) && s->ow <= WIDEST_PAIR && g->pair_of[s->ow];
-    const int64_t units = parts(g->blocks, UNIT_BLOCKS), bands = g->row_bands * g->column_bands;
+    const int64_t units = g->units, bands = g->row_bands * g->column_bands;
     while (begin < end) {
         const int64_t unit = begin % units, band = begin / units % bands, outer = begin / units / bands;
-        const int64_t run = smaller(end - begin, units - unit), last = smaller(g->blocks, (unit + run) * UNIT_BLOCKS);
+        const int64_t run = smaller(end - begin, units - unit);
+        const int64_t last = unit + run == units ? g->blocks : (unit + run) * UNIT_BLOCKS;
         const int64_t row = band / g->column_bands, column = band % g->column_bands;
         struct band o = {
             .image = outer / s->groups,
@@ -502,8 +510,9 @@ static int32_t run_bands(struct conv *g, int64_t begin, int64_t end, void *scrat
             .x1 = cut(s->ow, column + 1, g->column_bands),
         };
         find_input(g, &o);
-        for (int64_t block = unit * UNIT_BLOCKS; block < last; block += 2) {
-            const int32_t error = run_blocks(g, &o, block, smaller(2, last - block));
+        for (int64_t block = unit * UNIT_BLOCKS, blocks; block < last; block += blocks) {
+            blocks = g->blocks - block == 3 ? 3 : smaller(2, last - block);
+            const int32_t error = run_blocks(g, &o, block, blocks);
             if (error)
                 return error;
         }

@@ -18,6 +18,7 @@ from typing import BinaryIO
 import numpy as np
 
 from graphwright.errors import Diagnostic, PackageError
+from graphwright.package.parts import fill_in_parts
 
 ALIGNMENT = 64
 Piece = bytes | memoryview
@@ -90,11 +91,16 @@ def _mapped(file: BinaryIO) -> memoryview:
 
 def _copied(file: BinaryIO) -> memoryview:
     memory = aligned_memory(os.fstat(file.fileno()).st_size)
-    done = 0
-    while count := file.readinto(memory[done:]):  # type: ignore[attr-defined]  # files that `open` opens have it
-        done += count
-    file.seek(0)
-    return memory[:done].toreadonly()
+
+    def fill(start: int, stop: int) -> None:
+        while start < stop:
+            count = os.preadv(file.fileno(), [memory[start:stop]], start)
+            if not count:
+                raise ValueError("the file became shorter while it was read")
+            start += count
+
+    fill_in_parts(len(memory), fill)
+    return memory.toreadonly()
 
 
 def aligned_memory(size: int) -> memoryview:

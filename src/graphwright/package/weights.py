@@ -19,6 +19,7 @@ import numpy as np
 
 from graphwright.ir.types import DTYPES, STRING, DType, dtype_of
 from graphwright.package.archive import ALIGNMENT, aligned_memory
+from graphwright.package.parts import fill_in_parts
 
 Array = np.ndarray[Any, Any]
 MAX_RANK = 32
@@ -83,9 +84,17 @@ def pack_weights(arrays: Mapping[str, Array]) -> Weights:
         tensors[name] = Tensor(dtype_of(array), array.shape, end, pieces[name].size)
         end = _aligned(end + pieces[name].size)
     data = aligned_memory(end)
-    for name, tensor in tensors.items():
+    target = np.frombuffer(data, np.uint8)
+
+    def fill(start: int, stop: int) -> None:
+        for name, tensor in tensors.items():
+            first, last = max(start, tensor.start), min(stop, tensor.start + tensor.size)
+            if first < last:
+                np.copyto(target[first:last], pieces[name][first - tensor.start : last - tensor.start])
+
+    fill_in_parts(end, fill)
+    for tensor in tensors.values():
         stop = tensor.start + tensor.size
-        data[tensor.start : stop] = pieces[name].data
         data[stop : _aligned(stop)] = bytes(-stop % ALIGNMENT)
     return Weights(_header(tensors), data.toreadonly(), tensors)
 

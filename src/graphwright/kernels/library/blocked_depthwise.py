@@ -29,8 +29,8 @@ _BAND: Final = 16
 _HOOK_PIXELS: Final = 64
 """A hook gets the whole rows that reach this many pixels, in 4 KiB under AVX-512."""
 
-_AHEAD: Final = 1024
-"""Elements that rows are fetched to L1 before they are copied; a row if it is longer."""
+_AHEAD: Final = 512
+"""Elements from what is copied to what is fetched to L1 meanwhile."""
 
 
 class BlockedDepthwiseArgs(NamedTuple):
@@ -255,10 +255,9 @@ static struct tiles choose_tiles(const struct args *s) {
 /* The padded rows of a plane, those of a window at least; rows are read where they are if slots is NULL. */
 struct ring {
     float *slots;
-    int64_t span;     /* slots */
-    int64_t pitch;    /* elements of a slot */
-    int64_t from, to; /* of a slot: the columns that the image fills */
-    int64_t ahead;           /* elements from what is copied to what is fetched to L1 */
+    int64_t span;            /* slots */
+    int64_t pitch;           /* elements of a slot */
+    int64_t from, to;        /* of a slot: the columns that the image fills */
     int64_t next, next_slot; /* the first row that was not copied yet; where it will stand */
 };
 
@@ -271,7 +270,6 @@ static void zero_pixels(float *to, int64_t pixels) {
 static struct ring make_ring(const struct args *s, float *scratch) {
     const int64_t width = (s->ow - 1) * s->stride_w + (s->kw - 1) * s->dilation_w + 1;
     struct ring g = {.span = (s->kh - 1) * s->dilation_h + 1, .pitch = width * VL};
-    g.ahead = s->x_h > AHEAD ? s->x_h : AHEAD;
     if (s->pad_left == 0 && width <= s->w)
         return g;
     g.slots = scratch;
@@ -294,7 +292,7 @@ GW_INLINE void fill_ring(struct ring *g, const struct args *s, const float *x, i
         const float *from = x + g->next * s->x_h + (g->from - s->pad_left) * VL;
         float *to = g->slots + g->next_slot * g->pitch + g->from * VL;
         for (int64_t i = 0; i < n; i += VL) {
-            __builtin_prefetch(from + g->ahead + i);
+            __builtin_prefetch(from + AHEAD + i);
             vf_store(to + i, vf_load(from + i));
         }
         g->next_slot = g->next_slot + 1 < g->span ? g->next_slot + 1 : 0;

@@ -128,7 +128,7 @@ static void run_unit(const gru *t, void *const *buf, int64_t index, float *scrat
     const float *b = buf[3] ? (const float *)buf[3] + d * 6 * n : NULL;
     const float *h0 = buf[5] ? (const float *)buf[5] + d * t->h0_direction + u.row0 * t->h0_row : NULL;
     float *y = buf[6] ? (float *)buf[6] + d * t->y_direction + u.row0 * t->y_row : NULL;
-    float *inputs = scratch, *recurrent = inputs + STEPS * ROWS * columns;
+    float *inputs = scratch, *recurrent = inputs + POINTS * columns;
     float *candidates = recurrent + ROWS * columns, *h = candidates + ROWS * columns;
     float *reset = h + ROWS * pitch, *input_bias = reset + ROWS * pitch,
           *recurrent_bias = input_bias + 3 * n + PANEL;
@@ -144,12 +144,12 @@ static void run_unit(const gru *t, void *const *buf, int64_t index, float *scrat
        place. */
     int64_t gate_panels = t->linear_before_reset ? panels : (2 * n + PANEL - 1) / PANEL;
     for (int64_t step = 0; step < u.longest; step++) {
-        if (step % STEPS == 0)
+        if (step % u.steps == 0)
             project_inputs(&u, step, buf[0], t->x_time, t->x_row, t->input, w, panels, inputs);
-        project(u.rows, n, states, r, 0, gate_panels, recurrent, columns);
+        project(u.rows, n, states, r, 0, gate_panels, step % 2, recurrent, columns);
         gru_row rows[ROWS];
         for (int64_t i = 0; i < u.rows; i++)
-            rows[i] = (gru_row){inputs + (step % STEPS * u.rows + i) * columns,
+            rows[i] = (gru_row){inputs + (step % u.steps * u.rows + i) * columns,
                                 input_bias,
                                 recurrent + i * columns,
                                 recurrent_bias,
@@ -159,7 +159,7 @@ static void run_unit(const gru *t, void *const *buf, int64_t index, float *scrat
         if (!t->linear_before_reset) {
             for (int64_t i = 0; i < u.rows; i++)
                 reset_state(t, t->f[d], &rows[i]);
-            project(u.rows, n, resets, r, 2 * n / PANEL, panels, candidates, columns);
+            project(u.rows, n, resets, r, 2 * n / PANEL, panels, step % 2, candidates, columns);
         }
         for (int64_t i = 0; i < u.rows; i++) {
             if (step >= u.length[i]) continue;

@@ -88,7 +88,7 @@ typedef struct {
 
 /* One row's step: gates in the order i, o, f, c are input + recurrent + bias; h and c are updated in place.
  */
-static void cell(const lstm *t, const activation *f, const float *input, const float *recurrent,
+GW_INLINE void cell(const lstm *t, const activation *f, const float *input, const float *recurrent,
                  const float *bias, const float *peephole, float *h, float *c) {
     int64_t n = t->hidden;
     float clip = (float)t->clip;
@@ -109,6 +109,20 @@ static void cell(const lstm *t, const activation *f, const float *input, const f
     }
 }
 
+/* With the usual activations there is nothing to choose between in the loop. */
+static void usual_cell(const lstm *t, const float *input, const float *recurrent, const float *bias,
+                       const float *peephole, float *h, float *c) {
+    static const activation usual[3] = {{SIGMOID, 0, 0}, {TANH, 0, 0}, {TANH, 0, 0}};
+    cell(t, usual, input, recurrent, bias, peephole, h, c);
+}
+static void any_cell(const lstm *t, const activation *f, const float *input, const float *recurrent,
+                     const float *bias, const float *peephole, float *h, float *c) {
+    if (f[0].kind == SIGMOID && f[1].kind == TANH && f[2].kind == TANH)
+        usual_cell(t, input, recurrent, bias, peephole, h, c);
+    else
+        cell(t, f, input, recurrent, bias, peephole, h, c);
+}
+
 static void run_unit(const lstm *t, void *const *buf, int64_t index, float *scratch) {
     unit u = unit_of(index, t->sequence, t->batch, t->reverse, buf[4]);
     int64_t n = t->hidden, panels = (4 * n + PANEL - 1) / PANEL, columns = panels * PANEL, pitch = n + PANEL;
@@ -119,7 +133,7 @@ static void run_unit(const lstm *t, void *const *buf, int64_t index, float *scra
     const float *h0 = buf[5] ? (const float *)buf[5] + d * t->h0_direction + u.row0 * t->h0_row : NULL;
     const float *c0 = buf[6] ? (const float *)buf[6] + d * t->c0_direction + u.row0 * t->c0_row : NULL;
     float *y = buf[8] ? (float *)buf[8] + d * t->y_direction + u.row0 * t->y_row : NULL;
-    float *inputs = scratch, *recurrent = inputs + STEPS * ROWS * columns, *h = recurrent + ROWS * columns;
+    float *inputs = scratch, *recurrent = inputs + POINTS * columns, *h = recurrent + ROWS * columns;
     float *c = h + ROWS * pitch, *bias = c + ROWS * pitch, *peephole = bias + 4 * n + PANEL;
     memset(bias, 0, (size_t)(4 * n + PANEL) * sizeof *bias);
     for (int64_t j = 0; b && j < 4 * n; j++)
@@ -135,13 +149,13 @@ static void run_unit(const lstm *t, void *const *buf, int64_t index, float *scra
         copy_row(c + i * pitch, c0 ? c0 + i * t->c0_row : NULL, n);
     }
     for (int64_t step = 0; step < u.longest; step++) {
-        if (step % STEPS == 0)
+        if (step % u.steps == 0)
             project_inputs(&u, step, buf[0], t->x_time, t->x_row, t->input, w, panels, inputs);
-        project(u.rows, n, states, r, 0, panels, recurrent, columns);
+        project(u.rows, n, states, r, 0, panels, step % 2, recurrent, columns);
         for (int64_t i = 0; i < u.rows; i++) {
             if (step >= u.length[i]) continue;
-            cell(t, t->f[d], inputs + (step % STEPS * u.rows + i) * columns, recurrent + i * columns, bias,
-                 peephole, h + i * pitch, c + i * pitch);
+            any_cell(t, t->f[d], inputs + (step % u.steps * u.rows + i) * columns, recurrent + i * columns,
+                     bias, peephole, h + i * pitch, c + i * pitch);
             if (y) copy_row(y + time_of(&u, i, step) * t->y_time + i * t->y_row, h + i * pitch, n);
         }
     }

@@ -2,8 +2,9 @@
 
 Weights [directions, gates * hidden, K] are packed in panels of ``PANEL`` rows, [directions, panels, K,
 PANEL], so that the lanes of a vector run over output units. A unit of the grid is one direction and up to
-``ROWS`` batch rows for the whole sequence: the weights are streamed once per step for all its rows. The
-input's part of the gates does not wait for the recurrence; it is computed for ``STEPS`` steps at once.
+``ROWS`` batch rows for the whole sequence: the recurrent weights are streamed once per step for all its
+rows, forwards and backwards in turns, so that those read last are still near. The input's part of the gates
+does not wait for the recurrence; it is computed for ``POINTS`` rows of as many steps as these make.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.vmath import vmath
 
 PANEL: Final = 64
-ROWS: Final = 6
-STEPS: Final = 4
+ROWS: Final = 12
+POINTS: Final = 24
+AHEAD: Final = 8
+"""Rows of weights that products with several rows of x fetch ahead: they have the time."""
 WEIGHTS_LAYOUT: Final = Layout((0, 1, 2), ((1, PANEL),), zero_padded=True)
 """Of W [directions, gates * hidden, input] and R [directions, gates * hidden, hidden]."""
 
@@ -58,15 +61,15 @@ TANH: Final = Activation(ActivationKind.TANH)
 
 
 def grid(directions: int, batch: Dim) -> Dim:
-    """Blocks of ``ROWS`` batch rows in each direction."""
+    """Blocks of up to ``ROWS`` batch rows in each direction."""
     return ceildiv(batch, ROWS) * directions
 
 
 def scratch_bytes(gates: int, hidden: Dim) -> Dim:
-    """Gates of ``STEPS`` steps and (a GRU's twice) of one step, states, biases and peepholes, each with
+    """Gates of ``POINTS`` rows and (a GRU's twice) of one step, states, biases and peepholes, each with
     room for whole vectors."""
     columns = ceildiv(hidden * gates, PANEL) * PANEL
-    return 4 * (columns * ((STEPS + 2) * ROWS) + (hidden + PANEL) * (3 * ROWS + 2 * gates + 3) + PANEL)
+    return 4 * (columns * (POINTS + 2 * ROWS) + (hidden + PANEL) * (3 * ROWS + 2 * gates + 3) + PANEL)
 
 
 def work_ns(gates: int, directions: int, sequence: Dim, batch: Dim, inputs: Dim, hidden: Dim) -> Dim:
@@ -76,11 +79,9 @@ def work_ns(gates: int, directions: int, sequence: Dim, batch: Dim, inputs: Dim,
 
 def c_text(isa: Isa) -> str:
     """Everything above, as C; stands after the prelude."""
-    constants = f"enum {{ PANEL = {PANEL}, ROWS = {ROWS}, STEPS = {STEPS} }};"
-    most = ROWS if isa.vector_bytes == 64 else ROWS // 2
-    products = [
-        _product(rows, PANEL // isa.lanes, isa.vector_bytes == 64 or rows == 1) for rows in range(1, most + 1)
-    ]
+    constants = f"enum {{ PANEL = {PANEL}, ROWS = {ROWS}, POINTS = {POINTS}, AHEAD = {AHEAD} }};"
+    vectors, most, whole = PANEL // isa.lanes, *((12, 6) if isa.vector_bytes == 64 else (3, 1))
+    products = [_product(rows, vectors, rows <= whole, isa.lanes) for rows in range(1, most + 1)]
     table = ", ".join(f"product_{rows}" for rows in range(1, most + 1))
     project = _PROJECT.replace("@MOST@", str(most)).replace("@TABLE@", table)
     activations = _ACTIVATIONS.replace("@VL@", str(isa.lanes))
@@ -88,7 +89,7 @@ def c_text(isa: Isa) -> str:
     return "\n".join([constants, math, activations, *products, project, _TIME])
 
 
-def _product(rows: int, vectors: int, at_once: bool) -> str:
+def _product(rows: int, vectors: int, at_once: bool, lanes: int) -> str:
     """``rows`` x one panel; in two halves where the registers do not hold all sums."""
     width = vectors if at_once else vectors // 2
     lines = [
@@ -99,6 +100,8 @@ def _product(rows: int, vectors: int, at_once: bool) -> str:
         "        for (int64_t k = 0; k < depth; k++) {",
         *(f"            vf w{v} = vf_load(w + k * PANEL + {v} * VL);" for v in range(width)),
     ]
+    ahead = range(0, width * lanes, 16) if rows > 1 else ()
+    lines += [f"            __builtin_prefetch(w + (k + AHEAD) * PANEL + {at});" for at in ahead]
     for r in range(rows):
         lines.append(f"            vf x{r} = vf_set1(x[{r}][k]);")
         lines += [f"            s{r}_{v} = vf_fma(x{r}, w{v}, s{r}_{v});" for v in range(width)]
@@ -119,7 +122,7 @@ typedef struct {
     double alpha, beta;
 } activation;
 
-static vf activate(const activation *f, vf x) {
+GW_INLINE vf activate(const activation *f, vf x) {
     if (f->kind == SIGMOID) return sigmoid_f32x@VL@(x);
     if (f->kind == TANH) return tanh_f32x@VL@(x);
     vf zero = {0}, one = vf_set1(1.0f), alpha = vf_set1((float)f->alpha), beta = vf_set1((float)f->beta);
@@ -146,14 +149,16 @@ typedef void product(int64_t depth, const float *const *x, const float *w, float
 static product *const PRODUCT[] = {@TABLE@};
 
 /* out[r][columns of panels first to last] = x[r] @ w. Panel by panel, so that each serves all rows from
-   cache. */
+   cache; from the last one on if backwards. */
 static void project(int64_t rows, int64_t depth, const float *const *x, const float *w, int64_t first,
-                    int64_t last, float *out, int64_t ld) {
-    for (int64_t p = first; p < last; p++)
+                    int64_t last, int backwards, float *out, int64_t ld) {
+    for (int64_t i = first; i < last; i++) {
+        int64_t p = backwards ? first + last - 1 - i : i;
         for (int64_t r = 0; r < rows; r += @MOST@) {
             int64_t some = rows - r < @MOST@ ? rows - r : @MOST@;
             PRODUCT[some - 1](depth, x + r, w + p * depth * PANEL, out + r * ld + p * PANEL, ld);
         }
+    }
 }
 """
 
@@ -161,13 +166,14 @@ _TIME: Final = """
 /* The rows of one unit of the grid and where they stand in time. Sizes padded to PANEL leave room for
    vectors. */
 typedef struct {
-    int64_t sequence, direction, row0, rows, reverse, longest, length[ROWS];
+    int64_t sequence, direction, row0, rows, steps, reverse, longest, length[ROWS];
 } unit;
 
 static unit unit_of(int64_t index, int64_t sequence, int64_t batch, int64_t reverse, const int32_t *lengths) {
-    int64_t blocks = (batch + ROWS - 1) / ROWS;
-    unit u = {.sequence = sequence, .direction = index / blocks, .row0 = index % blocks * ROWS};
-    u.rows = batch - u.row0 < ROWS ? batch - u.row0 : ROWS;
+    int64_t blocks = (batch + ROWS - 1) / ROWS, block = index % blocks;
+    unit u = {.sequence = sequence, .direction = index / blocks, .row0 = batch * block / blocks};
+    u.rows = batch * (block + 1) / blocks - u.row0; /* as even as can be */
+    u.steps = POINTS / u.rows;
     u.reverse = reverse || u.direction == 1;
     for (int64_t r = 0; r < u.rows; r++) {
         int64_t n = lengths ? lengths[u.row0 + r] : sequence;
@@ -184,15 +190,15 @@ static int64_t time_of(const unit *u, int64_t r, int64_t step) {
     return u->reverse ? u->length[r] - 1 - step : step;
 }
 
-/* gates[(step - first) * rows + r] = x[time, row0 + r] @ w for steps [first, first + STEPS). */
+/* gates[(step - first) * rows + r] = x[time, row0 + r] @ w for steps [first, first + steps). */
 static void project_inputs(const unit *u, int64_t first, const float *x, int64_t x_time, int64_t x_row,
                            int64_t depth, const float *w, int64_t panels, float *gates) {
-    const float *rows[STEPS * ROWS];
+    const float *rows[POINTS];
     int64_t count = 0;
-    for (int64_t step = first; step < first + STEPS && step < u->longest; step++)
+    for (int64_t step = first; step < first + u->steps && step < u->longest; step++)
         for (int64_t r = 0; r < u->rows; r++)
             rows[count++] = x + time_of(u, r, step) * x_time + (u->row0 + r) * x_row;
-    project(count, depth, rows, w, 0, panels, gates, panels * PANEL);
+    project(count, depth, rows, w, 0, panels, 0, gates, panels * PANEL);
 }
 
 /* n zeros where there is nothing to copy. */

@@ -1,10 +1,11 @@
 """Winograd convolution, 3x3 with stride 1: y = act(conv(x, w) + bias + residual), f32, blocked activations.
 
-An output tile of m x m pixels takes (m + 2)^2 products per channel pair where direct convolution takes
+An output tile of m x m pixels takes (m + 2)^2 products per pair of channels where direct convolution takes
 9 m^2 (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015). F(4x4) interpolates at 0,
-+-sqrt(1/2), +-sqrt(2) and infinity, which doubles direct's rms error where the integers 1 and 2 make it
-four times as large (points of Alam et al., "Winograd Convolution for Deep Neural Networks: Efficient Point
-Selection", 2022); F(2x2) is more exact than direct. Cook and Toom's matrices are built by :func:`_weight_matrix`.
++-sqrt(1/2), +-sqrt(2) and infinity, which doubles direct's rms error where the points 1 and 2 make it four
+times as large (on points: Barabasz et al., "Error Analysis and Improving the Accuracy of Winograd Convolution
+for Deep Neural Networks", 2020; Alam et al., "Winograd Convolution for Deep Neural Networks: Efficient Point
+Selection", 2022). F(2x2) is more exact than direct.
 
 A unit of the grid is a block of tiles of one image times some output channels: the input's transform goes
 to scratch as (m + 2)^2 planes in the blocked layout, each plane is multiplied with its matrix of weights, and
@@ -16,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
+from graphwright.ir.symbols import Dim, ceildiv, evaluate, floordiv, maximum, minimum
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.tile import HELPERS
 
@@ -29,8 +30,9 @@ SYMBOLS: Final = {4: "gw_winograd4_f32", 2: "gw_winograd2_f32"}
 """The kernel of each m."""
 
 OPERANDS: Final = ("x", "w", "bias", "residual", "y")
-"""``w`` as :func:`transformed_weights` gives it; ``bias`` (zero padded to whole blocks) and ``residual`` may be
-absent; ``y`` is ignored when there is a hook. The hook, or a null pointer, comes next; its rows are pixels."""
+"""``w`` as :func:`transformed_weights` gives it; ``bias`` [channel blocks * VL] and ``residual`` (as y)
+may be absent; ``y`` is ignored when there is a hook. The hook, or a null pointer, comes next; a tile is some
+pixels (rows) of one channel block (columns), its batch the image times the channel blocks plus the block."""
 
 Array = npt.NDArray[Any]
 
@@ -98,12 +100,29 @@ def transformed_weights(w: Array, m: int, isa: Isa) -> Array:
     return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
 
+_L2_BYTES: Final = 1 << 20
+
+_BLOCK_TILES: Final = 28
+"""Tiles of a block: transformed input, products and weights of 64 channels fit the L2 cache."""
+
+_UNIT_CHANNELS: Final = 256
+"""Output channels of a unit at most."""
+
+_FEW_BLOCKS: Final = 4
+"""Fewer blocks of tiles than this do not occupy two threads evenly."""
+
 _UNROLL: Final = 4
 """Channels per turn of a product's loop."""
 
+_FETCHES: Final = 2
+"""Prefetches per turn: each brings the neighbouring cache line along; more cost more than they gain."""
+
+_RUN: Final = 14
+"""Tiles of a row that are transformed at once."""
+
 
 def product_rows(isa: Isa) -> int:
-    """Tiles that one product takes, by two blocks of output channels: 28 of 32 or 12 of 16 registers."""
+    """Tiles that a product takes, by two blocks of output channels: 28 of 32 or 12 of 16 registers."""
     return 14 if isa.vector_bytes == 64 else 6
 
 
@@ -130,11 +149,114 @@ def scratch_bytes(m: int, isa: Isa, args: WinogradArgs) -> Dim:
     return 4 * (m + 2) ** 2 * (inputs + products)
 
 
+def blocking(m: int, isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Dim) -> tuple[Dim, Dim]:
+    """``block_tiles`` and ``unit_blocks``, by sizes alone.
+
+    Weights that the L2 cache does not hold come from beyond it for each block, so more tiles share them.
+    A few blocks make two units each, that two threads have work.
+    """
+    weights = 4 * (m + 2) ** 2 * cin * cout
+    most = _BLOCK_TILES * (2 if weights > _L2_BYTES else 1) // product_rows(isa) * product_rows(isa)
+    count = ceildiv(oh, m) * ceildiv(ow, m)
+    blocks = maximum(1, ceildiv(count, most))
+    out_blocks = -(-cout // isa.lanes)
+    half = 2 * -(-out_blocks // 4)
+    whole = min(out_blocks, _UNIT_CHANNELS // isa.lanes)
+    unit = minimum(whole, maximum(half, whole * floordiv(images * blocks, _FEW_BLOCKS)))
+    return maximum(1, ceildiv(count, blocks)), unit
+
+
+def dense_args(
+    m: int, isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Dim, *,
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0), act: int = 0, lo: int = 0, hi: int = 0,
+) -> WinogradArgs:  # fmt: skip
+    """The args for dense operands; ``pads``: top, left, bottom, right; ``lo``, ``hi``: bits of an f32."""
+    h, w = oh + 2 - pads[0] - pads[2], ow + 2 - pads[1] - pads[3]
+    block_tiles, unit_blocks = blocking(m, isa, images, cin, cout, oh, ow)
+    x_strides = _dense_strides(isa, cin, h, w)
+    y_strides = _dense_strides(isa, cout, oh, ow)
+    return WinogradArgs(
+        images, cin, cout, h, w, oh, ow, pads[0], pads[1], *x_strides, *y_strides, *y_strides,
+        act, lo, hi, block_tiles, unit_blocks,
+    )  # fmt: skip
+
+
+def _dense_strides(isa: Isa, channels: int, h: Dim, w: Dim) -> tuple[Dim, Dim, Dim]:
+    """From one image, channel block and row to the next."""
+    row = w * isa.lanes
+    return -(-channels // isa.lanes) * h * row, h * row, row
+
+
+@dataclass(frozen=True)
+class _Speeds:
+    """What one core does: products in GFLOP/s, nanoseconds to transform a tile of VL channels in and out."""
+
+    gflops: int
+    direct_gflops: int
+    transforms_ns: dict[int, int]
+
+
+_SPEEDS: Final = {
+    "v4": _Speeds(gflops=118, direct_gflops=126, transforms_ns={4: 230, 2: 63}),
+    "v3": _Speeds(gflops=60, direct_gflops=62, transforms_ns={4: 160, 2: 45}),
+}
+"""Cascade Lake at 2.1 GHz under AVX-512, whose limit is 137 GFLOP/s, and under AVX2."""
+
+_MEMORY_GBS: Final = 11
+"""Weights come from memory, since a model's other layers have gone through the caches since. Cascade Lake."""
+
+_L3_GBS: Final = 25
+_L3_BYTES: Final = 24 << 20
+"""Weights that the L3 cache keeps come from there for the blocks after the first. Cascade Lake, 36 MiB."""
+
+
+def _overlapped(compute_ns: Dim, stream_ns: Dim) -> Dim:
+    """Weights stream by while products are formed; measured, the shorter still costs 0.4 of itself."""
+    return maximum(compute_ns, stream_ns) + floordiv(2 * minimum(compute_ns, stream_ns), 5)
+
+
+def work_ns(m: int, isa: Isa, args: WinogradArgs) -> Dim:
+    """Time on one core: products and the stream of weights, then both transforms."""
+    speeds = _SPEEDS[isa.name]
+    in_blocks, out_blocks = ceildiv(args.cin, isa.lanes), ceildiv(args.cout, isa.lanes)
+    count = args.images * tiles(m, args)
+    flops = 2 * (m + 2) ** 2 * count * args.cin * out_blocks * isa.lanes
+    weights = 4 * (m + 2) ** 2 * args.cin * out_blocks * isa.lanes
+    again = (args.images * ceildiv(tiles(m, args), args.block_tiles) - 1) * weights
+    kept = minimum(1, floordiv(_L3_BYTES, maximum(1, weights)))
+    stream = ceildiv(weights + (1 - kept) * again, _MEMORY_GBS) + floordiv(kept * again, _L3_GBS)
+    # planes that the L2 cache does not hold are written to the next one and read again
+    planes = scratch_bytes(m, isa, args)
+    passes = floordiv(args.images * tiles(m, args), maximum(1, args.block_tiles))
+    stream += minimum(1, floordiv(planes, _L2_BYTES)) * floordiv(2 * planes * passes, _L3_GBS)
+    transforms = floordiv(count * (in_blocks + out_blocks) * speeds.transforms_ns[m], 2)
+    return _overlapped(ceildiv(flops, speeds.gflops), stream) + transforms
+
+
+def _direct_ns(isa: Isa, images: int, cin: int, cout: int, oh: int, ow: int) -> int:
+    """What direct convolution of the same sizes takes."""
+    outputs = -(-cout // isa.lanes) * isa.lanes
+    flops, weights = 18 * images * oh * ow * cin * outputs, 36 * cin * outputs
+    compute, stream = flops // _SPEEDS[isa.name].direct_gflops, weights // _MEMORY_GBS
+    return max(compute, stream) + 2 * min(compute, stream) // 5
+
+
+def choose(isa: Isa, images: int, cin: int, cout: int, oh: int, ow: int) -> Literal["direct", 2, 4]:
+    """Which takes least on dense blocked images: direct, or Winograd with tiles of 2 x 2 or of 4 x 4."""
+    costs: dict[Literal["direct", 2, 4], Dim] = {"direct": _direct_ns(isa, images, cin, cout, oh, ow)}
+    forms: tuple[Literal[2, 4], ...] = (2, 4)
+    for m in forms:
+        costs[m] = work_ns(m, isa, dense_args(m, isa, images, cin, cout, oh, ow, pads=(1, 1, 1, 1)))
+    return min(costs, key=lambda form: evaluate(costs[form], {}))
+
+
 def source(isa: Isa) -> str:
     """One C11 file with :data:`SYMBOLS`."""
     constants = f"""
 #define ROWS {product_rows(isa)} /* tiles of a product at most */
 #define ARGS {len(WinogradArgs._fields)}
+#define RUN {_RUN} /* tiles of a row that are transformed at once */
+#define TURN {_UNROLL // _FETCHES} /* channels per prefetch */
 #define OPERANDS {len(OPERANDS)}
 """
     fields = f"struct args {{\n    int64_t {', '.join(WinogradArgs._fields)};\n}};\n"
@@ -151,11 +273,12 @@ def _products(rows: int) -> str:
 /* y[tile][lane] = sum of v[tile][channel] * u[channel][lane] over k channels, for each block of lanes. */
 struct product {{
     int64_t k, v_cb, y_cb; /* _cb: from one block of channels to the next */
-    int64_t ahead_step;    /* a product fetches what a later one reads to L2, this far apart for each k */
+    int64_t ahead_step;    /* from one line that a later product reads, fetched to L2, to the next one */
 }};
 
 {"".join(functions)}
-typedef void (*product_fn)(const struct product *p, const float *v, const float *u, float *y, const float *ahead);
+typedef void (*product_fn)(const struct product *p, const float *v, const float *u, float *y,
+                           const float *ahead);
 static const product_fn product_of[ROWS][2] = {{
 {table},
 }};
@@ -165,10 +288,10 @@ static const product_fn product_of[ROWS][2] = {{
 def _product(rows: int, blocks: int) -> str:
     cells = [(r, b) for r in range(rows) for b in range(blocks)]
     turn = [f"{line}" for i in range(_UNROLL) for line in _product_step(rows, blocks, i)]
-    fetch = ["            __builtin_prefetch(ahead, 0, 2);", "            ahead += p->ahead_step;"] * _UNROLL
+    fetch = ["            __builtin_prefetch(ahead, 0, 2);", "            ahead += p->ahead_step;"] * _FETCHES
     lines = [
-        f"static void product_{rows}x{blocks}(const struct product *p, const float *v, const float *u, float *y,",
-        "        const float *ahead) {",
+        f"static void product_{rows}x{blocks}(const struct product *p, const float *v, const float *u,",
+        "        float *y, const float *ahead) {",
         f"    vf {', '.join(f'y{r}_{b} = {{0}}' for r, b in cells)};",
         "    for (int64_t k = p->k; k > 0; k -= VL, v += p->v_cb - VL) {",
         "        int64_t i = smaller(k, VL);",
@@ -197,45 +320,52 @@ def _product_step(rows: int, blocks: int, i: int) -> list[str]:
 def _form(m: int) -> str:
     """The kernel for tiles of m x m."""
     n = m + 2
-    form = _FORMS[m]
     texts = {
-        "M": str(m), "N": str(n), "RUN": str(form.run), "SYMBOL": SYMBOLS[m],
-        "INPUT": form.input.strip("\n"), "OUTPUT": form.output.strip("\n"),
-        "ROWS_OF_IMAGE": _list(f"vf_load(from + {i} * from_h)" for i in range(n)),
-        "ROW_OF_TILE": _list(f"vf_load(from + {j} * N * VL)" for j in range(n)),
-        "COLUMNS": "\n".join(
-            f"    output{m}((vf[]){{{_list(f'vf_load(from + {i * n + j} * plane)' for i in range(n))}}}, t + {j});"
-            for j in range(n)
-        ),
-        "STORES": "\n".join(
-            f"    output{m}((vf[]){{{_list(f't[{i * n + j}]' for j in range(n))}}}, o);\n"
-            + "\n".join(f"    store(g, to + {j} * VL, o[{j * n}] + bias, residual ? residual + {j} * VL : NULL);" for j in range(m))
-            + "\n    to += to_h, residual += residual ? g->s.r_h : 0;"
-            for i in range(m)
-        ),
-    }  # fmt: skip
+        "M": str(m),
+        "N": str(n),
+        "SYMBOL": SYMBOLS[m],
+        "INPUT": _FORMS[m].input.strip("\n"),
+        "OUTPUT": _FORMS[m].output.strip("\n"),
+        "ROWS_OF_IMAGE": _vectors(f"from + {i} * from_h" for i in range(n)),
+        "ROW_OF_TILE": _vectors(f"from + {j} * N * VL" for j in range(n)),
+        "COLUMNS": "\n".join(_column_of_products(m, j) for j in range(n)),
+        "ROWS_OF_PIXELS": "\n".join(_row_of_pixels(m, i) for i in range(m)),
+    }
     text = _BODY
     for name, value in texts.items():
         text = text.replace(f"@{name}@", value)
     return text
 
 
-def _list(items: Iterable[str]) -> str:
-    return ", ".join(items)
+def _vectors(places: Iterable[str]) -> str:
+    """An array of the vectors at ``places``."""
+    return f"(vf[]){{{', '.join(f'vf_load({place})' for place in places)}}}"
+
+
+def _column_of_products(m: int, j: int) -> str:
+    places = _vectors(f"from + {i * (m + 2) + j} * plane" for i in range(m + 2))
+    return f"    output{m}({places}, t + {j});"
+
+
+def _row_of_pixels(m: int, i: int) -> str:
+    n = m + 2
+    lines = [f"    output{m}(t + {i * n}, o);"]
+    for j in range(m):
+        add = f"residual ? residual + {j} * VL : NULL"
+        lines += [f"    store(g, act, to + {j} * VL, o[{j} * N] + bias, {add});"]
+    return "\n".join([*lines, "    to += to_h;", "    residual += residual ? g->s.r_h : 0;"])
 
 
 @dataclass(frozen=True)
 class _Form:
-    """C text of the transforms of one line: from d or p (points) to ``to``; ``run`` tiles of a row at once."""
+    """C text of the transforms of one line, from ``d`` to ``to``."""
 
     input: str
     output: str
-    run: int
 
 
 _FORMS: Final = {
     4: _Form(
-        run=8,
         input="""
     const vf a = vf_set1(0.70710678118654752f), b = vf_set1(1.41421356237309505f);
     const vf p = d[4] - 2.0f * d[2], q = d[3] - 2.0f * d[1], r = d[4] - 0.5f * d[2], s = d[3] - 0.5f * d[1];
@@ -256,7 +386,6 @@ _FORMS: Final = {
 """,
     ),
     2: _Form(
-        run=14,
         input="""
     vf_store(to, d[2] - d[0]);
     vf_store(to + step, d[1] + d[2]);
@@ -301,29 +430,32 @@ GW_INLINE struct run run_at(const struct conv *g, const struct unit *o, int64_t 
     return (struct run){row, column, count, at};
 }
 
-GW_INLINE int64_t plane_size(int64_t blocks, int64_t tiles) { return (blocks * tiles * VL / 32 * 2 + 3) * 16; }
+GW_INLINE int64_t plane_size(int64_t blocks, int64_t tiles) {
+    return (blocks * tiles * VL / 32 * 2 + 3) * 16; /* an odd number of cache lines */
+}
 
-GW_INLINE void store(const struct conv *g, float *to, vf y, const float *residual) {
+GW_INLINE void store(const struct conv *g, int64_t act, float *to, vf y, const float *residual) {
     if (residual)
         y += vf_load(residual);
-    if (g->s.act == 1)
+    if (act == 1)
         y = vf_relu(y);
-    else if (g->s.act == 2)
+    else if (act == 2)
         y = vf_min(vf_max(y, vf_set1(g->lo)), vf_set1(g->hi));
     vf_store(to, y);
 }
 
 /* y[unit's tiles of a plane] = sum over the input channels, for all planes. */
-static void multiply(const struct conv *g, const struct unit *o, int64_t planes, const float *in, float *out) {
+static void multiply(const struct conv *g, const struct unit *o, int64_t planes, const float *in,
+                     float *out) {
     const int64_t k = g->s.cin, panel = k * VL, groups = parts(o->tiles, ROWS);
-    const struct product p = {k, o->tiles * VL, o->tiles * VL, 2 * VL / groups};
+    const struct product p = {k, o->tiles * VL, o->tiles * VL, 2 * TURN * VL / groups};
     for (int64_t plane = 0; plane < planes; plane++, in += g->in_plane, out += g->out_plane) {
         const float *w = g->w + (plane * g->out_blocks + o->first) * panel;
         float *y = out;
         for (int64_t b = o->first; b < o->last; b += 2, w += 2 * panel, y += 2 * o->tiles * VL) {
             const int64_t blocks = smaller(2, o->last - b);
             const float *ahead = b + 2 < o->last ? w + 2 * panel : w + (g->out_blocks - b + o->first) * panel;
-            for (int64_t i = 0; i < groups; i++, ahead += k * p.ahead_step) {
+            for (int64_t i = 0; i < groups; i++, ahead += k / TURN * p.ahead_step) {
                 const int64_t tile = cut(o->tiles, i, groups), rows = cut(o->tiles, i + 1, groups) - tile;
                 product_of[rows - 1][blocks - 1](&p, in + tile * VL, w, y + tile * VL, ahead);
             }
@@ -335,7 +467,6 @@ static void multiply(const struct conv *g, const struct unit *o, int64_t planes,
 _BODY: Final = """
 #define M @M@
 #define N @N@ /* points of a line: M + 2 */
-#define RUN @RUN@
 #define COLUMNS (RUN * M + 2)
 
 GW_INLINE void input@M@(const vf *d, float *to, int64_t step) {
@@ -351,7 +482,8 @@ static void input_columns@M@(const struct conv *g, const float *x, int64_t y0, i
                              float *to) {
     const int64_t from_h = g->s.x_h, top = y0 < 0 ? -y0 : 0, bottom = smaller(N, g->s.h - y0);
     const int64_t first = x0 < 0 ? smaller(-x0, columns) : 0;
-    const int64_t inside = smaller(columns, g->s.w - x0), last = top < bottom && inside > first ? inside : first;
+    const int64_t inside = smaller(columns, g->s.w - x0);
+    const int64_t last = top < bottom && inside > first ? inside : first;
     memset(to, 0, (size_t)(first * N * VL) * sizeof *to);
     memset(to + last * N * VL, 0, (size_t)((columns - last) * N * VL) * sizeof *to);
     if (first == last)
@@ -360,7 +492,7 @@ static void input_columns@M@(const struct conv *g, const float *x, int64_t y0, i
     to += first * N * VL;
     if (top == 0 && bottom == N) {
         for (int64_t c = first; c < last; c++, from += VL, to += N * VL)
-            input@M@((vf[]){@ROWS_OF_IMAGE@}, to, VL);
+            input@M@(@ROWS_OF_IMAGE@, to, VL);
         return;
     }
     for (int64_t c = first; c < last; c++, from += VL, to += N * VL) {
@@ -384,7 +516,7 @@ static void transform_input@M@(const struct conv *g, const struct unit *o, float
                 float *tile = to + (b * o->tiles + at + t) * VL;
                 for (int64_t i = 0; i < N; i++) {
                     const float *from = columns + (t * M * N + i) * VL;
-                    input@M@((vf[]){@ROW_OF_TILE@}, tile + i * N * g->in_plane, g->in_plane);
+                    input@M@(@ROW_OF_TILE@, tile + i * N * g->in_plane, g->in_plane);
                 }
             }
         }
@@ -393,22 +525,22 @@ static void transform_input@M@(const struct conv *g, const struct unit *o, float
 }
 
 /* One tile of pixels, whole, from its products in all planes. */
-static void output_tile@M@(const struct conv *g, const float *from, vf bias, const float *residual, float *to,
-                           int64_t to_h) {
+static void output_tile@M@(const struct conv *g, const float *from, vf bias, const float *residual,
+                           int64_t act, float *to, int64_t to_h) {
     const int64_t plane = g->out_plane;
     vf t[M * N], o[M * N];
 @COLUMNS@
-@STORES@
+@ROWS_OF_PIXELS@
 }
 
 /* The pixels of a tile that the image has: height x width of M x M. */
 static void output_part@M@(const struct conv *g, const float *from, vf bias, const float *residual, float *to,
                            int64_t to_h, int64_t height, int64_t width) {
     float tile[M * M * VL] __attribute__((aligned(64)));
-    output_tile@M@(g, from, bias, NULL, tile, M * VL);
+    output_tile@M@(g, from, bias, NULL, 0, tile, M * VL); /* act comes after the residual */
     for (int64_t y = 0; y < height; y++)
         for (int64_t x = 0; x < width; x++)
-            store(g, to + y * to_h + x * VL, vf_load(tile + (y * M + x) * VL),
+            store(g, g->s.act, to + y * to_h + x * VL, vf_load(tile + (y * M + x) * VL),
                   residual ? residual + y * g->s.r_h + x * VL : NULL);
 }
 
@@ -428,7 +560,7 @@ static int32_t output_run@M@(const struct conv *g, const struct unit *o, const s
     for (int64_t x = 0; x < width; x += M, from += VL) {
         const float *add = residual ? residual + x * VL : NULL;
         if (height == M && width - x >= M)
-            output_tile@M@(g, from, bias, add, to + x * VL, to_h);
+            output_tile@M@(g, from, bias, add, s->act, to + x * VL, to_h);
         else
             output_part@M@(g, from, bias, add, to + x * VL, to_h, height, smaller(M, width - x));
     }
@@ -505,6 +637,5 @@ GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, 
 }
 #undef M
 #undef N
-#undef RUN
 #undef COLUMNS
 """

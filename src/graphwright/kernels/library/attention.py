@@ -4,10 +4,10 @@ Flash-style (Dao et al., "FlashAttention", 2022): keys are taken a block at a ti
 from block to block (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018), and scores
 never leave the first-level cache.
 
-A unit of the grid is ``UNIT_TILES`` tiles of rows of one batch and one head of keys; the rows of all heads of
-queries that share that head of keys stand below each other. Neighbouring units of a chunk are computed
-together, so that a packed block of keys serves all of them. Tiles and blocks depend on the sizes alone, so any
-chunking gives the same bits.
+A unit of the grid is ``UNIT_TILES`` tiles of rows of one batch and one head of keys; the rows of all
+heads of queries that share that head of keys stand below each other. Neighbouring units of a chunk are
+computed together, so that a packed block of keys serves all of them. Tiles and blocks depend on the sizes
+alone, so any chunking gives the same bits.
 """
 
 from __future__ import annotations
@@ -132,7 +132,8 @@ def source(isa: Isa) -> str:
 #define RUN_UNITS {_RUN_UNITS}
 /* Kept in their order: where GCC moves broadcasts ahead, sums no longer fit the registers. */
 #define BROADCAST(x, p) __asm__ volatile("vbroadcastss %1, %0" : "={register}"(x) : "m"(p))
-#define ACCUMULATE(c, a, b) __asm__ volatile("vfmadd231ps %1, %2, %0" : "+{register}"(c) : "{register}"(a), "{register}"(b))
+#define ACCUMULATE(c, a, b) \\
+    __asm__ volatile("vfmadd231ps %1, %2, %0" : "+{register}"(c) : "{register}"(a), "{register}"(b))
 enum {{ {", ".join(f"GUARD_{guard.name} = {guard.value}" for guard in Guard)} }};
 """
     functions = vmath(isa, ("exp", "tanh"))
@@ -156,8 +157,8 @@ _LATENCY_BOUND: Final = 8
 def _product(rows: int, vectors: int) -> str:
     """C function: c[rows][vectors * VL] += a[rows][k] @ b[k][NR]; all sums stay in registers.
 
-    Rows of a and c are PITCH apart. Few rows split k over several sets of sums, else each FMA would wait for the
-    last.
+    Rows of a and c are PITCH apart. Few rows split k over several sets of sums, else each FMA would wait for
+    the last.
     """
     splits = min(4, -(-_LATENCY_BOUND // (rows * vectors)))
     turn = max(splits, 2)
@@ -277,6 +278,9 @@ GW_INLINE vf vf_larger(vf a, vf b) {
 @REDUCTIONS@
 
 @POWERS@
+/* The first n elements, at most a vector. */
+GW_INLINE vf load_most(const float *p, int64_t n) { return n == VL ? vf_load(p) : vf_load_n(p, n); }
+
 /* Panels to[col / NR][rows][NR] of x[rows][cols], zeros beyond; panels lie apart elements apart. */
 static void pack_panels(const float *x, int64_t x_row, int64_t x_col, int64_t rows, int64_t cols, float *to,
                         int64_t apart) {
@@ -290,7 +294,7 @@ static void pack_panels(const float *x, int64_t x_row, int64_t x_col, int64_t ro
                     vf_store(panel + r * NR, (vf){0});
             } else if (x_col == 1) {
                 for (int64_t r = 0; r < rows; r++)
-                    vf_store(panel + r * NR, n == VL ? vf_load(from + r * x_row) : vf_load_n(from + r * x_row, n));
+                    vf_store(panel + r * NR, load_most(from + r * x_row, n));
             } else if (x_row == 1) {
                 for (int64_t r = 0; r < rows; r += VL)
                     transpose(from + r, x_col, n, smaller(VL, rows - r), panel + r * NR, NR);
@@ -333,7 +337,7 @@ GW_INLINE vf mask_at(const attention *t, const float *row, int64_t j, int64_t n)
     if (t->mask_col == 0)
         return vf_set1(*row);
     if (t->mask_col == 1)
-        return n == VL ? vf_load(row + j) : vf_load_n(row + j, n);
+        return load_most(row + j, n);
     for (int64_t i = 0; i < n; i++)
         lane[i] = row[(j + i) * t->mask_col];
     return vf_load(lane);
@@ -411,8 +415,8 @@ static void score_tile(const attention *t, const head *h, const place *p, int64_
             vf_store(h->scores + r * PITCH + j + VL, (vf){0});
         }
         for (int64_t d0 = 0; d0 < t->depth; d0 += KEY_BLOCK)
-            multiply(smaller(KEY_BLOCK, t->depth - d0), h->queries + d0 / KEY_BLOCK * MR * PITCH, keys + d0 * NR,
-                     h->scores + j);
+            multiply(smaller(KEY_BLOCK, t->depth - d0), h->queries + d0 / KEY_BLOCK * MR * PITCH,
+                     keys + d0 * NR, h->scores + j);
     }
 }
 
@@ -502,7 +506,8 @@ static int64_t find_rows(const attention *t, const head *h, int64_t row, int64_t
 }
 
 /* Tiles [tile0, tile1) of the rows of one batch and head of keys. */
-static void run_tiles(const attention *t, head *h, int64_t tile0, int64_t tile1, int64_t rows, float *scratch) {
+static void run_tiles(const attention *t, head *h, int64_t tile0, int64_t tile1, int64_t rows,
+                      float *scratch) {
     const int64_t tiles = parts(rows, MR), row0 = cut(rows, tile0, tiles), row1 = cut(rows, tile1, tiles);
     const int64_t blocks = parts(t->keys, KEY_BLOCK);
     const int64_t length = blocks ? parts(parts(t->keys, blocks), NR) * NR : 0;
@@ -555,7 +560,8 @@ GW_EXPORT int32_t gw_attention_f32(void *const *buf, const int64_t *arg, int64_t
     const int64_t group = t.heads / t.kv_heads, rows = group * t.queries, tiles = parts(rows, MR);
     const int64_t units = parts(tiles, UNIT_TILES);
     while (begin < end) {
-        const int64_t unit = begin % units, kv = begin / units % t.kv_heads, batch = begin / units / t.kv_heads;
+        const int64_t unit = begin % units, kv = begin / units % t.kv_heads;
+        const int64_t batch = begin / units / t.kv_heads;
         const int64_t run = smaller(smaller(end - begin, units - unit), RUN_UNITS);
         head h = {
             .q = (const float *)buf[0] + batch * t.q_batch + kv * group * t.q_head,

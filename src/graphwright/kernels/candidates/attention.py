@@ -1,0 +1,50 @@
+"""Attention in one launch, whatever the order of its operands' axes."""
+
+from __future__ import annotations
+
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.symbols import Dim
+from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
+from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.library.attention import SYMBOL, Attention, Four, Guard
+from graphwright.kernels.ref import KernelRef
+from graphwright.ops.attention import Axes, ScaledDotProductAttention
+
+
+@candidate(ScaledDotProductAttention)
+def scaled_dot_product_attention(node: Node, context: Context) -> Run | str:
+    op, mask = node.op, node.inputs[3] if len(node.inputs) > 3 else None
+    assert isinstance(op, ScaledDotProductAttention)
+    q, k, v = (node.operand(position) for position in range(3))
+    batch, heads, queries, depth = _ordered(q.type.dims, op.q_axes)
+    _, kv_heads, keys, _ = _ordered(k.type.dims, op.k_axes)
+    if heads != kv_heads and not isinstance(kv_heads, int):
+        return "the heads of queries and keys may differ, and are not known"
+    y_axes = tuple(op.y_axes.index(axis) for axis in range(4))
+    made = Attention(
+        batch, heads, kv_heads, queries, keys, depth,
+        width=v.type.dims[op.v_axes[3]],
+        q_strides=_strides(q, op.q_axes), k_strides=_strides(k, op.k_axes), v_strides=_strides(v, op.v_axes),
+        y_strides=_strides(node.output, y_axes), mask_strides=_mask_strides(mask),
+        scale=op.scale, softcap=op.softcap, causal=op.causal, offset=op.offset, guard=Guard[op.guard.upper()],
+    )  # fmt: skip
+    costs = made.args, made.grid(context.isa), made.scratch_bytes(context.isa), made.work_ns(context.isa)
+    return Run((Launch(KernelRef(SYMBOL), (q, k, v, mask, node.output), (4,), *costs),))
+
+
+def _ordered(dims: tuple[Dim, ...], axes: Axes) -> Four:
+    first, second, third, fourth = (dims[axis] for axis in axes)
+    return first, second, third, fourth
+
+
+def _strides(value: Value, axes: Axes) -> Four:
+    return _ordered(row_major_strides(value.type.dims), axes)
+
+
+def _mask_strides(mask: Value | None) -> Four:
+    """By batch, head, query and key; 0 where the mask is broadcast."""
+    if mask is None:
+        return (0, 0, 0, 0)
+    dims = mask.type.dims
+    strides = [0 if d == 1 else s for d, s in zip(dims, row_major_strides(dims), strict=True)]
+    return _ordered((*[0] * (4 - len(dims)), *strides), (0, 1, 2, 3))

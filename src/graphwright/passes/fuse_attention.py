@@ -1,0 +1,343 @@
+"""Finds attention: a product of queries and keys, Softmax, a product with values; and what stands around it.
+
+The first two rules make one node of the core, with scales, soft cap and mask between the products. The others
+let that node read its operands and write its result as they lie: transposes of heads, scales of queries and
+keys, heads of keys repeated for several heads of queries. After T. Dao et al., "FlashAttention" (2022), the
+kernel of that node needs no buffer of scores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.match import Const, Match, P, Rest, Rule, Var, constant_array
+from graphwright.ir.op import Array, Trait
+from graphwright.ir.types import F32, Shape
+from graphwright.ops.attention import Axes, ScaledDotProductAttention
+from graphwright.ops.binary import Add, Div, Mul, Where
+from graphwright.ops.expand import Expand
+from graphwright.ops.matmul import MatMul
+from graphwright.ops.reshape import Reshape
+from graphwright.ops.softmax import Softmax
+from graphwright.ops.transpose import Transpose
+from graphwright.ops.unary import IsNaN, Tanh
+from graphwright.passes.base import RulePass
+from graphwright.passes.simplify_reshapes import reshaped
+from graphwright.passes.simplify_transposes import composed, permutation
+
+HIDDEN: Final = -1e31
+"""A mask at or below this leaves nothing of a score: it is less than half a unit in its last place."""
+
+
+# ---- the core
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """What stands in front of the Softmax."""
+
+    q: Value
+    keys: Value
+    """[..., depth, keys]"""
+    scale: float = 1.0
+    softcap: float = 0.0
+    mask: Value | None = None
+    where: Value | None = None
+    """Where scores are kept; elsewhere they are ``filler``."""
+    filler: Value | None = None
+
+
+def _read_scores(value: Value, module: Module) -> _Scores | str:
+    """The scores that the Softmax takes, from their last step to the product; or why it is no attention."""
+    mask = where = filler = None
+    node = value.producer
+    if node is not None and isinstance(node.op, Where):
+        where, scores, filler = (node.operand(position) for position in range(3))
+        array = constant_array(filler, module)
+        if array is None or array.size != 1 or not array.item() <= HIDDEN:
+            return "scores are replaced by what may be of their size"
+        value = scores
+    elif node is not None and isinstance(node.op, Add):
+        sides = [(node.operand(0), node.operand(1)), (node.operand(1), node.operand(0))]
+        found = next(((s, m) for s, m in sides if s.type == value.type and _leads_to_product(s)), None)
+        if found is None:
+            return "what the Softmax takes is no sum of a product and a mask"
+        value, mask = found
+    softcap = 0.0
+    value, scale = _without_scale(value, module)
+    tanh = value.producer
+    if tanh is not None and isinstance(tanh.op, Tanh):
+        softcap, (value, inner) = scale, _without_scale(tanh.operand(0), module)
+        scale = inner * softcap  # tanh(inner * x) * softcap: the op divides by softcap
+        if softcap <= 0:
+            return "a soft cap that is not positive"
+    product = value.producer
+    if product is None or not isinstance(product.op, MatMul):
+        return "what the Softmax takes leads to no product"
+    return _Scores(product.operand(0), product.operand(1), scale, softcap, mask, where, filler)
+
+
+def _leads_to_product(value: Value) -> bool:
+    """Whether ``value`` is a product, perhaps scaled or capped."""
+    node = value.producer
+    while node is not None and isinstance(node.op, Mul | Div | Tanh):
+        others = [v for v in node.inputs if v is not None and v.type == node.output.type]
+        node = others[0].producer if others else None
+    return node is not None and isinstance(node.op, MatMul)
+
+
+def _without_scale(value: Value, module: Module) -> tuple[Value, float]:
+    """``value`` in front of products with and divisions by numbers, and their product."""
+    scale = 1.0
+    while (found := _scaled(value, module)) is not None:
+        value, factor = found
+        scale *= factor
+    return value, scale
+
+
+def _scaled(value: Value, module: Module) -> tuple[Value, float] | None:
+    """The operand of a Mul or Div by one finite number, and the factor."""
+    node = value.producer
+    if node is None or not isinstance(node.op, Mul | Div):
+        return None
+    sides = ((0, 1), (1, 0)) if isinstance(node.op, Mul) else ((0, 1),)
+    for kept, other in sides:
+        number, operand = constant_array(node.operand(other), module), node.operand(kept)
+        if number is None or number.size != 1 or operand.type != value.type:
+            continue
+        factor = float(number.item())
+        if np.isfinite(factor) and factor != 0:
+            return operand, factor if isinstance(node.op, Mul) else 1 / factor
+    return None
+
+
+SOFTMAX = P(Softmax, SCORES := Var("scores"))
+PLAIN = P(MatMul, SOFTMAX, VALUES := Var("values"))
+ZERO = Const("zero", where=lambda array: array.size == 1 and array.item() == 0)
+GUARDED = P(MatMul, P(Where, P(IsNaN, SOFTMAX), ZERO, SOFTMAX, once=True), VALUES)
+
+
+def _refusal(m: Match, users: int) -> str | None:
+    softmax = m.node(SOFTMAX)
+    output, values = softmax.output.type, m[VALUES].type
+    if output.shape is None or values.shape is None:
+        return "a rank is not known"
+    if output.dtype != F32:
+        return f"scores of {output.dtype}"
+    if softmax.op.axes(len(output.dims)) != (len(output.dims) - 1,):
+        return "the Softmax does not run along the last axis"
+    if len(softmax.output.uses) != users or _is_output(softmax.output):
+        return "others read the probabilities"
+    scores = _read_scores(m[SCORES], m.module)
+    if isinstance(scores, str):
+        return scores
+    return _shape_refusal(m, scores)
+
+
+def _shape_refusal(m: Match, scores: _Scores) -> str | None:
+    output, q, keys, v = m.node(SOFTMAX).output.type, scores.q.type, scores.keys.type, m[VALUES].type
+    rank = len(output.dims)
+    if rank not in (3, 4) or not q.rank == keys.rank == v.rank == rank:
+        return f"products of {q}, {keys} and {v}: all need 3 or 4 axes"
+    proves = m.module.symbols.proves_equal
+    for x in (q, keys, v):
+        if not all(map(proves, x.dims[:-2], output.dims[:-2])):
+            return f"the batch of {x} is broadcast"
+    for x in (scores.mask, scores.where):
+        if x is None:
+            continue
+        if x.type.shape is None or len(x.type.shape) > rank:
+            return f"a mask of {x.type}"
+        pairs = zip(x.type.shape[::-1], output.dims[::-1], strict=False)
+        if not all(dim == 1 or proves(dim, wanted) for dim, wanted in pairs):
+            return f"a mask of {x.type} widens the scores"
+    return None
+
+
+def _is_output(value: Value) -> bool:
+    return value.graph is not None and value in value.graph.outputs
+
+
+def _core(b: Builder, m: Match, guard: str) -> Value:
+    scores = _read_scores(m[SCORES], m.module)
+    assert isinstance(scores, _Scores)
+    mask, causal = scores.mask, False
+    if scores.where is not None and scores.filler is not None:
+        mask = b(Where(), scores.where, b.const(np.zeros((), np.float32)), scores.filler)
+    array = constant_array(mask, m.module)
+    if array is not None and not array.any():
+        mask = None
+    elif array is not None and _is_causal(array, m.node(SOFTMAX).output.type.dims[-2:]):
+        mask, causal = None, True
+    operands = [_four_axes(b, value) for value in (scores.q, scores.keys, m[VALUES])]
+    if mask is not None:
+        operands.append(_four_axes(b, mask) if scores.q.type.rank == 3 else mask)
+    op = ScaledDotProductAttention(
+        scores.scale, scores.softcap, causal, guard=guard, k_axes=(0, 1, 3, 2)
+    )  # fmt: skip
+    result: Value = b(op, *operands)
+    return reshaped(b, result, m.root.output.type.dims) if scores.q.type.rank == 3 else result
+
+
+def _four_axes(b: Builder, value: Value) -> Value:
+    """A value of [batch, rows, columns] with one head; a mask without a batch broadcasts anyhow."""
+    dims = value.type.dims
+    if len(dims) != 3:
+        return value
+    return reshaped(b, value, (dims[0], 1, *dims[1:]))
+
+
+def _is_causal(mask: Array, sizes: tuple[object, ...]) -> bool:
+    """Whether a mask over all queries and keys hides just the keys after each query."""
+    if mask.shape[-2:] != sizes or mask.size != mask.shape[-1] * mask.shape[-2] or sizes[0] != sizes[1]:
+        return False
+    rows = mask.reshape(mask.shape[-2:])
+    after = np.triu(np.ones(rows.shape, bool), 1)
+    return bool((rows[~after] == 0).all() and (rows[after] <= HIDDEN).all())
+
+
+# ---- around the core
+
+Q, K, V = Var("q"), Var("k"), Var("v")
+ATTENTION = P(ScaledDotProductAttention, Q, K, V, Rest("mask"))
+ATTENDED = P(ScaledDotProductAttention, Q, K, V, Rest("mask"), once=True)
+TRANSPOSED = P(Transpose, ATTENDED)
+_FIELDS: Final = ("q_axes", "k_axes", "v_axes")
+
+
+@dataclass(frozen=True)
+class _Change:
+    """The op that reads other operands at some positions, which are views of values that are there."""
+
+    op: ScaledDotProductAttention
+    operands: dict[int, tuple[Value, Shape]]
+
+
+def _transposed(m: Match, op: ScaledDotProductAttention, position: int) -> _Change | None:
+    """A Transpose: its axes are renamed."""
+    producer = m.root.operand(position).producer
+    perm = None if producer is None else permutation(producer)
+    if producer is None or perm is None:
+        return None
+    return _renamed(op, position, perm, producer.operand(0), producer.operand(0).type.dims)
+
+
+def _regrouped(m: Match, op: ScaledDotProductAttention, position: int) -> _Change | None:
+    """[B * H, S, D] -> [B * H, D, S] -> [B, H, D, S]: a Transpose, too."""
+    value = m.root.operand(position)
+    chain = _chain(value, Reshape, Transpose)
+    if not chain or permutation(chain[1]) != (0, 2, 1):
+        return None
+    source, (batch, heads, *matrix) = chain[1].operand(0), value.type.dims
+    if list(source.type.dims[:0:-1]) != matrix:
+        return None
+    return _renamed(op, position, (0, 1, 3, 2), source, (batch, heads, *matrix[::-1]))
+
+
+def _renamed(op: ScaledDotProductAttention, position: int, perm: Axes, source: Value, dims: Shape) -> _Change:
+    axes: Axes = getattr(op, _FIELDS[position])
+    return _Change(replace(op, **{_FIELDS[position]: composed(axes, perm)}), {position: (source, dims)})
+
+
+def _scaled_operand(m: Match, op: ScaledDotProductAttention, position: int) -> _Change | None:
+    """Queries or keys times a number: the scale takes it."""
+    found = _scaled(m.root.operand(position), m.module) if position < 2 else None
+    if found is None:
+        return None
+    source, factor = found
+    return _Change(replace(op, scale=op.scale * factor), {position: (source, source.type.dims)})
+
+
+def _repeated(m: Match, op: ScaledDotProductAttention, position: int) -> _Change | None:
+    """Keys and values [B, G, 1, S, D] -> [B, G, n, S, D] -> [B, G * n, S, D]: heads are read again."""
+    keys, values = (_unrepeated(m.root.operand(p)) for p in (1, 2))
+    if position != 1 or op.k_axes[1] != 1 or op.v_axes[1] != 1 or keys is None or values is None:
+        return None
+    if keys[1][1] != values[1][1]:
+        return None
+    return _Change(op, {1: keys, 2: values})
+
+
+def _unrepeated(value: Value) -> tuple[Value, Shape] | None:
+    chain = _chain(value, Reshape, Expand)
+    if not chain:
+        return None
+    source, expanded, dims = chain[1].operand(0), chain[1].output.type.dims, value.type.dims
+    if len(expanded) != 5 or source.type.dims != (*expanded[:2], 1, *expanded[3:]):
+        return None
+    if dims != (expanded[0], expanded[1] * expanded[2], *expanded[3:]):
+        return None
+    return source, (*expanded[:2], *expanded[3:])
+
+
+def _chain(value: Value, *ops: type) -> list[Node]:
+    """The nodes that compute ``value``, last first, if they are of ``ops``; none otherwise."""
+    found: list[Node] = []
+    for op in ops:
+        node = value.producer
+        if node is None or not isinstance(node.op, op):
+            return []
+        found.append(node)
+        value = node.operand(0)
+    return found
+
+
+def _change(m: Match) -> _Change | None:
+    op = m.op(ATTENTION)
+    ways = (_transposed, _scaled_operand, _regrouped, _repeated)
+    found = (way(m, op, position) for position in range(3) for way in ways)
+    return next((change for change in found if change is not None), None)
+
+
+def _has_change(m: Match) -> str | None:
+    return "nothing in front of it can be read as it lies" if _change(m) is None else None
+
+
+def _changed(b: Builder, m: Match) -> Value:
+    change = _change(m)
+    assert change is not None
+    operands = list(m.root.inputs)
+    for position, (value, dims) in change.operands.items():
+        operands[position] = _viewed(b, value, dims)
+    result: Value = b(change.op, *operands)
+    return result
+
+
+def _viewed(b: Builder, value: Value, dims: Shape) -> Value:
+    """``value`` under ``dims``: itself or what it is a view of, or one view of its origin."""
+    source = value
+    while source.type.shape != dims:
+        node = source.producer
+        if node is None or not node.op.traits & Trait.VIEW or len(node.outputs) > 1:
+            return reshaped(b, source, dims)
+        source = node.operand(0)
+    return source
+
+
+def _ranks_known(m: Match) -> str | None:
+    return "the rank is not known" if permutation(m.root) is None else None
+
+
+def _result(b: Builder, m: Match) -> Value:
+    perm, attended = permutation(m.root), m.node(ATTENDED)
+    assert perm is not None
+    op = m.op(ATTENDED)
+    result: Value = b(replace(op, y_axes=composed(perm, op.y_axes)), *attended.inputs)
+    return result
+
+
+FUSE_ATTENTION = RulePass(
+    "fuse_attention",
+    (
+        Rule("attention", PLAIN, lambda m: _refusal(m, 1), lambda b, m: _core(b, m, "none")),
+        Rule("attention with a guard", GUARDED, lambda m: _refusal(m, 2), lambda b, m: _core(b, m, "nan")),
+        Rule("operands of attention", ATTENTION, _has_change, _changed),
+        Rule("result of attention", TRANSPOSED, _ranks_known, _result),
+    ),
+)
+"""The pass."""

@@ -28,10 +28,9 @@ import sys
 
 ALLOWED = (
     "graphwright._native graphwright.config graphwright.errors graphwright.loading graphwright.package "
-    "graphwright.runtime graphwright.kernels.ref graphwright.ir.types graphwright.ir.symbols "
-    "graphwright.lower.tasks graphwright.lower.encode graphwright.lower.serialize"
+    "graphwright.runtime graphwright.ir.dtypes graphwright.lower.words"
 ).split()
-PACKAGES = {"graphwright", "graphwright.ir", "graphwright.kernels", "graphwright.lower"}
+PACKAGES = {"graphwright", "graphwright.ir", "graphwright.lower"}
 OUTSIDE = sys.stdlib_module_names | {"numpy", "graphwright"}
 
 

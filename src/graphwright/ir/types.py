@@ -2,96 +2,32 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from graphwright.ir.dtypes import BF16 as BF16
+from graphwright.ir.dtypes import BOOL as BOOL
+from graphwright.ir.dtypes import C64 as C64
+from graphwright.ir.dtypes import C128 as C128
+from graphwright.ir.dtypes import DTYPES as DTYPES
+from graphwright.ir.dtypes import F16 as F16
+from graphwright.ir.dtypes import F32 as F32
+from graphwright.ir.dtypes import F64 as F64
+from graphwright.ir.dtypes import I8 as I8
+from graphwright.ir.dtypes import I16 as I16
+from graphwright.ir.dtypes import I32 as I32
+from graphwright.ir.dtypes import I64 as I64
+from graphwright.ir.dtypes import STRING as STRING
+from graphwright.ir.dtypes import U8 as U8
+from graphwright.ir.dtypes import U16 as U16
+from graphwright.ir.dtypes import U32 as U32
+from graphwright.ir.dtypes import U64 as U64
+from graphwright.ir.dtypes import DType as DType
+from graphwright.ir.dtypes import dtype_of as dtype_of
 from graphwright.ir.symbols import Dim, Expr, parse_dim, product
-
-
-@dataclass(frozen=True)
-class DType:
-    """An element type. ``kind``: ``bool int uint float complex string``; ``bits`` is 0 for strings."""
-
-    name: str
-    kind: str
-    bits: int
-
-    @cached_property
-    def numpy(self) -> np.dtype[Any]:
-        """The NumPy type that holds it."""
-        if self.name in _ML_DTYPES:
-            made: np.dtype[Any] = np.dtype(
-                getattr(importlib.import_module("ml_dtypes"), _ML_DTYPES[self.name])
-            )
-            return made
-        return np.dtype(_NUMPY.get(self.name, object))
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of one element in memory; sub-byte types take a whole byte."""
-        return max(1, self.bits // 8)
-
-    @property
-    def is_float(self) -> bool:
-        return self.kind == "float"
-
-    @property
-    def is_integer(self) -> bool:
-        return self.kind in ("int", "uint")
-
-    def __str__(self) -> str:
-        return self.name
-
-
-_NUMPY = {
-    "bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
-    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
-    "f16": "float16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128",
-}  # fmt: skip
-"""NumPy's own types, by the names that it has for them."""
-
-_ML_DTYPES = {
-    "bf16": "bfloat16", "i4": "int4", "u4": "uint4", "i2": "int2", "u2": "uint2",
-    "f8e4m3fn": "float8_e4m3fn", "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2": "float8_e5m2",
-    "f8e5m2fnuz": "float8_e5m2fnuz", "f8e8m0": "float8_e8m0fnu", "f4e2m1": "float4_e2m1fn",
-}  # fmt: skip
-"""Types of the ml_dtypes package, which is imported when one of them is met: most models need none."""
-
-BOOL = DType("bool", "bool", 8)
-I8, I16, I32, I64 = (DType(f"i{bits}", "int", bits) for bits in (8, 16, 32, 64))
-U8, U16, U32, U64 = (DType(f"u{bits}", "uint", bits) for bits in (8, 16, 32, 64))
-F16, F32, F64 = (DType(f"f{bits}", "float", bits) for bits in (16, 32, 64))
-BF16 = DType("bf16", "float", 16)
-C64, C128 = DType("c64", "complex", 64), DType("c128", "complex", 128)
-STRING = DType("string", "string", 0)
-
-DTYPES: dict[str, DType] = {
-    dtype.name: dtype
-    for dtype in (
-        BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64, C64, C128, STRING,
-        DType("i4", "int", 4), DType("u4", "uint", 4), DType("i2", "int", 2), DType("u2", "uint", 2),
-        DType("f8e4m3fn", "float", 8), DType("f8e4m3fnuz", "float", 8), DType("f8e5m2", "float", 8),
-        DType("f8e5m2fnuz", "float", 8), DType("f8e8m0", "float", 8), DType("f4e2m1", "float", 4),
-    )
-}  # fmt: skip
-
-_BY_NUMPY_NAME = {theirs: DTYPES[ours] for ours, theirs in (_NUMPY | _ML_DTYPES).items()}
-
-
-def dtype_of(array: np.ndarray[Any, Any]) -> DType:
-    """The element type of a NumPy array; text arrays of any kind are strings."""
-    if array.dtype.kind in "OSU":
-        return STRING
-    try:
-        return _BY_NUMPY_NAME[array.dtype.name]
-    except KeyError:
-        raise TypeError(f"arrays of {array.dtype} are not supported") from None
-
 
 Shape = tuple[Dim, ...]
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from graphwright.ir.types import DType
-from graphwright.lower.tasks import Program
+from graphwright.errors import Diagnostic, PackageError
+from graphwright.ir.dtypes import DType
+from graphwright.package.tasks import StoredProgram
 from graphwright.package.weights import Weights
+
+if TYPE_CHECKING:
+    from graphwright.lower.tasks import Program
 
 
 @dataclass(frozen=True)
@@ -28,9 +34,24 @@ class Target:
     """
 
     isa: str
-    program: Program
+    tasks: Program | StoredProgram
     objects: Mapping[str, bytes]
     sources: Mapping[str, str]
+
+    @cached_property
+    def program(self) -> Program:
+        """The tasks, for those who look at them; what runs them reads :attr:`stored`. Raises PackageError."""
+        if not isinstance(self.tasks, StoredProgram):
+            return self.tasks
+        try:
+            return self.tasks.program()
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise PackageError(Diagnostic("damaged-package", f"the tasks are malformed: {error}")) from error
+
+    @cached_property
+    def stored(self) -> StoredProgram:
+        """The tasks as a package holds them."""
+        return self.tasks if isinstance(self.tasks, StoredProgram) else StoredProgram.of(self.tasks)
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from graphwright.errors import Diagnostic, PackageError
-from graphwright.ir.types import DTYPES
-from graphwright.lower.serialize import from_plain
-from graphwright.lower.tasks import Port
+from graphwright.ir.dtypes import DTYPES
 from graphwright.package.archive import damaged, read_archive
 from graphwright.package.package import Package, Target, TensorSpec
 from graphwright.package.sign import is_signed
+from graphwright.package.tasks import StoredProgram
 from graphwright.package.weights import read_weights
 from graphwright.package.write import FORMAT
 
@@ -76,9 +75,7 @@ def _package(
         signature=signature,
     )
     for target in package.targets.values():
-        if not (
-            _fit(package.inputs, target.program.inputs) and _fit(package.outputs, target.program.outputs)
-        ):
+        if (_ports(package.inputs), _ports(package.outputs)) != target.stored.ports:
             raise damaged(
                 path, f"the inputs or outputs of target {target.isa!r} are not those of the manifest"
             )
@@ -112,9 +109,11 @@ def _check_members(manifest: dict[str, Any], members: Members, path: Path, *, ha
 
 def _target(isa: str, names: dict[str, Any], members: Members) -> Target:
     folder = f"targets/{isa}"
+    tasks = StoredProgram(bytes(members[f"{folder}/tasks.json"]))
+    tasks.check()
     return Target(
         isa,
-        from_plain(json.loads(bytes(members[f"{folder}/tasks.json"]))),
+        tasks,
         {name: bytes(members[f"{folder}/{name}.so"]) for name in names["objects"]},
         {name: bytes(members[f"{folder}/{name}"]).decode() for name in names["sources"]},
     )
@@ -126,5 +125,5 @@ def _spec(plain: Any) -> TensorSpec:
     return TensorSpec(str(name), DTYPES[dtype], dims)
 
 
-def _fit(specs: Sequence[TensorSpec], ports: Sequence[Port]) -> bool:
-    return [(s.name, s.dtype) for s in specs] == [(p.name, p.dtype) for p in ports]
+def _ports(specs: Sequence[TensorSpec]) -> list[tuple[str, str]]:
+    return [(spec.name, spec.dtype.name) for spec in specs]

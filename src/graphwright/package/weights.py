@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.types import DTYPES, STRING, DType, dtype_of
+from graphwright.ir.dtypes import DTYPES, STRING, DType, dtype_of
 from graphwright.package.archive import ALIGNMENT, aligned_memory
 from graphwright.package.parts import fill_in_parts
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from graphwright.lower.serialize import to_plain
 from graphwright.package.archive import Piece, write_archive
 from graphwright.package.package import Package, TensorSpec
 from graphwright.package.sign import signature
@@ -29,7 +28,7 @@ def write_package(package: Package, path: Path, key: bytes | None = None) -> Non
     targets: dict[str, Any] = {}
     for target in package.targets.values():
         folder = f"targets/{target.isa}"
-        members[f"{folder}/tasks.json"] = [_json(to_plain(target.program))]
+        members[f"{folder}/tasks.json"] = [target.stored.data]
         members |= {f"{folder}/{name}.so": [data] for name, data in target.objects.items()}
         members |= {f"{folder}/{name}": [text.encode()] for name, text in target.sources.items()}
         targets[target.isa] = {"objects": sorted(target.objects), "sources": sorted(target.sources)}

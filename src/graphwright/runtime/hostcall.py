@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphwright.errors import Diagnostic
-from graphwright.lower.tasks import HostFunction
 from graphwright.runtime.devices.base import REFERENCE_FAULTS, RunError
+
+if TYPE_CHECKING:
+    from graphwright.lower.tasks import HostFunction
 
 Operand = tuple[memoryview, tuple[int, ...]]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.errors import Collector, Diagnostic, FeedError
-from graphwright.ir.types import STRING
+from graphwright.ir.dtypes import STRING
 from graphwright.package.package import TensorSpec
 
 Array = np.ndarray[Any, Any]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from graphwright import _native
 from graphwright.ir.types import BOOL, F32
-from graphwright.lower.encode import MAGIC, VERSION, encode
+from graphwright.lower.encode import encode
 from graphwright.lower.tasks import (
     Block,
     Code,
@@ -25,6 +25,7 @@ from graphwright.lower.tasks import (
     Task,
     TaskKind,
 )
+from graphwright.lower.words import MAGIC, VERSION
 from tests.runtime.native.handmade import Builder, affine_chain, load
 
 HEAVY = 1_000_000

@@ -9,7 +9,6 @@ import numpy as np
 
 from graphwright import _native
 from graphwright.errors import Diagnostic, FeedError
-from graphwright.lower.tasks import Program, TaskKind
 from graphwright.package.package import Package, Target
 from graphwright.runtime.devices.base import Array, RunError, TaskTime
 from graphwright.runtime.devices.target import load_program
@@ -23,14 +22,19 @@ class Cpu:
     """A target of a package, loaded into the native runtime."""
 
     def __init__(self, package: Package, target: Target) -> None:
-        self._program: Program = target.program
+        self._package, self._target = package, target
         self._native = load_program(package, target)
 
     def entry(self, threads: int) -> _native.Entry:
         """Serves runs of arrays that are just as the program takes them."""
-        ports, names = self._program.inputs, tuple(port.name for port in self._program.outputs)
-        dtypes = tuple(port.dtype.numpy for port in ports)
-        return _native.Entry(self._native, tuple(port.name for port in ports), dtypes, names, threads)
+        inputs, outputs = self._package.inputs, self._package.outputs
+        return _native.Entry(
+            self._native,
+            tuple(spec.name for spec in inputs),
+            tuple(spec.dtype.numpy for spec in inputs),
+            tuple(spec.name for spec in outputs),
+            threads,
+        )
 
     def run(
         self,
@@ -47,7 +51,7 @@ class Cpu:
             self._explain(error)
 
     def trace(self, arrays: Sequence[Array], threads: int) -> list[TaskTime]:
-        tasks = self._program.tasks
+        tasks = self._target.program.tasks
         stamps = np.zeros((len(tasks), 3), np.int64)
         self._guarded(lambda: self._native.run(arrays, None, threads, False, stamps))
         return [
@@ -64,8 +68,8 @@ class Cpu:
         return self._native.stats()
 
     def _kernel_name(self, task: int) -> str:
-        kind, number = self._program.tasks[task].kind, self._program.tasks[task].kernel
-        return self._program.kernels[number].symbol if kind is TaskKind.LAUNCH else kind.name.lower()
+        kind, number = self._target.program.tasks[task].kind.name, self._target.program.tasks[task].kernel
+        return self._target.program.kernels[number].symbol if kind == "LAUNCH" else kind.lower()
 
     def _guarded(self, call: Callable[[], T]) -> T:
         try:
@@ -77,7 +81,7 @@ class Cpu:
         """Raise ``error`` in the model's own names."""
         if isinstance(error, _native.CheckError):
             number, left, right = error.args
-            note = self._program.shape[number].note
+            note = self._target.program.shape[number].note
             message = f"these shapes do not fit the model: {note} fails with {left} and {right}"
             raise FeedError(Diagnostic("constraint", message)) from None
         if isinstance(error, _native.FeedError):
@@ -87,7 +91,7 @@ class Cpu:
         if isinstance(error, _native.KernelError):
             task, code = error.args
             reason = _KERNEL_FAULTS.get(code, f"the kernel gave up with code {code}")
-            raise RunError(Diagnostic("kernel", reason, self._program.tasks[task].name)) from None
+            raise RunError(Diagnostic("kernel", reason, self._target.program.tasks[task].name)) from None
         raise RunError(Diagnostic("memory", f"not enough memory: {error}")) from None
 
     def _named(self, text: str, index: int) -> str:
@@ -95,5 +99,5 @@ class Cpu:
         if index < 0:
             return text
         kind, _, fault = text.split(" ", 2)
-        ports = self._program.inputs if kind == "input" else self._program.outputs
+        ports = self._target.program.inputs if kind == "input" else self._target.program.outputs
         return f"{kind} {ports[index].name!r} {fault}"

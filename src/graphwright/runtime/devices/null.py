@@ -16,7 +16,7 @@ class Null:
 
     def __init__(self, package: Package, target: Target) -> None:
         self._cpu = Cpu(package, target)
-        self._types = [port.dtype.numpy for port in target.program.outputs]
+        self._types = [spec.dtype.numpy for spec in package.outputs]
         self._runs = 0
 
     def entry(self, threads: int) -> Detour:

@@ -8,8 +8,6 @@ from pathlib import Path
 from graphwright import _native
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, PackageError, ToolchainError
-from graphwright.kernels.ref import KernelRef
-from graphwright.lower.encode import encode
 from graphwright.package.package import Package, Target
 from graphwright.runtime.hostcall import host_callable
 
@@ -52,25 +50,27 @@ def _load(package: Package, target: Target) -> _native.Program:
     libraries = {name: _native.load_library(data) for name, data in target.objects.items()}
     library = _native.open_library(str(LIBRARY_FOLDER / f"libgraphwright_kernels_{target.isa}.so"))
     return _native.Program(
-        encode(target.program),
+        target.stored.words,
         package.weights.data,
-        [_address(ref, library, libraries) for ref in target.program.kernels],
-        hosts=[host_callable(h) for h in target.program.hosts],
-        dtypes=[port.dtype.numpy for port in target.program.outputs],
+        [_address(symbol, module, library, libraries) for symbol, module in target.stored.kernels],
+        hosts=[host_callable(host) for host in target.stored.hosts],
+        dtypes=[spec.dtype.numpy for spec in package.outputs],
         libraries=[library, *libraries.values()],
     )
 
 
-def _address(ref: KernelRef, library: _native.Library, generated: Mapping[str, _native.Library]) -> int:
-    for source in generated.values() if ref.module else (library,):
+def _address(
+    symbol: str, module: str, library: _native.Library, generated: Mapping[str, _native.Library]
+) -> int:
+    for source in generated.values() if module else (library,):
         try:
-            return source.symbol(ref.symbol)
+            return source.symbol(symbol)
         except KeyError:
             continue
     raise PackageError(
         Diagnostic(
             "missing-kernel",
-            f"kernel {ref.symbol!r} is not there",
+            f"kernel {symbol!r} is not there",
             hint="compile the model with this version",
         )
     )

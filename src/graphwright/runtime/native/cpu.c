@@ -1,6 +1,7 @@
 #include "cpu.h"
 
 #include <cpuid.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,56 +55,78 @@ static int quota_cpus(long long quota, long long period) {
     return cpus > 1 << 20 ? 0 : (int)cpus;
 }
 
-static int cpu_max(const char *folder) { /* cgroup v2: "max 100000" or "150000 100000" */
-    char path[640];
-    long long quota, period;
-    snprintf(path, sizeof path, "%s/cpu.max", folder);
+/* How many numbers `folder`/`name` starts with: up to two. */
+static int read_numbers(const char *folder, const char *name, long long *first, long long *second) {
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
+        return 0;
     FILE *file = fopen(path, "re");
     if (!file)
         return 0;
-    int found = fscanf(file, "%lld %lld", &quota, &period);
+    int count = fscanf(file, "%lld %lld", first, second);
     fclose(file);
-    return found == 2 ? quota_cpus(quota, period) : 0;
+    return count;
 }
 
-static long long number_in(const char *path) {
-    long long number = 0;
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return 0;
-    if (fscanf(file, "%lld", &number) != 1)
-        number = 0;
-    fclose(file);
-    return number;
+static int v2_cpus(const char *folder) { /* "max 100000" or "150000 100000" */
+    long long quota, period;
+    return read_numbers(folder, "cpu.max", &quota, &period) == 2 ? quota_cpus(quota, period) : 0;
+}
+
+static int v1_cpus(const char *folder) { /* -1 is no limit */
+    long long quota, period, unused;
+    bool found = read_numbers(folder, "cpu.cfs_quota_us", &quota, &unused) >= 1 &&
+                 read_numbers(folder, "cpu.cfs_period_us", &period, &unused) >= 1;
+    return found ? quota_cpus(quota, period) : 0;
 }
 
 static int tighter(int a, int b) { return a == 0 || (b != 0 && b < a) ? b : a; }
 
-/* The tightest limit from this process's cgroup up to the root; 0 for none. */
-static int cgroup_count(void) {
-    char folder[512] = "/sys/fs/cgroup", line[480];
-    size_t root = strlen(folder);
+/* The tightest limit from `mount`/`group` up to `mount`. A group that is not mounted here has no files. */
+static int group_cpus(const char *mount, const char *group, int (*cpus_of)(const char *folder)) {
+    char folder[PATH_MAX];
     int limit = 0;
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, "0::", 3) == 0) {
-            line[strcspn(line, "\n")] = 0;
-            snprintf(folder + root, sizeof folder - root, "%s", line + 3);
-        }
-    if (file)
-        fclose(file);
+    if (snprintf(folder, sizeof folder, "%s%s", mount, group) >= (int)sizeof folder)
+        return 0;
     for (;;) {
-        limit = tighter(limit, cpu_max(folder));
+        limit = tighter(limit, cpus_of(folder));
         char *slash = strrchr(folder, '/');
-        if (strlen(folder) <= root || !slash)
-            break;
+        if (strlen(folder) <= strlen(mount) || !slash)
+            return limit;
         *slash = 0;
     }
-    long long quota = number_in("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"); /* cgroup v1 */
-    return tighter(limit, quota_cpus(quota, number_in("/sys/fs/cgroup/cpu/cpu.cfs_period_us")));
+}
+
+static bool lists(char *controllers, const char *wanted) {
+    for (char *rest, *name = strtok_r(controllers, ",", &rest); name; name = strtok_r(NULL, ",", &rest))
+        if (strcmp(name, wanted) == 0)
+            return true;
+    return false;
+}
+
+int gw_cgroup_cpus(const char *mount, const char *membership) {
+    char line[PATH_MAX], cpu_mount[PATH_MAX / 2];
+    int limit = 0;
+    FILE *file = fopen(membership, "re");
+    if (!file)
+        return 0;
+    snprintf(cpu_mount, sizeof cpu_mount, "%s/cpu", mount);
+    while (fgets(line, sizeof line, file)) { /* "0::/group" in v2, "1:cpu,cpuacct:/group" in v1 */
+        line[strcspn(line, "\n")] = 0;
+        char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!group)
+            continue;
+        *controllers++ = 0, *group++ = 0;
+        if (*controllers == 0)
+            limit = tighter(limit, group_cpus(mount, group, v2_cpus));
+        else if (lists(controllers, "cpu"))
+            limit = tighter(limit, group_cpus(cpu_mount, group, v1_cpus));
+    }
+    fclose(file);
+    return limit;
 }
 
 int gw_cpu_count(void) {
-    int count = tighter(affinity_count(), cgroup_count());
+    int count = tighter(affinity_count(), gw_cgroup_cpus("/sys/fs/cgroup", "/proc/self/cgroup"));
     return count < 1 ? 1 : count;
 }

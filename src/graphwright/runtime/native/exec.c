@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "lock.h"
 #include "process.h"
 #include "team.h"
 
@@ -32,7 +33,7 @@ typedef struct {
     int64_t ready_first, ready_end;
     poison_state poison;
     gw_error *error;
-    atomic_bool failed; /* what remains is skipped */
+    _Alignas(128) atomic_bool failed; /* what remains is skipped */
     atomic_bool finished;
     atomic_bool asleep; /* the caller */
     region regions[REGIONS];
@@ -41,7 +42,7 @@ typedef struct {
 /* ---- one task ---- */
 
 static void fail(run *r, gw_error_kind kind, int64_t task, int64_t code) {
-    pthread_mutex_lock(&r->lock);
+    gw_lock(&r->lock);
     if (!atomic_load(&r->failed)) {
         r->error->a = task;
         r->error->b = code;
@@ -270,7 +271,7 @@ static int64_t take_and_unlock(run *r) {
 }
 
 static int64_t end_task(run *r, int64_t task, int slot) {
-    pthread_mutex_lock(&r->lock);
+    gw_lock(&r->lock);
     retire(r, task, slot);
     return take_and_unlock(r);
 }
@@ -278,7 +279,7 @@ static int64_t end_task(run *r, int64_t task, int slot) {
 static int64_t start_if(run *r, int64_t task, int slot) {
     bool failed = atomic_load(&r->failed); /* its operand may hold anything then */
     int64_t taken = failed ? NONE : chosen_block(r, task);
-    pthread_mutex_lock(&r->lock);
+    gw_lock(&r->lock);
     if (!failed && r->call->poison)
         poison_choice(r, task, taken);
     if (failed || r->call->program->blocks[taken].count == 0)
@@ -306,7 +307,7 @@ static bool help_region(run *r, region *g, int slot, int64_t *next) {
     *next = NONE;
     if (atomic_fetch_sub_explicit(&g->left, 1, memory_order_acq_rel) > 1)
         return true;
-    pthread_mutex_lock(&r->lock);
+    gw_lock(&r->lock);
     g->busy = false;
     retire(r, task, slot);
     *next = take_and_unlock(r);
@@ -319,7 +320,7 @@ static region *open_region(run *r, int64_t task) {
     if (s->chunks < 2 || atomic_load(&r->failed))
         return NULL;
     region *found = NULL;
-    pthread_mutex_lock(&r->lock);
+    gw_lock(&r->lock);
     for (int i = 0; i < REGIONS && !found; i++)
         if (!r->regions[i].busy)
             found = &r->regions[i];
@@ -340,7 +341,7 @@ static region *open_region(run *r, int64_t task) {
 static int64_t start(run *r, int64_t task, int slot) {
     trace_start(r, task);
     if (r->call->poison) {
-        pthread_mutex_lock(&r->lock);
+        gw_lock(&r->lock);
         poison_before(r, task);
         pthread_mutex_unlock(&r->lock);
     }
@@ -364,7 +365,7 @@ static int64_t find_work(run *r, int slot, bool *found) {
             *found = true;
             return next;
         }
-    pthread_mutex_lock(&r->lock);
+    gw_lock(&r->lock);
     next = pop(r);
     pthread_mutex_unlock(&r->lock);
     *found = next != NONE;
@@ -380,7 +381,8 @@ static bool deserted(run *r) {
     return true;
 }
 
-/* Works until the run has ended or, unless `patient`, there is nothing to do for a while: returns the version. */
+/* Works until the run has ended or, unless `patient`, there is nothing to do for a while: returns the
+ * version. */
 static uint32_t participate(run *r, int slot, bool patient) {
     int64_t task = NONE;
     for (;;) {
@@ -394,7 +396,7 @@ static uint32_t participate(run *r, int slot, bool patient) {
         if (!patient || deserted(r))
             return seen;
         atomic_store(&r->asleep, true);
-        gw_futex_wait(&r->team.version, seen);
+        gw_team_wait(&r->team, seen);
         atomic_store(&r->asleep, false);
     }
 }

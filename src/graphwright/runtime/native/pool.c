@@ -3,23 +3,30 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "cpu.h"
+#include "lock.h"
 #include "process.h"
 #include "team.h"
 
 /* Long enough to span the gap between two runs of a loop, short enough not to steal a core: waking costs
    about 5 us. */
 enum { SPIN_NS = 50000, PAUSES = 16 };
+/* Long enough to see whether a thread gets on. */
+enum { WATCH_NS = 10000 };
+enum { NO_CORE = -1, UNSETTLED = -2 };
 
 static pthread_mutex_t lock =
     PTHREAD_MUTEX_INITIALIZER; /* guards teams, workers, and the pool's part of each team */
 static gw_team *teams;
 static int workers;
+static pthread_t worker_threads[GW_MAX_THREADS];
+static int avoided = UNSETTLED;         /* the core that workers keep off */
 static atomic_int threads;              /* 0: not set yet */
 static _Alignas(128) atomic_uint calls; /* changes when a team asks for help */
 static _Alignas(128) atomic_int sleepers;
@@ -36,8 +43,8 @@ bool gw_spin(const atomic_uint *word, unsigned value) {
     return atomic_load(word) != value;
 }
 
-void gw_futex_wait(atomic_uint *word,
-                   unsigned value) { /* an interrupted wait returns early: callers look again */
+/* An interrupted wait returns early: callers look again. */
+static void futex_wait(atomic_uint *word, unsigned value) {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
 
@@ -60,7 +67,7 @@ void gw_pool_set_threads(int count) {
 }
 
 int gw_pool_workers(void) {
-    pthread_mutex_lock(&lock);
+    gw_lock(&lock);
     int count = workers;
     pthread_mutex_unlock(&lock);
     return count;
@@ -70,7 +77,7 @@ int gw_pool_workers(void) {
  */
 static gw_team *enter(int *slot) {
     gw_team *best = NULL;
-    pthread_mutex_lock(&lock);
+    gw_lock(&lock);
     for (gw_team *team = teams; team; team = team->next)
         if (team->guests < team->limit && atomic_load(&team->version) != team->idle &&
             (!best || team->guests < best->guests))
@@ -88,7 +95,7 @@ static gw_team *enter(int *slot) {
 
 /* After the unlock the team may be gone: only the pool's own words are touched then. */
 static void leave(gw_team *team, int slot, uint32_t seen) {
-    pthread_mutex_lock(&lock);
+    gw_lock(&lock);
     team->idle = seen;
     team->taken[slot] = false;
     atomic_fetch_sub(&team->guests, 1);
@@ -110,7 +117,7 @@ static void *work(void *unused) {
         if (gw_spin(&calls, seen))
             continue;
         atomic_fetch_add(&sleepers, 1);
-        gw_futex_wait(&calls, seen);
+        futex_wait(&calls, seen);
         atomic_fetch_sub(&sleepers, 1);
     }
     return unused;
@@ -128,24 +135,82 @@ static void hire(int wanted) {
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     while (workers < wanted) {
-        pthread_t thread;
-        if (pthread_create(&thread, &attributes, work, NULL) != 0)
+        if (pthread_create(&worker_threads[workers], &attributes, work, NULL) != 0)
             break;
-        pthread_setname_np(thread, "graphwright");
+        pthread_setname_np(worker_threads[workers], "graphwright");
         workers++;
+        avoided = UNSETTLED; /* the new one may run where this thread may */
     }
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/* ---- where threads run ---- */
+
+/* No other caller is in a run. The lock is held. */
+static bool is_alone(const gw_team *team) { return !teams || (teams == team && !team->next); }
+
+/* Keeps workers off the caller's core if it is the only caller and there are cores enough. The scheduler
+   likes to wake a thread beside its waker: the two would take turns, each spinning in the other's way. The
+   lock is held. */
+static void make_room(const gw_team *team) {
+    cpu_set_t cores;
+    int core = is_alone(team) ? sched_getcpu() : NO_CORE;
+    if (core == avoided || sched_getaffinity(0, sizeof cores, &cores) != 0 ||
+        CPU_COUNT(&cores) <= team->limit)
+        return;
+    if (core != NO_CORE)
+        CPU_CLR(core, &cores);
+    for (int i = 0; i < workers; i++)
+        pthread_setaffinity_np(worker_threads[i], sizeof cores, &cores);
+    avoided = core;
+}
+
+static int64_t processor_time(pthread_t thread) {
+    clockid_t clock;
+    struct timespec t = {0};
+    if (pthread_getcpuclockid(thread, &clock) == 0)
+        clock_gettime(clock, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* The caller is about to sleep until workers are done. One that does not get on has lost its core to another
+   process, perhaps for milliseconds: it goes on here. */
+static void call_over(const gw_team *team) {
+    int64_t before[GW_MAX_THREADS];
+    cpu_set_t here;
+    int core = sched_getcpu();
+    gw_lock(&lock);
+    int count = avoided >= 0 ? workers : 0;
+    pthread_mutex_unlock(&lock);
+    if (core < 0 || count == 0)
+        return;
+    CPU_ZERO(&here);
+    CPU_SET(core, &here);
+    for (int i = 0; i < count; i++)
+        before[i] = processor_time(worker_threads[i]);
+    for (int64_t start = gw_now(); gw_now() - start < WATCH_NS;)
+        __builtin_ia32_pause();
+    gw_lock(&lock);
+    for (int i = 0; i < count && is_alone(team); i++)
+        if (processor_time(worker_threads[i]) - before[i] < WATCH_NS / 2) {
+            pthread_setaffinity_np(worker_threads[i], sizeof here, &here);
+            avoided = UNSETTLED;
+        }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- teams ---- */
+
 static void list(gw_team *team) {
-    pthread_mutex_lock(&lock);
+    gw_lock(&lock);
     team->generation = gw_process_generation();
     team->listed = true;
     team->idle = atomic_load(&team->version) - 1;
     team->next = teams;
     teams = team;
     hire(team->limit);
+    make_room(team);
     pthread_mutex_unlock(&lock);
 }
 
@@ -156,8 +221,24 @@ void gw_team_offer(gw_team *team, int wanted) {
     if (!team->listed) /* the first offer comes from the caller's thread, which is alone then */
         list(team);
     atomic_fetch_add(&calls, 1);
-    if (atomic_load(&sleepers) > 0)
-        gw_futex_wake(&calls, wanted < places ? wanted : places);
+    if (atomic_load(&sleepers) == 0)
+        return;
+    gw_lock(&lock);
+    make_room(team);
+    pthread_mutex_unlock(&lock);
+    gw_futex_wake(&calls, wanted < places ? wanted : places);
+}
+
+static void rest(const gw_team *team, atomic_uint *word, unsigned value) {
+    call_over(team);
+    futex_wait(word, value);
+}
+
+void gw_team_wait(gw_team *team, unsigned value) {
+    rest(team, &team->version, value);
+    gw_lock(&lock);
+    make_room(team);
+    pthread_mutex_unlock(&lock);
 }
 
 static void unlist(gw_team *team) {
@@ -171,7 +252,7 @@ static void unlist(gw_team *team) {
 void gw_team_retract(gw_team *team) {
     if (!team->listed)
         return;
-    pthread_mutex_lock(&lock);
+    gw_lock(&lock);
     unlist(team);
     /* The workers of a parent process are not in its child. */
     while (team->generation == gw_process_generation() && atomic_load(&team->guests) > 0) {
@@ -179,15 +260,15 @@ void gw_team_retract(gw_team *team) {
         pthread_mutex_unlock(&lock);
         atomic_fetch_add(&farewells, 1);
         if (!gw_spin(&departures, seen))
-            gw_futex_wait(&departures, seen);
+            rest(team, &departures, seen);
         atomic_fetch_sub(&farewells, 1);
-        pthread_mutex_lock(&lock);
+        gw_lock(&lock);
     }
     team->listed = false;
     pthread_mutex_unlock(&lock);
 }
 
-void gw_pool_before_fork(void) { pthread_mutex_lock(&lock); }
+void gw_pool_before_fork(void) { gw_lock(&lock); }
 
 void gw_pool_after_fork(bool child) {
     if (child) { /* no worker has come along: the next offer hires anew */

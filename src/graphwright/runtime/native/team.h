@@ -15,7 +15,7 @@ typedef struct gw_team {
     atomic_int guests;                 /* workers in the run */
     _Alignas(128) atomic_uint version; /* changes when there may be new work */
     /* The rest belongs to the pool. */
-    struct gw_team *next;
+    _Alignas(128) struct gw_team *next;
     uint32_t idle; /* at this version a worker found nothing to do */
     int generation;
     bool listed;
@@ -24,11 +24,12 @@ typedef struct gw_team {
 
 /* There is work for `wanted` more threads: list the team and wake as many. Cheap if enough are there. */
 void gw_team_offer(gw_team *team, int wanted);
+/* The caller sleeps while the version is `value`; meanwhile workers may run on its core. May return early. */
+void gw_team_wait(gw_team *team, unsigned value);
 /* No worker is in the team any more when this returns. */
 void gw_team_retract(gw_team *team);
 
 /* Waits until *word != value: spins for about 50 us; false if it is still equal then. */
 bool gw_spin(const atomic_uint *word, unsigned value);
-/* Sleeps while *word == value; may return early. */
-void gw_futex_wait(atomic_uint *word, unsigned value);
+/* Wakes `count` of those who sleep on it. */
 void gw_futex_wake(atomic_uint *word, int count);

@@ -1,7 +1,7 @@
-"""GFLOP/s of the library's GEMM, convolution and depthwise kernels beside the FMA limit of this core.
+"""GFLOP/s of the library's convolution and depthwise kernels beside the FMA limit of this core.
 
-Run: ``PYTHONPATH=src python benchmarks/kernels.py [v3|v4] [gemm|conv|depthwise]...`` (needs gcc). The
-shapes are those of bert_base (sequence 128), resnet50 and mobilenet_v2. The limit is measured again beside
+Run: ``PYTHONPATH=src python benchmarks/kernels.py [v3|v4] [conv|depthwise]...`` (needs gcc). The
+shapes are those of resnet50 and mobilenet_v2. The limit is measured again beside
 each kernel, in turns and in processor time, so that other processes disturb little.
 """
 
@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.kernels.library import conv, depthwise, gemm
+from graphwright.kernels.library import conv, depthwise
 from graphwright.kernels.library.isa import ISAS, Isa, prelude
-from graphwright.kernels.library.pack import conv_panels, gemm_panels
+from graphwright.kernels.library.pack import conv_panels
 
 Case = tuple[str, float, Callable[[], None]]
 """Label, floating-point operations, one run."""
@@ -48,7 +48,7 @@ _FOLDER = Path(tempfile.mkdtemp(prefix="kernels_"))
 
 @cache
 def _library(name: str, isa: Isa) -> ctypes.CDLL:
-    modules = {"gemm": gemm, "conv": conv, "depthwise": depthwise}
+    modules = {"conv": conv, "depthwise": depthwise}
     text = modules[name].source(isa) if name in modules else prelude(isa) + _LIMIT
     path, target = _FOLDER / f"{name}.{isa.name}.c", _FOLDER / f"{name}.{isa.name}.so"
     path.write_text(text)
@@ -87,45 +87,6 @@ def _limit(isa: Isa) -> Case:
     steps = 200_000
     run = _launch(_library("limit", isa).limit, [], (), steps, 4096)
     return "limit", steps * 12 * isa.lanes * 2.0, run
-
-
-def gemm_cases(isa: Isa) -> Iterator[Case]:
-    """[M, K] x [K, N] of bert_base, resnet50's last layer, and attention's products with B as it stands."""
-    library = _library("gemm", isa)
-    shapes = [
-        (128, 768, 768),
-        (128, 3072, 768),
-        (128, 768, 3072),
-        (512, 1024, 1024),
-        (1, 1000, 2048),
-        (1, 4096, 4096),
-    ]
-    for m, n, k in [*shapes, (13, 768, 768), (4, 768, 768)]:
-        args = gemm.GemmArgs(1, 1, m, n, k, 0, 0, k, 1, 0, 0, 0, 0, 0, 1, 0, 0, n, 1, 0)
-        operands = [
-            _array(m, k),
-            _packed(gemm_panels(_array(k, n), gemm.panel_columns(isa))),
-            _array(n),
-            _array(m, n),
-        ]
-        run = _launch(
-            library[gemm.PACKED], operands, args,
-            gemm.grid(isa, args), gemm.scratch_bytes(isa, args, packed=True),
-        )  # fmt: skip
-        yield f"packed {m}x{n}x{k}", 2.0 * m * n * k, run
-    for label, heads, m, n, k, b_k, b_n in [
-        ("A B^T", 12, 128, 128, 64, 1, 768),
-        ("A B", 12, 128, 64, 128, 768, 1),
-        ("A B", 1, 512, 512, 512, 512, 1),
-    ]:  # fmt: skip
-        width = heads * max(k, n)
-        args = gemm.GemmArgs(1, heads, m, n, k, 0, m * k, k, 1, 0, 64, b_k, b_n, 0, 0, 0, m * n, n, 1, 0)
-        operands = [_array(heads, m, k), _array(max(n, k), max(width, 768)), None, _array(heads, m, n)]
-        run = _launch(
-            library[gemm.UNPACKED], operands, args,
-            gemm.grid(isa, args), gemm.scratch_bytes(isa, args, packed=False),
-        )  # fmt: skip
-        yield f"{label} {heads}x{m}x{n}x{k}", 2.0 * heads * m * n * k, run
 
 
 def conv_cases(isa: Isa) -> Iterator[Case]:
@@ -193,7 +154,6 @@ def _packed(panels: Any) -> Any:
 
 
 CASES: dict[str, Callable[[Isa], Iterator[Case]]] = {
-    "gemm": gemm_cases,
     "conv": conv_cases,
     "depthwise": depthwise_cases,
 }

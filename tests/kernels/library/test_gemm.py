@@ -1,4 +1,4 @@
-"""GEMM against float64 NumPy: sizes, strides, packing, bias, hook, chunking, guard pages, NaN and Inf."""
+"""GEMM against float64 NumPy: sizes, strides, packing, epilogues, hook, chunks, guard pages, NaN and Inf."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.library import gemm
+from graphwright.kernels.library.bits import single_bits
 from graphwright.kernels.library.isa import ISAS, Isa
 from graphwright.kernels.library.pack import gemm_panels, gemm_unpanels
 from tests.kernels.library.cases import chunkings, each_isa
@@ -23,17 +24,21 @@ LAYOUTS = {
     "dense": ((0, 1, 2, 3), 0, 1),
     "heads": ((0, 2, 1, 3), 3, 1),
     "transposed": ((1, 0, 3, 2), 5, 1),
+    "columns": ((0, 1, 3, 2), 0, 1),
     "scattered": ((0, 1, 2, 3), 1, 2),
 }
 either_b = pytest.mark.parametrize("packed", [False, True], ids=["strided_b", "packed_b"])
 
 
+CLIP = (-0.75, 1.5)
+
+
 class Product:
-    """``act(a @ b + bias)`` of 4-D operands, laid out and ready to run."""
+    """``act(scale * a @ b + bias + residual)`` of 4-D operands, laid out and ready to run."""
 
     def __init__(
-        self, isa: Isa, a: Any, b: Any, bias: Any = None, *, packed: bool = False, act: int = 0,
-        layout: str = "dense", side: str = "end",
+        self, isa: Isa, a: Any, b: Any, bias: Any = None, residual: Any = None, *, packed: bool = False,
+        act: int = 0, scale: float = 1.0, layout: str = "dense", side: str = "end",
     ) -> None:  # fmt: skip
         batch = np.broadcast_shapes(a.shape[:2], b.shape[:2])
         m, k, n = a.shape[2], a.shape[3], b.shape[3]
@@ -50,11 +55,16 @@ class Product:
             b_strides = [*b_strides[:2], 0, 0]
         else:
             b, b_strides = lay(b, order, gap, side, step)
-        bias_strides = [0, 0]
+        bias_strides, r_strides = [0, 0], [0, 0, 0, 0]
         if bias is not None:
             bias, bias_strides = lay(bias, (0, 1), 0, side)
-        self.args = gemm.GemmArgs(*batch, m, n, k, *a_strides, *b_strides, *bias_strides, *c_strides, act)
-        self.operands = [a, b, bias, self.c]
+        if residual is not None:
+            residual, r_strides = lay(residual, order, gap + 1, side, step)
+        self.args = gemm.GemmArgs(
+            *batch, m, n, k, *a_strides, *b_strides, *bias_strides, *c_strides, *r_strides,
+            act, *map(single_bits, CLIP), single_bits(scale),
+        )  # fmt: skip
+        self.operands = [a, b, bias, residual, self.c]
         self.kernel = load(gemm, isa)[gemm.PACKED if packed else gemm.UNPACKED]
         self.grid = gemm.grid(isa, self.args)
         self.scratch = gemm.scratch_bytes(isa, self.args, packed=packed)
@@ -67,16 +77,19 @@ class Product:
 
     def run_hooked(self) -> Array:
         _, _, m, n = self.c.shape
-        shape, operands = (self.c.size // (m * n), m, n), [*self.operands[:3], None]
+        shape, operands = (self.c.size // (m * n), m, n), [*self.operands[:-1], None]
         return call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, shape).reshape(
             self.c.shape
         )
 
 
-def reference(a: Any, b: Any, bias: Any, act: int) -> Any:
-    c = a.astype(np.float64) @ b.astype(np.float64)
+def reference(
+    a: Any, b: Any, bias: Any = None, act: int = 0, residual: Any = None, scale: float = 1.0
+) -> Any:
+    c = scale * (a.astype(np.float64) @ b.astype(np.float64))
     c = c if bias is None else c + bias
-    return np.maximum(c, 0) if act else c
+    c = c if residual is None else c + residual
+    return (c, np.maximum(c, 0), np.clip(c, *CLIP))[act]
 
 
 def normal(rng: np.random.Generator, *shape: int) -> Any:
@@ -92,7 +105,7 @@ def assert_near(actual: Any, expected: Any, k: int) -> None:
 @settings(max_examples=60, deadline=None)
 @given(
     m=SIZES, n=SIZES, k=DEPTHS, batch=st.sampled_from([(1, 1), (1, 2), (3, 2)]),
-    bias_kind=st.sampled_from(["none", "n", "m", "mn", "one"]), act=st.integers(0, 1),
+    bias_kind=st.sampled_from(["none", "n", "m", "mn", "one"]), act=st.integers(0, 2),
     layout=st.sampled_from(list(LAYOUTS)), side=st.sampled_from(["start", "end"]), shared=st.booleans(),
 )  # fmt: skip
 @example(1, 1000, 513, (1, 1), "n", 0, "dense", "end", False)
@@ -114,7 +127,31 @@ def test_matches_float64(
 
 @each_isa
 @either_b
-@pytest.mark.parametrize("m, n, k", [(205, 300, 1100), (1, 700, 64), (97, 1030, 5)])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("m, n, k", [(1, 130, 40), (9, 100, 300), (50, 70, 800)])
+def test_epilogue_in_the_store(isa: Isa, packed: bool, layout: str, m: int, n: int, k: int) -> None:
+    rng = np.random.default_rng(5)
+    a, b, residual = normal(rng, 2, 3, m, k), normal(rng, 2, 3, k, n), normal(rng, 2, 3, m, n)
+    for bias, act in ((None, 0), (normal(rng, 1, n), 2), (normal(rng, 1, n), 1)):
+        product = Product(isa, a, b, bias, residual, packed=packed, act=act, scale=0.375, layout=layout)
+        assert_near(product.run(), reference(a, b, bias, act, residual, 0.375), k)
+
+
+@each_isa
+@settings(max_examples=40, deadline=None)
+@given(m=st.integers(1, 17), n=st.integers(1, 300), k=st.sampled_from([1, 63, 128, 300, 770, 2049, 4100]))
+def test_few_rows_times_packed_columns(isa: Isa, m: int, n: int, k: int) -> None:
+    rng = np.random.default_rng(m * 1009 + n)
+    a, b, bias = normal(rng, 1, 1, m, k), normal(rng, 1, 1, k, n), normal(rng, 1, n)
+    product = Product(isa, a, b, bias, packed=True)
+    whole, *others = [product.run(chunks) for chunks in chunkings(product.grid)]
+    assert_near(whole, reference(a, b, bias), k)
+    assert all(np.array_equal(whole, other) for other in others)
+
+
+@each_isa
+@either_b
+@pytest.mark.parametrize("m, n, k", [(205, 300, 1100), (1, 700, 64), (97, 1030, 5), (13, 1700, 900)])
 def test_any_chunking_gives_the_same_bits(isa: Isa, packed: bool, m: int, n: int, k: int) -> None:
     rng = np.random.default_rng(1)
     product = Product(isa, normal(rng, 2, 1, m, k), normal(rng, 2, 1, k, n), normal(rng, 1, n), packed=packed)
@@ -125,7 +162,7 @@ def test_any_chunking_gives_the_same_bits(isa: Isa, packed: bool, m: int, n: int
 
 @each_isa
 @either_b
-@pytest.mark.parametrize("m, n, k", [(1, 1, 1), (30, 45, 600), (13, 64, 0)])
+@pytest.mark.parametrize("m, n, k", [(1, 1, 1), (5, 200, 30), (30, 45, 600), (13, 64, 0)])
 def test_hook_gets_every_element_once(isa: Isa, packed: bool, m: int, n: int, k: int) -> None:
     rng = np.random.default_rng(2)
     a, b, bias = normal(rng, 2, 3, m, k), normal(rng, 2, 3, k, n), normal(rng, m, 1)
@@ -149,7 +186,7 @@ def test_nan_and_inf_follow_numpy(isa: Isa, packed: bool) -> None:
     a, b = normal(rng, 1, 1, 15, 70), normal(rng, 1, 1, 70, 37)
     a[0, 0, 3, 5], a[0, 0, 7, 6], a[0, 0, 8, 1] = np.nan, np.inf, -np.inf
     b[0, 0, 6, 9], b[0, 0, 20, 11] = 0, -np.inf
-    for act in (0, 1):
+    for act in (0, 1, 2):
         with np.errstate(invalid="ignore"):
             expected = reference(a, b, None, act)
         assert_near(Product(isa, a, b, packed=packed, act=act).run(), expected, 70)
@@ -167,7 +204,7 @@ def test_panels_are_undone(n: int) -> None:
 
 def test_sizes_may_be_symbols() -> None:
     m, n = symbol("M"), symbol("N")
-    args = gemm.GemmArgs(1, 1, m, n, 700, 0, 0, 700, 1, 0, 0, 0, 0, 0, 1, 0, 0, n, 1, 0)
+    args = gemm.GemmArgs(1, 1, m, n, 700, 0, 0, 700, 1, 0, 0, 0, 0, 0, 1, 0, 0, n, 1, 0, 0, 0, 0, 0, 0, 0, 0)
     known = args._replace(m=100, n=1000, c_m=1000)
     values = {"M": 100, "N": 1000}
     for isa in ISAS.values():

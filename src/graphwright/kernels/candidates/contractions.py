@@ -5,7 +5,6 @@ from __future__ import annotations
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import F32, Layout
-from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.registry import (
     Context,
     Contraction,
@@ -16,6 +15,7 @@ from graphwright.kernels.candidates.registry import (
 )
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library import gemm
+from graphwright.kernels.library.bits import single_bits
 from graphwright.kernels.library.pack import gemm_layout
 from graphwright.kernels.ref import KernelRef
 from graphwright.ops.matmul import MatMul
@@ -50,8 +50,9 @@ def matmul(call: Contraction, context: Context) -> Launch | str:
     assert a is not None and b is not None
     if a.type.dtype != F32:
         return f"no GEMM for {a.type.dtype}"
-    if call.epilogue != Epilogue():
-        return "the kernel's store adds and clips nothing"
+    epilogue = call.epilogue
+    if epilogue.bias is not None and len(b.type.dims) == 1:
+        return "a bias per row"
     a_shape, b_shape = a.type.dims, b.type.dims
     if len(a_shape) == 1:
         a_shape = (1, *a_shape)
@@ -68,24 +69,29 @@ def matmul(call: Contraction, context: Context) -> Launch | str:
     packed = len(b_shape) == 2 and context.constant(b) is not None
     if packed:
         b = _panels(b, context)
+    result_strides = (batches[1] * m * n, m * n, n, 1)
     args = gemm.GemmArgs._make((
         *batches, m, n, k,
         *(stride * m * k for stride in a_batch), k, 1,
         *(stride * k * n for stride in b_batch), n, 1,
-        0, 0,
-        batches[1] * m * n, m * n, n, 1,
-        0,
+        0, 1, *result_strides, *result_strides,
+        *epilogue.args, single_bits(epilogue.scale),
     ))  # fmt: skip
+    operands = (a, b, epilogue.bias, epilogue.residual, call.result)
+    in_place: tuple[tuple[Value, Value], ...] = ()
+    if epilogue.residual is not None and call.result is not None and operands.count(epilogue.residual) == 1:
+        in_place = ((call.result, epilogue.residual),)
     return Launch(
         KernelRef(gemm.PACKED if packed else gemm.UNPACKED),
-        (a, b, None, call.result),
-        (3,) if call.result is not None else (),
+        operands,
+        (len(operands) - 1,) if call.result is not None else (),
         args,
         gemm.grid(context.isa, args),
         gemm.scratch_bytes(context.isa, args, packed=packed),
         gemm.work_ns(context.isa, args),
         takes_hook=True,
         hook=call.hook,
+        in_place=in_place,
     )
 
 

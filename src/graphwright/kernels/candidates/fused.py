@@ -107,7 +107,9 @@ def _with_epilogue(node: Node, region: Graph, walked: Graph, anchor: Node, conte
     launch, groups, channel_axis = found
     outer = _outer(node, region)
     inputs = tuple(None if v is None else outer[v] for v in anchor.inputs)
-    known = epilogue_of(region, anchor, channel_axis % len(anchor.output.type.dims), context.constants)
+    known = epilogue_of(
+        region, anchor, channel_axis % max(1, len(anchor.output.type.dims)), context.constants
+    )
     if known is not None:
         bias, residual = (None if v is None else outer[v] for v in (known.bias, known.residual))
         epilogue = replace(known, bias=bias, residual=residual)

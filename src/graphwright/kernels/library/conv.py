@@ -262,6 +262,7 @@ static int32_t run_block(const struct conv *g, const struct block *o, float *scr
                 const float *b = panels + p * panel_room;
                 float *sum = sums + ((tile - o->tile0) * count + p) * MR * NR;
                 struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR, .to = sum, .to_ld = NR};
+                t.ahead_lines = 8;
                 t.ahead = p == 0 && tile + 1 < o->tile1 ? a + k * MR : a; /* the next weights */
                 if (i == 0) {
                     t.from_kind = g->bias ? FROM_ROWS : FROM_ZERO;

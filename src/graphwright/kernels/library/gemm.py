@@ -1,4 +1,6 @@
-"""GEMM: C[b0, b1, M, N] = act(A[b0, b1, M, K] @ B[b0, b1, K, N] + bias), f32, any strides.
+"""GEMM: C[b0, b1, M, N] = act(scale * A[b0, b1, M, K] @ B[b0, b1, K, N] + bias + residual), f32.
+
+All operands may have any strides.
 
 Two symbols, alike but for B: :data:`PACKED` takes B in panels of :func:`panel_columns` columns, zero padded
 (``pack.gemm_panels``, ``pack.gemm_layout``); :data:`UNPACKED` takes B with strides and packs one panel at a
@@ -8,8 +10,10 @@ Two batch axes, since the heads of attention ([batch, sequence, head, feature] r
 cannot be flattened to one stride. A stride of 0 broadcasts.
 
 Loops: a unit of the grid is one block of rows and one or two panels of columns; neighbouring units of a
-chunk are computed together, so that a packed block of A serves all of them. Blocks of K, tiles of rows and
-panels of columns depend on the sizes alone, so any chunking gives the same bits.
+chunk are computed together, so that a packed block of A serves all of them. With no more rows than a tile
+has and a packed B, what counts is to read B once at the speed of the memory: several panels are read side by
+side. Blocks of K, tiles of rows and panels of columns depend on the sizes alone, so any chunking gives the
+same bits.
 """
 
 from __future__ import annotations
@@ -18,20 +22,39 @@ from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum
 from graphwright.kernels.library.isa import Isa, prelude
-from graphwright.kernels.library.tile import HELPERS, TileShape, tiles, transpose
+from graphwright.kernels.library.tile import (
+    HELPERS,
+    K_RUN,
+    TileShape,
+    stream_cells,
+    streams,
+    tiles,
+    transpose,
+)
 
 PACKED: Final = "gw_gemm_f32_packed"
 UNPACKED: Final = "gw_gemm_f32"
 
-OPERANDS: Final = ("a", "b", "bias", "c")
-"""``bias`` may be absent; ``c`` is ignored when there is a hook. The hook, or a null pointer, comes next."""
+OPERANDS: Final = ("a", "b", "bias", "residual", "c")
+"""``bias`` and ``residual`` may be absent; ``c`` is ignored when there is a hook. The hook, or a null
+pointer, comes next."""
 
-K_BLOCK: Final = 512
+K_BLOCK: Final = 768
 """Longest block of K; longer ones are cut into blocks of equal length."""
 _A_PITCH: Final = K_BLOCK + 16
-"""Elements between rows of packed A: rows fall into different cache sets."""
+"""Columns of A that a packed tile has room for: a store of a vector may reach behind the last."""
+_FEW_ROWS: Final = 16
+"""Rows up to which reading a packed B takes longer than the arithmetic."""
+_STREAM_K_BLOCK: Final = 2048
+"""Longest block of K where B is streamed: the few rows of A stay in the second-level cache."""
+_STREAM_AHEAD: Final = 768
+"""Elements that each stream of B is fetched ahead."""
+_SHARED_K_BLOCK: Final = 128
+"""The same where B is streamed for several groups of rows: a block of its panels stays there too."""
+_BLOCK_ROWS: Final = 144
+"""Rows of A per unit: B is read (and packed, where it is not) once for so many rows."""
 _UNIT_PANELS: Final = 2
-_RUN_PANELS: Final = 16
+_RUN_PANELS: Final = 24
 """Panels computed together at most: what the sums between blocks of K have room for."""
 
 
@@ -57,13 +80,25 @@ class GemmArgs(NamedTuple):
     c_batch1: Dim
     c_m: Dim
     c_n: Dim
+    r_batch0: Dim
+    """Strides of the residual."""
+    r_batch1: Dim
+    r_m: Dim
+    r_n: Dim
     act: Dim
-    """0 none, 1 relu."""
+    """0 none, 1 relu, 2 clip; NaN stays NaN."""
+    lo: Dim
+    """The bits of the f32 bounds of a clip (``bits.single_bits``)."""
+    hi: Dim
+    scale: Dim
+    """The bits of an f32 factor of A @ B."""
 
 
 def tile_shape(isa: Isa) -> TileShape:
     """12 x 2 vectors fill 24 of 32 registers, 6 x 2 fill 12 of 16."""
-    return TileShape(rows=12 if isa.vector_bytes == 64 else 6, vectors=2, a_row=_A_PITCH, a_k=1)
+    if isa.vector_bytes == 64:
+        return TileShape(rows=12, vectors=2, a_row=K_RUN, a_k=1, a_skip=11 * K_RUN)
+    return TileShape(rows=6, vectors=2, a_row=K_RUN, a_k=1, a_skip=5 * K_RUN, unroll=4)
 
 
 def panel_columns(isa: Isa) -> int:
@@ -71,22 +106,22 @@ def panel_columns(isa: Isa) -> int:
     return tile_shape(isa).columns(isa)
 
 
-def _block_rows(isa: Isa) -> int:
-    """192 rows of A per unit: B is read (and packed, where it is not) once for so many rows."""
-    return 192 // tile_shape(isa).rows * tile_shape(isa).rows
+def _group_rows(isa: Isa) -> int:
+    """7 rows times two panels of 2 vectors fill 28 of 32 registers, 6 times one 12 of 16."""
+    return 7 if isa.vector_bytes == 64 else 6
 
 
 def grid(isa: Isa, args: GemmArgs) -> Dim:
     """Units of work: blocks of rows times pairs of panels, in each batch."""
     columns = _UNIT_PANELS * panel_columns(isa)
-    blocks = ceildiv(args.m, _block_rows(isa))
+    blocks = ceildiv(args.m, _BLOCK_ROWS)
     return args.batch0 * args.batch1 * blocks * ceildiv(args.n, columns)
 
 
 def scratch_bytes(isa: Isa, args: GemmArgs, *, packed: bool) -> Dim:
     """Packed A, then one panel of B, then the sums between blocks of K."""
     shape, width = tile_shape(isa), panel_columns(isa)
-    rows = minimum(ceildiv(args.m, shape.rows) * shape.rows, _block_rows(isa))
+    rows = minimum(ceildiv(args.m, shape.rows) * shape.rows, _BLOCK_ROWS)
     panels = minimum(ceildiv(args.n, width), _RUN_PANELS)
     panel = 0 if packed else minimum(args.k, K_BLOCK) * width
     sums = minimum(maximum(args.k - K_BLOCK, 0), 1) * rows * panels * width
@@ -94,8 +129,8 @@ def scratch_bytes(isa: Isa, args: GemmArgs, *, packed: bool) -> Dim:
 
 
 def work_ns(isa: Isa, args: GemmArgs) -> Dim:
-    """Time on one core: bound by FMAs (100 or 60 GFLOP/s) or by reading B (10 GB/s)."""
-    speed = 100 if isa.vector_bytes == 64 else 60
+    """Time on one core: bound by FMAs (135 or 75 GFLOP/s) or by reading B (10 GB/s)."""
+    speed = 135 if isa.vector_bytes == 64 else 75
     elements = args.batch0 * args.batch1 * args.k * args.n
     return maximum(ceildiv(2 * args.m * elements, speed), ceildiv(4 * elements, 10))
 
@@ -107,10 +142,18 @@ def source(isa: Isa) -> str:
 #define MR {shape.rows} /* rows of a tile */
 #define NR {shape.columns(isa)} /* columns of a tile, and of a panel of B */
 #define K_BLOCK {K_BLOCK}
+#define UNROLL {shape.unroll}
+#define STREAM_AHEAD {_STREAM_AHEAD}
+#define FEW_ROWS {_FEW_ROWS}
+#define GROUP_ROWS {_group_rows(isa)} /* of few rows, those that are computed together */
+#define STREAM_K_BLOCK {_STREAM_K_BLOCK}
+#define SHARED_K_BLOCK {_SHARED_K_BLOCK}
 #define A_PITCH {_A_PITCH}
-#define BLOCK_TILES {_block_rows(isa) // shape.rows} /* tiles of rows of a unit */
+#define BLOCK_TILES {_BLOCK_ROWS // shape.rows} /* tiles of rows of a unit */
 #define UNIT_PANELS {_UNIT_PANELS}
 #define RUN_PANELS {_RUN_PANELS}
+#define K_RUN {K_RUN}
+#define STREAM_CELLS {stream_cells(shape, isa)} /* the most that a tile of few rows has */
 #define ARGS {len(GemmArgs._fields)}
 #define OPERANDS {len(OPERANDS)}
 """
@@ -119,17 +162,19 @@ def source(isa: Isa) -> str:
         _ENTRY.replace("@SYMBOL@", symbol).replace("@PACKED@", str(int(packed)))
         for symbol, packed in ((UNPACKED, False), (PACKED, True))
     )
-    return "\n".join([prelude(isa), constants, fields, HELPERS, tiles(shape), transpose(isa), _BODY, entries])
+    text = [prelude(isa), constants, fields, HELPERS, tiles(shape), streams(shape, isa), transpose(isa)]
+    return "\n".join([*text, _BODY, entries])
 
 
 _BODY: Final = """
 struct gemm {
     struct args s;
-    const float *a, *b, *bias;
+    const float *a, *b, *bias, *residual;
     float *c;
     gw_hook hook;
     void *const *hook_buf;
     const int64_t *hook_arg;
+    float scale, clip[2];
     int packed; /* B lies in panels already */
 };
 
@@ -138,16 +183,30 @@ struct block {
     int64_t batch0, batch1, tile0, tile1, panel0, panel1;
 };
 
-/* to[r][j] = a[r][j] with rows A_PITCH apart. */
-static void pack_a(const float *a, int64_t a_m, int64_t a_k, int64_t rows, int64_t k, float *to) {
-    if (a_k == 1) {
-        for (int64_t r = 0; r < rows; r++)
-            copy_row(a + r * a_m, k, to + r * A_PITCH);
-        return;
+/* A tile to[j / K_RUN][r][j % K_RUN] = scale * a[r][j]; all lanes of the last vector are written. */
+static void pack_a(const float *a, int64_t a_m, int64_t a_k, int64_t rows, int64_t k, float scale,
+                   float *to) {
+    const vf factor = vf_set1(scale);
+    for (int64_t j = 0; j < k; j += K_RUN, to += MR * K_RUN) {
+        const int64_t run = smaller(K_RUN, k - j);
+        const float *from = a + j * a_k;
+        if (a_k == 1) {
+            for (int64_t r = 0; r < rows; r++, from += a_m)
+                for (int64_t i = 0; i < run; i += VL)
+                    vf_store(to + r * K_RUN + i,
+                             factor * (i + VL <= run ? vf_load(from + i) : vf_load_n(from + i, run - i)));
+            continue;
+        }
+        if (a_m == 1)
+            for (int64_t i = 0; i < run; i += VL)
+                transpose(from + i * a_k, a_k, smaller(VL, run - i), rows, to + i, K_RUN);
+        else
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t i = 0; i < run; i++)
+                    to[r * K_RUN + i] = from[r * a_m + i * a_k];
+        for (int64_t i = 0; scale != 1 && i < rows * K_RUN; i += VL)
+            vf_store(to + i, vf_load(to + i) * factor);
     }
-    for (int64_t j = 0; j < k; j++)
-        for (int64_t r = 0; r < rows; r++)
-            to[r * A_PITCH + j] = a[r * a_m + j * a_k];
 }
 
 /* One panel to[k][NR] of the first cols columns of b, zeros after them. */
@@ -170,27 +229,51 @@ static void pack_b(const float *b, int64_t b_k, int64_t b_n, int64_t k, int64_t 
             to[j * NR + i] = i < cols ? b[j * b_k + i * b_n] : 0;
 }
 
-/* The bias as the start of a tile; in strides that a tile cannot read it goes through room. */
-static void start_from_bias(const struct gemm *g, int64_t row, int64_t rows, int64_t col, int64_t cols,
-                            float *room, struct tile *t) {
-    if (!g->bias) {
-        t->from_kind = FROM_ZERO;
-        return;
+/* to[r][i] += from[r * ld + i * step], of tiles with rows pitch apart. */
+static void add_rows(const float *from, int64_t ld, int64_t step, int64_t rows, int64_t cols, float *to,
+                     int64_t pitch) {
+    for (int64_t r = 0; r < rows; r++, from += ld, to += pitch) {
+        int64_t i = 0;
+        for (; step == 1 && i + VL <= cols; i += VL)
+            vf_store(to + i, vf_load(to + i) + vf_load(from + i));
+        for (; i < cols; i++)
+            to[i] += from[i * step];
     }
-    t->from = g->bias + row * g->s.bias_m + col * g->s.bias_n;
-    t->from_ld = g->s.bias_m;
-    t->from_kind = g->s.bias_n == 0 ? FROM_ROWS : FROM_TILE;
-    if (g->s.bias_n == 0 || (g->s.bias_n == 1 && cols % VL == 0))
-        return;
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t i = 0; i < NR; i++)
-            room[r * NR + i] = i < cols ? t->from[r * g->s.bias_m + i * g->s.bias_n] : 0;
-    t->from = room;
-    t->from_ld = NR;
 }
 
-static void store_tile(const float *tile, int64_t rows, int64_t cols, float *c, int64_t c_m, int64_t c_n) {
-    for (int64_t r = 0; r < rows; r++, tile += NR, c += c_m) {
+/* Bias and residual as the start of a tile; what a tile cannot read as it lies goes through room. whole: the
+   tile's vectors end at cols. */
+static void start_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t rows, int64_t col,
+                       int64_t cols, int whole, float *room, int64_t pitch, struct tile *t) {
+    const float *bias = g->bias ? g->bias + row * g->s.bias_m + col * g->s.bias_n : NULL;
+    const float *residual = g->residual;
+    t->from_kind = bias || residual ? FROM_TILE : FROM_ZERO;
+    if (residual)
+        residual += o->batch0 * g->s.r_batch0 + o->batch1 * g->s.r_batch1 + row * g->s.r_m + col * g->s.r_n;
+    if (!residual && (!bias || g->s.bias_n == 0)) {
+        t->from_kind = bias ? FROM_ROWS : FROM_ZERO;
+        t->from = bias;
+        t->from_ld = g->s.bias_m;
+    } else if (!residual && whole && g->s.bias_n == 1) {
+        t->from = bias;
+        t->from_ld = g->s.bias_m;
+    } else if (!bias && whole && g->s.r_n == 1) {
+        t->from = residual;
+        t->from_ld = g->s.r_m;
+    } else {
+        memset(room, 0, (size_t)(rows * pitch) * sizeof *room);
+        if (bias)
+            add_rows(bias, g->s.bias_m, g->s.bias_n, rows, cols, room, pitch);
+        if (residual)
+            add_rows(residual, g->s.r_m, g->s.r_n, rows, cols, room, pitch);
+        t->from = room;
+        t->from_ld = pitch;
+    }
+}
+
+static void store_tile(const float *tile, int64_t pitch, int64_t rows, int64_t cols, float *c, int64_t c_m,
+                       int64_t c_n) {
+    for (int64_t r = 0; r < rows; r++, tile += pitch, c += c_m) {
         if (c_n == 1)
             copy_row(tile, cols, c);
         else
@@ -199,24 +282,30 @@ static void store_tile(const float *tile, int64_t rows, int64_t cols, float *c, 
     }
 }
 
-/* One tile of the last block of K: starts from t, ends in the output or in the hook. */
-static int32_t finish_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t rows,
-                           int64_t col, int64_t cols, int64_t k, const float *a, const float *b, int64_t ldb,
-                           struct tile *t) {
-    float out[MR * NR] __attribute__((aligned(64)));
-    const int64_t vectors = parts(cols, VL);
-    const int64_t batch = o->batch0 * g->s.batch1 + o->batch1;
-    float *c = g->hook ? NULL : g->c + o->batch0 * g->s.c_batch0 + o->batch1 * g->s.c_batch1;
-    c = c ? c + row * g->s.c_m + col * g->s.c_n : NULL;
-    const int direct = c && g->s.c_n == 1 && cols % VL == 0;
+/* Where the last block of K leaves a tile: in the output itself, or in out. */
+static void aim_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t col, int whole,
+                     float *out, int64_t pitch, struct tile *t) {
     t->relu = g->s.act == 1;
-    t->to = direct ? c : out;
-    t->to_ld = direct ? g->s.c_m : NR;
-    run_tile(rows, vectors, k, a, b, ldb, t);
+    t->clip = g->s.act == 2 ? g->clip : NULL;
+    t->to = out;
+    t->to_ld = pitch;
+    if (g->hook || g->s.c_n != 1 || !whole)
+        return;
+    t->to = g->c + o->batch0 * g->s.c_batch0 + o->batch1 * g->s.c_batch1 + row * g->s.c_m + col;
+    t->to_ld = g->s.c_m;
+}
+
+/* Takes a tile that is not in the output yet to the hook or there. */
+static int32_t deliver_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t rows,
+                            int64_t col, int64_t cols, float *out, int64_t pitch, const struct tile *t) {
     if (g->hook)
-        return g->hook(g->hook_buf, g->hook_arg, out, NR, batch, row, rows, col, cols);
-    if (!direct)
-        store_tile(out, rows, cols, c, g->s.c_m, g->s.c_n);
+        return g->hook(g->hook_buf, g->hook_arg, out, pitch, o->batch0 * g->s.batch1 + o->batch1, row, rows,
+                       col, cols);
+    if (t->to == out)
+        store_tile(out, pitch, rows, cols,
+                   g->c + o->batch0 * g->s.c_batch0 + o->batch1 * g->s.c_batch1 + row * g->s.c_m +
+                       col * g->s.c_n,
+                   g->s.c_m, g->s.c_n);
     return 0;
 }
 
@@ -229,7 +318,7 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
     float *a_tiles = scratch;
     float *b_panel = a_tiles + block_rows * A_PITCH;
     float *sums = b_panel + (g->packed ? 0 : smaller(k, K_BLOCK) * NR);
-    float room[MR * NR];
+    float room[MR * NR] __attribute__((aligned(64))), out[MR * NR] __attribute__((aligned(64)));
     int64_t row_of[BLOCK_TILES + 1]; /* where each tile of rows begins */
     const int64_t count = o->tile1 - o->tile0;
     for (int64_t i = 0; i <= count; i++)
@@ -238,16 +327,18 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
         const int64_t k0 = cut(k, kb, k_blocks), depth = cut(k, kb + 1, k_blocks) - k0;
         for (int64_t i = 0; i < count; i++)
             pack_a(a0 + row_of[i] * g->s.a_m + k0 * g->s.a_k, g->s.a_m, g->s.a_k, row_of[i + 1] - row_of[i],
-                   depth, a_tiles + i * MR * A_PITCH);
+                   depth, g->scale, a_tiles + i * MR * A_PITCH);
         for (int64_t p = o->panel0; p < o->panel1; p++) {
             const int64_t col = p * NR, cols = smaller(n - col, NR);
-            const float *b;
+            const int whole = cols % VL == 0;
+            const float *b, *next = a_tiles; /* what follows this panel */
             int64_t ldb = NR;
             if (g->packed) {
                 b = b0 + (p * k + k0) * NR;
+                next = p + 1 < o->panel1 ? b + k * NR : b0 + (o->panel0 * k + k0 + depth) * NR;
             } else {
                 b = b0 + k0 * g->s.b_k + col * g->s.b_n;
-                if (g->s.b_n == 1 && cols % VL == 0 && count == 1) {
+                if (g->s.b_n == 1 && whole && count == 1) {
                     ldb = g->s.b_k; /* packing would cost as much as the product */
                 } else {
                     pack_b(b, g->s.b_k, g->s.b_n, depth, cols, b_panel);
@@ -259,15 +350,59 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
                 const float *a = a_tiles + i * MR * A_PITCH;
                 float *sum = sums + ((p - o->panel0) * count + i) * MR * NR;
                 struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR, .to = sum, .to_ld = NR};
-                /* four tiles fetch the next packed panel, a quarter each */
-                t.ahead = g->packed && i < 4 && p + 1 < o->panel1 ? b + k * NR + i * (depth / 2 * 16) : a;
-                if (kb == 0)
-                    start_from_bias(g, row, rows, col, cols, room, &t);
-                if (kb < k_blocks - 1) {
-                    run_tile(rows, parts(cols, VL), depth, a, b, ldb, &t);
-                    continue;
+                if (g->packed) { /* each tile fetches its part of the next panel */
+                    t.ahead_lines = parts(K_RUN * NR / 16, count);
+                    t.ahead = next + depth * NR / count * i;
+                } else {
+                    t.ahead = a;
                 }
-                const int32_t error = finish_tile(g, o, row, rows, col, cols, depth, a, b, ldb, &t);
+                if (kb == 0)
+                    start_tile(g, o, row, rows, col, cols, whole, room, NR, &t);
+                if (kb == k_blocks - 1)
+                    aim_tile(g, o, row, col, whole, out, NR, &t);
+                run_tile(rows, parts(cols, VL), depth, a, b, ldb, &t);
+                if (kb < k_blocks - 1)
+                    continue;
+                const int32_t error = deliver_tile(g, o, row, rows, col, cols, out, NR, &t);
+                if (error)
+                    return error;
+            }
+        }
+    }
+    return 0;
+}
+
+/* A block of few rows: packed B is read once, several panels side by side, for all groups of rows. The sums
+   between blocks of K lie where A would be packed. */
+static int32_t run_few_rows(const struct gemm *g, const struct block *o, float *sums) {
+    const int64_t m = g->s.m, k = g->s.k, groups = parts(m, GROUP_ROWS);
+    const int64_t k_block = groups > 1 ? SHARED_K_BLOCK : STREAM_K_BLOCK;
+    const int64_t k_blocks = k > k_block ? parts(k, k_block) : 1, width = stream_panels[parts(m, groups) - 1];
+    const float *a = g->a + o->batch0 * g->s.a_batch0 + o->batch1 * g->s.a_batch1;
+    const float *b = g->b + o->batch0 * g->s.b_batch0 + o->batch1 * g->s.b_batch1;
+    float room[STREAM_CELLS] __attribute__((aligned(64))), out[STREAM_CELLS] __attribute__((aligned(64)));
+    for (int64_t p = o->panel0, now; p < o->panel1; p += now) {
+        now = o->panel1 - p < width ? 1 : width;
+        const int64_t pitch = now * NR, col = p * NR, cols = smaller(g->s.n - col, pitch);
+        for (int64_t kb = 0; kb < k_blocks; kb++) {
+            const int64_t k0 = cut(k, kb, k_blocks), depth = cut(k, kb + 1, k_blocks) - k0;
+            const float *b_at = b + (p * k + k0) * NR;
+            for (int64_t i = 0; i < groups; i++) { /* each fetches its part of what comes next */
+                const int64_t row = cut(m, i, groups), rows = cut(m, i + 1, groups) - row;
+                float *sum = sums + row * pitch;
+                struct tile t = {.from_kind = FROM_TILE, .from = sum, .to = sum, .from_ld = pitch};
+                t.to_ld = pitch;
+                const float *next = kb + 1 < k_blocks ? b_at + depth * NR : b + (p + now) * k * NR;
+                t.ahead = groups > 1 ? next + depth * NR / groups * i : b_at + STREAM_AHEAD;
+                t.ahead_lines = parts(UNROLL * NR / 16, groups);
+                if (kb == 0)
+                    start_tile(g, o, row, rows, col, cols, cols == pitch, room, pitch, &t);
+                if (kb == k_blocks - 1)
+                    aim_tile(g, o, row, col, cols == pitch, out, pitch, &t);
+                stream_of[rows - 1][now > 1](depth, a + row * g->s.a_m + k0, g->s.a_m, b_at, k * NR, &t);
+                if (kb < k_blocks - 1)
+                    continue;
+                const int32_t error = deliver_tile(g, o, row, rows, col, cols, out, pitch, &t);
                 if (error)
                     return error;
             }
@@ -279,10 +414,12 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
 static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float *scratch) {
     const int64_t tiles = parts(g->s.m, MR), panels = parts(g->s.n, NR);
     const int64_t m_blocks = parts(tiles, BLOCK_TILES), n_units = parts(panels, UNIT_PANELS);
+    const int few = g->packed && g->s.m <= FEW_ROWS && g->s.a_k == 1 && g->scale == 1;
+    const int64_t longest = g->s.k > K_BLOCK && !few ? RUN_PANELS / UNIT_PANELS : n_units; /* room for sums */
     while (begin < end) {
         const int64_t n_unit = begin % n_units, outer = begin / n_units;
         const int64_t m_block = outer % m_blocks, batch = outer / m_blocks;
-        const int64_t run = smaller(smaller(end - begin, n_units - n_unit), RUN_PANELS / UNIT_PANELS);
+        const int64_t run = smaller(smaller(end - begin, n_units - n_unit), longest);
         const struct block o = {
             .batch0 = batch / g->s.batch1,
             .batch1 = batch % g->s.batch1,
@@ -291,7 +428,7 @@ static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float
             .panel0 = n_unit * UNIT_PANELS,
             .panel1 = smaller(panels, (n_unit + run) * UNIT_PANELS),
         };
-        const int32_t error = run_block(g, &o, scratch);
+        const int32_t error = few ? run_few_rows(g, &o, scratch) : run_block(g, &o, scratch);
         if (error)
             return error;
         begin += run;
@@ -306,13 +443,17 @@ GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, 
         .a = buf[0],
         .b = buf[1],
         .bias = buf[2],
-        .c = buf[3],
+        .residual = buf[3],
+        .c = buf[4],
         .hook_buf = buf + OPERANDS + 1,
         .hook_arg = arg + ARGS,
         .packed = @PACKED@,
     };
     memcpy(&g.s, arg, sizeof g.s);
     memcpy(&g.hook, &buf[OPERANDS], sizeof g.hook);
+    memcpy(&g.scale, &g.s.scale, sizeof g.scale);
+    memcpy(&g.clip[0], &g.s.lo, sizeof g.clip[0]);
+    memcpy(&g.clip[1], &g.s.hi, sizeof g.clip[1]);
     return run_units(&g, begin, end, scratch);
 }
 """

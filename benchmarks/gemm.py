@@ -1,0 +1,180 @@
+"""The library's GEMM beside the limits of this core: ``python -m benchmarks.gemm [v3|v4] [WORD...]``.
+
+Shapes are M x N x K of bert_base (sequence 128), vit_b16 (197 tokens), a decoder layer (hidden 3584, 28 heads
+of 128, 4 of keys and values, MLP 18944), attention's products, and products of 1-16 rows. A line gives
+GFLOP/s and its part of the FMA limit; for up to 16 rows GB/s of B and its part of what a loop reads of as
+many bytes, or of the FMAs where these take longer. Limits are measured in turns with the kernel, in processor
+time, and those runs count between which the limit was there: a neighbour on the other thread of the core
+takes half of it. WORDs choose lines that have one of them in their label.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.limits import fma_gflops, read_gbps, thread_seconds
+from graphwright.kernels.library import gemm
+from graphwright.kernels.library.bits import single_bits
+from graphwright.kernels.library.isa import ISAS, Isa
+from graphwright.kernels.toolchain import compile_shared, find_toolchain
+
+_QUIET: Final = 0.95
+"""Part of the highest FMA rate that must be there before and after a measurement that counts."""
+_SECONDS: Final = 5e-4
+"""What one measurement takes at least."""
+_PATIENCE: Final = 2.0
+"""Seconds of wall time for one case; three measurements are made at least."""
+Array = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Case:
+    """``batch`` products of [m, k] and [k, n]; ``form``: packed, strided, a_transposed or b_transposed."""
+
+    label: str
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    form: str = "packed"
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.batch * self.m * self.n * self.k
+
+
+_DECODER: Final = {"q": (3584, 3584), "kv": (512, 3584), "up": (18944, 3584), "down": (3584, 18944)}
+
+
+def cases() -> Iterator[Case]:
+    """All lines, by model."""
+    for name, (n, k) in {"768x768": (768, 768), "up": (3072, 768), "down": (768, 3072)}.items():
+        yield Case(f"bert {name}", 128, n, k)
+        yield Case(f"vit {name}", 197, n, k)
+    yield Case("vit qkv", 197, 2304, 768)
+    yield Case("bert qkv", 128, 2304, 768)
+    for m in (64, 512, 2048):
+        yield from (Case(f"decoder {m} {name}", m, n, k) for name, (n, k) in _DECODER.items())
+    yield Case("heads q k^T", 128, 128, 64, 12, "b_transposed")
+    yield Case("heads p v", 128, 64, 128, 12, "strided")
+    yield Case("a^T b", 512, 512, 512, 1, "a_transposed")
+    yield Case("a b", 512, 512, 512, 1, "strided")
+    yield Case("rows bert pooler", 1, 768, 768)
+    yield Case("rows vit head", 1, 1000, 768)
+    for m in (1, 2, 4, 6, 8, 12, 16):
+        yield from (Case(f"rows {m} {name}", m, n, k) for name, (n, k) in _DECODER.items() if name != "kv")
+
+
+@cache
+def _library(isa: Isa) -> ctypes.CDLL:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "gemm.so"
+        path.write_bytes(compile_shared(gemm.source(isa), isa, find_toolchain()))
+        return ctypes.CDLL(str(path))
+
+
+@cache
+def _room(count: int, offset: int) -> Array:
+    """``count`` numbers; buffers of one launch lie at different offsets in their pages."""
+    raw = np.empty(count + 2048, np.float32)
+    raw.fill(0.5)
+    first = (-raw.ctypes.data % 4096) // 4 + offset % 1024
+    return raw[first : first + count]
+
+
+def _launch(case: Case, isa: Isa) -> Callable[[], None]:
+    m, n, k, batch = case.m, case.n, case.k, case.batch
+    packed = case.form == "packed"
+    b_k, b_n = {"packed": (0, 0), "b_transposed": (1, batch * k)}.get(case.form, (batch * n, 1))
+    b_batch = 0 if packed else (k if case.form == "b_transposed" else n)
+    a_m, a_k = (1, m) if case.form == "a_transposed" else (batch * k, 1)
+    args = gemm.GemmArgs(
+        1, batch, m, n, k, 0, k, a_m, a_k, 0, b_batch, b_k, b_n, 0, 1, 0, n, batch * n, 1, 0, 0, 0, 0,
+        0, 0, 0, single_bits(1.0),
+    )  # fmt: skip
+    width = gemm.panel_columns(isa)
+    operands = [
+        _room(batch * m * k, 0),
+        _room(batch * -(-n // width) * width * k, 256),
+        _room(n, 512),
+        None,
+        _room(batch * m * n, 768),
+    ]
+    scratch = _room(int(gemm.scratch_bytes(isa, args, packed=packed)) // 4 + 16, 128)  # type: ignore[arg-type]
+    pointers = [0 if x is None else x.ctypes.data for x in (*operands, None)]
+    call_args = (
+        (ctypes.c_void_p * len(pointers))(*pointers),
+        (ctypes.c_int64 * len(args))(*map(int, args)),  # type: ignore[arg-type]
+        ctypes.c_int64(0),
+        ctypes.c_int64(int(gemm.grid(isa, args))),  # type: ignore[arg-type]
+        ctypes.c_void_p(scratch.ctypes.data),
+    )
+    kernel = _library(isa)[gemm.PACKED if packed else gemm.UNPACKED]
+
+    def run() -> None:
+        if kernel(*call_args):
+            raise RuntimeError("the kernel failed")
+
+    return run
+
+
+def measure(case: Case, isa: Isa) -> tuple[str, float]:
+    """A line's figures, and the part of the limit that binds."""
+    run, b_bytes = _launch(case, isa), 4 * case.batch * case.n * case.k
+    run()
+    repeats = max(1, int(_SECONDS / thread_seconds(run)))
+    few = case.m <= 16
+    limits, read = [fma_gflops(isa, 1)], [math.inf]
+    seconds: list[float] = []
+    begin = time.monotonic()
+    while len(seconds) < 3 or time.monotonic() - begin < _PATIENCE:
+        if few:
+            read.append(read_gbps(b_bytes, isa, 1))
+        seconds.append(thread_seconds(lambda: [run() for _ in range(repeats)]) / repeats)
+        limits.append(fma_gflops(isa, 1))
+    peak = max(limits)
+    around = map(min, limits[:-1], limits[1:])
+    quiet = [s for s, limit in zip(seconds, around, strict=True) if limit > _QUIET * peak] or seconds
+    typical, limit = statistics.median(quiet), case.flops / peak / 1e9
+    if few:
+        limit = max(limit, b_bytes / statistics.median(sorted(read[1:])[len(read) // 2 :]) / 1e9)
+    speed = (b_bytes if few else case.flops) / typical / 1e9
+    unit = "GB/s of B" if few else "GFLOP/s"
+    share = f"{limit / typical:5.3f} of the limit"
+    return f"{speed:7.1f} {unit:9}  {share} ({len(quiet)} of {len(seconds)} quiet)", limit / typical
+
+
+def main(arguments: list[str]) -> None:
+    """Print a line per case, then the geometric means of dense products and of those of few rows."""
+    isas = [isa for name, isa in ISAS.items() if name in arguments] or [ISAS["v4"]]
+    words = [word for word in arguments if word not in ISAS]
+    for isa in isas:
+        ratios: dict[str, list[float]] = {}
+        for case in cases():
+            if words and not any(word in case.label for word in words):
+                continue
+            text, ratio = measure(case, isa)
+            batch = f"{case.batch} x " if case.batch > 1 else ""
+            print(f"{isa.name} {case.label:18} {batch + f'{case.m}x{case.n}x{case.k}':18} {text}", flush=True)
+            kind = "few rows" if case.m <= 16 else "packed" if case.form == "packed" else "strided"
+            ratios.setdefault(kind, []).append(ratio)
+        for kind, values in ratios.items():
+            mean, least = statistics.geometric_mean(values), min(values)
+            print(f"{isa.name} {kind}: geometric mean {mean:.3f}, least {least:.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -42,8 +42,10 @@ class Direct:
 
     def __init__(
         self, isa: Isa, x: Any, w: Any, bias: Any, groups: int, window: Window, *, planar: bool = False,
-        residual: Any = None, act: int = 0, lo: float = 0, hi: float = 0, gap: int = 0, at_end: bool = True,
+        residual: Any = None, act: int = 0, lo: float = 0, hi: float = 0, gap: int = 0, step: int = 1,
+        at_end: bool = True,
     ) -> None:  # fmt: skip
+        """``gap`` rows and columns lie after those of y, its columns stand ``step`` apart."""
         (n, channels, h, width), cout, lanes = x.shape, w.shape[0], isa.lanes
         oh, ow = window.output(h, width)
         self.shape, self.isa = (n, cout, oh, ow), isa
@@ -56,9 +58,10 @@ class Direct:
             x = to_blocks(x, lanes, at_end=at_end)
             x_strides = (x[0].size if n else 0, h * width * lanes, width * lanes, lanes)
         blocks = -(-cout // lanes)
-        self.y = guard(np.zeros((n, blocks, oh + gap, ow + gap, lanes), np.float32), at_end=at_end)
-        y_w = lanes
-        y_strides = (self.y[0].size if n else 0, (oh + gap) * (ow + gap) * lanes, (ow + gap) * lanes, y_w)
+        rows, columns = oh + gap, ow * step + gap
+        self.y = guard(np.zeros((n, blocks, rows, columns, lanes), np.float32), at_end=at_end)
+        self.stored = self.y[:, :, :oh, : ow * step : step]
+        y_strides = (blocks * rows * columns * lanes, rows * columns * lanes, columns * lanes, step * lanes)
         if residual is not None:
             residual = to_blocks(residual, lanes, at_end=at_end)
         r_strides = (blocks * oh * ow * lanes, oh * ow * lanes, ow * lanes)
@@ -76,19 +79,25 @@ class Direct:
         self.scratch = scratch(isa, self.args)
 
     def run(self, chunks: list[tuple[int, int]] | None = None) -> Any:
-        self.y[...] = 77
+        self.y[...] = untouched = 77
         chunks = chunks or chunkings(self.grid)[2]
         assert call(self.kernel, self.operands, self.args, self.grid, self.scratch, chunks=chunks) == 0
-        oh, ow = self.shape[2:]
-        assert np.all(self.y[:, :, oh:] == 77) and np.all(self.y[:, :, :, ow:] == 77)
-        return unpack(self.y[:, :, :oh, :ow], blocked(self.isa.lanes), self.shape)
+        result = unpack(self.stored, blocked(self.isa.lanes), self.shape)
+        self.stored[...] = untouched
+        assert np.all(self.y == untouched)
+        return result
 
     def run_hooked(self) -> Any:
         n, cout, oh, ow = self.shape
         lanes = self.isa.lanes
         batch = n * -(-cout // lanes)
         stored = call_hooked(
-            self.kernel, [*self.operands[:4], None], self.args, self.grid, self.scratch, (batch, oh * ow, lanes)
+            self.kernel,
+            [*self.operands[:4], None],
+            self.args,
+            self.grid,
+            self.scratch,
+            (batch, oh * ow, lanes),
         )
         return unpack(stored.reshape(n, -1, oh, ow, lanes), blocked(lanes), self.shape)
 
@@ -107,17 +116,17 @@ def operands(
     window=WINDOWS, n=st.integers(0, 2), cin=st.sampled_from([0, 1, 3, 4, 8, 17, 32, 37]),
     cout=st.sampled_from([1, 3, 8, 16, 17, 24, 33, 70]), h=st.integers(1, 19), w=st.integers(1, 40),
     bias=st.booleans(), act=st.integers(0, 2), residual=st.booleans(), planar=st.booleans(),
-    gap=st.integers(0, 1), at_end=st.booleans(),
+    gap=st.integers(0, 1), step=st.sampled_from([1, 1, 2]), at_end=st.booleans(),
 )  # fmt: skip
-@example(Window((1, 1)), 1, 17, 33, 19, 19, True, 1, True, False, 0, True)
-@example(Window((1, 1), (2, 2)), 2, 17, 33, 14, 14, True, 1, True, False, 0, True)
-@example(Window((3, 3), (1, 1), (1, 1, 1, 1)), 1, 16, 33, 7, 7, True, 1, True, False, 0, True)
-@example(Window((3, 3), (2, 2), (1, 1, 1, 1)), 1, 8, 64, 13, 13, True, 2, False, False, 1, False)
-@example(Window((7, 7), (2, 2), (3, 3, 3, 3)), 1, 3, 24, 19, 40, True, 1, False, True, 0, True)
-@example(Window((3, 1), (1, 2), (0, 9, 0, 0)), 1, 1, 1, 5, 1, True, 0, False, False, 0, False)
+@example(Window((1, 1)), 1, 17, 33, 19, 19, True, 1, True, False, 0, 1, True)
+@example(Window((1, 1), (2, 2)), 2, 17, 33, 14, 14, True, 1, True, False, 0, 1, True)
+@example(Window((3, 3), (1, 1), (1, 1, 1, 1)), 1, 16, 33, 7, 7, True, 1, True, False, 0, 1, True)
+@example(Window((3, 3), (2, 2), (1, 1, 1, 1)), 1, 8, 64, 13, 13, True, 2, False, False, 1, 1, False)
+@example(Window((7, 7), (2, 2), (3, 3, 3, 3)), 1, 3, 24, 19, 40, True, 1, False, True, 0, 1, True)
+@example(Window((3, 1), (1, 2), (0, 9, 0, 0)), 1, 1, 1, 5, 1, True, 0, False, False, 0, 1, False)
 def test_matches_float64(
     isa: Isa, window: Window, n: int, cin: int, cout: int, h: int, w: int, bias: bool, act: int,
-    residual: bool, planar: bool, gap: int, at_end: bool,
+    residual: bool, planar: bool, gap: int, step: int, at_end: bool,
 ) -> None:  # fmt: skip
     oh, ow = window.output(h, w)
     if min(oh, ow) < 1:
@@ -128,7 +137,7 @@ def test_matches_float64(
     added = normal(rng, n, cout, oh, ow) if residual else None
     case = Direct(
         isa, x, weights, shift, 1, window,
-        planar=planar, residual=added, act=act, lo=-0.5, hi=1.5, gap=gap, at_end=at_end,
+        planar=planar, residual=added, act=act, lo=-0.5, hi=1.5, gap=gap, step=step, at_end=at_end,
     )  # fmt: skip
     expected = reference(x, weights, shift, 1, window, 0) + (0 if added is None else added)
     limits = {0: (-np.inf, np.inf), 1: (0, np.inf), 2: (-0.5, 1.5)}[act]

@@ -23,7 +23,7 @@ _UNROLL: Final = 4
 """Channels per turn of the inner loop; most channel counts are multiples of it."""
 
 _AHEAD: Final = 512
-"""How far ahead the weights of a planar input are fetched to L1, in elements: 16 steps of AVX-512."""
+"""How far ahead weights are fetched to L1, in elements: 32 steps of AVX-512."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,9 @@ STRUCT: Final = """
    Channel c of input block b of pixel p of row r at tap t:
    x[at + b * x_block + r * x_row + taps[t] + p * LANES + c], LANES channels a block.
    Its VL weights for output block o: w[o * w_out + b * w_in + (t * LANES + c) * VL].
-   Sums begin as `from` plus `add` (unless null); act (0 none, 1 relu, 2 clip) is applied and they go to `to`;
-   *_block lies between output blocks, *_pixel between pixels, those of a second row coming next. */
+   Sums begin as `from` (at its place if from_pixel, else the same for all pixels) plus `add` (unless null); act
+   (0 none, 1 relu, 2 clip) is applied and they go to `to`. Blocks lie *_block apart, pixels VL, those of a second
+   row coming next. */
 struct tile {
     const float *x;
     int64_t at, x_block, x_row;
@@ -75,9 +76,9 @@ struct tile {
     const float *from;
     int64_t from_block, from_pixel;
     const float *add;
-    int64_t add_block, add_pixel;
+    int64_t add_block;
     float *to;
-    int64_t to_block, to_pixel;
+    int64_t to_block;
     int64_t act;
     float lo, hi;
 };
@@ -132,49 +133,62 @@ def tile_table(isa: Isa, kind: str) -> str:
 def _function(kind: str, lanes: int, tile: Tile) -> str:
     """Small tiles split the channels over several sets of sums, else they would wait for each FMA."""
     cells = [(p, b) for p in range(tile.count) for b in range(tile.blocks)]
-    splits = min(4, -(-_LATENCY_BOUND // len(cells))) if lanes > 1 else 1
+    splits = min(4, -(-_LATENCY_BOUND // len(cells)))
+    taps = _planar_taps(tile, splits) if lanes == 1 else _blocked_taps(lanes, tile, splits)
     sums = [f"c{p}_{b}_0" for p, b in cells]
     extra = [f"c{p}_{b}_{s} = {{0}}" for s in range(1, splits) for p, b in cells]
-    places = [f"{b} * block + {p} * pixel" for p, b in cells]
-    pairs = list(zip(sums, places, strict=True))
+    starts = [f"start{b} = vf_load(from + {b} * t->from_block)" for b in range(tile.blocks)]
+
+    def at(pointer: str) -> list[tuple[str, str]]:
+        """Each sum and where it stands in the rows of pixels at ``pointer``."""
+        places = [f"{pointer}{b} + {p} * VL" for p, b in cells]
+        return list(zip(sums, places, strict=True))
+
+    def rows(pointer: str) -> str:
+        """Pointers to each block of the tile."""
+        pointers = ", ".join(
+            f"*{pointer}{b} = {pointer} + {b} * t->{pointer}_block" for b in range(tile.blocks)
+        )
+        return f"{'' if pointer == 'to' else 'const '}float {pointers};"
+
     lines = [
         f"static void {tile_name(kind, tile)}(const struct tile *t, int64_t count) {{",
         "    const float *from = t->from, *add = t->add;",
         "    float *to = t->to;",
         f"    for (int64_t at = t->at; count > 0; count--, at += {tile.pixels * lanes}) {{",
         f"        vf {', '.join([*sums, *extra])};",
-        "        {",
-        "            const int64_t block = t->from_block, pixel = t->from_pixel;",
-        *(f"            {c} = vf_load(from + {place});" for c, place in pairs),
-        f"            from += {tile.count} * pixel;",
+        "        if (t->from_pixel) {",
+        f"            {rows('from')}",
+        *(f"            {c} = vf_load({place});" for c, place in at("from")),
+        f"            from += {tile.count} * VL;",
+        "        } else {",
+        f"            const vf {', '.join(starts)};",
+        *(f"            {c} = start{b};" for c, (_, b) in zip(sums, cells, strict=True)),
         "        }",
         "        if (add) {",
-        "            const int64_t block = t->add_block, pixel = t->add_pixel;",
-        *(f"            {c} += vf_load(add + {place});" for c, place in pairs),
-        f"            add += {tile.count} * pixel;",
-        *(f"            __builtin_prefetch(add + {place});" for place in places),
+        f"            {rows('add')}",
+        *(f"            {c} += vf_load({place});" for c, place in at("add")),
+        f"            add += {tile.count} * VL;",
+        *(f"            __builtin_prefetch({place} + {tile.count} * VL);" for _, place in at("add")),
         "        }",
         "        const float *x = t->x, *w = t->w;",
         f"        for (int64_t left = t->channels; left > 0; left -= {lanes}) {{",
         *(f"            const float *w{b} = w + {b} * t->w_out;" for b in range(tile.blocks)),
-        "            for (int64_t k = 0; k < t->tap_count; k++) {",
-        "                const float *a = x + (at + t->taps[k]);",
-        *(f"                {line}" for line in _channels(lanes, tile, splits)),
-        "            }",
+        *(f"            {line}" for line in taps),
         "            x += t->x_block;",
         "            w += t->w_in;",
         "        }",
         *(f"        c{p}_{b}_0 += c{p}_{b}_{s};" for s in range(1, splits) for p, b in cells),
-        "        const int64_t block = t->to_block, pixel = t->to_pixel;",
+        f"        {rows('to')}",
         "        if (t->act == 0) {",
-        *(f"            vf_store(to + {place}, {c});" for c, place in pairs),
+        *(f"            vf_store({place}, {c});" for c, place in at("to")),
         "        } else if (t->act == 1) {",
-        *(f"            vf_store(to + {place}, at_least((vf){{0}}, {c}));" for c, place in pairs),
+        *(f"            vf_store({place}, at_least((vf){{0}}, {c}));" for c, place in at("to")),
         "        } else {",
         "            const vf lo = vf_set1(t->lo), hi = vf_set1(t->hi);",
-        *(f"            vf_store(to + {place}, at_most(hi, at_least(lo, {c})));" for c, place in pairs),
+        *(f"            vf_store({place}, at_most(hi, at_least(lo, {c})));" for c, place in at("to")),
         "        }",
-        f"        to += {tile.count} * pixel;",
+        f"        to += {tile.count} * VL;",
         "    }",
         "}",
         "",
@@ -182,40 +196,60 @@ def _function(kind: str, lanes: int, tile: Tile) -> str:
     return "\n".join(lines)
 
 
-def _channels(lanes: int, tile: Tile, splits: int) -> list[str]:
-    """The FMAs of one tap of one input block; advances the weights by a tap.
+def _blocked_taps(lanes: int, tile: Tile, splits: int) -> list[str]:
+    """The FMAs of all taps of one input block.
 
-    On a blocked input each step fetches to L1 the weights of the same channel at the next tap and one pixel of
-    the next input block, or of the next tile: from L2 they would come too late.
+    Each step fetches to L1 weights to come and one pixel of the next input block, or of the next tile: from L2
+    they would come too late.
     """
-    advance = [f"w{b} += {lanes} * VL;" for b in range(tile.blocks)]
-    if lanes == 1:
-        return [*_step(lanes, tile, "0", 0), *advance]
+    next_x = f"(left > {lanes} ? x + t->x_block : t->x + {tile.pixels * lanes})"
     return [
-        f"const float *a_next = (left > {lanes} ? x + t->x_block : t->x + {tile.pixels * lanes}) + (at + t->taps[k]);",
-        f"const int64_t n = left < {lanes} ? left : {lanes};",
-        "int64_t i = 0;",
-        f"for (; i + {_UNROLL} <= n; i += {_UNROLL}) {{",
-        *(f"    {line}" for k in range(_UNROLL) for line in _step(lanes, tile, f"i + {k}", k % splits)),
+        "for (int64_t k = 0; k < t->tap_count; k++) {",
+        "    const float *a = x + (at + t->taps[k]);",
+        f"    const float *a_next = {next_x} + (at + t->taps[k]);",
+        f"    const int64_t n = left < {lanes} ? left : {lanes};",
+        "    int64_t i = 0;",
+        f"    for (; i + {_UNROLL} <= n; i += {_UNROLL}) {{",
+        *(f"        {line}" for k in range(_UNROLL) for line in _step(lanes, tile, f"i + {k}", k % splits)),
+        "    }",
+        "    for (; i < n; i++) {",
+        *(f"        {line}" for line in _step(lanes, tile, "i", 0)),
+        "    }",
+        *(f"    w{b} += {lanes} * VL;" for b in range(tile.blocks)),
         "}",
-        "for (; i < n; i++) {",
-        *(f"    {line}" for line in _step(lanes, tile, "i", 0)),
-        "}",
-        *advance,
     ]
 
 
+def _planar_taps(tile: Tile, splits: int) -> list[str]:
+    """The FMAs of all taps of one channel; its few weights are in L1 by themselves."""
+
+    def turn(count: int) -> list[str]:
+        steps = [
+            ["{", f"    const float *a = x + (at + t->taps[k + {k}]);", *_step(1, tile, f"{k}", k), "}"]
+            for k in range(count)
+        ]
+        advance = [f"w{b} += {count} * VL;" for b in range(tile.blocks)]
+        return [f"    {line}" for line in [*(line for step in steps for line in step), *advance]]
+
+    loop = [f"for (; k + {splits} <= t->tap_count; k += {splits}) {{", *turn(splits), "}"]
+    rest = ["for (; k < t->tap_count; k++) {", *turn(1), "}"]
+    return ["int64_t k = 0;", *loop, *(rest if splits > 1 else [])]
+
+
 def _step(lanes: int, tile: Tile, channel: str, split: int) -> list[str]:
-    """The FMAs of one channel, into the sums of ``split``."""
+    """The FMAs of one channel of a blocked input or one tap of a planar one, into the sums of ``split``."""
     lines = ["{", "    KEEP_ORDER;"]
     for b in range(tile.blocks):
         at = f"w{b} + ({channel}) * VL"
-        lines += [f"    const vf k{b} = vf_load({at});", f"    __builtin_prefetch({at} + {_AHEAD});"]
+        lines += [f"    const vf k{b} = vf_load({at});"]
+        lines += [f"    __builtin_prefetch({at} + {_AHEAD});"] if lanes > 1 else []
     if lanes > 1:
         lines += [f"    __builtin_prefetch(a_next + ({channel}) * {lanes});"]
     for p in range(tile.count):
         row, pixel = divmod(p, tile.pixels)
-        at = f"{row} * t->x_row + " if row else ""
-        lines += [f"    const vf a{p} = vf_set1(a[{at}{pixel * lanes} + {channel}]);"]
+        at = " + ".join(
+            [*([f"{row} * t->x_row"] if row else []), f"{pixel * lanes}", *([channel] if lanes > 1 else [])]
+        )
+        lines += [f"    const vf a{p} = vf_set1(a[{at}]);"]
         lines += [f"    c{p}_{b}_{split} = vf_fma(a{p}, k{b}, c{p}_{b}_{split});" for b in range(tile.blocks)]
     return [*lines, "}"]

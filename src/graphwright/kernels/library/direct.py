@@ -87,7 +87,7 @@ class DirectArgs(NamedTuple):
     hi: Dim
 
 
-_BAND_BYTES: Final = 256 << 10
+_BAND_BYTES: Final = 512 << 10
 """Input of a band: beside it the weights of two output blocks and some output fit the L2 cache."""
 
 _MIN_COLUMNS: Final = 112
@@ -254,12 +254,14 @@ static void copy_columns(const struct conv *g, const float *row, int64_t x, int6
     const int64_t first = smaller(n, x < 0 ? parts(-x, s->stride_w) : 0);
     const int64_t inside = x < s->w ? smaller(n, parts(s->w - x, s->stride_w)) : 0;
     const int64_t last = inside > first ? inside : first, step = s->stride_w * s->x_w;
-    memset(to, 0, (size_t)(first * g->lanes) * sizeof *to);
+    for (int64_t i = 0; i < first * g->lanes; i++)
+        to[i] = 0;
     if (g->lanes == 1)
         copy_scalars(row + (x + first * s->stride_w) * s->x_w, step, last - first, to + first);
     else
         copy_vectors(row + (x + first * s->stride_w) * s->x_w, step, last - first, to + first * VL);
-    memset(to + last * g->lanes, 0, (size_t)((n - last) * g->lanes) * sizeof *to);
+    for (int64_t i = last * g->lanes; i < n * g->lanes; i++)
+        to[i] = 0;
 }
 
 /* The rows of the image that a band reads: each as planes of columns x, x + stride_w, ... */
@@ -297,25 +299,30 @@ struct pass {
     int64_t block, blocks;
     struct tile t;          /* as for the band's first pixel; no `to`: the hook stores */
     int64_t from_h, to_h;   /* between rows of pixels */
+    int64_t to_pixel;
 };
 
-/* The hook stores tile after tile; t stands at pixel (y, x). */
-static int32_t run_hooked(const struct pass *p, struct tile *t, tile_fn run, int64_t pixels, int64_t count,
-                          int64_t y, int64_t x) {
+/* Tile after tile in L1, for the hook to store or because the pixels of y lie apart; t stands at (y, x). */
+static int32_t run_apart(const struct pass *p, struct tile *t, tile_fn run, int64_t pixels, int64_t count,
+                         int64_t y, int64_t x) {
     const struct conv *g = p->g;
     const int64_t batch = (p->o->image * g->s.groups + p->o->group) * g->blocks + p->block;
     float out[WIDEST * VL] __attribute__((aligned(64)));
+    float *to = t->to;
     t->to = out;
     t->to_block = pixels * VL;
-    t->to_pixel = VL;
     for (int64_t pixel = y * g->s.ow + x; count > 0; count--, pixel += pixels) {
         run(t, 1);
         for (int64_t b = 0; b < p->blocks; b++) {
-            const int32_t error = g->hook(g->hook_buf, g->hook_arg, out + b * pixels * VL, VL, batch + b, pixel,
-                                          pixels, 0, VL);
+            float *tile = out + b * pixels * VL;
+            for (int64_t i = 0; i < pixels && !g->hook; i++)
+                vf_store(to + b * g->s.y_c + i * g->s.y_w, vf_load(tile + i * VL));
+            const int32_t error =
+                g->hook ? g->hook(g->hook_buf, g->hook_arg, tile, VL, batch + b, pixel, pixels, 0, VL) : 0;
             if (error)
                 return error;
         }
+        to = to ? to + pixels * g->s.y_w : NULL;
         t->at += pixels * g->lanes;
         t->from += pixels * t->from_pixel;
         t->add = t->add ? t->add + pixels * VL : NULL;
@@ -336,9 +343,10 @@ static int32_t run_tiles(const struct pass *p, tile_fn run, int64_t pixels, int6
     t.from += down * p->from_h + right * t.from_pixel;
     if (t.add)
         t.add += down * s->r_h + right * VL;
-    if (!t.to)
-        return run_hooked(p, &t, run, pixels, count, y, x);
-    t.to += down * p->to_h + right * t.to_pixel;
+    if (t.to)
+        t.to += down * p->to_h + right * p->to_pixel;
+    if (!t.to || p->to_pixel != VL)
+        return run_apart(p, &t, run, pixels, count, y, x);
     run(&t, count);
     return 0;
 }
@@ -388,7 +396,6 @@ static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t bl
         .from = g->bias ? g->bias + total * VL : zeros,
         .from_block = g->bias ? VL : 0,
         .add_block = s->r_c,
-        .add_pixel = VL,
         .lo = g->lo,
         .hi = g->hi,
     };
@@ -398,7 +405,7 @@ static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t bl
         p.t.channels = g->part;
         p.t.to = g->sums;
         p.t.to_block = room * (o->y1 - o->y0);
-        p.t.to_pixel = VL;
+        p.to_pixel = VL;
         p.to_h = room;
         run_pass(&p);
         p.t.x += g->part / g->lanes * g->x_block;
@@ -412,7 +419,7 @@ static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t bl
     p.t.channels = s->cin > 0 ? (s->cin - 1) % g->part + 1 : 0;
     p.t.to = g->hook ? NULL : g->y + o->image * s->y_n + total * s->y_c + o->y0 * s->y_h + o->x0 * s->y_w;
     p.t.to_block = s->y_c;
-    p.t.to_pixel = s->y_w;
+    p.to_pixel = s->y_w;
     p.to_h = s->y_h;
     p.t.act = s->act;
     return run_pass(&p);
@@ -477,7 +484,7 @@ static void lay_out(struct conv *g, int64_t *scratch) {
                                                 : x * g->lanes);
 }
 
-/* Whether rows follow each other without a gap, in y and in the residual. */
+/* Whether the rows of y and of the residual follow each other without a gap. */
 static int contiguous(const struct conv *g) {
     const struct args *s = &g->s;
     return g->column_bands == 1 && (g->hook || s->y_h == s->ow * s->y_w) &&

@@ -198,7 +198,7 @@ class _Speeds:
 
 _SPEEDS: Final = {
     "v4": _Speeds(gflops=118, direct_gflops=126, transforms_ns={4: 230, 2: 63}),
-    "v3": _Speeds(gflops=60, direct_gflops=62, transforms_ns={4: 160, 2: 45}),
+    "v3": _Speeds(gflops=56, direct_gflops=58, transforms_ns={4: 200, 2: 60}),
 }
 """Cascade Lake at 2.1 GHz under AVX-512, whose limit is 137 GFLOP/s, and under AVX2."""
 

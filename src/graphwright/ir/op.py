@@ -249,6 +249,7 @@ def dtype_field(value: DType | str) -> DType:
     return value if isinstance(value, DType) else DTYPES[value]
 
 
+@dataclass(frozen=True, repr=False)
 class Op:
     """Base of all ops. Subclass with :func:`op`; override what applies. Attributes are the dataclass's
     fields.
@@ -351,7 +352,8 @@ def op(name: str) -> Callable[[OpType], OpType]:
     """Make a class an op: a frozen dataclass, registered under ``name`` (one definition per name)."""
 
     def register(cls: OpType) -> OpType:
-        made = cast(OpType, dataclass(frozen=True, repr=False)(cls))
+        # Without fields of its own it needs no methods of its own: making them takes most of the import.
+        made = cast(OpType, dataclass(frozen=True, repr=False)(cls)) if _has_fields(cls) else cls
         made.name = name
         known = _REGISTRY.setdefault(name, made)
         if known is not made and known.__module__ != made.__module__:
@@ -360,6 +362,11 @@ def op(name: str) -> Callable[[OpType], OpType]:
         return made
 
     return register
+
+
+def _has_fields(cls: type[Op]) -> bool:
+    """Whether a class adds to what its base has as a dataclass."""
+    return bool(cls.__dict__.get("__annotations__")) or len(cls.__bases__) > 1
 
 
 def op_class(name: str) -> type[Op]:

@@ -90,10 +90,10 @@ def transformed_weights(w: Array, m: int, isa: Isa) -> Array:
     cout, cin = w.shape[:2]
     g, lanes = _weight_matrix(m), isa.lanes
     blocks = -(-cout // lanes)
-    padded = np.zeros((blocks * lanes, cin, 3, 3))
-    padded[:cout] = w
-    planes = np.einsum("ai,bj,ocij->abco", g, g, padded).astype(np.float32)
-    planes = planes.reshape((m + 2) ** 2, cin, blocks, lanes)
+    padded = np.zeros((9, cin, blocks * lanes))
+    padded[..., :cout] = w.transpose(2, 3, 1, 0).reshape(9, cin, cout)
+    planes = (np.kron(g, g) @ padded.reshape(9, -1)).astype(np.float32)
+    planes = planes.reshape(len(planes), cin, blocks, lanes)
     paired = blocks // 2 * 2
     pairs = planes[:, :, :paired].reshape(len(planes), cin, paired // 2, 2 * lanes).swapaxes(1, 2)
     parts = [part.reshape(len(planes), -1) for part in (pairs, planes[:, :, paired:])]
@@ -223,6 +223,7 @@ def work_ns(m: int, isa: Isa, args: WinogradArgs) -> Dim:
     flops = 2 * (m + 2) ** 2 * count * args.cin * out_blocks * isa.lanes
     weights = 4 * (m + 2) ** 2 * args.cin * out_blocks * isa.lanes
     again = (args.images * ceildiv(tiles(m, args), args.block_tiles) - 1) * weights
+    again *= minimum(1, floordiv(weights, _L2_BYTES))
     kept = minimum(1, floordiv(_L3_BYTES, maximum(1, weights)))
     stream = ceildiv(weights + (1 - kept) * again, _MEMORY_GBS) + floordiv(kept * again, _L3_GBS)
     # planes that the L2 cache does not hold are written to the next one and read again

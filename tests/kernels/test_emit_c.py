@@ -308,6 +308,47 @@ def test_special_values_follow_numpy(isa: Isa) -> None:
 
 
 @ISAS
+def test_division_of_a_row_by_one_number_rounds_as_division_does(isa: Isa) -> None:
+    """By the number's inverse where that is safe; only of or to numbers near zero it may be one unit off."""
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2**32, 3000, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    wide = (rng.standard_normal(3000) * np.exp2(rng.uniform(-20, 20, 3000))).astype(np.float32)
+    x = np.concatenate([SPECIAL, -SPECIAL, bits, wide])
+    near_two = np.nextafter(np.float32(2), np.float32(0))
+    plain = rng.standard_normal(40).astype(np.float32)
+    c = np.concatenate([SPECIAL, np.array([near_two, 1, 3, 7, 1e-20, 1e20, 1e-35, 1e35], np.float32), plain])
+    kernel = kernel_of(
+        "parallel r < M { vector i < N { y[r, i] = x[i] / c[r] } }", "x: f32[N], c: f32[M], y: f32[M, N]"
+    )
+    sizes = {"M": len(c), "N": len(x)}
+    arrays = {"x": x, "c": c, "y": np.zeros((len(c), len(x)), np.float32)}
+    got = outputs(compiled((kernel,), isa), kernel, arrays, sizes, ["y"])["y"]
+    with np.errstate(all="ignore"):
+        exact = x[None, :] / c[:, None]
+    known = ~np.isnan(exact)
+    near_zero = known & ((np.abs(exact) < np.finfo(np.float32).tiny) | (np.abs(x) < 2.0**-100))
+    np.testing.assert_array_equal(got[~near_zero], exact[~near_zero])
+    np.testing.assert_array_max_ulp(got[near_zero], exact[near_zero], 1)
+    np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(exact[known]))
+
+
+@ISAS
+def test_steps_side_by_side_in_place(isa: Isa) -> None:
+    """Stores of unrolled steps follow all their loads; the result may lie where the operand does."""
+    kernel = kernel_of("vector i < N { y[i] = exp(x[i]) }", "x: f32[N], y: f32[N]", "N")
+    library = compiled((kernel,), isa)
+    for n in (1, 15, 16, 31, 32, 33, 64, 100):
+        x = np.linspace(-3, 3, n, dtype=np.float32)
+        apart = outputs(library, kernel, {"x": x, "y": np.zeros_like(x)}, {"N": n}, ["y"])["y"]
+        buf = (ctypes.c_void_p * 2)(x.ctypes.data, x.ctypes.data)
+        assert (
+            library[kernel.name](buf, (ctypes.c_int64 * 1)(n), ctypes.c_int64(0), ctypes.c_int64(1), None)
+            == 0
+        )
+        assert x.tobytes() == apart.tobytes()
+
+
+@ISAS
 def test_accumulating_where_lanes_meet(isa: Isa) -> None:
     """A histogram, a strided and a dense read-modify-write, and a reduction kept per inner axis."""
     body = """serial once < 1 {

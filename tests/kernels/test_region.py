@@ -13,7 +13,7 @@ from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.fused import Fused
 from graphwright.ir.graph import ConstantPool, Graph, Module, Node
 from graphwright.ir.loops.interpret import interpret
-from graphwright.ir.loops.nodes import Alloc, Kind, Level, Loop, Statement, walk
+from graphwright.ir.loops.nodes import Alloc, Kind, Level, Loop, Statement, Store, walk
 from graphwright.ir.loops.verify import verify
 from graphwright.ir.op import Array, Op, Trait
 from graphwright.ir.symbols import Dim, evaluate, symbol
@@ -21,7 +21,7 @@ from graphwright.ir.types import F16, F32, DType, TensorType, tensor
 from graphwright.kernels.library.isa import V4
 from graphwright.kernels.region import RegionKernel, hook_kernel, region_kernel
 from graphwright.kernels.region.row import COLUMN_BLOCK
-from graphwright.ops.binary import Add, Mul, Sub
+from graphwright.ops.binary import Add, Div, Mul, Sub
 from graphwright.ops.cast import Cast
 from graphwright.ops.layer_normalization import LayerNormalization
 from graphwright.ops.matmul import MatMul
@@ -111,10 +111,28 @@ def rows_kept(body: tuple[Statement, ...]) -> int:
 
 
 @pytest.mark.parametrize("dims", [(4, 33), (symbol("N"), 33), (4, symbol("M")), (2, 3, 5), (7,), (1, 1)])
-def test_softmax_keeps_the_powers_and_walks_three_times(dims: tuple[Dim, ...]) -> None:
+def test_softmax_keeps_the_powers_in_its_result_and_walks_three_times(dims: tuple[Dim, ...]) -> None:
     made = kernel_of(Softmax(), tensor(F32, *dims))
-    assert rows_kept(made.kernel.body) == (0 if dims == (1, 1) else 1)
+    (result,) = made.kernel.parameters[-1:]
+    stores = [s for s in walk(made.kernel.body) if isinstance(s, Store) and s.buffer == result]
+    assert rows_kept(made.kernel.body) == 0
+    assert len(stores) == (1 if dims == (1, 1) else 2)
     assert made.rereads == (dims != (1, 1))
+
+
+def test_a_row_is_kept_where_no_result_can_hold_it() -> None:
+    assert rows_kept(kernel_of(Softmax(), tensor(F16, 4, 33)).kernel.body) == 1
+
+
+def test_a_result_that_is_needed_itself_holds_nothing_else() -> None:
+    """Both results read the powers in the last pass."""
+    module = Module()
+    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 4, 33))])
+    powers = b(Exp(), x)
+    total = b(ReduceSum((1,)), powers)
+    module.main.set_outputs([b(Div(), powers, total), b(Sub(), powers, total)])
+    (node,) = fused_nodes(module)
+    assert rows_kept(compare(node, module, {}).kernel.body) == 1
 
 
 def test_rows_of_normalisation_stay_in_the_cache() -> None:

@@ -77,6 +77,26 @@ def test_copy_transposes_large_matrices(isa: Isa, dtype: type) -> None:
 
 
 @each_isa
+@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int64])
+def test_copy_transposes_matrices_larger_than_the_caches(isa: Isa, dtype: type, offset: int) -> None:
+    """Past the caches where lines of the result are aligned, also for a part of the rows."""
+    rows, cols = 321, (9 << 20) // np.dtype(dtype).itemsize // 320 // 64 * 64 + 64
+    src = np.random.default_rng(1).integers(0, 255, (cols, rows)).astype(dtype)
+    out = np.zeros((rows, cols), dtype)
+    for result in run_copy(isa, src, src.T[offset:], out, out[offset:]):
+        np.testing.assert_array_equal(result[offset:], src.T[offset:])
+
+
+@each_isa
+def test_copy_of_short_runs_larger_than_the_caches(isa: Isa) -> None:
+    src = np.arange(3 * 1200 * 1000, dtype=np.float32).reshape(1200, 3, 1000)
+    out = np.zeros((3, 1200, 1000), np.float32)
+    for result in run_copy(isa, src, src.transpose(1, 0, 2), out, out):
+        np.testing.assert_array_equal(result, src.transpose(1, 0, 2))
+
+
+@each_isa
 def test_copy_expands_and_reverses_rows(isa: Isa) -> None:
     src = guard(np.arange(7, dtype=np.float32))
     out = guard(np.zeros((5, 7, 3), np.float32))

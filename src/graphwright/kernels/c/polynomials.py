@@ -65,22 +65,6 @@ KEEP    const @I large = @abs@(x) > {_LARGE}.0f;
 
 _KEEP_ZERO: Final = "    y = @select@(x == 0.0f, x, y); /* -0 */\n"
 
-OF_V4: Final[dict[str, str]] = {
-    "scale": """\
-GW_INLINE @V NAME(@V x, @V n) { /* x * 2^n */
-    @V y;
-    __asm__("vscalefps %2, %1, %0" : "=v"(y) : "v"(x), "v"(n));
-    return y;
-}""",
-    "reciprocal": """\
-GW_INLINE @V NAME(@V x) { /* to 2^-14 */
-    @V y;
-    __asm__("vrcp14ps %1, %0" : "=v"(y) : "v"(x));
-    return y;
-}""",
-}
-"""AVX-512's way of :data:`HELPERS`."""
-
 HELPERS: Final[dict[str, str]] = {
     "scale": """\
 GW_INLINE @V NAME(@V x, @V n) { /* x * 2^n, in two steps: the result may be subnormal or overflow */
@@ -115,14 +99,34 @@ GW_INLINE @V NAME(@V e, @V f) {{ /* log(2^e * (1 + f)) */
 }
 """What the functions share."""
 
-POLYNOMIALS: Final[dict[str, str]] = {
-    "exp": f"""\
+_CLAMP_ABOVE: Final = "    x = @least@(@splat@(89.0f), x); /* beyond: infinity */\n"
+_EXP: Final = f"""\
 GW_INLINE @V NAME(@V x) {{
-    x = @least@(@splat@(89.0f), x); /* beyond: infinity */
+{_CLAMP_ABOVE}\
     x = @most@(@splat@(-104.0f), x); /* below: zero */
 {_REDUCE}\
     return @scale@(1.0f + r * (1.0f + r * ({_EXPONENTIAL})), n);
-}}""",
+}}"""
+
+OF_V4: Final[dict[str, str]] = {
+    "scale": """\
+GW_INLINE @V NAME(@V x, @V n) { /* x * 2^n */
+    @V y;
+    __asm__("vscalefps %2, %1, %0" : "=v"(y) : "v"(x), "v"(n));
+    return y;
+}""",
+    "reciprocal": """\
+GW_INLINE @V NAME(@V x) { /* to 2^-14 */
+    @V y;
+    __asm__("vrcp14ps %1, %0" : "=v"(y) : "v"(x));
+    return y;
+}""",
+    "exp": _EXP.replace(_CLAMP_ABOVE, "    /* beyond: scale gives infinity, even of NaN and infinity */\n"),
+}
+"""AVX-512's way of :data:`HELPERS` and of functions."""
+
+POLYNOMIALS: Final[dict[str, str]] = {
+    "exp": _EXP,
     "expm1": f"""\
 GW_INLINE @V NAME(@V x0) {{
     @V x = @least@(@splat@(89.0f), x0);
@@ -167,13 +171,13 @@ GW_INLINE @V NAME(@V x) {{ /* m / (m + 2), m = exp(2 |x|) - 1 = 2^n s + (2^n - 1
     return (@V)((@I)(y + ((m - y * d) - y * d_low) * inverse) | ((@I)x & (@I)@splat@(-0.0f)));
 }}""",
     "sigmoid": f"""\
-GW_INLINE @V NAME(@V x) {{ /* 2^n / d, d = 2^n + exp(n log 2 - x), and what rounding d dropped */
+GW_INLINE @V NAME(@V x) {{ /* 2^n / d, d = (2^n + 1) + s, s = exp(n log 2 - x) - 1, and what d drops */
     x = @least@(@splat@(20.0f), x); /* beyond: 1 */
     x = @most@(@splat@(-110.0f), x); /* below: 0 */
     const @V n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;
     const @V r = n * 0.693147182f - x + n * -1.90465421e-9f;
     const @V s = r * (1.0f + r * ({_EXPONENTIAL})), t = @scale@(@splat@(1.0f), n);
-    const @V one = 1.0f + t, d = one + s, d_low = ((1.0f - one) + t) + ((one - d) + s);
+    const @V one = 1.0f + t, d = one + s, d_low = (one - d) + s;
     const @V y = @reciprocal@(d);
     return @scale@(y + y * ((1.0f - d * y) - d_low * y), n);
 }}""",

@@ -207,7 +207,7 @@ class Support:
         lines = [f"GW_INLINE {C_TYPES[dtype.name]} {name}({vector} x) {{"]
         half = lanes // 2
         while half:
-            order = ", ".join(str((i + half) % lanes) for i in range(lanes))
+            order = ", ".join(str(i ^ half) for i in range(lanes))
             turned = f"__builtin_shufflevector(x, x, {order})"
             lines.append(f"    x = {self.combine(combiner, dtype, lanes, 'x', turned)};")
             half //= 2
@@ -322,7 +322,8 @@ GW_INLINE @V NAME(@V x, @T c) { /* x / c as it rounds, by c's inverse and what t
             : "+v"(y) : "v"(rest), "v"(@splat@(inverse)) : "k1");
     return y;
 }"""
-"""Four instructions, where the divider takes as long as twenty. P. Markstein, "Computation of elementary
+"""Four instructions, where the divider takes as long as twenty. Of or to numbers below 2^-100 one unit in the
+last place may be lost: what is left over underflows. P. Markstein, "Computation of elementary
 functions on the IBM RISC System/6000 processor" (1990)."""
 
 _ROUNDING: Final = """\

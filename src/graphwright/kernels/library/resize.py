@@ -145,6 +145,12 @@ static int64_t floor_of(double x) {
     int64_t i = (int64_t)x;
     return i - ((double)i > x);
 }
+GW_INLINE void copy_line(float *to, const float *from, int64_t n) {
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL)
+        vf_store(to + i, vf_load(from + i));
+    if (i < n) vf_store_n(to + i, vf_load_n(from + i, n - i), n - i);
+}
 static int64_t clamp_index(int64_t i, int64_t n) { return i < 0 ? 0 : i < n ? i : n - 1; }
 """
 
@@ -287,13 +293,18 @@ static void resize_columns_@MODE@(const columns_@MODE@ *c, const float *x, float
 
 /* y = the sum of weight[k] * line[k]. */
 static void blend_@MODE@(const float *const *line, const float *weight, float *y, int64_t n) {
-    for (int64_t i = 0; i < n; i += VL) {
-        int64_t some = n - i < VL ? n - i : VL;
-        vf sum = vf_load_n(line[0] + i, some) * weight[0];
+    int64_t i = 0, some = n % VL;
+    for (; i + VL <= n; i += VL) {
+        vf sum = vf_load(line[0] + i) * weight[0];
         for (int k = 1; k < @TAPS@; k++)
-            sum = vf_fma(vf_load_n(line[k] + i, some), vf_set1(weight[k]), sum);
-        vf_store_n(y + i, sum, some);
+            sum = vf_fma(vf_load(line[k] + i), vf_set1(weight[k]), sum);
+        vf_store(y + i, sum);
     }
+    if (some == 0) return;
+    vf sum = vf_load_n(line[0] + i, some) * weight[0];
+    for (int k = 1; k < @TAPS@; k++)
+        sum = vf_fma(vf_load_n(line[k] + i, some), vf_set1(weight[k]), sum);
+    vf_store_n(y + i, sum, some);
 }
 
 /* buf: x, y. arg: the fields of resize. Scratch: indices, weights, one resized row of x per tap. */
@@ -308,8 +319,9 @@ GW_EXPORT int32_t gw_resize_@MODE@_f32(void *const *buf, const int64_t *arg, int
     float *lines = columns.weight + @TAPS@ * columns.out;
     const float *held[@TAPS@] = {0}; /* the row of x that each line was made of */
     const float *previous = NULL;
+    int64_t plane = begin / t.h.out, o = begin % t.h.out;
     for (int64_t row = begin; row < end; row++) {
-        int64_t plane = row / t.h.out, o = row % t.h.out, index[@TAPS@];
+        int64_t index[@TAPS@];
         float weight[@TAPS@], *y = (float *)buf[1] + plane * t.y_plane + o * t.y_row;
         const float *line[@TAPS@];
         taps_@MODE@(&t, &t.h, o, index, weight);
@@ -318,7 +330,7 @@ GW_EXPORT int32_t gw_resize_@MODE@_f32(void *const *buf, const int64_t *arg, int
             int64_t slot = index[k] % @TAPS@; /* taps are neighbours: no two of them share a slot */
             if (@TAPS@ == 1) {
                 if (held[0] == x)
-                    memcpy(y, previous, (size_t)columns.out * sizeof *y);
+                    copy_line(y, previous, columns.out);
                 else
                     resize_columns_@MODE@(&columns, x, y);
             } else if (held[slot] != x) {
@@ -329,6 +341,9 @@ GW_EXPORT int32_t gw_resize_@MODE@_f32(void *const *buf, const int64_t *arg, int
         }
         if (@TAPS@ > 1) blend_@MODE@(line, weight, y, columns.out);
         previous = y;
+        if (++o < t.h.out) continue;
+        o = 0;
+        plane++;
     }
     return 0;
 }

@@ -34,7 +34,7 @@ from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
 from graphwright.ir.types import DType
 from graphwright.kernels.region.emitter import Emitter, RegionKernel, compute_dtype, cost_of
 
-COLUMN_BLOCK = 256
+COLUMN_BLOCK = 512
 """Columns that a reduction over an outer axis carries at a time: its accumulators stay in the cache."""
 
 
@@ -206,8 +206,9 @@ class _Row(Emitter):
             scalar = self._value(value)
             if value in self.keep:
                 row = self._row_buffer(value, scalar.dtype)
-                allocations.append(Alloc(row))
-                self.inner.append(Store(row, self._reduced_index(), scalar))
+                if row.level is Level.CACHE:
+                    allocations.append(Alloc(row))
+                self.inner.append(Store(row, self._kept_index(value), scalar))
             if value in self.region.outputs:
                 self.inner.append(self.store(value, scalar))
         for node in reductions:
@@ -231,9 +232,41 @@ class _Row(Emitter):
         return Alloc(buffer, node.op.identity(dtype))  # type: ignore[attr-defined]  # REDUCTION trait
 
     def _row_buffer(self, value: Value, dtype: DType) -> Buffer:
-        buffer = Buffer(self.names.take("row"), dtype, self._reduced_extents(), Level.CACHE)
+        """Where ``value`` waits for its later use: in a result's own place where that fits, which is then in
+        the cache when the result is stored."""
+        lent = next((v for v in self.region.outputs if self._may_hold(v, value, dtype)), None)
+        if lent is None:
+            buffer = Buffer(self.names.take("row"), dtype, self._reduced_extents(), Level.CACHE)
+        else:
+            buffer = self.buffer(lent, self._everywhere())
         self.kept[value] = buffer
         return buffer
+
+    def _may_hold(self, output: Value, value: Value, dtype: DType) -> bool:
+        """Whether ``value`` may lie in the memory of ``output`` until that is stored."""
+        last = self.stages.get(output, 0)
+        return (
+            output.type.dtype == dtype
+            and last > self.stages[value]
+            and self.walked(self.nest.places[output]) == self._everywhere()
+            and all(n.output is output or self._pass_of(n) < last for n in self._users(value))
+            and self.buffers.get((output, self._everywhere())) not in self.kept.values()
+        )
+
+    def _users(self, value: Value) -> list[Node]:
+        """Nodes of the region that need ``value``, also through cheap ones that are computed again."""
+        users = [n for n in value.users if n.output in self.stages]
+        again = [n for n in users if n.output not in self.keep and not self._is_row(n.output)]
+        return [*users, *(user for node in again for user in self._users(node.output))]
+
+    def _everywhere(self) -> tuple[int, ...]:
+        return tuple(range(len(self.loops.members)))
+
+    def _kept_index(self, value: Value) -> tuple[Index, ...]:
+        if self.columns:
+            return self._lane_index()
+        whole = self.kept[value].level is not Level.CACHE
+        return self.at(self._everywhere()) if whole else self._reduced_index()
 
     def _reduced_extents(self) -> tuple[Dim, ...]:
         return tuple(compress(self.loops.extents, self.is_reduced))
@@ -256,8 +289,7 @@ class _Row(Emitter):
         if value in self.bound:
             return self.bound[value]
         if value in self.kept:
-            index = self._lane_index() if self.columns else self._reduced_index()
-            return Load(self.kept[value], index)
+            return Load(self.kept[value], self._kept_index(value))
         node = value.producer
         if node is None:
             raise ValueError(f"{value!r} is not made in the region")

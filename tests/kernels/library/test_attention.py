@@ -1,0 +1,194 @@
+"""Attention against NumPy in f64: layouts, masks, grouped heads, blocks of keys, NaN, and any chunking."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphwright.kernels.library import attention
+from graphwright.kernels.library.attention import Attention, Guard
+from graphwright.kernels.library.isa import Isa
+from tests.kernels.library.cases import chunkings, each_isa
+from tests.kernels.library.harness import call, compile_c, load, strided, zig
+
+Array = npt.NDArray[Any]
+ORDERS = {"heads outside": (0, 1, 2, 3), "heads inside": (0, 2, 1, 3), "keys inmost": (0, 1, 3, 2)}
+
+
+def expected(q: Array, k: Array, v: Array, mask: Array | None, made: Attention) -> Array:
+    """The definition, with the scores of all pairs, in f64."""
+    wide = [np.asarray(x, np.float64) for x in (q, k, v)]
+    group = q.shape[1] // k.shape[1]
+    keys, values = (np.repeat(x, group, axis=1) for x in wide[1:])
+    with np.errstate(all="ignore"):
+        scores = np.einsum("bhqd,bhkd->bhqk", wide[0], keys) * made.scale
+        if made.softcap:
+            scores = made.softcap * np.tanh(scores / made.softcap)
+        if mask is not None:
+            scores = scores + mask
+        if made.causal:
+            rows, columns = np.indices(scores.shape[2:])
+            scores[..., columns > rows + made.offset] = -np.inf
+        powers = np.exp(scores - scores.max(-1, keepdims=True, initial=-np.inf))
+        shares = powers / powers.sum(-1, keepdims=True)
+        if made.guard is Guard.NAN:
+            shares[np.isnan(shares)] = 0
+        if made.guard is Guard.EMPTY:
+            shares[np.all(scores == -np.inf, axis=-1)] = 0
+        return np.einsum("bhqk,bhkd->bhqd", shares, values)
+
+
+def attend(
+    isa: Isa,
+    sizes: tuple[int, int, int, int, int, int, int],
+    *,
+    order: str = "heads outside",
+    mask: Array | None = None,
+    side: str = "end",
+    seed: int = 0,
+    operands: tuple[Array, Array, Array] | None = None,
+    **options: Any,
+) -> tuple[Array, Array]:
+    """What the kernel gives, alike for every chunking, and what is expected.
+
+    ``sizes``: batch, heads, heads of keys, queries, keys, features, features of a value.
+    """
+    batch, heads, kv_heads, queries, keys, depth, width = sizes
+    rng = np.random.default_rng(seed)
+    shapes = ((batch, heads, queries, depth), (batch, kv_heads, keys, depth), (batch, kv_heads, keys, width))
+    q, k, v = operands or (rng.standard_normal(s).astype(np.float32) for s in shapes)
+    laid = [strided(x, ORDERS[order], 3, side) for x in (q, k, v)]
+    full = None if mask is None else strided(mask, (0, 1, 2, 3), 0, side)
+    mask_strides = (0, 0, 0, 0)
+    if full is not None:
+        a, b, c, d = (0 if n == 1 else s for n, s in zip(full[0].shape, full[1], strict=True))
+        mask_strides = (a, b, c, d)
+    results = []
+    made = None
+    for chunks in (None, *chunkings(_grid(isa, sizes))):
+        y, y_strides = strided(np.zeros((batch, heads, queries, width)), ORDERS[order], 3, side)
+        made = Attention(
+            *sizes,
+            *(strides for _, strides in laid),
+            y_strides,
+            mask_strides,
+            options.pop("scale", 0.3),
+            **options,
+        )
+        options["scale"] = made.scale
+        buffers = [*(x for x, _ in laid), None if full is None else full[0], y]
+        kernel = load(attention, isa)[attention.SYMBOL]
+        scratch = made.scratch_bytes(isa)
+        assert call(kernel, buffers, made.args, made.grid(isa), scratch, chunks=chunks) == 0
+        results.append(y.copy())
+    assert made is not None
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0].view(np.int32), other.view(np.int32))
+    return results[0], expected(q, k, v, mask, made)
+
+
+def _grid(isa: Isa, sizes: tuple[int, ...]) -> int:
+    none = (0, 0, 0, 0)
+    return int(Attention(*sizes, none, none, none, none).grid(isa))
+
+
+def check(found: Array, wanted: Array) -> None:
+    np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=5e-6)
+
+
+@each_isa
+@given(
+    batch=st.integers(0, 2),
+    heads=st.sampled_from([(1, 1), (3, 3), (4, 2), (6, 1)]),
+    queries=st.sampled_from([0, 1, 2, 13, 50]),
+    keys=st.sampled_from([0, 1, 7, 33, 300]),
+    depth=st.sampled_from([0, 1, 15, 64]),
+    width=st.sampled_from([0, 1, 16, 37]),
+    order=st.sampled_from(sorted(ORDERS)),
+    side=st.sampled_from(["start", "end"]),
+    causal=st.booleans(),
+)
+@settings(deadline=None, max_examples=60)
+def test_any_sizes(
+    isa: Isa, batch: int, heads: tuple[int, int], queries: int, keys: int, depth: int, width: int, order: str,
+    side: str, causal: bool,
+) -> None:  # fmt: skip
+    sizes = (batch, *heads, queries, keys, depth, width)
+    offset = max(keys - queries, 0)
+    check(*attend(isa, sizes, order=order, side=side, causal=causal, offset=offset))
+
+
+@each_isa
+@pytest.mark.parametrize(
+    "shape", [(2, 1, 1, 70), (1, 4, 33, 70), (1, 1, 33, 1), (2, 4, 1, 1), (2, 4, 33, 70)]
+)
+@pytest.mark.parametrize("softcap", [0.0, 2.5])
+def test_masks_broadcast(isa: Isa, shape: tuple[int, int, int, int], softcap: float) -> None:
+    mask = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    mask[mask > 1] = -np.inf if shape[-1] > 1 else -1
+    check(*attend(isa, (2, 4, 2, 33, 70, 20, 24), mask=mask, softcap=softcap, order="heads inside"))
+
+
+@each_isa
+def test_features_beyond_a_block(isa: Isa) -> None:
+    check(*attend(isa, (1, 2, 1, 9, 40, 300, 530)))
+    check(*attend(isa, (1, 1, 1, 1, 20, 257, 257)))
+
+
+@each_isa
+def test_largest_scores_in_any_block_of_keys(isa: Isa) -> None:
+    """Sums are brought to the new largest score, be it in the first, a middle or the last block."""
+    mask = np.zeros((1, 3, 1, 700), np.float32)
+    for head, place in enumerate((3, 400, 699)):
+        mask[0, head, 0, place] = 60
+    check(*attend(isa, (1, 3, 3, 14, 700, 16, 16), mask=mask))
+
+
+@each_isa
+@pytest.mark.parametrize("guard", list(Guard))
+def test_rows_that_see_nothing(isa: Isa, guard: Guard) -> None:
+    mask = np.zeros((1, 1, 5, 300), np.float32)
+    mask[..., 1, :] = -np.inf
+    mask[..., 2, 1:] = -np.inf
+    mask[..., 3, :299] = -np.inf
+    found, wanted = attend(isa, (1, 2, 2, 5, 300, 8, 8), mask=mask, guard=guard)
+    assert bool(np.isnan(found[:, :, 1]).all()) == (guard is Guard.NONE)
+    check(found, wanted)
+
+
+@each_isa
+@pytest.mark.parametrize("guard", list(Guard))
+def test_finite_masks_that_hide_all_give_means(isa: Isa, guard: Guard) -> None:
+    mask = np.full((1, 1, 1, 40), np.finfo(np.float32).min)
+    found, wanted = attend(isa, (1, 1, 1, 3, 40, 8, 8), mask=mask, guard=guard)
+    check(found, wanted)
+    assert np.ptp(found, axis=2).max() == 0
+
+
+@each_isa
+@pytest.mark.parametrize("guard", list(Guard))
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("operand", [0, 1, 2])
+def test_special_values(isa: Isa, guard: Guard, special: float, operand: int) -> None:
+    rng = np.random.default_rng(3)
+    q, k, v = (np.abs(rng.standard_normal((1, 1, 20, 8))).astype(np.float32) for _ in range(3))
+    (q, k, v)[operand][0, 0, 17, 3] = special
+    found, wanted = attend(isa, (1, 1, 1, 20, 20, 8, 8), operands=(q, k, v), guard=guard)
+    check(found, wanted)
+
+
+@each_isa
+def test_causal_rows_without_keys(isa: Isa) -> None:
+    found, wanted = attend(isa, (1, 1, 1, 5, 3, 8, 8), causal=True, offset=-2, guard=Guard.EMPTY)
+    check(found, wanted)
+    assert not found[0, 0, :2].any()
+
+
+@each_isa
+def test_compiles_with_clang(isa: Isa) -> None:
+    compile_c(attention.source(isa), f"attention_zig_{isa.name}", zig(), isa.zig_flags)

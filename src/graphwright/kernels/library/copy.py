@@ -244,9 +244,9 @@ def _transposing_tile(size: int, width: int) -> str:
 
 
 _NEST: Final = """
-/* A transposed block is one cache line of dst wide and reads long runs of src. Results of STREAMED_BYTES
-   or more go past the caches, which they would not stay in. */
-enum { RANK = 8, BLOCK_BYTES = 1 << 14, TRANSPOSED_ROWS = 256, LINE_BYTES = 64, STREAMED_BYTES = 1 << 23 };
+/* A transposed block is a cache line by TRANSPOSED elements: a line of src, which writes long runs of dst, or,
+   of results of STREAMED_BYTES or more, a line of dst, which goes past the caches. */
+enum { RANK = 8, BLOCK_BYTES = 1 << 14, TRANSPOSED = 256, LINE_BYTES = 64, STREAMED_BYTES = 1 << 22 };
 
 /* p is aligned to the vector. */
 GW_INLINE void put_past_caches(char *p, vi x) {
@@ -406,14 +406,18 @@ GW_INLINE void tiles_@S@(char *dst, const int64_t *d, const char *src, const int
                          int64_t cols, int stream) {
     enum { T = 16 / @S@, WIDE = @W@ / @S@ };
     int64_t whole_rows = rows - rows % T, wide_cols = cols - cols % WIDE, whole_cols = cols - cols % T;
-    for (int64_t i = 0; i < whole_rows; i += T) {
-        char *to = dst + i * d[0];
-        const char *from = src + i * @S@;
+    if (stream) { /* a line of dst is complete before the next */
+        for (int64_t i = 0; i < whole_rows; i += T)
+            for (int64_t j = 0; j < wide_cols; j += WIDE)
+                transpose_@S@x@W@(dst + i * d[0] + j * @S@, d[0], src + i * @S@ + j * s[1], s[1], 1);
+    } else { /* lines of src are read once */
         for (int64_t j = 0; j < wide_cols; j += WIDE)
-            transpose_@S@x@W@(to + j * @S@, d[0], from + j * s[1], s[1], stream);
-        for (int64_t j = wide_cols; j < whole_cols; j += T)
-            transpose_@S@x16(to + j * @S@, d[0], from + j * s[1], s[1], 0);
+            for (int64_t i = 0; i < whole_rows; i += T)
+                transpose_@S@x@W@(dst + i * d[0] + j * @S@, d[0], src + i * @S@ + j * s[1], s[1], 0);
     }
+    for (int64_t j = wide_cols; j < whole_cols; j += T)
+        for (int64_t i = 0; i < whole_rows; i += T)
+            transpose_@S@x16(dst + i * d[0] + j * @S@, d[0], src + i * @S@ + j * s[1], s[1], 0);
     if (whole_cols < cols)
         rows_@S@(dst + whole_cols * @S@, d, src + whole_cols * s[1], s, whole_rows, cols - whole_cols);
     if (whole_rows < rows)
@@ -488,7 +492,12 @@ static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_
     int stream = transposed && total >= STREAMED_BYTES;
     block_copy *copy = (!transposed ? ROWS : stream ? STREAMED : TRANSPOSE)[size_index(size)];
 
-    int64_t rows = t->n[r], cols = t->n[r + 1], block_rows = TRANSPOSED_ROWS, block_cols = LINE_BYTES / size;
+    int64_t rows = t->n[r], cols = t->n[r + 1], block_rows = LINE_BYTES / size, block_cols = TRANSPOSED;
+    int row_axis = transposed && !stream ? r + 1 : r, col_axis = 2 * r + 1 - row_axis; /* in order of blocks */
+    if (stream) {
+        block_rows = TRANSPOSED;
+        block_cols = LINE_BYTES / size;
+    }
     if (!transposed) {
         block_cols = cols * size < BLOCK_BYTES ? cols : BLOCK_BYTES / size;
         block_rows = BLOCK_BYTES / (block_cols * size);
@@ -503,8 +512,8 @@ static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_
     int64_t counts[RANK], index[RANK], items = 1, first, last;
     for (int i = 0; i < r; i++)
         counts[i] = t->n[i];
-    counts[r] = (rows + block_rows - 1) / block_rows;
-    counts[r + 1] = (cols + shift + block_cols - 1) / block_cols;
+    counts[row_axis] = (rows + block_rows - 1) / block_rows;
+    counts[col_axis] = (cols + shift + block_cols - 1) / block_cols;
     for (int i = 0; i < r + 2; i++)
         items *= counts[i];
     share(items, grid, begin, end, &first, &last);
@@ -520,7 +529,8 @@ static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_
             dst += index[i] * t->d[i];
             src += index[i] * t->s[i];
         }
-        int64_t row = index[r] * block_rows, col = index[r + 1] * block_cols - shift, stop = col + block_cols;
+        int64_t row = index[row_axis] * block_rows;
+        int64_t col = index[col_axis] * block_cols - shift, stop = col + block_cols;
         col = col < 0 ? 0 : col;
         copy(dst + row * t->d[r] + col * t->d[r + 1], t->d + r, src + row * t->s[r] + col * t->s[r + 1],
              t->s + r, rows - row < block_rows ? rows - row : block_rows, (stop < cols ? stop : cols) - col);

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from graphwright.package.archive import read_archive, write_archive
+from graphwright.package.archive import read_archive
+from graphwright.package.archiver import write_archive
 from graphwright.package.sign import signature
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import struct
 import zipfile
 from collections.abc import Callable, Iterator
 from io import FileIO
@@ -13,7 +14,8 @@ import numpy as np
 import pytest
 
 from graphwright.errors import PackageError
-from graphwright.package.archive import ALIGNMENT, aligned_memory, read_archive, write_archive
+from graphwright.package.archive import ALIGNMENT, aligned_memory, read_archive
+from graphwright.package.archiver import write_archive
 
 MEMBERS = {"a.json": b"{}", "empty": b"", "targets/v4/x.so": bytes(range(16)), "tail": b"x"}
 
@@ -176,3 +178,36 @@ def test_aligned_memory(size: int) -> None:
     assert len(memory) == size and not memory.readonly
     if size:
         assert np.frombuffer(memory, np.uint8).__array_interface__["data"][0] % ALIGNMENT == 0
+
+
+def test_more_members_than_16_bits_count(tmp_path: Path) -> None:
+    members = {f"m{number}": [b""] for number in range(2**16 + 3)}
+    write_archive(tmp_path / "x.om", members)
+    assert list(read_archive(tmp_path / "x.om", use_mmap=True)) == list(members)
+
+
+def test_members_beyond_4_gib(tmp_path: Path) -> None:
+    """The archive is a file of holes: its members are placed by hand, its directory has 64-bit numbers."""
+    size, name = 2**32 + 64, b"large"
+    pad = 64 - 30 - len(name)
+    numbers = (45, 0, 0, 0, 0, 0, 0, 0, len(name), pad)
+    head = b"PK\x03\x04" + struct.pack("<HHHHHIIIHH", *numbers) + name + bytes(pad)
+    second = 64 + size
+    directory = b""
+    for title, offset, length in ((name, 0, size), (b"small", second, 3)):
+        extra = struct.pack("<HHQQQ", 1, 24, length, length, offset)
+        numbers = (20, 45, 0, 0, 0, 0, 0, *[2**32 - 1] * 2, len(title), len(extra), 0, 0, 0, 0, 2**32 - 1)
+        directory += b"PK\x01\x02" + struct.pack("<6HIIIHHHHHII", *numbers) + title + extra
+    end = second + 64 + 3
+    tail = b"PK\x06\x06" + struct.pack("<QHHIIQQQQ", 44, 45, 45, 0, 0, 2, 2, len(directory), end)
+    tail += b"PK\x06\x07" + struct.pack("<IQI", 0, end + len(directory), 1)
+    tail += b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, 2, 2, 2**32 - 1, 2**32 - 1, 0)
+    with open(tmp_path / "x.om", "wb") as file:
+        file.write(head)
+        file.seek(second)
+        file.write(head.replace(name, b"small") + b"abc" + directory + tail)
+    members = read_archive(tmp_path / "x.om", use_mmap=True)
+    assert {title: len(data) for title, data in members.items()} == {"large": size, "small": 3}
+    assert bytes(members["small"]) == b"abc"
+    with zipfile.ZipFile(tmp_path / "x.om") as archive:
+        assert [info.file_size for info in archive.infolist()] == [size, 3]

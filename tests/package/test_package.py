@@ -17,7 +17,7 @@ import pytest
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.package.archive import write_archive
+from graphwright.package.archiver import write_archive
 from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
 from tests.package.damage import manifest_of, members_of, put_together, rebuilt

@@ -15,6 +15,9 @@ from graphwright.package.weights import Weights
 if TYPE_CHECKING:
     from graphwright.lower.tasks import Program
 
+FORMAT = 1
+"""Of the file; others are refused."""
+
 
 @dataclass(frozen=True)
 class TensorSpec:

@@ -11,11 +11,10 @@ from typing import Any
 from graphwright.errors import Diagnostic, PackageError
 from graphwright.ir.dtypes import DTYPES
 from graphwright.package.archive import damaged, read_archive
-from graphwright.package.package import Package, Target, TensorSpec
+from graphwright.package.package import FORMAT, Package, Target, TensorSpec
 from graphwright.package.sign import is_signed
 from graphwright.package.tasks import StoredProgram
 from graphwright.package.weights import read_weights
-from graphwright.package.write import FORMAT
 
 Members = Mapping[str, memoryview]
 

@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from graphwright.package.archive import Piece, write_archive
-from graphwright.package.package import Package, TensorSpec
+from graphwright.package.archiver import Piece, write_archive
+from graphwright.package.package import FORMAT, Package, TensorSpec
 from graphwright.package.sign import signature
-
-FORMAT = 1
 
 
 def write_package(package: Package, path: Path, key: bytes | None = None) -> None:

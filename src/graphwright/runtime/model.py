@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,6 @@ import numpy as np
 
 from graphwright.errors import FeedError
 from graphwright.package.package import Package, TensorSpec
-from graphwright.package.write import write_package
 from graphwright.runtime.devices.base import Device, TaskTime
 from graphwright.runtime.ports import Array, Ports
 
@@ -101,7 +101,9 @@ class Model:
 
     def save(self, path: str | Path) -> None:
         """Write an ``.om`` file: signed with this user's key if compiled here, else as it was when loaded."""
-        write_package(self.package, Path(path), self._key)
+        importlib.import_module("graphwright.package.write").write_package(
+            self.package, Path(path), self._key
+        )
 
     def _run(self, arrays: list[Array], targets: list[Array | None] | None) -> list[Array]:
         try:

@@ -19,6 +19,7 @@ from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.decompose import Decompose
 from graphwright.passes.fold_constants import FoldConstants
 from graphwright.passes.fold_conv_bn import FOLD_CONV_BN
+from graphwright.passes.fuse_attention import FUSE_ATTENTION
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import run_passes
 from graphwright.passes.pipeline import GRAPH_PASSES
@@ -46,6 +47,7 @@ PASSES: tuple[Pass, ...] = (
     ALGEBRAIC,
     SIMPLIFY_TRANSPOSES,
     SIMPLIFY_RESHAPES,
+    FUSE_ATTENTION,
     Decompose(_keep_products),
 )
 BY_NAME = {each.name: each for each in PASSES}

@@ -148,9 +148,11 @@ class _Attention:
         self.lengths = i.optional(6)
         depth = q.type.dims[3]
         scale = i.attr("scale")
-        if scale is None and not isinstance(depth, int):
-            raise i.fail("the number of features is not known, on which the scale depends")
-        self.scale = float(scale) if scale is not None else 1 / max(float(depth), 1) ** 0.5
+        if scale is None:
+            if not isinstance(depth, int):
+                raise i.fail("the number of features is not known, on which the scale depends")
+            scale = max(depth, 1) ** -0.5
+        self.scale = float(scale)
         self.softcap = float(i.attr("softcap", 0.0))
         self.causal = bool(i.attr("is_causal", 0))
         self.windows = int(i.attr("left_window_size", -1)), int(i.attr("right_window_size", -1))

@@ -8,6 +8,7 @@ kernel of that node needs no buffer of scores.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -129,7 +130,7 @@ def _refusal(m: Match, users: int) -> str | None:
         return "a rank is not known"
     if output.dtype != F32:
         return f"scores of {output.dtype}"
-    if softmax.op.axes(len(output.dims)) != (len(output.dims) - 1,):
+    if m.op(SOFTMAX).axes(len(output.dims)) != (len(output.dims) - 1,):
         return "the Softmax does not run along the last axis"
     if len(softmax.output.uses) != users or _is_output(softmax.output):
         return "others read the probabilities"
@@ -145,17 +146,17 @@ def _shape_refusal(m: Match, scores: _Scores) -> str | None:
     if rank not in (3, 4) or not q.rank == keys.rank == v.rank == rank:
         return f"products of {q}, {keys} and {v}: all need 3 or 4 axes"
     proves = m.module.symbols.proves_equal
-    for x in (q, keys, v):
-        if not all(map(proves, x.dims[:-2], output.dims[:-2])):
-            return f"the batch of {x} is broadcast"
-    for x in (scores.mask, scores.where):
-        if x is None:
+    for type in (q, keys, v):
+        if not all(map(proves, type.dims[:-2], output.dims[:-2])):
+            return f"the batch of {type} is broadcast"
+    for mask in (scores.mask, scores.where):
+        if mask is None:
             continue
-        if x.type.shape is None or len(x.type.shape) > rank:
-            return f"a mask of {x.type}"
-        pairs = zip(x.type.shape[::-1], output.dims[::-1], strict=False)
+        if mask.type.shape is None or len(mask.type.shape) > rank:
+            return f"a mask of {mask.type}"
+        pairs = zip(mask.type.shape[::-1], output.dims[::-1], strict=False)
         if not all(dim == 1 or proves(dim, wanted) for dim, wanted in pairs):
-            return f"a mask of {x.type} widens the scores"
+            return f"a mask of {mask.type} widens the scores"
     return None
 
 
@@ -177,11 +178,25 @@ def _core(b: Builder, m: Match, guard: str) -> Value:
     operands = [_four_axes(b, value) for value in (scores.q, scores.keys, m[VALUES])]
     if mask is not None:
         operands.append(_four_axes(b, mask) if scores.q.type.rank == 3 else mask)
+    sources = dict.fromkeys((*_sources(m[SCORES], scores), *b.sources))
+    inner = Builder(b.module, b.graph, b.before, tuple(sources))
     op = ScaledDotProductAttention(
         scores.scale, scores.softcap, causal, guard=guard, k_axes=(0, 1, 3, 2)
     )  # fmt: skip
-    result: Value = b(op, *operands)
+    result: Value = inner(op, *operands)
     return reshaped(b, result, m.root.output.type.dims) if scores.q.type.rank == 3 else result
+
+
+def _sources(value: Value, scores: _Scores) -> Iterator[str]:
+    """Source nodes from the product of queries and keys to ``value``, of which patterns see the end."""
+    node = value.producer
+    if node is None:
+        return
+    if node.inputs[0] is not scores.q or node.inputs[1] is not scores.keys:
+        for operand in node.inputs:
+            if operand is not None and operand.type == value.type and operand is not scores.mask:
+                yield from _sources(operand, scores)
+    yield from node.sources
 
 
 def _four_axes(b: Builder, value: Value) -> Value:
@@ -207,7 +222,6 @@ Q, K, V = Var("q"), Var("k"), Var("v")
 ATTENTION = P(ScaledDotProductAttention, Q, K, V, Rest("mask"))
 ATTENDED = P(ScaledDotProductAttention, Q, K, V, Rest("mask"), once=True)
 TRANSPOSED = P(Transpose, ATTENDED)
-_FIELDS: Final = ("q_axes", "k_axes", "v_axes")
 
 
 @dataclass(frozen=True)
@@ -240,8 +254,9 @@ def _regrouped(m: Match, op: ScaledDotProductAttention, position: int) -> _Chang
 
 
 def _renamed(op: ScaledDotProductAttention, position: int, perm: Axes, source: Value, dims: Shape) -> _Change:
-    axes: Axes = getattr(op, _FIELDS[position])
-    return _Change(replace(op, **{_FIELDS[position]: composed(axes, perm)}), {position: (source, dims)})
+    axes = composed((op.q_axes, op.k_axes, op.v_axes)[position], perm)
+    renamed = (replace(op, q_axes=axes), replace(op, k_axes=axes), replace(op, v_axes=axes))[position]
+    return _Change(renamed, {position: (source, dims)})
 
 
 def _scaled_operand(m: Match, op: ScaledDotProductAttention, position: int) -> _Change | None:

@@ -1,0 +1,83 @@
+"""Attention compiled: one launch, for any sequence lengths, as its definition in f64 says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import graphwright as gw
+from graphwright.config import Options
+from graphwright.lower.tasks import Program, TaskKind
+
+Array = np.ndarray[Any, Any]
+HEADS, FEATURES = 4, 8
+
+
+def definition(q: Array, k: Array, v: Array, mask: Array) -> Array:
+    """Of [B, S, H, D]; the result likewise."""
+    scores = np.einsum("bqhd,bkhd->bhqk", q.astype(np.float64), k) / np.sqrt(q.shape[-1]) + mask
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.einsum("bhqk,bkhd->bqhd", powers / powers.sum(-1, keepdims=True), v)
+
+
+def exported() -> Any:
+    """Products around a Softmax between transposes of heads, with sizes that are not known."""
+    split = helper.make_tensor("split", TensorProto.INT64, [4], [0, 0, HEADS, FEATURES])
+    merge = helper.make_tensor("merge", TensorProto.INT64, [3], [0, 0, HEADS * FEATURES])
+    root = helper.make_tensor("root", TensorProto.FLOAT, [], [FEATURES**0.5])
+    nodes = []
+    for name, perm in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+        nodes.append(helper.make_node("Reshape", [name, "split"], [f"{name}4"]))
+        nodes.append(helper.make_node("Transpose", [f"{name}4"], [f"{name}t"], perm=perm))
+    nodes += [
+        helper.make_node("MatMul", ["qt", "kt"], ["scores"]),
+        helper.make_node("Div", ["scores", "root"], ["scaled"]),
+        helper.make_node("Add", ["scaled", "mask"], ["masked"]),
+        helper.make_node("Softmax", ["masked"], ["shares"], axis=-1),
+        helper.make_node("MatMul", ["shares", "vt"], ["heads"]),
+        helper.make_node("Transpose", ["heads"], ["rows"], perm=[0, 2, 1, 3]),
+        helper.make_node("Reshape", ["rows", "merge"], ["y"]),
+    ]
+    return _model(nodes, [split, merge, root])
+
+
+def named() -> Any:
+    node = helper.make_node(
+        "Attention", ["q", "k", "v", "mask"], ["y"], q_num_heads=HEADS, kv_num_heads=HEADS
+    )
+    return _model([node], [])
+
+
+def _model(nodes: list[Any], constants: list[Any]) -> Any:
+    wide = HEADS * FEATURES
+    shapes = {"q": ["B", "S", wide], "k": ["B", "T", wide], "v": ["B", "T", wide], "mask": ["B", 1, 1, "T"]}
+    inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["B", "S", wide])
+    graph = helper.make_graph(nodes, "attention", inputs, [output], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)])
+
+
+@pytest.mark.parametrize("build", [exported, named])
+def test_one_launch_for_any_lengths(build: Any) -> None:
+    programs: list[Program] = []
+
+    def observe(name: str, product: object) -> None:
+        if isinstance(product, Program):
+            programs.append(product)
+
+    model = gw.compile(build(), options=Options(threads=1), observe=observe)
+    (program,) = programs
+    launched = [program.kernels[task.kernel].symbol for task in program.tasks if task.kind is TaskKind.LAUNCH]
+    assert launched == ["gw_attention_f32"]
+    assert len(program.tasks) == 1
+    rng = np.random.default_rng(0)
+    for batch, queries, keys in ((1, 1, 1), (2, 17, 5), (1, 3, 700), (3, 60, 60)):
+        shapes = ((batch, queries), (batch, keys), (batch, keys))
+        q, k, v = (rng.standard_normal((*s, HEADS * FEATURES)).astype(np.float32) for s in shapes)
+        mask = np.where(rng.random((batch, 1, 1, keys)) < 0.2, -1e9, 0).astype(np.float32)
+        (y,) = model(q, k, v, mask)
+        wide = definition(*(x.reshape(*x.shape[:2], HEADS, FEATURES) for x in (q, k, v)), mask)
+        np.testing.assert_allclose(y, wide.reshape(y.shape), rtol=1e-5, atol=1e-6)

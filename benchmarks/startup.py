@@ -29,7 +29,7 @@ import os, sys, time
 _wall = time.perf_counter()
 def cpu():
     times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    return time.process_time() + times.children_user + times.children_system
 _cpu = cpu()
 """
 _REPORT = """

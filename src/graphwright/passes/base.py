@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.match import Rule, match
-from graphwright.ir.op import Trait
+from graphwright.ir.op import Op, Trait
 
 MAX_REASONS = 1000
 """Reasons kept per pass; later ones are only counted."""
@@ -124,8 +124,12 @@ def _with_regions(graph: Graph) -> Iterator[Graph]:
 def apply_rules(rules: Sequence[Rule], graph: Graph, module: Module, record: Record) -> bool:
     """One sweep over the nodes of ``graph``, first rule first; whether anything was rewritten."""
     modified = False
+    fitting: dict[type[Op], list[Rule]] = {}
     for node in graph:
-        for rule in rules:
+        kind = type(node.op)
+        if kind not in fitting:
+            fitting[kind] = [rule for rule in rules if issubclass(kind, rule.pattern.classes)]
+        for rule in fitting[kind]:
             if _apply(rule, node, module, record):
                 modified = True
                 break

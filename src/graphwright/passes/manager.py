@@ -39,10 +39,11 @@ class PassManager:
     after: AfterPass | None = None
     records: list[Record] = field(default_factory=list)
     _known: Known = Known.NOTHING
+    _nodes: int = 0
 
     def run(self, module: Module) -> bool:
         """Run all stages; whether any modified the module. A VerifyError names the pass at fault."""
-        self._known = Known.NOTHING
+        self._known, self._nodes = Known.NOTHING, _count(module)
         return any([self._stage(stage, module) for stage in self.stages])
 
     def _stage(self, stage: Stage, module: Module) -> bool:
@@ -64,11 +65,13 @@ class PassManager:
         missing = each.requires & ~self._known
         if missing:
             raise ValueError(f"pass {each.name} needs {missing.name}, which no earlier pass ensures")
-        record = Record(each.name, nodes_before=_count(module))
+        record = Record(each.name, nodes_before=self._nodes)
         start = time.perf_counter()
         record.modified = each.run(module, record)
         record.seconds = time.perf_counter() - start
-        record.nodes_after = _count(module)
+        if record.modified:
+            self._nodes = _count(module)
+        record.nodes_after = self._nodes
         self.records.append(record)
         self._known |= each.ensures
         if self.after is not None:

@@ -93,6 +93,14 @@ def test_threads_of_a_model_can_be_changed(model: Model) -> None:
     model.threads = 0
 
 
+def test_threads_are_kept_within_what_the_pool_can_have(model: Model) -> None:
+    entry = model.device.entry(10**6)
+    assert 0 < entry.threads <= 1024
+    np.testing.assert_array_equal(entry(X, X)[0], 2 * X)
+    with pytest.raises(ValueError, match="negative"):
+        model.device.entry(-1)
+
+
 def test_references_are_neither_lost_nor_kept(model: Model) -> None:
     feeds, names = {"x": X, "y": X}, ["total"]
     entry = model.device.entry(0)

@@ -239,6 +239,10 @@ PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
         PyErr_SetString(PyExc_ValueError, "names and dtypes must be those of the program's ports");
         return nullptr;
     }
+    if (threads < 0) {
+        PyErr_SetString(PyExc_ValueError, "threads must not be negative");
+        return nullptr;
+    }
     PyObject *converted = descriptors(dtypes);
     for (Py_ssize_t i = 0; converted && i < PyTuple_GET_SIZE(converted); i++)
         if (PyDataType_ELSIZE((PyArray_Descr *)PyTuple_GET_ITEM(converted, i)) !=
@@ -254,7 +258,7 @@ PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     e->vectorcall = call;
     e->owner = Py_NewRef(owner), e->program = program;
     e->input_names = Py_NewRef(inputs), e->input_dtypes = converted, e->output_names = Py_NewRef(outputs);
-    e->threads = threads;
+    e->threads = threads < GW_MAX_THREADS ? threads : GW_MAX_THREADS;
     return (PyObject *)e;
 }
 

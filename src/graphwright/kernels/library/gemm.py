@@ -49,8 +49,8 @@ _STREAM_K_BLOCK: Final = 2048
 """Longest block of K where B is streamed: the few rows of A stay in the second-level cache."""
 _STREAM_AHEAD: Final = 768
 """Elements that each stream of B is fetched ahead."""
-_SHARED_K_BLOCK: Final = 128
-"""The same where B is streamed for several groups of rows: a block of its panels stays there too."""
+_SHARED_BYTES: Final = 8192
+"""Of each stream of B that several groups of rows read in turns: they stay in the first-level cache."""
 _BLOCK_ROWS: Final = 144
 """Rows of A per unit: B is read (and packed, where it is not) once for so many rows."""
 _UNIT_PANELS: Final = 2
@@ -147,7 +147,7 @@ def source(isa: Isa) -> str:
 #define FEW_ROWS {_FEW_ROWS}
 #define GROUP_ROWS {_group_rows(isa)} /* of few rows, those that are computed together */
 #define STREAM_K_BLOCK {_STREAM_K_BLOCK}
-#define SHARED_K_BLOCK {_SHARED_K_BLOCK}
+#define SHARED_K_BLOCK {_SHARED_BYTES // (4 * shape.columns(isa))}
 #define A_PITCH {_A_PITCH}
 #define BLOCK_TILES {_BLOCK_ROWS // shape.rows} /* tiles of rows of a unit */
 #define UNIT_PANELS {_UNIT_PANELS}
@@ -183,20 +183,27 @@ struct block {
     int64_t batch0, batch1, tile0, tile1, panel0, panel1;
 };
 
-/* A tile to[j / K_RUN][r][j % K_RUN] = scale * a[r][j]; all lanes of the last vector are written. */
+/* One row of a tile: to[j / K_RUN][0][j % K_RUN] = scale * a[j]; all lanes of the last vector are written. */
+static void pack_row(const float *a, int64_t k, float scale, float *to) {
+    const vf factor = vf_set1(scale);
+    for (; k >= K_RUN; k -= K_RUN, a += K_RUN, to += MR * K_RUN)
+        for (int64_t i = 0; i < K_RUN; i += VL)
+            vf_store(to + i, factor * vf_load(a + i));
+    for (; k > 0; k -= VL, a += VL, to += VL)
+        vf_store(to, factor * vf_load_n(a, smaller(k, VL)));
+}
+
+/* A tile to[j / K_RUN][r][j % K_RUN] = scale * a[r][j]. */
 static void pack_a(const float *a, int64_t a_m, int64_t a_k, int64_t rows, int64_t k, float scale,
                    float *to) {
-    const vf factor = vf_set1(scale);
+    if (a_k == 1) {
+        for (int64_t r = 0; r < rows; r++)
+            pack_row(a + r * a_m, k, scale, to + r * K_RUN);
+        return;
+    }
     for (int64_t j = 0; j < k; j += K_RUN, to += MR * K_RUN) {
         const int64_t run = smaller(K_RUN, k - j);
         const float *from = a + j * a_k;
-        if (a_k == 1) {
-            for (int64_t r = 0; r < rows; r++, from += a_m)
-                for (int64_t i = 0; i < run; i += VL)
-                    vf_store(to + r * K_RUN + i,
-                             factor * (i + VL <= run ? vf_load(from + i) : vf_load_n(from + i, run - i)));
-            continue;
-        }
         if (a_m == 1)
             for (int64_t i = 0; i < run; i += VL)
                 transpose(from + i * a_k, a_k, smaller(VL, run - i), rows, to + i, K_RUN);
@@ -205,7 +212,7 @@ static void pack_a(const float *a, int64_t a_m, int64_t a_k, int64_t rows, int64
                 for (int64_t i = 0; i < run; i++)
                     to[r * K_RUN + i] = from[r * a_m + i * a_k];
         for (int64_t i = 0; scale != 1 && i < rows * K_RUN; i += VL)
-            vf_store(to + i, vf_load(to + i) * factor);
+            vf_store(to + i, vf_load(to + i) * vf_set1(scale));
     }
 }
 
@@ -328,6 +335,7 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
         for (int64_t i = 0; i < count; i++)
             pack_a(a0 + row_of[i] * g->s.a_m + k0 * g->s.a_k, g->s.a_m, g->s.a_k, row_of[i + 1] - row_of[i],
                    depth, g->scale, a_tiles + i * MR * A_PITCH);
+        const int64_t ahead_lines = parts(K_RUN * NR / 16, count), ahead_part = depth * NR / count;
         for (int64_t p = o->panel0; p < o->panel1; p++) {
             const int64_t col = p * NR, cols = smaller(n - col, NR);
             const int whole = cols % VL == 0;
@@ -351,8 +359,8 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
                 float *sum = sums + ((p - o->panel0) * count + i) * MR * NR;
                 struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR, .to = sum, .to_ld = NR};
                 if (g->packed) { /* each tile fetches its part of the next panel */
-                    t.ahead_lines = parts(K_RUN * NR / 16, count);
-                    t.ahead = next + depth * NR / count * i;
+                    t.ahead_lines = ahead_lines;
+                    t.ahead = next + i * ahead_part;
                 } else {
                     t.ahead = a;
                 }

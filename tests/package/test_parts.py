@@ -1,0 +1,62 @@
+"""Memory filled by several threads: every byte once, and no fault is lost."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphwright.package import parts
+from graphwright.package.archive import read_archive
+from graphwright.package.archiver import write_archive
+from graphwright.package.parts import fill_in_parts
+from graphwright.package.weights import pack_weights, read_weights
+
+
+@pytest.fixture(params=[1, 2, 3, 7])
+def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(parts, "PART", 1)
+    monkeypatch.setattr(parts, "MOST_THREADS", request.param)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(16)))
+    return int(request.param)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 13, 1000])
+def test_every_byte_is_filled_once(threads: int, size: int) -> None:
+    count = np.zeros(size, np.int64)
+    ranges: list[tuple[int, int]] = []
+
+    def fill(start: int, stop: int) -> None:
+        count[start:stop] += 1
+        ranges.append((start, stop))
+
+    fill_in_parts(size, fill)
+    assert (count == 1).all()
+    assert len(ranges) == max(1, min(threads, size))
+
+
+def test_a_fault_of_any_part_is_raised(threads: int) -> None:
+    def fill(start: int, stop: int) -> None:
+        if start <= 70 < stop:
+            raise ValueError("part of 70")
+
+    with pytest.raises(ValueError, match="part of 70"):
+        fill_in_parts(100, fill)
+
+
+def test_weights_do_not_depend_on_the_threads(threads: int) -> None:
+    arrays = {f"a{k}": np.arange(k * 7, dtype=np.float32) for k in range(9)}
+    made = pack_weights(arrays)
+    again = read_weights(memoryview(made.header + bytes(made.data)))
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(made.arrays[name], array)
+        np.testing.assert_array_equal(again.arrays[name], array)
+
+
+def test_files_are_read_whole(threads: int, tmp_path: Path) -> None:
+    expected = {"a": b"x" * 1000, "b": bytes(range(256)) * 9}
+    write_archive(tmp_path / "x.om", {name: [data] for name, data in expected.items()})
+    members = read_archive(tmp_path / "x.om")
+    assert {name: bytes(data) for name, data in members.items()} == expected

@@ -49,7 +49,9 @@ def bench(
     against: Annotated[
         str | None,
         typer.Option(
-            metavar="ENGINES", help=f"Engines to measure beside it: {', '.join(ONNX_PEERS)}.", show_default=False
+            metavar="ENGINES",
+            help=f"Engines to measure beside it: {', '.join(ONNX_PEERS)}.",
+            show_default=False,
         ),
     ] = None,
     input: Feeds = None,
@@ -125,7 +127,9 @@ def _peers(against: str | None, model: Path) -> list[str]:
         if name not in ONNX_PEERS:
             raise typer.BadParameter(f"{name!r} is none of {', '.join(ONNX_PEERS)}", param_hint="--against")
         if not is_installed(name):
-            raise typer.BadParameter(f"{name} is not installed: pip install {ENGINES[name].package}", param_hint="--against")
+            raise typer.BadParameter(
+                f"{name} is not installed: pip install {ENGINES[name].package}", param_hint="--against"
+            )
     if peers and is_package(model):
         raise typer.BadParameter("other engines read .onnx models, not packages", param_hint="--against")
     return list(dict.fromkeys(peers))

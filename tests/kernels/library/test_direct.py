@@ -1,4 +1,4 @@
-"""Direct convolution into channel blocks against float64 NumPy: windows, edges, groups, epilogues, chunking."""
+"""Direct convolution into channel blocks against float64 NumPy: windows, groups, epilogues, chunking."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 A tile is some pixels times some output blocks of VL channels. Its sums stay in registers for all taps and
 input channels that a call is given: each step loads one vector of weights per output block and broadcasts one
 channel of each pixel (Georganas et al., "Anatomy of High-Performance Deep Learning Convolutions on SIMD
-Architectures", 2018). Every sum is formed in the order input block, tap, channel in the block, whatever the
-tile, so that tiles of any shape give the same bits.
+Architectures", 2018). Every sum is formed in the order input block, tap, channel in the block; tiles too
+small to keep the FMA units busy split it over several sums, so equal bits take equal tiles.
 
 A step of a matrix product of blocked operands, as in Winograd's transform domain, is a tile of one tap.
 """
@@ -41,7 +41,7 @@ class Tile:
 
 
 MAX_BLOCKS: Final = 3
-"""Output blocks of a tile at most. One block alone waits for the loads of x: three serve better than 2 + 1."""
+"""Output blocks of a tile at most: one alone waits for the loads of x, so three serve better than 2 + 1."""
 
 
 def widest(isa: Isa, blocks: int) -> int:
@@ -63,9 +63,9 @@ STRUCT: Final = """
    Channel c of input block b of pixel p of row r at tap t:
    x[at + b * x_block + r * x_row + taps[t] + p * LANES + c], LANES channels a block.
    Its VL weights for output block o: w[o * w_out + b * w_in + (t * LANES + c) * VL].
-   Sums begin as `from` (at its place if from_pixel, else the same for all pixels) plus `add` (unless null); act
-   (0 none, 1 relu, 2 clip) is applied and they go to `to`. Blocks lie *_block apart, pixels VL, those of a second
-   row coming next. */
+   Sums begin as `from` plus `add` (unless null); act (0 none, 1 relu, 2 clip) is applied and they go to `to`.
+   Blocks lie *_block apart, pixels VL, those of a second row coming next; where from_pixel is 0, not VL,
+   `from` is the same for all pixels. */
 struct tile {
     const float *x;
     int64_t at, x_block, x_row;
@@ -199,8 +199,8 @@ def _function(kind: str, lanes: int, tile: Tile) -> str:
 def _blocked_taps(lanes: int, tile: Tile, splits: int) -> list[str]:
     """The FMAs of all taps of one input block.
 
-    Each step fetches to L1 weights to come and one pixel of the next input block, or of the next tile: from L2
-    they would come too late.
+    Each step fetches to L1 weights to come and one pixel of the next input block, or of the next tile: from
+    L2 they would come too late.
     """
     next_x = f"(left > {lanes} ? x + t->x_block : t->x + {tile.pixels * lanes})"
     return [

@@ -1,16 +1,16 @@
 """Direct convolution into channel blocks: y = act(conv(x, w) + bias + residual), f32.
 
 The input is in channel blocks too, or planar (the first layer: a few channels). Tiles of pixels times output
-blocks (:mod:`~graphwright.kernels.library.blocked_tile`) run over all taps and channels while their sums stay in
-registers. A unit of the grid is a band of output pixels and a few output blocks; its input stays in the L2
-cache while the weights stream by.
+blocks (module ``blocked_tile``) run over all taps and channels while their sums stay in registers. A unit of
+the grid is a band of output pixels and a few output blocks; its input stays in the L2 cache while the weights
+stream by.
 
 Tiles read the input where it is, unless columns are padded or strided: then the unit copies the rows of its
 band to scratch, with zeros around them and columns sorted by their remainder modulo the stride, so that the
 pixels of a tap are neighbours for any stride and dilation. Taps above and below the image are left out.
 
-Convolutions of more weights than the cache holds run in parts of the channels, whose sums wait in scratch. Each
-output is summed in the same order whatever the band, the tile and the part, so any chunking gives the same bits.
+Convolutions of more weights than the cache holds run in parts of the channels, whose sums wait in scratch.
+Bands, tiles and parts depend on the sizes alone, so any chunking gives the same bits.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ PLANAR_SYMBOL: Final = "gw_direct_planar_f32"
 """Input row-major, or of any strides."""
 
 OPERANDS: Final = ("x", "w", "bias", "residual", "y")
-"""``w`` in blocks of VL output channels, and for :data:`SYMBOL` of VL input channels outside them (OIHW16i16o);
-``bias`` [channel blocks * VL] and ``residual`` (as y) may be absent; ``y`` is ignored when there is a hook. The
-hook, or a null pointer, comes next; a tile is some pixels (rows) of one channel block (columns), its batch the
-image times the channel blocks of all groups plus the block."""
+"""``w`` in blocks of VL output channels, and for :data:`SYMBOL` of VL input channels outside them
+(OIHW16i16o); ``bias`` [channel blocks * VL] and ``residual`` (as y) may be absent; ``y`` is ignored when
+there is a hook. The hook, or a null pointer, comes next; a tile is some pixels (rows) of one channel block
+(columns), its batch the image times the channel blocks of all groups plus the block."""
 
 
 class DirectArgs(NamedTuple):
@@ -238,7 +238,8 @@ static void copy_scalars(const float *from, int64_t step, int64_t n, float *to) 
     }
     if (step == 2)
         for (; i + VL < n; i += VL)
-            vf_store(to + i, __builtin_shufflevector(vf_load(from + 2 * i), vf_load(from + 2 * i + VL), @EVEN@));
+            vf_store(to + i,
+                     __builtin_shufflevector(vf_load(from + 2 * i), vf_load(from + 2 * i + VL), @EVEN@));
     for (; i < n; i++)
         to[i] = from[i * step];
 }
@@ -331,7 +332,8 @@ static int32_t run_apart(const struct pass *p, struct tile *t, tile_fn run, int6
 }
 
 /* count tiles of so many pixels each, from pixel (y, x) on. */
-static int32_t run_tiles(const struct pass *p, tile_fn run, int64_t pixels, int64_t count, int64_t y, int64_t x) {
+static int32_t run_tiles(const struct pass *p, tile_fn run, int64_t pixels, int64_t count, int64_t y,
+                         int64_t x) {
     const struct args *s = &p->g->s;
     const struct rows rows = rows_inside(s, y);
     const int64_t down = y - p->o->y0, right = x - p->o->x0;
@@ -463,7 +465,8 @@ static void cut_bands(struct conv *g) {
 static void lay_out(struct conv *g, int64_t *scratch) {
     const struct args *s = &g->s;
     const int64_t taps = s->kh * s->kw, last = (s->kw - 1) * s->dilation_w;
-    g->copied = s->stride_w != 1 || s->x_w != g->lanes || s->pad_left > 0 || s->ow - 1 + last - s->pad_left >= s->w;
+    g->copied = s->stride_w != 1 || s->x_w != g->lanes || s->pad_left > 0 ||
+                s->ow - 1 + last - s->pad_left >= s->w;
     g->row_pitch = s->x_h;
     g->x_block = s->x_c;
     g->row_step = s->stride_h * s->x_h;
@@ -499,8 +502,8 @@ static int32_t run_bands(struct conv *g, int64_t begin, int64_t end, void *scrat
     g->part = larger(1, PART / larger(1, taps * g->lanes)) * g->lanes;
     cut_bands(g);
     lay_out(g, scratch);
-    g->flat = taps == 1 && contiguous(g) && s->pad_top <= 0 && (s->oh - 1) * s->stride_h - s->pad_top < s->h &&
-              g->row_step == s->ow * g->lanes;
+    g->flat = taps == 1 && contiguous(g) && s->pad_top <= 0 &&
+              (s->oh - 1) * s->stride_h - s->pad_top < s->h && g->row_step == s->ow * g->lanes;
     g->paired = !g->flat && contiguous(g) && s->ow <= WIDEST_PAIR && g->pair_of[s->ow];
     const int64_t units = g->units, bands = g->row_bands * g->column_bands;
     while (begin < end) {

@@ -182,12 +182,12 @@ def _element(size: int, isa: Isa) -> str:
     """The functions that depend on the element's size: a block of strided rows, and transposition."""
     if size == 16:
         declaration = "typedef struct { uint64_t half[2]; } __attribute__((may_alias)) e16;"
-        return "\n".join([declaration, _ROWS, _PICK, _TRANSPOSE_PLAIN]).replace("@S@", str(size))
+        return "\n".join([declaration, _FILL_PLAIN, _ROWS, _PICK, _TRANSPOSE_PLAIN]).replace("@S@", str(size))
     declaration = f"typedef uint{8 * size}_t e{size} __attribute__((may_alias));"
     widths = [width for width in (16, 32, 64) if width <= isa.vector_bytes]
     vectors = [_vector(size, width) for width in widths]
     tiles = [_transposing_tile(size, width) for width in (16, isa.vector_bytes)]
-    text = "\n".join([declaration, _ROWS, _PICK, *vectors, *tiles, _TRANSPOSE_TILES])
+    text = "\n".join([declaration, *vectors, _FILL, _ROWS, _PICK, *tiles, _TRANSPOSE_TILES])
     return text.replace("@S@", str(size)).replace("@W@", str(isa.vector_bytes))
 
 
@@ -244,8 +244,8 @@ def _transposing_tile(size: int, width: int) -> str:
 
 
 _NEST: Final = """
-/* A transposed block is a cache line by TRANSPOSED elements: a line of src, which writes long runs of dst, or,
-   of results of STREAMED_BYTES or more, a line of dst, which goes past the caches. */
+/* A transposed block is a cache line by TRANSPOSED elements: a line of src, which writes long runs of dst,
+   or, of results of STREAMED_BYTES or more, a line of dst, which goes past the caches. */
 enum { RANK = 8, BLOCK_BYTES = 1 << 14, TRANSPOSED = 256, LINE_BYTES = 64, STREAMED_BYTES = 1 << 22 };
 
 /* p is aligned to the vector. */
@@ -357,9 +357,7 @@ static void rows_@S@(char *dst, const int64_t *d, const char *src, const int64_t
         char *to = dst + i * d[0];
         const char *from = src + i * s[0];
         if (d[1] == @S@ && s[1] == 0) {
-            e@S@ value = *(const e@S@ *)from;
-            for (int64_t j = 0; j < cols; j++)
-                ((e@S@ *)to)[j] = value;
+            fill_@S@(to, *(const e@S@ *)from, cols);
         } else if (d[1] == @S@) {
             for (int64_t j = 0; j < cols; j++)
                 ((e@S@ *)to)[j] = *(const e@S@ *)(from + j * s[1]);
@@ -368,6 +366,29 @@ static void rows_@S@(char *dst, const int64_t *d, const char *src, const int64_t
                 *(e@S@ *)(to + j * d[1]) = *(const e@S@ *)(from + j * s[1]);
         }
     }
+}
+"""
+
+_FILL_PLAIN: Final = """
+GW_INLINE void fill_@S@(char *to, e@S@ value, int64_t n) {
+    for (int64_t j = 0; j < n; j++)
+        ((e@S@ *)to)[j] = value;
+}
+"""
+
+_FILL: Final = """
+/* Whole vectors; the last one ends where the run does. */
+GW_INLINE void fill_@S@(char *to, e@S@ value, int64_t n) {
+    enum { L = @W@ / @S@ };
+    t@S@x@W@ all = (t@S@x@W@){0} + value;
+    int64_t j = 0;
+    for (; j + L <= n; j += L)
+        *(t@S@x@W@_any *)(to + j * @S@) = all;
+    if (j < n && n >= L)
+        *(t@S@x@W@_any *)(to + (n - L) * @S@) = all;
+    else
+        for (; j < n; j++)
+            ((e@S@ *)to)[j] = value;
 }
 """
 
@@ -493,7 +514,8 @@ static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_
     block_copy *copy = (!transposed ? ROWS : stream ? STREAMED : TRANSPOSE)[size_index(size)];
 
     int64_t rows = t->n[r], cols = t->n[r + 1], block_rows = LINE_BYTES / size, block_cols = TRANSPOSED;
-    int row_axis = transposed && !stream ? r + 1 : r, col_axis = 2 * r + 1 - row_axis; /* in order of blocks */
+    int row_axis = transposed && !stream ? r + 1 : r; /* which of both the blocks' order counts last */
+    int col_axis = 2 * r + 1 - row_axis;
     if (stream) {
         block_rows = TRANSPOSED;
         block_cols = LINE_BYTES / size;
@@ -699,9 +721,9 @@ GW_EXPORT int32_t gw_gather(void *const *buf, const int64_t *arg, int64_t begin,
     if (inner == 1) {
         for (int64_t at = first; at < last;) {
             int64_t o = at / count, k = at % count, stop = count - k < last - at ? count : k + last - at;
-            if (!PICK[size_index(size)]((char *)buf[2] + o * dst_outer, dst_stride,
-                                        (const char *)buf[0] + o * src_outer, src_stride, buf[1], arg[2], axis,
-                                        k, stop))
+            char *dst = (char *)buf[2] + o * dst_outer;
+            const char *src = (const char *)buf[0] + o * src_outer;
+            if (!PICK[size_index(size)](dst, dst_stride, src, src_stride, buf[1], arg[2], axis, k, stop))
                 return OUT_OF_RANGE;
             at += stop - k;
         }

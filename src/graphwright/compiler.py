@@ -30,6 +30,7 @@ from graphwright.kernels.launch import Step
 from graphwright.kernels.library.isa import ISAS, Isa
 from graphwright.kernels.select import select_kernels
 from graphwright.kernels.toolchain import find_toolchain
+from graphwright.layout.assign import AssignLayouts
 from graphwright.lower.lower import lower, refuse_unknown_ranks
 from graphwright.lower.tasks import Program
 from graphwright.memory.storage import all_steps, step_values
@@ -64,7 +65,7 @@ class Compilation:
 
 def has_kernel(node: Node) -> bool:
     """Whether a node stays as it is: a kernel of its own, or an expression that fusion puts into one."""
-    return bool(candidates_of(node.op)) or contraction_of(node.op) is not None or node.op.has_expression()
+    return bool(candidates_of(node)) or contraction_of(node.op) is not None or node.op.has_expression()
 
 
 def graph_stages(isa: Isa) -> tuple[Stage, ...]:
@@ -76,6 +77,7 @@ def graph_stages(isa: Isa) -> tuple[Stage, ...]:
         CommonSubexpressions(),
         DeadCode(),
         Fuse(has_code),
+        AssignLayouts(isa.lanes),
     )
 
 
@@ -90,7 +92,7 @@ def compile_module(
     manager.run(module)
     refuse_unknown_ranks(module.main)
     clock.lap("passes")
-    selection = select_kernels(module, module.main, isa)
+    selection = select_kernels(module, module.main, isa, options.numerics)
     observe("select", selection)
     clock.lap("select")
     weights, places = _weights(module, module.main, selection.steps)

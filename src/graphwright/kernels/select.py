@@ -23,12 +23,12 @@ class Selection:
     generated: GeneratedKernels
 
 
-def select_kernels(module: Module, graph: Graph, isa: Isa) -> Selection:
+def select_kernels(module: Module, graph: Graph, isa: Isa, numerics: str = "default") -> Selection:
     """Choose kernels for ``graph`` and the regions of its control flow. Constants may be packed: the graph
     gains some.
     """
     registry.load()
-    context = Context(isa, module.constants, module.symbols)
+    context = Context(isa, module.constants, module.symbols, numerics)
     steps = _steps(graph, context)
     return Selection(steps, context.generated)
 
@@ -59,7 +59,7 @@ def _action(node: Node, context: Context) -> Run | Alias | Branch | Host:
     if Trait.VIEW in node.op.traits:
         return Alias(node.operand(0))
     reasons: list[str] = []
-    for candidate in registry.candidates_of(node.op):
+    for candidate in registry.candidates_of(node):
         found = context.attempt(candidate, node)
         if not isinstance(found, str):
             return found

@@ -16,10 +16,14 @@ from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Op, Trait
 from graphwright.ir.symbols import Dim, atoms, evaluate
 from graphwright.layout.blocks import CHANNELS, can_be_blocked
+from graphwright.layout.cut import INFINITE
 from graphwright.ops.average_pool import AveragePool
 from graphwright.ops.concat import Concat
 from graphwright.ops.conv import Conv
+from graphwright.ops.lrn import LRN
 from graphwright.ops.max_pool import MaxPool
+from graphwright.ops.resize import Resize
+from graphwright.ops.split import Split
 
 MAX_PLANAR_CHANNELS = 8
 """Up to so many input channels, a convolution reads planes: blocks would be mostly padding."""
@@ -63,7 +67,7 @@ def form_of(node: Node, lanes: int) -> Form | str:
 
 def transfer_ns(value: Value) -> float:
     """What bringing ``value`` into the other layout costs."""
-    return 1000 + 2 * _nominal(value.type.bytes) / MEMORY_GBPS
+    return 1000 + 2 * nominal(value.type.bytes) / MEMORY_GBPS
 
 
 def _form(*ops: type[Op]) -> Callable[[Rule], Rule]:
@@ -90,7 +94,7 @@ def _convolution(node: Node, operands: Sequence[Value | None], lanes: int) -> Fo
     if not all(is_constant(v) for v in operands[1:] if v is not None):
         return "its weights are not constant"
     cout, cin, *kernel = (int(d) for d in w.type.dims)  # type: ignore[arg-type]  # of a constant
-    flops = 2.0 * _nominal(y.type.elements) * cin * math.prod(kernel)
+    flops = 2.0 * nominal(y.type.elements) * cin * math.prod(kernel)
     if cin == 1 and cout == op.group > 1:
         return Form(frozenset({0}), frozenset({0}), flops / ROW_MAJOR_GFLOPS - _waste(y, lanes))
     if op.group > 1 and (cin % lanes or (cout // op.group) % lanes):
@@ -110,12 +114,12 @@ def pooling(node: Node, lanes: int) -> Form | str:
     x, y = node.operand(0), node.output
     if not can_be_blocked(x):
         return f"no pooling of {x.type} on channel blocks"
-    return Form(frozenset({0}), frozenset({0}), _nominal(x.type.bytes) / MEMORY_GBPS - _waste(y, lanes))
+    return Form(frozenset({0}), frozenset({0}), nominal(x.type.bytes) / MEMORY_GBPS - _waste(y, lanes))
 
 
 @_form(Concat)
 def concatenation(node: Node, lanes: int) -> Form | str:
-    """Along channels, whole blocks: memory side by side."""
+    """Along channels: memory side by side where operands are whole blocks."""
     op, y = node.op, node.output
     assert isinstance(op, Concat)
     operands = [node.operand(k) for k in range(len(node.inputs))]
@@ -123,9 +127,41 @@ def concatenation(node: Node, lanes: int) -> Form | str:
         return f"no concatenation to {y.type} on channel blocks"
     if op.axis % len(y.type.dims) != CHANNELS:
         return f"a concatenation along axis {op.axis}"
-    if any(v.type.dims[CHANNELS] % lanes for v in operands):
-        return f"operands that end inside a block of {lanes}"
-    return Form(frozenset(range(len(operands))), frozenset({0}))
+    return Form(frozenset(range(len(operands))), frozenset({0}), -_waste(y, lanes))
+
+
+@_form(Split)
+def splitting(node: Node, lanes: int) -> Form | str:
+    """Along channels."""
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, Split)
+    if not can_be_blocked(x) or not all(map(can_be_blocked, node.outputs)):
+        return f"no split of {x.type} on channel blocks"
+    if op.sizes is None or op.axis % len(x.type.dims) != CHANNELS:
+        return "a split along another axis, or at places that are computed"
+    return Form(frozenset({0}), frozenset(range(len(node.outputs))), -_waste(x, lanes))
+
+
+@_form(Resize)
+def resizing(node: Node, lanes: int) -> Form | str:
+    """Over the pixels, as the row-major kernel does."""
+    op, x, y = node.op, node.operand(0), node.output
+    assert isinstance(op, Resize)
+    if not can_be_blocked(x) or x.type.dims[:2] != y.type.dims[:2]:
+        return f"no resize of {x.type} on channel blocks"
+    if len(node.inputs) > 1 or op.crops or op.antialias or op.coordinates == "tf_half_pixel_for_nn":
+        return "it crops, filters against aliasing, computes its sizes or places pixels in an old way"
+    if op.scales is not None and len(op.scales) != len(x.type.dims):
+        return "scales of some axes alone"
+    return Form(frozenset({0}), frozenset({0}), -_waste(y, lanes))
+
+
+@_form(LRN)
+def local_response_normalization(node: Node, lanes: int) -> Form | str:
+    """Has no other kernel."""
+    if not can_be_blocked(node.output):
+        return f"no normalisation of {node.output.type} on channel blocks"
+    return Form(frozenset({0}), frozenset({0}), INFINITE)
 
 
 @_form(Fused)
@@ -214,9 +250,9 @@ def _waste(value: Value, lanes: int) -> float:
     """Nanoseconds that the lanes which pad the last block of ``value`` cost when it is read or written."""
     channels = value.type.dims[CHANNELS]
     assert isinstance(channels, int)
-    return _nominal(value.type.bytes) / MEMORY_GBPS * (-channels % lanes) / channels
+    return nominal(value.type.bytes) / MEMORY_GBPS * (-channels % lanes) / channels
 
 
-def _nominal(dim: Dim) -> float:
+def nominal(dim: Dim) -> int:
     """``dim`` with a guess for every size that is not known."""
     return evaluate(dim, {atom.name: NOMINAL_SIZE for atom in atoms(dim)})

@@ -35,6 +35,14 @@ class Windows:
     def rank(self) -> int:
         return len(self.kernel)
 
+    @property
+    def on_two_axes(self) -> Windows:
+        """The same windows over rows of height 1, where there is one axis alone."""
+        if self.rank != 1:
+            return self
+        begin, end = self.pads
+        return Windows((1, *self.kernel), (1, *self.strides), (1, *self.dilations), (0, begin, 0, end))
+
     def check(self, at: Inference) -> None:
         """Refuse lists of another length than the spatial rank, and values that mean nothing."""
         for name, values, length, least in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from graphwright.ir.graph import Value
 from graphwright.ir.symbols import Dim
@@ -11,9 +12,10 @@ from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import Context, Contraction, row_major_strides
 from graphwright.kernels.candidates.transfers import block_strides
 from graphwright.kernels.launch import Launch
-from graphwright.kernels.library import blocked_depthwise, direct
+from graphwright.kernels.library import blocked_depthwise, direct, winograd
 from graphwright.kernels.ref import KernelRef
 from graphwright.layout.blocks import is_blocked
+from graphwright.layout.forms import nominal
 from graphwright.ops.spatial import Windows
 
 _RESULT = 4
@@ -40,7 +42,39 @@ class BlockedConvolution:
             return "its bias is computed"
         if self.group > 1 and self.w.type.dims[1] == 1:
             return self._depthwise(context)
-        return self._direct(context)
+        form = self._winograd_form(context)
+        return self._direct(context) if form is None else self._winograd(form, context)
+
+    def _winograd_form(self, context: Context) -> Literal[2, 4] | None:
+        """The size of Winograd's tiles where they should be faster than the direct kernel."""
+        window, pads = self.window, self.window.pads
+        usual = (window.kernel, window.strides, window.dilations) == ((3, 3), (1, 1), (1, 1))
+        if not usual or self.group > 1 or not is_blocked(self.x) or context.numerics == "strict":
+            return None
+        if not all(isinstance(pad, int) and pad <= 2 for pad in pads):
+            return None
+        cout, cin = (int(d) for d in self.w.type.dims[:2])  # type: ignore[arg-type]  # a constant
+        images = self.x.type.dims[0]
+        oh, ow = map(nominal, two_axes(self.call.node.output.type.dims)[2:])
+        found = winograd.choose(context.isa, images if isinstance(images, int) else 1, cin, cout, oh, ow)
+        return None if found == "direct" else found
+
+    def _winograd(self, m: Literal[2, 4], context: Context) -> Launch:
+        cout, cin = (int(d) for d in self.w.type.dims[:2])  # type: ignore[arg-type]  # a constant
+        isa, images, sizes = context.isa, self.x.type.dims[0], self._sizes
+        made = winograd.WinogradArgs._make((
+            images, cin, cout, *sizes, *self.window.pads[:2], *block_strides(self.x), *self._strides,
+            *self.call.epilogue.args, *winograd.blocking(m, isa, images, cin, cout, *sizes[2:]),
+        ))  # fmt: skip
+        return self._made(
+            winograd.SYMBOLS[m],
+            context.derived(self.w, f"winograd {m}", lambda w: winograd.transformed_weights(w, m, isa)),
+            made,
+            winograd.grid(m, isa, made),
+            winograd.scratch_bytes(m, isa, made),
+            winograd.work_ns(m, isa, made),
+            context,
+        )
 
     def _depthwise(self, context: Context) -> Launch:
         images, channels, *_ = self.x.type.dims

@@ -23,7 +23,6 @@ from graphwright.kernels.ref import KernelRef
 from graphwright.layout.blocks import CHANNELS, is_blocked
 from graphwright.ops.conv import Conv
 from graphwright.ops.conv_transpose import ConvTranspose
-from graphwright.ops.spatial import Windows
 
 candidate(Conv, ConvTranspose)(alone)
 
@@ -42,14 +41,14 @@ def convolution(call: Contraction, context: Context) -> Launch | str:
     op = call.node.op
     assert isinstance(op, Conv)
     if is_blocked(call.node.output):
-        window = _two_axes(op.windows(w.type.dims[2:]))
+        window = op.windows(w.type.dims[2:]).on_two_axes
         return BlockedConvolution(call, x, w, bias, op.group, window).launch(context)
     refusal = _refusal(x, w, call.epilogue)
     if refusal is not None:
         return refusal
     x_shape, y_shape = two_axes(x.type.dims), two_axes(call.node.output.type.dims)
     w_shape = tuple(int(d) for d in two_axes(w.type.dims))  # type: ignore[arg-type]  # _refusal
-    window = _two_axes(op.windows(w.type.dims[2:]))
+    window = op.windows(w.type.dims[2:]).on_two_axes
     placed = (*x_shape[2:], *y_shape[2:], *w_shape[2:], *window.strides, *window.pads[:2], *window.dilations)
     strides = (*row_major_strides(x_shape), *row_major_strides(y_shape))
     if op.group > 1 and w_shape[1] == 1:
@@ -90,7 +89,7 @@ def transposed(call: Contraction, context: Context) -> Launch | str:
     assert isinstance(op, ConvTranspose)
     x_shape, y_shape = two_axes(x.type.dims), two_axes(call.node.output.type.dims)
     w_shape = tuple(int(d) for d in two_axes(w.type.dims))  # type: ignore[arg-type]  # _refusal
-    window = _two_axes(op.windows(w.type.dims[2:]))
+    window = op.windows(w.type.dims[2:]).on_two_axes
     made = conv_transpose.ConvTransposeArgs._make((
         x_shape[0], op.group, w_shape[0] // op.group, w_shape[1],
         *x_shape[2:], *y_shape[2:], *w_shape[2:], *window.strides, *window.pads[:2], *window.dilations,
@@ -138,11 +137,3 @@ def _launch(
         KernelRef(symbol), (*operands, call.result), writes, tuple(args), grid, scratch, work,
         takes_hook=True, hook=call.hook,
     )  # fmt: skip
-
-
-def _two_axes(window: Windows) -> Windows:
-    """A window over two axes."""
-    if window.rank == 2:
-        return window
-    begin, end = window.pads
-    return Windows((1, *window.kernel), (1, *window.strides), (1, *window.dilations), (0, begin, 0, end))

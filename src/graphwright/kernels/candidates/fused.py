@@ -54,7 +54,7 @@ def _in_two(node: Node, region: Graph, walked: Graph, anchor: Node, context: Con
         alone.outputs = (outer[anchor.output],)
     else:
         alone.outputs = (context.temporary(anchor.output.type, "contraction", anchor.output.layout),)
-    attempts = [context.attempt(kernel, alone) for kernel in candidates_of(anchor.op)]
+    attempts = [context.attempt(kernel, alone) for kernel in candidates_of(anchor)]
     found = next((attempt for attempt in attempts if isinstance(attempt, Run)), None)
     if found is None:
         return "; ".join(reason for reason in attempts if isinstance(reason, str))

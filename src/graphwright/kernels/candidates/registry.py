@@ -51,8 +51,10 @@ class Context:
     isa: Isa
     constants: ConstantPool
     symbols: SymbolTable
+    numerics: str = "default"
     generated: GeneratedKernels = field(default_factory=GeneratedKernels)
     _packed: dict[tuple[Value, Layout], Value] = field(default_factory=dict)
+    _derived: dict[tuple[Value, str], Value] = field(default_factory=dict)
     _prepared: list[Launch] = field(default_factory=list)
     _temporaries: list[Value] = field(default_factory=list)
     _graph: Graph | None = None
@@ -115,6 +117,15 @@ class Context:
             self._packed[key] = made.output
         return self._packed[key]
 
+    def derived(self, value: Value, kind: str, make: Callable[[Array], Array]) -> Value:
+        """What ``make`` gives for the constant ``value``, made once for each ``kind``. The value stays."""
+        if (value, kind) not in self._derived:
+            array = self.constant(value)
+            if array is None:
+                raise ValueError(f"{value!r} is not a constant")
+            self._derived[value, kind] = self.table(make(array), f"{value.name} {kind}")
+        return self._derived[value, kind]
+
     def packed_from(self, value: Value) -> list[Value]:
         """What ``value`` was packed to, seen with its own shape."""
         return [
@@ -147,16 +158,21 @@ Groups = Callable[[Node], tuple[int, int]]
 hook's ABI).
 """
 
-_CANDIDATES: dict[type[Op], list[Candidate]] = {}
+_CANDIDATES: dict[type[Op], list[tuple[Candidate, Callable[[Node], bool]]]] = {}
 _CONTRACTIONS: dict[type[Op], tuple[ContractionCandidate, Groups, int]] = {}
 
 
-def candidate(*ops: type[Op]) -> Callable[[Candidate], Candidate]:
-    """Register a function as a way to do nodes of ``ops``; those registered first are preferred."""
+def candidate(
+    *ops: type[Op], serves: Callable[[Node], bool] = lambda node: True
+) -> Callable[[Candidate], Candidate]:
+    """Register a function as a way to do nodes of ``ops``; those registered first are preferred.
+
+    ``serves`` tells nodes apart that must be decomposed, since no candidate will do them.
+    """
 
     def register(function: Candidate) -> Candidate:
         for op in ops:
-            _CANDIDATES.setdefault(op, []).append(function)
+            _CANDIDATES.setdefault(op, []).append((function, serves))
         return function
 
     return register
@@ -183,9 +199,9 @@ def load() -> None:
         importlib.import_module(f"{package.__name__}.{module.name}")
 
 
-def candidates_of(op: Op) -> list[Candidate]:
-    """What is registered for the class of ``op``."""
-    return _CANDIDATES.get(type(op), [])
+def candidates_of(node: Node) -> list[Candidate]:
+    """What is registered for nodes like ``node``."""
+    return [function for function, serves in _CANDIDATES.get(type(node.op), ()) if serves(node)]
 
 
 def contraction_of(op: Op) -> tuple[ContractionCandidate, Groups, int] | None:

@@ -43,7 +43,7 @@ def through_f32(node: Node, context: Context) -> Run | str:
     outputs = [_narrow_later(v, context) if v.type.dtype == dtype else v for v in node.outputs]
     wide = Node(node.op, inputs, [v.type for v in outputs], name=node.name, sources=node.sources)
     wide.outputs = tuple(outputs)
-    attempts = (context.attempt(kernel, wide) for kernel in candidates_of(node.op))
+    attempts = (context.attempt(kernel, wide) for kernel in candidates_of(wide))
     found = next((attempt for attempt in attempts if isinstance(attempt, Run)), None)
     if found is None:
         return f"{node.op.name} has no kernel for f32 either"

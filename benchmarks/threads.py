@@ -52,7 +52,7 @@ Run = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Case:
-    """``regions`` one after the other, each of ``us`` microseconds on one thread; runs come ``idle_us`` apart."""
+    """``regions`` in a chain, each of ``us`` microseconds on one thread; runs are ``idle_us`` apart."""
 
     regions: int
     us: float

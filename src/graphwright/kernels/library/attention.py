@@ -34,6 +34,8 @@ _PITCH: Final = KEY_BLOCK + 16
 _UNIT_TILES: Final = 4
 _RUN_UNITS: Final = 16
 """Units computed together at most: what the sums have room for."""
+_ROWS_AHEAD: Final = 12
+"""How far ahead rows of values are fetched while they are copied."""
 
 Four = tuple[Dim, Dim, Dim, Dim]
 
@@ -130,6 +132,7 @@ def source(isa: Isa) -> str:
 #define PITCH {_PITCH}
 #define UNIT_TILES {_UNIT_TILES}
 #define RUN_UNITS {_RUN_UNITS}
+#define ROWS_AHEAD {_ROWS_AHEAD}
 /* Kept in their order: where GCC moves broadcasts ahead, sums no longer fit the registers. */
 #define BROADCAST(x, p) __asm__ volatile("vbroadcastss %1, %0" : "={register}"(x) : "m"(p))
 #define ACCUMULATE(c, a, b) \\
@@ -155,7 +158,7 @@ _LATENCY_BOUND: Final = 8
 
 
 def _product(rows: int, vectors: int) -> str:
-    """C function: c[rows][vectors * VL] += a[rows][k] @ b[k][NR]; all sums stay in registers.
+    """C function: c[rows][vectors * VL] = a[rows][k] @ b[k][NR], or added to it; sums stay in registers.
 
     Rows of a and c are PITCH apart. Few rows split k over several sets of sums, else each FMA would wait for
     the last.
@@ -164,9 +167,13 @@ def _product(rows: int, vectors: int) -> str:
     turn = max(splits, 2)
     cells = [(r, v) for r in range(rows) for v in range(vectors)]
     lines = [
-        f"static void product_{rows}x{vectors}(int64_t k, const float *a, const float *b, float *c) {{",
+        f"static void product_{rows}x{vectors}(int64_t k, const float *a, const float *b, float *c,",
+        "    int add) {",
         "    vf x;",
-        *(f"    vf c{r}_{v}_0 = vf_load(c + {r} * PITCH + {v} * VL);" for r, v in cells),
+        *(f"    vf c{r}_{v}_0 = {{0}};" for r, v in cells),
+        "    if (add) {",
+        *(f"        c{r}_{v}_0 = vf_load(c + {r} * PITCH + {v} * VL);" for r, v in cells),
+        "    }",
         *(f"    vf c{r}_{v}_{s} = {{0}};" for r, v in cells for s in range(1, splits)),
         f"    for (; k >= {turn}; k -= {turn}, a += {turn}, b += {turn} * NR) {{",
         *(line for step in range(turn) for line in _step(rows, vectors, step, step % splits)),
@@ -194,7 +201,7 @@ def _table(tile: int) -> str:
     rows = ",\n".join(f"    {{product_{r}x1, product_{r}x2}}" for r in range(1, tile + 1))
     return f"""\
 /* product_of[rows - 1][vectors - 1] */
-typedef void (*product)(int64_t k, const float *a, const float *b, float *c);
+typedef void (*product)(int64_t k, const float *a, const float *b, float *c, int add);
 static const product product_of[MR][2] = {{
 {rows},
 }};
@@ -253,6 +260,7 @@ typedef struct {
     float *keys, *values; /* the block at hand: panels [depth][NR] and [keys][NR] */
     float *queries, *scores; /* a tile */
     float *sums, *largest, *total; /* of each row of the run */
+    const float *next_k, *next_v; /* of the head after the run, if the chunk goes on */
     int64_t rows; /* of the run; sums are [width / KEY_BLOCK][rows][PITCH] */
 } head;
 
@@ -281,9 +289,33 @@ GW_INLINE vf vf_larger(vf a, vf b) {
 /* The first n elements, at most a vector. */
 GW_INLINE vf load_most(const float *p, int64_t n) { return n == VL ? vf_load(p) : vf_load_n(p, n); }
 
+/* Rows that will be read or written soon, n elements of each. */
+GW_INLINE void fetch_rows(const float *x, int64_t x_row, int64_t rows, int64_t n) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < n; j += 16)
+            __builtin_prefetch(x + r * x_row + j, 0, 2);
+}
+
+/* Panels to[col / NR][rows][NR] of x[rows][cols], whose rows are dense; zeros beyond. */
+static void copy_panels(const float *x, int64_t x_row, int64_t rows, int64_t cols, float *to, int64_t apart) {
+    for (int64_t r = 0; r < rows; r++, x += x_row, to += NR) {
+        fetch_rows(x + ROWS_AHEAD * x_row, 0, 1, cols);
+        float *panel = to;
+        for (int64_t col = 0; col < cols; col += NR, panel += apart)
+            for (int64_t c = 0; c < NR; c += VL) {
+                const int64_t n = smaller(VL, cols - col - c);
+                vf_store(panel + c, n > 0 ? load_most(x + col + c, n) : (vf){0});
+            }
+    }
+}
+
 /* Panels to[col / NR][rows][NR] of x[rows][cols], zeros beyond; panels lie apart elements apart. */
 static void pack_panels(const float *x, int64_t x_row, int64_t x_col, int64_t rows, int64_t cols, float *to,
                         int64_t apart) {
+    if (x_col == 1) {
+        copy_panels(x, x_row, rows, cols, to, apart);
+        return;
+    }
     for (int64_t col = 0; col < cols; col += NR, to += apart) {
         for (int64_t c = 0; c < NR; c += VL) {
             const int64_t n = smaller(VL, cols - col - c);
@@ -292,10 +324,8 @@ static void pack_panels(const float *x, int64_t x_row, int64_t x_col, int64_t ro
             if (n <= 0) {
                 for (int64_t r = 0; r < rows; r++)
                     vf_store(panel + r * NR, (vf){0});
-            } else if (x_col == 1) {
-                for (int64_t r = 0; r < rows; r++)
-                    vf_store(panel + r * NR, load_most(from + r * x_row, n));
             } else if (x_row == 1) {
+                fetch_rows(from + VL * x_col, x_col, VL, rows);
                 for (int64_t r = 0; r < rows; r += VL)
                     transpose(from + r, x_col, n, smaller(VL, rows - r), panel + r * NR, NR);
             } else {
@@ -407,16 +437,16 @@ GW_INLINE int64_t visible(const place *p, const block *b) {
 static void score_tile(const attention *t, const head *h, const place *p, int64_t rows, int64_t end) {
     for (int64_t r = 0; r < rows; r++)
         scale_query(t, p[r].q, h->queries + r * PITCH);
+    fetch_rows(p[0].q + rows * t->q_row, t->q_row, rows, t->depth); /* usually the next tile */
     for (int64_t j = 0; j < end; j += NR) {
         const product multiply = product_of[rows - 1][end - j > VL];
         const float *keys = h->keys + j * t->depth;
-        for (int64_t r = 0; r < rows; r++) {
-            vf_store(h->scores + r * PITCH + j, (vf){0});
-            vf_store(h->scores + r * PITCH + j + VL, (vf){0});
-        }
-        for (int64_t d0 = 0; d0 < t->depth; d0 += KEY_BLOCK)
+        int64_t d0 = 0;
+        do {
             multiply(smaller(KEY_BLOCK, t->depth - d0), h->queries + d0 / KEY_BLOCK * MR * PITCH,
-                     keys + d0 * NR, h->scores + j);
+                     keys + d0 * NR, h->scores + j, d0 > 0);
+            d0 += KEY_BLOCK;
+        } while (d0 < t->depth);
     }
 }
 
@@ -453,7 +483,8 @@ static void soften_tile(const attention *t, const head *h, const block *b, const
 static void add_values(const attention *t, const head *h, int64_t rows, int64_t in_run, int64_t end,
                        int64_t length) {
     for (int64_t j = 0; j < t->width; j += NR)
-        product_of[rows - 1][t->width - j > VL](end, h->scores, h->values + j * length, sum_of(h, in_run, j));
+        product_of[rows - 1][t->width - j > VL](end, h->scores, h->values + j * length,
+                                                sum_of(h, in_run, j), 1);
 }
 
 /* A row of a softmax of zeros: 0 times each value, which may not be finite. */
@@ -505,6 +536,20 @@ static int64_t find_rows(const attention *t, const head *h, int64_t row, int64_t
     return most;
 }
 
+/* A share of the keys and values that are packed next. */
+static void fetch_share(const attention *t, const head *h, const block *b, int64_t length, int64_t share,
+                        int64_t shares) {
+    const int64_t first = b->first + length < t->keys ? b->first + length : 0;
+    const float *k = first ? h->k : h->next_k, *v = first ? h->v : h->next_v;
+    const int64_t count = smaller(length, t->keys - first);
+    const int64_t row0 = first + cut(count, share, shares);
+    const int64_t rows = first + cut(count, share + 1, shares) - row0;
+    if (k && t->k_col == 1)
+        fetch_rows(k + row0 * t->k_row, t->k_row, rows, t->depth);
+    if (v && t->v_col == 1)
+        fetch_rows(v + row0 * t->v_row, t->v_row, rows, t->width);
+}
+
 /* Tiles [tile0, tile1) of the rows of one batch and head of keys. */
 static void run_tiles(const attention *t, head *h, int64_t tile0, int64_t tile1, int64_t rows,
                       float *scratch) {
@@ -521,14 +566,15 @@ static void run_tiles(const attention *t, head *h, int64_t tile0, int64_t tile1,
     h->largest = h->sums + parts(t->width, KEY_BLOCK) * h->rows * PITCH;
     h->total = h->largest + h->rows;
     for (int64_t r = 0; r < h->rows; r++) {
-        for (int64_t j = 0; j < t->width; j += NR)
-            memset(sum_of(h, r, j), 0, NR * sizeof(float));
+        for (int64_t j = 0; j < t->width; j += VL)
+            vf_store(sum_of(h, r, j), (vf){0});
         h->largest[r] = -__builtin_inff();
         h->total[r] = 0;
     }
     block b = {0, 0};
     do {
         b.count = smaller(length, t->keys - b.first);
+        const int last = b.first + length >= t->keys;
         int packed = 0;
         for (int64_t i = tile0; i < tile1; i++) {
             const int64_t row = cut(rows, i, tiles), count = cut(rows, i + 1, tiles) - row, at = row - row0;
@@ -540,9 +586,13 @@ static void run_tiles(const attention *t, head *h, int64_t tile0, int64_t tile1,
             if (end > 0) {
                 score_tile(t, h, p, count, end);
                 soften_tile(t, h, &b, p, count, at, end);
+                if (last)
+                    for (int64_t r = 0; r < count; r++)
+                        fetch_rows(p[r].y, 0, 1, t->width);
+                fetch_share(t, h, &b, length, i - tile0, tile1 - tile0);
                 add_values(t, h, count, at, end, length);
             }
-            if (b.first + length >= t->keys)
+            if (last)
                 for (int64_t r = 0; r < count; r++)
                     store_row(t, h, p[r].y, at + r);
         }
@@ -570,6 +620,10 @@ GW_EXPORT int32_t gw_attention_f32(void *const *buf, const int64_t *arg, int64_t
             .mask = buf[3],
             .y = (float *)buf[4] + batch * t.y_batch + kv * group * t.y_head,
         };
+        if (begin + run < end && unit + run == units && kv + 1 < t.kv_heads) {
+            h.next_k = h.k + t.k_head;
+            h.next_v = h.v + t.v_head;
+        }
         if (h.mask)
             h.mask += batch * t.mask_batch + kv * group * t.mask_head;
         run_tiles(&t, &h, cut(tiles, unit, units), cut(tiles, unit + run, units), rows, scratch);

@@ -35,7 +35,7 @@ _QUIET: Final = 0.95
 """Part of the highest FMA rate that must be there before and after a measurement that counts."""
 _SECONDS: Final = 5e-4
 """What one measurement takes at least."""
-_PATIENCE: Final = 2.0
+_PATIENCE: Final = 1.0
 """Seconds of wall time for one case; three measurements are made at least."""
 Array = npt.NDArray[np.float32]
 

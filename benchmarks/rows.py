@@ -24,7 +24,8 @@ from onnx import TensorProto, helper, numpy_helper
 import graphwright as gw
 
 Array = np.ndarray[Any, Any]
-Step = Callable[[], None]
+Step = Callable[[], object]
+Nodes = Sequence[tuple[str, str, str, dict[str, Any]]]
 
 SIZES: Final = {"l2": 98304, "l3": 4 * 98304, "dram": 64 * 98304}
 """Elements of the first input: a cache that holds it and a result of its size, or none."""
@@ -37,7 +38,7 @@ SECONDS: Final = 0.15
 class Case:
     """Nodes from ``x`` (and ``a``) to ``y``, as ONNX: (op, inputs, output, attributes)."""
 
-    nodes: Sequence[tuple[str, str, str, dict[str, Any]]]
+    nodes: Nodes
     shape: Callable[[int], tuple[int, ...]] = lambda n: (n // COLUMNS, COLUMNS)
     second: Callable[[int], tuple[int, ...]] | None = None
     weights: Callable[[int], dict[str, Array]] = lambda n: {}
@@ -63,7 +64,7 @@ class Case:
         return typed
 
 
-def _one(op: str, **attributes: Any) -> Sequence[tuple[str, str, str, dict[str, Any]]]:
+def _one(op: str, **attributes: Any) -> Nodes:
     return [(op, "x", "y", attributes)]
 
 
@@ -98,11 +99,11 @@ def _recurrent(op: str, gates: int, hidden: int, batch: int, steps: int = 32) ->
     )
 
 
-_GELU: Final = [
+_GELU: Final[Nodes] = [
     ("Div", "x root", "scaled", {}), ("Erf", "scaled", "e", {}), ("Add", "e one", "f", {}),
     ("Mul", "x f", "g", {}), ("Mul", "g half", "y", {}),
 ]  # fmt: skip
-_RMS: Final = [
+_RMS: Final[Nodes] = [
     ("Mul", "x x", "square", {}), ("ReduceMean", "square axes", "mean", {}), ("Add", "mean eps", "m", {}),
     ("Sqrt", "m", "root", {}), ("Div", "x root", "normal", {}), ("Mul", "normal scale", "y", {}),
 ]  # fmt: skip
@@ -213,7 +214,7 @@ def _array(shape: Sequence[int], dtype: Any, phase: int) -> Array:
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     raw = np.empty(size + 8192, np.uint8)
     start = -raw.ctypes.data % 4096 + 1088 * phase
-    made = raw[start : start + size].view(dtype).reshape(shape)
+    made: Array = raw[start : start + size].view(dtype).reshape(shape)
     made[...] = np.random.default_rng(phase).standard_normal(shape).astype(dtype)
     return made
 
@@ -222,7 +223,7 @@ def _ours(model: onnx.ModelProto, feeds: dict[str, Array]) -> tuple[Step, dict[s
     compiled = gw.compile(model, options=gw.CompileOptions(threads=1))
     results = compiled.run(feeds)
     out = {name: _array(a.shape, a.dtype, 2 + k) for k, (name, a) in enumerate(results.items())}
-    return lambda: (compiled.run(feeds, out=out), None)[1], results
+    return lambda: compiled.run(feeds, out=out), results
 
 
 def _peer(model: onnx.ModelProto, feeds: dict[str, Array], outputs: dict[str, Array]) -> Step | None:
@@ -238,15 +239,15 @@ def _peer(model: onnx.ModelProto, feeds: dict[str, Array], outputs: dict[str, Ar
     kept = [np.empty_like(array) for array in outputs.values()]
     for name, array in zip(outputs, kept, strict=True):
         binding.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
-    return lambda: (session.run_with_iobinding(binding), kept)[0]
+    return lambda: (session.run_with_iobinding(binding), kept)
 
 
 def _copy(size: int) -> Step:
     """Half of ``size`` bytes read, half written."""
     half = max(64, size // 2)
     target, source = _array((half,), np.uint8, 0), _array((half,), np.uint8, 1)
-    where = [ctypes.c_void_p(a.ctypes.data) for a in (target, source)]
-    return lambda: (ctypes.memmove(*where, half), target, source, None)[3]
+    to, from_ = ctypes.c_void_p(target.ctypes.data), ctypes.c_void_p(source.ctypes.data)
+    return lambda: (ctypes.memmove(to, from_, half), target, source)
 
 
 def measure(steps: Sequence[Step], seconds: float) -> list[float]:

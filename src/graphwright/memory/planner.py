@@ -12,8 +12,9 @@ def plan_memory(sizes: Sequence[int], conflicts: Sequence[Sequence[int]]) -> tup
 
     ``conflicts[i]`` lists the buffers of lower number that may not overlap buffer ``i``. Deterministic.
     Raises ValueError for a conflict that is no lower number, ``_native.PlanError`` for a negative size.
-    Greedy by size with best fit: Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net
-    Inference, 2020.
+    Greedy by size with best fit (Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net
+    Inference, 2020), then a bounded search of orders (iterated greedy: Ruiz and Stuetzle, 2007) while the
+    arena is above the heaviest clique of conflicts.
     """
     offsets, arena = _native.plan_memory(list(sizes), [list(lower) for lower in conflicts])
     return offsets, arena

@@ -1,14 +1,9 @@
 /* Plans: what a program needs to run for one set of input shapes, found once and kept in a bounded cache. */
 #pragma once
+#include "offsets.h"
 #include "program.h"
 
-enum { GW_ALIGNMENT = 64, GW_MAX_THREADS = 256 };
-
-/* Offsets of buffers in one arena such that no two that conflict overlap; all are multiples of 64.
-   Buffer i conflicts with conflicts[starts[i]] .. conflicts[starts[i + 1]], all lower than i. Deterministic.
- */
-bool gw_plan_memory(int64_t count, const int64_t *sizes, const int64_t *starts, const int64_t *conflicts,
-                    int64_t *offsets, int64_t *arena_bytes, gw_error *error);
+enum { GW_MAX_THREADS = 256 };
 
 /* A task's numbers. */
 typedef struct {

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from graphwright.ir.deferred import Deferred
+from graphwright.ir.types import I64
 from graphwright.package import parts
 from graphwright.package.archive import read_archive
 from graphwright.package.archiver import write_archive
@@ -60,3 +62,18 @@ def test_files_are_read_whole(threads: int, tmp_path: Path) -> None:
     write_archive(tmp_path / "x.om", {name: [data] for name, data in expected.items()})
     members = read_archive(tmp_path / "x.om")
     assert {name: bytes(data) for name, data in members.items()} == expected
+
+
+def test_what_is_made_in_place_and_what_is_copied_lie_side_by_side(threads: int) -> None:
+    column = np.arange(6, dtype=np.int64).reshape(3, 2)
+    made = pack_weights({
+        "copied": column,
+        "made": Deferred(I64, (2, 3), lambda out: np.copyto(out, column.T)),
+        "empty": Deferred(I64, (0, 3), lambda out: None),
+        "text": np.array(["a", "bc"], object),
+    })  # fmt: skip
+    again = read_weights(memoryview(made.header + bytes(made.data)))
+    assert again.arrays["copied"].tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert again.arrays["made"].tolist() == [[0, 2, 4], [1, 3, 5]]
+    assert again.arrays["empty"].shape == (0, 3)
+    assert again.arrays["text"].tolist() == ["a", "bc"]

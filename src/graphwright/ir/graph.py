@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from graphwright._native import condense
+from graphwright.ir.deferred import Deferred
 from graphwright.ir.op import ConstRef, Op
 from graphwright.ir.symbols import Dim, SymbolTable, product
 from graphwright.ir.types import Layout, Shape, TensorType, dtype_of
@@ -318,17 +320,30 @@ class ConstantPool:
     """Tensors by content: equal arrays are kept once. Arrays are read-only."""
 
     def __init__(self) -> None:
-        self._arrays: dict[str, Array] = {}
+        self._arrays: dict[str, Array | Deferred] = {}
 
     def add(self, array: Array) -> ConstRef:
         """Keep ``array`` (not copied if it is contiguous, in native byte order) and return its reference."""
         array = np.ascontiguousarray(array, dtype_of(array).numpy).reshape(array.shape)
         digest = _digest(array)
         if digest not in self._arrays:
-            view = array.view()
-            view.flags.writeable = False
-            self._arrays[digest] = view
+            self._arrays[digest] = _read_only(array)
         return ConstRef(digest)
+
+    def derive(self, source: ConstRef, how: str, made: Deferred) -> ConstRef:
+        """Keep what ``how`` makes of ``source``, which stands for its content; it is made when it is read."""
+        digest = _name(f"{how}#{source.digest}".encode())
+        self._arrays.setdefault(digest, made)
+        return ConstRef(digest)
+
+    def adopt(self, digest: str, array: Array) -> None:
+        """Keep ``array`` as the tensor called ``digest``: what a pool once held, from elsewhere.
+
+        Raises ValueError for what is no digest.
+        """
+        if not _DIGEST.fullmatch(digest):
+            raise ValueError(f"{digest!r} is no digest")
+        self._arrays[digest] = _read_only(array)
 
     def copy(self) -> ConstantPool:
         """Another pool of the same arrays."""
@@ -336,8 +351,15 @@ class ConstantPool:
         made._arrays = dict(self._arrays)
         return made
 
-    def __getitem__(self, ref: ConstRef) -> Array:
+    def held(self, ref: ConstRef) -> Array | Deferred:
+        """The tensor, or how it will be made."""
         return self._arrays[ref.digest]
+
+    def __getitem__(self, ref: ConstRef) -> Array:
+        held = self._arrays[ref.digest]
+        if isinstance(held, Deferred):
+            held = self._arrays[ref.digest] = _read_only(held.make())
+        return held
 
     def __contains__(self, ref: ConstRef) -> bool:
         return ref.digest in self._arrays
@@ -353,17 +375,30 @@ class ConstantPool:
         self._arrays = {d: a for d, a in self._arrays.items() if ConstRef(d) in refs}
 
 
+def _read_only(array: Array) -> Array:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+_DIGEST = re.compile("[0-9a-f]{20}")
+
 _WHOLE = 1 << 16
 """Bytes of content that are hashed as they are; more are condensed first."""
 
 
 def _digest(array: Array) -> str:
-    state = hashlib.blake2b(f"{array.dtype.name}{array.shape}".encode(), digest_size=10)
+    kind = f"{array.dtype.name}{array.shape}".encode()
     if array.dtype == object:
-        state.update(repr(array.tolist()).encode())
-    else:
-        data = array.reshape(-1).view(np.uint8).data
-        state.update(data if len(data) <= _WHOLE else condense(data))
+        return _name(kind, repr(array.tolist()).encode())
+    data = array.reshape(-1).view(np.uint8).data
+    return _name(kind, data if len(data) <= _WHOLE else condense(data))
+
+
+def _name(*texts: bytes | memoryview) -> str:
+    state = hashlib.blake2b(digest_size=10)
+    for text in texts:
+        state.update(text)
     return state.hexdigest()
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 PART = 16 << 20
 """Bytes that are worth a thread."""
@@ -17,20 +18,32 @@ def fill_in_parts(size: int, fill: Callable[[int, int], None]) -> None:
 
     Raises what the first of them raised.
     """
-    count = max(1, min(len(os.sched_getaffinity(0)), MOST_THREADS, size // PART))
+    count = thread_count(size)
     bounds = [size * k // count for k in range(count + 1)]
+    do_side_by_side([partial(fill, *bounds[k : k + 2]) for k in range(count)], count)
+
+
+def thread_count(size: int) -> int:
+    """How many threads ``size`` bytes are worth on this machine."""
+    return max(1, min(len(os.sched_getaffinity(0)), MOST_THREADS, size // PART))
+
+
+def do_side_by_side(jobs: Sequence[Callable[[], object]], count: int) -> None:
+    """Do ``jobs`` in ``count`` threads, each taking the next. Raises what the first that failed raised."""
+    left = iter(jobs)
     faults: list[BaseException] = []
 
-    def guarded(start: int, stop: int) -> None:
+    def work() -> None:
         try:
-            fill(start, stop)
+            for job in left:  # a list's iterator gives each job to one thread
+                job()
         except BaseException as fault:
             faults.append(fault)
 
-    threads = [threading.Thread(target=guarded, args=bounds[k : k + 2]) for k in range(1, count)]
+    threads = [threading.Thread(target=work) for _ in range(1, count)]
     for thread in threads:
         thread.start()
-    guarded(*bounds[:2])
+    work()
     for thread in threads:
         thread.join()
     if faults:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from graphwright.ir.deferred import Deferred
 from graphwright.ir.dtypes import DTYPES, STRING, DType, dtype_of
 from graphwright.package.archive import ALIGNMENT, aligned_memory
-from graphwright.package.parts import fill_in_parts
+from graphwright.package.parts import PART, do_side_by_side, thread_count
 
 Array = np.ndarray[Any, Any]
 MAX_RANK = 32
@@ -75,24 +76,27 @@ class Weights:
         return np.ndarray(tensor.shape, tensor.dtype.numpy, self._bytes(tensor))
 
 
-def pack_weights(arrays: Mapping[str, Array]) -> Weights:
-    """Copy ``arrays``, which are contiguous, into one block of memory."""
-    pieces = {name: _bytes(array) for name, array in arrays.items()}
+def pack_weights(arrays: Mapping[str, Array | Deferred]) -> Weights:
+    """Put ``arrays``, which are contiguous or made here, into one block of memory."""
     tensors: dict[str, Tensor] = {}
     end = 0
     for name, array in arrays.items():
-        tensors[name] = Tensor(dtype_of(array), array.shape, end, pieces[name].size)
-        end = _aligned(end + pieces[name].size)
+        dtype = array.dtype if isinstance(array, Deferred) else dtype_of(array)
+        size = array.nbytes if isinstance(array, Deferred) else _bytes(array).size
+        tensors[name] = Tensor(dtype, array.shape, end, size)
+        end = _aligned(end + size)
     data = aligned_memory(end)
     target = np.frombuffer(data, np.uint8)
-
-    def fill(start: int, stop: int) -> None:
-        for name, tensor in tensors.items():
-            first, last = max(start, tensor.start), min(stop, tensor.start + tensor.size)
-            if first < last:
-                np.copyto(target[first:last], pieces[name][first - tensor.start : last - tensor.start])
-
-    fill_in_parts(end, fill)
+    jobs: list[Callable[[], object]] = []
+    for name, array in arrays.items():
+        place = target[tensors[name].start :][: tensors[name].size]
+        if isinstance(array, Deferred):
+            jobs.append(partial(array.fill, place.view(array.dtype.numpy).reshape(array.shape)))
+        else:
+            source = _bytes(array)
+            parts = (slice(k, k + PART) for k in range(0, len(place), PART))
+            jobs += [partial(np.copyto, place[part], source[part]) for part in parts]
+    do_side_by_side(jobs, thread_count(end))
     for tensor in tensors.values():
         stop = tensor.start + tensor.size
         data[stop : _aligned(stop)] = bytes(-stop % ALIGNMENT)

@@ -1,0 +1,34 @@
+"""Arrays that are made where they will lie: a packed weight is written once, into its package's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.dtypes import DType
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """``fill`` writes every element of a contiguous array of ``dtype`` and ``shape``, in any thread."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    fill: Callable[[Array], object]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the array."""
+        return prod(self.shape) * self.dtype.bytes
+
+    def make(self) -> Array:
+        """The array in memory of its own."""
+        array = np.empty(self.shape, self.dtype.numpy)
+        self.fill(array)
+        return array

@@ -87,6 +87,7 @@ def dumps() -> dict[str, str]:
     made["simplified"] = seen[stages.index("decompose") - 1][1]
     made["decomposed"] = seen[stages.index("fuse") - 1][1]
     made["fused"] = seen[stages.index("fuse")][1]
+    made["layouts"] = seen[stages.index("assign_layouts")][1]
     made["records"] = _records(done.records)
     kernels = [kernel for kernel, _ in done.kernels.kernels()]
     (softmax,) = (kernel for kernel in kernels if "exp" in kernel.name)

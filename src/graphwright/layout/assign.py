@@ -144,7 +144,7 @@ class _Rewrite:
             node = Node(TransData(layout), (value,), [value.type], sources=sources)
             node.output.layout = layout
             self.others[value] = self.graph.insert(node, before).output
-            self.record.did("TransData")
+            self.record.did(TransData.name)
         return self.others[value]
 
 

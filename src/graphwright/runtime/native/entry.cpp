@@ -83,7 +83,10 @@ PyObject *outputs_for(Entry *e, PyObject *const *arrays) try {
         Py_RETURN_NONE;
     gw_error error = {};
     PyObject *exception = nullptr, *result = new_outputs(p, plan, outputs.at);
-    if (result && !run_plan(p, plan, inputs.at, outputs.at, false, nullptr, &error, &exception)) {
+    if (!result && PyErr_ExceptionMatches(PyExc_MemoryError)) {
+        PyErr_Clear();
+        result = Py_NewRef(Py_None);
+    } else if (result && !run_plan(p, plan, inputs.at, outputs.at, false, nullptr, &error, &exception)) {
         Py_DECREF(result);
         result = exception ? nullptr : Py_NewRef(Py_None);
     }

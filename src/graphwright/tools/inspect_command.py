@@ -36,7 +36,8 @@ from graphwright.runtime.model import Model
 from graphwright.tools.arguments import Constants, Outputs, Shapes, Sizes, Trust, parse_shapes, with_options
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, say, table
-from graphwright.tools.feeds import input_sizes
+from graphwright.tools.feeds import input_sizes, make_feeds
+from graphwright.tools.footprint import measure
 from graphwright.tools.models import is_package, open_model
 from graphwright.tools.progress import Watch, stages
 
@@ -73,6 +74,12 @@ def inspect(
     report: Annotated[
         bool, typer.Option("--report", help="Print what the compiler did, and what it left alone and why.")
     ] = False,
+    measured: Annotated[
+        bool,
+        typer.Option(
+            "--measure", help="Load and run a package once, in a process of its own, and show its memory."
+        ),
+    ] = False,
     trust: Trust = False,
     *,
     options: Options,
@@ -90,6 +97,7 @@ def inspect(
       graphwright inspect model.om --ir low
       graphwright inspect model.om --report
       graphwright inspect model.om --verify
+      graphwright inspect model.om --measure
     """
     graphwright.ops.load()
     sizes = parse_shapes(shape)
@@ -109,6 +117,8 @@ def inspect(
     for target in opened.package.targets.values():
         _show_target(target)
     _show_memory(opened, sizes, options.threads)
+    if measured:
+        _show_footprint(model, origin, opened, sizes, options.threads)
 
 
 def _read(path: Path, trust: bool, verify: bool, options: Options) -> Package:
@@ -223,18 +233,24 @@ def _show_memory(model: Model, sizes: Sizes, threads: int) -> None:
         say("memory: depends on sizes that are not known, give --shape for each input")
         return
     shapes = input_sizes(model.inputs, sizes)
-    plan = model.device.plan(list(shapes.values()), threads or _native.threads())
-    (target,) = model.package.targets.values()
-    planned = dict(_planned(target.program, plan["sizes"], threads or _native.threads()))
-    live = live_bytes(planned, target.program.tasks, target.program.blocks)
+    arena, live = arena_and_live(model, list(shapes.values()), threads)
     say(f"memory for {', '.join(f'{name}: {list(shape)}' for name, shape in shapes.items())}")
-    merit = f"{plan['arena'] / live:.3f}" if live else "1.000"
-    table(
-        [
-            ["arena", bytes_text(plan["arena"])],
-            ["most live at once", bytes_text(live)],
-            ["arena / live", merit],
-        ]
+    merit = f"{arena / live:.3f}" if live else "1.000"
+    table([["arena", bytes_text(arena)], ["most live at once", bytes_text(live)], ["arena / live", merit]])
+
+
+def arena_and_live(model: Model, shapes: Sequence[Sequence[int]], threads: int) -> tuple[int, int]:
+    """Bytes of the arena of one run, and the largest sum of what is live at once: no arena is smaller.
+
+    ``threads`` of 0: those of the process. Raises TypeError for a model without one program.
+    """
+    if not isinstance(model.device, Cpu):
+        raise TypeError("the model is compiled when it is fed, or does not run on the CPU's kernels")
+    threads = threads or _native.threads()
+    plan = model.device.plan(shapes, threads)
+    program = model.device.program
+    return plan["arena"], live_bytes(
+        dict(_planned(program, plan["sizes"], threads)), program.tasks, program.blocks
     )
 
 
@@ -244,3 +260,19 @@ def _planned(program: Program, sizes: Sequence[int], threads: int) -> Iterator[t
         if buffer.storage in (Storage.ARENA, Storage.SCRATCH):
             copies = threads if buffer.storage is Storage.SCRATCH else 1
             yield number, copies * -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _show_footprint(path: Path, package: Package | None, model: Model, sizes: Sizes, threads: int) -> None:
+    """What the operating system counts while the package is loaded and run once."""
+    if package is None or not package.targets:
+        raise typer.BadParameter(
+            "--measure runs packages whose kernels are trusted: compile, or give --trust"
+        )
+    feeds = make_feeds(model.inputs, None, sizes)
+    rows = []
+    for title, mapped in (("weights copied", False), ("weights mapped", True)):
+        found = measure("graphwright", path, feeds, threads, mapped=mapped)
+        shown = (found.before, found.peak, found.after, found.taken)
+        rows.append([title, *map(bytes_text, shown)])
+    say("anonymous memory of a process that loads it and runs it once (RssAnon, read twice a millisecond)")
+    table([["", "NumPy and feeds", "peak", "after the run", "peak beyond NumPy"], *rows])

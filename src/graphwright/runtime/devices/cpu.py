@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from graphwright.errors import Diagnostic, FeedError
 from graphwright.package.package import Package, Target
 from graphwright.runtime.devices.base import Array, RunError, TaskTime
 from graphwright.runtime.devices.target import load_program
+
+if TYPE_CHECKING:
+    from graphwright.lower.tasks import Program
 
 T = TypeVar("T")
 _KERNEL_FAULTS = {1: "an index is out of range", 2: "the model cannot run on"}
@@ -24,6 +27,11 @@ class Cpu:
     def __init__(self, package: Package, target: Target) -> None:
         self._package, self._target = package, target
         self._native = load_program(package, target)
+
+    @property
+    def program(self) -> Program:
+        """The tasks, for those who look at them."""
+        return self._target.program
 
     def entry(self, threads: int) -> _native.Entry:
         """Serves runs of arrays that are just as the program takes them."""

@@ -1,0 +1,79 @@
+"""Memory of the zoo: the arena beside its lower bound, and what loading and one run take beside ONNX Runtime.
+
+    python -m benchmarks.memory [MODEL ...] [--threads 1] [--variant default]
+
+``arena`` is that of one run; ``live`` the largest sum of what is live at once, which none can beat. The peaks
+are anonymous memory, at most, of a process that loads the model and runs it once, less what it had before it
+imported the engine (see ``graphwright/tools/footprint.py``): graphwright's with the weights copied into
+memory and with them mapped. The smallest of three processes counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import graphwright as gw
+from benchmarks.models import MODELS
+from graphwright.runtime.devices.cpu import Cpu
+from graphwright.tools.footprint import measure
+from graphwright.tools.inspect_command import arena_and_live
+
+Array = np.ndarray[Any, Any]
+ROUNDS = 3
+HEADER = """\
+| model | arena | live | arena / live | copied | mapped | ONNX Runtime | copied / theirs |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"""
+
+
+def row(name: str, variant: str, threads: int, folder: Path) -> str:
+    """One line of the table."""
+    source, feeds = MODELS[name].path(), MODELS[name].feeds(variant)
+    package = folder / f"{name}.om"
+    model = gw.compile(str(source))
+    model.save(package)
+    arena = _arena(model, feeds, threads)
+    del model
+    copied, mapped, theirs = (
+        min(measure(engine, path, feeds, threads, mapped=mapped).taken for _ in range(ROUNDS))
+        for engine, path, mapped in (
+            ("graphwright", package, False),
+            ("graphwright", package, True),
+            ("onnxruntime", source, False),
+        )
+    )
+    package.unlink()
+    peaks = " | ".join(f"{peak / 2**20:.1f}" for peak in (copied, mapped, theirs))
+    return f"| {name} | {arena} | {peaks} | {copied / theirs:.2f} |"
+
+
+def _arena(model: gw.Model, feeds: Mapping[str, Array], threads: int) -> str:
+    """MiB of the arena, of what is live at most, and their quotient."""
+    if not isinstance(model.device, Cpu):  # compiled for the shapes of each feed
+        return "- | - | -"
+    arena, live = arena_and_live(model, [feeds[spec.name].shape for spec in model.inputs], threads)
+    return f"{arena / 2**20:.2f} | {live / 2**20:.2f} | {arena / live if live else 1:.3f}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "models", nargs="*", default=list(MODELS), metavar="MODEL", help="all if none is named"
+    )
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--variant", default="default")
+    chosen = parser.parse_args(arguments)
+    print(f"MiB, {chosen.threads} thread(s)\n\n{HEADER}")
+    with tempfile.TemporaryDirectory(prefix="graphwright-memory-") as folder:
+        for name in chosen.models:
+            print(row(name, chosen.variant, chosen.threads, Path(folder)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""The memory that loading a model and running it once takes, as the operating system counts it.
+
+Anonymous memory alone is counted (``RssAnon`` of ``/proc/PID/status``: memory of no file, so neither the code
+of libraries nor weights that lie mapped in their file), in a process of its own, read from outside twice a
+millisecond: what comes and goes in between is missed, which is no more than a few MiB can be filled.
+"""
+
+from __future__ import annotations
+
+import select
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from graphwright.errors import Diagnostic, GraphwrightError
+
+Array = np.ndarray[Any, Any]
+_SCRIPT: Final = Path(__file__).with_name("one_run.py")
+_PERIOD: Final = 0.0005
+"""Seconds between two readings."""
+
+
+class FootprintError(GraphwrightError):
+    """The process ended before its run did."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes of anonymous memory: before the engine was imported, at most, and after the run."""
+
+    before: int
+    peak: int
+    after: int
+
+    @property
+    def taken(self) -> int:
+        """What the engine, loading and the run took at most."""
+        return self.peak - self.before
+
+
+def measure(
+    engine: str, model: Path, feeds: Mapping[str, Array], threads: int = 1, *, mapped: bool = False
+) -> Footprint:
+    """Load ``model`` in ``engine`` (graphwright or onnxruntime) and run it once, in a new process.
+
+    A package runs as it is, whoever signed it. Raises FootprintError where the process fails or there is no
+    ``/proc``.
+    """
+    with tempfile.TemporaryDirectory(prefix="graphwright-") as folder:
+        arrays = Path(folder) / "feeds.npz"
+        numbered = {f"input_{k}": array for k, array in enumerate(feeds.values())}
+        np.savez(arrays, names=np.array(list(feeds), str), **numbered)
+        command = [sys.executable, "-P", str(_SCRIPT), engine, str(model), str(arrays), str(threads)]
+        with (
+            open(Path(folder) / "errors", "w+b") as errors,
+            subprocess.Popen(
+                [*command, "mapped" if mapped else "copied"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+            ) as process,
+        ):  # fmt: skip
+            try:
+                return _watch(process)
+            except (OSError, ValueError) as error:
+                process.kill()
+                errors.seek(0)
+                lines = errors.read().decode(errors="replace").strip().splitlines() or [str(error)]
+                raise FootprintError(Diagnostic("footprint", lines[-1], str(model))) from error
+
+
+def _watch(process: subprocess.Popen[bytes]) -> Footprint:
+    assert process.stdin is not None and process.stdout is not None
+    _expect(process.stdout.readline(), b"ready\n")
+    before = peak = _anonymous(process.pid)
+    process.stdin.write(b"go\n")
+    process.stdin.flush()
+    while not select.select([process.stdout], [], [], _PERIOD)[0]:
+        peak = max(peak, _anonymous(process.pid))
+    _expect(process.stdout.readline(), b"done\n")
+    after = _anonymous(process.pid)
+    return Footprint(before, max(peak, after), after)
+
+
+def _expect(line: bytes, wanted: bytes) -> None:
+    if line != wanted:
+        raise ValueError(f"the process said {line!r}")
+
+
+def _anonymous(process: int) -> int:
+    """``RssAnon`` in bytes; 0 of a process that has ended. An OSError where there is no ``/proc``."""
+    text = Path(f"/proc/{process}/status").read_text()
+    return 1024 * next((int(line.split()[1]) for line in text.splitlines() if line.startswith("RssAnon:")), 0)

@@ -1,0 +1,49 @@
+"""Memory as the operating system counts it, against sizes that are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphwright as gw
+from graphwright.ops.matmul import MatMul
+from graphwright.tools.footprint import FootprintError, measure
+
+from .support import graphwright
+
+WEIGHT_BYTES = 32 << 20
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """``y = x @ w`` with 32 MiB of weights."""
+    builder = gw.GraphBuilder()
+    w = np.random.default_rng(0).standard_normal((2048, WEIGHT_BYTES // 4 // 2048), np.float32)
+    builder.output("y", builder(MatMul(), builder.input("x", "f32", (4, 2048)), builder.constant(w)))
+    path = tmp_path / "m.om"
+    builder.compile().save(path)
+    return path
+
+
+def test_weights_count_where_they_are_copied_and_not_where_they_are_mapped(package: Path) -> None:
+    feeds = {"x": np.ones((4, 2048), np.float32)}
+    copied = measure("graphwright", package, feeds)
+    mapped = measure("graphwright", package, feeds, mapped=True)
+    for found in (copied, mapped):
+        assert 0 < found.before < found.peak >= found.after > 0
+    assert WEIGHT_BYTES < copied.taken < WEIGHT_BYTES + (16 << 20)
+    assert mapped.taken < 16 << 20
+
+
+def test_a_process_that_fails_says_why(tmp_path: Path) -> None:
+    with pytest.raises(FootprintError, match=r"nowhere\.om"):
+        measure("graphwright", tmp_path / "nowhere.om", {})
+
+
+def test_inspect_measures_packages_alone(model: Path, package: Path) -> None:
+    shown = graphwright("inspect", package, "--measure").stdout
+    assert "weights copied" in shown and "weights mapped" in shown
+    refused = graphwright("inspect", model, "--shape", "x:1,4", "--measure")
+    assert refused.exit_code != 0 and "--measure" in refused.output

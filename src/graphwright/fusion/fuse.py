@@ -111,6 +111,8 @@ class _Grouping:
         if len(nodes) > MAX_NODES:
             return f"more than {MAX_NODES} nodes"
         anchor = own.anchor or producer.anchor
+        if anchor is not None and any(v is not None and v.producer in nodes for v in anchor.inputs):
+            return "the contraction reads what its epilogue would compute"
         rest = [n for n in nodes if n is not anchor]
         try:
             nest = analyse(rest)

@@ -149,10 +149,12 @@ def _weights(
         for value in _read_values(graph, steps)
         if value.producer is not None and isinstance(value.producer.op, Constant)
     }
-    arrays = {ref.digest: module.constants[ref] for ref in used.values()}
+    arrays = {ref.digest: module.constants.held(ref) for ref in used.values()}
     DeadCode().run(module, Record("dead_code"))  # constants that were packed are read no more
-    arrays |= {ref.digest: module.constants[ref] for ref in module.constants}
+    arrays |= {ref.digest: module.constants.held(ref) for ref in module.constants}
     weights = pack_weights(arrays)
+    for ref in module.constants:
+        module.constants.adopt(ref.digest, weights.arrays[ref.digest])
     tensors = {value: weights.tensors[ref.digest] for value, ref in used.items()}
     return weights, {value: (tensor.start, tensor.size) for value, tensor in tensors.items()}
 

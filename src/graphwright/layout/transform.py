@@ -13,9 +13,20 @@ Array = np.ndarray[Any, Any]
 
 def pack(array: Array, layout: Layout) -> Array:
     """The dense array that holds ``array`` in ``layout``; lanes that pad an axis are zero."""
+    packed = np.empty(layout.physical_shape(array.shape), array.dtype)
+    pack_into(packed, array, layout)
+    return packed
+
+
+_READ_BYTES = 1 << 17
+"""Bytes of a source that are read in its own order before their places are written."""
+
+
+def pack_into(packed: Array, array: Array, layout: Layout) -> None:
+    """Write ``array`` in ``layout`` to the dense array ``packed``; lanes that pad an axis are zero."""
     sizes = dict(layout.blocks)
-    padding = [(0, -array.shape[axis] % sizes.get(axis, 1)) for axis in range(array.ndim)]
-    padded = np.pad(array, padding)
+    padding = [(0, -size % sizes.get(axis, 1)) for axis, size in enumerate(array.shape)]
+    padded = np.pad(array, padding) if any(more for _, more in padding) else array
     split: list[int] = []
     position: dict[int, int] = {}
     inner: dict[int, int] = {}
@@ -27,7 +38,14 @@ def pack(array: Array, layout: Layout) -> Array:
         else:
             split.append(size)
     order = [*(position[a] for a in layout.order), *(inner[a] for a, _ in layout.blocks)]
-    return np.ascontiguousarray(padded.reshape(split).transpose(order))
+    source, target = padded.reshape(split), packed.transpose(np.argsort(order))
+    slices = source.shape[0] if source.ndim else 0
+    step = max(1, _READ_BYTES * slices // max(1, source.nbytes))
+    if step >= slices:
+        target[...] = source
+        return
+    for first in range(0, slices, step):
+        target[first : first + step] = source[first : first + step]
 
 
 def unpack(packed: Array, layout: Layout, shape: tuple[int, ...]) -> Array:

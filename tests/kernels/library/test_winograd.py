@@ -48,6 +48,12 @@ def to_blocks(x: Any, isa: Isa, *, at_end: bool = True, gap: int = 0) -> Array:
     return room
 
 
+def transformed(w: Any, m: int, isa: Isa) -> Array:
+    made = np.empty(winograd.transformed_shape(w.shape[0], w.shape[1], m, isa), np.float32)
+    winograd.transform_weights(made, w, m, isa)
+    return made
+
+
 class Winograd:
     """Operands laid out in guarded memory and ready to run."""
 
@@ -76,7 +82,7 @@ class Winograd:
         if blocking:
             args = args._replace(block_tiles=blocking[0], unit_blocks=blocking[1])
         self.args = args
-        weights = guard(winograd.transformed_weights(w, m, isa), at_end=at_end)
+        weights = guard(transformed(w, m, isa), at_end=at_end)
         if bias is not None:
             bias = guard(np.pad(bias, (0, -cout % isa.lanes)), at_end=at_end)
         self.operands = [x, weights, bias, residual, self.y]
@@ -245,13 +251,23 @@ def test_rms_error_beside_direct_convolution(isa: Isa, channels: int) -> None:
 def test_weights_are_the_filter_at_the_points(m: int, isa: Isa) -> None:
     """At infinity it is its last tap; lanes that pad a block are zero; pairs of blocks lie side by side."""
     w = normal(np.random.default_rng(0), 3 * isa.lanes - 2, 5, 3, 3)
-    packed = winograd.transformed_weights(w, m, isa)
+    packed = transformed(w, m, isa)
     assert packed.dtype == np.float32 and packed.shape == ((m + 2) ** 2, 3 * 5 * isa.lanes)
     pair = packed[:, : 10 * isa.lanes].reshape(-1, 5, 2 * isa.lanes)
     single = packed[:, 10 * isa.lanes :].reshape(-1, 5, isa.lanes)
     planes = np.concatenate([pair, single], axis=2)
     np.testing.assert_array_equal(planes[-1, :, : w.shape[0]], w[:, :, 2, 2].T)
     np.testing.assert_array_equal(planes[:, :, w.shape[0] :], 0)
+
+
+@each_form
+def test_weights_do_not_depend_on_how_many_channels_are_transformed_at_once(
+    m: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    w = normal(np.random.default_rng(1), 70, 37, 3, 3)
+    whole = transformed(w, m, ISAS["v4"])
+    monkeypatch.setattr(winograd, "_TRANSFORMED_BYTES", 1)
+    np.testing.assert_array_equal(transformed(w, m, ISAS["v4"]), whole)
 
 
 def test_sizes_may_be_symbols() -> None:

@@ -9,16 +9,17 @@ from dataclasses import dataclass, field, replace
 
 import graphwright.kernels.candidates as package
 from graphwright.ir.constant import Constant
+from graphwright.ir.deferred import Deferred
 from graphwright.ir.graph import Array, ConstantPool, Graph, Node, Value
 from graphwright.ir.loops.nodes import Kernel
-from graphwright.ir.op import Op
+from graphwright.ir.op import ConstRef, Op
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.types import Layout, TensorType, dtype_of
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.launch import Alias, Hook, Launch, Run
 from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.ref import KernelRef
-from graphwright.layout.transform import pack
+from graphwright.layout.transform import pack_into
 
 GENERATED = "generated"
 """The module name of kernels that are compiled for one model."""
@@ -80,11 +81,13 @@ class Context:
 
     def table(self, array: Array, name: str) -> Value:
         """A new constant of the graph that the node at hand is in."""
+        return self._held(self.constants.add(array), TensorType(dtype_of(array), array.shape), name)
+
+    def _held(self, ref: ConstRef, type: TensorType, name: str) -> Value:
         graph = self._graph
         if graph is None:
             raise ValueError("no candidate is being tried")
-        type = TensorType(dtype_of(array), array.shape)
-        made = Node(Constant(self.constants.add(array), type), (), [type], name=name)
+        made = Node(Constant(ref, type), (), [type], name=name)
         graph.insert(made, next(iter(graph)))
         return made.output
 
@@ -105,26 +108,39 @@ class Context:
         """
         key = (value, layout)
         if key not in self._packed:
-            array = self.constant(value)
+            array, ref = self._source(value)
             node = value.producer
-            if array is None or node is None or node.graph is None:
-                raise ValueError(f"{value!r} is not a constant")
+            if node is None or node.graph is None:
+                raise ValueError(f"{value!r} is in no graph")
             viewed = value.type if shape is None else TensorType(value.type.dtype, shape)
-            ref = self.constants.add(pack(array.reshape(viewed.dims), layout))
+            source = array.reshape(viewed.dims)
+            places = layout.physical_shape(source.shape)
+            deferred = Deferred(value.type.dtype, places, lambda out: pack_into(out, source, layout))
+            ref = self.constants.derive(ref, f"{viewed} {layout}", deferred)
             made = Node(Constant(ref, viewed), (), [viewed], name=value.name, sources=node.sources)
             node.graph.insert(made, node)
             made.output.layout = layout
             self._packed[key] = made.output
         return self._packed[key]
 
-    def derived(self, value: Value, kind: str, make: Callable[[Array], Array]) -> Value:
-        """What ``make`` gives for the constant ``value``, made once for each ``kind``. The value stays."""
+    def derived(
+        self, value: Value, kind: str, shape: tuple[int, ...], fill: Callable[[Array, Array], None]
+    ) -> Value:
+        """What ``fill(out, array)`` makes of the constant, once for each ``kind``; the value stays."""
         if (value, kind) not in self._derived:
-            array = self.constant(value)
-            if array is None:
-                raise ValueError(f"{value!r} is not a constant")
-            self._derived[value, kind] = self.table(make(array), f"{value.name} {kind}")
+            array, ref = self._source(value)
+            deferred = Deferred(value.type.dtype, shape, lambda out: fill(out, array))
+            made = self.constants.derive(ref, f"{kind} {self.isa.name}", deferred)
+            type = TensorType(value.type.dtype, shape)
+            self._derived[value, kind] = self._held(made, type, f"{value.name} {kind}")
         return self._derived[value, kind]
+
+    def _source(self, value: Value) -> tuple[Array, ConstRef]:
+        """The elements of a constant, and what the pool calls them."""
+        array = self.constant(value)
+        if array is None or value.producer is None or not isinstance(value.producer.op, Constant):
+            raise ValueError(f"{value!r} is not a constant")
+        return array, value.producer.op.value
 
     def packed_from(self, value: Value) -> list[Value]:
         """What ``value`` was packed to, seen with its own shape."""
@@ -152,7 +168,7 @@ class Contraction:
     """What the kernel's own store has to do; a candidate that cannot returns the reason."""
 
 
-ContractionCandidate = Callable[[Contraction, Context], Launch | str]
+ContractionCandidate = Callable[[Contraction, Context], Launch | Run | str]
 Groups = Callable[[Node], tuple[int, int]]
 """How many leading dims of a contraction's output are batch, and how many after these are rows (see the
 hook's ABI).

@@ -30,7 +30,7 @@ SYMBOLS: Final = {4: "gw_winograd4_f32", 2: "gw_winograd2_f32"}
 """The kernel of each m."""
 
 OPERANDS: Final = ("x", "w", "bias", "residual", "y")
-"""``w`` as :func:`transformed_weights` gives it; ``bias`` [channel blocks * VL] and ``residual`` (as y)
+"""``w`` as :func:`transform_weights` gives it; ``bias`` [channel blocks * VL] and ``residual`` (as y)
 may be absent; ``y`` is ignored when there is a hook. The hook, or a null pointer, comes next; a tile is some
 pixels (rows) of one channel block (columns), its batch the image times the channel blocks plus the block."""
 
@@ -82,22 +82,36 @@ def _weight_matrix(m: int) -> Array:
     return np.array([*rows, [0.0, 0.0, 1.0]])
 
 
-def transformed_weights(w: Array, m: int, isa: Isa) -> Array:
-    """Weights [Cout, Cin, 3, 3] as f32 [(m + 2)^2, CoutB * Cin * VL], transformed in f64 and rounded once.
+def transformed_shape(cout: int, cin: int, m: int, isa: Isa) -> tuple[int, int]:
+    """The shape of what :func:`transform_weights` makes."""
+    return (m + 2) ** 2, -(-cout // isa.lanes) * cin * isa.lanes
+
+
+_TRANSFORMED_BYTES: Final = 1 << 18
+"""Bytes of f64 that are made at once, in the cache."""
+
+
+def transform_weights(out: Array, w: Array, m: int, isa: Isa) -> None:
+    """Weights [Cout, Cin, 3, 3] into f32 [(m + 2)^2, CoutB * Cin * VL], transformed in f64, rounded once.
 
     Each plane holds pairs of output channel blocks as [Cin, 2, VL], then a last single block as [Cin, VL].
     """
     cout, cin = w.shape[:2]
-    g, lanes = _weight_matrix(m), isa.lanes
-    blocks = -(-cout // lanes)
-    padded = np.zeros((9, cin, blocks * lanes))
-    padded[..., :cout] = w.transpose(2, 3, 1, 0).reshape(9, cin, cout)
-    planes = (np.kron(g, g) @ padded.reshape(9, -1)).astype(np.float32)
-    planes = planes.reshape(len(planes), cin, blocks, lanes)
-    paired = blocks // 2 * 2
-    pairs = planes[:, :, :paired].reshape(len(planes), cin, paired // 2, 2 * lanes).swapaxes(1, 2)
-    parts = [part.reshape(len(planes), -1) for part in (pairs, planes[:, :, paired:])]
-    return np.ascontiguousarray(np.concatenate(parts, axis=1))
+    matrix, lanes = np.kron(_weight_matrix(m), _weight_matrix(m)), isa.lanes
+    planes, blocks = len(matrix), -(-cout // lanes)
+    pairs, paired = blocks // 2, blocks // 2 * 2 * lanes
+    front = out[:, : paired * cin].reshape(planes, pairs, cin, 2 * lanes)
+    back = out[:, paired * cin :].reshape(planes, blocks % 2, cin, lanes)
+    step = max(1, _TRANSFORMED_BYTES // (planes * blocks * lanes * 8))
+    for first in range(0, cin, step):
+        part = w[:, first : first + step]
+        count = part.shape[1]
+        padded = np.zeros((9, count, blocks * lanes))
+        padded[..., :cout] = part.transpose(2, 3, 1, 0).reshape(9, count, cout)
+        made = (matrix @ padded.reshape(9, -1)).reshape(planes, count, blocks * lanes)
+        channels = np.s_[:, :, first : first + count]
+        front[channels] = made[..., :paired].reshape(planes, count, pairs, 2 * lanes).swapaxes(1, 2)
+        back[channels] = made[..., paired:].reshape(planes, count, blocks % 2, lanes).swapaxes(1, 2)
 
 
 _L2_BYTES: Final = 1 << 20

@@ -72,7 +72,7 @@ def rebuild(package: Package, options: Options, key: bytes | None) -> Model:
 def unpacked_module(package: Package) -> Module:
     """The graph of a package with its constants in row-major order again."""
     module = Module()
-    for digest, array in package.weights.arrays.items():
+    for digest, array in package.constants().items():
         module.constants.adopt(digest, array)
     module = parse_module(package.graph, constants=module.constants)
     module.metadata.update(package.metadata)

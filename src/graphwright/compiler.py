@@ -8,11 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from graphwright.config import Options
 from graphwright.fusion.fuse import Fuse
 from graphwright.ir.constant import Constant
-from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.deferred import Deferred
+from graphwright.ir.graph import Array, Graph, Module, Node, Value
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.loops.text import print_kernel
 from graphwright.ir.text import print_module
@@ -95,7 +97,7 @@ def compile_module(
     selection = select_kernels(module, module.main, isa, options.numerics)
     observe("select", selection)
     clock.lap("select")
-    weights, places = _weights(module, module.main, selection.steps)
+    weights, spare, places = _weights(module, module.main, selection.steps)
     program = lower(module.main, selection.steps, module.symbols, places, streams=options.streams)
     observe("lower", program)
     clock.lap("lower")
@@ -106,7 +108,8 @@ def compile_module(
     clock.lap("kernels")
     target = Target(isa.name, program, objects, sources)
     report = compile_report(manager.records, selection.steps)
-    package = replace(package_module(module, options, weights), targets={isa.name: target}, report=report)
+    package = package_module(module, options, weights)
+    package = replace(package, targets={isa.name: target}, report=report, spare=partial(pack_weights, spare))
     return Compilation(module, package, program, selection.generated, manager.records, clock.seconds)
 
 
@@ -142,21 +145,25 @@ def _spec(value: Value, name: str) -> TensorSpec:
 
 def _weights(
     module: Module, graph: Graph, steps: tuple[Step, ...]
-) -> tuple[Weights, dict[Value, tuple[int, int]]]:
-    """The constants that the steps or the graph read, each content once, and where those of the steps lie."""
+) -> tuple[Weights, dict[str, Array | Deferred], dict[Value, tuple[int, int]]]:
+    """The constants that the steps read, each content once; those that the graph has beside them; and where
+    those of the steps lie.
+    """
     used = {
         value: value.producer.op.value
         for value in _read_values(graph, steps)
         if value.producer is not None and isinstance(value.producer.op, Constant)
     }
-    arrays = {ref.digest: module.constants.held(ref) for ref in used.values()}
+    weights = pack_weights({ref.digest: module.constants.held(ref) for ref in used.values()})
     DeadCode().run(module, Record("dead_code"))  # constants that were packed are read no more
-    arrays |= {ref.digest: module.constants.held(ref) for ref in module.constants}
-    weights = pack_weights(arrays)
+    spare: dict[str, Array | Deferred] = {}
     for ref in module.constants:
-        module.constants.adopt(ref.digest, weights.arrays[ref.digest])
+        if ref.digest in weights.tensors:
+            module.constants.adopt(ref.digest, weights.arrays[ref.digest])
+        else:
+            spare[ref.digest] = module.constants.held(ref)
     tensors = {value: weights.tensors[ref.digest] for value, ref in used.items()}
-    return weights, {value: (tensor.start, tensor.size) for value, tensor in tensors.items()}
+    return weights, spare, {value: (tensor.start, tensor.size) for value, tensor in tensors.items()}
 
 
 def _read_values(graph: Graph, steps: tuple[Step, ...]) -> list[Value]:

@@ -160,9 +160,7 @@ class _Assigner:
             shared = None if value in self.preset else self._in_place_of(step, value)
             self._put(value, shared or self._memory_of(value))
         for value in step.action.temporaries if isinstance(step.action, Run) else ():
-            self._put(
-                value, Place(Memory(Storage.ARENA, value.bytes, f"{step.node.place} {value.name}"))
-            )
+            self._put(value, Place(Memory(Storage.ARENA, value.bytes, f"{step.node.place} {value.name}")))
 
     def _in_place_of(self, step: Step, value: Value) -> Place | None:
         """The memory of an input that ends with this step and may be overwritten by ``value``."""
@@ -227,9 +225,9 @@ def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
 
 
 def step_values(step: Step) -> Iterator[Value]:
-    """Every value that a step reads."""
-    yield from (value for value in step.node.inputs if value is not None)
+    """Every value that a step reads: what the launches do, whatever the node's inputs are."""
     if not isinstance(step.action, Run):
+        yield from (value for value in step.node.inputs if value is not None)
         return
     for launch in step.action.launches:
         if isinstance(launch, Copy):

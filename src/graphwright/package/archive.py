@@ -11,7 +11,9 @@ import mmap
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -29,26 +31,65 @@ _END_64 = struct.Struct("<4sQHHIIQQQQ")
 _LOCATOR_64 = struct.Struct("<4sIQI")
 _LARGE = 0xFFFFFFFF
 """Stands for a number that lies in the extra field of 64-bit numbers, whose id is 1."""
+_NO_HOLE = (0, 0)
+_PAGE = 4096
+_TAIL = 1 << 16
+"""Bytes at the end of a file that hold its directory, mostly."""
 _NAME = re.compile(r"[A-Za-z0-9_]+(?:[./][A-Za-z0-9_]+)*")
+
+
+class Later:
+    """A member that stays in its file, which is kept open, until it is read."""
+
+    def __init__(self, file: int, start: int, size: int) -> None:
+        self._file, self._start, self.size = os.dup(file), start, size
+
+    def read(self) -> memoryview:
+        """Its bytes in new, aligned memory. A ValueError if the file has become shorter, an OSError else."""
+        memory = aligned_memory(self.size)
+        fill_in_parts(self.size, partial(_fill, self._file, memory, self._start))
+        return memory.toreadonly()
+
+    def __del__(self) -> None:
+        os.close(self._file)
 
 
 def read_archive(path: Path, *, use_mmap: bool = False) -> dict[str, memoryview]:
     """Members by name: aligned, read-only views of the file, copied into memory unless ``use_mmap``."""
+    return open_archive(path, use_mmap=use_mmap)[0]
+
+
+def open_archive(
+    path: Path, *, use_mmap: bool = False, later: str = ""
+) -> tuple[dict[str, memoryview], Later | None]:
+    """As :func:`read_archive`, and the member called ``later``, if there is one, which is not read."""
     try:
         with open(path, "rb") as file:
-            data = _mapped(file) if use_mmap else _copied(file)
-        entries = list(_entries(data))
+            data, hole = (_mapped(file), _NO_HOLE) if use_mmap else _copied(file.fileno(), later)
+            entries = list(_entries(data))
+            places = _places(entries, data, path)
+            if hole != _NO_HOLE and (hole != _hole(entries, later, len(data)) or places[later][0] > hole[0]):
+                raise ValueError("its directory was changed while it was read, or is none")
+            left = Later(file.fileno(), *places.pop(later)) if later in places else None
     except (struct.error, ValueError, OverflowError) as error:
         raise damaged(path, str(error)) from error
-    members: dict[str, memoryview] = {}
+    return {name: data[start : start + size] for name, (start, size) in places.items()}, left
+
+
+def _places(entries: Sequence[_Entry], data: memoryview, path: Path) -> dict[str, tuple[int, int]]:
+    """Start and size of the members by name; they are apart."""
+    places: dict[str, tuple[int, int]] = {}
     for entry in entries:
-        if entry.name in members:
+        if entry.name in places:
             raise damaged(path, f"two members are called {entry.name!r}")
         start, fault = _place(entry, data)
         if fault:
             raise damaged(path, f"member {entry.name!r} {fault}")
-        members[entry.name] = data[start : start + entry.size]
-    return members
+        places[entry.name] = start, entry.size
+    for (start, size), (following, _) in pairwise(sorted(places.values())):
+        if start + size > following:
+            raise damaged(path, "two members share bytes")
+    return places
 
 
 class _Entry(NamedTuple):
@@ -120,18 +161,41 @@ def _mapped(file: BinaryIO) -> memoryview:
     return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
-def _copied(file: BinaryIO) -> memoryview:
-    memory = aligned_memory(os.fstat(file.fileno()).st_size)
+def _copied(file: int, later: str) -> tuple[memoryview, tuple[int, int]]:
+    """The file in memory, but for the hole where the member ``later`` lies: pages that are never touched."""
+    size = os.fstat(file).st_size
+    memory = aligned_memory(size)
+    hole = _find_hole(file, memory, later) if later else _NO_HOLE
+    fill_in_parts(hole[0], partial(_fill, file, memory, 0))
+    fill_in_parts(size - hole[1], partial(_fill, file, memory[hole[1] :], hole[1]))
+    return memory.toreadonly(), hole
 
-    def fill(start: int, stop: int) -> None:
-        while start < stop:
-            count = os.preadv(file.fileno(), [memory[start:stop]], start)
-            if not count:
-                raise ValueError("the file became shorter while it was read")
-            start += count
 
-    fill_in_parts(len(memory), fill)
-    return memory.toreadonly()
+def _fill(file: int, memory: memoryview, offset: int, start: int, stop: int) -> None:
+    """Read bytes ``[start, stop)`` of ``memory``, which begins at ``offset`` of the file."""
+    while start < stop:
+        count = os.preadv(file, [memory[start:stop]], offset + start)
+        if not count:
+            raise ValueError("the file became shorter while it was read")
+        start += count
+
+
+def _find_hole(file: int, memory: memoryview, later: str) -> tuple[int, int]:
+    """Read the file's directory, and find where the bytes of a member lie in it."""
+    size = len(memory)
+    tail = max(0, size - _TAIL)
+    _fill(file, memory, 0, tail, size)
+    _fill(file, memory, 0, min(max(0, _directory(memory)[1]), tail), tail)
+    return _hole(list(_entries(memory)), later, size)
+
+
+def _hole(entries: Sequence[_Entry], later: str, size: int) -> tuple[int, int]:
+    """Where the bytes of the member ``later`` lie; a page is left for its header."""
+    for entry in entries:
+        if entry.name == later and entry.size > _PAGE:
+            stop = entry.offset + LOCAL_HEADER.size + entry.size
+            return (entry.offset + _PAGE, stop) if entry.offset >= 0 and stop <= size else _NO_HOLE
+    return _NO_HOLE
 
 
 def aligned_memory(size: int) -> memoryview:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 from graphwright.errors import Diagnostic, PackageError
 from graphwright.ir.dtypes import DType
 from graphwright.package.tasks import StoredProgram
-from graphwright.package.weights import Weights
+from graphwright.package.weights import Array, Weights, no_weights
 
 if TYPE_CHECKING:
     from graphwright.lower.tasks import Program
 
 FORMAT = 1
 """Of the file; others are refused."""
+WEIGHTS = "weights.safetensors"
+SPARE = "graph.safetensors"
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ class Target:
 
 @dataclass(frozen=True)
 class Package:
-    """``graph`` is the fused graph's text; its constants are in ``weights``, packed for the first target."""
+    """``graph`` is the fused graph's text. ``weights`` are what the tasks read, packed for the first target;
+    ``spare`` gives what the graph has beside them, which only compiling it again, or saving it, needs."""
 
     graph: str
     weights: Weights
@@ -75,3 +78,8 @@ class Package:
     """What the compiler did, in plain text."""
     signature: str = ""
     """As it was read: whoever signed it, it is written again with it."""
+    spare: Callable[[], Weights] = no_weights
+
+    def constants(self) -> dict[str, Array]:
+        """All constants of the graph, and what the tasks read of others. Raises PackageError."""
+        return {**self.weights.arrays, **self.spare().arrays}

@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from graphwright.errors import Diagnostic, PackageError
 from graphwright.ir.dtypes import DTYPES
-from graphwright.package.archive import damaged, read_archive
-from graphwright.package.package import FORMAT, Package, Target, TensorSpec
+from graphwright.package.archive import Later, damaged, open_archive
+from graphwright.package.package import FORMAT, SPARE, WEIGHTS, Package, Target, TensorSpec
 from graphwright.package.sign import is_signed
 from graphwright.package.tasks import StoredProgram
-from graphwright.package.weights import read_weights
+from graphwright.package.weights import Weights, no_weights, read_weights
 
 Members = Mapping[str, memoryview]
 
@@ -33,9 +34,9 @@ def read_package(
     weights that are no floats: kernels compiled for them may rely on what they hold.
     Raises PackageError.
     """
-    members = read_archive(path, use_mmap=use_mmap)
+    members, spare = open_archive(path, use_mmap=use_mmap, later=SPARE)
     try:
-        return _package(members, path, trust, keys, hash_weights=verify)
+        return _package(members, spare, path, trust, keys, hash_weights=verify)
     except (
         KeyError,
         TypeError,
@@ -49,14 +50,20 @@ def read_package(
 
 
 def _package(
-    members: Members, path: Path, trust: bool, keys: Sequence[bytes], *, hash_weights: bool
+    members: Members,
+    spare: Later | None,
+    path: Path,
+    trust: bool,
+    keys: Sequence[bytes],
+    *,
+    hash_weights: bool,
 ) -> Package:
     manifest = json.loads(bytes(members["manifest.json"]))
     _check_format(manifest, path)
-    _check_members(manifest, members, path, hash_weights=hash_weights)
+    _check_members(manifest, members, spare, path, hash_weights=hash_weights)
     signature = bytes(members.get("signature", b"")).decode("ascii")
     trusted = trust or is_signed(bytes(members["manifest.json"]), signature, keys)
-    weights = read_weights(members["weights.safetensors"])
+    weights = read_weights(members[WEIGHTS])
     if weights.index_digest() != manifest["indices"]:
         raise damaged(path, "weights that are no floats were changed after they were written")
     package = Package(
@@ -72,6 +79,7 @@ def _package(
         metadata={str(k): str(v) for k, v in manifest["metadata"].items()},
         options={str(k): str(v) for k, v in manifest["options"].items()},
         signature=signature,
+        spare=partial(_read_spare, spare, path) if spare else no_weights,
     )
     for target in package.targets.values():
         if (_ports(package.inputs), _ports(package.outputs)) != target.stored.ports:
@@ -93,16 +101,27 @@ def _check_format(manifest: dict[str, Any], path: Path) -> None:
         )
 
 
-def _check_members(manifest: dict[str, Any], members: Members, path: Path, *, hash_weights: bool) -> None:
+def _read_spare(member: Later, path: Path) -> Weights:
+    try:
+        return read_weights(member.read())
+    except (OSError, ValueError) as error:
+        raise damaged(path, f"member {SPARE!r}: {error}") from error
+
+
+def _check_members(
+    manifest: dict[str, Any], members: Members, spare: Later | None, path: Path, *, hash_weights: bool
+) -> None:
     listed: dict[str, Any] = manifest["members"]
-    if odd := sorted((set(members) - {"manifest.json", "signature"}) ^ set(listed)):
+    sizes = {name: len(data) for name, data in members.items()} | ({SPARE: spare.size} if spare else {})
+    if odd := sorted((set(sizes) - {"manifest.json", "signature"}) ^ set(listed)):
         raise damaged(path, f"members and manifest do not agree on {', '.join(odd[:5])}")
     for name, (size, digest) in listed.items():
-        data = members[name]
-        if len(data) != size:
-            raise damaged(path, f"member {name!r} has {len(data)} bytes instead of {size}")
-        skip = name == "weights.safetensors" and not hash_weights
-        if not skip and hashlib.sha256(data).hexdigest() != digest:
+        if sizes[name] != size:
+            raise damaged(path, f"member {name!r} has {sizes[name]} bytes instead of {size}")
+        if name in (WEIGHTS, SPARE) and not hash_weights:
+            continue
+        data = spare.read() if spare and name == SPARE else members[name]
+        if hashlib.sha256(data).hexdigest() != digest:
             raise damaged(path, f"member {name!r} was changed after it was written")
 
 

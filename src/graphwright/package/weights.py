@@ -103,6 +103,11 @@ def pack_weights(arrays: Mapping[str, Array | Deferred]) -> Weights:
     return Weights(_header(tensors), data.toreadonly(), tensors)
 
 
+def no_weights() -> Weights:
+    """None at all."""
+    return pack_weights({})
+
+
 def _bytes(array: Array) -> Array:
     if array.dtype == object:
         return np.frombuffer(json.dumps(array.ravel().tolist()).encode(), np.uint8)

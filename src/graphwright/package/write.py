@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from graphwright.package.archiver import Piece, write_archive
-from graphwright.package.package import FORMAT, Package, TensorSpec
+from graphwright.package.package import FORMAT, SPARE, WEIGHTS, Package, TensorSpec
 from graphwright.package.sign import signature
 
 
@@ -21,7 +21,7 @@ def write_package(package: Package, path: Path, key: bytes | None = None) -> Non
     members: dict[str, list[Piece]] = {
         "graph.txt": [package.graph.encode()],
         "report.txt": [package.report.encode()],
-        "weights.safetensors": [package.weights.header, package.weights.data],
+        WEIGHTS: [package.weights.header, package.weights.data],
     }
     targets: dict[str, Any] = {}
     for target in package.targets.values():
@@ -30,6 +30,9 @@ def write_package(package: Package, path: Path, key: bytes | None = None) -> Non
         members |= {f"{folder}/{name}.so": [data] for name, data in target.objects.items()}
         members |= {f"{folder}/{name}": [text.encode()] for name, text in target.sources.items()}
         targets[target.isa] = {"objects": sorted(target.objects), "sources": sorted(target.sources)}
+    spare = package.spare()
+    if spare.tensors:  # last, so that loading stops before it
+        members[SPARE] = [spare.header, spare.data]
     manifest = _json(
         {
             "format": FORMAT,

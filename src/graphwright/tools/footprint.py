@@ -55,7 +55,7 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="graphwright-") as folder:
         arrays = Path(folder) / "feeds.npz"
         numbered = {f"input_{k}": array for k, array in enumerate(feeds.values())}
-        np.savez(arrays, names=np.array(list(feeds), str), **numbered)
+        np.savez(arrays, names=np.array(list(feeds), str), **numbered)  # type: ignore[arg-type]  # names of arrays, not options
         command = [sys.executable, "-P", str(_SCRIPT), engine, str(model), str(arrays), str(threads)]
         with (
             open(Path(folder) / "errors", "w+b") as errors,
@@ -69,7 +69,8 @@ def measure(
             except (OSError, ValueError) as error:
                 process.kill()
                 errors.seek(0)
-                lines = errors.read().decode(errors="replace").strip().splitlines() or [str(error)]
+                ended = f"it ended with status {process.wait()}: {error}"
+                lines = errors.read().decode(errors="replace").strip().splitlines() or [ended]
                 raise FootprintError(Diagnostic("footprint", lines[-1], str(model))) from error
 
 

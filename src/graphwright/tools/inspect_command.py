@@ -211,8 +211,10 @@ def _show_graph(package: Package) -> None:
     alone = counts.total() - inside
     say(f"ops: {counts.total()}, {inside} in {len(regions)} fused regions and {alone} alone")
     table([[str(count), name] for name, count in counts.most_common()] or [["none"]])
-    tensors = package.weights.tensors.values()
-    say(f"weights: {len(tensors)} tensors, {bytes_text(sum(tensor.size for tensor in tensors))}")
+    for title, weights in (("weights", package.weights), ("of the graph alone", package.spare())):
+        tensors = weights.tensors.values()
+        if tensors or title == "weights":
+            say(f"{title}: {len(tensors)} tensors, {bytes_text(sum(tensor.size for tensor in tensors))}")
 
 
 def _show_target(target: Target) -> None:

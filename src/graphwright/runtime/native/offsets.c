@@ -146,8 +146,8 @@ static int64_t blocking(const placing *p, const int64_t *order, const int64_t *o
 }
 
 /* Iterated greedy: let a buffer that blocks choose its place earlier, keep what is not worse. Ruiz and
-   Stuetzle, A Simple and Effective Iterated Greedy Algorithm, 2007. Steps, not time, bound it: the same on any
-   machine. */
+   Stuetzle, A Simple and Effective Iterated Greedy Algorithm, 2007. Steps, not time, bound it: the same on
+   any machine. */
 static int64_t search(placing *p, int64_t *best, int64_t *offsets, int64_t *trial, int64_t *trial_offsets,
                       int64_t arena, int64_t bound) {
     uint64_t state = 1;

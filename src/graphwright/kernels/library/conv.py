@@ -129,7 +129,7 @@ def source(isa: Isa) -> str:
     fields = f"struct args {{\n    int64_t {', '.join(ConvArgs._fields)};\n}};\n"
     even = ", ".join(str(2 * i) for i in range(isa.lanes))
     body = _BODY.replace("@EVEN@", even).replace("@SYMBOL@", SYMBOL)
-    return "\n".join([prelude(isa), constants, fields, HELPERS, tiles(shape), body])
+    return "\n".join([prelude(isa), constants, fields, HELPERS, tiles(shape, isa), body])
 
 
 _BODY: Final = """
@@ -262,7 +262,7 @@ static int32_t run_block(const struct conv *g, const struct block *o, float *scr
                 const float *b = panels + p * panel_room;
                 float *sum = sums + ((tile - o->tile0) * count + p) * MR * NR;
                 struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR, .to = sum, .to_ld = NR};
-                t.ahead_lines = 8;
+                t.ahead_step = 16;
                 t.ahead = p == 0 && tile + 1 < o->tile1 ? a + k * MR : a; /* the next weights */
                 if (i == 0) {
                     t.from_kind = g->bias ? FROM_ROWS : FROM_ZERO;

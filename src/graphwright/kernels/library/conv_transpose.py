@@ -103,7 +103,7 @@ def source(isa: Isa) -> str:
 """
     fields = f"struct args {{\n    int64_t {', '.join(ConvTransposeArgs._fields)};\n}};\n"
     body = _BODY.replace("@LOW@", low).replace("@HIGH@", high)
-    return "\n".join([prelude(isa), constants, fields, tiles(shape), body])
+    return "\n".join([prelude(isa), constants, fields, tiles(shape, isa), body])
 
 
 _BODY: Final = """

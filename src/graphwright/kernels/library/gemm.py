@@ -54,7 +54,7 @@ _SHARED_BYTES: Final = 8192
 _BLOCK_ROWS: Final = 144
 """Rows of A per unit: B is read (and packed, where it is not) once for so many rows."""
 _UNIT_PANELS: Final = 2
-_RUN_PANELS: Final = 24
+_RUN_PANELS: Final = 16
 """Panels computed together at most: what the sums between blocks of K have room for."""
 
 
@@ -95,9 +95,9 @@ class GemmArgs(NamedTuple):
 
 
 def tile_shape(isa: Isa) -> TileShape:
-    """12 x 2 vectors fill 24 of 32 registers, 6 x 2 fill 12 of 16."""
+    """9 x 3 vectors fill 27 of 32 registers, 6 x 2 fill 12 of 16."""
     if isa.vector_bytes == 64:
-        return TileShape(rows=12, vectors=2, a_row=K_RUN, a_k=1, a_skip=11 * K_RUN)
+        return TileShape(rows=9, vectors=3, a_row=K_RUN, a_k=1, a_skip=8 * K_RUN)
     return TileShape(rows=6, vectors=2, a_row=K_RUN, a_k=1, a_skip=5 * K_RUN, unroll=4)
 
 
@@ -107,8 +107,8 @@ def panel_columns(isa: Isa) -> int:
 
 
 def _group_rows(isa: Isa) -> int:
-    """7 rows times two panels of 2 vectors fill 28 of 32 registers, 6 times one 12 of 16."""
-    return 7 if isa.vector_bytes == 64 else 6
+    """As many as a tile has."""
+    return tile_shape(isa).rows
 
 
 def grid(isa: Isa, args: GemmArgs) -> Dim:
@@ -162,7 +162,7 @@ def source(isa: Isa) -> str:
         _ENTRY.replace("@SYMBOL@", symbol).replace("@PACKED@", str(int(packed)))
         for symbol, packed in ((UNPACKED, False), (PACKED, True))
     )
-    text = [prelude(isa), constants, fields, HELPERS, tiles(shape), streams(shape, isa), transpose(isa)]
+    text = [prelude(isa), constants, fields, HELPERS, tiles(shape, isa), streams(shape, isa), transpose(isa)]
     return "\n".join([*text, _BODY, entries])
 
 
@@ -216,16 +216,19 @@ static void pack_a(const float *a, int64_t a_m, int64_t a_k, int64_t rows, int64
     }
 }
 
-/* One panel to[k][NR] of the first cols columns of b, zeros after them. */
+/* As many as there are of n elements, zeros after them. */
+GW_INLINE vf load_most(const float *p, int64_t n) { return n < VL ? vf_load_n(p, n) : vf_load(p); }
+
+/* One panel to[k][NR] of the first cols columns of b, zeros after them to the end of a vector. */
 static void pack_b(const float *b, int64_t b_k, int64_t b_n, int64_t k, int64_t cols, float *to) {
-    if (b_n == 1 && cols == NR) {
+    if (b_n == 1) {
         for (int64_t j = 0; j < k; j++)
-            for (int v = 0; v < NR; v += VL)
-                vf_store(to + j * NR + v, vf_load(b + j * b_k + v));
+            for (int64_t v = 0; v < cols; v += VL)
+                vf_store(to + j * NR + v, load_most(b + j * b_k + v, cols - v));
         return;
     }
     if (b_k == 1) {
-        for (int64_t v = 0; v < NR; v += VL)
+        for (int64_t v = 0; v < cols; v += VL)
             for (int64_t j = 0; j < k; j += VL)
                 transpose(b + v * b_n + j, b_n, smaller(VL, cols - v), smaller(VL, k - j), to + j * NR + v,
                           NR);
@@ -316,8 +319,15 @@ static int32_t deliver_tile(const struct gemm *g, const struct block *o, int64_t
     return 0;
 }
 
+/* Where panel p begins: every NR columns, or where B does not lie in panels, so that they are nearly alike. */
+static int64_t column(const struct gemm *g, int64_t p) {
+    if (g->packed)
+        return smaller(p * NR, g->s.n);
+    return smaller(cut(parts(g->s.n, VL), p, parts(g->s.n, NR)) * VL, g->s.n);
+}
+
 static int32_t run_block(const struct gemm *g, const struct block *o, float *scratch) {
-    const int64_t m = g->s.m, n = g->s.n, k = g->s.k, tiles = parts(m, MR);
+    const int64_t m = g->s.m, k = g->s.k, tiles = parts(m, MR);
     const int64_t block_rows = smaller(tiles, BLOCK_TILES) * MR;
     const int64_t k_blocks = k > K_BLOCK ? parts(k, K_BLOCK) : 1;
     const float *a0 = g->a + o->batch0 * g->s.a_batch0 + o->batch1 * g->s.a_batch1;
@@ -335,9 +345,9 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
         for (int64_t i = 0; i < count; i++)
             pack_a(a0 + row_of[i] * g->s.a_m + k0 * g->s.a_k, g->s.a_m, g->s.a_k, row_of[i + 1] - row_of[i],
                    depth, g->scale, a_tiles + i * MR * A_PITCH);
-        const int64_t ahead_lines = parts(K_RUN * NR / 16, count), ahead_part = depth * NR / count;
+        const int64_t ahead_part = depth * NR / count, ahead_step = parts(2 * NR, count);
         for (int64_t p = o->panel0; p < o->panel1; p++) {
-            const int64_t col = p * NR, cols = smaller(n - col, NR);
+            const int64_t col = column(g, p), cols = column(g, p + 1) - col;
             const int whole = cols % VL == 0;
             const float *b, *next = a_tiles; /* what follows this panel */
             int64_t ldb = NR;
@@ -359,10 +369,8 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
                 float *sum = sums + ((p - o->panel0) * count + i) * MR * NR;
                 struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR, .to = sum, .to_ld = NR};
                 if (g->packed) { /* each tile fetches its part of the next panel */
-                    t.ahead_lines = ahead_lines;
+                    t.ahead_step = ahead_step;
                     t.ahead = next + i * ahead_part;
-                } else {
-                    t.ahead = a;
                 }
                 if (kb == 0)
                     start_tile(g, o, row, rows, col, cols, whole, room, NR, &t);

@@ -6,6 +6,7 @@ column of A (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multipli
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,19 +75,35 @@ struct tile {
     float *to;
     int64_t from_ld, to_ld;
     const float *clip;  /* the lowest and the highest value stored, or NULL */
-    const float *ahead;  /* what a later tile reads is fetched to L2 ... */
-    int64_t ahead_lines; /* ... so many cache lines per @RUN@ values of k */
+    const float *ahead; /* what a later tile reads is fetched to L2, or NULL ... */
+    int64_t ahead_step;  /* ... a cache line every 2 values of k, so many elements apart */
+    int64_t ahead_lines; /* of a stream: cache lines fetched a turn */
 };
+
+/* Activation of a finished tile. */
+static void activate(int64_t rows, int64_t vectors, const struct tile *t) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t v = 0; v < vectors; v++) {
+            float *at = t->to + r * t->to_ld + v * VL;
+            vf x = vf_load(at);
+            if (t->relu)
+                x = vf_relu(x);
+            if (t->clip)
+                x = vf_min(vf_max(x, vf_set1(t->clip[0])), vf_set1(t->clip[1]));
+            vf_store(at, x);
+        }
+}
 """
 
 
-def tiles(shape: TileShape) -> str:
+def tiles(shape: TileShape, isa: Isa) -> str:
     """``run_tile(rows, vectors, k, a, b, ldb, &t)`` for every tile up to ``shape``; the struct ``tile``."""
     names = [[f"tile_{r}x{v}" for v in range(1, shape.vectors + 1)] for r in range(1, shape.rows + 1)]
-    functions = [_tile(shape, r, v) for r in range(1, shape.rows + 1) for v in range(1, shape.vectors + 1)]
+    sizes = [(r, v) for r in range(1, shape.rows + 1) for v in range(1, shape.vectors + 1)]
+    functions = [_Tile(shape, isa, r, v).text() for r, v in sizes]
     table = ",\n".join(f"    {{{', '.join(row)}}}" for row in names)
     return f"""\
-{_STRUCT.replace("@RUN@", str(K_RUN))}
+{_STRUCT}
 {"".join(functions)}
 typedef void (*tile_fn)(int64_t k, const float *a, const float *b, int64_t ldb, const struct tile *t);
 static const tile_fn tile_of[{shape.rows}][{shape.vectors}] = {{
@@ -96,45 +113,152 @@ static const tile_fn tile_of[{shape.rows}][{shape.vectors}] = {{
 static void run_tile(int64_t rows, int64_t vectors, int64_t k, const float *a, const float *b, int64_t ldb,
                      const struct tile *t) {{
     tile_of[rows - 1][vectors - 1](k, a, b, ldb, t);
+    if (t->relu || t->clip)
+        activate(rows, vectors, t);
 }}
 """
 
 
-def _tile(shape: TileShape, rows: int, vectors: int) -> str:
-    """One tile. A small one splits k over several sets of sums, else it would wait for each FMA."""
-    splits = next(n for n in (1, 2, 4) if n * rows * vectors >= _LATENCY_BOUND or n == 4)
-    steps = max(splits, shape.unroll)
-    columns = [("b", f"{v} * VL") for v in range(vectors)]
+_OPERANDS: Final = """\
+        : [a] "+r"(a), [b] "+r"(b), [runs] "+r"(runs), [rest] "+r"(rest), [ahead] "+r"(ahead)
+        : [ldb] "r"(4 * ldb), [step] "r"(step), [t] "r"(t)"""
 
-    def step(number: int, split: int) -> list[str]:
-        places = [f"{name} + {number} * ldb + {at}" for name, at in columns]
-        numbers = [f"a[{r * shape.a_row + number * shape.a_k}]" for r in range(rows)]
-        return _step(numbers, places, split)
 
-    turn = [line for number in range(steps) for line in step(number, number % splits)]
-    advance = f"a += {steps * shape.a_k}, b += {steps} * ldb"
-    lines = [
-        f"static void tile_{rows}x{vectors}(int64_t k, const float *a, const float *b, int64_t ldb, "
-        "const struct tile *t) {",
-        *_start(rows, vectors, splits),
-        "    const float *ahead = t->ahead;",
-        f"    for (; k >= {K_RUN}; k -= {K_RUN}, a += {shape.a_skip}) {{",
-        "        for (int64_t i = 0; i < t->ahead_lines; i++, ahead += 16)",
-        "            __builtin_prefetch(ahead, 0, 2);",
-        f"        for (int i = 0; i < {K_RUN // steps}; i++, {advance}) {{",
-        *turn,
-        "        }",
-        "    }",
-        f"    for (; k >= {steps}; k -= {steps}, {advance}) {{",
-        *turn,
-        "    }",
-        f"    for (; k > 0; k--, a += {shape.a_k}, b += ldb) {{",
-        *step(0, 0),
-        "    }",
-    ]
-    for split in range(1, splits):
-        lines += [f"    c{r}_{v}_0 += c{r}_{v}_{split};" for r in range(rows) for v in range(vectors)]
-    return "\n".join([*lines, *_finish(rows, vectors), "}", "", ""])
+@dataclass(frozen=True)
+class _Tile:
+    """One tile as one block of assembly, whose registers no compiler chooses.
+
+    What bounds it beside the FMAs is the instructions a cycle, above all where another thread shares the
+    core: with AVX-512 a third of the rows are numbers that the FMA itself reads and broadcasts, which saves
+    their broadcast and still leaves the load ports idle a third of the time. A small tile splits k over
+    several sets of sums, else it would wait for each FMA.
+    """
+
+    shape: TileShape
+    isa: Isa
+    rows: int
+    vectors: int
+
+    @property
+    def splits(self) -> int:
+        """Sets of sums."""
+        return next(n for n in (1, 2, 4) if n * self.rows * self.vectors >= _LATENCY_BOUND or n == 4)
+
+    def register(self, number: int) -> str:
+        return f"%%{'zmm' if self.isa.vector_bytes == 64 else 'ymm'}{number}"
+
+    def sum(self, row: int, vector: int, split: int = 0) -> str:
+        return self.register((split * self.rows + row) * self.vectors + vector)
+
+    def cells(self) -> list[tuple[int, int]]:
+        return [(r, v) for r in range(self.rows) for v in range(self.vectors)]
+
+    def text(self) -> str:
+        """``tile_RxV``."""
+        steps = max(2, self.splits)
+        code = [
+            *self.start(),
+            "test %[runs], %[runs]",
+            "jz 4f",
+            ".p2align 5",
+            "2: mov $%d, %%%%ecx" % (K_RUN // steps),
+            "3:",
+            *(line for number in range(steps) for line in self.step(number, number % self.splits)),
+            *self.advance(steps),
+            "dec %%ecx",
+            "jnz 3b",
+            f"add ${4 * self.shape.a_skip}, %[a]",
+            "dec %[runs]",
+            "jnz 2b",
+            "4: test %[rest], %[rest]",
+            "jz 6f",
+            "5:",
+            *self.step(0, 0, fetch=False),
+            *self.advance(1),
+            "dec %[rest]",
+            "jnz 5b",
+            "6:",
+            *self.finish(),
+        ]
+        fields = ("from_kind", "from", "from_ld", "to", "to_ld")
+        offsets = ", ".join(f'[{field}] "i"(offsetof(struct tile, {field}))' for field in fields)
+        clobbers = ", ".join(f'"xmm{i}"' for i in range(32 if self.isa.vector_bytes == 64 else 16))
+        return "\n".join(
+            [
+                f"static void tile_{self.rows}x{self.vectors}(int64_t k, const float *a, const float *b, "
+                "int64_t ldb, const struct tile *t) {",
+                "    const float *ahead = t->ahead ? t->ahead : a;",
+                f"    int64_t runs = k / {K_RUN}, rest = k % {K_RUN}, step = 4 * t->ahead_step;",
+                "    __asm__ volatile(",
+                *(f'        "{line}\\n"' for line in code),
+                _OPERANDS + ",",
+                f"          {offsets}",
+                f'        : "rax", "rcx", "rdx", "cc", "memory", {clobbers});',
+                "}",
+                "",
+                "",
+            ]
+        )
+
+    def start(self) -> list[str]:
+        """The sums, from what the tile starts with."""
+        lines = [
+            "mov %c[from](%[t]), %%rax",
+            "mov %c[from_ld](%[t]), %%rdx",
+            "mov %c[from_kind](%[t]), %%ecx",
+        ]
+        zeros = [self.sum(r, v, s) for s in range(self.splits) for r, v in self.cells()]
+        lines += [f"vxorps {x}, {x}, {x}".replace("zmm", "xmm").replace("ymm", "xmm") for x in zeros]
+        lines += ["cmp $1, %%ecx", "jb 1f", "je 7f"]
+        lines += self.walk("rax", "rdx", lambda r, v: f"vmovups {self.at(v)}(%%rax), {self.sum(r, v)}")
+        lines += ["jmp 1f", "7:"]
+        lines += self.walk("rax", "rdx", lambda r, v: f"vbroadcastss (%%rax), {self.sum(r, v)}")
+        return [*lines, "1:"]
+
+    def finish(self) -> list[str]:
+        """The sums of all splits, stored."""
+        lines = ["mov %c[to](%[t]), %%rax", "mov %c[to_ld](%[t]), %%rdx"]
+        for split in range(1, self.splits):
+            for r, v in self.cells():
+                lines.append(f"vaddps {self.sum(r, v, split)}, {self.sum(r, v)}, {self.sum(r, v)}")
+        return lines + self.walk("rax", "rdx", lambda r, v: f"vmovups {self.sum(r, v)}, {self.at(v)}(%%rax)")
+
+    def walk(self, pointer: str, ld: str, cell: Callable[[int, int], str]) -> list[str]:
+        """``cell`` for all cells, ``pointer`` moving by ``ld`` elements from row to row."""
+        lines: list[str] = []
+        for r in range(self.rows):
+            lines += [cell(r, v) for v in range(self.vectors)]
+            lines += [f"lea (%%{pointer},%%{ld},4), %%{pointer}"] if r < self.rows - 1 else []
+        return lines
+
+    def at(self, vector: int) -> int:
+        return vector * self.isa.vector_bytes
+
+    def step(self, number: int, split: int, *, fetch: bool = True) -> list[str]:
+        """The FMAs of one k, the ``number``-th of a turn."""
+        first = self.splits * self.rows * self.vectors
+        columns = [self.register(first + v) for v in range(self.vectors)]
+        registers = 32 if self.isa.vector_bytes == 64 else 16
+        free = [self.register(i) for i in range(first + self.vectors, registers)][:4]
+        folded = self.rows // 3 if self.isa.vector_bytes == 64 else 0
+        lines = ["prefetcht1 (%[ahead])", "add %[step], %[ahead]"] if fetch and number % 2 == 0 else []
+        row = {0: "(%[b])", 1: "(%[b],%[ldb])", 2: "(%[b],%[ldb],2)"}.get(number, "(%%rdx)")
+        lines += ["lea (%[ldb],%[ldb],2), %%rdx", "add %[b], %%rdx"] if number == 3 else []
+        lines += [f"vmovups {self.at(v)}{row}, {x}" for v, x in enumerate(columns)]
+        for r in range(self.rows):
+            a = f"{4 * (r * self.shape.a_row + number * self.shape.a_k)}(%[a])"
+            if (r + 1) * folded // self.rows > r * folded // self.rows:
+                a += "%{1to16%}"
+            else:
+                lines.append(f"vbroadcastss {a}, {free[r % len(free)]}")
+                a = free[r % len(free)]
+            lines += [f"vfmadd231ps {a}, {x}, {self.sum(r, v, split)}" for v, x in enumerate(columns)]
+        return lines
+
+    def advance(self, steps: int) -> list[str]:
+        """To the next turn."""
+        b = f"lea (%[b],%[ldb],{steps}), %[b]"
+        return [f"add ${4 * steps * self.shape.a_k}, %[a]", b]
 
 
 def streams(shape: TileShape, isa: Isa) -> str:
@@ -165,8 +289,8 @@ def stream_cells(shape: TileShape, isa: Isa) -> int:
 
 
 def _stream_panels(shape: TileShape, rows: int) -> int:
-    """As many of 4, 2, 1 as have room in the registers of the largest tile and a few more."""
-    room = shape.rows * shape.vectors + 4 * (shape.rows > 8)
+    """As many of 4, 2, 1 as have room in the registers of the largest tile."""
+    room = shape.rows * shape.vectors
     return next(n for n in (4, 2, 1) if rows * shape.vectors * n <= room or n == 1)
 
 

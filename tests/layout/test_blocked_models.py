@@ -1,0 +1,150 @@
+"""Random stacks of image ops on channel blocks, compiled, against their references."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import numpy as np
+import pytest
+
+import graphwright as gw
+from graphwright.config import Options
+from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.clone import clone_module
+from graphwright.ir.evaluate import evaluate_module
+from graphwright.ir.graph import Module, Value
+from graphwright.ir.symbols import evaluate, symbol
+from graphwright.ir.types import F32, tensor
+from graphwright.layout import assign, forms
+from graphwright.layout.blocks import is_blocked
+from graphwright.ops.average_pool import AveragePool
+from graphwright.ops.binary import Add, Mul
+from graphwright.ops.clip import Clip
+from graphwright.ops.concat import Concat
+from graphwright.ops.conv import Conv
+from graphwright.ops.lrn import LRN
+from graphwright.ops.max_pool import MaxPool
+from graphwright.ops.reductions import ReduceMean
+from graphwright.ops.resize import Resize
+from graphwright.ops.split import Split
+from graphwright.ops.unary import HardSwish, Relu, Sigmoid
+
+SIZES = {"N": 2, "H": 13}
+STEPS = 7
+
+
+@pytest.fixture(autouse=True)
+def _blocks_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Images this small are faster row-major: let the pass think otherwise."""
+    monkeypatch.setattr(forms, "ROW_MAJOR_GFLOPS", 1e-3)
+    monkeypatch.setattr(assign, "transfer_ns", lambda value: 1e-3)
+
+
+class Stack:
+    """An image that random ops are put on."""
+
+    def __init__(self, b: Builder, random: Random, image: Value) -> None:
+        self.b, self.random, self.image = b, random, image
+        self.seed = np.random.default_rng(random.randrange(1000))
+
+    @property
+    def channels(self) -> int:
+        return int(self.image.type.dims[1])  # type: ignore[arg-type]
+
+    def weights(self, *shape: int) -> Value:
+        return self.b.const((self.seed.normal(size=shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32))
+
+    def convolution(self) -> Value:
+        kernel, stride = self.random.choice([1, 3, 3, 5]), self.random.choice([1, 1, 2])
+        features = self.random.choice([1, 5, 16, 24, 37])
+        bias = self.weights(features) if self.random.random() < 0.5 else None
+        op = Conv((stride, stride), (kernel // 2,) * 4)
+        return self.b(op, self.image, self.weights(features, self.channels, kernel, kernel), bias)
+
+    def depthwise(self) -> Value:
+        op = Conv(pads=(1, 1, 1, 1), group=self.channels)
+        return self.b(op, self.image, self.weights(self.channels, 1, 3, 3), self.weights(self.channels))
+
+    def grouped(self) -> Value:
+        doubled = self.b(Conv(), self.image, self.weights(32, self.channels, 1, 1))
+        return self.b(Conv(group=2, pads=(1, 1, 1, 1)), doubled, self.weights(64, 16, 3, 3))
+
+    def residual(self) -> Value:
+        straight = self.b(Conv(pads=(1,) * 4), self.image, self.weights(self.channels, self.channels, 3, 3))
+        return self.b(Relu(), self.b(Add(), straight, self.image))
+
+    def activation(self) -> Value:
+        return self.b(self.random.choice([Relu(), HardSwish(), Sigmoid(), Clip(0.0, 6.0)]), self.image)
+
+    def scaled(self) -> Value:
+        return self.b(Mul(), self.image, self.weights(self.channels, 1, 1))
+
+    def gated(self) -> Value:
+        mean = self.b(ReduceMean((2, 3)), self.image)
+        gate = self.b(Sigmoid(), self.b(Conv(), mean, self.weights(self.channels, self.channels, 1, 1)))
+        return self.b(Mul(), self.image, gate)
+
+    def pooled(self) -> Value:
+        kind = self.random.choice([MaxPool, AveragePool])
+        return self.b(kind((3, 3), self.random.choice([(1, 1), (2, 2)]), (1, 1, 1, 1)), self.image)
+
+    def concatenated(self) -> Value:
+        other = self.b(Conv(), self.image, self.weights(self.random.choice([7, 16]), self.channels, 1, 1))
+        return self.b(Concat(1), other, self.image, other)
+
+    def split(self) -> Value:
+        if self.channels < 4:
+            return self.image
+        sizes = (self.channels // 3, self.channels - self.channels // 3)
+        first, second = self.b(Split(2, 1, sizes), self.image)
+        return self.b(Concat(1), second, first)
+
+    def resized(self) -> Value:
+        op = Resize(self.random.choice(["nearest", "linear"]), scales=(1.0, 1.0, 2.0, 2.0))
+        return self.b(op, self.image)
+
+    def normalized(self) -> Value:
+        return self.b(LRN(5, 0.5, self.random.choice([0.75, 0.5])), self.image)
+
+
+def _stack(seed: int) -> Module:
+    module, random = Module(), Random(seed)
+    size = [("x", tensor(F32, symbol("N"), random.choice([3, 5, 16, 21]), symbol("H"), 11))]
+    b, (x,) = new_graph(module, "main", size)
+    stack = Stack(b, random, x)
+    steps: list[Callable[[], Value]] = [
+        stack.convolution, stack.convolution, stack.depthwise, stack.grouped, stack.residual,
+        stack.activation, stack.scaled, stack.gated, stack.pooled, stack.concatenated, stack.split, stack.resized,
+        stack.normalized,
+    ]  # fmt: skip
+    for _ in range(STEPS):
+        stack.image = random.choice(steps)()
+    module.main.set_outputs([stack.image], ["y"])
+    return module
+
+
+@pytest.mark.parametrize("isa", ["v3", "v4"])
+@pytest.mark.parametrize("seed", range(24))
+def test_stacks_on_blocks_compute_what_their_references_do(seed: int, isa: str) -> None:
+    module = _stack(seed)
+    rng = np.random.default_rng(seed)
+    feeds = [rng.normal(size=[evaluate(d, SIZES) for d in v.type.dims]) for v in module.main.inputs]
+    feeds = [feed.astype(np.float32) for feed in feeds]
+    (want,) = evaluate_module(module, feeds)
+    blocked: list[bool] = []
+
+    def observe(name: str, product: object) -> None:
+        if name == "assign_layouts" and isinstance(product, Module):
+            blocked.append(any(map(is_blocked, (v for node in product.main for v in node.outputs))))
+
+    model = gw.compile(
+        clone_module(module),
+        options=Options(isa=isa, verify=True, threads=2),
+        observe=observe,
+    )
+    (got,) = model(*feeds)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * np.abs(want).max())
+    model.threads = 1
+    np.testing.assert_array_equal(model(*feeds)[0], got)
+    assert blocked == [True]

@@ -40,8 +40,6 @@ class BlockedConvolution:
             return "the kernel's store neither scales nor adds a second bias"
         if epilogue.bias is not None and epilogue.bias.layout is None:
             return "its bias is computed"
-        if epilogue.residual is not None and not is_blocked(self.call.node.output):
-            return "a residual in planes"
         if self.group > 1 and self.w.type.dims[1] == 1:
             return self._depthwise(context)
         form = self._winograd_form(context)
@@ -111,7 +109,7 @@ class BlockedConvolution:
         places = row_major_strides(two_axes(self.x.type.dims)) if planar else (*block_strides(self.x), lanes)
         made = direct.DirectArgs._make((
             self.x.type.dims[0], self.group, cin, cout // self.group, *self._sizes, *self._taps, *places,
-            *self._strides, *self._pixels(lanes), 1, 1, *self.call.epilogue.args,
+            *self._strides, lanes, *self.call.epilogue.args,
         ))  # fmt: skip
         outputs = (0, lanes)
         return self._made(
@@ -135,15 +133,10 @@ class BlockedConvolution:
         window = self.window
         return (*window.kernel, *window.strides, *window.pads[:2], *window.dilations)
 
-    def _pixels(self, lanes: int) -> tuple[int, int]:
-        """Between pixels of the result, and its channels that lie side by side."""
-        return (lanes, lanes) if is_blocked(self.call.node.output) else (1, 1)
-
     @property
     def _strides(self) -> tuple[Dim, ...]:
         """Of the residual, then of the result."""
-        result = self.call.node.output
-        own = block_strides(result) if is_blocked(result) else row_major_strides(two_axes(result.type.dims))[:3]
+        own = block_strides(self.call.node.output)
         return (*(own if self.call.epilogue.residual is not None else (0, 0, 0)), *own)
 
     def _packed(self, blocks: tuple[tuple[int, int], ...], context: Context) -> Value:

@@ -15,11 +15,13 @@ from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Op, Trait
 from graphwright.ir.symbols import Dim, atoms, evaluate
+from graphwright.ir.types import F32
 from graphwright.layout.blocks import CHANNELS, can_be_blocked
 from graphwright.layout.cut import INFINITE
 from graphwright.ops.average_pool import AveragePool
 from graphwright.ops.concat import Concat
 from graphwright.ops.conv import Conv
+from graphwright.ops.conv_transpose import ConvTranspose
 from graphwright.ops.lrn import LRN
 from graphwright.ops.max_pool import MaxPool
 from graphwright.ops.resize import Resize
@@ -30,6 +32,9 @@ MAX_PLANAR_CHANNELS = 8
 
 ROW_MAJOR_GFLOPS = 85
 """What the implicit GEMM on row-major images reaches (AVX-512 at 144 GFLOP/s of multiply-adds)."""
+
+ROW_MAJOR_TRANSPOSED_GFLOPS = 25
+"""What the transposed convolution of row-major images reaches, which adds the products of each tap."""
 
 DIRECT_GFLOPS = 120
 """What the direct convolution on blocks reaches on the same machine."""
@@ -89,7 +94,8 @@ def _convolution(node: Node, operands: Sequence[Value | None], lanes: int) -> Fo
     """``operands``: those of ``node``, as the graph around a region knows them."""
     op, x, w, y = node.op, operands[0], operands[1], node.output
     assert isinstance(op, Conv) and x is not None and w is not None
-    if not can_be_blocked(y) or x.type.dtype != y.type.dtype:
+    single = _has_one_channel(y) and op.group == 1 and can_be_blocked(x)
+    if not (single or can_be_blocked(y)) or x.type.dtype != y.type.dtype:
         return f"no convolution of {x.type} on channel blocks"
     if not all(is_constant(v) for v in operands[1:] if v is not None):
         return "its weights are not constant"
@@ -103,7 +109,42 @@ def _convolution(node: Node, operands: Sequence[Value | None], lanes: int) -> Fo
     speed = WINOGRAD_GFLOPS if winograd else DIRECT_GFLOPS
     saves = flops / ROW_MAJOR_GFLOPS - flops * -(-cout // lanes) * lanes / cout / speed
     planar = op.group == 1 and cin <= MAX_PLANAR_CHANNELS
+    if single:
+        return "planes become one" if planar else Form(frozenset({0}), frozenset(), saves)
     return Form(frozenset() if planar else frozenset({0}), frozenset({0}), saves)
+
+
+@_form(ConvTranspose)
+def transposed_convolution(node: Node, lanes: int) -> Form | str:
+    """Dense or grouped by whole blocks; into one channel if windows do not overlap."""
+    return _transposed(node, node.inputs, lanes)
+
+
+def _transposed(node: Node, operands: Sequence[Value | None], lanes: int) -> Form | str:
+    """``operands``: those of ``node``, as the graph around a region knows them."""
+    op, x, w, y = node.op, operands[0], operands[1], node.output
+    assert isinstance(op, ConvTranspose) and x is not None and w is not None
+    if not all(is_constant(v) for v in operands[1:] if v is not None):
+        return "its weights are not constant"
+    if not all(isinstance(pad, int) for pad in op.pads):
+        return "its pads are not known"
+    cin, cout, *kernel = (int(d) for d in w.type.dims)  # type: ignore[arg-type]  # of a constant
+    if op.group > 1 and (cin // op.group % lanes or cout % lanes):
+        return f"groups of {cin // op.group} to {cout} channels cut blocks of {lanes}"
+    single = _has_one_channel(y) and not overlaps(op, w.type.dims[2:])
+    if not can_be_blocked(x) or not (single or can_be_blocked(y)):
+        return f"no transposed convolution of {x.type} to {y.type} on channel blocks"
+    flops = 2.0 * nominal(x.type.elements) * cout * math.prod(kernel)
+    columns = cout * math.prod(kernel) if single else cout
+    padded = flops * -(-columns // lanes) * lanes / columns
+    saves = flops / ROW_MAJOR_TRANSPOSED_GFLOPS - padded / DIRECT_GFLOPS
+    return Form(frozenset({0}), frozenset() if single else frozenset({0}), saves)
+
+
+def overlaps(op: ConvTranspose, kernel: Sequence[Dim]) -> bool:
+    """Whether an output element is part of several windows, of none, or cropped away."""
+    window = op.windows(tuple(kernel))
+    return window.kernel != window.strides or any(window.pads) or any(op.output_padding)
 
 
 @_form(MaxPool, AveragePool)
@@ -169,13 +210,13 @@ def region(node: Node, lanes: int) -> Form | str:
     """Elementwise work, sums over pixels, and one convolution: each value has all channels, or one."""
     body, outer = region_of(node), dict(zip(region_of(node).inputs, node.inputs, strict=True))
     anchor = anchor_of(body)
-    if anchor is not None and not isinstance(anchor.op, Conv):
-        return f"{anchor.op.name} has no kernel for channel blocks"
-    given = None if anchor is None else _convolution(anchor, [v and outer[v] for v in anchor.inputs], lanes)
+    given = None if anchor is None else _anchor(anchor, [v and outer[v] for v in anchor.inputs], lanes)
     if isinstance(given, str):
         return given
     walked = walked_values(body)
     shape = max((v.type.shape or () for v in walked), key=len, default=())
+    if given is not None and not given.results:
+        return _into_planes(body, walked, shape, given)
     refusal = _cannot_walk(walked, shape) or next(filter(None, map(_moves, body)), None)
     if refusal is not None:
         return refusal
@@ -195,6 +236,29 @@ def region(node: Node, lanes: int) -> Form | str:
         frozenset(k for k, v in enumerate(body.outputs) if v in blocked),
         given.saves if given is not None else -sum(_waste(v, lanes) for v in passed),
     )
+
+
+def _anchor(anchor: Node, operands: Sequence[Value | None], lanes: int) -> Form | str:
+    """The form of a region's contraction; ``operands`` as the graph around it knows them."""
+    if isinstance(anchor.op, Conv):
+        return _convolution(anchor, operands, lanes)
+    if isinstance(anchor.op, ConvTranspose):
+        return _transposed(anchor, operands, lanes)
+    return f"{anchor.op.name} has no kernel for channel blocks"
+
+
+def _into_planes(body: Graph, walked: Sequence[Value], shape: Sequence[Dim], given: Form) -> Form | str:
+    """A region whose contraction reads blocks and gives one channel, which the rest walks."""
+    image, rank = _anchor_image(body), len(shape)
+    if image in walked or rank != len(image.type.dims) or any(has_channels(v, rank) for v in walked):
+        return "its convolution gives one channel, the rest of it has more"
+    return Form(frozenset({body.inputs.index(image)}), frozenset(), given.saves)
+
+
+def _anchor_image(body: Graph) -> Value:
+    anchor = anchor_of(body)
+    assert anchor is not None
+    return anchor.operand(0)
 
 
 def anchor_of(body: Graph) -> Node | None:
@@ -222,6 +286,12 @@ def channel_axis(value: Value, rank: int) -> int:
 def is_constant(value: Value) -> bool:
     """Whether ``value`` is a constant of its graph."""
     return value.producer is not None and isinstance(value.producer.op, Constant)
+
+
+def _has_one_channel(value: Value) -> bool:
+    """Whether ``value`` is f32 images of one channel: those stay in planes."""
+    shape = value.type.shape
+    return value.type.dtype == F32 and shape is not None and len(shape) in (3, 4) and shape[CHANNELS] == 1
 
 
 def _cannot_walk(walked: Sequence[Value], shape: Sequence[Dim]) -> str | None:

@@ -43,7 +43,7 @@ class Direct:
     def __init__(
         self, isa: Isa, x: Any, w: Any, bias: Any, groups: int, window: Window, *, planar: bool = False,
         residual: Any = None, act: int = 0, lo: float = 0, hi: float = 0, gap: int = 0, step: int = 1,
-        at_end: bool = True,
+        at_end: bool = True, into_planes: bool = False,
     ) -> None:  # fmt: skip
         """``gap`` rows and columns lie after those of y, its columns stand ``step`` apart."""
         (n, channels, h, width), cout, lanes = x.shape, w.shape[0], isa.lanes
@@ -57,17 +57,18 @@ class Direct:
             layout = Layout((0, 1, 2, 3), ((1, lanes), (0, lanes)), zero_padded=True)
             x = to_blocks(x, lanes, at_end=at_end)
             x_strides = (x[0].size if n else 0, h * width * lanes, width * lanes, lanes)
-        blocks = -(-cout // lanes)
+        blocks, y_lanes = (cout, 1) if into_planes else (-(-cout // lanes), lanes)
         rows, columns = oh + gap, ow * step + gap
-        self.y = guard(np.zeros((n, blocks, rows, columns, lanes), np.float32), at_end=at_end)
+        self.y = guard(np.zeros((n, blocks, rows, columns, y_lanes), np.float32), at_end=at_end)
         self.stored = self.y[:, :, :oh, : ow * step : step]
-        y_strides = (blocks * rows * columns * lanes, rows * columns * lanes, columns * lanes, step * lanes)
+        y_strides = tuple(y_lanes * s for s in (blocks * rows * columns, rows * columns, columns, step))
         if residual is not None:
             residual = to_blocks(residual, lanes, at_end=at_end)
         r_strides = (blocks * oh * ow * lanes, oh * ow * lanes, ow * lanes)
         self.args = direct.DirectArgs(
             n, groups, channels // groups, cout // groups, h, width, oh, ow, *window.kernel, *window.stride,
-            *window.pads[:2], *window.dilation, *x_strides, *r_strides, *y_strides, act, bits(lo), bits(hi),
+            *window.pads[:2], *window.dilation, *x_strides, *r_strides, *y_strides, y_lanes, 1, 1,
+            act, bits(lo), bits(hi),
         )  # fmt: skip
         w = guard(pack(w, layout), at_end=at_end)
         if bias is not None:
@@ -82,14 +83,14 @@ class Direct:
         self.y[...] = untouched = 77
         chunks = chunks or chunkings(self.grid)[2]
         assert call(self.kernel, self.operands, self.args, self.grid, self.scratch, chunks=chunks) == 0
-        result = unpack(self.stored, blocked(self.isa.lanes), self.shape)
+        result = unpack(self.stored, blocked(self.stored.shape[-1]), self.shape)
         self.stored[...] = untouched
         assert np.all(self.y == untouched)
         return result
 
     def run_hooked(self) -> Any:
         n, cout, oh, ow = self.shape
-        lanes = self.isa.lanes
+        lanes = self.stored.shape[-1]
         batch = n * -(-cout // lanes)
         stored = call_hooked(
             self.kernel,
@@ -97,7 +98,7 @@ class Direct:
             self.args,
             self.grid,
             self.scratch,
-            (batch, oh * ow, lanes),
+            (n, cout, oh * ow) if lanes == 1 else (batch, oh * ow, lanes),
         )
         return unpack(stored.reshape(n, -1, oh, ow, lanes), blocked(lanes), self.shape)
 
@@ -191,6 +192,41 @@ def test_hook_gets_every_element_once(isa: Isa, planar: bool, cin: int, cout: in
 
 
 @each_isa
+@pytest.mark.parametrize("planar", [False, True])
+@pytest.mark.parametrize("cin, cout, size", [(3, 1, 9), (50, 21, 14), (600, 3, 30)])
+def test_results_in_planes(isa: Isa, planar: bool, cin: int, cout: int, size: int) -> None:
+    for window in (Window((1, 1)), Window((3, 3), pads=(1, 1, 1, 1))):
+        x, weights, bias = operands(np.random.default_rng(2), 2, 1, cin, cout, size, size, window)
+        case = Direct(isa, x, weights, bias, 1, window, planar=planar, gap=1, step=2, into_planes=True)
+        whole, *others = [case.run(chunks) for chunks in chunkings(case.grid)]
+        expected = reference(x, weights, bias, 1, window, 0)
+        assert_near(whole, expected, 9 * cin)
+        assert all(np.array_equal(whole, other) for other in others)
+        stored = Direct(isa, x, weights, bias, 1, window, planar=planar, into_planes=True).run_hooked()
+        assert_near(stored, 3 * expected + 1, 81 * cin)
+
+
+@each_isa
+@pytest.mark.parametrize("split", [(2, 2), (1, 3), (2, 1)])
+@pytest.mark.parametrize("into_planes", [False, True])
+def test_channels_spread_over_pixels(isa: Isa, split: tuple[int, int], into_planes: bool) -> None:
+    down, right = split
+    each, unit, h, w = (3, 1, 5, 40) if into_planes else (2 * isa.lanes, isa.lanes, 5, 40)
+    cout = each * down * right
+    x, weights, bias = operands(np.random.default_rng(4), 2, 1, 20, cout, h, w, Window((1, 1)))
+    case = Direct(isa, x, weights, bias, 1, Window((1, 1)), act=1, into_planes=into_planes)
+    plane = h * down * w * right * unit
+    places = (each // unit * plane, plane, down * w * right * unit, right * unit, unit, down, right)
+    case.args = direct.DirectArgs(*case.args[:-10], *places, *case.args[-3:])
+    y = guard(np.zeros((2, each // unit, h, down, w, right, unit), np.float32))
+    case.operands[4] = y
+    assert call(case.kernel, case.operands, case.args, case.grid, case.scratch) == 0
+    conv = np.maximum(reference(x, weights, bias, 1, Window((1, 1)), 0), 0)
+    parts = conv.reshape(2, down, each // unit, right, unit, h, w)
+    assert_near(y, parts.transpose(0, 2, 5, 1, 6, 3, 4), 20)
+
+
+@each_isa
 def test_error_of_the_hook_is_returned(isa: Isa) -> None:
     window = Window((2, 2))
     case = Direct(isa, *operands(np.random.default_rng(0), 1, 1, 2, 3, 4, 5, window), 1, window)
@@ -219,7 +255,7 @@ def test_sizes_may_be_symbols() -> None:
         strides = (h * plane * 4, h * plane, plane)
         args = direct.DirectArgs(
             n, 1, 64, 100, h, 56, h, 56, 3, 3, 1, 1, 1, 1, 1, 1, *strides, isa.lanes, *strides, *strides,
-            isa.lanes, 0, 0, 0,
+            isa.lanes, isa.lanes, 1, 1, 0, 0, 0,
         )  # fmt: skip
         known = direct.DirectArgs(*(evaluate(dim, values) for dim in args))
         formulas = (direct.grid, direct.scratch_bytes, direct.planar_scratch_bytes, direct.work_ns)

@@ -40,6 +40,8 @@ class BlockedConvolution:
             return "the kernel's store neither scales nor adds a second bias"
         if epilogue.bias is not None and epilogue.bias.layout is None:
             return "its bias is computed"
+        if epilogue.residual is not None and not is_blocked(self.call.node.output):
+            return "a residual in planes"
         if self.group > 1 and self.w.type.dims[1] == 1:
             return self._depthwise(context)
         form = self._winograd_form(context)
@@ -49,7 +51,8 @@ class BlockedConvolution:
         """The size of Winograd's tiles where they should be faster than the direct kernel."""
         window, pads = self.window, self.window.pads
         usual = (window.kernel, window.strides, window.dilations) == ((3, 3), (1, 1), (1, 1))
-        if not usual or self.group > 1 or not is_blocked(self.x) or context.numerics == "strict":
+        blocked = is_blocked(self.x) and is_blocked(self.call.node.output)
+        if not usual or self.group > 1 or not blocked or context.numerics == "strict":
             return None
         if not all(isinstance(pad, int) and pad <= 2 for pad in pads):
             return None
@@ -109,7 +112,7 @@ class BlockedConvolution:
         places = row_major_strides(two_axes(self.x.type.dims)) if planar else (*block_strides(self.x), lanes)
         made = direct.DirectArgs._make((
             self.x.type.dims[0], self.group, cin, cout // self.group, *self._sizes, *self._taps, *places,
-            *self._strides, lanes, *self.call.epilogue.args,
+            *self._strides, *self._pixels(lanes), 1, 1, *self.call.epilogue.args,
         ))  # fmt: skip
         outputs = (0, lanes)
         return self._made(
@@ -133,10 +136,16 @@ class BlockedConvolution:
         window = self.window
         return (*window.kernel, *window.strides, *window.pads[:2], *window.dilations)
 
+    def _pixels(self, lanes: int) -> tuple[int, int]:
+        """Between pixels of the result, and its channels that lie side by side."""
+        return (lanes, lanes) if is_blocked(self.call.node.output) else (1, 1)
+
     @property
     def _strides(self) -> tuple[Dim, ...]:
         """Of the residual, then of the result."""
-        own = block_strides(self.call.node.output)
+        result = self.call.node.output
+        planes = row_major_strides(two_axes(result.type.dims))[:3]
+        own = block_strides(result) if is_blocked(result) else planes
         return (*(own if self.call.epilogue.residual is not None else (0, 0, 0)), *own)
 
     def _packed(self, blocks: tuple[tuple[int, int], ...], context: Context) -> Value:

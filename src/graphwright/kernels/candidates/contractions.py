@@ -27,8 +27,8 @@ def alone(node: Node, context: Context) -> Run | str:
     found = contraction_of(node.op)
     if found is None:
         return f"{node.op.name} has no kernel"
-    launch = found[0](Contraction(node, node.inputs, node.output), context)
-    return launch if isinstance(launch, str) else Run((launch,))
+    made = found[0](Contraction(node, node.inputs, node.output), context)
+    return Run((made,)) if isinstance(made, Launch) else made
 
 
 def _matmul_groups(node: Node) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, Layout
 from graphwright.kernels.candidates.blocked_convolutions import BlockedConvolution, two_axes
+from graphwright.kernels.candidates.blocked_transposed import BlockedTransposed
 from graphwright.kernels.candidates.contractions import alone
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.packing import packed
@@ -16,7 +17,7 @@ from graphwright.kernels.candidates.registry import (
     contraction,
     row_major_strides,
 )
-from graphwright.kernels.launch import Launch
+from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library import conv, conv_transpose, depthwise, pack_transpose
 from graphwright.kernels.library.pack import conv_layout
 from graphwright.kernels.ref import KernelRef
@@ -40,7 +41,7 @@ def convolution(call: Contraction, context: Context) -> Launch | str:
     x, w, bias = _operands(call)
     op = call.node.op
     assert isinstance(op, Conv)
-    if is_blocked(call.node.output):
+    if is_blocked(call.node.output) or is_blocked(x):
         window = op.windows(w.type.dims[2:]).on_two_axes
         return BlockedConvolution(call, x, w, bias, op.group, window).launch(context)
     refusal = _refusal(x, w, call.epilogue)
@@ -80,13 +81,15 @@ def convolution(call: Contraction, context: Context) -> Launch | str:
 
 
 @contraction(ConvTranspose, _groups, channel_axis=CHANNELS)
-def transposed(call: Contraction, context: Context) -> Launch | str:
+def transposed(call: Contraction, context: Context) -> Launch | Run | str:
     x, w, bias = _operands(call)
+    op = call.node.op
+    assert isinstance(op, ConvTranspose)
+    if is_blocked(x):
+        return BlockedTransposed(call, x, w, bias, op).run(context)
     refusal = _refusal(x, w, call.epilogue)
     if refusal is not None:
         return refusal
-    op = call.node.op
-    assert isinstance(op, ConvTranspose)
     x_shape, y_shape = two_axes(x.type.dims), two_axes(call.node.output.type.dims)
     w_shape = tuple(int(d) for d in two_axes(w.type.dims))  # type: ignore[arg-type]  # _refusal
     window = op.windows(w.type.dims[2:]).on_two_axes

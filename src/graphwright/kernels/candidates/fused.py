@@ -32,8 +32,10 @@ def fused(node: Node, context: Context) -> Run | str:
     anchor = anchor_of(region)
     if anchor is None:
         return Run((_generated(node, walked, context),))
-    launch = _with_epilogue(node, region, walked, anchor, context)
-    return _in_two(node, region, walked, anchor, context) if isinstance(launch, str) else Run((launch,))
+    made = _with_epilogue(node, region, walked, anchor, context)
+    if isinstance(made, str):
+        return _in_two(node, region, walked, anchor, context)
+    return Run((made,)) if isinstance(made, Launch) else made
 
 
 def _lay_out_constants(node: Node, region: Graph, context: Context) -> None:
@@ -100,7 +102,9 @@ def _generated(
     )
 
 
-def _with_epilogue(node: Node, region: Graph, walked: Graph, anchor: Node, context: Context) -> Launch | str:
+def _with_epilogue(
+    node: Node, region: Graph, walked: Graph, anchor: Node, context: Context
+) -> Launch | Run | str:
     found, result = contraction_of(anchor.op), anchor_of(walked)
     if found is None or result is None:
         return f"{anchor.op.name} has no kernel that takes an epilogue"
@@ -114,7 +118,7 @@ def _with_epilogue(node: Node, region: Graph, walked: Graph, anchor: Node, conte
         bias, residual = (None if v is None else outer[v] for v in (known.bias, known.residual))
         epilogue = replace(known, bias=bias, residual=residual)
         made = launch(Contraction(anchor, inputs, node.output, epilogue=epilogue), context)
-        if isinstance(made, Launch):
+        if not isinstance(made, str):
             return made
     tail = hook_kernel(walked, result.output, groups(anchor), context.constants, f"{_name(region)}_hook")
     operands, writes = _operands(_outer(node, walked), tail)

@@ -40,7 +40,8 @@ OPERANDS: Final = ("x", "w", "bias", "residual", "y")
 """``w`` in blocks of VL output channels, and for :data:`SYMBOL` of VL input channels outside them
 (OIHW16i16o); ``bias`` [channel blocks * VL] and ``residual`` (as y) may be absent; ``y`` is ignored when
 there is a hook. The hook, or a null pointer, comes next; a tile is some pixels (rows) of one channel block
-(columns), its batch the image times the channel blocks of all groups plus the block."""
+(columns), its batch the image times the channel blocks of all groups plus the block. If y is planar, a tile
+is some channels (rows) and pixels (columns) of an image (batch)."""
 
 
 class DirectArgs(NamedTuple):
@@ -79,7 +80,14 @@ class DirectArgs(NamedTuple):
     y_c: Dim
     y_h: Dim
     y_w: Dim
-    """VL, or more where other pixels lie between."""
+    """Between pixels: VL (1 if y is planar), or more where other pixels lie between."""
+    y_lanes: Dim
+    """VL, or 1 if y is planar: then y_c is between channels, and there is no residual."""
+    split_h: Dim
+    """Rows of y per row of output, in a transposed convolution whose windows do not overlap: output blocks
+    (channels if y is planar) are those of the first row, each for all columns, then those of the next.
+    y_h is ``split_h`` rows of y, y_w ``split_w`` pixels; there is no residual and no hook."""
+    split_w: Dim
     act: Dim
     """0 none, 1 relu, 2 clip to lo and hi."""
     lo: Dim
@@ -298,16 +306,53 @@ struct pass {
     const struct conv *g;
     const struct band *o;
     int64_t block, blocks;
-    struct tile t;          /* as for the band's first pixel; no `to`: the hook stores */
+    struct tile t;          /* as for the band's first pixel; if apart, `to` is that of the image */
     int64_t from_h, to_h;   /* between rows of pixels */
     int64_t to_pixel;
+    int apart;              /* tiles go to L1 first */
 };
+
+/* Where channel (or block) `index` of the `count` of a group begins in its image of y. */
+static int64_t place(const struct args *s, int64_t group, int64_t index, int64_t count) {
+    const int64_t each = count / (s->split_h * s->split_w), column = index % s->split_w;
+    const int64_t channel = index / s->split_w % each, row = index / s->split_w / each;
+    return (group * each + channel) * s->y_c + row * (s->y_h / s->split_h) + column * (s->y_w / s->split_w);
+}
+
+/* A finished tile of one block whose pixels lie apart in y; to: its first pixel in the image. */
+static int32_t store_blocked(const struct pass *p, float *tile, int64_t block, int64_t pixel, int64_t pixels,
+                             float *to) {
+    const struct conv *g = p->g;
+    const int64_t batch = (p->o->image * g->s.groups + p->o->group) * g->blocks + block;
+    if (g->hook)
+        return g->hook(g->hook_buf, g->hook_arg, tile, VL, batch, pixel, pixels, 0, VL);
+    to += place(&g->s, p->o->group, block, g->blocks);
+    for (int64_t i = 0; i < pixels; i++)
+        vf_store(to + i * g->s.y_w, vf_load(tile + i * VL));
+    return 0;
+}
+
+/* The same for y in planes: channels become rows of pixels. */
+static int32_t store_planar(const struct pass *p, const float *tile, int64_t block, int64_t pixel,
+                            int64_t pixels, float *to) {
+    const struct conv *g = p->g;
+    const int64_t first = block * VL, channels = smaller(VL, g->s.cout - first);
+    float rows[VL][WIDEST] __attribute__((aligned(64)));
+    for (int64_t c = 0; c < channels; c++) {
+        float *row = g->hook ? rows[c] : to + place(&g->s, p->o->group, first + c, g->s.cout);
+        const int64_t step = g->hook ? 1 : g->s.y_w;
+        for (int64_t i = 0; i < pixels; i++)
+            row[i * step] = tile[i * VL + c];
+    }
+    return g->hook ? g->hook(g->hook_buf, g->hook_arg, rows[0], WIDEST, p->o->image,
+                             p->o->group * g->s.cout + first, channels, pixel, pixels)
+                   : 0;
+}
 
 /* Tile after tile in L1, for the hook to store or because the pixels of y lie apart; t stands at (y, x). */
 static int32_t run_apart(const struct pass *p, struct tile *t, tile_fn run, int64_t pixels, int64_t count,
                          int64_t y, int64_t x) {
     const struct conv *g = p->g;
-    const int64_t batch = (p->o->image * g->s.groups + p->o->group) * g->blocks + p->block;
     float out[WIDEST * VL] __attribute__((aligned(64)));
     float *to = t->to;
     t->to = out;
@@ -316,10 +361,9 @@ static int32_t run_apart(const struct pass *p, struct tile *t, tile_fn run, int6
         run(t, 1);
         for (int64_t b = 0; b < p->blocks; b++) {
             float *tile = out + b * pixels * VL;
-            for (int64_t i = 0; i < pixels && !g->hook; i++)
-                vf_store(to + b * g->s.y_c + i * g->s.y_w, vf_load(tile + i * VL));
-            const int32_t error =
-                g->hook ? g->hook(g->hook_buf, g->hook_arg, tile, VL, batch + b, pixel, pixels, 0, VL) : 0;
+            const int32_t error = g->s.y_lanes == 1
+                                      ? store_planar(p, tile, p->block + b, pixel, pixels, to)
+                                      : store_blocked(p, tile, p->block + b, pixel, pixels, to);
             if (error)
                 return error;
         }
@@ -347,7 +391,7 @@ static int32_t run_tiles(const struct pass *p, tile_fn run, int64_t pixels, int6
         t.add += down * s->r_h + right * VL;
     if (t.to)
         t.to += down * p->to_h + right * p->to_pixel;
-    if (!t.to || p->to_pixel != VL)
+    if (p->apart)
         return run_apart(p, &t, run, pixels, count, y, x);
     run(&t, count);
     return 0;
@@ -419,7 +463,10 @@ static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t bl
         p.from_h = room;
     }
     p.t.channels = s->cin > 0 ? (s->cin - 1) % g->part + 1 : 0;
-    p.t.to = g->hook ? NULL : g->y + o->image * s->y_n + total * s->y_c + o->y0 * s->y_h + o->x0 * s->y_w;
+    p.apart = g->hook || s->y_w != VL || s->y_lanes != VL || s->split_h > 1;
+    p.t.to = g->hook ? NULL : g->y + o->image * s->y_n + o->y0 * s->y_h + o->x0 * s->y_w;
+    if (!p.apart)
+        p.t.to += total * s->y_c;
     p.t.to_block = s->y_c;
     p.to_pixel = s->y_w;
     p.to_h = s->y_h;

@@ -26,6 +26,7 @@ from graphwright.lower.tasks import (
     TaskKind,
 )
 from graphwright.memory.liveness import conflicts
+from graphwright.memory.order import order_steps
 from graphwright.memory.storage import Assignment, Memory, Weights, assign_storage
 from graphwright.schedule.dependencies import Access, Hazards
 from graphwright.schedule.streams import assign_streams
@@ -42,6 +43,10 @@ def lower(
     shape = ShapeProgramBuilder()
     shape.bind_inputs(graph.inputs, symbols)
     assignment = assign_storage(graph, steps, weights)
+    if streams == 1:
+        ordered = order_steps(steps, assignment)
+        if ordered is not steps:
+            steps, assignment = ordered, assign_storage(graph, ordered, weights)
     return _Lowering(graph, shape, assignment, streams).run(steps)
 
 

@@ -1,0 +1,113 @@
+"""Steps in the order that needs the least memory, by what each of them keeps alive."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Trait
+from graphwright.ir.symbols import Dim, atoms, evaluate
+from graphwright.kernels.launch import Alias, Branch, Launch, Run, Step
+from graphwright.lower.tasks import Storage
+from graphwright.memory.storage import Assignment, Memory, all_steps, step_values
+from graphwright.schedule.order import Item, order_for_memory, peak
+
+SAMPLES = (512, 32)
+"""Sizes that stand for those that are not known: the order is chosen for the first, and no worse for the
+others."""
+
+
+def order_steps(steps: Sequence[Step], assignment: Assignment) -> Sequence[Step]:
+    """``steps``, which stand in an order that is allowed and have places by it, or another order of them.
+
+    Steps with effects keep theirs; those of branches stay as they are.
+    """
+    planner = _Planner(steps, assignment)
+    items, sizes = planner.items(SAMPLES[0])
+    order, unchanged = order_for_memory(items, sizes), list(range(len(items)))
+    if order == unchanged:
+        return steps
+    for sample in SAMPLES[1:]:
+        items, sizes = planner.items(sample)
+        if peak(items, sizes, order) > peak(items, sizes, unchanged):
+            return steps
+    return [steps[index] for index in order if index < len(steps)]
+
+
+class _Planner:
+    def __init__(self, steps: Sequence[Step], assignment: Assignment) -> None:
+        self.steps, self.places = steps, assignment.places
+        self.numbers: dict[Memory, int] = {}
+        self.copied = {value for value, _ in assignment.output_copies}
+
+    def items(self, sample: int) -> tuple[list[Item], dict[int, int]]:
+        """The steps, and bytes by memory, where every size that is not known is ``sample``."""
+        items = [self._item(step, sample) for step in self.steps]
+        self._order_by_values(items)
+        self._order_by_memories(items)
+        self._order_by_effects(items)
+        copies = frozenset(n for n in map(self._number, self.copied) if n is not None)
+        items.append(Item(copies, after=set(range(len(items)))))  # what is copied to outputs, at the end
+        sizes = {number: _bytes(memory.size, sample) for memory, number in self.numbers.items()}
+        return items, sizes
+
+    def _item(self, step: Step, sample: int) -> Item:
+        inner = list(all_steps([step]))
+        touched = {self._number(value) for one in inner for value in _values(one)}
+        scratch = [launch.scratch for one in inner for launch in _launches(one)]
+        own = max((_bytes(size, sample) for size in scratch), default=0)
+        return Item(frozenset(number for number in touched if number is not None), own)
+
+    def _number(self, value: Value) -> int | None:
+        """Of the planned memory that a value lies in."""
+        place = self.places.get(value)
+        if place is None or place.memory.storage is not Storage.ARENA:
+            return None
+        return self.numbers.setdefault(place.memory, len(self.numbers))
+
+    def _order_by_values(self, items: Sequence[Item]) -> None:
+        """What reads a value comes after what makes it."""
+        makers = {value: index for index, step in enumerate(self.steps) for value in step.node.outputs}
+        for index, (step, item) in enumerate(zip(self.steps, items, strict=True)):
+            read = {*step.node.inputs, *(v for one in all_steps([step]) for v in step_values(one))}
+            item.after |= {makers[value] for value in read if value in makers} - {index}
+
+    def _order_by_memories(self, items: Sequence[Item]) -> None:
+        """What writes a memory, as results in place do, comes after all who used it; slots have no order."""
+        slotted = {number for memory, number in self.numbers.items() if memory.slotted}
+        users: dict[int, list[int]] = defaultdict(list)
+        for index, (step, item) in enumerate(zip(self.steps, items, strict=True)):
+            written = {self._number(v) for one in all_steps([step]) for v in one.node.outputs}
+            for number in item.touched - slotted:
+                if number in written and not isinstance(step.action, Alias):
+                    item.after.update(users[number])
+                users[number].append(index)
+
+    def _order_by_effects(self, items: Sequence[Item]) -> None:
+        last = -1
+        for index, step in enumerate(self.steps):
+            if any(Trait.EFFECT in one.node.op.traits for one in all_steps([step])):
+                if last >= 0:
+                    items[index].after.add(last)
+                last = index
+
+
+def _values(step: Step) -> Iterator[Value]:
+    """What a step reads and makes, but for what regions take in, which their tasks read as it is outside."""
+    yield from step_values(step)
+    yield from step.node.outputs
+    if isinstance(step.action, Run):
+        yield from step.action.temporaries
+    for region in step.node.regions if isinstance(step.action, Branch) else ():
+        yield from region.outputs
+
+
+def _launches(step: Step) -> Iterator[Launch]:
+    for launch in step.action.launches if isinstance(step.action, Run) else ():
+        if isinstance(launch, Launch):
+            yield launch
+
+
+def _bytes(size: Dim, sample: int) -> int:
+    return max(0, evaluate(size, {symbol.name: sample for symbol in atoms(size)}))

@@ -249,7 +249,11 @@ def dtype_field(value: DType | str) -> DType:
     return value if isinstance(value, DType) else DTYPES[value]
 
 
-@dataclass(frozen=True, repr=False)
+_frozen = dataclass(frozen=True, repr=False, eq=False)
+"""Ops compare by methods that all share: making them anew for each class takes longer than the import."""
+
+
+@_frozen
 class Op:
     """Base of all ops. Subclass with :func:`op`; override what applies. Attributes are the dataclass's
     fields.
@@ -267,6 +271,18 @@ class Op:
     """
     aten: ClassVar[Mapping[str, Import]] = {}
     samples: ClassVar[tuple[Sample, ...]] = ()
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        """The class and the attributes; they lie in the order of the fields."""
+        return (self.__class__, *self.__dict__.values())
 
     def output_count(self) -> int:
         return self.outputs
@@ -353,7 +369,9 @@ def op(name: str) -> Callable[[OpType], OpType]:
 
     def register(cls: OpType) -> OpType:
         # Without fields of its own it needs no methods of its own: making them takes most of the import.
-        made = cast(OpType, dataclass(frozen=True, repr=False)(cls)) if _has_fields(cls) else cls
+        made = cast(OpType, _frozen(cls)) if _has_fields(cls) else cls
+        if made.__eq__ is not Op.__eq__ and "__eq__" not in cls.__dict__:  # a base's counts its own fields
+            made.__eq__, made.__hash__ = Op.__eq__, Op.__hash__  # type: ignore[method-assign]
         made.name = name
         known = _REGISTRY.setdefault(name, made)
         if known is not made and known.__module__ != made.__module__:

@@ -13,9 +13,14 @@ Array = np.ndarray[Any, Any]
 
 def pack(array: Array, layout: Layout) -> Array:
     """The dense array that holds ``array`` in ``layout``; lanes that pad an axis are zero."""
-    packed = np.empty(layout.physical_shape(array.shape), array.dtype)
+    packed = np.empty(packed_shape(array.shape, layout), array.dtype)
     pack_into(packed, array, layout)
     return packed
+
+
+def packed_shape(shape: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
+    """The shape of the dense array that holds one of ``shape`` in ``layout``."""
+    return tuple(size for size in layout.physical_shape(shape) if isinstance(size, int))
 
 
 _READ_BYTES = 1 << 17

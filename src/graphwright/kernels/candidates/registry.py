@@ -19,7 +19,7 @@ from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.launch import Alias, Hook, Launch, Run
 from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.ref import KernelRef
-from graphwright.layout.transform import pack_into
+from graphwright.layout.transform import pack_into, packed_shape
 
 GENERATED = "generated"
 """The module name of kernels that are compiled for one model."""
@@ -113,9 +113,12 @@ class Context:
             if node is None or node.graph is None:
                 raise ValueError(f"{value!r} is in no graph")
             viewed = value.type if shape is None else TensorType(value.type.dtype, shape)
-            source = array.reshape(viewed.dims)
-            places = layout.physical_shape(source.shape)
-            deferred = Deferred(value.type.dtype, places, lambda out: pack_into(out, source, layout))
+            source = array.reshape(array.shape if shape is None else shape)
+            deferred = Deferred(
+                value.type.dtype,
+                packed_shape(source.shape, layout),
+                lambda out: pack_into(out, source, layout),
+            )
             ref = self.constants.derive(ref, f"{viewed} {layout}", deferred)
             made = Node(Constant(ref, viewed), (), [viewed], name=value.name, sources=node.sources)
             node.graph.insert(made, node)

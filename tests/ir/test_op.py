@@ -1,0 +1,49 @@
+"""Ops compare by class and attributes, whatever their classes inherit."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, dataclass, replace
+
+import pytest
+
+from graphwright.ir.op import Op, op
+
+
+@dataclass(frozen=True)
+class Windowed(Op):
+    kernel: tuple[int, ...] = (3,)
+
+
+@op("TestWindow")
+class Window(Windowed):
+    stride: int = 1
+
+
+@op("TestOther")
+class Other(Windowed):
+    stride: int = 1
+
+
+@op("TestPlain")
+class Plain(Windowed):
+    pass
+
+
+def test_every_attribute_counts() -> None:
+    """Those of a base that is a dataclass of its own, and those that its subclass adds."""
+    assert Window((2,), 4) == Window((2,), 4)
+    assert hash(Window((2,), 4)) == hash(Window((2,), 4))
+    assert Window((2,), 4) != Window((2,), 5)
+    assert Window((2,), 4) != Window((3,), 4)
+    assert replace(Window((2,), 4), stride=1) == Window((2,))
+    assert len({Window(), Window((3,)), Window((3,), 1), Window((1,))}) == 2
+
+
+def test_classes_count() -> None:
+    assert Window() != Other() and Plain() != Windowed() and Plain() == Plain((3,))
+    assert Window() != "TestWindow"
+
+
+def test_attributes_are_immutable() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Window().stride = 2  # type: ignore[misc]

@@ -96,10 +96,12 @@ def _unpacked(module: Module, ref: ConstRef, value: Value) -> ConstRef:
 def _compiled(module: Module, options: Options, observe: Observer) -> tuple[Package, Device]:
     """The package of ``module`` and the device that runs it."""
     options = replace(options, isa=target_isa(options))
-    PassManager(SHAPE_STAGES, options.verify, lambda m, record: observe(record.name, m)).run(module)
+    static = all(value.type.is_static for value in module.main.inputs)
+    if options.device == "reference" or not static:  # else no feed could tell more
+        PassManager(SHAPE_STAGES, options.verify, lambda m, record: observe(record.name, m)).run(module)
     if options.device == "reference":
         return package_module(module, options), Reference(module)
-    if _needs_shapes(module.main):
+    if not static and _lacks_ranks(module.main):
         return package_module(module, options), Late(_variants(module, options))
     package = compile_module(module, options, observe).package
     device = NATIVE[options.device](package, package.targets[options.isa])
@@ -119,10 +121,8 @@ def _verify_plan(package: Package, device: Cpu, options: Options) -> None:
         raise VerifyError(*(Diagnostic("memory-plan", fault) for fault in faults[:20]))
 
 
-def _needs_shapes(graph: Graph) -> bool:
-    """Whether some rank is not known, and a feed would tell."""
-    if all(value.type.is_static for value in graph.inputs):
-        return False
+def _lacks_ranks(graph: Graph) -> bool:
+    """Whether some rank is not known."""
     return any(value.type.shape is None for node in graph.walk() for value in node.outputs)
 
 

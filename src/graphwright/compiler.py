@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -97,13 +98,15 @@ def compile_module(
     selection = select_kernels(module, module.main, isa, options.numerics)
     observe("select", selection)
     clock.lap("select")
-    weights, spare, places = _weights(module, module.main, selection.steps)
-    program = lower(module.main, selection.steps, module.symbols, places, streams=options.streams)
-    observe("lower", program)
-    clock.lap("lower")
     sources = _sources(selection.generated, isa)
-    observe("sources", sources)
-    objects = _objects(sources, isa, options)
+    with ThreadPoolExecutor(1) as beside:  # compilers are other processes: they run while weights are packed
+        compiled = beside.submit(_objects, sources, isa, options)
+        weights, spare, places = _weights(module, module.main, selection.steps)
+        program = lower(module.main, selection.steps, module.symbols, places, streams=options.streams)
+        observe("lower", program)
+        clock.lap("lower")
+        observe("sources", sources)
+        objects = compiled.result()
     observe("kernels", objects)
     clock.lap("kernels")
     target = Target(isa.name, program, objects, sources)

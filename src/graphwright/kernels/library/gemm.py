@@ -319,7 +319,7 @@ static int32_t deliver_tile(const struct gemm *g, const struct block *o, int64_t
     return 0;
 }
 
-/* Where panel p begins: every NR columns, or where B does not lie in panels, so that they are nearly alike. */
+/* Where panel p begins: every NR columns; where B does not lie in panels, so that they are nearly alike. */
 static int64_t column(const struct gemm *g, int64_t p) {
     if (g->packed)
         return smaller(p * NR, g->s.n);

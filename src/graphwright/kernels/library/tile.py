@@ -161,7 +161,7 @@ class _Tile:
             "test %[runs], %[runs]",
             "jz 4f",
             ".p2align 5",
-            "2: mov $%d, %%%%ecx" % (K_RUN // steps),
+            f"2: mov ${K_RUN // steps}, %%ecx",
             "3:",
             *(line for number in range(steps) for line in self.step(number, number % self.splits)),
             *self.advance(steps),

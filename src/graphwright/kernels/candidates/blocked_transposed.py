@@ -105,7 +105,7 @@ class BlockedTransposed:
             out[...] = pack(_phases_as_rows(self._by_group(source), unit)[..., None, None], layout)
 
         def shifts(out: Array, source: Array) -> None:
-            shape = (group, self._features, 1, kh, kw)
+            shape = (group, self._features, 1, *_sizes((kh, kw)))
             everywhere = np.broadcast_to(source.reshape(group, -1, 1, 1, 1), shape)
             out[...] = 0
             out[: group * rows] = _phases_as_rows(everywhere, unit).reshape(-1)

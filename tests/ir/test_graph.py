@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from graphwright.ir.build import Builder
 from graphwright.ir.clone import clone_graph, inline_region
+from graphwright.ir.deferred import Deferred
 from graphwright.ir.graph import ConstantPool, Graph, Module, Node
 from graphwright.ir.text import structurally_equal
 from graphwright.ir.types import F32, tensor
@@ -156,3 +157,30 @@ def test_pool_leaves_the_callers_array_writable() -> None:
     array = np.zeros(3, np.float32)
     ConstantPool().add(array)
     array[0] = 1
+
+
+def test_pool_makes_what_is_derived_when_it_is_read() -> None:
+    pool, made = ConstantPool(), []
+    source = pool.add(np.arange(3, dtype=np.float32))
+
+    def fill(out: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> None:
+        made.append(out.shape)
+        out[...] = 7
+
+    derived = pool.derive(source, "sevens", Deferred(F32, (2, 2), fill))
+    assert pool.derive(source, "sevens", Deferred(F32, (2, 2), fill)) == derived
+    assert pool.derive(source, "eights", Deferred(F32, (2, 2), fill)) != derived
+    assert isinstance(pool.held(derived), Deferred) and not made
+    assert pool[derived].tolist() == [[7, 7], [7, 7]]
+    assert pool[derived] is pool.held(derived) and made == [(2, 2)]
+    assert pool[derived].flags.writeable is False
+
+
+def test_pool_adopts_under_digests_alone() -> None:
+    pool = ConstantPool()
+    name = pool.add(np.zeros(2, np.float32)).digest
+    pool.adopt(name, np.ones(2, np.float32))
+    assert [array.tolist() for array in map(pool.__getitem__, pool)] == [[1, 1]]
+    for wrong in ("", "a" * 19, "A" * 20, "a" * 20 + "\n", "../../etc/passwd    "):
+        with pytest.raises(ValueError, match="no digest"):
+            pool.adopt(wrong, np.ones(2, np.float32))

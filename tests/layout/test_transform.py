@@ -1,0 +1,41 @@
+"""Arrays into layouts: where each element lies, read in whatever pieces, and back."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphwright.ir.types import Layout
+from graphwright.layout import transform
+from graphwright.layout.transform import pack, unpack
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> tuple[tuple[int, ...], Layout]:
+    shape = tuple(draw(st.lists(st.integers(0, 7), min_size=1, max_size=4)))
+    axes = range(len(shape))
+    order = tuple(draw(st.permutations(axes)))
+    blocked = draw(st.lists(st.sampled_from(axes), unique=True, max_size=2))
+    return shape, Layout(order, tuple((axis, draw(st.integers(1, 5))) for axis in blocked))
+
+
+@pytest.mark.parametrize("piece", [1, 64, 1 << 17])
+@settings(max_examples=60, deadline=None)
+@given(case=layouts())
+def test_each_element_lies_where_the_layout_says(piece: int, case: tuple[tuple[int, ...], Layout]) -> None:
+    shape, layout = case
+    array = np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transform, "_READ_BYTES", piece)
+        packed = pack(array, layout)
+    assert packed.flags.c_contiguous and np.count_nonzero(packed) == array.size
+    sizes = dict(layout.blocks)
+    for index in itertools.product(*map(range, shape)):
+        outer = [index[axis] // sizes.get(axis, 1) for axis in layout.order]
+        inner = [index[axis] % size for axis, size in layout.blocks]
+        assert packed[(*outer, *inner)] == array[index]
+    np.testing.assert_array_equal(unpack(packed, layout, shape), array)

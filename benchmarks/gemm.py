@@ -3,9 +3,11 @@
 Shapes are M x N x K of bert_base (sequence 128), vit_b16 (197 tokens), a decoder layer (hidden 3584, 28 heads
 of 128, 4 of keys and values, MLP 18944), attention's products, and products of 1-16 rows. A line gives
 GFLOP/s and its part of the FMA limit; for up to 16 rows GB/s of B and its part of what a loop reads of as
-many bytes, or of the FMAs where these take longer. Limits are measured in turns with the kernel, in processor
-time, and those runs count between which the limit was there: a neighbour on the other thread of the core
-takes half of it. WORDs choose lines that have one of them in their label.
+many bytes, or of the FMAs where these take longer. Limits are measured right before and after each run of the
+kernel, in processor time; a part is the median of the best quarter of such pairs, a speed the best. A
+neighbour on the other thread of the core costs the kernel, which issues three instructions a cycle, more than
+the FMA loop, which issues two: the median of all pairs says how much there was of it. WORDs choose lines that
+have one of them in their label.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -31,8 +34,6 @@ from graphwright.kernels.library.bits import single_bits
 from graphwright.kernels.library.isa import ISAS, Isa
 from graphwright.kernels.toolchain import compile_shared, find_toolchain
 
-_QUIET: Final = 0.95
-"""Part of the highest FMA rate that must be there before and after a measurement that counts."""
 _SECONDS: Final = 5e-4
 """What one measurement takes at least."""
 _PATIENCE: Final = 1.0
@@ -145,16 +146,15 @@ def measure(case: Case, isa: Isa) -> tuple[str, float]:
             read.append(read_gbps(b_bytes, isa, 1))
         seconds.append(thread_seconds(lambda: [run() for _ in range(repeats)]) / repeats)
         limits.append(fma_gflops(isa, 1))
-    peak = max(limits)
-    around = map(min, limits[:-1], limits[1:])
-    quiet = [s for s, limit in zip(seconds, around, strict=True) if limit > _QUIET * peak] or seconds
-    typical, limit = statistics.median(quiet), case.flops / peak / 1e9
-    if few:
-        limit = max(limit, b_bytes / statistics.median(sorted(read[1:])[len(read) // 2 :]) / 1e9)
-    speed = (b_bytes if few else case.flops) / typical / 1e9
+    around = map(statistics.harmonic_mean, pairwise(limits))
+    fastest = sorted(read[1:])[len(read) // 2 :] if few else [math.inf]
+    reading = b_bytes / statistics.median(fastest) / 1e9
+    shares = [max(case.flops / limit / 1e9, reading) / s for s, limit in zip(seconds, around, strict=True)]
+    share = statistics.median(sorted(shares)[3 * len(shares) // 4 :])
+    speed = (b_bytes if few else case.flops) / min(seconds) / 1e9
     unit = "GB/s of B" if few else "GFLOP/s"
-    share = f"{limit / typical:5.3f} of the limit"
-    return f"{speed:7.1f} {unit:9}  {share} ({len(quiet)} of {len(seconds)} quiet)", limit / typical
+    median = statistics.median(shares)
+    return f"{speed:7.1f} {unit:9}  {share:5.3f} of the limit, median {median:5.3f} of {len(shares)}", share
 
 
 def main(arguments: list[str]) -> None:

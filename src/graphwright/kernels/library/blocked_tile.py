@@ -79,6 +79,7 @@ struct tile {
     int64_t add_block;
     float *to;
     int64_t to_block;
+    int64_t far; /* 1 if `to` is not in the caches: then what the next tile writes is fetched, else 0 */
     int64_t act;
     float lo, hi;
 };
@@ -171,6 +172,9 @@ def _function(kind: str, lanes: int, tile: Tile) -> str:
         f"            add += {tile.count} * VL;",
         *(f"            __builtin_prefetch({place} + {tile.count} * VL);" for _, place in at("add")),
         "        }",
+        f"        for (int64_t b = 0; b < t->far * {tile.blocks}; b++)",
+        f"            for (int64_t p = 0; p < {tile.count}; p++)",
+        f"                __builtin_prefetch(to + b * t->to_block + ({tile.count} + p) * VL, 1);",
         "        const float *x = t->x, *w = t->w;",
         f"        for (int64_t left = t->channels; left > 0; left -= {lanes}) {{",
         *(f"            const float *w{b} = w + {b} * t->w_out;" for b in range(tile.blocks)),

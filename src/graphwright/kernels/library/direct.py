@@ -111,6 +111,10 @@ _PART: Final = 2048
 """Taps times input channels of a part: the weights of two output blocks take 256 KB."""
 
 
+_CACHED: Final = 1 << 20
+"""Images of more elements are not in the caches when they are written."""
+
+
 def unit_blocks(isa: Isa) -> int:
     """64 output channels per unit; one block alone joins the last unit."""
     return 64 // isa.lanes
@@ -184,6 +188,7 @@ def source(isa: Isa) -> str:
 #define UNITS {_UNITS}
 #define UNIT_BLOCKS {unit_blocks(isa)}
 #define PART {_PART}
+#define CACHED {_CACHED}
 #define WIDEST {widest(isa, 1)} /* pixels of a tile of one block */
 #define WIDEST_PAIR {pairs[-1].pixels} /* pixels of each row of a tile of two rows */
 #define ARGS {len(DirectArgs._fields)}
@@ -471,6 +476,7 @@ static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t bl
     p.to_pixel = s->y_w;
     p.to_h = s->y_h;
     p.t.act = s->act;
+    p.t.far = !p.apart && s->groups * s->oh * s->ow * g->blocks * VL > CACHED;
     return run_pass(&p);
 }
 

@@ -19,7 +19,10 @@ SOURCE = ROOT / "src" / "graphwright"
 FILES = sorted(SOURCE.rglob("*.py"))
 FOREIGN = ("onnx.reference", "onnxruntime", "openvino", "torch", "scipy", "numba", "jax", "tensorflow")
 """Other engines, and what carries a BLAS of its own."""
-BENCHMARKED = {"tools/engines.py": ("onnxruntime", "openvino", "torch")}
+BENCHMARKED = {
+    "tools/engines.py": ("onnxruntime", "openvino", "torch"),
+    "tools/one_run.py": ("onnxruntime",),
+}
 """Files that run other engines beside this one, for those who ask for it."""
 
 

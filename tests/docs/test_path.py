@@ -9,7 +9,7 @@ import pytest
 from docs.make_path import PAGE, TIME, blocks, dumps, filled
 
 PARTS = (
-    "onnx", "imported", "simplified", "decomposed", "fused", "records",
+    "onnx", "imported", "simplified", "decomposed", "fused", "layouts", "records",
     "loops", "c", "tasks", "plan", "members", "run",
 )  # fmt: skip
 

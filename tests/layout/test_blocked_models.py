@@ -115,8 +115,8 @@ def _stack(seed: int) -> Module:
     stack = Stack(b, random, x)
     steps: list[Callable[[], Value]] = [
         stack.convolution, stack.convolution, stack.depthwise, stack.grouped, stack.residual,
-        stack.activation, stack.scaled, stack.gated, stack.pooled, stack.concatenated, stack.split, stack.resized,
-        stack.normalized,
+        stack.activation, stack.scaled, stack.gated, stack.pooled, stack.concatenated, stack.split,
+        stack.resized, stack.normalized,
     ]  # fmt: skip
     for _ in range(STEPS):
         stack.image = random.choice(steps)()

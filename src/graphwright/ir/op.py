@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast, dataclass_transform
@@ -384,7 +385,7 @@ def op(name: str) -> Callable[[OpType], OpType]:
 
 def _has_fields(cls: type[Op]) -> bool:
     """Whether a class adds to what its base has as a dataclass."""
-    return bool(cls.__dict__.get("__annotations__")) or len(cls.__bases__) > 1
+    return bool(inspect.get_annotations(cls)) or len(cls.__bases__) > 1
 
 
 def op_class(name: str) -> type[Op]:

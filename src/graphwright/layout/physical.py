@@ -46,4 +46,4 @@ def _physical_op(node: Node) -> Op:
     if Trait.REDUCTION not in node.op.traits:
         return node.op
     axes = node.op.resolved(len(node.operand(0).type.dims))  # type: ignore[attr-defined]  # REDUCTION trait
-    return replace(node.op, axes=axes)  # type: ignore[call-arg]
+    return replace(node.op, axes=axes)  # type: ignore[type-var]

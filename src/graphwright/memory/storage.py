@@ -166,8 +166,8 @@ class _Assigner:
         """The memory of an input that ends with this step and may be overwritten by ``value``."""
         if not isinstance(step.action, Run):
             return None
-        launches = [launch for launch in step.action.launches if isinstance(launch, Launch)]
-        for launch, (output, source) in ((launch, pair) for launch in launches for pair in launch.in_place):
+        launches = [each for each in step.action.launches if isinstance(each, Launch)]
+        for launch, (output, source) in ((each, pair) for each in launches for pair in each.in_place):
             place = self.places.get(source)
             if output is not value or place is None or place.memory.slotted:
                 continue

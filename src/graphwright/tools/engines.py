@@ -56,7 +56,7 @@ def _openvino(model: Path, threads: int) -> Run:
 def _inductor(program: Path, threads: int) -> Run:
     """torch.compile with freezing, of what torch.export saved; feeds are in the order of its inputs."""
     torch = importlib.import_module("torch")
-    config = importlib.import_module("torch._inductor.config")
+    config: Any = importlib.import_module("torch._inductor.config")
     config.freezing = True
     config.compile_threads = 1  # no processes of its own, which would outlive a stopped one
     torch.set_num_threads(threads)

@@ -83,7 +83,7 @@ class Direct:
         self.y[...] = untouched = 77
         chunks = chunks or chunkings(self.grid)[2]
         assert call(self.kernel, self.operands, self.args, self.grid, self.scratch, chunks=chunks) == 0
-        result = unpack(self.stored, blocked(self.stored.shape[-1]), self.shape)
+        result = unpack(self.stored, blocked(self.stored.shape[-1]), self.shape).copy()
         self.stored[...] = untouched
         assert np.all(self.y == untouched)
         return result

@@ -82,3 +82,11 @@ def test_bad_text_is_refused(text: str) -> None:
 def test_layouts(layout: Layout, shape: tuple[int, ...], physical: tuple[int, ...], text: str) -> None:
     assert layout.physical_shape(shape) == physical
     assert str(layout) == text
+
+
+def test_sizes_are_ints_or_refused() -> None:
+    assert tensor(F32, 2, 0, 3).sizes == (2, 0, 3)
+    with pytest.raises(TypeError, match="N is not a number"):
+        _ = tensor(F32, 2, symbol("N")).sizes
+    with pytest.raises(TypeError, match="rank is unknown"):
+        _ = TensorType(F32, None).sizes

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.op import Trait
+from graphwright.ir.op import Trait, folding
 from graphwright.ir.symbols import Dim, product
 
 Axis = int
@@ -172,8 +172,9 @@ def _view(nest: Nest, node: Node) -> None:
 
 def _reduce(nest: Nest, node: Node) -> tuple[Axis, ...]:
     place = _place_of(nest, node, 0)
-    folded = set(node.op.resolved(len(place)))  # type: ignore[attr-defined]  # REDUCTION trait
-    if node.op.keepdims:  # type: ignore[attr-defined]  # REDUCTION trait
+    fold = folding(node.op)
+    folded = set(fold.resolved(len(place)))
+    if fold.keepdims:
         nest.places[node.output] = tuple(() if d in folded else dim for d, dim in enumerate(place))
     else:
         nest.places[node.output] = tuple(dim for d, dim in enumerate(place) if d not in folded)

@@ -42,19 +42,24 @@ def copy_nodes(
     """
     copies: dict[Value, Value] = dict(zip(source.inputs, operands, strict=True))
     for node in source:
-        made = Node(
-            node.op,
-            [None if value is None else copies[value] for value in node.inputs],
-            [value.type for value in node.outputs],
-            [clone_graph(region) for region in node.regions],
-            node.name,
-            (*node.sources, *sources),
-        )
-        for old, new in zip(node.outputs, made.outputs, strict=True):
-            new.name, new.layout, new.device = old.name, old.layout, old.device
-            copies[old] = new
-        target.insert(made, before)
+        target.insert(copy_node(node, copies, sources), before)
     return [copies[value] for value in source.outputs]
+
+
+def copy_node(node: Node, copies: dict[Value, Value], sources: Sequence[str] = ()) -> Node:
+    """A copy in no graph yet that reads ``copies`` of its operands; those of its outputs are added there."""
+    made = Node(
+        node.op,
+        [None if value is None else copies[value] for value in node.inputs],
+        [value.type for value in node.outputs],
+        [clone_graph(region) for region in node.regions],
+        node.name,
+        (*node.sources, *sources),
+    )
+    for old, new in zip(node.outputs, made.outputs, strict=True):
+        new.name, new.layout, new.device = old.name, old.layout, old.device
+        copies[old] = new
+    return made
 
 
 def inline_region(node: Node, region: Graph, operands: Sequence[Value]) -> None:

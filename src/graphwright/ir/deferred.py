@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
-import numpy as np
-
+from graphwright.ir.arrays import Array, np
 from graphwright.ir.dtypes import DType
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
+from graphwright.ir.arrays import Array, np
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ DTYPES: dict[str, DType] = {
 _BY_NUMPY_NAME = {theirs: DTYPES[ours] for ours, theirs in (_NUMPY | _ML_DTYPES).items()}
 
 
-def dtype_of(array: np.ndarray[Any, Any]) -> DType:
+def dtype_of(array: Array) -> DType:
     """The element type of a NumPy array; text arrays of any kind are strings."""
     if array.dtype.kind in "OSU":
         return STRING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.constant import Constant
@@ -109,5 +110,5 @@ def _check_size(type: TensorType, op: Op, place: str) -> None:
     for dim in type.shape or ():
         if isinstance(dim, int) and dim < 0:
             raise ModelError(Diagnostic("size", f"{op.name}: a negative size in {type}", place))
-    if type.is_static and int(type.bytes) > MAX_BYTES:  # type: ignore[arg-type]  # static: every dim is an int
+    if type.is_static and prod(type.sizes) * type.dtype.bytes > MAX_BYTES:
         raise ModelError(Diagnostic("size", f"{op.name}: {type} is larger than any memory", place))

@@ -167,6 +167,36 @@ class Inference:
         return axis % max(rank, 1)
 
 
+class Folding(Protocol):
+    """What an op with :attr:`Trait.REDUCTION` offers: ``finish(combine(prepare(x), ...), count)``."""
+
+    @property
+    def combiner(self) -> str:
+        """``add``, ``mul``, ``max`` or ``min``."""
+
+    @property
+    def keepdims(self) -> bool:
+        """Whether folded axes stay, with size 1."""
+
+    def resolved(self, rank: int) -> tuple[int, ...]:
+        """The folded axes of an operand of ``rank``, counted from the front, in order."""
+
+    def identity(self, dtype: DType) -> float | int | bool:
+        """What the accumulator starts from."""
+
+    def prepare(self, x: Scalar) -> Scalar:
+        """What is combined, from one element."""
+
+    def finish(self, acc: Scalar, count: Dim) -> Scalar:
+        """The result, from the accumulator of ``count`` elements."""
+
+
+def folding(op: Op) -> Folding:
+    """``op``, which has the trait REDUCTION, as what the trait promises."""
+    assert Trait.REDUCTION in op.traits
+    return cast(Folding, op)
+
+
 class Importer(Protocol):
     """What an op's frontend mapping sees of one source node; the same for every frontend."""
 

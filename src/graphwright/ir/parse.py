@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable
 from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
@@ -242,8 +243,8 @@ class _Parser:
     def array(self, label: str, type: TensorType) -> Array:
         if not type.is_static:
             self.fail("a constant needs a shape of numbers")
-        shape = tuple(int(d) for d in type.dims)  # type: ignore[arg-type]  # static: every dim is an int
-        dtype, count = type.dtype.numpy, int(type.elements)  # type: ignore[arg-type]
+        shape = type.sizes
+        dtype, count = type.dtype.numpy, prod(shape)
         if self.now.text == "...":
             return self.elided_array(label, type)
         if self.accept("splat"):

@@ -8,7 +8,7 @@ functions that a polynomial cannot express: floordiv, mod, min, max. A constant 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd, prod
@@ -171,6 +171,16 @@ def maximum(*dims: Dim) -> Dim:
 def ceildiv(a: Dim, b: Dim) -> Dim:
     """``a / b`` rounded up."""
     return floordiv(a + b - 1, b)
+
+
+def numbers(dims: Iterable[Dim]) -> tuple[int, ...]:
+    """``dims`` as ints; raises TypeError where one is not known."""
+    result = []
+    for dim in dims:
+        if not isinstance(dim, int):
+            raise TypeError(f"{dim} is not a number")
+        result.append(dim)
+    return tuple(result)
 
 
 def product(dims: tuple[Dim, ...] | list[Dim]) -> Dim:

@@ -27,7 +27,7 @@ from graphwright.ir.dtypes import U32 as U32
 from graphwright.ir.dtypes import U64 as U64
 from graphwright.ir.dtypes import DType as DType
 from graphwright.ir.dtypes import dtype_of as dtype_of
-from graphwright.ir.symbols import Dim, Expr, parse_dim, product
+from graphwright.ir.symbols import Dim, Expr, numbers, parse_dim, product
 
 Shape = tuple[Dim, ...]
 
@@ -54,6 +54,11 @@ class TensorType:
         if self.shape is None:
             raise TypeError("the rank is unknown")
         return self.shape
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape as ints; raises TypeError where one is not known."""
+        return numbers(self.dims)
 
     @property
     def elements(self) -> Dim:

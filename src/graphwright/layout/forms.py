@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Node, Value
-from graphwright.ir.op import Op, Trait
+from graphwright.ir.op import Op, Trait, folding
 from graphwright.ir.symbols import Dim, atoms, evaluate
 from graphwright.ir.types import F32
 from graphwright.layout.blocks import CHANNELS, can_be_blocked
@@ -99,7 +99,7 @@ def _convolution(node: Node, operands: Sequence[Value | None], lanes: int) -> Fo
         return f"no convolution of {x.type} on channel blocks"
     if not all(is_constant(v) for v in operands[1:] if v is not None):
         return "its weights are not constant"
-    cout, cin, *kernel = (int(d) for d in w.type.dims)  # type: ignore[arg-type]  # of a constant
+    cout, cin, *kernel = w.type.sizes
     flops = 2.0 * nominal(y.type.elements) * cin * math.prod(kernel)
     if cin == 1 and cout == op.group > 1:
         return Form(frozenset({0}), frozenset({0}), flops / ROW_MAJOR_GFLOPS - _waste(y, lanes))
@@ -128,7 +128,7 @@ def _transposed(node: Node, operands: Sequence[Value | None], lanes: int) -> For
         return "its weights are not constant"
     if not all(isinstance(pad, int) for pad in op.pads):
         return "its pads are not known"
-    cin, cout, *kernel = (int(d) for d in w.type.dims)  # type: ignore[arg-type]  # of a constant
+    cin, cout, *kernel = w.type.sizes
     if op.group > 1 and (cin // op.group % lanes or cout % lanes):
         return f"groups of {cin // op.group} to {cout} channels cut blocks of {lanes}"
     single = _has_one_channel(y) and not overlaps(op, w.type.dims[2:])
@@ -309,8 +309,9 @@ def _moves(node: Node) -> str | None:
     if isinstance(node.op, Constant) or Trait.CONTRACTION in node.op.traits:
         return None
     if Trait.REDUCTION in node.op.traits:
-        folded = node.op.resolved(len(node.operand(0).type.dims))  # type: ignore[attr-defined]  # REDUCTION
-        stays = node.op.keepdims and min(folded, default=0) > CHANNELS  # type: ignore[attr-defined]
+        fold = folding(node.op)
+        folded = fold.resolved(len(node.operand(0).type.dims))
+        stays = fold.keepdims and min(folded, default=0) > CHANNELS
         return None if stays else f"{node.op.name} folds channels"
     stays = node.op.has_expression() and Trait.VIEW not in node.op.traits
     return None if stays else f"{node.op.name} moves elements"

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Node, Value
-from graphwright.ir.op import Op, Trait
+from graphwright.ir.op import Op, Trait, folding
 from graphwright.ir.types import TensorType
 
 
@@ -45,5 +45,5 @@ def _physical_op(node: Node) -> Op:
     """Axes that are folded keep their places, counted from the front."""
     if Trait.REDUCTION not in node.op.traits:
         return node.op
-    axes = node.op.resolved(len(node.operand(0).type.dims))  # type: ignore[attr-defined]  # REDUCTION trait
-    return replace(node.op, axes=axes)  # type: ignore[type-var]
+    axes = folding(node.op).resolved(len(node.operand(0).type.dims))
+    return replace(node.op, axes=axes)  # type: ignore[type-var]  # set by @op

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 import onnx
 from onnx import defs
@@ -68,7 +69,7 @@ def tensor_type(info: onnx.ValueInfoProto, dims: Dims, bound: Sequence[Binding] 
         for axis in range(rank)
     )
     made = TensorType(dtype, shape)
-    if made.is_static and int(made.bytes) > MAX_BYTES:  # type: ignore[arg-type]  # static: every dim is an int
+    if made.is_static and prod(made.sizes) * made.dtype.bytes > MAX_BYTES:
         raise Fault("size", f"{made} is larger than any memory")
     return made
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from graphwright.ir.graph import Value
-from graphwright.ir.symbols import Dim
+from graphwright.ir.symbols import Dim, numbers
 from graphwright.ir.types import Layout
 from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import Context, Contraction, row_major_strides
@@ -56,14 +56,14 @@ class BlockedConvolution:
             return None
         if not all(isinstance(pad, int) and pad <= 2 for pad in pads):
             return None
-        cout, cin = (int(d) for d in self.w.type.dims[:2])  # type: ignore[arg-type]  # a constant
+        cout, cin = self.w.type.sizes[:2]
         images = self.x.type.dims[0]
         oh, ow = map(nominal, two_axes(self.call.node.output.type.dims)[2:])
         found = winograd.choose(context.isa, images if isinstance(images, int) else 1, cin, cout, oh, ow)
         return None if found == "direct" else found
 
     def _winograd(self, m: Literal[2, 4], context: Context) -> Launch:
-        cout, cin = (int(d) for d in self.w.type.dims[:2])  # type: ignore[arg-type]  # a constant
+        cout, cin = self.w.type.sizes[:2]
         isa, images, sizes = context.isa, self.x.type.dims[0], self._sizes
         made = winograd.WinogradArgs._make((
             images, cin, cout, *sizes, *self.window.pads[:2], *block_strides(self.x), *self._strides,
@@ -80,7 +80,7 @@ class BlockedConvolution:
         )
 
     def _transformed(self, m: int, context: Context) -> Value:
-        cout, cin = (int(d) for d in self.w.type.dims[:2])  # type: ignore[arg-type]  # a constant
+        cout, cin = self.w.type.sizes[:2]
         isa = context.isa
         return context.derived(
             self.w,
@@ -107,7 +107,7 @@ class BlockedConvolution:
         )
 
     def _direct(self, context: Context) -> Launch:
-        cout, cin = (int(d) for d in self.w.type.dims[:2])  # type: ignore[arg-type]  # a constant
+        cout, cin = self.w.type.sizes[:2]
         isa, lanes, planar = context.isa, context.isa.lanes, not is_blocked(self.x)
         places = row_major_strides(two_axes(self.x.type.dims)) if planar else (*block_strides(self.x), lanes)
         made = direct.DirectArgs._make((
@@ -150,7 +150,7 @@ class BlockedConvolution:
 
     def _packed(self, blocks: tuple[tuple[int, int], ...], context: Context) -> Value:
         w = self.w
-        shape = None if len(w.type.dims) == 4 else tuple(map(int, two_axes(w.type.dims)))  # type: ignore[arg-type]
+        shape = None if len(w.type.dims) == 4 else numbers(two_axes(w.type.dims))
         return packed(w, Layout((0, 1, 2, 3), blocks, zero_padded=True), self.call.node, context, shape)
 
     def _bias(self, context: Context) -> Value | None:

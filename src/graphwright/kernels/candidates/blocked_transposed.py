@@ -17,7 +17,7 @@ import numpy as np
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array
-from graphwright.ir.symbols import Dim, ceildiv
+from graphwright.ir.symbols import Dim, ceildiv, numbers
 from graphwright.ir.types import Layout
 from graphwright.kernels.candidates.blocked_convolutions import two_axes
 from graphwright.kernels.candidates.registry import Context, Contraction, row_major_strides
@@ -87,7 +87,7 @@ class BlockedTransposed:
 
     def _at_once(self, context: Context) -> Launch:
         """The phases are channels of a convolution of one tap."""
-        lanes, (kh, kw) = context.isa.lanes, self._window.kernel
+        lanes, (kh, kw) = context.isa.lanes, self._kernel
         _, _, h, w = two_axes(self.x.type.dims)
         result, group = self.call.node.output, self.op.group
         if is_blocked(result):
@@ -97,7 +97,7 @@ class BlockedTransposed:
             unit = 1
             n, c, row, _ = row_major_strides(two_axes(result.type.dims))
         places = (n, c, kh * row, kw * unit, unit, kh, kw)
-        rows = -(-self._features // unit) * unit * int(kh) * int(kw)  # type: ignore[arg-type]  # of a constant
+        rows = -(-self._features // unit) * unit * kh * kw
         made = self._args(rows, (h, w, h, w), _ONE_TAP, places, lanes)
         layout, kind = _weight_layout(lanes), f"transposed {group} {kh} {kw} {unit} {lanes}"
 
@@ -105,12 +105,12 @@ class BlockedTransposed:
             out[...] = pack(_phases_as_rows(self._by_group(source), unit)[..., None, None], layout)
 
         def shifts(out: Array, source: Array) -> None:
-            shape = (group, self._features, 1, *_sizes((kh, kw)))
+            shape = (group, self._features, 1, kh, kw)
             everywhere = np.broadcast_to(source.reshape(group, -1, 1, 1, 1), shape)
             out[...] = 0
             out[: group * rows] = _phases_as_rows(everywhere, unit).reshape(-1)
 
-        packed_shape = _sizes(layout.physical_shape((group * rows, self._grouped[2], 1, 1)))
+        packed_shape = numbers(layout.physical_shape((group * rows, self._grouped[2], 1, 1)))
         packed = context.derived(self.w, kind, packed_shape, weights)
         bias = None
         if self.bias is not None:
@@ -123,8 +123,9 @@ class BlockedTransposed:
         _, _, h, w = two_axes(self.x.type.dims)
         _, _, oh, ow = two_axes(self.call.node.output.type.dims)
         n, c, row = block_strides(self.call.node.output)
-        axes = zip(window.kernel, window.strides, window.dilations, window.pads, strict=False)
-        phases = [[taps_of(p, int(k), s, d, int(pad)) for p in range(s)] for k, s, d, pad in axes]  # type: ignore[arg-type]  # of a constant
+        pads = numbers(window.pads[:2])
+        axes = zip(self._kernel, window.strides, window.dilations, pads, strict=True)
+        phases = [[taps_of(p, k, s, d, pad) for p in range(s)] for k, s, d, pad in axes]
         stride_h, stride_w = window.strides
         bias, result = self._bias(context), self._result
         for down, right in product(*phases):
@@ -149,18 +150,18 @@ class BlockedTransposed:
             out[...] = pack(taken.reshape(shape), layout)
 
         kind = f"transposed {self.op.group} {down} {right} {context.isa.lanes}"
-        return context.derived(self.w, kind, _sizes(layout.physical_shape(shape)), fill)
+        return context.derived(self.w, kind, numbers(layout.physical_shape(shape)), fill)
 
     def _by_group(self, w: Array) -> Array:
         """Weights [Cin, features, ...] as [group, features, Cin / group, kh, kw]."""
         group, features, cin = self._grouped
         kernel = two_axes(w.shape)[2:]
-        return w.reshape(group, cin, features, *_sizes(kernel)).swapaxes(1, 2)
+        return w.reshape(group, cin, features, *numbers(kernel)).swapaxes(1, 2)
 
     @property
     def _grouped(self) -> tuple[int, int, int]:
         """Groups, features and input channels of each."""
-        return self.op.group, self._features, int(self.w.type.dims[0]) // self.op.group  # type: ignore[arg-type]
+        return self.op.group, self._features, self.w.type.sizes[0] // self.op.group
 
     @property
     def _result(self) -> Value:
@@ -169,7 +170,11 @@ class BlockedTransposed:
 
     @property
     def _features(self) -> int:
-        return int(self.w.type.dims[1])  # type: ignore[arg-type]  # of a constant
+        return self.w.type.sizes[1]
+
+    @property
+    def _kernel(self) -> tuple[int, ...]:
+        return numbers(self._window.kernel)
 
     @property
     def _window(self) -> Windows:
@@ -219,7 +224,3 @@ def _phases_as_rows(w: Array, unit: int) -> Array:
 
 def _weight_layout(lanes: int) -> Layout:
     return Layout((0, 1, 2, 3), ((1, lanes), (0, lanes)), zero_padded=True)
-
-
-def _sizes(shape: tuple[Dim, ...]) -> tuple[int, ...]:
-    return tuple(map(int, shape))  # type: ignore[arg-type]  # of a constant

@@ -99,7 +99,7 @@ def _panels(b: Value, context: Context) -> Value:
     """The constant B packed: [..., K, N], the leading sizes 1, or a vector [K]."""
     rank, width = len(b.type.dims), gemm.panel_columns(context.isa)
     if rank == 1:
-        return context.packed(b, gemm_layout(context.isa), (int(b.type.dims[0]), 1))  # type: ignore[arg-type]
+        return context.packed(b, gemm_layout(context.isa), (*b.type.sizes, 1))
     return context.packed(
         b, Layout((*range(rank - 2), rank - 1, rank - 2), ((rank - 1, width),), zero_padded=True)
     )

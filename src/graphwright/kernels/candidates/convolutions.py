@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.symbols import Dim
+from graphwright.ir.symbols import Dim, numbers
 from graphwright.ir.types import F32, Layout
 from graphwright.kernels.candidates.blocked_convolutions import BlockedConvolution, two_axes
 from graphwright.kernels.candidates.blocked_transposed import BlockedTransposed
@@ -48,7 +48,7 @@ def convolution(call: Contraction, context: Context) -> Launch | str:
     if refusal is not None:
         return refusal
     x_shape, y_shape = two_axes(x.type.dims), two_axes(call.node.output.type.dims)
-    w_shape = tuple(int(d) for d in two_axes(w.type.dims))  # type: ignore[arg-type]  # _refusal
+    w_shape = numbers(two_axes(w.type.dims))
     window = op.windows(w.type.dims[2:]).on_two_axes
     placed = (*x_shape[2:], *y_shape[2:], *w_shape[2:], *window.strides, *window.pads[:2], *window.dilations)
     strides = (*row_major_strides(x_shape), *row_major_strides(y_shape))
@@ -91,7 +91,7 @@ def transposed(call: Contraction, context: Context) -> Launch | Run | str:
     if refusal is not None:
         return refusal
     x_shape, y_shape = two_axes(x.type.dims), two_axes(call.node.output.type.dims)
-    w_shape = tuple(int(d) for d in two_axes(w.type.dims))  # type: ignore[arg-type]  # _refusal
+    w_shape = numbers(two_axes(w.type.dims))
     window = op.windows(w.type.dims[2:]).on_two_axes
     made = conv_transpose.ConvTransposeArgs._make((
         x_shape[0], op.group, w_shape[0] // op.group, w_shape[1],

@@ -19,7 +19,7 @@ from graphwright.ir.loops.nodes import (
     Store,
     cast,
 )
-from graphwright.ir.symbols import Dim, product, symbol
+from graphwright.ir.symbols import Dim, numbers, product, symbol
 from graphwright.ir.types import I64, DType
 from graphwright.kernels.c.support import C_TYPES
 from graphwright.kernels.candidates.loops import Draft, from_end, moved_dtype, nest
@@ -62,7 +62,7 @@ def gather_nd_view(node: Node, context: Context) -> Alias | str:
     if indices is None or op.batch_dims or not all(isinstance(d, int) for d in shape):
         return "its indices are not constants"
     depth = indices.shape[-1]
-    sizes = tuple(int(d) for d in shape[:depth])  # type: ignore[arg-type]  # numbers
+    sizes = numbers(shape[:depth])
     rows = indices.reshape(-1, depth)
     if not rows.size or np.any((rows < -np.array(sizes)) | (rows >= np.array(sizes))):
         return "its indices are out of range"

@@ -23,7 +23,7 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.loops.text import RESERVED
 from graphwright.ir.names import UniqueNames, identifier
-from graphwright.ir.op import Trait
+from graphwright.ir.op import Trait, folding
 from graphwright.ir.symbols import Dim, product, substitute, symbol
 from graphwright.ir.types import BF16, F16, F32, DType
 from graphwright.kernels.emit_c import HOOK_SIZES
@@ -137,7 +137,8 @@ class Emitter:
         if Trait.VIEW in node.op.traits:
             return operands[0]
         if Trait.REDUCTION in node.op.traits:  # over axes of size 1
-            result: Scalar = node.op.finish(node.op.prepare(operands[0]), 1)  # type: ignore[attr-defined]
+            fold = folding(node.op)
+            result = fold.finish(fold.prepare(operands[0]), 1)
         else:
             result = cast(node.op.expression(*operands), compute_dtype(node.output.type.dtype))
         self.cost += cost_of(result)

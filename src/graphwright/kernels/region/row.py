@@ -29,7 +29,7 @@ from graphwright.ir.loops.nodes import (
     Statement,
     Store,
 )
-from graphwright.ir.op import Trait
+from graphwright.ir.op import Trait, folding
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
 from graphwright.ir.types import DType
 from graphwright.kernels.region.emitter import Emitter, RegionKernel, compute_dtype, cost_of
@@ -171,7 +171,7 @@ class _Row(Emitter):
         if self.folds(node):
             folded = Load(self.accumulators[value], self._lane_index())
             count = product(self._reduced_extents())
-            scalar = node.op.finish(folded, count)  # type: ignore[attr-defined]  # REDUCTION trait
+            scalar = folding(node.op).finish(folded, count)
         else:
             scalar = self.scalar(node, [self._operand(node, p) for p in range(len(node.inputs))])
         statements: list[Statement] = [Let(name, scalar)]
@@ -214,11 +214,10 @@ class _Row(Emitter):
         for node in reductions:
             accumulator = self._accumulator(node)
             allocations.append(accumulator)
-            operand = node.op.prepare(self._operand(node, 0))  # type: ignore[attr-defined]  # REDUCTION trait
+            fold = folding(node.op)
+            operand = fold.prepare(self._operand(node, 0))
             self.cost += cost_of(operand) + 0.05
-            self.inner.append(
-                Accumulate(accumulator.buffer, self._lane_index(), node.op.combiner, operand)  # type: ignore[attr-defined]
-            )
+            self.inner.append(Accumulate(accumulator.buffer, self._lane_index(), fold.combiner, operand))
         statements = [*allocations, *self._over_reduced(self.inner)]
         self.bound = outer_bound
         return statements
@@ -229,7 +228,7 @@ class _Row(Emitter):
         level = Level.CACHE if self.columns else Level.REGISTER
         buffer = Buffer(self.names.take("acc"), dtype, shape, level)
         self.accumulators[node.output] = buffer
-        return Alloc(buffer, node.op.identity(dtype))  # type: ignore[attr-defined]  # REDUCTION trait
+        return Alloc(buffer, folding(node.op).identity(dtype))
 
     def _row_buffer(self, value: Value, dtype: DType) -> Buffer:
         """Where ``value`` waits for its later use: in a result's own place where that fits, which is then in

@@ -81,10 +81,11 @@ class Program:
         kernels: Sequence[int],
         hosts: Sequence[HostFunction] = (),
         plan_cache: int = 16,
-        dtypes: Sequence[DTypeLike] | None = None,
+        dtypes: Callable[[], Sequence[DTypeLike]] | None = None,
         libraries: Sequence[Library] = (),
     ) -> None:
-        """``weights`` and ``libraries`` are kept alive. ``dtypes``: of outputs; None: unsigned of that size.
+        """``weights`` and ``libraries`` are kept alive. ``dtypes``: those of outputs, asked for at the first
+        run, at which NumPy is imported; None: unsigned of that size.
 
         Raises ProgramError for malformed words.
         """

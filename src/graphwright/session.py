@@ -12,14 +12,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 import graphwright as gw
 from graphwright.config import Options
+from graphwright.ir.arrays import Array
 from graphwright.package.package import TensorSpec
 from graphwright.runtime.model import Model
-
-Array = np.ndarray[Any, Any]
 
 _TYPES: Final = {
     "f16": "float16", "f32": "float", "f64": "double", "c64": "complex64", "c128": "complex128",

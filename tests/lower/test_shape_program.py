@@ -59,7 +59,7 @@ def program_of(wanted: Sequence[Dim], table: SymbolTable) -> tuple[Program, list
 
 def numbers(program: Program, sizes: Sequence[int]) -> list[int]:
     """All registers for an input of these sizes, from native code."""
-    plan = _native.Program(encode(program), b"", [], dtypes=[]).plan([list(sizes)])
+    plan = _native.Program(encode(program), b"", []).plan([list(sizes)])
     return list(plan["registers"])
 
 

@@ -17,8 +17,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-import numpy as np
-
 from graphwright.errors import Diagnostic, PackageError
 from graphwright.package.parts import fill_in_parts
 
@@ -200,9 +198,9 @@ def _hole(entries: Sequence[_Entry], later: str, size: int) -> tuple[int, int]:
 
 def aligned_memory(size: int) -> memoryview:
     """New memory of ``size`` bytes; its start is aligned."""
-    block = np.empty(size + ALIGNMENT, np.uint8)
-    start = -block.__array_interface__["data"][0] % ALIGNMENT
-    return block.data[start : start + size]
+    memory = mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(mmap.MADV_HUGEPAGE)  # it is filled at once: fewer pages to wait for
+    return memoryview(memory)[:size]
 
 
 def _place(entry: _Entry, data: memoryview) -> tuple[int, str]:

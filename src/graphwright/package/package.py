@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from graphwright.errors import Diagnostic, PackageError
+from graphwright.ir.arrays import Array
 from graphwright.ir.dtypes import DType
 from graphwright.package.tasks import StoredProgram
-from graphwright.package.weights import Array, Weights, no_weights
+from graphwright.package.weights import Weights, no_weights
 
 if TYPE_CHECKING:
     from graphwright.lower.tasks import Program

@@ -15,14 +15,12 @@ from functools import cached_property, partial
 from math import prod
 from typing import Any
 
-import numpy as np
-
+from graphwright.ir.arrays import Array, np
 from graphwright.ir.deferred import Deferred
 from graphwright.ir.dtypes import DTYPES, STRING, DType, dtype_of
 from graphwright.package.archive import ALIGNMENT, aligned_memory
 from graphwright.package.parts import PART, do_side_by_side, thread_count
 
-Array = np.ndarray[Any, Any]
 MAX_RANK = 32
 
 _NAMES = {

@@ -9,9 +9,8 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from graphwright.errors import Diagnostic
+from graphwright.ir.arrays import Array, np
 from graphwright.runtime.devices.base import REFERENCE_FAULTS, RunError
 
 if TYPE_CHECKING:
@@ -41,6 +40,6 @@ def host_callable(host: HostFunction) -> Callable[[list[Operand | None], list[Op
     return call
 
 
-def _array(operand: Operand, dtype: Any) -> np.ndarray[Any, Any]:
+def _array(operand: Operand, dtype: Any) -> Array:
     memory, shape = operand
     return np.frombuffer(memory, dtype=dtype).reshape(shape)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from graphwright.errors import FeedError
+from graphwright.ir.arrays import Array
 from graphwright.package.package import Package, TensorSpec
-from graphwright.runtime.devices.base import Device, TaskTime
-from graphwright.runtime.ports import Array, Ports
+from graphwright.runtime.devices.base import Device, Entry, TaskTime
+from graphwright.runtime.ports import Ports
 
 
 class Model:
@@ -27,7 +27,12 @@ class Model:
         self.device = device
         self._key = key
         self._ports = Ports(package.inputs, package.outputs)
-        self._entry = device.entry(threads)
+        self._threads = threads
+
+    @cached_property
+    def _entry(self) -> Entry:
+        """Made at the first run: NumPy is imported with it."""
+        return self.device.entry(self._threads)
 
     @property
     def threads(self) -> int:
@@ -84,7 +89,7 @@ class Model:
         served = self._entry.listed(feeds, outputs)
         if served is not None:
             return served
-        results = self.run({name: np.asarray(value) for name, value in feeds.items()}, outputs)
+        results = self.run(feeds, outputs)
         return [results[name] for name in (results if outputs is None else outputs)]
 
     def trace(self, feeds: Mapping[str, Array], threads: int = 0) -> list[TaskTime]:

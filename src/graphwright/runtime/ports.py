@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
-import numpy as np
-
 from graphwright.errors import Collector, Diagnostic, FeedError
+from graphwright.ir.arrays import Array, np
 from graphwright.ir.dtypes import STRING
 from graphwright.package.package import TensorSpec
-
-Array = np.ndarray[Any, Any]
 
 
 class Ports:
@@ -22,7 +20,10 @@ class Ports:
         self.inputs, self.outputs = inputs, outputs
         self.names = [spec.name for spec in outputs]
         self._feed_names = {spec.name: None for spec in inputs}
-        self._types = [spec.dtype.numpy for spec in inputs]
+
+    @cached_property
+    def _types(self) -> list[np.dtype[Any]]:
+        return [spec.dtype.numpy for spec in self.inputs]
 
     def positional(self, arrays: Sequence[Array]) -> list[Array]:
         """Arrays in the order of the inputs, as devices take them."""

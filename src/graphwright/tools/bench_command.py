@@ -15,7 +15,7 @@ import typer
 from graphwright import _native
 from graphwright.config import Options
 from graphwright.frontends.onnx import load as load_onnx
-from graphwright.runtime.devices.base import Array
+from graphwright.ir.arrays import Array
 from graphwright.runtime.model import Model
 from graphwright.tools.arguments import (
     Constants,

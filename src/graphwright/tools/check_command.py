@@ -13,8 +13,8 @@ from graphwright.api import unpacked_module
 from graphwright.config import Options
 from graphwright.errors import Diagnostic
 from graphwright.frontends.onnx import load as load_onnx
+from graphwright.ir.arrays import Array
 from graphwright.ir.graph import Module
-from graphwright.runtime.devices.base import Array
 from graphwright.runtime.model import Model
 from graphwright.tools.arguments import (
     Constants,

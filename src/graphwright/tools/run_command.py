@@ -10,7 +10,7 @@ import typer
 
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, FeedError
-from graphwright.runtime.devices.base import Array
+from graphwright.ir.arrays import Array
 from graphwright.tools.arguments import (
     Constants,
     Feeds,

@@ -232,7 +232,7 @@ def load(
         [library.symbol(k.symbol) for k in program.kernels],
         hosts,
         plan_cache,
-        [np.dtype(p.dtype.numpy) for p in program.outputs],
+        lambda: [p.dtype.numpy for p in program.outputs],
         [library],
     )
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
-
-import numpy as np
+from typing import Final, Protocol
 
 from graphwright.errors import GraphwrightError
+from graphwright.ir.arrays import Array
 
-Array = np.ndarray[Any, Any]
 REFERENCE_FAULTS: Final = (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 """What references raise for data that they cannot take: what NumPy does."""
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-import numpy as np
-
 from graphwright import _native
 from graphwright.errors import Diagnostic, FeedError
+from graphwright.ir.arrays import Array, np
 from graphwright.package.package import Package, Target
-from graphwright.runtime.devices.base import Array, RunError, TaskTime
+from graphwright.runtime.devices.base import RunError, TaskTime
 from graphwright.runtime.devices.target import load_program
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 
-from graphwright.runtime.devices.base import Array, Detour, Device, TaskTime
+from graphwright.ir.arrays import Array
+from graphwright.runtime.devices.base import Detour, Device, TaskTime
 
 Shapes = tuple[tuple[int, ...], ...]
 VARIANTS = 16

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from graphwright.ir.arrays import Array, np
 from graphwright.package.package import Package, Target
-from graphwright.runtime.devices.base import Array, Detour, TaskTime
+from graphwright.runtime.devices.base import Detour, TaskTime
 from graphwright.runtime.devices.cpu import Cpu
 
 
@@ -16,7 +15,7 @@ class Null:
 
     def __init__(self, package: Package, target: Target) -> None:
         self._cpu = Cpu(package, target)
-        self._types = [spec.dtype.numpy for spec in package.outputs]
+        self._outputs = package.outputs
         self._runs = 0
 
     def entry(self, threads: int) -> Detour:
@@ -29,8 +28,8 @@ class Null:
         self._runs += 1
         given = outputs or [None] * len(shapes)
         return [
-            np.zeros(shape, dtype) if array is None else array
-            for array, shape, dtype in zip(given, shapes, self._types, strict=True)
+            np.zeros(shape, spec.dtype.numpy) if array is None else array
+            for array, shape, spec in zip(given, shapes, self._outputs, strict=True)
         ]
 
     def trace(self, arrays: Sequence[Array], threads: int) -> list[TaskTime]:

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphwright.errors import Collector, Diagnostic, FeedError, GraphwrightError
+from graphwright.ir.arrays import Array
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import Observer, evaluate_module, input_sizes
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import SymbolError, evaluate
 from graphwright.passes.bind_sizes import shape_inputs
-from graphwright.runtime.devices.base import REFERENCE_FAULTS, Array, Detour, RunError, TaskTime
+from graphwright.runtime.devices.base import REFERENCE_FAULTS, Detour, RunError, TaskTime
 
 
 class Reference:

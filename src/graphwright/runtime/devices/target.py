@@ -54,7 +54,7 @@ def _load(package: Package, target: Target) -> _native.Program:
         package.weights.data,
         [_address(symbol, module, library, libraries) for symbol, module in target.stored.kernels],
         hosts=[host_callable(host) for host in target.stored.hosts],
-        dtypes=[spec.dtype.numpy for spec in package.outputs],
+        dtypes=lambda: [spec.dtype.numpy for spec in package.outputs],
         libraries=[library, *libraries.values()],
     )
 

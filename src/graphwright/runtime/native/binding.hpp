@@ -42,6 +42,11 @@ void come_inside();
 void enter_python(PyThreadState *state);
 void watch_interpreter();
 
+/* ---- NumPy ---- */
+
+/* Before its functions are used: it is imported at the first run, as loading a program does without. */
+void need_numpy();
+
 /* ---- programs ---- */
 
 nb::object sequence(nb::handle object, const char *message);
@@ -55,7 +60,9 @@ struct Program {
     Py_buffer weights = {};
     std::vector<int64_t> kernels;
     std::vector<nb::object> hosts, kept;
-    std::vector<PyObject *> dtypes; /* of outputs */
+    nb::object output_dtypes; /* a function, or None */
+    std::vector<nb::object> dtypes; /* of outputs; made by `prepare` */
+    bool prepared = false;
     gw_plan_cache plans = {};
     gw_context_pool contexts = {};
     std::atomic<int64_t> runs{0}, host_calls{0};
@@ -65,6 +72,12 @@ struct Program {
     Program(const Program &) = delete;
     Program &operator=(const Program &) = delete;
     ~Program() { release(); }
+
+    /* Before the first run: imports NumPy and makes the dtypes. */
+    void prepare() {
+        if (!prepared)
+            make_dtypes();
+    }
 
     nb::dict plan(nb::handle shapes, int threads);
     nb::list run(nb::handle inputs, nb::handle outputs, int threads, bool poison, nb::handle trace);
@@ -77,9 +90,8 @@ struct Program {
     }
     gw_plan *must_plan(const int64_t *dims, int threads);
 
-    void link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::handle dtypes_,
-              nb::handle libraries);
-    void set_dtypes(nb::handle given);
+    void link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::handle libraries);
+    void make_dtypes();
     void release();
 };
 

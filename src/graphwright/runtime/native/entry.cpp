@@ -224,6 +224,18 @@ bool all_texts(PyObject *tuple) {
     return true;
 }
 
+/* Whether the program can run; a Python error is set else. */
+bool is_prepared(Program *program) try {
+    program->prepare();
+    return true;
+} catch (nb::python_error &e) {
+    e.restore();
+    return false;
+} catch (const std::exception &e) {
+    PyErr_SetString(PyExc_ValueError, e.what());
+    return false;
+}
+
 PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     static const char *names[] = {"program", "inputs", "dtypes", "outputs", "threads", nullptr};
     PyObject *owner, *inputs, *dtypes, *outputs;
@@ -246,7 +258,7 @@ PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
         PyErr_SetString(PyExc_ValueError, "threads must not be negative");
         return nullptr;
     }
-    PyObject *converted = descriptors(dtypes);
+    PyObject *converted = is_prepared(program) ? descriptors(dtypes) : nullptr;
     for (Py_ssize_t i = 0; converted && i < PyTuple_GET_SIZE(converted); i++)
         if (PyDataType_ELSIZE((PyArray_Descr *)PyTuple_GET_ITEM(converted, i)) !=
             program->program->inputs[i].item) {

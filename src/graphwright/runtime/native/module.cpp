@@ -197,9 +197,14 @@ int import_numpy() {
 
 } // namespace
 
-NB_MODULE(_native, m) {
-    if (import_numpy() != 0)
+void need_numpy() {
+    static bool imported = false;
+    if (!imported && import_numpy() != 0)
         throw nb::python_error();
+    imported = true;
+}
+
+NB_MODULE(_native, m) {
     nb::set_leak_warnings(false); /* threads that sleep at the interpreter's end hold what they used */
     define_exceptions(m);
     m.def("isa", gw_cpu_isa);

@@ -112,21 +112,20 @@ int thread_count(int threads) {
 
 Program::Program(nb::bytes words, nb::handle weights_, std::vector<int64_t> kernels_, nb::handle hosts_,
                  int plan_cache, nb::handle dtypes_, nb::handle libraries)
-    : kernels(std::move(kernels_)) {
+    : kernels(std::move(kernels_)), output_dtypes(nb::borrow(dtypes_)) {
     gw_error error = {};
     program = gw_program_decode(words.data(), words.size(), &error);
     if (!program)
         raise(error);
     try {
-        link(weights_, hosts_, plan_cache, dtypes_, libraries);
+        link(weights_, hosts_, plan_cache, libraries);
     } catch (...) {
         release();
         throw;
     }
 }
 
-void Program::link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::handle dtypes_,
-                   nb::handle libraries) {
+void Program::link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::handle libraries) {
     if ((int64_t)kernels.size() != program->kernel_count)
         throw nb::value_error("the number of kernels is not the program's");
     for (int64_t address : kernels)
@@ -138,31 +137,33 @@ void Program::link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::h
         throw nb::value_error("the number of host functions is not the program's");
     for (nb::handle library : sequence(libraries, "libraries must be a sequence"))
         kept.push_back(nb::borrow(library));
-    set_dtypes(dtypes_);
     plans.bound = plan_cache > 0 ? plan_cache : 1;
     contexts.bound = gw_pool_threads() < 4 ? 4 : gw_pool_threads();
     if (PyObject_GetBuffer(weights_.ptr(), &weights, PyBUF_SIMPLE) != 0)
         throw nb::python_error();
 }
 
-void Program::set_dtypes(nb::handle given) {
-    if (given.is_none()) {
+void Program::make_dtypes() {
+    need_numpy();
+    std::vector<nb::object> made;
+    if (output_dtypes.is_none())
         for (int64_t i = 0; i < program->output_count; i++)
-            dtypes.push_back((PyObject *)raw_dtype(program->outputs[i].item));
-        return;
-    }
-    nb::object list = sequence(given, "dtypes must be a sequence");
-    for (nb::handle dtype : list) {
-        PyArray_Descr *found = nullptr;
-        if (!PyArray_DescrConverter(dtype.ptr(), &found))
-            throw nb::python_error();
-        dtypes.push_back((PyObject *)found);
-    }
-    if ((int64_t)dtypes.size() != program->output_count)
+            made.push_back(nb::steal((PyObject *)raw_dtype(program->outputs[i].item)));
+    else
+        for (nb::handle dtype : sequence(output_dtypes(), "dtypes must give a sequence")) {
+            PyArray_Descr *found = nullptr;
+            if (!PyArray_DescrConverter(dtype.ptr(), &found))
+                throw nb::python_error();
+            made.push_back(nb::steal((PyObject *)found));
+        }
+    if ((int64_t)made.size() != program->output_count)
         throw nb::value_error("the number of dtypes is not that of the outputs");
-    for (size_t i = 0; i < dtypes.size(); i++)
-        if (PyDataType_ELSIZE((PyArray_Descr *)dtypes[i]) != program->outputs[i].item)
+    for (size_t i = 0; i < made.size(); i++)
+        if (PyDataType_ELSIZE((PyArray_Descr *)made[i].ptr()) != program->outputs[i].item)
             throw nb::value_error("a dtype has not the element size of its output");
+    if (!prepared) /* another thread may have been here meanwhile */
+        dtypes.swap(made);
+    prepared = true;
 }
 
 void Program::release() {
@@ -170,9 +171,6 @@ void Program::release() {
     gw_plan_cache_clear(&plans);
     gw_program_free(program);
     program = nullptr;
-    for (PyObject *dtype : dtypes)
-        Py_DECREF(dtype);
-    dtypes.clear();
     if (weights.obj)
         PyBuffer_Release(&weights);
 }
@@ -295,7 +293,7 @@ PyObject *new_output(const Program &p, const gw_plan *plan, int64_t i) {
     npy_intp shape[GW_MAX_RANK];
     for (int64_t axis = 0; axis < dims.count; axis++)
         shape[axis] = plan->registers[dims.at[axis]];
-    auto *dtype = (PyArray_Descr *)Py_NewRef(p.dtypes[(size_t)i]);
+    auto *dtype = (PyArray_Descr *)Py_NewRef(p.dtypes[(size_t)i].ptr());
     return PyArray_NewFromDescr(&PyArray_Type, dtype, (int)dims.count, shape, nullptr, nullptr, 0, nullptr);
 }
 
@@ -413,6 +411,7 @@ struct Run {
 } // namespace
 
 nb::list Program::run(nb::handle inputs, nb::handle outputs, int threads, bool poison, nb::handle trace) {
+    prepare();
     Run run(*this);
     run.open_inputs(inputs, thread_count(threads));
     run.open_outputs(outputs);

@@ -26,6 +26,7 @@ from graphwright.passes.pipeline import GRAPH_PASSES
 from graphwright.passes.remove_noops import RemoveNoops
 from graphwright.passes.simplify_reshapes import SIMPLIFY_RESHAPES
 from graphwright.passes.simplify_transposes import SIMPLIFY_TRANSPOSES
+from graphwright.passes.sink_tails import SinkTails
 
 from .support import assert_same_meaning
 
@@ -42,6 +43,7 @@ PASSES: tuple[Pass, ...] = (
     CommonSubexpressions(),
     DeadCode(),
     DeadBranches(),
+    SinkTails(),
     RemoveNoops(),
     FOLD_CONV_BN,
     ALGEBRAIC,

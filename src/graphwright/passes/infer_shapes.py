@@ -81,7 +81,9 @@ class Walk:
         for value, fact in zip(node.outputs, inferred, strict=True):
             self.learn(value, fact, fresh)
         self.forget_unused(fresh, node)
-        if self.visit is not None:
+        if self.refresh_failing(node):
+            self.node(node)
+        elif self.visit is not None:
             self.modified |= self.visit(self, node, [self.facts[value] for value in node.outputs])
 
     def region(
@@ -141,20 +143,25 @@ class Walk:
         self.record.did("branches that cannot run")
         self.node(node)
 
-    def refresh_failing(self, node: Node) -> None:
-        """Let branches that cannot run claim what is known by now of the others' outputs."""
+    def refresh_failing(self, node: Node) -> bool:
+        """Let branches that cannot run claim what is known by now of the others' outputs; whether it is new
+        to one.
+        """
         failing = [r for r in node.regions if len(r) == 1 and all(isinstance(n.op, Fail) for n in r)]
         sound = next((r for r in node.regions if r not in failing), None)
         if sound is None:
-            return
+            return False
         types = tuple(value.type for value in sound.outputs)
+        changed = False
         for region in failing:
             (stub,) = region
             if stub.op != Fail(types):
                 stub.op = Fail(types)
                 for value, type in zip(stub.outputs, types, strict=True):
                     value.type = type
-                self.modified = True
+                changed = True
+        self.modified |= changed
+        return changed
 
     def absorb(self, node: Node) -> Node:
         """``node``, or the one that stands in its place after :meth:`Op.absorb`."""

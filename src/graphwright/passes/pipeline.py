@@ -13,9 +13,11 @@ from graphwright.passes.manager import Fixpoint, Stage
 from graphwright.passes.remove_noops import RemoveNoops
 from graphwright.passes.simplify_reshapes import SIMPLIFY_RESHAPES
 from graphwright.passes.simplify_transposes import SIMPLIFY_TRANSPOSES
+from graphwright.passes.sink_tails import SinkTails
 
-SHAPES = Fixpoint("shapes and constants", (FoldConstants(), DeadBranches()))
-"""One walk infers types and folds what they decide; branches that constants decide are inlined."""
+SHAPES = Fixpoint("shapes and constants", (FoldConstants(), DeadBranches(), SinkTails()))
+"""One walk infers types and folds what they decide; branches that constants decide are inlined, and what
+follows branches of different rank moves into them."""
 
 SIMPLIFY = Fixpoint(
     "simplify",

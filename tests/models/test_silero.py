@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +13,27 @@ import onnxruntime
 import pytest
 
 import graphwright as gw
+from graphwright.runtime.devices.cpu import Cpu
+from graphwright.tools.inspect_command import arena_and_live
 from tests.models.support import distance, file_of, host_calls, session
 
 CHUNKS = 20
 RATES = {16000: 512, 8000: 256}
 """Samples of a chunk at each rate; an eighth more, the end of the chunk before, goes in front."""
+
+_OFFLINE = """
+import sys
+import numpy as np
+import graphwright as gw
+model = gw.load(sys.argv[1])
+for name in sys.argv[2:]:
+    with np.load(name) as feeds:
+        results = model.run(dict(feeds))
+    np.savez(name, **results)
+compiler = ("api", "compiler", "frontends", "fusion", "layout", "memory", "ops", "passes", "schedule")
+print([name for name in sys.modules if name.startswith(tuple(f"graphwright.{part}" for part in compiler))])
+print("graphwright.kernels.toolchain" in sys.modules)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +98,43 @@ def test_the_rate_can_be_given_once(path: Path, peer: onnxruntime.InferenceSessi
         assert distance(found["stateN"], expected[1]) < 2e-4
     assert host_calls(fixed) == []
     assert fixed.stats()["host_calls"] == 0
+
+
+def test_its_package_runs_every_size_without_a_compiler(
+    model: gw.Model, peer: onnxruntime.InferenceSession, tmp_path: Path
+) -> None:
+    model.save(tmp_path / "silero.om")
+    cases = {}
+    for rate, chunk in RATES.items():
+        for batch in (1, 2):
+            feeds = {
+                "input": speech(chunk * 9 // 8, batch),
+                "state": np.full((2, batch, 128), 0.1, np.float32),
+                "sr": np.array(rate, np.int64),
+            }
+            file = tmp_path / f"{rate}-{batch}.npz"
+            np.savez(file, **feeds)
+            cases[file] = peer.run(["output", "stateN"], feeds)
+    (tmp_path / "empty").mkdir()
+    command = [sys.executable, "-c", _OFFLINE, str(tmp_path / "silero.om"), *map(str, cases)]
+    environment = {**os.environ, "PATH": str(tmp_path / "empty")}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines() == ["[]", "False"]
+    for file, expected in cases.items():
+        with np.load(file) as found:
+            assert distance(found["output"], expected[0]) < 2e-4
+            assert distance(found["stateN"], expected[1]) < 2e-4
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_its_arena_holds_little_more_than_what_is_live(model: gw.Model, rate: int) -> None:
+    assert isinstance(model.device, Cpu)
+    arena, live = arena_and_live(model, [(1, RATES[rate] * 9 // 8), (2, 1, 128), ()], 1)
+    assert 0 < live <= arena <= 1.03 * live
+
+
+def test_samples_that_no_branch_takes_end_the_run_with_the_reason(model: gw.Model) -> None:
+    feeds = {"state": np.zeros((2, 1, 128), np.float32), "sr": np.array(16000, np.int64)}
+    with pytest.raises(gw.GraphwrightError, match="this branch cannot run at these sizes"):
+        model.run({"input": np.zeros((1, 2000), np.float32), **feeds})

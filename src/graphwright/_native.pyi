@@ -41,9 +41,10 @@ def workers() -> int:
     """Worker threads that the process has started."""
 
 def plan_memory(sizes: list[int], conflicts: list[list[int]]) -> tuple[list[int], int]: ...
-def condense(data: Buffer) -> bytes:
-    """A 256th of ``data`` to hash in its place, made at memory's speed: contents that differ give other bytes
-    but with a chance of 2^-64. No protection where someone wants two contents to be alike."""
+def condense_all(data: Sequence[Buffer]) -> list[bytes]:
+    """A 256th of each of ``data`` to hash in its place, made at memory's speed, the GIL released: contents
+    that differ give other bytes but with a chance of 2^-64. No protection where someone wants two contents to
+    be alike."""
 
 @final
 class Library:

@@ -11,6 +11,7 @@ from graphwright.compiler import SHAPE_STAGES, Observer, compile_module, package
 from graphwright.config import Options
 from graphwright.errors import Collector, Diagnostic, ModelError, PackageError, VerifyError
 from graphwright.frontends.onnx import load as load_onnx
+from graphwright.frontends.onnx import open_model
 from graphwright.frontends.onnx.read import Source
 from graphwright.ir.clone import clone_module
 from graphwright.ir.constant import Constant
@@ -18,6 +19,7 @@ from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import ConstRef
 from graphwright.ir.text import parse_module
 from graphwright.ir.verify import verify
+from graphwright.kernels.candidates.registry import load as load_candidates
 from graphwright.layout.assign import forget_layouts
 from graphwright.layout.transform import unpack
 from graphwright.memory.checker import check_plan
@@ -49,8 +51,10 @@ def compile(
     (inner values as well). Raises ModelError with all faults of the model, OptionError, ToolchainError.
     """
     options = options or Options.from_environment()
+    given = source if isinstance(source, Module) else open_model(source)  # hashes weights meanwhile
     graphwright.ops.load()
-    module = source if isinstance(source, Module) else load_onnx(source, constants=constants)
+    load_candidates()
+    module = given if isinstance(given, Module) else load_onnx(given, constants=constants)
     observe("import", module)
     shape_inputs(module, shapes or {})
     if outputs is not None:

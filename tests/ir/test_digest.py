@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphwright._native import condense
+from graphwright._native import condense_all
 from graphwright.ir.graph import ConstantPool
 
 CHUNK = 4096
@@ -37,7 +37,8 @@ def test_condensed_bytes_are_sums_of_products_and_the_tail(size: int, start: int
     key = _key(CHUNK // 8 + 2)
     chunks = [data[i : i + CHUNK] for i in range(0, size - CHUNK + 1, CHUNK)]
     sums = [_nh(chunk, key[shift:]) for chunk in chunks for shift in (0, 2)]
-    assert condense(view) == np.array(sums, "<u8").tobytes() + data[len(chunks) * CHUNK :]
+    expected = np.array(sums, "<u8").tobytes() + data[len(chunks) * CHUNK :]
+    assert condense_all([view, b"", view]) == [expected, b"", expected]
 
 
 def test_any_changed_element_of_a_large_constant_is_another_constant() -> None:
@@ -51,3 +52,14 @@ def test_any_changed_element_of_a_large_constant_is_another_constant() -> None:
         assert pool.add(changed) != first
     assert pool.add(array.reshape(2, -1)) != first
     assert len(pool) == 8
+
+
+def test_contents_hashed_ahead_have_the_names_that_they_have_else() -> None:
+    data = memoryview(np.random.default_rng(0).bytes(3 << 17))
+    contents = [data[: 1 << 17], data[1 << 17 : 2 << 17], data[2 << 17 :]]
+    arrays = [np.frombuffer(content, np.float32) for content in contents]
+    arrays += [arrays[0].reshape(64, -1), arrays[1][:-1], arrays[2].astype(">f4"), arrays[0] + 1]
+    ahead, plain = ConstantPool(), ConstantPool()
+    ahead.hash_ahead(contents)
+    assert [ahead.add(array) for array in arrays] == [plain.add(array) for array in arrays]
+    assert len(ahead) == len(arrays) - 1  # byte order is not content

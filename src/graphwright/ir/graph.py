@@ -7,7 +7,6 @@ use lists. Regions capture nothing: a node hands outer values to its regions as 
 from __future__ import annotations
 
 import enum
-import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from graphwright._native import condense
 from graphwright.ir.deferred import Deferred
+from graphwright.ir.digest import Ahead, digest, name_of
 from graphwright.ir.op import ConstRef, Op
 from graphwright.ir.symbols import Dim, SymbolTable, product
 from graphwright.ir.types import Layout, Shape, TensorType, dtype_of
@@ -321,29 +320,34 @@ class ConstantPool:
 
     def __init__(self) -> None:
         self._arrays: dict[str, Array | Deferred] = {}
+        self._ahead: Ahead | None = None
+
+    def hash_ahead(self, contents: Sequence[memoryview]) -> None:
+        """Begin to hash ``contents`` in another thread: arrays of just these bytes will be added."""
+        self._ahead = Ahead(contents)
 
     def add(self, array: Array) -> ConstRef:
         """Keep ``array`` (not copied if it is contiguous, in native byte order) and return its reference."""
         array = np.ascontiguousarray(array, dtype_of(array).numpy).reshape(array.shape)
-        digest = _digest(array)
-        if digest not in self._arrays:
-            self._arrays[digest] = _read_only(array)
-        return ConstRef(digest)
+        name = digest(array, self._ahead)
+        if name not in self._arrays:
+            self._arrays[name] = _read_only(array)
+        return ConstRef(name)
 
     def derive(self, source: ConstRef, how: str, made: Deferred) -> ConstRef:
         """Keep what ``how`` makes of ``source``, which stands for its content; it is made when it is read."""
-        digest = _name(f"{how}#{source.digest}".encode())
-        self._arrays.setdefault(digest, made)
-        return ConstRef(digest)
+        name = name_of(f"{how}#{source.digest}".encode())
+        self._arrays.setdefault(name, made)
+        return ConstRef(name)
 
-    def adopt(self, digest: str, array: Array) -> None:
-        """Keep ``array`` as the tensor called ``digest``: what a pool once held, from elsewhere.
+    def adopt(self, name: str, array: Array) -> None:
+        """Keep ``array`` as the tensor called ``name``: what a pool once held, from elsewhere.
 
         Raises ValueError for what is no digest.
         """
-        if not _DIGEST.fullmatch(digest):
-            raise ValueError(f"{digest!r} is no digest")
-        self._arrays[digest] = _read_only(array)
+        if not _DIGEST.fullmatch(name):
+            raise ValueError(f"{name!r} is no digest")
+        self._arrays[name] = _read_only(array)
 
     def copy(self) -> ConstantPool:
         """Another pool of the same arrays."""
@@ -382,24 +386,6 @@ def _read_only(array: Array) -> Array:
 
 
 _DIGEST = re.compile("[0-9a-f]{20}")
-
-_WHOLE = 1 << 16
-"""Bytes of content that are hashed as they are; more are condensed first."""
-
-
-def _digest(array: Array) -> str:
-    kind = f"{array.dtype.name}{array.shape}".encode()
-    if array.dtype == object:
-        return _name(kind, repr(array.tolist()).encode())
-    data = array.reshape(-1).view(np.uint8).data
-    return _name(kind, data if len(data) <= _WHOLE else condense(data))
-
-
-def _name(*texts: bytes | memoryview) -> str:
-    state = hashlib.blake2b(digest_size=10)
-    for text in texts:
-        state.update(text)
-    return state.hexdigest()
 
 
 class Module:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module, Role, Signature
 from graphwright.ir.types import TensorType, type_of
 
-__all__ = ["OVERRIDABLE", "load"]
+__all__ = ["OVERRIDABLE", "Opened", "load", "open_model"]
 
 OVERRIDABLE = "graphwright.overridable_inputs"
 """Metadata key: JSON list of inputs with a default value, which were made constants."""
@@ -34,8 +35,26 @@ OVERRIDABLE = "graphwright.overridable_inputs"
 Shapes = Mapping[str, Sequence[Binding]]
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A parsed model, and the still empty module whose pool has begun to hash the model's weights."""
+
+    model: onnx.ModelProto
+    folder: Folder
+    module: Module
+
+
+def open_model(source: Source) -> Opened:
+    """Parse ``source``, so that :func:`load` finds its weights hashed. Raises ModelError."""
+    model, folder = read(source)
+    module = Module()
+    if folder.weights:
+        module.constants.hash_ahead(list(folder.weights.values()))
+    return Opened(model, folder, module)
+
+
 def load(
-    source: Source, *, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None
+    source: Source | Opened, *, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None
 ) -> Module:
     """Read an ONNX model (a path, its bytes, or a ModelProto) into a module with the entry ``main``.
 
@@ -44,15 +63,14 @@ def load(
     replaces inputs by arrays. Ops must be registered before: ``graphwright.ops.load()`` registers the
     built-in ones. Raises :class:`~graphwright.errors.ModelError` with all faults of the model.
     """
-    model, folder = read(source)
+    opened = source if isinstance(source, Opened) else open_model(source)
     report = Report()
-    module = Module()
     try:
-        _read_model(model, folder, module, report, shapes or {}, constants or {})
+        _read_model(opened.model, opened.folder, opened.module, report, shapes or {}, constants or {})
     except Fault as fault:
         report.add(fault, "the model")
     report.raise_if_any()
-    return module
+    return opened.module
 
 
 def _read_model(

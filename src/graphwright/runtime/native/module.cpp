@@ -164,24 +164,46 @@ nb::tuple plan_memory(const std::vector<int64_t> &sizes, const std::vector<std::
     return nb::make_tuple(list_of(offsets.data(), (int64_t)sizes.size()), arena);
 }
 
-/* What stands for `data` in a hash: NH of its chunks, and the bytes behind the last whole one. */
-nb::bytes condense(nb::handle data) {
-    Py_buffer view;
-    if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_SIMPLE) != 0)
-        throw nb::python_error();
-    size_t chunks = (size_t)view.len / GW_HASH_CHUNK, tail = (size_t)view.len % GW_HASH_CHUNK;
-    size_t head = chunks * GW_HASH_WORDS * sizeof(uint64_t);
-    nb::object result = nb::steal(PyBytes_FromStringAndSize(nullptr, (Py_ssize_t)(head + tail)));
-    if (result.is_valid()) {
-        char *words = PyBytes_AS_STRING(result.ptr());
-        nb::gil_scoped_release release;
-        gw_hash_chunks(view.buf, chunks, (uint64_t *)words);
-        memcpy(words + head, (const char *)view.buf + chunks * GW_HASH_CHUNK, tail);
+/* Bytes that are hashed, and what stands for them there: NH of their chunks, and what is behind the last. */
+struct Content {
+    Py_buffer view = {};
+    nb::object condensed;
+    explicit Content(nb::handle data) {
+        if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_SIMPLE) != 0)
+            throw nb::python_error();
+        condensed = nb::steal(PyBytes_FromStringAndSize(nullptr, (Py_ssize_t)(head() + tail())));
+        if (!condensed.is_valid())
+            throw nb::python_error();
     }
-    PyBuffer_Release(&view);
-    if (!result.is_valid())
-        throw nb::python_error();
-    return nb::borrow<nb::bytes>(result);
+    Content(Content &&other) : view(other.view), condensed(std::move(other.condensed)) { other.view = {}; }
+    ~Content() {
+        if (view.obj)
+            PyBuffer_Release(&view);
+    }
+    size_t chunks() const { return (size_t)view.len / GW_HASH_CHUNK; }
+    size_t head() const { return chunks() * GW_HASH_WORDS * sizeof(uint64_t); }
+    size_t tail() const { return (size_t)view.len % GW_HASH_CHUNK; }
+    /* Needs no GIL. */
+    void condense() {
+        char *words = PyBytes_AS_STRING(condensed.ptr());
+        gw_hash_chunks(view.buf, chunks(), (uint64_t *)words);
+        memcpy(words + head(), (const char *)view.buf + chunks() * GW_HASH_CHUNK, tail());
+    }
+};
+
+nb::list condense_all(nb::handle given) {
+    std::vector<Content> contents;
+    for (nb::handle data : sequence(given, "data must be a sequence"))
+        contents.emplace_back(data);
+    nb::list result;
+    {
+        nb::gil_scoped_release release; /* once for all: who asks for it again waits for others */
+        for (Content &content : contents)
+            content.condense();
+    }
+    for (Content &content : contents)
+        result.append(content.condensed);
+    return result;
 }
 
 void set_threads(int threads) {
@@ -213,7 +235,7 @@ NB_MODULE(_native, m) {
     m.def("set_threads", set_threads, nb::arg("threads"));
     m.def("workers", gw_pool_workers);
     m.def("plan_memory", plan_memory, nb::arg("sizes"), nb::arg("conflicts"));
-    m.def("condense", condense, nb::arg("data"));
+    m.def("condense_all", condense_all, nb::arg("data"));
     m.def("load_library", load_library, nb::arg("data"));
     m.def("open_library", open_library, nb::arg("path"));
     nb::class_<Library>(m, "Library").def("symbol", &Library::symbol, nb::arg("name"));

@@ -15,7 +15,7 @@ from graphwright.frontends.onnx import open_model
 from graphwright.frontends.onnx.read import Source
 from graphwright.ir.clone import clone_module
 from graphwright.ir.constant import Constant
-from graphwright.ir.graph import Graph, Module, Value
+from graphwright.ir.graph import Module, Value
 from graphwright.ir.op import ConstRef
 from graphwright.ir.text import parse_module
 from graphwright.ir.verify import verify
@@ -27,10 +27,12 @@ from graphwright.package.package import Package
 from graphwright.package.sign import user_key
 from graphwright.passes.bind_sizes import Shapes, shape_inputs
 from graphwright.passes.manager import PassManager
+from graphwright.ranks import is_only, lacks_ranks, package_variants, ranked
 from graphwright.runtime.devices import NATIVE
 from graphwright.runtime.devices.base import Device
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.late import Late
+from graphwright.runtime.devices.late import Shapes as FeedShapes
 from graphwright.runtime.devices.reference import Reference
 from graphwright.runtime.devices.target import target_isa
 from graphwright.runtime.model import Model
@@ -105,8 +107,11 @@ def _compiled(module: Module, options: Options, observe: Observer) -> tuple[Pack
         PassManager(SHAPE_STAGES, options.verify, lambda m, record: observe(record.name, m)).run(module)
     if options.device == "reference":
         return package_module(module, options), Reference(module)
-    if not static and _lacks_ranks(module.main):
-        return package_module(module, options), Late(_variants(module, options))
+    if not static and lacks_ranks(module.main):
+        variants = ranked(module)
+        if not is_only(variants):
+            return _late(module, variants, options)
+        (module,) = variants
     package = compile_module(module, options, observe).package
     device = NATIVE[options.device](package, package.targets[options.isa])
     if options.verify and isinstance(device, Cpu):
@@ -125,16 +130,28 @@ def _verify_plan(package: Package, device: Cpu, options: Options) -> None:
         raise VerifyError(*(Diagnostic("memory-plan", fault) for fault in faults[:20]))
 
 
-def _lacks_ranks(graph: Graph) -> bool:
-    """Whether some rank is not known."""
-    return any(value.type.shape is None for node in graph.walk() for value in node.outputs)
+def _late(module: Module, variants: Sequence[Module], options: Options) -> tuple[Package, Device]:
+    """The package of ``module`` with ``variants`` for ranks of its inputs, and the device that runs them."""
+    package = package_variants(module, variants, options)
+    native = NATIVE[options.device]
+    held = [
+        (variant, native(package.of_variant(variant), variant.targets[options.isa]))
+        for variant in package.variants
+    ]
+    return package, Late(_builder(module, options), held)
 
 
-def _variants(module: Module, options: Options) -> Callable[[tuple[tuple[int, ...], ...]], Device]:
+def builder(package: Package, options: Options) -> Callable[[FeedShapes], Device]:
+    """Compiles the graph and weights of a package for the shapes of a feed."""
+    graphwright.ops.load()
+    return _builder(unpacked_module(package), replace(options, isa=target_isa(options)))
+
+
+def _builder(module: Module, options: Options) -> Callable[[FeedShapes], Device]:
     """Compiles the module for the shapes of a feed."""
     names = [value.name for value in module.main.inputs]
 
-    def build(shapes: tuple[tuple[int, ...], ...]) -> Device:
+    def build(shapes: FeedShapes) -> Device:
         variant = clone_module(module)
         shape_inputs(variant, dict(zip(names, shapes, strict=True)))
         package = compile_module(variant, options).package

@@ -85,9 +85,15 @@ def graph_stages(isa: Isa) -> tuple[Stage, ...]:
 
 
 def compile_module(
-    module: Module, options: Options, observe: Observer = lambda name, product: None
+    module: Module,
+    options: Options,
+    observe: Observer = lambda name, product: None,
+    shared: Weights | None = None,
 ) -> Compilation:
-    """Compile the entry of ``module``, which is changed. Raises ModelError, ToolchainError."""
+    """Compile the entry of ``module``, which is changed. Raises ModelError, ToolchainError.
+
+    The weights begin with those of ``shared``, which what was compiled with them can read there as well.
+    """
     load()
     clock = _Clock()
     isa = ISAS[options.isa]
@@ -101,7 +107,7 @@ def compile_module(
     sources = _sources(selection.generated, isa)
     with ThreadPoolExecutor(1) as beside:  # compilers are other processes: they run while weights are packed
         compiled = beside.submit(_objects, sources, isa, options)
-        weights, spare, places = _weights(module, module.main, selection.steps)
+        weights, spare, places = _weights(module, module.main, selection.steps, shared)
         program = lower(module.main, selection.steps, module.symbols, places, streams=options.streams)
         observe("lower", program)
         clock.lap("lower")
@@ -147,17 +153,18 @@ def _spec(value: Value, name: str) -> TensorSpec:
 
 
 def _weights(
-    module: Module, graph: Graph, steps: tuple[Step, ...]
+    module: Module, graph: Graph, steps: tuple[Step, ...], shared: Weights | None
 ) -> tuple[Weights, dict[str, Array | Deferred], dict[Value, tuple[int, int]]]:
-    """The constants that the steps read, each content once; those that the graph has beside them; and where
-    those of the steps lie.
+    """The constants that the steps read, each content once, behind ``shared``; those that the graph has
+    beside them; and where those of the steps lie.
     """
     used = {
         value: value.producer.op.value
         for value in _read_values(graph, steps)
         if value.producer is not None and isinstance(value.producer.op, Constant)
     }
-    weights = pack_weights({ref.digest: module.constants.held(ref) for ref in used.values()})
+    own = {ref.digest: module.constants.held(ref) for ref in used.values()}
+    weights = pack_weights(shared.arrays | own if shared else own)
     DeadCode().run(module, Record("dead_code"))  # constants that were packed are read no more
     spare: dict[str, Array | Deferred] = {}
     for ref in module.constants:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 from collections.abc import Sequence
@@ -9,10 +10,12 @@ from pathlib import Path
 
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, ToolchainError
-from graphwright.package.package import Package
+from graphwright.package.package import Package, TensorSpec
 from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
 from graphwright.runtime.devices import NATIVE
+from graphwright.runtime.devices.base import Device
+from graphwright.runtime.devices.late import Late, Shapes
 from graphwright.runtime.devices.target import best_target
 from graphwright.runtime.model import Model
 
@@ -35,10 +38,44 @@ def load(
     options = options or Options.from_environment()
     own = user_key(options.key_folder, create=False)
     package = read_package(Path(path), trust=trust, keys=[*keys, *([own] if own else [])], use_mmap=mmap)
-    target, device = best_target(package, options), NATIVE.get(options.device)
-    if target is None or device is None:
+    device = _variants(package, options, Path(path)) if package.variants else _native(package, options)
+    if device is None:
         return _rebuilt(package, options, own, Path(path))
-    return Model(package, device(package, target), threads=options.threads)
+    return Model(package, device, threads=options.threads)
+
+
+def _native(package: Package, options: Options) -> Device | None:
+    """What runs the package as it is, if it holds what this CPU and device run."""
+    target, device = best_target(package, options), NATIVE.get(options.device)
+    return None if target is None or device is None else device(package, target)
+
+
+def _variants(package: Package, options: Options, path: Path) -> Device | None:
+    """What runs the variants of the package as they are, and compiles one for shapes that none takes."""
+    held = []
+    for variant in package.variants:
+        device = _native(package.of_variant(variant), options)
+        if device is None:
+            return None
+        held.append((variant, device))
+    compiler = functools.cache(lambda: importlib.import_module("graphwright.api").builder(package, options))
+
+    def build(shapes: Shapes) -> Device:
+        try:
+            made: Device = compiler()(shapes)
+        except ToolchainError as error:
+            message = f"no variant takes inputs of {', '.join(map(str, shapes))}, and none can be made here"
+            hint = f"it holds variants for {'; '.join(_text(variant.inputs) for variant in package.variants)}"
+            missing = Diagnostic("no-variant", message, str(path), hint)
+            raise ToolchainError(missing, *error.diagnostics) from error
+        return made
+
+    return Late(build, held)
+
+
+def _text(specs: Sequence[TensorSpec]) -> str:
+    """The inputs of a variant, as errors name them."""
+    return ", ".join(f"{spec.name} {list(spec.shape or ())}".replace("'", "") for spec in specs)
 
 
 def _rebuilt(package: Package, options: Options, key: bytes | None, path: Path) -> Model:

@@ -29,6 +29,25 @@ def onnx_model(
     return helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
 
 
+def rank_by_size() -> bytes:
+    """``y`` is the only row of ``x``, a vector, or, where ``x`` has more rows, all of it."""
+    node, info = helper.make_node, helper.make_tensor_value_info
+    y = [info("y", TensorProto.FLOAT, None)]
+    row = helper.make_graph([node("Squeeze", ["x", "first"], ["y"])], "row", [], y)
+    all_rows = helper.make_graph([node("Identity", ["x"], ["y"])], "all_rows", [], y)
+    return onnx_model(
+        [
+            node("Shape", ["x"], ["shape"]),
+            node("Gather", ["shape", "first"], ["rows"]),
+            node("Equal", ["rows", "one"], ["single"]),
+            node("If", ["single"], ["y"], then_branch=row, else_branch=all_rows),
+        ],
+        {"x": (TensorProto.FLOAT, ["n", "m"])},
+        {"y": (TensorProto.FLOAT, None)},
+        {"first": np.array([0]), "one": np.array([1])},
+    )
+
+
 class Classifier:
     """A convolution, a pooling and a matmul with softmax over a batch of any size: kernels of all sorts."""
 

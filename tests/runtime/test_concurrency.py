@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.config import Options
-from tests.package.models import Classifier, onnx_model
+from tests.package.models import Classifier, onnx_model, rank_by_size
 
 THREADS = 6
 
@@ -68,16 +68,12 @@ def test_concurrent_host_calls(options: Options) -> None:
 
 
 def test_a_late_model_compiles_each_shape_once(options: Options) -> None:
-    """Of unknown rank: variants made while others run."""
-    node = helper.make_node("Neg", ["x"], ["y"])
-    model = gw.compile(
-        onnx_model([node], {"x": (TensorProto.FLOAT, None)}, {"y": (TensorProto.FLOAT, None)}),
-        options=options,
-    )
-    feeds = [np.ones((2,) * (k % 3), np.float32) for k in range(12)]
+    """Of ranks that follow from sizes: variants made while others run."""
+    model = gw.compile(rank_by_size(), options=options)
+    feeds = [np.ones((1 + k % 3, 2), np.float32) for k in range(12)]
     with ThreadPoolExecutor(THREADS) as pool:
         for x, y in zip(feeds, pool.map(lambda x: model(x)[0], feeds), strict=True):
-            assert np.array_equal(y, -x) and y.shape == x.shape
+            assert np.array_equal(y, x[0] if len(x) == 1 else x)
     assert model.stats()["variants"] == 3 and model.stats()["runs"] == len(feeds)
 
 

@@ -15,10 +15,11 @@ from onnx import TensorProto, helper
 import graphwright as gw
 from graphwright import _native
 from graphwright.config import Options
+from graphwright.ranks import RANKS
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.late import VARIANTS, Late
 from graphwright.runtime.devices.target import LEVELS, target_isa
-from tests.package.models import Classifier, onnx_model
+from tests.package.models import Classifier, onnx_model, rank_by_size
 
 FLOAT = TensorProto.FLOAT
 
@@ -138,19 +139,37 @@ class TestLate:
         node = helper.make_node("Neg", ["x"], ["y"])
         return gw.compile(onnx_model([node], {"x": (FLOAT, None)}, {"y": (FLOAT, None)}), options=options)
 
+    @pytest.fixture
+    def any_size(self, options: Options) -> gw.Model:
+        """Its rank follows from a size."""
+        return gw.compile(rank_by_size(), options=options)
+
     def test_every_rank(self, any_rank: gw.Model, options: Options, tmp_path: Path) -> None:
         any_rank.save(tmp_path / "late.om")
         for model in (any_rank, gw.load(tmp_path / "late.om", options=options)):
             assert isinstance(model.device, Late)
+            held = model.stats()["variants"]
             for shape in [(), (3,), (2, 0), (1, 2, 3)]:
                 x = np.ones(shape, np.float32)
                 assert np.array_equal(model(x)[0], -x) and model(x)[0].shape == shape
-            assert model.stats()["variants"] == 4
+            assert model.stats()["variants"] == held == len(RANKS)
+            x = np.ones((1,) * len(RANKS), np.float32)
+            assert np.array_equal(model(x)[0], -x)
+            assert model.stats()["variants"] == held + 1
 
-    def test_variants_are_bounded(self, any_rank: gw.Model) -> None:
+    def test_ranks_that_follow_from_sizes(self, any_size: gw.Model, options: Options, tmp_path: Path) -> None:
+        any_size.save(tmp_path / "late.om")
+        for model in (any_size, gw.load(tmp_path / "late.om", options=options)):
+            assert model.package.variants == ()
+            for shape in [(2, 3), (1, 3), (1, 1)]:
+                x = np.ones(shape, np.float32)
+                assert np.array_equal(model(x)[0], x[0] if shape[0] == 1 else x)
+            assert model.stats()["variants"] == 3
+
+    def test_variants_are_bounded(self, any_size: gw.Model) -> None:
         for size in range(VARIANTS + 3):
-            any_rank(np.ones(size, np.float32))
-        stats = any_rank.stats()
+            any_size(np.ones((1, size), np.float32))
+        stats = any_size.stats()
         assert (stats["variants"], stats["runs"]) == (VARIANTS, VARIANTS + 3)
 
     def test_known_shapes_run_while_another_is_compiled(self) -> None:

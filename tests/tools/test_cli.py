@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 import graphwright as gw
 from graphwright.package import archive
 from graphwright.tools.cli import VERBS
+from tests.package.models import onnx_model, rank_by_size
 
 from .support import expected, graphwright, write_model
 
@@ -263,15 +264,23 @@ def test_as_a_module_in_a_pipe(model: Path) -> None:
     assert done.stdout.startswith("// after import") and "Traceback" not in done.stderr
 
 
-def test_a_model_of_unknown_rank_is_compiled_at_its_first_feed() -> None:
-    graph = helper.make_graph(
-        [helper.make_node("Relu", ["x"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, None)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-    )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), "r.onnx")
-    assert "at the first feed" in graphwright("compile", "r.onnx", "-o", "r.om").stderr
+def test_a_model_whose_sizes_decide_ranks_is_compiled_at_its_first_feed() -> None:
+    Path("s.onnx").write_bytes(rank_by_size())
+    said = graphwright("compile", "s.onnx", "-o", "s.om").stderr
+    assert "at the first feed" in said and "--shape" in said
+    assert graphwright("run", "s.om", "-i", "x=[[-1, 2]]", "-o", "y.npy").exit_code == 0
+    assert np.load("y.npy").tolist() == [-1, 2]
+    assert "tasks for" in graphwright("inspect", "s.om", "--shape", "x:2,1").stdout
+    assert graphwright("inspect", "s.om", "--ir", "low").exit_code == 1
+    assert "at the first feed" not in graphwright("compile", "s.onnx", "--shape", "x:1,2").stderr
+
+
+def test_a_model_of_unknown_rank_is_compiled_for_each() -> None:
+    ports = {"x": (TensorProto.FLOAT, None)}, {"y": (TensorProto.FLOAT, None)}
+    Path("r.onnx").write_bytes(onnx_model([helper.make_node("Relu", ["x"], ["y"])], *ports))
+    assert "6 variants for ranks" in graphwright("compile", "r.onnx", "-o", "r.om").stderr
+    assert "variant for x f32[x_0, x_1]" in graphwright("inspect", "r.om").stdout
+    assert graphwright("inspect", "r.om", "--measure", "--shape", "x:2").exit_code == 0
     assert graphwright("run", "r.om", "-i", "x=[[-1, 2]]", "-o", "y.npy").exit_code == 0
     assert np.load("y.npy").tolist() == [[0, 2]]
     assert graphwright("run", "r.om").exit_code == 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from graphwright.package.weights import Weights, no_weights
 if TYPE_CHECKING:
     from graphwright.lower.tasks import Program
 
-FORMAT = 1
+FORMAT = 2
 """Of the file; others are refused."""
 WEIGHTS = "weights.safetensors"
 SPARE = "graph.safetensors"
@@ -61,6 +61,27 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Variant:
+    """What runs inputs of the ranks of ``inputs``, for a model that takes several. Its tasks read the
+    package's weights.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    targets: Mapping[str, Target]
+
+    def takes(self, shapes: Sequence[Sequence[int]]) -> bool:
+        """Whether the ranks of ``shapes`` are its own, and the sizes where it has numbers."""
+        return all(map(_takes, self.inputs, shapes))
+
+
+def _takes(spec: TensorSpec, shape: Sequence[int]) -> bool:
+    if spec.shape is None or len(spec.shape) != len(shape):
+        return False
+    return all(size == known for size, known in zip(shape, spec.shape, strict=True) if isinstance(known, int))
+
+
+@dataclass(frozen=True)
 class Package:
     """``graph`` is the fused graph's text. ``weights`` are what the tasks read, packed for the first target;
     ``spare`` gives what the graph has beside them, which only compiling it again, or saving it, needs."""
@@ -80,6 +101,14 @@ class Package:
     signature: str = ""
     """As it was read: whoever signed it, it is written again with it."""
     spare: Callable[[], Weights] = no_weights
+    variants: tuple[Variant, ...] = ()
+    """In place of ``targets``, where ranks of the inputs are open."""
+
+    def of_variant(self, variant: Variant) -> Package:
+        """The package of ``variant`` alone, to run it."""
+        return replace(
+            self, inputs=variant.inputs, outputs=variant.outputs, targets=variant.targets, variants=()
+        )
 
     def constants(self) -> dict[str, Array]:
         """All constants of the graph, and what the tasks read of others. Raises PackageError."""

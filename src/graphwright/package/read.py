@@ -12,7 +12,7 @@ from typing import Any
 from graphwright.errors import Diagnostic, PackageError
 from graphwright.ir.dtypes import DTYPES
 from graphwright.package.archive import Later, damaged, open_archive
-from graphwright.package.package import FORMAT, SPARE, WEIGHTS, Package, Target, TensorSpec
+from graphwright.package.package import FORMAT, SPARE, WEIGHTS, Package, Target, TensorSpec, Variant
 from graphwright.package.sign import is_signed
 from graphwright.package.tasks import StoredProgram
 from graphwright.package.weights import Weights, no_weights, read_weights
@@ -70,9 +70,7 @@ def _package(
         graph=bytes(members["graph.txt"]).decode(),
         report=bytes(members["report.txt"]).decode(),
         weights=weights,
-        targets={isa: _target(isa, names, members) for isa, names in manifest["targets"].items()}
-        if trusted
-        else {},
+        targets=_targets(manifest["targets"], "targets", members) if trusted else {},
         inputs=tuple(map(_spec, manifest["inputs"])),
         outputs=tuple(map(_spec, manifest["outputs"])),
         constraints=tuple(map(str, manifest["constraints"])),
@@ -80,12 +78,22 @@ def _package(
         options={str(k): str(v) for k, v in manifest["options"].items()},
         signature=signature,
         spare=partial(_read_spare, spare, path) if spare else no_weights,
-    )
-    for target in package.targets.values():
-        if (_ports(package.inputs), _ports(package.outputs)) != target.stored.ports:
-            raise damaged(
-                path, f"the inputs or outputs of target {target.isa!r} are not those of the manifest"
+        variants=tuple(
+            Variant(
+                tuple(map(_spec, entry["inputs"])),
+                tuple(map(_spec, entry["outputs"])),
+                _targets(entry["targets"], f"variants/{number}", members),
             )
+            for number, entry in enumerate(manifest["variants"] if trusted else ())
+        ),
+    )
+    ports = _ports(package.inputs), _ports(package.outputs)
+    for each in (package, *map(package.of_variant, package.variants)):
+        for target in each.targets.values():
+            if (_ports(each.inputs), _ports(each.outputs)) != ports or target.stored.ports != ports:
+                raise damaged(
+                    path, f"the inputs or outputs of target {target.isa!r} are not those of the manifest"
+                )
     return package
 
 
@@ -125,8 +133,11 @@ def _check_members(
             raise damaged(path, f"member {name!r} was changed after it was written")
 
 
-def _target(isa: str, names: dict[str, Any], members: Members) -> Target:
-    folder = f"targets/{isa}"
+def _targets(entries: dict[str, Any], folder: str, members: Members) -> dict[str, Target]:
+    return {isa: _target(isa, names, f"{folder}/{isa}", members) for isa, names in entries.items()}
+
+
+def _target(isa: str, names: dict[str, Any], folder: str, members: Members) -> Target:
     tasks = StoredProgram(bytes(members[f"{folder}/tasks.json"]))
     tasks.check()
     return Target(

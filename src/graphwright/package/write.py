@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from graphwright.package.archiver import Piece, write_archive
-from graphwright.package.package import FORMAT, SPARE, WEIGHTS, Package, TensorSpec
+from graphwright.package.package import FORMAT, SPARE, WEIGHTS, Package, Target, TensorSpec
 from graphwright.package.sign import signature
 
 
@@ -23,13 +23,15 @@ def write_package(package: Package, path: Path, key: bytes | None = None) -> Non
         "report.txt": [package.report.encode()],
         WEIGHTS: [package.weights.header, package.weights.data],
     }
-    targets: dict[str, Any] = {}
-    for target in package.targets.values():
-        folder = f"targets/{target.isa}"
-        members[f"{folder}/tasks.json"] = [target.stored.data]
-        members |= {f"{folder}/{name}.so": [data] for name, data in target.objects.items()}
-        members |= {f"{folder}/{name}": [text.encode()] for name, text in target.sources.items()}
-        targets[target.isa] = {"objects": sorted(target.objects), "sources": sorted(target.sources)}
+    targets = _add_targets(package.targets, "targets", members)
+    variants = [
+        {
+            "inputs": [_spec(s) for s in variant.inputs],
+            "outputs": [_spec(s) for s in variant.outputs],
+            "targets": _add_targets(variant.targets, f"variants/{number}", members),
+        }
+        for number, variant in enumerate(package.variants)
+    ]
     spare = package.spare()
     if spare.tensors:  # last, so that loading stops before it
         members[SPARE] = [spare.header, spare.data]
@@ -42,6 +44,7 @@ def write_package(package: Package, path: Path, key: bytes | None = None) -> Non
             "metadata": dict(package.metadata),
             "options": dict(package.options),
             "targets": targets,
+            "variants": variants,
             "indices": package.weights.index_digest(),
             "members": {name: _size_and_digest(pieces) for name, pieces in members.items()},
         }
@@ -49,6 +52,21 @@ def write_package(package: Package, path: Path, key: bytes | None = None) -> Non
     signed = signature(manifest, key) if key else package.signature
     head = {"manifest.json": [manifest]} | ({"signature": [signed.encode()]} if signed else {})
     write_archive(path, {**head, **members})
+
+
+def _add_targets(
+    targets: Mapping[str, Target], folder: str, members: dict[str, list[Piece]]
+) -> dict[str, Any]:
+    """Put ``targets`` into ``members`` under ``folder``; what the manifest says of them."""
+    for target in targets.values():
+        place = f"{folder}/{target.isa}"
+        members[f"{place}/tasks.json"] = [target.stored.data]
+        members |= {f"{place}/{name}.so": [data] for name, data in target.objects.items()}
+        members |= {f"{place}/{name}": [text.encode()] for name, text in target.sources.items()}
+    return {
+        target.isa: {"objects": sorted(target.objects), "sources": sorted(target.sources)}
+        for target in targets.values()
+    }
 
 
 def _size_and_digest(pieces: Sequence[Piece]) -> tuple[int, str]:

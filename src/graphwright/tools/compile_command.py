@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from graphwright.config import Options
+from graphwright.package.package import Package
 from graphwright.tools.arguments import Constants, Outputs, Shapes, parse_shapes, require_folder, with_options
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, note
@@ -68,5 +69,13 @@ def compile(
     if time_passes:
         watch.report_times()
     compiled.save(target)
-    late = "" if compiled.package.targets else "; kernels are made at the first feed, which decides ranks"
-    note(f"wrote {target} ({bytes_text(target.stat().st_size)}{late})")
+    note(f"wrote {target} ({bytes_text(target.stat().st_size)}{_kernels_text(compiled.package)})")
+
+
+def _kernels_text(package: Package) -> str:
+    """What the package holds where it is not one program for all that the model takes."""
+    if package.variants:
+        return f"; {len(package.variants)} variants for ranks of its inputs"
+    if package.targets:
+        return ""
+    return "; kernels are made at the first feed, which decides ranks: --shape for each input makes them here"

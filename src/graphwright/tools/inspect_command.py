@@ -114,6 +114,10 @@ def inspect(
     _show_file(model, origin, verify)
     _show_interface(opened.package)
     _show_graph(opened.package)
+    for variant in opened.package.variants:
+        say(f"variant for {', '.join(f'{spec.name} {_type_text(spec)}' for spec in variant.inputs)}")
+        for target in variant.targets.values():
+            _show_target(target)
     for target in opened.package.targets.values():
         _show_target(target)
     _show_memory(opened, sizes, options.threads)
@@ -140,8 +144,14 @@ def _is_sized(specs: Sequence[TensorSpec], sizes: Sizes) -> bool:
 
 def _for_sizes(package: Package, sizes: Sizes, options: Options) -> Model:
     """What the first feed of these sizes makes of a model whose ranks are not known without it."""
+    shapes = input_sizes(package.inputs, sizes)
+    for variant in package.variants:
+        if variant.takes(list(shapes.values())):
+            single = package.of_variant(variant)
+            (target,) = variant.targets.values()
+            return Model(single, Cpu(single, target), threads=options.threads)
     module = unpacked_module(package)
-    shape_inputs(module, input_sizes(package.inputs, sizes))
+    shape_inputs(module, shapes)
     made = compile_module(module, replace(options, isa=target_isa(options))).package
     (target,) = made.targets.values()
     return Model(made, Cpu(made, target), threads=options.threads)
@@ -158,7 +168,7 @@ def _ir_text(package: Package, level: Level) -> str:
         run_passes(module, Unfuse(), verify_each=False)
         return print_module(module, constants="short").rstrip()
     if not package.targets:
-        message = "there are no tasks before the first feed, which decides ranks"
+        message = "which tasks there are depends on the ranks of the inputs"
         raise FeedError(Diagnostic("unknown-rank", message, hint="give --shape for every input"))
     return "\n".join(_target_text(target) for target in package.targets.values())
 
@@ -176,7 +186,7 @@ def _show_file(path: Path, package: Package | None, verified: bool) -> None:
     if package is not None:
         trusted = (
             "yes"
-            if package.targets
+            if package.targets or package.variants
             else "no: its graph and weights were compiled again here (--trust runs it as it is)"
         )
         rows += [["trusted", trusted], *([["verified", "members, weights and graph"]] if verified else [])]
@@ -266,7 +276,7 @@ def _planned(program: Program, sizes: Sequence[int], threads: int) -> Iterator[t
 
 def _show_footprint(path: Path, package: Package | None, model: Model, sizes: Sizes, threads: int) -> None:
     """What the operating system counts while the package is loaded and run once."""
-    if package is None or not package.targets:
+    if package is None or not (package.targets or package.variants):
         raise typer.BadParameter(
             "--measure runs packages whose kernels are trusted: compile, or give --trust"
         )

@@ -1,4 +1,4 @@
-"""Models whose ranks are known only with the shapes of a feed: compiled once per set of shapes."""
+"""Models that no one program runs at all ranks: a variant for those of a feed, made if none is there."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 
 from graphwright.ir.arrays import Array
+from graphwright.package.package import Variant
 from graphwright.runtime.devices.base import Detour, Device, TaskTime
 
 Shapes = tuple[tuple[int, ...], ...]
 VARIANTS = 16
-"""Variants kept; the one used longest ago goes first."""
+"""Variants made for feeds that are kept; the one used longest ago goes first."""
 
 
 class Late:
-    """Runs the variant for the shapes at hand.
+    """Runs the variant for the shapes at hand: one of ``held``, or one made for them.
 
-    ``build`` compiles one and raises FeedError where they do not fit.
+    ``build`` makes it, and raises FeedError where they do not fit the model.
     """
 
-    def __init__(self, build: Callable[[Shapes], Device]) -> None:
+    def __init__(
+        self, build: Callable[[Shapes], Device], held: Sequence[tuple[Variant, Device]] = ()
+    ) -> None:
         self._build = build
+        self._held = held
         self._variants: OrderedDict[Shapes, Device] = OrderedDict()
         self._gone: Counter[str] = Counter(runs=0, host_calls=0)
         """What the variants counted that are no longer kept."""
@@ -42,13 +46,15 @@ class Late:
     def stats(self) -> dict[str, int]:
         with self._table:
             devices, totals = list(self._variants.values()), self._gone.copy()
+        devices += [device for _, device in self._held]
         for device in devices:
             totals.update(device.stats())
         return {**totals, "variants": len(devices)}
 
     def _variant(self, arrays: Sequence[Array]) -> Device:
         shapes = tuple(array.shape for array in arrays)
-        device = self._known(shapes)
+        held = next((device for variant, device in self._held if variant.takes(shapes)), None)
+        device = held or self._known(shapes)
         if device is not None:
             return device
         with self._building:  # runs of known shapes go on meanwhile

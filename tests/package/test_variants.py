@@ -1,0 +1,218 @@
+"""Models whose inputs have no rank: a program for each that fits, in one package, on one set of weights."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import graphwright as gw
+from graphwright import api
+from graphwright.config import Options
+from graphwright.package.package import Package
+from graphwright.package.read import read_package
+from graphwright.ranks import RANKS
+from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.devices.late import Late
+from tests.package.damage import manifest_of, members_of, put_together
+from tests.package.models import onnx_model, rank_by_size
+
+Array = np.ndarray[Any, Any]
+FLOAT = TensorProto.FLOAT
+WEIGHT = np.random.default_rng(3).standard_normal((6, 5)).astype(np.float32)
+BIAS = np.random.default_rng(4).standard_normal(5).astype(np.float32)
+SHAPES = ((6,), (3, 6), (0, 6), (2, 7, 6), (1, 2, 3, 6), (2, 1, 2, 1, 6))
+
+_OFFLINE = """
+import sys
+import numpy as np
+import graphwright as gw
+model = gw.load(sys.argv[1], trust=True)
+with np.load(sys.argv[2]) as feeds:
+    results = {name: model.run({"x": x})["y"] for name, x in feeds.items()}
+np.savez(sys.argv[2], **results)
+compiler = ("api", "compiler", "frontends", "fusion", "layout", "ops", "passes", "ranks", "schedule")
+print([name for name in sys.modules if name.startswith(tuple(f"graphwright.{part}" for part in compiler))])
+"""
+
+
+def dense() -> bytes:
+    """``tanh(x @ w + b)`` of ``x`` of any rank but 0."""
+    node = helper.make_node
+    return onnx_model(
+        [node("MatMul", ["x", "w"], ["m"]), node("Add", ["m", "b"], ["a"]), node("Tanh", ["a"], ["y"])],
+        {"x": (FLOAT, None)},  # type: ignore[dict-item]  # no rank
+        {"y": (FLOAT, None)},
+        {"w": WEIGHT, "b": BIAS},
+    )
+
+
+def value(x: Array) -> Array:
+    return np.tanh(x.astype(np.float64) @ WEIGHT + BIAS)
+
+
+def feed(shape: Sequence[int]) -> Array:
+    return np.random.default_rng(len(shape)).standard_normal(tuple(shape)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def model(options: Options) -> gw.Model:
+    return gw.compile(dense(), options=options)
+
+
+@pytest.fixture(scope="module")
+def path(model: gw.Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("variants") / "dense.om"
+    model.save(file)
+    return file
+
+
+def ranks(package: Package) -> list[int]:
+    return [len(variant.inputs[0].shape or ()) for variant in package.variants]
+
+
+def test_every_rank_that_fits_has_a_variant_and_all_share_the_weights(model: gw.Model, path: Path) -> None:
+    assert ranks(model.package) == [1, 2, 3, 4, 5]
+    package = read_package(path, trust=True)
+    assert ranks(package) == [1, 2, 3, 4, 5]
+    assert package.targets == {} and package.inputs[0].shape is None
+    largest = [t for t in package.weights.tensors.values() if t.size >= WEIGHT.nbytes]
+    assert len(largest) == 1
+    assert sum(name.startswith("weights") for name in members_of(path)) == 1
+
+
+def test_each_runs_without_a_compiler(path: Path, tmp_path: Path) -> None:
+    feeds = {f"x{k}": feed(shape) for k, shape in enumerate(SHAPES)}
+    np.savez(tmp_path / "feeds.npz", **feeds)  # type: ignore[arg-type]  # names of arrays, not options
+    (tmp_path / "empty").mkdir()
+    ended = subprocess.run(
+        [sys.executable, "-c", _OFFLINE, str(path), str(tmp_path / "feeds.npz")],
+        env={**os.environ, "PATH": str(tmp_path / "empty")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.strip() == "[]"
+    with np.load(tmp_path / "feeds.npz") as results:
+        for name, x in feeds.items():
+            assert results[name].shape == (*x.shape[:-1], 5)
+            np.testing.assert_allclose(results[name], value(x), rtol=1e-5, atol=1e-5)
+
+
+def test_a_rank_that_none_takes_is_compiled_where_a_compiler_is(path: Path, options: Options) -> None:
+    loaded = gw.load(path, options=options)
+    assert isinstance(loaded.device, Late) and loaded.stats()["variants"] == 5
+    x = feed((1, 1, 2, 1, 1, 6))
+    np.testing.assert_allclose(loaded(x)[0], value(x), rtol=1e-5, atol=1e-5)
+    assert loaded.stats()["variants"] == 6
+
+
+def test_where_none_is_one_error_lists_what_it_holds(path: Path, options: Options) -> None:
+    loaded = gw.load(path, options=replace(options, cc="no-such-compiler"))
+    x = feed(SHAPES[1])
+    np.testing.assert_allclose(loaded(x)[0], value(x), rtol=1e-5, atol=1e-5)
+    with pytest.raises(gw.ToolchainError, match=r"no variant takes.*\(1, 1, 1, 1, 1, 6\)") as caught:
+        loaded(feed((1, 1, 1, 1, 1, 6)))
+    assert "x [x_0]; x [x_0, x_1]; x [x_0, x_1, x_2]" in str(caught.value)
+
+
+def test_the_same_model_gives_the_same_bytes_and_so_does_saving_again(
+    path: Path, options: Options, tmp_path: Path
+) -> None:
+    gw.compile(dense(), options=options).save(tmp_path / "again.om")
+    gw.load(path, options=options).save(tmp_path / "loaded.om")
+    assert (tmp_path / "again.om").read_bytes() == path.read_bytes()
+    assert (tmp_path / "loaded.om").read_bytes() == path.read_bytes()
+
+
+def test_a_stranger_compiles_them_again(path: Path, options: Options, tmp_path: Path) -> None:
+    stranger = replace(options, key_dir=tmp_path / "other")
+    assert read_package(path).variants == ()
+    loaded = gw.load(path, options=stranger)
+    for shape in SHAPES:
+        x = feed(shape)
+        np.testing.assert_allclose(loaded(x)[0], value(x), rtol=1e-5, atol=1e-5)
+    assert loaded.stats()["variants"] == 5
+
+
+DAMAGE: dict[str, Callable[[list[dict[str, Any]]], object]] = {
+    "another input": lambda v: v[1]["inputs"][0].__setitem__(0, "z"),
+    "another type": lambda v: v[0]["outputs"][0].__setitem__(1, "f64"),
+    "no inputs": lambda v: v[0].update(inputs=[]),
+    "no targets": lambda v: v[2].pop("targets"),
+    "a target that is not there": lambda v: v[2].update(targets={"v9": {"objects": [], "sources": []}}),
+    "one that is not there": lambda v: v.append(v[0]),
+    "another kind": lambda v: v.__setitem__(0, 3),  # type: ignore[call-overload]
+}
+
+
+@pytest.mark.parametrize("change", DAMAGE.values(), ids=DAMAGE)
+def test_malformed_variants_are_refused(
+    path: Path, tmp_path: Path, change: Callable[[list[dict[str, Any]]], object]
+) -> None:
+    manifest = manifest_of(path)
+    change(manifest["variants"])
+    members = {n: d for n, d in members_of(path).items() if n not in ("manifest.json", "signature")}
+    damaged = put_together(tmp_path / "bad.om", manifest, members, None)
+    with pytest.raises(gw.PackageError):
+        gw.load(damaged, trust=True)
+
+
+def test_one_rank_that_fits_is_the_models(options: Options) -> None:
+    weight = np.ones((2, 3, 1, 1), np.float32)
+    conv = onnx_model(
+        [helper.make_node("Conv", ["x", "w"], ["y"])],
+        {"x": (FLOAT, None)},  # type: ignore[dict-item]  # no rank
+        {"y": (FLOAT, None)},
+        {"w": weight},
+    )
+    compiled = gw.compile(conv, options=options)
+    assert isinstance(compiled.device, Cpu) and len(compiled.inputs[0].shape or ()) == 4
+    x = feed((2, 3, 4, 5))
+    np.testing.assert_allclose(compiled(x)[0], x.sum(1, keepdims=True).repeat(2, 1), rtol=1e-5, atol=1e-5)
+    with pytest.raises(gw.FeedError):
+        compiled(feed((3, 4, 5)))
+
+
+def test_more_combinations_than_a_package_holds_are_compiled_when_fed(options: Options) -> None:
+    two = onnx_model(
+        [helper.make_node("Add", ["x", "z"], ["y"])],
+        {"x": (FLOAT, None), "z": (FLOAT, None)},  # type: ignore[dict-item]  # no rank
+        {"y": (FLOAT, None)},
+    )
+    compiled = gw.compile(two, options=options)
+    assert compiled.package.variants == () and len(RANKS) ** 2 > 8
+    x, z = feed((2, 3)), feed((3,))
+    assert np.array_equal(compiled(x, z)[0], x + z)
+
+
+def test_a_rank_that_follows_from_a_size_has_none(options: Options) -> None:
+    compiled = gw.compile(rank_by_size(), options=options)
+    assert compiled.package.variants == () and compiled.package.targets == {}
+    fixed = gw.compile(rank_by_size(), shapes={"x": (1, "m")}, options=options)
+    assert isinstance(fixed.device, Cpu)
+    assert fixed(feed((1, 4)))[0].shape == (4,)
+
+
+def test_running_a_variant_never_enters_the_compiler(
+    path: Path, options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> None:
+        raise AssertionError("the compiler was entered")
+
+    monkeypatch.setattr(api, "builder", refused)
+    monkeypatch.setattr(api, "rebuild", refused)
+    loaded = gw.load(path, options=options)
+    for shape in SHAPES:
+        loaded(feed(shape))
+    assert loaded.stats()["runs"] == len(SHAPES)

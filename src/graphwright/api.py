@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +40,19 @@ from graphwright.runtime.devices.target import target_isa
 from graphwright.runtime.model import Model
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Cycles are left to later: most of what a compilation makes stays, and would be searched in vain."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@_uncollected()
 def compile(
     source: Source | Module,
     *,
@@ -65,6 +80,7 @@ def compile(
     return Model(*_compiled(module, options, observe), key, options.threads)
 
 
+@_uncollected()
 def rebuild(package: Package, options: Options, key: bytes | None) -> Model:
     """Compile the graph and weights of a package for this machine. Raises PackageError, ToolchainError."""
     graphwright.ops.load()

@@ -22,10 +22,8 @@ class Ahead:
     """Contents that are condensed in another thread, while the caller does something else."""
 
     def __init__(self, contents: Sequence[memoryview]) -> None:
-        self._contents = [
-            np.frombuffer(content, np.uint8) for content in contents
-        ]  # keeps them where they are
-        self._places = {_address(content): k for k, content in enumerate(self._contents)}
+        self._contents = contents  # which stay where they are
+        self._places = {_address(np.frombuffer(c, np.uint8)): k for k, c in enumerate(contents)}
         beside = ThreadPoolExecutor(1)
         self._made: Future[list[bytes]] = beside.submit(condense_all, contents)
         beside.shutdown(wait=False)

@@ -13,6 +13,7 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.symbols import Range, symbol
 from graphwright.ir.types import BOOL, F32, TensorType, tensor
 from graphwright.ops.binary import Add, Mul
+from graphwright.ops.gemm import Gemm
 from graphwright.ops.if_ import If
 from graphwright.ops.reductions import ReduceMean
 from graphwright.ops.reshape import Reshape
@@ -106,6 +107,24 @@ def test_a_chain_that_would_grow_too_far_stays_as_it_is_and_says_so() -> None:
     assert 0 < record.counts["tails sunk into branches"] < 1000
     assert sum(1 for _ in module.walk()) <= 2000
     assert any("the module would have" in reason.why for reason in record.reasons)
+
+
+def test_a_chain_of_branches_that_cannot_run_nests_no_deeper_than_allowed() -> None:
+    """One branch of each fails where its rank is too large: nothing doubles, but regions nest."""
+    module = Module()
+    graph = module.add_graph(Graph("main"))
+    condition, value = graph.add_input(tensor(BOOL), "c"), graph.add_input(TensorType(F32, (4,)), "x")
+    b = Builder(module, graph)
+    weight = b.const(np.ones((4, 4), np.float32))
+    bias = b.const(np.ones(4, np.float32))
+    value = b(Unsqueeze((0,)), value)
+    for _ in range(40):
+        value = _split(graph, condition, value, bias, (0, 1))
+        value = graph.append(Node(Gemm(), (value, weight), (OPEN,))).output
+    graph.set_outputs([value], ["y"])
+    records = run_passes(module, SHAPES)
+    assert any("nest to more than 32" in reason.why for record in records for reason in record.reasons)
+    assert "Fail" in op_names(module)
 
 
 def test_branches_of_one_rank_stay_where_they_are() -> None:

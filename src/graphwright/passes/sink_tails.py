@@ -13,7 +13,7 @@ from graphwright.ir.clone import copy_node
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ops.if_ import If
-from graphwright.passes.base import Pass, Record, graphs, has_effect
+from graphwright.passes.base import Pass, Record, has_effect
 from graphwright.passes.dead_branches import DeadBranches
 from graphwright.passes.fold_constants import FoldConstants
 
@@ -24,10 +24,11 @@ DECIDE: tuple[Pass, ...] = (FoldConstants(), DeadBranches())
 @dataclass(frozen=True)
 class SinkTails(Pass):
     """Moves what follows an If whose regions give different ranks into both, unless the module would grow
-    beyond ``most_nodes``: every such If may double what follows it.
+    beyond ``most_nodes``, as every such If may double what follows it, or regions nest beyond ``most_depth``.
     """
 
     most_nodes: int = 20_000
+    most_depth: int = 32
     name: str = "sink_tails"
 
     def run(self, module: Module, record: Record) -> bool:
@@ -41,19 +42,28 @@ class SinkTails(Pass):
     def _sweep(self, module: Module, record: Record) -> bool:
         """Sink the tail of every node that is open by now; whether there was one."""
         sunk = 0
-        for graph in graphs(module):
+        pending = [(graph, 1) for graph in module.graphs.values()]
+        while pending:
+            graph, depth = pending.pop()
             for node in graph:
-                if not _is_open(node):
-                    continue
-                tail = _tail(node)
-                count = sum(1 for _ in module.walk()) + sum(map(_size, tail))
-                if count > self.most_nodes:
-                    record.refused(node, "sink", f"the module would have {count} nodes")
-                    continue
-                _sink(node, tail)
-                record.did("tails sunk into branches")
-                sunk += 1
+                if _is_open(node):
+                    sunk += self._sink(module, node, depth, record)
+            pending += [(region, depth + 1) for node in graph for region in node.regions]
         return sunk > 0
+
+    def _sink(self, module: Module, node: Node, depth: int, record: Record) -> bool:
+        """Sink what follows ``node``, in a graph at ``depth``, unless that goes too far."""
+        tail = _tail(node)
+        count = sum(1 for _ in module.walk()) + sum(map(_size, tail))
+        if count > self.most_nodes:
+            record.refused(node, "sink", f"the module would have {count} nodes")
+            return False
+        if depth >= self.most_depth:
+            record.refused(node, "sink", f"regions would nest to more than {self.most_depth}")
+            return False
+        _sink(node, tail)
+        record.did("tails sunk into branches")
+        return True
 
 
 def _is_open(node: Node) -> bool:

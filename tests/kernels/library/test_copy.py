@@ -1,4 +1,4 @@
-"""Copies, pads and gathers of elements of every size against NumPy."""
+"""Copies of elements of every size against NumPy."""
 
 from __future__ import annotations
 
@@ -77,6 +77,16 @@ def test_copy_transposes_large_matrices(isa: Isa, dtype: type) -> None:
 
 
 @each_isa
+@pytest.mark.parametrize("shape", [(1045, 37), (37, 1045), (530, 530), (17, 70), (2100, 16)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_copy_transposes_in_blocks_of_either_order(isa: Isa, dtype: type, shape: tuple[int, int]) -> None:
+    src = guard(random(np.random.default_rng(1), shape, dtype))
+    out = guard(np.zeros(shape[::-1], dtype))
+    for result in run_copy(isa, src, src.T, out, out):
+        np.testing.assert_array_equal(result, src.T)
+
+
+@each_isa
 @pytest.mark.parametrize("offset", [0, 1])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int64])
 def test_copy_transposes_matrices_larger_than_the_caches(isa: Isa, dtype: type, offset: int) -> None:
@@ -111,92 +121,6 @@ def test_copy_keeps_every_bit_of_floats(isa: Isa) -> None:
     src, out = guard(bits.view(np.float32)), guard(np.zeros((20, 16), np.float32))
     for result in run_copy(isa, src, src.T, out, out):
         np.testing.assert_array_equal(result.view(np.uint32), bits.T)
-
-
-@each_isa
-@given(data=st.data(), dtype=st.sampled_from(DTYPES), mode=st.sampled_from(copy.PadMode))
-@few()
-def test_pad_is_numpys(isa: Isa, data: st.DataObject, dtype: type, mode: copy.PadMode) -> None:
-    shape = tuple(
-        data.draw(st.lists(st.sampled_from([1, 2, 3, 7, 40]), min_size=1, max_size=4), label="shape")
-    )
-    pads = [(data.draw(st.integers(0, 9)), data.draw(st.integers(0, 9))) for _ in shape]
-    src = guard(random(np.random.default_rng(2), shape, dtype))
-    fill = None if data.draw(st.booleans(), label="zeros") else guard(np.array([77], dtype))
-    extra = {"constant_values": 0 if fill is None else 77} if mode is copy.PadMode.CONSTANT else {}
-    expected = np.pad(src, pads, mode=mode.name.lower(), **extra)  # type: ignore[call-overload]
-    check_pad(isa, mode, src, fill, [before for before, _ in pads], expected)
-
-
-def check_pad(
-    isa: Isa, mode: copy.PadMode, src: AnyArray, fill: AnyArray | None, before: list[int], expected: AnyArray
-) -> None:
-    out = guard(np.empty(expected.shape, expected.dtype))
-    spec = copy.PadNd(
-        src.itemsize, mode, out.shape, src.shape, tuple(before), element_strides(out), element_strides(src)
-    )
-    kernel = load(copy, isa).gw_pad_nd
-    for chunks in chunkings(spec.grid):
-        out[...] = 99
-        assert call(kernel, [src, fill, out], spec.args, spec.grid, 0, chunks=chunks) == 0
-        np.testing.assert_array_equal(out, expected)
-
-
-@each_isa
-def test_pad_crops_where_pads_are_negative(isa: Isa) -> None:
-    src = guard(np.arange(60, dtype=np.float32).reshape(4, 15))
-    expected = np.zeros((5, 9), np.float32)
-    expected[2:5] = src[:3, 4:13]
-    check_pad(isa, copy.PadMode.CONSTANT, src, None, [2, -4], expected)
-    check_pad(isa, copy.PadMode.EDGE, src, None, [-1, -4], src[1:3, 4:13].copy())
-
-
-@each_isa
-def test_pad_of_an_empty_tensor_is_all_fill(isa: Isa) -> None:
-    expected = np.full((3, 4), 5, np.int64)
-    check_pad(isa, copy.PadMode.CONSTANT, np.empty((0, 2), np.int64), np.array([5]), [1, 1], expected)
-
-
-@each_isa
-@given(
-    dtype=st.sampled_from(DTYPES),
-    index_dtype=st.sampled_from([np.int32, np.int64]),
-    outer=st.sampled_from([0, 1, 3]),
-    axis=st.sampled_from([1, 2, 19]),
-    count=st.sampled_from([0, 1, 5, 64]),
-    inner=st.sampled_from([0, 1, 3, 17, 5000]),
-)
-@few()
-def test_gather_is_numpys_take(
-    isa: Isa, dtype: type, index_dtype: type, outer: int, axis: int, count: int, inner: int
-) -> None:
-    rng = np.random.default_rng(3)
-    src = guard(random(rng, (outer, axis, inner), dtype))
-    indices = guard(rng.integers(-axis, axis, count).astype(index_dtype))
-    out = guard(np.empty((outer, count, inner), dtype))
-    spec = gather_spec(src, indices, out)
-    for chunks in chunkings(spec.grid):
-        out[...] = 99
-        assert (
-            call(load(copy, isa).gw_gather, [src, indices, out], spec.args, spec.grid, 0, chunks=chunks) == 0
-        )
-        np.testing.assert_array_equal(out, np.take(src, indices, axis=1))
-
-
-def gather_spec(src: AnyArray, indices: AnyArray, out: AnyArray) -> copy.Gather:
-    outer, axis, inner = src.shape
-    strides = (out.shape[1] * inner, inner, axis * inner, inner)
-    return copy.Gather(src.itemsize, indices.itemsize, outer, axis, len(indices), inner, *strides)
-
-
-@each_isa
-@pytest.mark.parametrize("bad", [4, -5, 2**40])
-def test_gather_refuses_an_index_out_of_range(isa: Isa, bad: int) -> None:
-    src, out = np.zeros((1, 4, 2), np.float32), np.zeros((1, 2, 2), np.float32)
-    indices = np.array([0, bad])
-    spec = gather_spec(src, indices, out)
-    code = call(load(copy, isa).gw_gather, [src, indices, out], spec.args, spec.grid, 0)
-    assert code == copy.INDEX_OUT_OF_RANGE
 
 
 @each_isa

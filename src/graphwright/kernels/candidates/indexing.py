@@ -25,8 +25,8 @@ from graphwright.kernels.c.support import C_TYPES
 from graphwright.kernels.candidates.loops import Draft, from_end, moved_dtype, nest
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Alias, Copy, Launch, Run
-from graphwright.kernels.library.copy import MAX_RANK
 from graphwright.kernels.library.indices import CheckIndices
+from graphwright.kernels.library.rows import MAX_RANK
 from graphwright.kernels.ref import KernelRef
 from graphwright.ops.gather_elements import GatherElements
 from graphwright.ops.gather_nd import GatherND

@@ -7,8 +7,10 @@ from graphwright.ir.op import Inference
 from graphwright.ir.symbols import Dim, product
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
 from graphwright.kernels.launch import Alias, Copy, Launch, Run
-from graphwright.kernels.library.copy import MAX_RANK, CopyNd, PadMode, PadNd
-from graphwright.kernels.library.copy import Gather as GatherKernel
+from graphwright.kernels.library.copy import CopyNd
+from graphwright.kernels.library.gather import Gather as GatherKernel
+from graphwright.kernels.library.pad import PadMode, PadNd
+from graphwright.kernels.library.rows import MAX_RANK
 from graphwright.kernels.ref import KernelRef
 from graphwright.ops.concat import Concat
 from graphwright.ops.expand import Expand

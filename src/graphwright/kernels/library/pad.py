@@ -1,0 +1,186 @@
+"""Padding of elements of any size: constant, edge, reflect, wrap; negative pads crop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar, Final
+
+from graphwright.ir.symbols import Dim, product
+from graphwright.kernels.library import rows
+from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.rows import BYTES_PER_NS, pad_left, shares
+
+
+class PadMode(IntEnum):
+    """What an element outside of the source is."""
+
+    CONSTANT = 0
+    EDGE = 1
+    REFLECT = 2
+    WRAP = 3
+
+
+@dataclass(frozen=True)
+class PadNd:
+    """``dst`` of shape ``out_shape`` is ``src`` of ``in_shape`` behind ``before`` pads. Operands: src, fill,
+    dst.
+
+    ``before`` may be negative (crop). ``fill`` points at one element, absent for zeros. Reflect and wrap
+    repeat as ``numpy.pad`` does when a pad is longer than the axis.
+    """
+
+    SYMBOL: ClassVar[str] = "gw_pad_nd"
+
+    element_size: int
+    mode: PadMode
+    out_shape: tuple[Dim, ...]
+    in_shape: tuple[Dim, ...]
+    before: tuple[Dim, ...]
+    dst_strides: tuple[Dim, ...]
+    src_strides: tuple[Dim, ...]
+
+    @property
+    def args(self) -> tuple[Dim, ...]:
+        return (
+            *(self.element_size, self.grid, int(self.mode)),
+            *pad_left(self.out_shape, 1),
+            *pad_left(self.in_shape, 1),
+            *pad_left(self.before, 0),
+            *pad_left(self.dst_strides, 0),
+            *pad_left(self.src_strides, 0),
+        )
+
+    @property
+    def grid(self) -> Dim:
+        return shares(product(self.out_shape) * self.element_size)
+
+    @property
+    def scratch_bytes(self) -> Dim:
+        return 0
+
+    @property
+    def work_ns(self) -> Dim:
+        return product(self.out_shape) * (2 * self.element_size) // BYTES_PER_NS
+
+
+def source(isa: Isa) -> str:
+    """One C file with ``gw_pad_nd``."""
+    return "\n".join([prelude(isa), rows.c_text(isa), _PAD])
+
+
+_PAD: Final = """
+enum { CONSTANT, EDGE, REFLECT, WRAP };
+
+/* The source index of position i of an axis of n elements; -1 where the fill stands. */
+static int64_t padded_index(int64_t mode, int64_t i, int64_t n) {
+    if (i >= 0 && i < n) return i;
+    if (mode == CONSTANT || n == 0) return -1;
+    if (mode == EDGE || n == 1) return i < 0 ? 0 : n - 1;
+    int64_t period = mode == REFLECT ? 2 * (n - 1) : n;
+    i %= period;
+    i += i < 0 ? period : 0;
+    return i < n ? i : period - i;
+}
+
+typedef struct {
+    int64_t size, mode, n, inside, before, d, s; /* the innermost axis; strides in bytes */
+    const char *fill;
+} row_pad;
+
+/* Elements [from, to) of a row, one by one. */
+static void pad_elements(const row_pad *t, char *dst, const char *src, int64_t from, int64_t to) {
+    for (int64_t j = from; j < to; j++) {
+        int64_t k = src ? padded_index(t->mode, j - t->before, t->inside) : -1;
+        memcpy(dst + j * t->d, k < 0 ? t->fill : src + k * t->s, (size_t)t->size);
+    }
+}
+
+/* A run of the fill: the rows of a copy whose source stands still. */
+GW_INLINE void pad_fill(const row_pad *t, char *dst, int64_t from, int64_t to) {
+    int64_t d[2] = {0, t->d}, s[2] = {0, 0};
+    if (to - from > 4) {
+        ROWS[size_index(t->size)](dst + from * t->d, d, t->fill, s, 1, to - from);
+        return;
+    }
+    for (int64_t j = from; j < to; j++) {
+        if (t->size == 4)
+            memcpy(dst + j * t->d, t->fill, 4);
+        else
+            memcpy(dst + j * t->d, t->fill, (size_t)t->size);
+    }
+}
+
+/* One row; src is NULL where an outer axis stands in its pad. */
+static void pad_row(const row_pad *t, char *dst, const char *src) {
+    int64_t from = t->before < 0 ? 0 : t->before < t->n ? t->before : t->n;
+    int64_t to = t->before + t->inside;
+    to = !src || to < from ? from : to < t->n ? to : t->n;
+    if (t->mode == CONSTANT || !src) {
+        pad_fill(t, dst, 0, from);
+        pad_fill(t, dst, to, t->n);
+    } else {
+        pad_elements(t, dst, src, 0, from);
+        pad_elements(t, dst, src, to, t->n);
+    }
+    int64_t d[2] = {0, t->d}, s[2] = {0, t->s};
+    if (to > from && t->d == t->size && t->s == t->size)
+        move_run(dst + from * t->d, src + (from - t->before) * t->s, (to - from) * t->size);
+    else if (to > from)
+        ROWS[size_index(t->size)](dst + from * t->d, d, src + (from - t->before) * t->s, s, 1, to - from);
+}
+
+/* buf: src, fill or NULL, dst. arg: element size, grid, mode, out shape[8], in shape[8], before[8], dst
+   strides[8],
+   src strides[8]. */
+GW_EXPORT int32_t gw_pad_nd(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    static const char zeros[16];
+    int64_t size = arg[0], mode = arg[2], n[RANK], inside[RANK], before[RANK], d[RANK], s[RANK];
+    for (int i = 0; i < RANK; i++) {
+        n[i] = arg[3 + i];
+        inside[i] = arg[3 + RANK + i];
+        before[i] = arg[3 + 2 * RANK + i];
+        d[i] = arg[3 + 3 * RANK + i] * size;
+        s[i] = arg[3 + 4 * RANK + i] * size;
+        if (n[i] == 0) return 0;
+    }
+    int last = RANK - 1; /* constant pads: whole inner axes join the axis outside of them */
+    while (mode == CONSTANT && last > 0 && before[last] == 0 && n[last] == inside[last] &&
+           d[last - 1] == d[last] * n[last] && s[last - 1] == s[last] * n[last]) {
+        n[last - 1] *= n[last];
+        inside[last - 1] *= n[last];
+        before[last - 1] *= n[last];
+        d[last - 1] = d[last];
+        s[last - 1] = s[last];
+        last--;
+    }
+    row_pad t = {size, mode, n[last], inside[last], before[last], d[last], s[last], buf[1] ? buf[1] : zeros};
+    int top = 0; /* the first axis that is walked */
+    while (top < last && n[top] == 1 && inside[top] == 1 && before[top] == 0)
+        top++;
+    int64_t rows = 1, first, stop, index[RANK];
+    for (int i = top; i < last; i++)
+        rows *= n[i];
+    /* One long row alone is not split: pads of such tensors are not worth more code. */
+    share(rows, arg[1], begin, end, &first, &stop);
+    int64_t rest = first;
+    for (int i = last - 1; i >= top; i--) {
+        index[i] = rest % n[i];
+        rest /= n[i];
+    }
+    for (int64_t row = first; row < stop; row++) {
+        char *dst = buf[2];
+        const char *src = buf[0];
+        for (int i = top; i < last; i++) {
+            int64_t k = padded_index(mode, index[i] - before[i], inside[i]);
+            dst += index[i] * d[i];
+            src = src && k >= 0 ? src + k * s[i] : NULL;
+        }
+        pad_row(&t, dst, src);
+        for (int i = last - 1; i >= top && ++index[i] == n[i]; i--)
+            index[i] = 0;
+    }
+    return 0;
+}
+"""

@@ -1,0 +1,71 @@
+"""Gathers of elements of every size against NumPy."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphwright.kernels.library import gather
+from graphwright.kernels.library.isa import Isa
+from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
+from tests.kernels.library.harness import call, compile_c, load, zig
+
+DTYPES = (np.uint8, np.int16, np.float32, np.int64, np.complex128)
+AXIS = st.sampled_from([0, 1, 2, 3, 5, 7, 16, 17, 33])
+few = partial(settings, deadline=None, max_examples=40)
+
+
+def random(rng: np.random.Generator, shape: tuple[int, ...], dtype: type) -> AnyArray:
+    return rng.integers(0, 255, shape).astype(dtype)
+
+
+@each_isa
+@given(
+    dtype=st.sampled_from(DTYPES),
+    index_dtype=st.sampled_from([np.int32, np.int64]),
+    outer=st.sampled_from([0, 1, 3]),
+    axis=st.sampled_from([1, 2, 19]),
+    count=st.sampled_from([0, 1, 5, 64]),
+    inner=st.sampled_from([0, 1, 3, 17, 5000]),
+)
+@few()
+def test_gather_is_numpys_take(
+    isa: Isa, dtype: type, index_dtype: type, outer: int, axis: int, count: int, inner: int
+) -> None:
+    rng = np.random.default_rng(3)
+    src = guard(random(rng, (outer, axis, inner), dtype))
+    indices = guard(rng.integers(-axis, axis, count).astype(index_dtype))
+    out = guard(np.empty((outer, count, inner), dtype))
+    spec = gather_spec(src, indices, out)
+    for chunks in chunkings(spec.grid):
+        out[...] = 99
+        assert (
+            call(load(gather, isa).gw_gather, [src, indices, out], spec.args, spec.grid, 0, chunks=chunks)
+            == 0
+        )
+        np.testing.assert_array_equal(out, np.take(src, indices, axis=1))
+
+
+def gather_spec(src: AnyArray, indices: AnyArray, out: AnyArray) -> gather.Gather:
+    outer, axis, inner = src.shape
+    strides = (out.shape[1] * inner, inner, axis * inner, inner)
+    return gather.Gather(src.itemsize, indices.itemsize, outer, axis, len(indices), inner, *strides)
+
+
+@each_isa
+@pytest.mark.parametrize("bad", [4, -5, 2**40])
+def test_gather_refuses_an_index_out_of_range(isa: Isa, bad: int) -> None:
+    src, out = np.zeros((1, 4, 2), np.float32), np.zeros((1, 2, 2), np.float32)
+    indices = np.array([0, bad])
+    spec = gather_spec(src, indices, out)
+    code = call(load(gather, isa).gw_gather, [src, indices, out], spec.args, spec.grid, 0)
+    assert code == gather.INDEX_OUT_OF_RANGE
+
+
+@each_isa
+def test_source_compiles_with_clang(isa: Isa) -> None:
+    compile_c(gather.source(isa), f"gather_{isa.name}_zig", zig(), isa.zig_flags)

@@ -146,6 +146,11 @@ CASES: Final[dict[str, Case]] = {
         _image(96),
         weights=lambda n: {k: 1 + np.abs(_f32(96)) for k in ("scale", "bias", "mean", "variance")},
     ),
+    "scale 16": Case(
+        [("Mul", "x scale", "m", {}), ("Add", "m bias", "y", {})],
+        lambda n: (n // 16, 16),
+        weights=lambda n: {"scale": _f32(16), "bias": _f32(16)},
+    ),
     "sum last": Case([("ReduceSum", "x axes", "y", {})], weights=_ints(axes=[-1])),
     "sum first": Case([("ReduceSum", "x axes", "y", {})], weights=_ints(axes=[0])),
     "sum middle": Case(

@@ -13,14 +13,14 @@ from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.fused import Fused
 from graphwright.ir.graph import ConstantPool, Graph, Module, Node
 from graphwright.ir.loops.interpret import interpret
-from graphwright.ir.loops.nodes import Alloc, Kind, Level, Loop, Statement, Store, walk
+from graphwright.ir.loops.nodes import Alloc, Kind, Let, Level, Loop, Statement, Store, walk
 from graphwright.ir.loops.verify import verify
 from graphwright.ir.op import Array, Op, Trait
 from graphwright.ir.symbols import Dim, evaluate, symbol
 from graphwright.ir.types import F16, F32, DType, TensorType, tensor
 from graphwright.kernels.library.isa import V4
 from graphwright.kernels.region import RegionKernel, hook_kernel, region_kernel
-from graphwright.kernels.region.row import COLUMN_BLOCK
+from graphwright.kernels.region.row import COLUMN_BLOCK, FEW_LANES, ROW_BLOCK
 from graphwright.ops.binary import Add, Div, Mul, Sub
 from graphwright.ops.cast import Cast
 from graphwright.ops.layer_normalization import LayerNormalization
@@ -153,6 +153,24 @@ def test_reductions_over_outer_axes_go_by_blocks_of_columns(columns: int) -> Non
 @pytest.mark.parametrize("shape", [(2, 3, 5), (1, 3, 1), (2, 0, 3), (0, 1, 2)])
 def test_reductions_over_all_sets_of_axes(axes: tuple[int, ...], keep: bool, shape: tuple[int, ...]) -> None:
     kernel_of(ReduceSum(axes, keep), tensor(F32, *shape))
+
+
+@pytest.mark.parametrize("rows", [1, 3, ROW_BLOCK, ROW_BLOCK + 1, 2 * ROW_BLOCK + 7, symbol("N")])
+@pytest.mark.parametrize("lanes", [2, 16, 21])
+def test_operands_of_short_rows_are_read_once_a_block(rows: Dim, lanes: int) -> None:
+    made = kernel_of(Mul(), tensor(F32, 3, 2, rows, lanes), tensor(F32, 2, 1, lanes))
+    if rows == 1:
+        return
+    (vector,) = loops(made, Kind.VECTOR)
+    assert [type(s) for s in vector.body] == [Let, Loop]
+    (serial,) = loops(made, Kind.SERIAL)
+    assert serial.extent == rows or not isinstance(rows, int) or rows > ROW_BLOCK
+    assert len(loops(made, Kind.PARALLEL)) == 2 + (not isinstance(rows, int) or rows > ROW_BLOCK)
+
+
+def test_longer_rows_are_walked_one_by_one() -> None:
+    made = kernel_of(Mul(), tensor(F32, 40, FEW_LANES + 1), tensor(F32, FEW_LANES + 1))
+    assert not loops(made, Kind.SERIAL)
 
 
 def test_neighbouring_axes_are_joined() -> None:

@@ -18,6 +18,7 @@ from graphwright.ir.loops.nodes import (
     Accumulate,
     Alloc,
     Buffer,
+    Const,
     Index,
     Kind,
     Let,
@@ -36,6 +37,11 @@ from graphwright.kernels.region.emitter import Emitter, RegionKernel, compute_dt
 
 COLUMN_BLOCK = 512
 """Columns that a reduction over an outer axis carries at a time: its accumulators stay in the cache."""
+FEW_LANES = 32
+"""Where rows are no longer, the loop over rows is inside that over lanes: what is the same for all rows, such
+as the scale of each channel, stays in registers."""
+ROW_BLOCK = 256
+"""Such rows per unit of the grid."""
 
 
 def region_kernel(region: Graph, constants: ConstantPool, name: str) -> RegionKernel:
@@ -58,6 +64,8 @@ class _Row(Emitter):
         self.kept: dict[Value, Buffer] = {}
         self.accumulators: dict[Value, Buffer] = {}
         self.inner: list[Statement] = []
+        self.short = self._has_short_rows()
+        self.fixed: dict[Value, Let] = {}
         self.keep = self._choose_kept()
         self._name_axes()
         body: list[Statement] = []
@@ -69,21 +77,36 @@ class _Row(Emitter):
 
     # -- axes -----------------------------------------------------------------------------------------------
 
+    def _has_short_rows(self) -> bool:
+        """Whether the innermost axis has few lanes, and some operand is the same for all rows of these."""
+        extents = self.loops.extents
+        return (
+            not any(self.is_reduced)
+            and len(extents) > 1
+            and isinstance(extents[-1], int)
+            and (extents[-1] <= FEW_LANES)
+        )
+
     def _name_axes(self) -> None:
-        """Index expressions of the joined axes; columns under a reduction are walked in blocks."""
+        """Index expressions of the joined axes; columns under a reduction, and short rows, are walked in
+        blocks."""
         last = len(self.loops.members) - 1
         self.axis_names = [
             self.names.take("r" if reduced else "i" if k < last else "v")
             for k, reduced in enumerate(self.is_reduced)
         ]
         self.loops.index = [symbol(name) for name in self.axis_names]
-        self.lane_extent: Dim = self.loops.extents[last] if self.loops.members else 1
+        self.blocked = last if self.columns else last - 1 if self.short else -1
+        self.block = COLUMN_BLOCK if self.columns else ROW_BLOCK
         self.block_name = ""
-        if self.columns and not (isinstance(self.lane_extent, int) and self.lane_extent <= COLUMN_BLOCK):
+        self.inner_extents = list(self.loops.extents)
+        extent = self.loops.extents[self.blocked] if self.blocked >= 0 else 0
+        if not (isinstance(extent, int) and extent <= self.block):
             self.block_name = self.names.take("b")
-            first = COLUMN_BLOCK * symbol(self.block_name)
-            self.lane_extent = minimum(COLUMN_BLOCK, self.loops.extents[last] - first)
-            self.loops.index[last] = first + symbol(self.axis_names[last])
+            first = self.block * symbol(self.block_name)
+            self.inner_extents[self.blocked] = minimum(self.block, extent - first)
+            self.loops.index[self.blocked] = first + symbol(self.axis_names[self.blocked])
+        self.lane_extent: Dim = self.inner_extents[last] if self.loops.members else 1
 
     def _grid(self, body: Sequence[Statement]) -> list[Statement]:
         """Wrap the parallel loops around ``body``."""
@@ -91,10 +114,10 @@ class _Row(Emitter):
         axes = [
             (name, extent)
             for k, (name, extent) in enumerate(zip(self.axis_names, self.loops.extents, strict=True))
-            if not self.is_reduced[k] and k != last
+            if not self.is_reduced[k] and k not in (last, self.blocked)
         ]
         if self.block_name:
-            axes.append((self.block_name, ceildiv(self.loops.extents[last], COLUMN_BLOCK)))
+            axes.append((self.block_name, ceildiv(self.loops.extents[self.blocked], self.block)))
         statements = list(body)
         for name, extent in reversed(axes):
             statements = [Loop(name, Kind.PARALLEL, extent, tuple(statements))]
@@ -104,12 +127,26 @@ class _Row(Emitter):
         """One pass over the reduced axes (and the lanes)."""
         statements = list(body)
         last = len(self.loops.members) - 1
+        if self.short:
+            rows = Loop(
+                self.axis_names[self.blocked], Kind.SERIAL, self.inner_extents[self.blocked], tuple(body)
+            )
+            statements = [*self.fixed.values(), rows]
         if last >= 0 and not self.is_reduced[last]:
             statements = [Loop(self.axis_names[last], Kind.VECTOR, self.lane_extent, tuple(statements))]
         for k in reversed([k for k, reduced in enumerate(self.is_reduced) if reduced]):
             kind = Kind.VECTOR if k == last else Kind.REDUCE
             statements = [Loop(self.axis_names[k], kind, self.loops.extents[k], tuple(statements))]
         return statements
+
+    def read(self, value: Value) -> Scalar:
+        """An operand; bound before the loop over short rows where these do not matter to it."""
+        scalar = super().read(value)
+        if not self.short or isinstance(scalar, Const) or self.blocked in self.walked(self.nest.reads[value]):
+            return scalar
+        if value not in self.fixed:
+            self.fixed[value] = Let(self.names.take("fixed"), scalar)
+        return Ref(self.fixed[value].name, scalar.dtype)
 
     # -- stages ---------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""C text of the register tile that the kernels on blocked activations share.
+"""C text of the register tile of convolutions into channel blocks.
 
 A tile is some pixels times some output blocks of VL channels. Its sums stay in registers for all taps and
 input channels that a call is given: each step loads one vector of weights per output block and broadcasts one
@@ -6,11 +6,14 @@ channel of each pixel (Georganas et al., "Anatomy of High-Performance Deep Learn
 Architectures", 2018). Every sum is formed in the order input block, tap, channel in the block; tiles too
 small to keep the FMA units busy split it over several sums, so equal bits take equal tiles.
 
-A step of a matrix product of blocked operands, as in Winograd's transform domain, is a tile of one tap.
+A tile is one block of assembly, whose registers no compiler chooses. What bounds it beside the FMAs is the
+instructions a cycle, above all where another thread shares the core: with AVX-512 some of the pixels are read
+and broadcast by the FMA itself, as many as leave the load ports room.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,241 +22,413 @@ from graphwright.kernels.library.isa import Isa
 _LATENCY_BOUND: Final = 8
 """Independent sums that keep two FMA units of latency 4 busy."""
 
-_UNROLL: Final = 4
-"""Channels per turn of the inner loop; most channel counts are multiples of it."""
+_UNROLL: Final = 8
+"""Channels, or taps of a planar input, per turn of the inner loop at most."""
 
-_AHEAD: Final = 512
-"""How far ahead weights are fetched to L1, in elements: 32 steps of AVX-512."""
+_FOLDED: Final = (1, 3, 5, 6)
+"""One pixel in so many is broadcast by the FMAs, in tiles of 1, 2, ... output blocks."""
+
+STEPS: Final = (1, 2)
+"""Columns from one pixel's first tap to the next one's that there are tiles for."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """``rows`` of ``pixels`` each, times ``blocks`` of VL output channels."""
+    """``pixels`` side by side in a row, times ``blocks`` of VL output channels."""
 
-    rows: int
     pixels: int
     blocks: int
 
     @property
-    def count(self) -> int:
-        """Pixels of all rows."""
-        return self.rows * self.pixels
+    def sums(self) -> int:
+        """Vectors."""
+        return self.pixels * self.blocks
 
 
-MAX_BLOCKS: Final = 3
-"""Output blocks of a tile at most: one alone waits for the loads of x, so three serve better than 2 + 1."""
+@dataclass(frozen=True)
+class Family:
+    """Tiles of one kind of input: ``lanes`` channels a block (1: planar), ``step`` columns between pixels."""
+
+    isa: Isa
+    lanes: int
+    step: int
+
+    @property
+    def name(self) -> str:
+        """What the C names begin with."""
+        return f"{'planar' if self.lanes == 1 else 'blocked'}{self.step}"
+
+    @property
+    def pixel(self) -> int:
+        """Bytes between pixels of the input."""
+        return 4 * self.lanes * self.step
 
 
-def widest(isa: Isa, blocks: int) -> int:
-    """Most pixels of a tile: sums, weights and a broadcast value fill the registers."""
-    return (28 if isa.vector_bytes == 64 else 12) // blocks
+def widest(isa: Isa) -> tuple[int, ...]:
+    """Most pixels of a tile of 1, 2, ... output blocks: sums, weights and a value fill the registers.
+
+    Tiles that are nearly square take the fewest loads.
+    """
+    return (14, 14, 9, 6) if isa.vector_bytes == 64 else (8, 6, 4)
 
 
-def row_tiles(isa: Isa) -> list[Tile]:
-    """One row of every width up to :func:`widest`, of 1 to :data:`MAX_BLOCKS` blocks."""
-    return [
-        Tile(1, pixels, blocks)
-        for blocks in range(1, MAX_BLOCKS + 1)
-        for pixels in range(1, widest(isa, blocks) + 1)
-    ]
+def _tiles(isa: Isa) -> list[Tile]:
+    """Every width up to :func:`widest`."""
+    most = enumerate(widest(isa), 1)
+    return [Tile(pixels, blocks) for blocks, width in most for pixels in range(1, width + 1)]
 
 
 STRUCT: Final = """
-/* Tiles side by side in a row of pixels.
-   Channel c of input block b of pixel p of row r at tap t:
-   x[at + b * x_block + r * x_row + taps[t] + p * LANES + c], LANES channels a block.
-   Its VL weights for output block o: w[o * w_out + b * w_in + (t * LANES + c) * VL].
-   Sums begin as `from` plus `add` (unless null); act (0 none, 1 relu, 2 clip) is applied and they go to `to`.
-   Blocks lie *_block apart, pixels VL, those of a second row coming next; where from_pixel is 0, not VL,
-   `from` is the same for all pixels. */
+/* A tap: where it stands from the first one, and whether it lies in the padding for the first (1) and the
+   last (2) pixel of a row of the image. */
+struct tap {
+    int64_t at, outside;
+};
+
+/* Channel c of input block b of pixel p at tap k:
+   x[b * x_block + taps[k].at + p * STEP * LANES + c], LANES channels a block; or zero for the first and the
+   last pixel where taps[k].outside & edges has their bit (in a blocked input only).
+   Its VL weights for output block o: w[o * w_out + (k * LANES + c) * VL], and w_skip further on after each
+   input block.
+   Sums begin as `from` plus `add` (unless null); act (0 none, 1 at least lo, 2 at most hi too) is applied and
+   they go to `to`. Blocks lie *_block apart, pixels VL; where from_pixel is 0, `from` is the same for all. */
 struct tile {
     const float *x;
-    int64_t at, x_block, x_row;
-    const int64_t *taps;
+    int64_t x_block;
+    int64_t x_next;     /* from the last input block to the next tile's first one */
+    const struct tap *taps;
     int64_t tap_count, channels;
     const float *w;
-    int64_t w_in, w_out;
+    int64_t w_skip, w_out;
     const float *from;
     int64_t from_block, from_pixel;
     const float *add;
     int64_t add_block;
     float *to;
     int64_t to_block;
-    int64_t far; /* 1 if `to` is not in the caches: then what the next tile writes is fetched, else 0 */
+    int64_t far;        /* whether `to` is not in the caches: then what the next tile writes is fetched */
+    int64_t edges;
+    const float *zeros; /* LANES of them */
+    const float *ahead; /* what later tiles read is fetched to L2 ... */
+    int64_t ahead_step; /* ... so many bytes further every other step */
     int64_t act;
     float lo, hi;
 };
 
-/* Runs count tiles, each to the right of the last; tiles of several rows only one by one. */
-typedef void (*tile_fn)(const struct tile *t, int64_t count);
+typedef void (*tile_fn)(const struct tile *t);
 
-/* Steps stay apart: mixed together by the compiler they need more registers than there are. */
-#define KEEP_ORDER __asm__ volatile("" ::: "memory")
-
-/* The larger and the smaller of the two, NaN where x is: one instruction, where a selection takes three. */
-GW_INLINE vf at_least(vf lo, vf x) {
-    vf y;
-    __asm__("vmaxps %2, %1, %0" : "=v"(y) : "v"(lo), "v"(x));
-    return y;
-}
-GW_INLINE vf at_most(vf hi, vf x) {
-    vf y;
-    __asm__("vminps %2, %1, %0" : "=v"(y) : "v"(hi), "v"(x));
-    return y;
-}
 """
-"""``struct tile`` and ``tile_fn``; stands once before the functions that :func:`tile_functions` writes."""
+"""What stands once before the families of tiles."""
 
 
-def tile_functions(kind: str, lanes: int, tiles: list[Tile]) -> str:
-    """Functions ``KIND_ROWSxPIXELSxBLOCKS(const struct tile *, int64_t count)`` for each of ``tiles``.
-
-    ``lanes`` is the input channels per block: VL on a blocked input, 1 on a planar one (where every channel
-    is a block). :func:`tile_table` writes the table of a family of one-row tiles.
-    """
-    return "\n".join(_function(kind, lanes, tile) for tile in tiles)
+def families(isa: Isa) -> str:
+    """``static const tile_fn blocked[step - 1][blocks - 1][pixels]`` and ``planar``, with their functions."""
+    return "\n".join(_kind(isa, kind, lanes) for kind, lanes in (("blocked", isa.lanes), ("planar", 1)))
 
 
-def tile_name(kind: str, tile: Tile) -> str:
-    """The function's name in C."""
-    return f"{kind}_{tile.rows}x{tile.pixels}x{tile.blocks}"
+def _kind(isa: Isa, kind: str, lanes: int) -> str:
+    made, tiles = [Family(isa, lanes, step) for step in STEPS], _tiles(isa)
+    texts = [_Assembly(family, tile).text() for family in made for tile in tiles]
+    entries = (
+        f"    [{family.step - 1}][{tile.blocks - 1}][{tile.pixels}] = {_name(family, tile)},"
+        for family in made
+        for tile in tiles
+    )
+    table = f"static const tile_fn {kind}[STEPS][MAX_BLOCKS][WIDEST + 1] = {{"
+    return "\n".join([*texts, table, *entries, "};", ""])
 
 
-def tile_table(isa: Isa, kind: str) -> str:
-    """``static const tile_fn KIND_of[MAX_BLOCKS][...]``: by blocks - 1 and pixels, of :func:`row_tiles`."""
-    size = widest(isa, 1) + 1
-    rows = [
-        ", ".join(
-            f"[{tile.pixels}] = {tile_name(kind, tile)}" for tile in row_tiles(isa) if tile.blocks == blocks
+def _name(family: Family, tile: Tile) -> str:
+    return f"{family.name}_{tile.pixels}x{tile.blocks}"
+
+
+_FIELDS: Final = (
+    "x", "x_block", "x_next", "taps", "tap_count", "channels", "w", "w_skip", "w_out", "from", "from_block",
+    "from_pixel", "add", "add_block", "to", "to_block", "far", "edges", "zeros", "ahead", "ahead_step", "act",
+    "lo", "hi",
+)  # fmt: skip
+
+# Registers that keep their meaning throughout.
+_X: Final = "%%r8"
+"""The input block's pixel in the middle of the tile, so that displacements are short."""
+_TAP, _TAPS_LEFT, _LEFT, _W, _W_OUT, _AHEAD = "%%r9", "%%r10", "%%r14", "%%rax", "%%rdx", "%%rbx"
+_A: Final = "%%r11"
+"""The same for a tap."""
+_FIRST, _LAST = "%%r12", "%%r13"
+"""The first and the last pixel for a tap."""
+_NEXT: Final = "%%r15"
+"""The first pixel of the next input block."""
+_TRIPLE: Final = "%%rsi"
+"""Three times the distance of output blocks."""
+_REGISTERS: Final = ("rax", "rbx", "rcx", "rdx", "rsi", *(f"r{i}" for i in range(8, 16)))
+_BLOCKS: Final = ("(%%rax)", "(%%rax,%%rdx,4)", "(%%rax,%%rdx,8)", f"(%%rax,{_TRIPLE},4)")
+"""Output blocks from rax on, as many elements apart as rdx says."""
+
+
+@dataclass(frozen=True)
+class _Assembly:
+    """One tile's function."""
+
+    family: Family
+    tile: Tile
+
+    @property
+    def wide(self) -> bool:
+        """AVX-512."""
+        return self.family.isa.vector_bytes == 64
+
+    @property
+    def splits(self) -> int:
+        """Sets of sums."""
+        return next(n for n in (1, 2, 4) if n * self.tile.sums >= _LATENCY_BOUND or n == 4)
+
+    @property
+    def middle(self) -> int:
+        """Bytes from the first pixel to the one that pointers point to."""
+        return self.tile.pixels // 2 * self.family.pixel
+
+    def register(self, number: int) -> str:
+        return f"%%{'zmm' if self.wide else 'ymm'}{number}"
+
+    def sum(self, pixel: int, block: int, split: int = 0) -> str:
+        return self.register(split * self.tile.sums + pixel * self.tile.blocks + block)
+
+    def cells(self) -> list[tuple[int, int]]:
+        return [(p, b) for p in range(self.tile.pixels) for b in range(self.tile.blocks)]
+
+    def free(self) -> list[str]:
+        """Registers that hold no sum; the weights' come first."""
+        first = self.splits * self.tile.sums
+        return [self.register(i) for i in range(first, 32 if self.wide else 16)]
+
+    def text(self) -> str:
+        code = [*self.start(), *self.products(), *self.finish()]
+        offsets = ", ".join(f'[{field}] "i"(offsetof(struct tile, {field}))' for field in _FIELDS)
+        vectors = [f"xmm{i}" for i in range(32 if self.wide else 16)]
+        clobbers = ", ".join(f'"{name}"' for name in (*_REGISTERS, "cc", "memory", *vectors))
+        return "\n".join(
+            [
+                f"static void {_name(self.family, self.tile)}(const struct tile *t) {{",
+                "    __asm__ volatile(",
+                *(f'        "{line}\\n"' for line in code),
+                f'        : : [t] "D"(t), {offsets}',
+                f"        : {clobbers});",
+                "}",
+                "",
+            ]
         )
-        for blocks in range(1, MAX_BLOCKS + 1)
-    ]
-    return f"static const tile_fn {kind}_of[{MAX_BLOCKS}][{size}] = {{{{{'}, {'.join(rows)}}}}};\n"
 
+    def walk(self, pointer: str, cell: Callable[[str, str], str]) -> list[str]:
+        """``cell`` of the place and the sum of all cells, for the ``pointer`` in rax and its blocks' distance
+        (field ``pointer``_block) in rdx."""
+        lines = [f"mov %c[{pointer}_block](%[t]), %%rdx", *self.triple()]
+        size = self.family.isa.vector_bytes
+        return lines + [cell(f"{p * size}{_BLOCKS[b]}", self.sum(p, b)) for p, b in self.cells()]
 
-def _function(kind: str, lanes: int, tile: Tile) -> str:
-    """Small tiles split the channels over several sets of sums, else they would wait for each FMA."""
-    cells = [(p, b) for p in range(tile.count) for b in range(tile.blocks)]
-    splits = min(4, -(-_LATENCY_BOUND // len(cells)))
-    taps = _planar_taps(tile, splits) if lanes == 1 else _blocked_taps(lanes, tile, splits)
-    sums = [f"c{p}_{b}_0" for p, b in cells]
-    extra = [f"c{p}_{b}_{s} = {{0}}" for s in range(1, splits) for p, b in cells]
-    starts = [f"start{b} = vf_load(from + {b} * t->from_block)" for b in range(tile.blocks)]
+    def triple(self) -> list[str]:
+        """Three times what is in rdx, for a fourth block."""
+        return [f"lea (%%rdx,%%rdx,2), {_TRIPLE}"] if self.tile.blocks > 3 else []
 
-    def at(pointer: str) -> list[tuple[str, str]]:
-        """Each sum and where it stands in the rows of pixels at ``pointer``."""
-        places = [f"{pointer}{b} + {p} * VL" for p, b in cells]
-        return list(zip(sums, places, strict=True))
+    def start(self) -> list[str]:
+        """The sums, from what the tile starts with."""
+        tile = self.tile
+        bias = [f"vmovups {_BLOCKS[b]}, {self.sum(0, b)}" for b in range(tile.blocks)]
+        bias += [f"vmovaps {self.sum(0, b)}, {self.sum(p, b)}" for p, b in self.cells() if p > 0]
+        others = [self.sum(p, b, split) for split in range(1, self.splits) for p, b in self.cells()]
+        after = tile.pixels * self.family.isa.vector_bytes
+        return [
+            *(f"{'vpxord' if self.wide else 'vxorps'} {x}, {x}, {x}" for x in others),
+            "mov %c[from](%[t]), %%rax",
+            "cmpq $0, %c[from_pixel](%[t])",
+            "je 1f",
+            *self.walk("from", lambda place, x: f"vmovups {place}, {x}"),
+            "jmp 2f",
+            "1: mov %c[from_block](%[t]), %%rdx",
+            *self.triple(),
+            *bias,
+            "2: mov %c[add](%[t]), %%rax",
+            "test %%rax, %%rax",
+            "jz 3f",
+            *self.walk("add", lambda place, x: f"vaddps {place}, {x}, {x}"),
+            *self.walk("add", lambda place, x: f"prefetcht0 {after}+{place}"),
+            "3: cmpq $0, %c[far](%[t])",
+            "je 4f",
+            "mov %c[to](%[t]), %%rax",
+            *self.walk("to", lambda place, x: f"prefetcht0 {after}+{place}"),
+            "4:",
+        ]  # fmt: skip
 
-    def rows(pointer: str) -> str:
-        """Pointers to each block of the tile."""
-        pointers = ", ".join(
-            f"*{pointer}{b} = {pointer} + {b} * t->{pointer}_block" for b in range(tile.blocks)
-        )
-        return f"{'' if pointer == 'to' else 'const '}float {pointers};"
-
-    lines = [
-        f"static void {tile_name(kind, tile)}(const struct tile *t, int64_t count) {{",
-        "    const float *from = t->from, *add = t->add;",
-        "    float *to = t->to;",
-        f"    for (int64_t at = t->at; count > 0; count--, at += {tile.pixels * lanes}) {{",
-        f"        vf {', '.join([*sums, *extra])};",
-        "        if (t->from_pixel) {",
-        f"            {rows('from')}",
-        *(f"            {c} = vf_load({place});" for c, place in at("from")),
-        f"            from += {tile.count} * VL;",
-        "        } else {",
-        f"            const vf {', '.join(starts)};",
-        *(f"            {c} = start{b};" for c, (_, b) in zip(sums, cells, strict=True)),
-        "        }",
-        "        if (add) {",
-        f"            {rows('add')}",
-        *(f"            {c} += vf_load({place});" for c, place in at("add")),
-        f"            add += {tile.count} * VL;",
-        *(f"            __builtin_prefetch({place} + {tile.count} * VL);" for _, place in at("add")),
-        "        }",
-        f"        for (int64_t b = 0; b < t->far * {tile.blocks}; b++)",
-        f"            for (int64_t p = 0; p < {tile.count}; p++)",
-        f"                __builtin_prefetch(to + b * t->to_block + ({tile.count} + p) * VL, 1);",
-        "        const float *x = t->x, *w = t->w;",
-        f"        for (int64_t left = t->channels; left > 0; left -= {lanes}) {{",
-        *(f"            const float *w{b} = w + {b} * t->w_out;" for b in range(tile.blocks)),
-        *(f"            {line}" for line in taps),
-        "            x += t->x_block;",
-        "            w += t->w_in;",
-        "        }",
-        *(f"        c{p}_{b}_0 += c{p}_{b}_{s};" for s in range(1, splits) for p, b in cells),
-        f"        {rows('to')}",
-        "        if (t->act == 0) {",
-        *(f"            vf_store({place}, {c});" for c, place in at("to")),
-        "        } else if (t->act == 1) {",
-        *(f"            vf_store({place}, at_least((vf){{0}}, {c}));" for c, place in at("to")),
-        "        } else {",
-        "            const vf lo = vf_set1(t->lo), hi = vf_set1(t->hi);",
-        *(f"            vf_store({place}, at_most(hi, at_least(lo, {c})));" for c, place in at("to")),
-        "        }",
-        f"        to += {tile.count} * VL;",
-        "    }",
-        "}",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _blocked_taps(lanes: int, tile: Tile, splits: int) -> list[str]:
-    """The FMAs of all taps of one input block.
-
-    Each step fetches to L1 weights to come and one pixel of the next input block, or of the next tile: from
-    L2 they would come too late.
-    """
-    next_x = f"(left > {lanes} ? x + t->x_block : t->x + {tile.pixels * lanes})"
-    return [
-        "for (int64_t k = 0; k < t->tap_count; k++) {",
-        "    const float *a = x + (at + t->taps[k]);",
-        f"    const float *a_next = {next_x} + (at + t->taps[k]);",
-        f"    const int64_t n = left < {lanes} ? left : {lanes};",
-        "    int64_t i = 0;",
-        f"    for (; i + {_UNROLL} <= n; i += {_UNROLL}) {{",
-        *(f"        {line}" for k in range(_UNROLL) for line in _step(lanes, tile, f"i + {k}", k % splits)),
-        "    }",
-        "    for (; i < n; i++) {",
-        *(f"        {line}" for line in _step(lanes, tile, "i", 0)),
-        "    }",
-        *(f"    w{b} += {lanes} * VL;" for b in range(tile.blocks)),
-        "}",
-    ]
-
-
-def _planar_taps(tile: Tile, splits: int) -> list[str]:
-    """The FMAs of all taps of one channel; its few weights are in L1 by themselves."""
-
-    def turn(count: int) -> list[str]:
-        steps = [
-            ["{", f"    const float *a = x + (at + t->taps[k + {k}]);", *_step(1, tile, f"{k}", k), "}"]
-            for k in range(count)
+    def products(self) -> list[str]:
+        """The sums over all input blocks and taps."""
+        return [
+            f"mov %c[channels](%[t]), {_LEFT}",
+            f"test {_LEFT}, {_LEFT}",
+            "jle 9f",
+            f"mov %c[x](%[t]), {_X}",
+            f"add ${self.middle}, {_X}",
+            f"mov %c[w](%[t]), {_W}",
+            f"mov %c[w_out](%[t]), {_W_OUT}",
+            f"shl $2, {_W_OUT}",
+            *self.triple(),
+            f"mov %c[ahead](%[t]), {_AHEAD}",
+            ".p2align 4",
+            f"5: mov %c[taps](%[t]), {_TAP}",
+            f"mov %c[tap_count](%[t]), {_TAPS_LEFT}",
+            *(self.planar_taps() if self.family.lanes == 1 else self.blocked_taps()),
+            "8: mov %c[x_block](%[t]), %%rcx",
+            f"lea ({_X},%%rcx,4), {_X}",
+            "mov %c[w_skip](%[t]), %%rcx",
+            f"lea ({_W},%%rcx,4), {_W}",
+            f"sub ${self.family.lanes}, {_LEFT}",
+            "jg 5b",
+            "9:",
         ]
-        advance = [f"w{b} += {count} * VL;" for b in range(tile.blocks)]
-        return [f"    {line}" for line in [*(line for step in steps for line in step), *advance]]
 
-    loop = [f"for (; k + {splits} <= t->tap_count; k += {splits}) {{", *turn(splits), "}"]
-    rest = ["for (; k < t->tap_count; k++) {", *turn(1), "}"]
-    return ["int64_t k = 0;", *loop, *(rest if splits > 1 else [])]
+    def blocked_taps(self) -> list[str]:
+        """The FMAs of all taps of one input block: a whole one in turns, some channels one by one."""
+        lanes, vector = self.family.lanes, self.family.isa.vector_bytes
+        turn = min(_UNROLL, lanes)
+        return [
+            f"test {_TAPS_LEFT}, {_TAPS_LEFT}",
+            "jz 8f",
+            ".p2align 4",
+            f"6: mov ({_TAP}), %%rcx",
+            f"lea ({_X},%%rcx,4), {_A}",
+            *self.pointers(),
+            f"cmp ${lanes}, {_LEFT}",
+            "jl 62f",
+            f"mov ${lanes // turn}, %%ecx",
+            ".p2align 5",
+            "61:",
+            *(line for number in range(turn) for line in self.step(number, 4 * number, number % self.splits)),
+            *self.advance(turn),
+            "dec %%ecx",
+            "jnz 61b",
+            f"63: add $16, {_TAP}",
+            f"dec {_TAPS_LEFT}",
+            "jnz 6b",
+            "jmp 8f",
+            f"62: mov {_LEFT}, %%rcx",
+            "64:",
+            *self.step(0, 0, 0, fetch=False),
+            *self.advance(1),
+            "dec %%rcx",
+            "jnz 64b",
+            f"mov ${lanes}, %%ecx",
+            f"sub {_LEFT}, %%rcx",
+            f"imul ${vector}, %%rcx, %%rcx",
+            f"add %%rcx, {_W}",
+            "jmp 63b",
+        ]
 
+    def pointers(self) -> list[str]:
+        """What a tap reads besides the pixels around the middle one."""
+        next_block = [
+            "mov %c[x_block](%[t]), %%rcx",
+            f"cmp ${self.family.lanes}, {_LEFT}",
+            "cmovle %c[x_next](%[t]), %%rcx",
+            f"lea {-self.middle}({_A},%%rcx,4), {_NEXT}",
+        ]
+        end = (self.tile.pixels - 1) * self.family.pixel - self.middle
+        outside = (1, 2) if self.tile.pixels > 1 else (3, 3)
+        return [
+            *next_block,
+            f"lea {-self.middle}({_A}), {_FIRST}",
+            f"lea {end}({_A}), {_LAST}",
+            f"mov 8({_TAP}), %%rcx",
+            "and %c[edges](%[t]), %%rcx",
+            "jz 7f",
+            f"test ${outside[0]}, %%cl",
+            f"cmovnz %c[zeros](%[t]), {_FIRST}",
+            f"test ${outside[1]}, %%cl",
+            f"cmovnz %c[zeros](%[t]), {_LAST}",
+            "7:",
+        ]
 
-def _step(lanes: int, tile: Tile, channel: str, split: int) -> list[str]:
-    """The FMAs of one channel of a blocked input or one tap of a planar one, into the sums of ``split``."""
-    lines = ["{", "    KEEP_ORDER;"]
-    for b in range(tile.blocks):
-        at = f"w{b} + ({channel}) * VL"
-        lines += [f"    const vf k{b} = vf_load({at});"]
-        lines += [f"    __builtin_prefetch({at} + {_AHEAD});"] if lanes > 1 else []
-    if lanes > 1:
-        lines += [f"    __builtin_prefetch(a_next + ({channel}) * {lanes});"]
-    for p in range(tile.count):
-        row, pixel = divmod(p, tile.pixels)
-        at = " + ".join(
-            [*([f"{row} * t->x_row"] if row else []), f"{pixel * lanes}", *([channel] if lanes > 1 else [])]
-        )
-        lines += [f"    const vf a{p} = vf_set1(a[{at}]);"]
-        lines += [f"    c{p}_{b}_{split} = vf_fma(a{p}, k{b}, c{p}_{b}_{split});" for b in range(tile.blocks)]
-    return [*lines, "}"]
+    def advance(self, channels: int) -> list[str]:
+        """To the next channels of a tap."""
+        lines = [f"add ${4 * channels}, {pointer}" for pointer in (_A, _FIRST, _LAST)]
+        return [*lines, f"add ${channels * self.family.pixel}, {_NEXT}",
+                f"add ${channels * self.family.isa.vector_bytes}, {_W}"]  # fmt: skip
+
+    def planar_taps(self) -> list[str]:
+        """The FMAs of all taps of one channel."""
+        turn, vector = 4, self.family.isa.vector_bytes
+
+        def steps(count: int) -> list[str]:
+            lines = []
+            for number in range(count):
+                lines += [f"mov {16 * number}({_TAP}), %%rcx", f"lea ({_X},%%rcx,4), {_A}"]
+                lines += self.step(number, 0, number % self.splits, fetch=False)
+            return [*lines, f"add ${16 * count}, {_TAP}", f"add ${count * vector}, {_W}"]
+
+        return [
+            f"sub ${turn}, {_TAPS_LEFT}",
+            "jl 62f",
+            ".p2align 5",
+            "61:",
+            *steps(turn),
+            f"sub ${turn}, {_TAPS_LEFT}",
+            "jge 61b",
+            f"62: add ${turn}, {_TAPS_LEFT}",
+            "jz 8f",
+            "63:",
+            *steps(1),
+            f"dec {_TAPS_LEFT}",
+            "jnz 63b",
+        ]
+
+    def folded(self) -> int:
+        """Pixels that FMAs broadcast themselves: each takes a load per output block, not one."""
+        return self.tile.pixels // _FOLDED[self.tile.blocks - 1] if self.wide else 0
+
+    def step(self, number: int, at: int, split: int, *, fetch: bool = True) -> list[str]:
+        """The FMAs of one channel of a tap, ``at`` bytes from the pointers; ``number``-th of a turn."""
+        tile, vector = self.tile, self.family.isa.vector_bytes
+        weights, spare = self.free()[: tile.blocks], self.free()[tile.blocks :]
+        blocks = [f"({_W})", f"({_W},{_W_OUT})", f"({_W},{_W_OUT},2)", f"({_W},{_TRIPLE})"]
+        lines = [f"vmovups {number * vector}{blocks[b]}, {x}" for b, x in enumerate(weights)]
+        if fetch and number % 2 == 0:
+            lines += [f"prefetcht1 ({_AHEAD})", f"add %c[ahead_step](%[t]), {_AHEAD}"]
+        if fetch and number < tile.pixels:
+            lines += [f"prefetcht0 {number * self.family.pixel}({_NEXT})"]
+        folded = self.folded()
+        for p in range(tile.pixels):
+            x = self.place(p, at)
+            if (p + 1) * folded // tile.pixels > p * folded // tile.pixels:
+                x += "%{1to16%}"
+            else:
+                lines.append(f"vbroadcastss {x}, {spare[p % len(spare)]}")
+                x = spare[p % len(spare)]
+            lines += [f"vfmadd231ps {x}, {w}, {self.sum(p, b, split)}" for b, w in enumerate(weights)]
+        return lines
+
+    def place(self, pixel: int, at: int) -> str:
+        """The pixel's value."""
+        if self.family.lanes > 1 and pixel == 0:
+            return f"{at}({_FIRST})"
+        if self.family.lanes > 1 and pixel == self.tile.pixels - 1:
+            return f"{at}({_LAST})"
+        return f"{pixel * self.family.pixel - self.middle + at}({_A})"
+
+    def finish(self) -> list[str]:
+        """The sums of all splits, activated and stored."""
+        sums = [self.sum(p, b) for p, b in self.cells()]
+        bound = self.free()[0]
+        lines = [
+            f"vaddps {self.sum(p, b, split)}, {self.sum(p, b)}, {self.sum(p, b)}"
+            for split in range(1, self.splits)
+            for p, b in self.cells()
+        ]
+        return [
+            *lines,
+            "cmpq $1, %c[act](%[t])",
+            "jb 10f",
+            f"vbroadcastss %c[lo](%[t]), {bound}",
+            *(f"vmaxps {x}, {bound}, {x}" for x in sums),  # the second source where one is NaN
+            "je 10f",
+            f"vbroadcastss %c[hi](%[t]), {bound}",
+            *(f"vminps {x}, {bound}, {x}" for x in sums),
+            "10: mov %c[to](%[t]), %%rax",
+            *self.walk("to", lambda place, x: f"vmovups {x}, {place}"),
+        ]

@@ -3,11 +3,12 @@
 The input is in channel blocks too, or planar (the first layer: a few channels). Tiles of pixels times output
 blocks (module ``blocked_tile``) run over all taps and channels while their sums stay in registers. A unit of
 the grid is a band of output pixels and a few output blocks; its input stays in the L2 cache while the weights
-stream by.
+stream by, fetched to that cache ahead of their use if they are many.
 
-Tiles read the input where it is, unless columns are padded or strided: then the unit copies the rows of its
-band to scratch, with zeros around them and columns sorted by their remainder modulo the stride, so that the
-pixels of a tap are neighbours for any stride and dilation. Taps above and below the image are left out.
+Tiles read a blocked input where it is, if only the first and the last pixel of a row meet the padding, and
+columns with a stride of 1 or 2. Else the unit copies the rows of its band to scratch, with zeros around them
+and, for larger strides, columns sorted by their remainder, so that the pixels of a tap are neighbours. Taps
+above and below the image are left out.
 
 Convolutions of more weights than the cache holds run in parts of the channels, whose sums wait in scratch.
 Bands, tiles and parts depend on the sizes alone, so any chunking gives the same bits.
@@ -18,16 +19,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
-from graphwright.kernels.library.blocked_tile import (
-    MAX_BLOCKS,
-    STRUCT,
-    Tile,
-    row_tiles,
-    tile_functions,
-    tile_name,
-    tile_table,
-    widest,
-)
+from graphwright.kernels.library.blocked_tile import STEPS, STRUCT, families, widest
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.tile import HELPERS
 
@@ -107,22 +99,25 @@ _MIN_PIXELS: Final = 56
 _UNITS: Final = 8
 """What several threads would like to share."""
 
-_PART: Final = 2048
-"""Taps times input channels of a part: the weights of two output blocks take 256 KB."""
+_PART: Final = 1024
+"""Taps times input channels of a part: the weights of four output blocks take 256 KB."""
 
+
+_STREAMED: Final = 64 << 10
+"""More weights than this, in elements, are fetched to the L2 cache ahead of their use."""
 
 _CACHED: Final = 1 << 20
 """Images of more elements are not in the caches when they are written."""
 
 
 def unit_blocks(isa: Isa) -> int:
-    """64 output channels per unit; one block alone joins the last unit."""
-    return 64 // isa.lanes
+    """192 output channels per unit; one block or two alone join the last unit."""
+    return 192 // isa.lanes
 
 
 def _units(isa: Isa, args: DirectArgs) -> Dim:
     """Units that share a band."""
-    return maximum(1, floordiv(ceildiv(args.cout, isa.lanes) + unit_blocks(isa) - 2, unit_blocks(isa)))
+    return maximum(1, floordiv(ceildiv(args.cout, isa.lanes) + unit_blocks(isa) - 3, unit_blocks(isa)))
 
 
 def _bands(isa: Isa, args: DirectArgs) -> tuple[Dim, Dim]:
@@ -163,7 +158,7 @@ def _scratch_bytes(isa: Isa, args: DirectArgs, lanes: int) -> Dim:
     planes = 1 + wide * (args.stride_w - 1)
     copied = ceildiv(args.cin, lanes) * lanes * copied_rows * planes * plane
     parts = minimum(1, floordiv(args.cin * taps, _PART))
-    return 64 * ceildiv(taps, 8) + 4 * (copied + MAX_BLOCKS * isa.lanes * parts * rows * columns)
+    return 64 * ceildiv(2 * taps, 8) + 4 * (copied + len(widest(isa)) * isa.lanes * parts * rows * columns)
 
 
 def work_ns(isa: Isa, args: DirectArgs) -> Dim:
@@ -172,15 +167,8 @@ def work_ns(isa: Isa, args: DirectArgs) -> Dim:
     return ceildiv(2 * outputs * args.cin * args.kh * args.kw, 100 if isa.vector_bytes == 64 else 60)
 
 
-def _pair_tiles(isa: Isa) -> list[Tile]:
-    """Two rows of narrow images in one tile."""
-    most = widest(isa, 2) // 2
-    return [Tile(2, pixels, 2) for pixels in range(most // 2 + 1, most + 1)]
-
-
 def source(isa: Isa) -> str:
     """One C11 file with :data:`SYMBOL` and :data:`PLANAR_SYMBOL`."""
-    pairs = _pair_tiles(isa)
     constants = f"""
 #define BAND_BYTES {_BAND_BYTES}
 #define MIN_COLUMNS {_MIN_COLUMNS}
@@ -189,24 +177,18 @@ def source(isa: Isa) -> str:
 #define UNIT_BLOCKS {unit_blocks(isa)}
 #define PART {_PART}
 #define CACHED {_CACHED}
-#define WIDEST {widest(isa, 1)} /* pixels of a tile of one block */
-#define WIDEST_PAIR {pairs[-1].pixels} /* pixels of each row of a tile of two rows */
+#define STREAMED {_STREAMED}
+#define LINE 16 /* elements of a cache line */
+#define STEPS {STEPS[-1]}
+#define MAX_BLOCKS {len(widest(isa))}
+#define WIDEST {max(widest(isa))}
 #define ARGS {len(DirectArgs._fields)}
 #define OPERANDS {len(OPERANDS)}
 """
     fields = f"struct args {{\n    int64_t {', '.join(DirectArgs._fields)};\n}};\n"
-    families = [("blocked", isa.lanes), ("planar", 1)]
-    tiles = "\n".join(
-        tile_functions(kind, lanes, [*row_tiles(isa), *pairs])
-        + tile_table(isa, kind)
-        + f"static const tile_fn {kind}_pair_of[WIDEST_PAIR + 1] = {{"
-        + ", ".join(f"[{tile.pixels}] = {tile_name(kind, tile)}" for tile in pairs)
-        + "};\n"
-        for kind, lanes in families
-    )
-    even = ", ".join(str(2 * i) for i in range(isa.lanes))
-    body = _BODY.replace("@EVEN@", even).replace("@BLOCKED@", SYMBOL).replace("@PLANAR@", PLANAR_SYMBOL)
-    return "\n".join([prelude(isa), constants, fields, HELPERS, STRUCT, tiles, body])
+    body = _BODY.replace("@BLOCKED@", SYMBOL).replace("@PLANAR@", PLANAR_SYMBOL)
+    body = body.replace("@WIDEST@", ", ".join(map(str, widest(isa))))
+    return "\n".join([prelude(isa), constants, fields, HELPERS, STRUCT, families(isa), body])
 
 
 _BODY: Final = """
@@ -219,17 +201,19 @@ struct conv {
     const int64_t *hook_arg;
     float lo, hi;
     int64_t lanes;                         /* channels per input block */
-    const tile_fn (*tile_of)[WIDEST + 1];  /* by output blocks - 1 and pixels */
-    const tile_fn *pair_of;                /* tiles of two rows, by their pixels */
+    /* Tiles by step - 1, output blocks - 1 and pixels, and those of this convolution. */
+    const tile_fn (*families)[MAX_BLOCKS][WIDEST + 1];
+    const tile_fn (*tiles)[WIDEST + 1];
     int64_t blocks, units;                 /* output blocks of a group, and the units that they make */
     int64_t part;                          /* input channels of a part */
     int64_t row_bands, column_bands;
     int copied;                            /* bands are copied to scratch */
     int flat;                              /* a band of rows is one row of pixels */
-    int paired;                            /* tiles may span two rows */
+    int streamed;                          /* weights do not stay in the L2 cache */
     int64_t row_pitch, plane, x_block;     /* of the image or of the copy */
     int64_t row_step;                      /* from the input row of an output row to that of the next */
-    int64_t *taps;                         /* where each stands from the first */
+    int64_t step;                          /* between pixels: columns of the image, 1 of a sorted copy */
+    struct tap *taps;
     float *copy, *sums;
 };
 
@@ -237,23 +221,18 @@ struct conv {
 struct band {
     int64_t image, group, y0, y1, x0, x1;
     const float *in;
-    int64_t at; /* in[at + y * row_step + x * lanes] is the first tap of pixel (y, x) */
+    int64_t at; /* in[at + y * row_step + x * step * lanes] is the first tap of pixel (y, x) */
 };
 
 static const float zeros[VL];
 
 /* to[i] = from[i * step] */
 static void copy_scalars(const float *from, int64_t step, int64_t n, float *to) {
-    int64_t i = 0;
     if (step == 1) {
         copy_row(from, n, to);
         return;
     }
-    if (step == 2)
-        for (; i + VL < n; i += VL)
-            vf_store(to + i,
-                     __builtin_shufflevector(vf_load(from + 2 * i), vf_load(from + 2 * i + VL), @EVEN@));
-    for (; i < n; i++)
+    for (int64_t i = 0; i < n; i++)
         to[i] = from[i * step];
 }
 
@@ -262,33 +241,35 @@ static void copy_vectors(const float *from, int64_t step, int64_t n, float *to) 
         vf_store(to, vf_load(from));
 }
 
-/* n columns, every stride_w-th from column x of the image on: zeros outside. */
-static void copy_columns(const struct conv *g, const float *row, int64_t x, int64_t n, float *to) {
+/* n columns, every step-th from column x of the image on: zeros outside. */
+static void copy_columns(const struct conv *g, const float *row, int64_t x, int64_t n, int64_t step,
+                         float *to) {
     const struct args *s = &g->s;
-    const int64_t first = smaller(n, x < 0 ? parts(-x, s->stride_w) : 0);
-    const int64_t inside = x < s->w ? smaller(n, parts(s->w - x, s->stride_w)) : 0;
-    const int64_t last = inside > first ? inside : first, step = s->stride_w * s->x_w;
+    const int64_t first = smaller(n, x < 0 ? parts(-x, step) : 0);
+    const int64_t inside = x < s->w ? smaller(n, parts(s->w - x, step)) : 0;
+    const int64_t last = inside > first ? inside : first;
     for (int64_t i = 0; i < first * g->lanes; i++)
         to[i] = 0;
     if (g->lanes == 1)
-        copy_scalars(row + (x + first * s->stride_w) * s->x_w, step, last - first, to + first);
+        copy_scalars(row + (x + first * step) * s->x_w, step * s->x_w, last - first, to + first);
     else
-        copy_vectors(row + (x + first * s->stride_w) * s->x_w, step, last - first, to + first * VL);
+        copy_vectors(row + (x + first * step) * s->x_w, step * s->x_w, last - first, to + first * VL);
     for (int64_t i = last * g->lanes; i < n * g->lanes; i++)
         to[i] = 0;
 }
 
-/* The rows of the image that a band reads: each as planes of columns x, x + stride_w, ... */
+/* The rows of the image that a band reads; columns x, x + sorted, ... of each lie together. */
 static void copy_band(const struct conv *g, const struct band *o, const float *x) {
     const struct args *s = &g->s;
     const int64_t step = s->kh == 1 ? s->stride_h : 1, top = o->y0 * s->stride_h - s->pad_top;
     const int64_t rows = ((o->y1 - 1 - o->y0) * s->stride_h + (s->kh - 1) * s->dilation_h) / step + 1;
-    const int64_t columns = o->x1 - o->x0 + (s->kw - 1) * s->dilation_w / s->stride_w;
-    const int64_t planes = s->kw == 1 ? 1 : s->stride_w, left = o->x0 * s->stride_w - s->pad_left;
+    const int64_t sorted = s->stride_w / g->step, planes = s->kw == 1 ? 1 : sorted;
+    const int64_t columns = (o->x1 - 1 - o->x0) * g->step + 1 + (s->kw - 1) * s->dilation_w / sorted;
+    const int64_t left = o->x0 * s->stride_w - s->pad_left;
     for (int64_t c = 0; c * g->lanes < s->cin; c++)
         for (int64_t i = 0, y = top; i < rows; i++, y += step)
             for (int64_t p = 0; p < planes && y >= 0 && y < s->h; p++)
-                copy_columns(g, x + c * s->x_c + y * s->x_h, left + p, columns,
+                copy_columns(g, x + c * s->x_c + y * s->x_h, left + p, columns, sorted,
                              g->copy + c * g->x_block + i * g->row_pitch + p * g->plane);
 }
 
@@ -306,7 +287,7 @@ static struct rows rows_inside(const struct args *s, int64_t y) {
     return r;
 }
 
-/* Up to three output blocks of a band, in one part of the input channels. */
+/* Up to MAX_BLOCKS output blocks of a band, in one part of the input channels. */
 struct pass {
     const struct conv *g;
     const struct band *o;
@@ -315,7 +296,22 @@ struct pass {
     int64_t from_h, to_h;   /* between rows of pixels */
     int64_t to_pixel;
     int apart;              /* tiles go to L1 first */
+    const float *ahead;     /* the next pass's weights that are to be fetched, of one output block */
+    const float *ahead_end;
+    int64_t ahead_size, ahead_blocks;
 };
+
+/* Lets a tile fetch to L2 some of the weights of the next pass: a cache line every two steps. */
+static void fetch_ahead(struct pass *p, struct tile *t) {
+    t->ahead = p->ahead_blocks > 0 ? p->ahead : t->w;
+    t->ahead_step = p->ahead_blocks > 0 ? 4 * LINE : 0;
+    p->ahead += t->tap_count * t->channels / 2 * LINE;
+    if (p->ahead < p->ahead_end)
+        return;
+    p->ahead_blocks--;
+    p->ahead = p->ahead_end + t->w_out - p->ahead_size;
+    p->ahead_end += t->w_out;
+}
 
 /* Where channel (or block) `index` of the `count` of a group begins in its image of y. */
 static int64_t place(const struct args *s, int64_t group, int64_t index, int64_t count) {
@@ -354,73 +350,68 @@ static int32_t store_planar(const struct pass *p, const float *tile, int64_t blo
                    : 0;
 }
 
-/* Tile after tile in L1, for the hook to store or because the pixels of y lie apart; t stands at (y, x). */
-static int32_t run_apart(const struct pass *p, struct tile *t, tile_fn run, int64_t pixels, int64_t count,
-                         int64_t y, int64_t x) {
+/* A tile in L1, for the hook to store or because the pixels of y lie apart. */
+static int32_t run_apart(const struct pass *p, struct tile *t, tile_fn run, int64_t pixels, int64_t pixel) {
     const struct conv *g = p->g;
-    float out[WIDEST * VL] __attribute__((aligned(64)));
+    float out[2 * WIDEST * VL] __attribute__((aligned(64)));
     float *to = t->to;
+    int32_t error = 0;
     t->to = out;
     t->to_block = pixels * VL;
-    for (int64_t pixel = y * g->s.ow + x; count > 0; count--, pixel += pixels) {
-        run(t, 1);
-        for (int64_t b = 0; b < p->blocks; b++) {
-            float *tile = out + b * pixels * VL;
-            const int32_t error = g->s.y_lanes == 1
-                                      ? store_planar(p, tile, p->block + b, pixel, pixels, to)
-                                      : store_blocked(p, tile, p->block + b, pixel, pixels, to);
-            if (error)
-                return error;
-        }
-        to = to ? to + pixels * g->s.y_w : NULL;
-        t->at += pixels * g->lanes;
-        t->from += pixels * t->from_pixel;
-        t->add = t->add ? t->add + pixels * VL : NULL;
-    }
-    return 0;
+    run(t);
+    for (int64_t b = 0; b < p->blocks && !error; b++)
+        error = g->s.y_lanes == 1 ? store_planar(p, out + b * pixels * VL, p->block + b, pixel, pixels, to)
+                                  : store_blocked(p, out + b * pixels * VL, p->block + b, pixel, pixels, to);
+    t->to = to;
+    return error;
 }
 
 /* count tiles of so many pixels each, from pixel (y, x) on. */
-static int32_t run_tiles(const struct pass *p, tile_fn run, int64_t pixels, int64_t count, int64_t y,
-                         int64_t x) {
-    const struct args *s = &p->g->s;
+static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t count, int64_t y, int64_t x) {
+    const struct conv *g = p->g;
+    const struct args *s = &g->s;
     const struct rows rows = rows_inside(s, y);
-    const int64_t down = y - p->o->y0, right = x - p->o->x0;
+    const int64_t down = y - p->o->y0, right = x - p->o->x0, outside = s->kh - (rows.last - rows.first);
+    const int64_t tap = s->kw * g->lanes * VL;
     struct tile t = p->t;
-    t.at += down * p->g->row_step + right * p->g->lanes;
+    t.x_next = pixels * g->step * g->lanes - (parts(t.channels, g->lanes) - 1) * t.x_block;
+    t.x += down * g->row_step + right * g->step * g->lanes;
     t.taps += rows.first * s->kw;
-    t.tap_count = (rows.last - rows.first) * s->kw;
-    t.w += rows.first * s->kw * p->g->lanes * VL;
+    t.tap_count -= outside * s->kw;
+    t.w += rows.first * tap;
+    t.w_skip += outside * tap;
     t.from += down * p->from_h + right * t.from_pixel;
     if (t.add)
         t.add += down * s->r_h + right * VL;
     if (t.to)
         t.to += down * p->to_h + right * p->to_pixel;
-    if (p->apart)
-        return run_apart(p, &t, run, pixels, count, y, x);
-    run(&t, count);
+    for (int64_t i = 0; i < count; i++, x += pixels) {
+        t.edges = (x == 0) | (x + pixels == s->ow) << 1;
+        fetch_ahead(p, &t);
+        if (p->apart) {
+            const int32_t error = run_apart(p, &t, run, pixels, y * s->ow + x);
+            if (error)
+                return error;
+        } else
+            run(&t);
+        t.x += pixels * g->step * g->lanes;
+        t.from += pixels * t.from_pixel;
+        t.add = t.add ? t.add + pixels * VL : NULL;
+        t.to = t.to ? t.to + pixels * p->to_pixel : NULL;
+    }
     return 0;
 }
 
-static int same_rows(const struct args *s, int64_t y) {
-    const struct rows a = rows_inside(s, y), b = rows_inside(s, y + 1);
-    return a.first == b.first && a.last == b.last;
-}
-
 /* All tiles of a pass: each row in tiles of nearly equal width. */
-static int32_t run_pass(const struct pass *p) {
+static int32_t run_pass(struct pass *p) {
+    static const int8_t widest[MAX_BLOCKS] = {@WIDEST@};
     const struct conv *g = p->g;
     const struct band *o = p->o;
-    const tile_fn *tile_of = g->tile_of[p->blocks - 1];
-    const int64_t columns = o->x1 - o->x0, tiles = parts(columns, WIDEST / p->blocks);
+    const tile_fn *tile_of = g->tiles[p->blocks - 1];
+    const int64_t columns = o->x1 - o->x0, tiles = parts(columns, widest[p->blocks - 1]);
     const int64_t width = columns / tiles, wider = columns - width * tiles;
     int32_t error = 0;
     for (int64_t y = o->y0; y < o->y1 && !error; y++) {
-        if (g->paired && p->blocks == 2 && y + 1 < o->y1 && same_rows(&g->s, y)) {
-            error = run_tiles(p, g->pair_of[columns], 2 * columns, 1, y, o->x0);
-            y++;
-            continue;
-        }
         if (wider)
             error = run_tiles(p, tile_of[width + 1], width + 1, wider, y, o->x0);
         if (!error)
@@ -429,45 +420,57 @@ static int32_t run_pass(const struct pass *p) {
     return error;
 }
 
+/* The next pass: `channels` of `blocks` output blocks whose weights begin at w. */
+static void fetch_next(struct pass *p, const float *w, int64_t channels, int64_t blocks) {
+    p->ahead_size = channels * p->t.tap_count * VL;
+    p->ahead_blocks = p->g->streamed ? blocks : 0;
+    p->ahead = w;
+    p->ahead_end = w + p->ahead_size;
+}
+
 /* Output blocks [block, block + blocks) of a band: parts of the channels one after another. */
 static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t block, int64_t blocks) {
     const struct args *s = &g->s;
-    const int64_t w_in = s->kh * s->kw * g->lanes * VL, w_out = parts(s->cin, g->lanes) * w_in;
+    const int64_t tap = g->lanes * VL, w_in = s->kh * s->kw * tap, w_out = parts(s->cin, g->lanes) * w_in;
     const int64_t total = o->group * g->blocks + block, room = (o->x1 - o->x0) * VL;
     struct pass p = {.g = g, .o = o, .block = block, .blocks = blocks};
     p.t = (struct tile){
-        .x = o->in,
-        .at = o->at,
+        .x = o->in + o->at,
         .x_block = g->x_block,
-        .x_row = g->row_step,
         .taps = g->taps,
+        .tap_count = s->kh * s->kw,
         .w = g->w + total * w_out,
-        .w_in = w_in,
         .w_out = w_out,
         .from = g->bias ? g->bias + total * VL : zeros,
         .from_block = g->bias ? VL : 0,
         .add_block = s->r_c,
+        .zeros = zeros,
         .lo = g->lo,
         .hi = g->hi,
     };
     if (g->residual)
         p.t.add = g->residual + o->image * s->r_n + total * s->r_c + o->y0 * s->r_h + o->x0 * VL;
-    for (int64_t left = s->cin; left > g->part; left -= g->part) {
+    int64_t left = s->cin;
+    for (; left > g->part; left -= g->part) {
+        const int64_t part = g->part / g->lanes;
         p.t.channels = g->part;
         p.t.to = g->sums;
         p.t.to_block = room * (o->y1 - o->y0);
         p.to_pixel = VL;
         p.to_h = room;
+        fetch_next(&p, p.t.w + part * w_in, smaller(g->part, left - g->part), blocks);
         run_pass(&p);
-        p.t.x += g->part / g->lanes * g->x_block;
-        p.t.w += g->part / g->lanes * w_in;
+        p.t.x += part * g->x_block;
+        p.t.w += part * w_in;
         p.t.add = NULL;
         p.t.from = g->sums;
         p.t.from_block = p.t.to_block;
         p.t.from_pixel = VL;
         p.from_h = room;
     }
-    p.t.channels = s->cin > 0 ? (s->cin - 1) % g->part + 1 : 0;
+    fetch_next(&p, g->w + (total + blocks) * w_out, smaller(g->part, s->cin),
+               smaller(MAX_BLOCKS, g->blocks - block - blocks));
+    p.t.channels = left;
     p.apart = g->hook || s->y_w != VL || s->y_lanes != VL || s->split_h > 1;
     p.t.to = g->hook ? NULL : g->y + o->image * s->y_n + o->y0 * s->y_h + o->x0 * s->y_w;
     if (!p.apart)
@@ -490,7 +493,7 @@ static void find_input(const struct conv *g, struct band *o) {
         o->at = 0;
     } else {
         o->in = x;
-        o->at = (o->y0 * s->stride_h - s->pad_top) * s->x_h + (o->x0 - s->pad_left) * g->lanes;
+        o->at = (o->y0 * s->stride_h - s->pad_top) * s->x_h + (o->x0 * s->stride_w - s->pad_left) * g->lanes;
     }
     if (g->flat) {
         o->x1 = o->y1 * s->ow;
@@ -514,30 +517,50 @@ static void cut_bands(struct conv *g) {
     g->row_bands = smaller(s->oh, larger(parts(s->oh, fitting), wished));
 }
 
+/* Whether some pixel has tap j of a row of the window in the padding, among columns [first, last). */
+static int outside(const struct args *s, int64_t first, int64_t last, int64_t j) {
+    const int64_t shift = j * s->dilation_w - s->pad_left;
+    return first < last && (first * s->stride_w + shift < 0 || (last - 1) * s->stride_w + shift >= s->w);
+}
+
+/* Whether tiles can read the image itself: only the first and the last pixel of a row may be padded. */
+static int readable(const struct conv *g) {
+    const struct args *s = &g->s;
+    int inside = 1;
+    for (int64_t j = 0; j < s->kw; j++)
+        inside &= !(g->lanes == 1 ? outside(s, 0, s->ow, j) : outside(s, 1, s->ow - 1, j));
+    return inside && s->x_w == g->lanes && s->stride_w <= STEPS;
+}
+
 /* Where the tiles read, and the scratch. */
 static void lay_out(struct conv *g, int64_t *scratch) {
     const struct args *s = &g->s;
     const int64_t taps = s->kh * s->kw, last = (s->kw - 1) * s->dilation_w;
-    g->copied = s->stride_w != 1 || s->x_w != g->lanes || s->pad_left > 0 ||
-                s->ow - 1 + last - s->pad_left >= s->w;
+    g->copied = !readable(g);
+    g->step = s->stride_w > STEPS || (g->copied && s->kw == 1) ? 1 : s->stride_w;
+    g->tiles = g->families[g->step - 1];
     g->row_pitch = s->x_h;
     g->x_block = s->x_c;
     g->row_step = s->stride_h * s->x_h;
-    g->taps = scratch;
-    g->copy = g->sums = (float *)(scratch + parts(taps, 8) * 8);
+    g->taps = (struct tap *)scratch;
+    g->copy = g->sums = (float *)(scratch + parts(2 * taps, 8) * 8);
+    const int64_t sorted = s->stride_w / g->step;
     if (g->copied) {
         const int64_t rows = parts(s->oh, g->row_bands), step = s->kh == 1 ? 1 : s->stride_h;
-        g->plane = (parts(s->ow, g->column_bands) + last / s->stride_w) * g->lanes;
-        g->row_pitch = g->plane * (s->kw == 1 ? 1 : s->stride_w);
+        const int64_t columns = parts(s->ow, g->column_bands);
+        g->plane = ((columns - 1) * g->step + 1 + last / sorted) * g->lanes;
+        g->row_pitch = g->plane * (s->kw == 1 ? 1 : sorted);
         g->x_block = ((rows - 1) * step + (s->kh - 1) * s->dilation_h + 1) * g->row_pitch;
         g->row_step = step * g->row_pitch;
         g->sums = g->copy + parts(s->cin, g->lanes) * g->x_block;
     }
     for (int64_t i = 0; i < s->kh; i++)
         for (int64_t j = 0, x = 0; j < s->kw; j++, x += s->dilation_w)
-            g->taps[i * s->kw + j] = i * s->dilation_h * g->row_pitch +
-                                     (g->copied ? x % s->stride_w * g->plane + x / s->stride_w * g->lanes
-                                                : x * g->lanes);
+            g->taps[i * s->kw + j] = (struct tap){
+                .at = i * s->dilation_h * g->row_pitch +
+                      (g->copied ? x % sorted * g->plane + x / sorted * g->lanes : x * g->lanes),
+                .outside = g->copied ? 0 : outside(s, 0, 1, j) | outside(s, s->ow - 1, s->ow, j) << 1,
+            };
 }
 
 /* Whether the rows of y and of the residual follow each other without a gap. */
@@ -547,22 +570,42 @@ static int contiguous(const struct conv *g) {
            (!g->residual || s->r_h == s->ow * VL);
 }
 
+/* Whether a band of rows is one row of pixels. */
+static int flattened(const struct conv *g) {
+    const struct args *s = &g->s;
+    const int padded = s->pad_top > 0 || (s->oh - 1) * s->stride_h - s->pad_top >= s->h || g->taps[0].outside;
+    return s->kh * s->kw == 1 && !padded && contiguous(g) && g->row_step == s->ow * g->step * g->lanes;
+}
+
+/* Output blocks of the next pass where so many are left: three, unless that would leave few. */
+static int64_t pass_blocks(int64_t left) {
+    return left == 4 || left == 8 ? (MAX_BLOCKS > 3 ? 4 : 2) : smaller(3, left);
+}
+
+static int32_t run_unit(const struct conv *g, const struct band *o, int64_t unit) {
+    const int64_t end = unit + 1 == g->units ? g->blocks : (unit + 1) * UNIT_BLOCKS;
+    int32_t error = 0;
+    for (int64_t block = unit * UNIT_BLOCKS, blocks; block < end && !error; block += blocks) {
+        blocks = pass_blocks(end - block);
+        error = run_blocks(g, o, block, blocks);
+    }
+    return error;
+}
+
 static int32_t run_bands(struct conv *g, int64_t begin, int64_t end, void *scratch) {
     const struct args *s = &g->s;
     const int64_t taps = s->kh * s->kw;
     g->blocks = parts(s->cout, VL);
-    g->units = larger(1, (g->blocks + UNIT_BLOCKS - 2) / UNIT_BLOCKS);
+    g->units = larger(1, (g->blocks + UNIT_BLOCKS - 3) / UNIT_BLOCKS);
     g->part = larger(1, PART / larger(1, taps * g->lanes)) * g->lanes;
+    g->streamed = s->groups * g->blocks * VL * parts(s->cin, g->lanes) * g->lanes * taps > STREAMED;
     cut_bands(g);
     lay_out(g, scratch);
-    g->flat = taps == 1 && contiguous(g) && s->pad_top <= 0 &&
-              (s->oh - 1) * s->stride_h - s->pad_top < s->h && g->row_step == s->ow * g->lanes;
-    g->paired = !g->flat && contiguous(g) && s->ow <= WIDEST_PAIR && g->pair_of[s->ow];
+    g->flat = flattened(g);
     const int64_t units = g->units, bands = g->row_bands * g->column_bands;
     while (begin < end) {
         const int64_t unit = begin % units, band = begin / units % bands, outer = begin / units / bands;
         const int64_t run = smaller(end - begin, units - unit);
-        const int64_t last = unit + run == units ? g->blocks : (unit + run) * UNIT_BLOCKS;
         const int64_t row = band / g->column_bands, column = band % g->column_bands;
         struct band o = {
             .image = outer / s->groups,
@@ -573,9 +616,8 @@ static int32_t run_bands(struct conv *g, int64_t begin, int64_t end, void *scrat
             .x1 = cut(s->ow, column + 1, g->column_bands),
         };
         find_input(g, &o);
-        for (int64_t block = unit * UNIT_BLOCKS, blocks; block < last; block += blocks) {
-            blocks = g->blocks - block == 3 ? 3 : smaller(2, last - block);
-            const int32_t error = run_blocks(g, &o, block, blocks);
+        for (int64_t i = unit; i < unit + run; i++) {
+            const int32_t error = run_unit(g, &o, i);
             if (error)
                 return error;
         }
@@ -603,7 +645,7 @@ static struct conv conv_of(void *const *buf, const int64_t *arg) {
     };
     memcpy(&g.s, arg, sizeof g.s);
     memcpy(&g.hook, &buf[OPERANDS], sizeof g.hook);
-    g.lo = float_of(g.s.lo);
+    g.lo = g.s.act == 1 ? 0 : float_of(g.s.lo);
     g.hi = float_of(g.s.hi);
     return g;
 }
@@ -611,16 +653,14 @@ static struct conv conv_of(void *const *buf, const int64_t *arg) {
 GW_EXPORT int32_t @BLOCKED@(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
     struct conv g = conv_of(buf, arg);
     g.lanes = VL;
-    g.tile_of = blocked_of;
-    g.pair_of = blocked_pair_of;
+    g.families = blocked;
     return run_bands(&g, begin, end, scratch);
 }
 
 GW_EXPORT int32_t @PLANAR@(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
     struct conv g = conv_of(buf, arg);
     g.lanes = 1;
-    g.tile_of = planar_of;
-    g.pair_of = planar_pair_of;
+    g.families = planar;
     return run_bands(&g, begin, end, scratch);
 }
 """

@@ -179,7 +179,7 @@ def _node(pattern: P[Op], node: Node, bound: _Bound, module: Module) -> Iterator
         return
     bound = {**bound, pattern: node}
     yield from _operands(pattern.operands, node.inputs, bound, module)
-    if op.traits & Trait.COMMUTATIVE and len(node.inputs) == 2 and node.inputs[0] is not node.inputs[1]:
+    if Trait.COMMUTATIVE in op.traits and len(node.inputs) == 2 and node.inputs[0] is not node.inputs[1]:
         yield from _operands(pattern.operands, node.inputs[::-1], bound, module)
 
 

@@ -381,7 +381,7 @@ class Op:
 
     def attributes(self) -> dict[str, Any]:
         """Field names and values in declaration order."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]  # set by @op
+        return dict(vars(self))
 
     def with_attributes(self, change: Callable[[Any], Any]) -> Op:
         """The op with every attribute put through ``change``; itself if that changes none."""

@@ -189,6 +189,6 @@ def is_dead(node: Node) -> bool:
 
 def has_effect(node: Node) -> bool:
     """Whether ``node``, or a node in its regions, does more than compute its outputs."""
-    if node.op.traits & Trait.EFFECT:
+    if Trait.EFFECT in node.op.traits:
         return True
-    return any(inner.op.traits & Trait.EFFECT for region in node.regions for inner in region.walk())
+    return any(Trait.EFFECT in inner.op.traits for region in node.regions for inner in region.walk())

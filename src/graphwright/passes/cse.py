@@ -42,7 +42,7 @@ def _merge(graph: Graph, record: Record) -> bool:
 def _key(node: Node, numbers: Mapping[Value, int]) -> Hashable:
     """Equal for nodes that give the same outputs. Attributes count as text, which tells 0.0 from -0.0."""
     operands = [-1 if value is None else numbers[value] for value in node.inputs]
-    if node.op.traits & Trait.COMMUTATIVE:
+    if Trait.COMMUTATIVE in node.op.traits:
         operands[:2] = sorted(operands[:2])
     lies = tuple((value.type, value.layout, value.device) for value in node.outputs)
     regions = tuple(_region_key(region) for region in node.regions)

@@ -51,7 +51,7 @@ class _Folding:
     steps: int = 0
 
     def visit(self, walk: Walk, node: Node, facts: Sequence[Fact]) -> bool:
-        if isinstance(node.op, Constant) or node.op.traits & Trait.EFFECT or node.regions:
+        if isinstance(node.op, Constant) or Trait.EFFECT in node.op.traits or node.regions:
             return False
         if self._known_elements(walk, node, facts):
             return True
@@ -117,7 +117,7 @@ def _steps(node: Node, arrays: Sequence[Array | None], facts: Sequence[Fact]) ->
     """Elements moved; for a product, its multiplications: sqrt(mk * kn * mn) is mkn."""
     sizes = [array.size for array in arrays if array is not None]
     made = sum(static_size(fact.type) for fact in facts)
-    if node.op.traits & Trait.CONTRACTION and len(sizes) >= 2:
+    if Trait.CONTRACTION in node.op.traits and len(sizes) >= 2:
         return math.isqrt(sizes[0] * sizes[1] * made)
     return sum(sizes) + made
 

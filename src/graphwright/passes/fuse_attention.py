@@ -328,7 +328,7 @@ def _viewed(b: Builder, value: Value, dims: Shape) -> Value:
     source = value
     while source.type.shape != dims:
         node = source.producer
-        if node is None or not node.op.traits & Trait.VIEW or len(node.outputs) > 1:
+        if node is None or Trait.VIEW not in node.op.traits or len(node.outputs) > 1:
             return reshaped(b, source, dims)
         source = node.operand(0)
     return source

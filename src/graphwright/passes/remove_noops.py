@@ -30,10 +30,10 @@ class RemoveNoops(Pass):
 
 def _forwarded(node: Node, module: Module) -> Value | None:
     """The operand that the output of ``node`` equals, if there is one of the same type, layout and device."""
-    if len(node.outputs) != 1 or node.op.traits & Trait.EFFECT or node.graph is None:
+    if len(node.outputs) != 1 or Trait.EFFECT in node.op.traits or node.graph is None:
         return None
     builder = Builder(module, node.graph)
-    if node.op.traits & Trait.VIEW:
+    if Trait.VIEW in node.op.traits:
         position: int | None = 0
     else:
         position = node.op.forwards(node.output.type, *map(builder.fact, node.inputs))

@@ -15,7 +15,7 @@ X = Var("x")
 
 
 def _is_view(op: Op) -> bool:
-    return bool(op.traits & Trait.VIEW)
+    return Trait.VIEW in op.traits
 
 
 OUTER = P(Op, INNER := P(Op, X, Rest(), where=_is_view), Rest(), where=_is_view)

@@ -76,7 +76,7 @@ def _saves(m: Match) -> str | None:
     if perm is None:
         return "the rank is not known"
     producer = m[X].producer
-    if producer is None or not producer.op.traits & Trait.ELEMENTWISE:
+    if producer is None or Trait.ELEMENTWISE not in producer.op.traits:
         return "no elementwise node stands in front of it"
     gain = _gain(m[X], perm, m.module, MAX_DEPTH)
     if gain is None:
@@ -97,7 +97,7 @@ def _gain(value: Value, perm: Permutation, module: Module, depth: int) -> int | 
     inner = None if node is None else permutation(node)
     if inner is not None and composed(perm, inner) == tuple(range(len(perm))):
         return 1 if used_once(value) else 0
-    passes = node is not None and node.op.traits & Trait.ELEMENTWISE and len(node.outputs) == 1
+    passes = node is not None and Trait.ELEMENTWISE in node.op.traits and len(node.outputs) == 1
     if node is None or not passes or not used_once(value) or depth == 0:
         return -1
     total = 0

@@ -45,8 +45,8 @@ WINOGRAD_GFLOPS = 220
 MEMORY_GBPS = 10
 """What a pass over a large array reads and writes together."""
 
-NOMINAL_SIZE = 64
-"""What a size that is not known counts as."""
+NOMINAL_SIZES = (64, 256, 1024, 4096, 16384)
+"""What a size that is not known counts as: the first of these with which there is something to compute."""
 
 
 @dataclass(frozen=True)
@@ -326,4 +326,5 @@ def _waste(value: Value, lanes: int) -> float:
 
 def nominal(dim: Dim) -> int:
     """``dim`` with a guess for every size that is not known."""
-    return evaluate(dim, {atom.name: NOMINAL_SIZE for atom in atoms(dim)})
+    guesses = (evaluate(dim, {atom.name: size for atom in atoms(dim)}) for size in NOMINAL_SIZES)
+    return next((guess for guess in guesses if guess > 0), 0)

@@ -57,8 +57,8 @@ def test_any_changed_element_of_a_large_constant_is_another_constant() -> None:
 def test_contents_hashed_ahead_have_the_names_that_they_have_else() -> None:
     data = memoryview(np.random.default_rng(0).bytes(3 << 17))
     contents = [data[: 1 << 17], data[1 << 17 : 2 << 17], data[2 << 17 :]]
-    arrays = [np.frombuffer(content, np.float32) for content in contents]
-    arrays += [arrays[0].reshape(64, -1), arrays[1][:-1], arrays[2].astype(">f4"), arrays[0] + 1]
+    arrays = [np.frombuffer(content, np.int32) for content in contents]
+    arrays += [arrays[0].reshape(64, -1), arrays[1][:-1], arrays[2].astype(">i4"), arrays[0] + 1]
     ahead, plain = ConstantPool(), ConstantPool()
     ahead.hash_ahead(contents)
     assert [ahead.add(array) for array in arrays] == [plain.add(array) for array in arrays]

@@ -56,6 +56,9 @@ _BLOCK_ROWS: Final = 144
 _UNIT_PANELS: Final = 2
 _RUN_PANELS: Final = 16
 """Panels computed together at most: what the sums between blocks of K have room for."""
+_GROUP_PANELS: Final = 64
+"""The same where there is one block of K: all blocks of rows take them before the next panels are read from
+beyond the third-level cache."""
 
 
 class GemmArgs(NamedTuple):
@@ -152,6 +155,7 @@ def source(isa: Isa) -> str:
 #define BLOCK_TILES {_BLOCK_ROWS // shape.rows} /* tiles of rows of a unit */
 #define UNIT_PANELS {_UNIT_PANELS}
 #define RUN_PANELS {_RUN_PANELS}
+#define GROUP_PANELS {_GROUP_PANELS}
 #define K_RUN {K_RUN}
 #define STREAM_CELLS {stream_cells(shape, isa)} /* the most that a tile of few rows has */
 #define ARGS {len(GemmArgs._fields)}
@@ -183,22 +187,23 @@ struct block {
     int64_t batch0, batch1, tile0, tile1, panel0, panel1;
 };
 
-/* One row of a tile: to[j / K_RUN][0][j % K_RUN] = scale * a[j]; all lanes of the last vector are written. */
-static void pack_row(const float *a, int64_t k, float scale, float *to) {
+/* A tile of dense rows, all read side by side; all lanes of a row's last vector are written. */
+static void pack_rows(const float *a, int64_t a_m, int64_t rows, int64_t k, float scale, float *to) {
     const vf factor = vf_set1(scale);
     for (; k >= K_RUN; k -= K_RUN, a += K_RUN, to += MR * K_RUN)
-        for (int64_t i = 0; i < K_RUN; i += VL)
-            vf_store(to + i, factor * vf_load(a + i));
-    for (; k > 0; k -= VL, a += VL, to += VL)
-        vf_store(to, factor * vf_load_n(a, smaller(k, VL)));
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t i = 0; i < K_RUN; i += VL)
+                vf_store(to + r * K_RUN + i, factor * vf_load(a + r * a_m + i));
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < k; i += VL)
+            vf_store(to + r * K_RUN + i, factor * vf_load_n(a + r * a_m + i, smaller(k - i, VL)));
 }
 
 /* A tile to[j / K_RUN][r][j % K_RUN] = scale * a[r][j]. */
 static void pack_a(const float *a, int64_t a_m, int64_t a_k, int64_t rows, int64_t k, float scale,
                    float *to) {
     if (a_k == 1) {
-        for (int64_t r = 0; r < rows; r++)
-            pack_row(a + r * a_m, k, scale, to + r * K_RUN);
+        pack_rows(a, a_m, rows, k, scale, to);
         return;
     }
     for (int64_t j = 0; j < k; j += K_RUN, to += MR * K_RUN) {
@@ -326,6 +331,31 @@ static int64_t column(const struct gemm *g, int64_t p) {
     return smaller(cut(parts(g->s.n, VL), p, parts(g->s.n, NR)) * VL, g->s.n);
 }
 
+/* Fetches the rows of A that are packed next: of each, a cache line per run of k. */
+static void fetch_a(const struct gemm *g, const float *a, struct tile *t) {
+    if (g->s.a_k != 1)
+        return;
+    t->ahead = a;
+    t->ahead_step = g->s.a_m;
+    t->ahead_skip = K_RUN - K_RUN / 2 * g->s.a_m;
+}
+
+/* Tile i of count fetches its part of the next panel of B. */
+static void fetch_b(const struct gemm *g, const float *next, int64_t i, int64_t count, int64_t depth,
+                    struct tile *t) {
+    const int64_t lines = K_RUN / 2 + 1; /* per run */
+    if (g->packed) {
+        t->ahead = next + quotient(depth * NR * i, count);
+        t->ahead_step = t->ahead_skip = parts(K_RUN * NR, lines * count);
+        return;
+    }
+    const int64_t k = i / (NR / 16) * (depth / K_RUN * lines); /* part of a column of cache lines */
+    if (g->s.b_n != 1 || k >= depth)
+        return;
+    t->ahead = next + k * g->s.b_k + i % (NR / 16) * 16;
+    t->ahead_step = t->ahead_skip = g->s.b_k;
+}
+
 static int32_t run_block(const struct gemm *g, const struct block *o, float *scratch) {
     const int64_t m = g->s.m, k = g->s.k, tiles = parts(m, MR);
     const int64_t block_rows = smaller(tiles, BLOCK_TILES) * MR;
@@ -342,20 +372,17 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
         row_of[i] = cut(m, o->tile0 + i, tiles);
     for (int64_t kb = 0; kb < k_blocks; kb++) {
         const int64_t k0 = cut(k, kb, k_blocks), depth = cut(k, kb + 1, k_blocks) - k0;
-        for (int64_t i = 0; i < count; i++)
-            pack_a(a0 + row_of[i] * g->s.a_m + k0 * g->s.a_k, g->s.a_m, g->s.a_k, row_of[i + 1] - row_of[i],
-                   depth, g->scale, a_tiles + i * MR * A_PITCH);
-        const int64_t ahead_part = depth * NR / count, ahead_step = parts(2 * NR, count);
         for (int64_t p = o->panel0; p < o->panel1; p++) {
             const int64_t col = column(g, p), cols = column(g, p + 1) - col;
             const int whole = cols % VL == 0;
-            const float *b, *next = a_tiles; /* what follows this panel */
+            const float *b, *next; /* what follows this panel */
             int64_t ldb = NR;
             if (g->packed) {
                 b = b0 + (p * k + k0) * NR;
                 next = p + 1 < o->panel1 ? b + k * NR : b0 + (o->panel0 * k + k0 + depth) * NR;
             } else {
                 b = b0 + k0 * g->s.b_k + col * g->s.b_n;
+                next = b + cols * g->s.b_n;
                 if (g->s.b_n == 1 && whole && count == 1) {
                     ldb = g->s.b_k; /* packing would cost as much as the product */
                 } else {
@@ -365,13 +392,15 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
             }
             for (int64_t i = 0; i < count; i++) {
                 const int64_t row = row_of[i], rows = row_of[i + 1] - row;
-                const float *a = a_tiles + i * MR * A_PITCH;
+                float *a = a_tiles + i * MR * A_PITCH;
+                if (p == o->panel0) /* right before its first use */
+                    pack_a(a0 + row * g->s.a_m + k0 * g->s.a_k, g->s.a_m, g->s.a_k, rows, depth, g->scale, a);
                 float *sum = sums + ((p - o->panel0) * count + i) * MR * NR;
                 struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR, .to = sum, .to_ld = NR};
-                if (g->packed) { /* each tile fetches its part of the next panel */
-                    t.ahead_step = ahead_step;
-                    t.ahead = next + i * ahead_part;
-                }
+                if (p == o->panel0 && i + 1 < count)
+                    fetch_a(g, a0 + (row + rows) * g->s.a_m + k0 * g->s.a_k, &t);
+                else
+                    fetch_b(g, next, i, count, depth, &t);
                 if (kb == 0)
                     start_tile(g, o, row, rows, col, cols, whole, room, NR, &t);
                 if (kb == k_blocks - 1)
@@ -431,11 +460,13 @@ static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float
     const int64_t tiles = parts(g->s.m, MR), panels = parts(g->s.n, NR);
     const int64_t m_blocks = parts(tiles, BLOCK_TILES), n_units = parts(panels, UNIT_PANELS);
     const int few = g->packed && g->s.m <= FEW_ROWS && g->s.a_k == 1 && g->scale == 1;
-    const int64_t longest = g->s.k > K_BLOCK && !few ? RUN_PANELS / UNIT_PANELS : n_units; /* room for sums */
+    const int64_t group = few ? n_units : (g->s.k > K_BLOCK ? RUN_PANELS : GROUP_PANELS) / UNIT_PANELS;
     while (begin < end) {
-        const int64_t n_unit = begin % n_units, outer = begin / n_units;
-        const int64_t m_block = outer % m_blocks, batch = outer / m_blocks;
-        const int64_t run = smaller(smaller(end - begin, n_units - n_unit), longest);
+        const int64_t batch = begin / (m_blocks * n_units), outer = begin % (m_blocks * n_units);
+        const int64_t first = outer / (m_blocks * group) * group, width = smaller(n_units - first, group);
+        const int64_t inner = outer - first * m_blocks;
+        const int64_t m_block = inner / width, n_unit = first + inner % width;
+        const int64_t run = smaller(end - begin, first + width - n_unit);
         const struct block o = {
             .batch0 = batch / g->s.batch1,
             .batch1 = batch % g->s.batch1,

@@ -15,6 +15,12 @@ from graphwright.kernels.library.isa import Isa
 K_RUN: Final = 16
 """Values of k between prefetches, and between gaps in A."""
 
+_UNROLL: Final = 4
+"""Values of k per turn of a tile's loop."""
+
+_ROWS_AHEAD: Final = 6
+"""Rows of K_RUN values between fetching the last row that a tile stores to and the end of the tile."""
+
 _LATENCY_BOUND: Final = 8
 """Independent sums that keep two FMA units of latency 4 busy."""
 
@@ -76,7 +82,8 @@ struct tile {
     int64_t from_ld, to_ld;
     const float *clip;  /* the lowest and the highest value stored, or NULL */
     const float *ahead; /* what a later tile reads is fetched to L2, or NULL ... */
-    int64_t ahead_step;  /* ... a cache line every 2 values of k, so many elements apart */
+    int64_t ahead_step;  /* ... a cache line every 2 values of k, so many elements apart ... */
+    int64_t ahead_skip;  /* ... and one more after K_RUN values, so many before the next */
     int64_t ahead_lines; /* of a stream: cache lines fetched a turn */
 };
 
@@ -121,7 +128,7 @@ static void run_tile(int64_t rows, int64_t vectors, int64_t k, const float *a, c
 
 _OPERANDS: Final = """\
         : [a] "+r"(a), [b] "+r"(b), [runs] "+r"(runs), [rest] "+r"(rest), [ahead] "+r"(ahead)
-        : [ldb] "r"(4 * ldb), [step] "r"(step), [t] "r"(t)"""
+        : [ldb] "r"(4 * ldb), [step] "r"(step), [skip] "rm"(skip), [t] "r"(t)"""
 
 
 @dataclass(frozen=True)
@@ -155,18 +162,24 @@ class _Tile:
 
     def text(self) -> str:
         """``tile_RxV``."""
-        steps = max(2, self.splits)
+        steps = _UNROLL
         code = [
             *self.start(),
+            "lea (%[ldb],%[ldb],2), %%rdx",
+            "mov %c[to](%[t]), %%rax",
             "test %[runs], %[runs]",
             "jz 4f",
             ".p2align 5",
-            f"2: mov ${K_RUN // steps}, %%ecx",
+            "2:",
+            *self.fetch_target(),
+            f"8: mov ${K_RUN // steps}, %%ecx",
             "3:",
             *(line for number in range(steps) for line in self.step(number, number % self.splits)),
             *self.advance(steps),
             "dec %%ecx",
             "jnz 3b",
+            "prefetcht1 (%[ahead])",
+            "add %[skip], %[ahead]",
             f"add ${4 * self.shape.a_skip}, %[a]",
             "dec %[runs]",
             "jnz 2b",
@@ -188,7 +201,8 @@ class _Tile:
                 f"static void tile_{self.rows}x{self.vectors}(int64_t k, const float *a, const float *b, "
                 "int64_t ldb, const struct tile *t) {",
                 "    const float *ahead = t->ahead ? t->ahead : a;",
-                f"    int64_t runs = k / {K_RUN}, rest = k % {K_RUN}, step = 4 * t->ahead_step;",
+                f"    int64_t runs = k / {K_RUN}, rest = k % {K_RUN};",
+                "    const int64_t step = 4 * t->ahead_step, skip = 4 * t->ahead_skip;",
                 "    __asm__ volatile(",
                 *(f'        "{line}\\n"' for line in code),
                 _OPERANDS + ",",
@@ -214,6 +228,17 @@ class _Tile:
         lines += ["jmp 1f", "7:"]
         lines += self.walk("rax", "rdx", lambda r, v: f"vbroadcastss (%%rax), {self.sum(r, v)}")
         return [*lines, "1:"]
+
+    def fetch_target(self) -> list[str]:
+        """In each of the last runs, a row of what the tile is stored to: stores that miss hold up loads."""
+        lines = range(0, self.vectors * self.isa.vector_bytes, 64)
+        return [
+            f"cmp ${self.rows + _ROWS_AHEAD}, %[runs]",
+            "ja 8f",
+            *(f"prefetcht0 {line}(%%rax)" for line in lines),
+            "mov %c[to_ld](%[t]), %%rcx",
+            "lea (%%rax,%%rcx,4), %%rax",
+        ]
 
     def finish(self) -> list[str]:
         """The sums of all splits, stored."""
@@ -241,9 +266,11 @@ class _Tile:
         registers = 32 if self.isa.vector_bytes == 64 else 16
         free = [self.register(i) for i in range(first + self.vectors, registers)][:4]
         folded = self.rows // 3 if self.isa.vector_bytes == 64 else 0
-        lines = ["prefetcht1 (%[ahead])", "add %[step], %[ahead]"] if fetch and number % 2 == 0 else []
-        row = {0: "(%[b])", 1: "(%[b],%[ldb])", 2: "(%[b],%[ldb],2)"}.get(number, "(%%rdx)")
-        lines += ["lea (%[ldb],%[ldb],2), %%rdx", "add %[b], %%rdx"] if number == 3 else []
+        lines = {
+            0: ["prefetcht1 (%[ahead])"],
+            2: ["prefetcht1 (%[ahead],%[step])", "lea (%[ahead],%[step],2), %[ahead]"],
+        }.get(number if fetch else -1, [])
+        row = ("(%[b])", "(%[b],%[ldb])", "(%[b],%[ldb],2)", "(%[b],%%rdx)")[number]
         lines += [f"vmovups {self.at(v)}{row}, {x}" for v, x in enumerate(columns)]
         for r in range(self.rows):
             a = f"{4 * (r * self.shape.a_row + number * self.shape.a_k)}(%[a])"

@@ -20,7 +20,7 @@ from graphwright.ir.symbols import Dim, evaluate, symbol
 from graphwright.ir.types import F16, F32, DType, TensorType, tensor
 from graphwright.kernels.library.isa import V4
 from graphwright.kernels.region import RegionKernel, hook_kernel, region_kernel
-from graphwright.kernels.region.row import COLUMN_BLOCK, FEW_LANES, ROW_BLOCK
+from graphwright.kernels.region.row import COLUMN_BLOCK, FEW_LANES, ROW_BLOCK, SHORT_ROW
 from graphwright.ops.binary import Add, Div, Mul, Sub
 from graphwright.ops.cast import Cast
 from graphwright.ops.layer_normalization import LayerNormalization
@@ -110,7 +110,7 @@ def rows_kept(body: tuple[Statement, ...]) -> int:
     return sum(isinstance(s, Alloc) and s.buffer.level is Level.CACHE for s in walk(body))
 
 
-@pytest.mark.parametrize("dims", [(4, 33), (symbol("N"), 33), (4, symbol("M")), (2, 3, 5), (7,), (1, 1)])
+@pytest.mark.parametrize("dims", [(5, 33), (symbol("N"), 33), (4, symbol("M")), (1, 3, 5), (7,), (1, 1)])
 def test_softmax_keeps_the_powers_in_its_result_and_walks_three_times(dims: tuple[Dim, ...]) -> None:
     made = kernel_of(Softmax(), tensor(F32, *dims))
     (result,) = made.kernel.parameters[-1:]
@@ -120,14 +120,26 @@ def test_softmax_keeps_the_powers_in_its_result_and_walks_three_times(dims: tupl
     assert made.rereads == (dims != (1, 1))
 
 
+@pytest.mark.parametrize("rows, length", [(4, 33), (6, SHORT_ROW), (4, SHORT_ROW + 1), (5, 33), (1, 33)])
+def test_an_even_number_of_short_rows_goes_in_pairs(rows: int, length: int) -> None:
+    made = kernel_of(Softmax(), tensor(F32, rows, length))
+    (result,) = made.kernel.parameters[-1:]
+    stores = [s for s in walk(made.kernel.body) if isinstance(s, Store) and s.buffer == result]
+    pairs = rows % 2 == 0 and length <= SHORT_ROW
+    assert len(stores) == (4 if pairs else 2)
+    units = rows // 2 if pairs else rows
+    assert [loop.extent for loop in loops(made, Kind.PARALLEL)] == ([units] if rows > 1 else [])
+
+
 def test_a_row_is_kept_where_no_result_can_hold_it() -> None:
-    assert rows_kept(kernel_of(Softmax(), tensor(F16, 4, 33)).kernel.body) == 1
+    assert rows_kept(kernel_of(Softmax(), tensor(F16, 5, 33)).kernel.body) == 1
+    assert rows_kept(kernel_of(Softmax(), tensor(F16, 4, 33)).kernel.body) == 2  # of each of a pair
 
 
 def test_a_result_that_is_needed_itself_holds_nothing_else() -> None:
     """Both results read the powers in the last pass."""
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 4, 33))])
+    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 5, 33))])
     powers = b(Exp(), x)
     total = b(ReduceSum((1,)), powers)
     module.main.set_outputs([b(Div(), powers, total), b(Sub(), powers, total)])

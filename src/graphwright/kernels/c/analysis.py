@@ -145,9 +145,7 @@ def stores_may_wait(loop: Loop) -> bool:
         if any(isinstance(i, Scalar) for i in store.index) or last != symbol(loop.axis):
             return False
     names = {s.buffer.name for s in stores}
-    return len(names) == len(stores) and not any(
-        isinstance(v, Load) and v.buffer.name in names for s in loop.body for v in _all_values(s)
-    )
+    return not any(isinstance(v, Load) and v.buffer.name in names for s in loop.body for v in _all_values(s))
 
 
 def _all_values(statement: Statement) -> Iterator[Scalar]:

@@ -34,9 +34,13 @@ from graphwright.ir.op import Trait, folding
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
 from graphwright.ir.types import DType
 from graphwright.kernels.region.emitter import Emitter, RegionKernel, compute_dtype, cost_of
+from graphwright.kernels.region.jam import jam
 
 COLUMN_BLOCK = 512
 """Columns that a reduction over an outer axis carries at a time: its accumulators stay in the cache."""
+SHORT_ROW = 1024
+"""Elements of a row with reductions up to which two are computed side by side."""
+PAIR = 2
 FEW_LANES = 32
 """Where rows are no longer, the loop over rows is inside that over lanes: what is the same for all rows, such
 as the scale of each channel, stays in registers."""
@@ -119,9 +123,22 @@ class _Row(Emitter):
         if self.block_name:
             axes.append((self.block_name, ceildiv(self.loops.extents[self.blocked], self.block)))
         statements = list(body)
-        for name, extent in reversed(axes):
-            statements = [Loop(name, Kind.PARALLEL, extent, tuple(statements))]
+        for depth, (name, extent) in enumerate(reversed(axes)):
+            loop = Loop(name, Kind.PARALLEL, extent, tuple(statements))
+            statements = [jam(loop, PAIR, self.names.take) if depth == 0 and self._pairs(extent) else loop]
         return statements
+
+    def _pairs(self, rows: Dim) -> bool:
+        """Whether rows go two by two: each is short, so that it would wait for its own sums."""
+        length = product(self._reduced_extents())
+        return (
+            any(self.is_reduced)
+            and not self.columns
+            and isinstance(rows, int)
+            and rows % PAIR == 0
+            and isinstance(length, int)
+            and length <= SHORT_ROW
+        )
 
     def _over_reduced(self, body: Sequence[Statement]) -> list[Statement]:
         """One pass over the reduced axes (and the lanes)."""

@@ -1,0 +1,109 @@
+"""Rows side by side: unrolling a loop over rows and jamming the copies of its inner loops into one.
+
+After Allen and Cocke, "A Catalogue of Optimizing Transformations", 1971. A short row with reductions waits
+for the latency of each sum and maximum; those of two rows overlap. Each row is folded in its own order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from graphwright.ir.loops.nodes import (
+    Accumulate,
+    Alloc,
+    Apply,
+    Buffer,
+    Call,
+    Cast,
+    Index,
+    Let,
+    Level,
+    Load,
+    Loop,
+    Position,
+    Ref,
+    Scalar,
+    Statement,
+    Store,
+)
+from graphwright.ir.symbols import Dim, substitute, symbol
+
+
+def jam(loop: Loop, count: int, take: Callable[[str], str]) -> Loop:
+    """``loop`` with ``count`` of its iterations, which divides its extent, in one; ``take`` gives new names.
+
+    The body has no microkernel, and the extents of its loops do not depend on the axis.
+    """
+    copies = [_Copy({loop.axis: count * symbol(loop.axis) + k}, take, k == 0) for k in range(count)]
+    return replace(loop, extent=loop.extent // count, body=_jammed(loop.body, copies))
+
+
+def _jammed(body: tuple[Statement, ...], copies: list[_Copy]) -> tuple[Statement, ...]:
+    statements: list[Statement] = []
+    for statement in body:
+        if isinstance(statement, Loop):
+            statements.append(replace(statement, body=_jammed(statement.body, copies)))
+        else:
+            statements += [copy.statement(statement) for copy in copies]
+    return tuple(statements)
+
+
+@dataclass
+class _Copy:
+    """One of the iterations: what stands for the axis, and names of its own unless it is the first."""
+
+    axes: dict[str, Dim]
+    take: Callable[[str], str]
+    first: bool
+    lets: dict[str, str] = field(default_factory=dict)
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    values: dict[int, tuple[Scalar, Scalar]] = field(default_factory=dict)
+    """What was made of each value, by identity: expressions share parts. The value is kept alive with it."""
+
+    def statement(self, statement: Statement) -> Statement:
+        match statement:
+            case Let(name, value):
+                made = self.value(value)
+                self.lets[name] = name if self.first else self.take(name)
+                return Let(self.lets[name], made)
+            case Alloc(buffer, fill):
+                own = buffer if self.first else replace(buffer, name=self.take(buffer.name))
+                self.buffers[buffer.name] = own
+                return Alloc(own, fill)
+            case Store(buffer, index, value, mask):
+                return Store(self.buffer(buffer), self.index(index), self.value(value), self.mask(mask))
+            case Accumulate(buffer, index, combiner, value, mask):
+                at = self.index(index)
+                return Accumulate(self.buffer(buffer), at, combiner, self.value(value), self.mask(mask))
+            case Call() | Loop():
+                raise TypeError(f"a {type(statement).__name__} has no copies")
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        return buffer if buffer.level is Level.GLOBAL else self.buffers[buffer.name]
+
+    def index(self, index: tuple[Index, ...]) -> tuple[Index, ...]:
+        return tuple(self.value(i) if isinstance(i, Scalar) else substitute(i, self.axes) for i in index)
+
+    def mask(self, mask: Scalar | None) -> Scalar | None:
+        return None if mask is None else self.value(mask)
+
+    def value(self, value: Scalar) -> Scalar:
+        if id(value) not in self.values:
+            self.values[id(value)] = (value, self._value(value))
+        return self.values[id(value)][1]
+
+    def _value(self, value: Scalar) -> Scalar:
+        match value:
+            case Ref(name, dtype):
+                return Ref(self.lets.get(name, name), dtype)
+            case Position(index):
+                return Position(substitute(index, self.axes))
+            case Load(buffer, index, mask, other):
+                return Load(self.buffer(buffer), self.index(index), self.mask(mask), other)
+            case Apply(function, operands, dtype):
+                return Apply(function, tuple(map(self.value, operands)), dtype)
+            case Cast(operand, dtype):
+                return Cast(self.value(operand), dtype)
+            case _:
+                return value

@@ -1,0 +1,151 @@
+"""Winograd's kernel beside the direct one: ``python -m benchmarks.winograd [v3|v4] [CHANNELSxSIZE...]``.
+
+A shape is that of one image and a 3x3 convolution between as many channels, 256x14 for example. GFLOP/s are
+those of the direct algorithm for all kernels. "warm": the weights of the call before; "cold": one of as many
+copies as three times the largest cache holds, as if a model's other layers had driven it out. Kernels take
+turns with the FMA limit and with reading direct's weights, in processor time; speeds are the best of many
+runs, ratios to direct the median of the turns.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import cycle
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.limits import fma_gflops, read_gbps, thread_seconds
+from graphwright.kernels.library import direct, winograd
+from graphwright.kernels.library.isa import ISAS, Isa
+from graphwright.kernels.toolchain import compile_shared, find_toolchain
+
+SHAPES: Final = ("64x56", "128x28", "256x14", "512x7")
+_COLD_BYTES: Final = 108 << 20
+_PATIENCE: Final = 3.0
+"""Seconds of wall time for one shape."""
+Array = npt.NDArray[np.float32]
+
+
+@cache
+def _library(module: Any, isa: Isa) -> ctypes.CDLL:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.so"
+        path.write_bytes(compile_shared(module.source(isa), isa, find_toolchain()))
+        return ctypes.CDLL(str(path))
+
+
+def _room(count: int, offset: int) -> Array:
+    """``count`` numbers; buffers of one launch lie at different offsets in their pages."""
+    raw = np.empty(count + 2048, np.float32)
+    raw.fill(0.5)
+    first = (-raw.ctypes.data % 4096) // 4 + offset % 1024
+    return raw[first : first + count]
+
+
+def _call(
+    kernel: Any, operands: list[Array | None], args: Any, grid: Any, scratch: Array
+) -> Callable[[], None]:
+    pointers = [0 if x is None else x.ctypes.data for x in (*operands, None)]
+    call_args = (
+        (ctypes.c_void_p * len(pointers))(*pointers),
+        (ctypes.c_int64 * len(args))(*map(int, args)),
+        ctypes.c_int64(0),
+        ctypes.c_int64(int(grid)),
+        ctypes.c_void_p(scratch.ctypes.data),
+    )
+
+    def run(_kept: object = (operands, scratch)) -> None:
+        if kernel(*call_args):
+            raise RuntimeError("the kernel failed")
+
+    return run
+
+
+def _direct_args(isa: Isa, channels: int, size: int) -> direct.DirectArgs:
+    row = size * isa.lanes
+    blocks = -(-channels // isa.lanes)
+    strides = (blocks * size * row, size * row, row)
+    return direct.DirectArgs(
+        1, 1, channels, channels, size, size, size, size, 3, 3, 1, 1, 1, 1, 1, 1,
+        *strides, isa.lanes, *strides, *strides, isa.lanes, isa.lanes, 1, 1, 0, 0, 0,
+    )  # fmt: skip
+
+
+def calls(isa: Isa, channels: int, size: int) -> dict[str, list[Callable[[], None]]]:
+    """Each kernel's runs, one for each copy of its weights."""
+    blocks = -(-channels // isa.lanes)
+    pixels = blocks * size * size * isa.lanes
+    x, bias, y = _room(pixels, 0), _room(blocks * isa.lanes, 512), _room(pixels, 768)
+
+    def runs(kernel: Any, points: int, args: Any, grid: Any, scratch: Any) -> list[Callable[[], None]]:
+        room = _room(int(scratch) // 4 + 16, 128)
+        weights = points * (blocks * isa.lanes) ** 2
+        packed = [_room(weights, 256) for _ in range(max(2, -(-_COLD_BYTES // (4 * weights))))]
+        return [_call(kernel, [x, w, bias, None, y], args, grid, room) for w in packed]
+
+    straight = _direct_args(isa, channels, size)
+    found = {
+        "direct": runs(
+            _library(direct, isa)[direct.SYMBOL], 9, straight,
+            direct.grid(isa, straight), direct.scratch_bytes(isa, straight),
+        )
+    }  # fmt: skip
+    for m, symbol in winograd.SYMBOLS.items():
+        args = winograd.dense_args(m, isa, 1, channels, channels, size, size, pads=(1, 1, 1, 1))
+        found[f"F{m}"] = runs(
+            _library(winograd, isa)[symbol], (m + 2) ** 2, args,
+            winograd.grid(m, isa, args), winograd.scratch_bytes(m, isa, args),
+        )  # fmt: skip
+    return found
+
+
+def measure(isa: Isa, channels: int, size: int) -> Iterator[str]:
+    """The figures of one shape, warm, then cold."""
+    flops, weights = 18.0 * (channels * size) ** 2, 36 * channels**2
+    runs = calls(isa, channels, size)
+    turns = {name: cycle(each) for name, each in runs.items()}
+    seconds: dict[tuple[str, str], list[float]] = {}
+    limits, read = list[float](), list[float]()
+    begin = time.monotonic()
+    while len(limits) < 3 or time.monotonic() - begin < _PATIENCE:
+        limits.append(fma_gflops(isa, 1))
+        read.append(read_gbps(weights, isa, 1))
+        for name in runs:
+            run = next(turns[name])
+            seconds.setdefault((name, "cold"), []).append(thread_seconds(run))
+            seconds.setdefault((name, "warm"), []).append(min(thread_seconds(run) for _ in range(3)))
+    yield f"limit {max(limits):.0f} GFLOP/s, median {statistics.median(limits):.0f}, L3 {max(read):.1f} GB/s"
+    for state in ("warm", "cold"):
+        words = []
+        for name in runs:
+            pairs = zip(seconds["direct", state], seconds[name, state], strict=True)
+            ratio = statistics.median(d / w for d, w in pairs)
+            speed = flops / min(seconds[name, state]) / 1e9
+            words.append(f"{name} {speed:4.0f} GFLOP/s ({ratio:4.2f} x)")
+        yield f"{state}: {', '.join(words)}"
+
+
+def main(arguments: list[str]) -> None:
+    """A line per shape."""
+    isas = [isa for name, isa in ISAS.items() if name in arguments] or [ISAS["v4"]]
+    shapes = [word for word in arguments if word not in ISAS] or SHAPES
+    for isa in isas:
+        for shape in shapes:
+            channels, size = map(int, shape.split("x"))
+            chosen = winograd.choose(isa, 1, channels, channels, size, size)
+            print(
+                f"{isa.name} {shape}, chosen {chosen}: {'; '.join(measure(isa, channels, size))}", flush=True
+            )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

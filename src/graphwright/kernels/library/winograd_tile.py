@@ -1,0 +1,142 @@
+"""C text of the products in Winograd's transform domain: y[tile, output] = sum of v[tile, k] * u[k, output].
+
+One tile of sums stays in registers for all channels, as in :mod:`graphwright.kernels.library.tile`; unlike
+there few tiles of the image meet each weight, so that weights are what a product waits for: what comes next
+is fetched evenly between the FMAs, as many bytes as the product itself reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from graphwright.kernels.library.isa import Isa
+
+K_RUN: Final = 16
+"""Channels that lie side by side in the transformed input."""
+
+_UNROLL: Final = 4
+"""Channels per turn of the loop."""
+_FETCHES: Final = 6
+"""Cache lines fetched per turn."""
+
+
+def product_rows(isa: Isa) -> int:
+    """Tiles of a product at most."""
+    return 9 if isa.vector_bytes == 64 else 6
+
+
+def product_vectors(isa: Isa) -> int:
+    """Blocks of outputs of a product at most: 27 sums of 32 registers, or 12 of 16."""
+    return 3 if isa.vector_bytes == 64 else 2
+
+
+def products(isa: Isa) -> str:
+    """``product_of[rows - 1][vectors - 1](k, v, u, y, ahead, step)``.
+
+    ``v`` is [K_RUN channels][ROWS][K_RUN], ``u`` [channel][vector][VL], ``y`` [row][vector][VL]. From
+    ``ahead`` on, ``FETCHES`` cache lines for each ``TURN`` channels are fetched to L2, ``step`` bytes apart.
+    """
+    rows, vectors = range(1, product_rows(isa) + 1), range(1, product_vectors(isa) + 1)
+    table = ",\n".join(f"    {{{', '.join(f'product_{r}x{v}' for v in vectors)}}}" for r in rows)
+    return f"""\
+#define K_RUN {K_RUN}
+#define ROWS {len(rows)} /* tiles of a product at most */
+#define VECTORS {len(vectors)} /* blocks of output channels of a product at most */
+#define TURN {_UNROLL}
+#define FETCHES {_FETCHES}
+
+{"".join(_Product(isa, r, v).text() for r in rows for v in vectors)}
+typedef void (*product_fn)(int64_t k, const float *v, const float *u, float *y, const float *ahead,
+                           int64_t step);
+static const product_fn product_of[ROWS][VECTORS] = {{
+{table},
+}};
+"""
+
+
+@dataclass(frozen=True)
+class _Product:
+    """One product as one block of assembly, whose registers no compiler chooses."""
+
+    isa: Isa
+    rows: int
+    vectors: int
+
+    def text(self) -> str:
+        turns = K_RUN // _UNROLL
+        skip = 4 * K_RUN * (product_rows(self.isa) - 1)
+        code = [
+            *(f"vxorps {x}, {x}, {x}".replace("zmm", "xmm").replace("ymm", "xmm") for x in self.sums()),
+            "test %[runs], %[runs]",
+            "jz 4f",
+            ".p2align 5",
+            f"2: mov ${turns}, %%ecx",
+            "3:",
+            *(line for number in range(_UNROLL) for line in self.step(number, fetch=True)),
+            *self.advance(_UNROLL),
+            "dec %%ecx",
+            "jnz 3b",
+            f"add ${skip}, %[v]",
+            "dec %[runs]",
+            "jnz 2b",
+            "4: test %[rest], %[rest]",
+            "jz 6f",
+            "5:",
+            *self.step(0, fetch=False),
+            *self.advance(1),
+            "dec %[rest]",
+            "jnz 5b",
+            "6:",
+            *(f"vmovups {x}, {i * self.isa.vector_bytes}(%[y])" for i, x in enumerate(self.sums())),
+        ]
+        clobbers = ", ".join(f'"xmm{i}"' for i in range(2 * self.isa.lanes))
+        return "\n".join(
+            [
+                f"static void product_{self.rows}x{self.vectors}(int64_t k, const float *v, const float *u, "
+                "float *y,",
+                "                        const float *ahead, int64_t step) {",
+                "    int64_t runs = k / K_RUN, rest = k % K_RUN;",
+                "    __asm__ volatile(",
+                *(f'        "{line}\\n"' for line in code),
+                '        : [v] "+r"(v), [u] "+r"(u), [runs] "+r"(runs), [rest] "+r"(rest),',
+                '          [ahead] "+r"(ahead)',
+                '        : [step] "r"(step), [y] "r"(y)',
+                f'        : "rcx", "cc", "memory", {clobbers});',
+                "}",
+                "",
+                "",
+            ]
+        )
+
+    def register(self, number: int) -> str:
+        return f"%%{'zmm' if self.isa.vector_bytes == 64 else 'ymm'}{number}"
+
+    def sums(self) -> list[str]:
+        """By row, then vector."""
+        return [self.register(i) for i in range(self.rows * self.vectors)]
+
+    def step(self, number: int, *, fetch: bool) -> list[str]:
+        """The FMAs of one channel, the ``number``-th of a turn."""
+        first = self.rows * self.vectors
+        columns = [self.register(first + v) for v in range(self.vectors)]
+        free = [self.register(i) for i in range(first + self.vectors, 2 * self.isa.lanes)][:4]
+        folded = self.rows // 3 if self.isa.vector_bytes == 64 else 0
+        at = number * self.vectors
+        lines = [f"vmovups {(at + v) * self.isa.vector_bytes}(%[u]), {x}" for v, x in enumerate(columns)]
+        fetches = (number + 1) * _FETCHES // _UNROLL - number * _FETCHES // _UNROLL if fetch else 0
+        lines += ["prefetcht1 (%[ahead])", "add %[step], %[ahead]"] * fetches
+        for r in range(self.rows):
+            v = f"{4 * (r * K_RUN + number)}(%[v])"
+            if (r + 1) * folded // self.rows > r * folded // self.rows:
+                v += "%{1to16%}"
+            else:
+                lines.append(f"vbroadcastss {v}, {free[r % len(free)]}")
+                v = free[r % len(free)]
+            sums = self.sums()[r * self.vectors :]
+            lines += [f"vfmadd231ps {v}, {x}, {y}" for x, y in zip(columns, sums, strict=False)]
+        return lines
+
+    def advance(self, steps: int) -> list[str]:
+        """To the next turn."""
+        return [f"add ${4 * steps}, %[v]", f"add ${steps * self.vectors * self.isa.vector_bytes}, %[u]"]

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Graph, Module
 from graphwright.ir.symbols import floordiv, maximum, symbol
-from graphwright.layout.forms import nominal
+from graphwright.ir.types import F32, tensor
+from graphwright.layout.forms import DIRECT_GFLOPS, ROW_MAJOR_GFLOPS, Form, form_of, nominal
+from graphwright.ops.conv import Conv
 
 
 def test_a_size_that_is_not_known_counts_as_a_batch_or_a_small_image() -> None:
@@ -17,3 +24,18 @@ def test_what_would_be_nothing_at_that_size_is_guessed_larger() -> None:
     assert nominal(frames * symbol("batch")) == 256
     assert nominal(maximum(0, symbol("n") - 10_000)) == 16384 - 10_000
     assert nominal(0) == 0
+
+
+@pytest.mark.parametrize(("pixels", "lanes_used"), [(4, 4 / 16), (16, 1.0), (49, 49 / 64), (3136, 1.0)])
+def test_a_convolution_of_few_pixels_wastes_lanes_in_planes(pixels: int, lanes_used: float) -> None:
+    module = Module()
+    graph = module.add_graph(Graph("main"))
+    x = graph.add_input(tensor(F32, 1, 64, pixels), "x")
+    b = Builder(module, graph)
+    y = b(Conv((1,), (0, 0), (1,)), x, b.const(np.ones((64, 64, 1), np.float32)))
+    assert y.producer is not None
+    form = form_of(y.producer, 16)
+    assert isinstance(form, Form)
+    flops = 2.0 * pixels * 64 * 64
+    expected = flops / lanes_used / ROW_MAJOR_GFLOPS - flops / DIRECT_GFLOPS
+    assert form.saves == pytest.approx(expected, rel=1e-12)

@@ -14,7 +14,7 @@ from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Op, Trait, folding
-from graphwright.ir.symbols import Dim, atoms, evaluate
+from graphwright.ir.symbols import Dim, atoms, evaluate, product
 from graphwright.ir.types import F32
 from graphwright.layout.blocks import CHANNELS, can_be_blocked
 from graphwright.layout.cut import INFINITE
@@ -107,7 +107,9 @@ def _convolution(node: Node, operands: Sequence[Value | None], lanes: int) -> Fo
         return f"groups of {cin} to {cout // op.group} channels cut blocks of {lanes}"
     winograd = op.group == 1 and kernel == [3, 3] and min(cin, cout) >= lanes and set(op.strides) <= {1}
     speed = WINOGRAD_GFLOPS if winograd else DIRECT_GFLOPS
-    saves = flops / ROW_MAJOR_GFLOPS - flops * -(-cout // lanes) * lanes / cout / speed
+    pixels = max(nominal(product(y.type.dims[CHANNELS + 1 :])), 1)  # lanes hold pixels there, channels here
+    rows = flops * -(-pixels // lanes) * lanes / pixels / ROW_MAJOR_GFLOPS
+    saves = rows - flops * -(-cout // lanes) * lanes / cout / speed
     planar = op.group == 1 and cin <= MAX_PLANAR_CHANNELS
     if single:
         return "planes become one" if planar else Form(frozenset({0}), frozenset(), saves)

@@ -175,6 +175,11 @@ CASES: Final[dict[str, Case]] = {
         [("Gather", "x i", "y", {"axis": 0})],
         weights=lambda n: {"i": np.random.default_rng(0).permutation(n // COLUMNS)},
     ),
+    "gather short rows": Case(
+        [("Gather", "x i", "y", {"axis": 0})],
+        lambda n: (n // 64, 64),
+        weights=lambda n: {"i": np.random.default_rng(0).permutation(n // 64)},
+    ),
     "gather columns": Case(
         [("Gather", "x i", "y", {"axis": 1})],
         weights=lambda n: {"i": np.random.default_rng(0).permutation(COLUMNS)},

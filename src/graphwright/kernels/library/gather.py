@@ -90,7 +90,7 @@ static pick *const PICK[] = {pick_1, pick_2, pick_4, pick_8, pick_16};
    dst stride, src outer stride, src stride. */
 GW_EXPORT int32_t gw_gather(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
-    enum { OUT_OF_RANGE = 1 };
+    enum { OUT_OF_RANGE = 1, SHORT_RUN = 32 };
     int64_t size = arg[0], outer = arg[3], axis = arg[4], count = arg[5], inner = arg[6];
     int64_t dst_outer = arg[7] * size, dst_stride = arg[8] * size;
     int64_t src_outer = arg[9] * size, src_stride = arg[10] * size;
@@ -119,8 +119,12 @@ GW_EXPORT int32_t gw_gather(void *const *buf, const int64_t *arg, int64_t begin,
         index += index < 0 ? axis : 0;
         if (index < 0 || index >= axis) return OUT_OF_RANGE;
         int64_t at = part * block, cols = inner - at < block ? inner - at : block;
-        copy((char *)buf[2] + o * dst_outer + k * dst_stride + at * size, strides,
-             (const char *)buf[0] + o * src_outer + index * src_stride + at * size, strides, 1, cols);
+        char *dst = (char *)buf[2] + o * dst_outer + k * dst_stride + at * size;
+        const char *src = (const char *)buf[0] + o * src_outer + index * src_stride + at * size;
+        if (cols * size >= SHORT_RUN)
+            move_run(dst, src, cols * size);
+        else
+            copy(dst, strides, src, strides, 1, cols);
         if (++part < blocks) continue;
         part = 0;
         if (++k < count) continue;

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 from graphwright.ir.symbols import Dim, product
 from graphwright.kernels.library import rows
 from graphwright.kernels.library.isa import Isa, prelude
-from graphwright.kernels.library.rows import BYTES_PER_NS, pad_left, shares
+from graphwright.kernels.library.rows import BYTES_PER_NS, ELEMENT_SIZES, pad_left, shares
 
 
 class PadMode(IntEnum):
@@ -66,14 +66,29 @@ class PadNd:
 
 def source(isa: Isa) -> str:
     """One C file with ``gw_pad_nd``."""
-    return "\n".join([prelude(isa), rows.c_text(isa), _PAD])
+    frames = "".join(_FRAME.replace("@S@", str(size)) for size in ELEMENT_SIZES)
+    return "\n".join([prelude(isa), rows.c_text(isa), _PAD.replace("@FRAMES@", frames.strip())])
+
+
+_FRAME: Final = """
+/* Dense rows of src between constants. */
+static void frame_@S@(const row_pad *t, char *dst, int64_t d, const char *src, int64_t s, int64_t rows) {
+    const e@S@ fill = *(const e@S@ *)t->fill;
+    const int64_t left = t->before, inside = t->inside, right = t->n - left - inside;
+    for (int64_t i = 0; i < rows; i++, dst += d, src += s) {
+        fill_@S@(dst, fill, left);
+        move_run(dst + left * @S@, src, inside * @S@);
+        fill_@S@(dst + (left + inside) * @S@, fill, right);
+    }
+}
+"""
 
 
 _PAD: Final = """
 enum { CONSTANT, EDGE, REFLECT, WRAP };
 
 /* The source index of position i of an axis of n elements; -1 where the fill stands. */
-static int64_t padded_index(int64_t mode, int64_t i, int64_t n) {
+GW_INLINE int64_t padded_index(int64_t mode, int64_t i, int64_t n) {
     if (i >= 0 && i < n) return i;
     if (mode == CONSTANT || n == 0) return -1;
     if (mode == EDGE || n == 1) return i < 0 ? 0 : n - 1;
@@ -96,6 +111,8 @@ static void pad_elements(const row_pad *t, char *dst, const char *src, int64_t f
     }
 }
 
+@FRAMES@
+
 /* A run of the fill: the rows of a copy whose source stands still. */
 GW_INLINE void pad_fill(const row_pad *t, char *dst, int64_t from, int64_t to) {
     int64_t d[2] = {0, t->d}, s[2] = {0, 0};
@@ -112,7 +129,7 @@ GW_INLINE void pad_fill(const row_pad *t, char *dst, int64_t from, int64_t to) {
 }
 
 /* One row; src is NULL where an outer axis stands in its pad. */
-static void pad_row(const row_pad *t, char *dst, const char *src) {
+GW_INLINE void pad_row(const row_pad *t, char *dst, const char *src) {
     int64_t from = t->before < 0 ? 0 : t->before < t->n ? t->before : t->n;
     int64_t to = t->before + t->inside;
     to = !src || to < from ? from : to < t->n ? to : t->n;
@@ -130,12 +147,15 @@ static void pad_row(const row_pad *t, char *dst, const char *src) {
         ROWS[size_index(t->size)](dst + from * t->d, d, src + (from - t->before) * t->s, s, 1, to - from);
 }
 
+typedef void frame(const row_pad *t, char *dst, int64_t d, const char *src, int64_t s, int64_t rows);
+static frame *const FRAME[] = {frame_1, frame_2, frame_4, frame_8, frame_16};
+
 /* buf: src, fill or NULL, dst. arg: element size, grid, mode, out shape[8], in shape[8], before[8], dst
    strides[8],
    src strides[8]. */
 GW_EXPORT int32_t gw_pad_nd(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
-    static const char zeros[16];
+    static const _Alignas(16) char zeros[16];
     int64_t size = arg[0], mode = arg[2], n[RANK], inside[RANK], before[RANK], d[RANK], s[RANK];
     for (int i = 0; i < RANK; i++) {
         n[i] = arg[3 + i];
@@ -169,17 +189,38 @@ GW_EXPORT int32_t gw_pad_nd(void *const *buf, const int64_t *arg, int64_t begin,
         index[i] = rest % n[i];
         rest /= n[i];
     }
-    for (int64_t row = first; row < stop; row++) {
+    int framed = mode == CONSTANT && t.d == size && t.s == size && t.before >= 0 &&
+                 t.before + t.inside <= t.n; /* rows whole, between constants */
+    if (top == last) {
+        if (first < stop) pad_row(&t, buf[2], buf[0]);
+        return 0;
+    }
+    for (int64_t row = first, inner = last - 1; row < stop;) { /* along the inner walked axis at once */
         char *dst = buf[2];
         const char *src = buf[0];
-        for (int i = top; i < last; i++) {
+        for (int i = top; i < inner; i++) {
             int64_t k = padded_index(mode, index[i] - before[i], inside[i]);
             dst += index[i] * d[i];
             src = src && k >= 0 ? src + k * s[i] : NULL;
         }
-        pad_row(&t, dst, src);
-        for (int i = last - 1; i >= top && ++index[i] == n[i]; i--)
+        int64_t from = index[inner], to = n[inner] - from < stop - row ? n[inner] : from + stop - row;
+        for (int64_t i = from; i < to;) {
+            int64_t k = padded_index(mode, i - before[inner], inside[inner]), many = 1;
+            const char *at = src && k >= 0 ? src + k * s[inner] : NULL;
+            if (at && framed) {
+                many = to - i < inside[inner] - k ? to - i : inside[inner] - k;
+                FRAME[size_index(size)](&t, dst + i * d[inner], d[inner], at, s[inner], many);
+            } else {
+                pad_row(&t, dst + i * d[inner], at);
+            }
+            i += many;
+        }
+        row += to - from;
+        index[inner] = n[inner];
+        for (int i = (int)inner; i > top && index[i] == n[i]; i--) {
             index[i] = 0;
+            index[i - 1]++;
+        }
     }
     return 0;
 }

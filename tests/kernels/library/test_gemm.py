@@ -138,6 +138,18 @@ def test_epilogue_in_the_store(isa: Isa, packed: bool, layout: str, m: int, n: i
 
 
 @each_isa
+@either_b
+@pytest.mark.parametrize("stride", [1020, 1021, 1024, 1027, 1028, 1536, 2048, 4096])
+def test_rows_that_meet_in_one_set_of_the_cache(isa: Isa, packed: bool, stride: int) -> None:
+    rng = np.random.default_rng(stride)
+    a, b = normal(rng, 1, 1, 23, 75), normal(rng, 1, 1, 75, 61)
+    product = Product(isa, a, b, packed=packed)
+    product.operands[0] = strided(a, range(4), stride - 75, "end")[0]
+    product.args = product.args._replace(a_m=stride)
+    assert_near(product.run(), reference(a, b), 75)
+
+
+@each_isa
 @settings(max_examples=40, deadline=None)
 @given(m=st.integers(1, 17), n=st.integers(1, 300), k=st.sampled_from([1, 63, 128, 300, 770, 2049, 4100]))
 def test_few_rows_times_packed_columns(isa: Isa, m: int, n: int, k: int) -> None:

@@ -10,10 +10,10 @@ Two batch axes, since the heads of attention ([batch, sequence, head, feature] r
 cannot be flattened to one stride. A stride of 0 broadcasts.
 
 Loops: a unit of the grid is one block of rows and one or two panels of columns; neighbouring units of a
-chunk are computed together, so that a packed block of A serves all of them. With no more rows than a tile
-has and a packed B, what counts is to read B once at the speed of the memory: several panels are read side by
-side. Blocks of K, tiles of rows and panels of columns depend on the sizes alone, so any chunking gives the
-same bits.
+chunk are computed together, so that a block of A in the second-level cache serves all of them; it is read in
+place where its rows are dense, else packed. With no more rows than a tile has and a packed B, what counts is
+to read B once at the speed of the memory: several panels are read side by side. Blocks of K, tiles of rows
+and panels of columns depend on the sizes alone, so any chunking gives the same bits.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from graphwright.kernels.library.tile import (
     stream_cells,
     streams,
     tiles,
+    tiles_in_place,
     transpose,
 )
 
@@ -157,6 +158,8 @@ def source(isa: Isa) -> str:
 #define RUN_PANELS {_RUN_PANELS}
 #define GROUP_PANELS {_GROUP_PANELS}
 #define K_RUN {K_RUN}
+#define SET_PERIOD 1024 /* elements after which addresses meet in a set of the first-level cache */
+#define SET_APART 4 /* elements beyond that which put the rows of a tile in several sets */
 #define STREAM_CELLS {stream_cells(shape, isa)} /* the most that a tile of few rows has */
 #define ARGS {len(GemmArgs._fields)}
 #define OPERANDS {len(OPERANDS)}
@@ -166,7 +169,16 @@ def source(isa: Isa) -> str:
         _ENTRY.replace("@SYMBOL@", symbol).replace("@PACKED@", str(int(packed)))
         for symbol, packed in ((UNPACKED, False), (PACKED, True))
     )
-    text = [prelude(isa), constants, fields, HELPERS, tiles(shape, isa), streams(shape, isa), transpose(isa)]
+    text = [
+        prelude(isa),
+        constants,
+        fields,
+        HELPERS,
+        tiles(shape, isa),
+        tiles_in_place(shape, isa),
+        streams(shape, isa),
+        transpose(isa),
+    ]
     return "\n".join([*text, _BODY, entries])
 
 
@@ -331,7 +343,13 @@ static int64_t column(const struct gemm *g, int64_t p) {
     return smaller(cut(parts(g->s.n, VL), p, parts(g->s.n, NR)) * VL, g->s.n);
 }
 
-/* Fetches the rows of A that are packed next: of each, a cache line per run of k. */
+/* Rows of A are read as they lie, unless they need a factor or meet in one set of the first-level cache. */
+static int reads_in_place(const struct gemm *g) {
+    const int64_t past = g->s.a_m & (SET_PERIOD - 1);
+    return g->s.a_k == 1 && g->scale == 1 && past >= SET_APART && past <= SET_PERIOD - SET_APART;
+}
+
+/* Fetches the rows of A that come next: of each, a cache line per run of k. */
 static void fetch_a(const struct gemm *g, const float *a, struct tile *t) {
     if (g->s.a_k != 1)
         return;
@@ -368,6 +386,7 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
     float room[MR * NR] __attribute__((aligned(64))), out[MR * NR] __attribute__((aligned(64)));
     int64_t row_of[BLOCK_TILES + 1]; /* where each tile of rows begins */
     const int64_t count = o->tile1 - o->tile0;
+    const int in_place = reads_in_place(g);
     for (int64_t i = 0; i <= count; i++)
         row_of[i] = cut(m, o->tile0 + i, tiles);
     for (int64_t kb = 0; kb < k_blocks; kb++) {
@@ -392,20 +411,24 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
             }
             for (int64_t i = 0; i < count; i++) {
                 const int64_t row = row_of[i], rows = row_of[i + 1] - row;
+                const float *a_row = a0 + row * g->s.a_m + k0 * g->s.a_k;
                 float *a = a_tiles + i * MR * A_PITCH;
-                if (p == o->panel0) /* right before its first use */
-                    pack_a(a0 + row * g->s.a_m + k0 * g->s.a_k, g->s.a_m, g->s.a_k, rows, depth, g->scale, a);
+                if (p == o->panel0 && !in_place) /* right before its first use */
+                    pack_a(a_row, g->s.a_m, g->s.a_k, rows, depth, g->scale, a);
                 float *sum = sums + ((p - o->panel0) * count + i) * MR * NR;
                 struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR, .to = sum, .to_ld = NR};
                 if (p == o->panel0 && i + 1 < count)
-                    fetch_a(g, a0 + (row + rows) * g->s.a_m + k0 * g->s.a_k, &t);
+                    fetch_a(g, a_row + rows * g->s.a_m, &t);
                 else
                     fetch_b(g, next, i, count, depth, &t);
                 if (kb == 0)
                     start_tile(g, o, row, rows, col, cols, whole, room, NR, &t);
                 if (kb == k_blocks - 1)
                     aim_tile(g, o, row, col, whole, out, NR, &t);
-                run_tile(rows, parts(cols, VL), depth, a, b, ldb, &t);
+                if (in_place)
+                    run_tile_in_place(rows, parts(cols, VL), depth, a_row, g->s.a_m, b, ldb, &t);
+                else
+                    run_tile(rows, parts(cols, VL), depth, a, b, ldb, &t);
                 if (kb < k_blocks - 1)
                     continue;
                 const int32_t error = deliver_tile(g, o, row, rows, col, cols, out, NR, &t);

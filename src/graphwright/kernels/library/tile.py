@@ -105,21 +105,32 @@ static void activate(int64_t rows, int64_t vectors, const struct tile *t) {
 
 def tiles(shape: TileShape, isa: Isa) -> str:
     """``run_tile(rows, vectors, k, a, b, ldb, &t)`` for every tile up to ``shape``; the struct ``tile``."""
-    names = [[f"tile_{r}x{v}" for v in range(1, shape.vectors + 1)] for r in range(1, shape.rows + 1)]
-    sizes = [(r, v) for r in range(1, shape.rows + 1) for v in range(1, shape.vectors + 1)]
-    functions = [_Tile(shape, isa, r, v).text() for r, v in sizes]
-    table = ",\n".join(f"    {{{', '.join(row)}}}" for row in names)
+    return _STRUCT + _table(shape, isa, in_place=False)
+
+
+def tiles_in_place(shape: TileShape, isa: Isa) -> str:
+    """``run_tile_in_place(rows, vectors, k, a, lda, b, ldb, &t)``: as :func:`tiles`, which stands before it,
+    but with rows of A that are dense and ``lda`` elements apart."""
+    return _table(shape, isa, in_place=True)
+
+
+def _table(shape: TileShape, isa: Isa, *, in_place: bool) -> str:
+    sizes = [[(r, v) for v in range(1, shape.vectors + 1)] for r in range(1, shape.rows + 1)]
+    variants = [[_Tile(shape, isa, r, v, in_place) for r, v in row] for row in sizes]
+    functions = "".join(variant.text() for row in variants for variant in row)
+    table = ",\n".join(f"    {{{', '.join(variant.name for variant in row)}}}" for row in variants)
+    suffix, lda, value = ("_in_place", "int64_t lda, ", "lda, ") if in_place else ("", "", "")
     return f"""\
-{_STRUCT}
-{"".join(functions)}
-typedef void (*tile_fn)(int64_t k, const float *a, const float *b, int64_t ldb, const struct tile *t);
-static const tile_fn tile_of[{shape.rows}][{shape.vectors}] = {{
+{functions}
+typedef void (*tile{suffix}_fn)(int64_t k, const float *a, {lda}const float *b, int64_t ldb,
+                        const struct tile *t);
+static const tile{suffix}_fn tile{suffix}_of[{shape.rows}][{shape.vectors}] = {{
 {table},
 }};
 
-static void run_tile(int64_t rows, int64_t vectors, int64_t k, const float *a, const float *b, int64_t ldb,
-                     const struct tile *t) {{
-    tile_of[rows - 1][vectors - 1](k, a, b, ldb, t);
+static void run_tile{suffix}(int64_t rows, int64_t vectors, int64_t k, const float *a, {lda}const float *b,
+                     int64_t ldb, const struct tile *t) {{
+    tile{suffix}_of[rows - 1][vectors - 1](k, a, {value}b, ldb, t);
     if (t->relu || t->clip)
         activate(rows, vectors, t);
 }}
@@ -127,8 +138,11 @@ static void run_tile(int64_t rows, int64_t vectors, int64_t k, const float *a, c
 
 
 _OPERANDS: Final = """\
-        : [a] "+r"(a), [b] "+r"(b), [runs] "+r"(runs), [rest] "+r"(rest), [ahead] "+r"(ahead)
-        : [ldb] "r"(4 * ldb), [step] "r"(step), [skip] "rm"(skip), [t] "r"(t)"""
+        : [a] "+r"(a), [b] "+r"(b), [runs] "+r"(runs), [rest] "+r"(rest), [ahead] "+r"(ahead)@ROWS@
+        : [ldb] "r"(4 * ldb), [step] "r"(step), [skip] "rm"(skip), [t] "r"(t)@LDA@"""
+
+_POINTED_ROWS: Final = 3
+"""Rows in place that one pointer reaches: itself, one and two strides on."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +159,17 @@ class _Tile:
     isa: Isa
     rows: int
     vectors: int
+    in_place: bool
+
+    @property
+    def name(self) -> str:
+        return f"tile{'_in_place' * self.in_place}_{self.rows}x{self.vectors}"
+
+    @property
+    def pointers(self) -> list[str]:
+        """Pointers to A: to its first row, and in place to every third."""
+        rows = range(_POINTED_ROWS, self.rows if self.in_place else 0, _POINTED_ROWS)
+        return ["a", *(f"a{row}" for row in rows)]
 
     @property
     def splits(self) -> int:
@@ -180,7 +205,7 @@ class _Tile:
             "jnz 3b",
             "prefetcht1 (%[ahead])",
             "add %[skip], %[ahead]",
-            f"add ${4 * self.shape.a_skip}, %[a]",
+            *([] if self.in_place else [f"add ${4 * self.shape.a_skip}, %[a]"]),
             "dec %[runs]",
             "jnz 2b",
             "4: test %[rest], %[rest]",
@@ -196,16 +221,20 @@ class _Tile:
         fields = ("from_kind", "from", "from_ld", "to", "to_ld")
         offsets = ", ".join(f'[{field}] "i"(offsetof(struct tile, {field}))' for field in fields)
         clobbers = ", ".join(f'"xmm{i}"' for i in range(32 if self.isa.vector_bytes == 64 else 16))
+        rows = "".join(f', [{x}] "+r"({x})' for x in self.pointers[1:])
+        operands = _OPERANDS.replace("@ROWS@", rows)
+        operands = operands.replace("@LDA@", ', [lda] "r"(4 * lda)' if self.in_place else "")
         return "\n".join(
             [
-                f"static void tile_{self.rows}x{self.vectors}(int64_t k, const float *a, const float *b, "
-                "int64_t ldb, const struct tile *t) {",
+                f"static void {self.name}(int64_t k, const float *a, {'int64_t lda, ' * self.in_place}"
+                "const float *b, int64_t ldb, const struct tile *t) {",
+                *(f"    const float *{x} = a + {x[1:]} * lda;" for x in self.pointers[1:]),
                 "    const float *ahead = t->ahead ? t->ahead : a;",
                 f"    int64_t runs = k / {K_RUN}, rest = k % {K_RUN};",
                 "    const int64_t step = 4 * t->ahead_step, skip = 4 * t->ahead_skip;",
                 "    __asm__ volatile(",
                 *(f'        "{line}\\n"' for line in code),
-                _OPERANDS + ",",
+                operands + ",",
                 f"          {offsets}",
                 f'        : "rax", "rcx", "rdx", "cc", "memory", {clobbers});',
                 "}",
@@ -265,7 +294,6 @@ class _Tile:
         columns = [self.register(first + v) for v in range(self.vectors)]
         registers = 32 if self.isa.vector_bytes == 64 else 16
         free = [self.register(i) for i in range(first + self.vectors, registers)][:4]
-        folded = self.rows // 3 if self.isa.vector_bytes == 64 else 0
         lines = {
             0: ["prefetcht1 (%[ahead])"],
             2: ["prefetcht1 (%[ahead],%[step])", "lea (%[ahead],%[step],2), %[ahead]"],
@@ -273,8 +301,8 @@ class _Tile:
         row = ("(%[b])", "(%[b],%[ldb])", "(%[b],%[ldb],2)", "(%[b],%%rdx)")[number]
         lines += [f"vmovups {self.at(v)}{row}, {x}" for v, x in enumerate(columns)]
         for r in range(self.rows):
-            a = f"{4 * (r * self.shape.a_row + number * self.shape.a_k)}(%[a])"
-            if (r + 1) * folded // self.rows > r * folded // self.rows:
+            a = self.number_of_a(r, number)
+            if self.isa.vector_bytes == 64 and self.rows > 2 and r % 3 == 0:
                 a += "%{1to16%}"
             else:
                 lines.append(f"vbroadcastss {a}, {free[r % len(free)]}")
@@ -282,10 +310,18 @@ class _Tile:
             lines += [f"vfmadd231ps {a}, {x}, {self.sum(r, v, split)}" for v, x in enumerate(columns)]
         return lines
 
+    def number_of_a(self, row: int, number: int) -> str:
+        """Where the ``number``-th k of a turn lies."""
+        if not self.in_place:
+            return f"{4 * (row * self.shape.a_row + number * self.shape.a_k)}(%[a])"
+        index = ("", ",%[lda]", ",%[lda],2")[row % _POINTED_ROWS]
+        return f"{4 * number}(%[{self.pointers[row // _POINTED_ROWS]}]{index})"
+
     def advance(self, steps: int) -> list[str]:
         """To the next turn."""
         b = f"lea (%[b],%[ldb],{steps}), %[b]"
-        return [f"add ${4 * steps * self.shape.a_k}, %[a]", b]
+        length = 4 * steps * (1 if self.in_place else self.shape.a_k)
+        return [*(f"add ${length}, %[{x}]" for x in self.pointers), b]
 
 
 def streams(shape: TileShape, isa: Isa) -> str:

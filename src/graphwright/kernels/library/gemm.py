@@ -11,9 +11,9 @@ cannot be flattened to one stride. A stride of 0 broadcasts.
 
 Loops: a unit of the grid is one block of rows and one or two panels of columns; neighbouring units of a
 chunk are computed together, so that a block of A in the second-level cache serves all of them; it is read in
-place where its rows are dense and vectors long, else packed. With no more rows than a tile has and a packed B, what counts is
-to read B once at the speed of the memory: several panels are read side by side. Blocks of K, tiles of rows
-and panels of columns depend on the sizes alone, so any chunking gives the same bits.
+place where its rows are dense and vectors long, else packed. With no more rows than a tile has and a packed
+B, what counts is to read B once at the speed of the memory: several panels are read side by side. Blocks of
+K, tiles of rows and panels of columns depend on the sizes alone, so any chunking gives the same bits.
 """
 
 from __future__ import annotations
@@ -343,8 +343,8 @@ static int64_t column(const struct gemm *g, int64_t p) {
     return smaller(cut(parts(g->s.n, VL), p, parts(g->s.n, NR)) * VL, g->s.n);
 }
 
-/* Rows of A are read as they lie, unless they need a factor or meet in one set of the first-level cache. A tile
-   of short vectors is bound by its instructions, of which reading in place takes more than packing saves. */
+/* Rows of A are read as they lie, unless they need a factor or meet in one set of the first-level cache. A
+   tile of short vectors is bound by its instructions: reading in place takes more than packing saves. */
 static int reads_in_place(const struct gemm *g) {
     const int64_t past = g->s.a_m & (SET_PERIOD - 1);
     return VL == 16 && g->s.a_k == 1 && g->scale == 1 && past >= SET_APART && past <= SET_PERIOD - SET_APART;

@@ -53,6 +53,9 @@ class Library:
     def symbol(self, name: str) -> int:
         """The address; raises KeyError."""
 
+    def text(self, name: str) -> str:
+        """The text that the library holds under ``name``; raises KeyError."""
+
 def load_library(data: bytes) -> Library:
     """Load a shared object from memory. Raises LoadError."""
 

@@ -46,6 +46,7 @@ from graphwright.passes.decompose import Decompose
 from graphwright.passes.manager import PassManager, Stage
 from graphwright.passes.pipeline import GRAPH_PASSES, SHAPES
 from graphwright.report import compile_report
+from graphwright.runtime.devices.target import library_digest
 
 SHAPE_STAGES = (SHAPES,)
 """What shows whether all ranks can be known without a feed."""
@@ -115,7 +116,7 @@ def compile_module(
         objects = compiled.result()
     observe("kernels", objects)
     clock.lap("kernels")
-    target = Target(isa.name, program, objects, sources)
+    target = Target(isa.name, program, objects, sources, library_digest(isa.name))
     report = compile_report(manager.records, selection.steps)
     package = package_module(module, options, weights)
     package = replace(package, targets={isa.name: target}, report=report, spare=partial(pack_weights, spare))

@@ -31,7 +31,8 @@ def load(
     """Load an ``.om`` file.
 
     Its kernels run if this user's own build or one of ``keys`` signed it, or with ``trust``; otherwise, and
-    on a CPU or device for which it holds none, they are made again from its graph and weights. ``mmap``
+    on a CPU or device for which it holds none, or after a change of the kernel library, they are made again
+    from its graph and weights. ``mmap``
     leaves the weights in the file, which must not change while the model lives.
     Raises PackageError, and ToolchainError where kernels must be made and no compiler is there.
     """
@@ -82,10 +83,11 @@ def _rebuilt(package: Package, options: Options, key: bytes | None, path: Path) 
     try:
         model: Model = importlib.import_module("graphwright.api").rebuild(package, options, key)
     except ToolchainError as error:
-        hint = (
-            "it has no trusted kernels for this CPU: trust=True runs those it holds, "
-            "pip install graphwright[toolchain] makes new ones"
-        )
+        if package.targets or package.variants:
+            hint = "its kernels are for another CPU or another version of graphwright: "
+        else:
+            hint = "it has no trusted kernels: trust=True runs those it holds, "
+        hint += "pip install graphwright[toolchain] makes new ones"
         raise ToolchainError(
             *error.diagnostics, Diagnostic("untrusted", "has to be compiled here", str(path), hint)
         ) from error

@@ -14,7 +14,7 @@ import graphwright as gw
 from graphwright.config import Options
 from graphwright.package.read import read_package
 from graphwright.package.sign import KEY_BYTES, user_key
-from tests.package.damage import members_of, rebuilt
+from tests.package.damage import manifest_of, members_of, put_together, rebuilt
 from tests.package.models import Classifier
 
 OTHER = bytes(range(KEY_BYTES))
@@ -62,6 +62,25 @@ def test_package_of_a_stranger_is_compiled_anew(
     path = rebuilt(package_path, tmp_path / "hostile.om", hostile)
     assert not read_package(path).targets
     check(gw.load(path, options=stranger, mmap=mmap), classifier)
+
+
+@pytest.fixture
+def of_another_version(package_path: Path, options: Options, tmp_path: Path) -> Path:
+    """A trusted package that was compiled for other library kernels than those here."""
+    manifest, members = manifest_of(package_path), members_of(package_path)
+    for target in manifest["targets"].values():
+        target["library"] = "0" * 64
+    kept = {name: data for name, data in members.items() if name not in ("signature", "manifest.json")}
+    key = user_key(options.key_folder, create=False)
+    return put_together(tmp_path / "older.om", manifest, kept, key)
+
+
+def test_package_for_other_library_kernels_is_compiled_anew(
+    of_another_version: Path, options: Options, no_compiler: Options, classifier: Classifier
+) -> None:
+    check(gw.load(of_another_version, options=options), classifier)
+    with pytest.raises(gw.ToolchainError, match=r"another version.*graphwright\[toolchain\]"):
+        gw.load(of_another_version, trust=True, options=no_compiler)
 
 
 def test_metadata_outlives_compiling_anew(package_path: Path, stranger: Options) -> None:

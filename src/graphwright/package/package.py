@@ -43,6 +43,8 @@ class Target:
     tasks: Program | StoredProgram
     objects: Mapping[str, bytes]
     sources: Mapping[str, str]
+    library: str
+    """The digest of the library whose kernels the tasks call."""
 
     @cached_property
     def program(self) -> Program:

@@ -145,6 +145,7 @@ def _target(isa: str, names: dict[str, Any], folder: str, members: Members) -> T
         tasks,
         {name: bytes(members[f"{folder}/{name}.so"]) for name in names["objects"]},
         {name: bytes(members[f"{folder}/{name}"]).decode() for name in names["sources"]},
+        str(names["library"]),
     )
 
 

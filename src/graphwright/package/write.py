@@ -64,7 +64,11 @@ def _add_targets(
         members |= {f"{place}/{name}.so": [data] for name, data in target.objects.items()}
         members |= {f"{place}/{name}": [text.encode()] for name, text in target.sources.items()}
     return {
-        target.isa: {"objects": sorted(target.objects), "sources": sorted(target.sources)}
+        target.isa: {
+            "objects": sorted(target.objects),
+            "sources": sorted(target.sources),
+            "library": target.library,
+        }
         for target in targets.values()
     }
 

@@ -7,7 +7,9 @@ takes part by defining ``source(isa) -> str``, a whole C file.
 from __future__ import annotations
 
 import ast
+import hashlib
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 
@@ -34,7 +36,7 @@ def write_sources(folder: Path, isa: Isa) -> list[Path]:
         f"{name}_{isa.name}.c": import_module(f"graphwright.kernels.library.{name}").source(isa)
         for name in source_modules()
     }
-    texts[f"isa_{isa.name}.c"] = _isa_source(isa)
+    texts[f"names_{isa.name}.c"] = _names_source(isa, texts)
     for stale in {path.name for path in folder.glob("*.c")} - texts.keys():
         (folder / stale).unlink()
     for name, text in {**texts, "flags.txt": "\n".join(isa.flags) + "\n"}.items():
@@ -42,11 +44,16 @@ def write_sources(folder: Path, isa: Isa) -> list[Path]:
     return [folder / name for name in texts]
 
 
-def _isa_source(isa: Isa) -> str:
-    """What a loader may check: the library names its ISA."""
-    return (
-        f'__attribute__((visibility("default"))) extern const char gw_kernels_isa[];\n'
-        f'const char gw_kernels_isa[] = "{isa.name}";\n'
+def _names_source(isa: Isa, texts: Mapping[str, str]) -> str:
+    """What a loader checks: the library's ISA, and a digest of its kernels. What was compiled for others may
+    take other arguments and packed weights.
+    """
+    digest = hashlib.sha256("\0".join((*isa.flags, *texts.values())).encode()).hexdigest()
+    names = {"gw_kernels_isa": isa.name, "gw_kernels_digest": digest}
+    return "".join(
+        f'__attribute__((visibility("default"))) extern const char {name}[];\n'
+        f'const char {name}[] = "{text}";\n'
+        for name, text in names.items()
     )
 
 

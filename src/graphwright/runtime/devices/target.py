@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from graphwright import _native
@@ -29,11 +30,25 @@ def target_isa(options: Options) -> str:
     return name
 
 
+@cache
+def kernel_library(isa: str) -> _native.Library:
+    """The kernels that this graphwright comes with."""
+    return _native.open_library(str(LIBRARY_FOLDER / f"libgraphwright_kernels_{isa}.so"))
+
+
+def library_digest(isa: str) -> str:
+    """What tells :func:`kernel_library` from those of other versions."""
+    return kernel_library(isa).text("gw_kernels_digest")
+
+
 def best_target(package: Package, options: Options) -> Target | None:
-    """The target of the newest ISA that this CPU has; with the option ``isa``, of that one alone."""
+    """The target of the newest ISA that this CPU has, compiled for the kernels that are here; with the option
+    ``isa``, of that one alone.
+    """
     newest = target_isa(options)
     usable = LEVELS[: LEVELS.index(newest) + 1] if options.isa == "auto" else (newest,)
-    return next((package.targets[isa] for isa in reversed(usable) if isa in package.targets), None)
+    held = (package.targets[isa] for isa in reversed(usable) if isa in package.targets)
+    return next((target for target in held if target.library == library_digest(target.isa)), None)
 
 
 def load_program(package: Package, target: Target) -> _native.Program:
@@ -48,7 +63,7 @@ def load_program(package: Package, target: Target) -> _native.Program:
 
 def _load(package: Package, target: Target) -> _native.Program:
     libraries = {name: _native.load_library(data) for name, data in target.objects.items()}
-    library = _native.open_library(str(LIBRARY_FOLDER / f"libgraphwright_kernels_{target.isa}.so"))
+    library = kernel_library(target.isa)
     return _native.Program(
         target.stored.words,
         package.weights.data,

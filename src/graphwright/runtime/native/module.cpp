@@ -122,6 +122,8 @@ struct Library {
             throw nb::key_error(name.c_str());
         return (uintptr_t)address;
     }
+
+    std::string text(const std::string &name) const { return (const char *)symbol(name); }
 };
 
 Library *new_library(void *handle, const gw_error &error) {
@@ -238,7 +240,7 @@ NB_MODULE(_native, m) {
     m.def("condense_all", condense_all, nb::arg("data"));
     m.def("load_library", load_library, nb::arg("data"));
     m.def("open_library", open_library, nb::arg("path"));
-    nb::class_<Library>(m, "Library").def("symbol", &Library::symbol, nb::arg("name"));
+    nb::class_<Library>(m, "Library").def("symbol", &Library::symbol, nb::arg("name")).def("text", &Library::text, nb::arg("name"));
     nb::class_<Program>(m, "Program")
         .def(nb::init<nb::bytes, nb::handle, std::vector<int64_t>, nb::handle, int, nb::handle, nb::handle>(),
              nb::arg("words"), nb::arg("weights"), nb::arg("kernels"), nb::arg("hosts") = nb::tuple(),

@@ -81,6 +81,8 @@ _RUN: Final = 14
 """Tiles of a row that are transformed at once."""
 
 _L2_BYTES: Final = 1 << 20
+_TRANSFORMED_BYTES: Final = _L2_BYTES // 2
+"""Of weights in f64, which are rounded before they leave the cache."""
 _PLANES_BYTES: Final = 7 * _L2_BYTES // 10
 """What a block's planes take of it."""
 _BLOCK_TILES: Final = 56
@@ -109,14 +111,18 @@ def transform_weights(out: Array, w: Array, m: int, isa: Isa) -> None:
     """
     cout, cin = w.shape[:2]
     matrix, lanes = np.kron(_weight_matrix(m), _weight_matrix(m)), isa.lanes
-    blocks = -(-cout // lanes)
+    planes, blocks = len(matrix), -(-cout // lanes)
     groups = -(-blocks // product_vectors(isa))
     for group in range(groups):
         first, last = blocks * group // groups, blocks * (group + 1) // groups
-        part = w[first * lanes : last * lanes]
-        padded = np.zeros((9, cin, (last - first) * lanes))
-        padded[..., : len(part)] = part.transpose(2, 3, 1, 0).reshape(9, cin, len(part))
-        out[first:last] = (matrix @ padded.reshape(9, -1)).reshape(last - first, -1)
+        part, width = w[first * lanes : last * lanes], (last - first) * lanes
+        made = out[first:last].reshape(planes, cin, width)
+        step = max(1, _TRANSFORMED_BYTES // (planes * width * 8))
+        for channel in range(0, cin, step):
+            some = part[:, channel : channel + step]
+            padded = np.zeros((9, some.shape[1], width))
+            padded[..., : len(part)] = some.transpose(2, 3, 1, 0).reshape(9, -1, len(part))
+            made[:, channel : channel + step] = (matrix @ padded.reshape(9, -1)).reshape(planes, -1, width)
 
 
 def tiles(m: int, args: WinogradArgs) -> Dim:

@@ -131,6 +131,13 @@ def test_an_even_number_of_short_rows_goes_in_pairs(rows: int, length: int) -> N
     assert [loop.extent for loop in loops(made, Kind.PARALLEL)] == ([units] if rows > 1 else [])
 
 
+def test_symbolic_rows_go_in_pairs_where_their_number_is_even() -> None:
+    made = kernel_of(Softmax(), tensor(F32, symbol("N"), 4, 33))
+    (loop,) = loops(made, Kind.PARALLEL)
+    assert loop.extent == symbol(made.kernel.sizes[0]) // 2
+    kernel_of(Softmax(), tensor(F32, symbol("N"), 3, 33))  # an odd number at N = 5
+
+
 def test_a_row_is_kept_where_no_result_can_hold_it() -> None:
     assert rows_kept(kernel_of(Softmax(), tensor(F16, 5, 33)).kernel.body) == 1
     assert rows_kept(kernel_of(Softmax(), tensor(F16, 4, 33)).kernel.body) == 2  # of each of a pair

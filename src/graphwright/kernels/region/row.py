@@ -115,30 +115,28 @@ class _Row(Emitter):
     def _grid(self, body: Sequence[Statement]) -> list[Statement]:
         """Wrap the parallel loops around ``body``."""
         last = len(self.loops.members) - 1
-        axes = [
-            (name, extent)
-            for k, (name, extent) in enumerate(zip(self.axis_names, self.loops.extents, strict=True))
-            if not self.is_reduced[k] and k not in (last, self.blocked)
+        kept = [
+            k for k, reduced in enumerate(self.is_reduced) if not reduced and k not in (last, self.blocked)
         ]
+        axes = [(self.axis_names[k], self.loops.extents[k]) for k in kept]
         if self.block_name:
             axes.append((self.block_name, ceildiv(self.loops.extents[self.blocked], self.block)))
+        loops = [Loop(name, Kind.PARALLEL, extent, ()) for name, extent in axes]
         statements = list(body)
-        for depth, (name, extent) in enumerate(reversed(axes)):
-            loop = Loop(name, Kind.PARALLEL, extent, tuple(statements))
-            statements = [jam(loop, PAIR, self.names.take) if depth == 0 and self._pairs(extent) else loop]
+        for loop in reversed(loops):
+            rows = replace(loop, body=tuple(statements))
+            pairs = loop is loops[-1] and self._pairs(kept)
+            statements = [jam(rows, PAIR, self.names.take) if pairs else rows]
         return statements
 
-    def _pairs(self, rows: Dim) -> bool:
-        """Whether rows go two by two: each is short, so that it would wait for its own sums."""
+    def _pairs(self, walked: Sequence[int]) -> bool:
+        """Whether rows, the last of these joined axes, go two by two: each is short, so that it would wait
+        for its own sums."""
+        if self.columns or not any(self.is_reduced):
+            return False
+        count = product([self.nest.axes.extents[axis] for axis in self.loops.members[walked[-1]]])
         length = product(self._reduced_extents())
-        return (
-            any(self.is_reduced)
-            and not self.columns
-            and isinstance(rows, int)
-            and rows % PAIR == 0
-            and isinstance(length, int)
-            and length <= SHORT_ROW
-        )
+        return count % PAIR == 0 and isinstance(length, int) and length <= SHORT_ROW
 
     def _over_reduced(self, body: Sequence[Statement]) -> list[Statement]:
         """One pass over the reduced axes (and the lanes)."""

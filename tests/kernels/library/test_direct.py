@@ -125,6 +125,10 @@ def operands(
 @example(Window((3, 3), (2, 2), (1, 1, 1, 1)), 1, 8, 64, 13, 13, True, 2, False, False, 1, 1, False)
 @example(Window((7, 7), (2, 2), (3, 3, 3, 3)), 1, 3, 24, 19, 40, True, 1, False, True, 0, 1, True)
 @example(Window((3, 1), (1, 2), (0, 9, 0, 0)), 1, 1, 1, 5, 1, True, 0, False, False, 0, 1, False)
+@example(Window((3, 4), (2, 2), (1, 2, 1, 2)), 1, 20, 70, 9, 29, True, 1, True, False, 0, 1, True)
+@example(Window((3, 3), (2, 2), (1, 1, 1, 1)), 1, 16, 49, 5, 2, True, 0, False, False, 0, 1, True)
+@example(Window((1, 3), (1, 1), (0, 2, 0, 2), (1, 2)), 1, 37, 64, 3, 4, False, 0, False, False, 0, 1, True)
+@example(Window((1, 1), (1, 1), (0, 1, 0, 0)), 1, 16, 16, 4, 9, False, 0, False, False, 0, 1, True)
 def test_matches_float64(
     isa: Isa, window: Window, n: int, cin: int, cout: int, h: int, w: int, bias: bool, act: int,
     residual: bool, planar: bool, gap: int, step: int, at_end: bool,

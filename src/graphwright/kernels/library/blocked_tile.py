@@ -22,8 +22,8 @@ from graphwright.kernels.library.isa import Isa
 _LATENCY_BOUND: Final = 8
 """Independent sums that keep two FMA units of latency 4 busy."""
 
-_UNROLL: Final = 8
-"""Channels, or taps of a planar input, per turn of the inner loop at most."""
+_UNROLL: Final = 4
+"""Channels, or taps of a planar input, per turn of the inner loop: longer ones are fetched more slowly."""
 
 _FOLDED: Final = (1, 3, 5, 6)
 """One pixel in so many is broadcast by the FMAs, in tiles of 1, 2, ... output blocks."""
@@ -106,7 +106,7 @@ struct tile {
     int64_t add_block;
     float *to;
     int64_t to_block;
-    int64_t far;        /* whether `to` is not in the caches: then what the next tile writes is fetched */
+    int64_t far;        /* whether what the next tile writes is fetched at once, since it is in no cache */
     int64_t edges;
     const float *zeros; /* LANES of them */
     const float *ahead; /* what later tiles read is fetched to L2 ... */
@@ -156,11 +156,9 @@ _A: Final = "%%r11"
 """The same for a tap."""
 _FIRST, _LAST = "%%r12", "%%r13"
 """The first and the last pixel for a tap."""
-_NEXT: Final = "%%r15"
-"""The first pixel of the next input block."""
 _TRIPLE: Final = "%%rsi"
 """Three times the distance of output blocks."""
-_REGISTERS: Final = ("rax", "rbx", "rcx", "rdx", "rsi", *(f"r{i}" for i in range(8, 16)))
+_REGISTERS: Final = ("rax", "rbx", "rcx", "rdx", "rsi", *(f"r{i}" for i in range(8, 15)))
 _BLOCKS: Final = ("(%%rax)", "(%%rax,%%rdx,4)", "(%%rax,%%rdx,8)", f"(%%rax,{_TRIPLE},4)")
 """Output blocks from rax on, as many elements apart as rdx says."""
 
@@ -250,7 +248,6 @@ class _Assembly:
             "test %%rax, %%rax",
             "jz 3f",
             *self.walk("add", lambda place, x: f"vaddps {place}, {x}, {x}"),
-            *self.walk("add", lambda place, x: f"prefetcht0 {after}+{place}"),
             "3: cmpq $0, %c[far](%[t])",
             "je 4f",
             "mov %c[to](%[t]), %%rax",
@@ -287,7 +284,6 @@ class _Assembly:
     def blocked_taps(self) -> list[str]:
         """The FMAs of all taps of one input block: a whole one in turns, some channels one by one."""
         lanes, vector = self.family.lanes, self.family.isa.vector_bytes
-        turn = min(_UNROLL, lanes)
         return [
             f"test {_TAPS_LEFT}, {_TAPS_LEFT}",
             "jz 8f",
@@ -297,11 +293,15 @@ class _Assembly:
             *self.pointers(),
             f"cmp ${lanes}, {_LEFT}",
             "jl 62f",
-            f"mov ${lanes // turn}, %%ecx",
+            f"mov ${lanes // _UNROLL}, %%ecx",
             ".p2align 5",
             "61:",
-            *(line for number in range(turn) for line in self.step(number, 4 * number, number % self.splits)),
-            *self.advance(turn),
+            *(
+                line
+                for number in range(_UNROLL)
+                for line in self.step(number, 4 * number, number % self.splits)
+            ),
+            *self.advance(_UNROLL),
             "dec %%ecx",
             "jnz 61b",
             f"63: add $16, {_TAP}",
@@ -327,7 +327,8 @@ class _Assembly:
             "mov %c[x_block](%[t]), %%rcx",
             f"cmp ${self.family.lanes}, {_LEFT}",
             "cmovle %c[x_next](%[t]), %%rcx",
-            f"lea {-self.middle}({_A},%%rcx,4), {_NEXT}",
+            f"lea ({_A},%%rcx,4), %%rcx",
+            *(f"prefetcht0 {self.column(p)}(%%rcx)" for p in range(self.tile.pixels)),
         ]
         end = (self.tile.pixels - 1) * self.family.pixel - self.middle
         outside = (1, 2) if self.tile.pixels > 1 else (3, 3)
@@ -348,12 +349,11 @@ class _Assembly:
     def advance(self, channels: int) -> list[str]:
         """To the next channels of a tap."""
         lines = [f"add ${4 * channels}, {pointer}" for pointer in (_A, _FIRST, _LAST)]
-        return [*lines, f"add ${channels * self.family.pixel}, {_NEXT}",
-                f"add ${channels * self.family.isa.vector_bytes}, {_W}"]  # fmt: skip
+        return [*lines, f"add ${channels * self.family.isa.vector_bytes}, {_W}"]
 
     def planar_taps(self) -> list[str]:
         """The FMAs of all taps of one channel."""
-        turn, vector = 4, self.family.isa.vector_bytes
+        turn, vector = _UNROLL, self.family.isa.vector_bytes
 
         def steps(count: int) -> list[str]:
             lines = []
@@ -390,8 +390,6 @@ class _Assembly:
         lines = [f"vmovups {number * vector}{blocks[b]}, {x}" for b, x in enumerate(weights)]
         if fetch and number % 2 == 0:
             lines += [f"prefetcht1 ({_AHEAD})", f"add %c[ahead_step](%[t]), {_AHEAD}"]
-        if fetch and number < tile.pixels:
-            lines += [f"prefetcht0 {number * self.family.pixel}({_NEXT})"]
         folded = self.folded()
         for p in range(tile.pixels):
             x = self.place(p, at)
@@ -409,7 +407,11 @@ class _Assembly:
             return f"{at}({_FIRST})"
         if self.family.lanes > 1 and pixel == self.tile.pixels - 1:
             return f"{at}({_LAST})"
-        return f"{pixel * self.family.pixel - self.middle + at}({_A})"
+        return f"{self.column(pixel) + at}({_A})"
+
+    def column(self, pixel: int) -> int:
+        """Bytes from the middle pixel to another."""
+        return pixel * self.family.pixel - self.middle
 
     def finish(self) -> list[str]:
         """The sums of all splits, activated and stored."""

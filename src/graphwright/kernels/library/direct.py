@@ -111,21 +111,27 @@ _CACHED: Final = 1 << 20
 
 
 def unit_blocks(isa: Isa) -> int:
-    """192 output channels per unit; one block or two alone join the last unit."""
-    return 192 // isa.lanes
+    """48 output channels per unit; what is left joins the last unit."""
+    return 48 // isa.lanes
 
 
 def _units(isa: Isa, args: DirectArgs) -> Dim:
     """Units that share a band."""
-    return maximum(1, floordiv(ceildiv(args.cout, isa.lanes) + unit_blocks(isa) - 3, unit_blocks(isa)))
+    return maximum(1, floordiv(ceildiv(args.cout, isa.lanes), unit_blocks(isa)))
+
+
+def _read(taps: Dim, stride: Dim) -> Dim:
+    """Of ``stride`` rows or columns, those that a window reads: one of them if it has one tap."""
+    return 1 + minimum(1, maximum(0, taps - 1)) * (stride - 1)
 
 
 def _bands(isa: Isa, args: DirectArgs) -> tuple[Dim, Dim]:
     """Bands of rows and of columns that each image is cut into."""
-    row = maximum(1, 4 * args.cin * args.stride_w)
+    tall = _read(args.kh, args.stride_h)
+    row = maximum(1, 4 * args.cin * args.stride_w)  # columns in between take room in the cache, read or not
     columns = ceildiv(args.ow, maximum(_MIN_COLUMNS, floordiv(_BAND_BYTES, row * maximum(1, args.kh))))
     width = ceildiv(args.ow, maximum(1, columns))
-    fitting = maximum(1, floordiv(_BAND_BYTES, maximum(1, row * args.stride_h * width)))
+    fitting = maximum(1, floordiv(_BAND_BYTES, maximum(1, row * tall * width)))
     others = args.images * args.groups * columns * _units(isa, args)
     wished = minimum(ceildiv(_UNITS, maximum(1, others)), maximum(1, floordiv(args.oh * width, _MIN_PIXELS)))
     return minimum(args.oh, maximum(ceildiv(args.oh, fitting), wished)), columns
@@ -152,10 +158,10 @@ def _scratch_bytes(isa: Isa, args: DirectArgs, lanes: int) -> Dim:
     rows = ceildiv(args.oh, maximum(1, row_bands))
     columns = ceildiv(args.ow, maximum(1, column_bands))
     taps = args.kh * args.kw
-    tall, wide = minimum(1, args.kh - 1), minimum(1, args.kw - 1)
-    copied_rows = (rows - 1) * (1 + tall * (args.stride_h - 1)) + (args.kh - 1) * args.dilation_h + 1
+    step = _read(args.kh, args.stride_h)
+    copied_rows = (rows - 1) * step + (args.kh - 1) * args.dilation_h + 1
     plane = columns + floordiv((args.kw - 1) * args.dilation_w, args.stride_w)
-    planes = 1 + wide * (args.stride_w - 1)
+    planes = _read(args.kw, args.stride_w)
     copied = ceildiv(args.cin, lanes) * lanes * copied_rows * planes * plane
     parts = minimum(1, floordiv(args.cin * taps, _PART))
     return 64 * ceildiv(2 * taps, 8) + 4 * (copied + len(widest(isa)) * isa.lanes * parts * rows * columns)
@@ -225,6 +231,8 @@ struct band {
 };
 
 static const float zeros[VL];
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* to[i] = from[i * step] */
 static void copy_scalars(const float *from, int64_t step, int64_t n, float *to) {
@@ -298,19 +306,44 @@ struct pass {
     int apart;              /* tiles go to L1 first */
     const float *ahead;     /* the next pass's weights that are to be fetched, of one output block */
     const float *ahead_end;
-    int64_t ahead_size, ahead_blocks;
+    int64_t ahead_size, ahead_blocks, ahead_step;
+    int far;                /* what is stored is in no cache */
 };
 
-/* Lets a tile fetch to L2 some of the weights of the next pass: a cache line every two steps. */
-static void fetch_ahead(struct pass *p, struct tile *t) {
-    t->ahead = p->ahead_blocks > 0 ? p->ahead : t->w;
-    t->ahead_step = p->ahead_blocks > 0 ? 4 * LINE : 0;
-    p->ahead += t->tap_count * t->channels / 2 * LINE;
-    if (p->ahead < p->ahead_end)
-        return;
-    p->ahead_blocks--;
-    p->ahead = p->ahead_end + t->w_out - p->ahead_size;
-    p->ahead_end += t->w_out;
+/* How a row of tiles fetches to L2, evenly with its steps, some of what comes later: weights of the next
+   pass, or what later tiles add or overwrite. */
+struct fetch {
+    int64_t lines; /* that a tile can fetch */
+    int64_t sums;  /* of a tile, each a line to be added or overwritten */
+    int64_t step;  /* bytes between the former, so that they span the latter */
+    int64_t block; /* whose turn it is */
+};
+
+static struct fetch fetch_of(const struct pass *p, const struct tile *t, int64_t pixels) {
+    struct fetch f = {.lines = larger(1, t->tap_count * t->channels / 2), .sums = pixels * p->blocks};
+    f.step = parts(4 * LINE * f.sums, f.lines);
+    return f;
+}
+
+static void fetch_ahead(struct pass *p, struct tile *t, struct fetch *f) {
+    t->ahead = t->w;
+    t->ahead_step = 0;
+    if (p->ahead_blocks > 0) {
+        t->ahead = p->ahead;
+        t->ahead_step = p->ahead_step;
+        p->ahead += f->lines * p->ahead_step / 4;
+        if (p->ahead >= p->ahead_end) {
+            p->ahead_blocks--;
+            p->ahead = p->ahead_end + t->w_out - p->ahead_size;
+            p->ahead_end += t->w_out;
+        }
+    } else if (t->add || p->far) {
+        const float *later = t->add ? t->add + f->block * t->add_block : t->to + f->block * t->to_block;
+        t->ahead = later + f->sums * VL;
+        t->ahead_step = f->step;
+        t->far = p->far && f->lines < f->sums;
+        f->block = f->block + 1 < p->blocks ? f->block + 1 : 0;
+    }
 }
 
 /* Where channel (or block) `index` of the `count` of a group begins in its image of y. */
@@ -385,9 +418,10 @@ static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t co
         t.add += down * s->r_h + right * VL;
     if (t.to)
         t.to += down * p->to_h + right * p->to_pixel;
+    struct fetch fetch = fetch_of(p, &t, pixels);
     for (int64_t i = 0; i < count; i++, x += pixels) {
         t.edges = (x == 0) | (x + pixels == s->ow) << 1;
-        fetch_ahead(p, &t);
+        fetch_ahead(p, &t, &fetch);
         if (p->apart) {
             const int32_t error = run_apart(p, &t, run, pixels, y * s->ow + x);
             if (error)
@@ -402,13 +436,18 @@ static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t co
     return 0;
 }
 
+/* Tiles that make up a row. */
+static int64_t row_tiles(const struct pass *p) {
+    static const int8_t widest[MAX_BLOCKS] = {@WIDEST@};
+    return parts(p->o->x1 - p->o->x0, widest[p->blocks - 1]);
+}
+
 /* All tiles of a pass: each row in tiles of nearly equal width. */
 static int32_t run_pass(struct pass *p) {
-    static const int8_t widest[MAX_BLOCKS] = {@WIDEST@};
     const struct conv *g = p->g;
     const struct band *o = p->o;
     const tile_fn *tile_of = g->tiles[p->blocks - 1];
-    const int64_t columns = o->x1 - o->x0, tiles = parts(columns, widest[p->blocks - 1]);
+    const int64_t columns = o->x1 - o->x0, tiles = row_tiles(p);
     const int64_t width = columns / tiles, wider = columns - width * tiles;
     int32_t error = 0;
     for (int64_t y = o->y0; y < o->y1 && !error; y++) {
@@ -426,6 +465,7 @@ static void fetch_next(struct pass *p, const float *w, int64_t channels, int64_t
     p->ahead_blocks = p->g->streamed ? blocks : 0;
     p->ahead = w;
     p->ahead_end = w + p->ahead_size;
+    p->ahead_step = smaller(4 * LINE, parts(8 * LINE * blocks, row_tiles(p) * (p->o->y1 - p->o->y0)));
 }
 
 /* Output blocks [block, block + blocks) of a band: parts of the channels one after another. */
@@ -479,7 +519,7 @@ static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t bl
     p.to_pixel = s->y_w;
     p.to_h = s->y_h;
     p.t.act = s->act;
-    p.t.far = !p.apart && s->groups * s->oh * s->ow * g->blocks * VL > CACHED;
+    p.far = !p.apart && s->groups * s->oh * s->ow * g->blocks * VL > CACHED;
     return run_pass(&p);
 }
 
@@ -503,15 +543,13 @@ static void find_input(const struct conv *g, struct band *o) {
     }
 }
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* Bands per image, as the grid has them. */
 static void cut_bands(struct conv *g) {
     const struct args *s = &g->s;
-    const int64_t row = larger(1, 4 * s->cin * s->stride_w);
+    const int64_t tall = s->kh > 1 ? s->stride_h : 1, row = larger(1, 4 * s->cin * s->stride_w);
     g->column_bands = parts(s->ow, larger(MIN_COLUMNS, BAND_BYTES / (row * larger(1, s->kh))));
     const int64_t width = parts(s->ow, larger(1, g->column_bands));
-    const int64_t fitting = larger(1, BAND_BYTES / larger(1, row * s->stride_h * width));
+    const int64_t fitting = larger(1, BAND_BYTES / larger(1, row * tall * width));
     const int64_t others = s->images * s->groups * g->column_bands * g->units;
     const int64_t wished = smaller(parts(UNITS, larger(1, others)), larger(1, s->oh * width / MIN_PIXELS));
     g->row_bands = smaller(s->oh, larger(parts(s->oh, fitting), wished));
@@ -577,9 +615,9 @@ static int flattened(const struct conv *g) {
     return s->kh * s->kw == 1 && !padded && contiguous(g) && g->row_step == s->ow * g->step * g->lanes;
 }
 
-/* Output blocks of the next pass where so many are left: three, unless that would leave few. */
+/* Output blocks of the next pass where so many are left: three, unless that would leave one. */
 static int64_t pass_blocks(int64_t left) {
-    return left == 4 || left == 8 ? (MAX_BLOCKS > 3 ? 4 : 2) : smaller(3, left);
+    return left == 4 ? (MAX_BLOCKS > 3 ? 4 : 2) : smaller(3, left);
 }
 
 static int32_t run_unit(const struct conv *g, const struct band *o, int64_t unit) {
@@ -596,7 +634,7 @@ static int32_t run_bands(struct conv *g, int64_t begin, int64_t end, void *scrat
     const struct args *s = &g->s;
     const int64_t taps = s->kh * s->kw;
     g->blocks = parts(s->cout, VL);
-    g->units = larger(1, (g->blocks + UNIT_BLOCKS - 3) / UNIT_BLOCKS);
+    g->units = larger(1, g->blocks / UNIT_BLOCKS);
     g->part = larger(1, PART / larger(1, taps * g->lanes)) * g->lanes;
     g->streamed = s->groups * g->blocks * VL * parts(s->cin, g->lanes) * g->lanes * taps > STREAMED;
     cut_bands(g);

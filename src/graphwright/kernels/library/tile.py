@@ -18,9 +18,6 @@ K_RUN: Final = 16
 _UNROLL: Final = 4
 """Values of k per turn of a tile's loop."""
 
-_ROWS_AHEAD: Final = 6
-"""Rows of K_RUN values between fetching the last row that a tile stores to and the end of the tile."""
-
 _LATENCY_BOUND: Final = 8
 """Independent sums that keep two FMA units of latency 4 busy."""
 
@@ -262,7 +259,7 @@ class _Tile:
         """In each of the last runs, a row of what the tile is stored to: stores that miss hold up loads."""
         lines = range(0, self.vectors * self.isa.vector_bytes, 64)
         return [
-            f"cmp ${self.rows + _ROWS_AHEAD}, %[runs]",
+            f"cmp ${self.rows}, %[runs]",
             "ja 8f",
             *(f"prefetcht0 {line}(%%rax)" for line in lines),
             "mov %c[to_ld](%[t]), %%rcx",

@@ -84,15 +84,16 @@ def _image(channels: int, width: int = 64) -> Callable[[int], tuple[int, ...]]:
     return lambda n: (1, channels, n // channels // width, width)
 
 
-def _recurrent(op: str, gates: int, hidden: int, batch: int, steps: int = 32) -> Case:
+def _recurrent(op: str, gates: int, hidden: int, batch: int, steps: int = 32, directions: int = 1) -> Case:
     names = "y y_h y_c" if op == "LSTM" else "y y_h"
     weights = {
-        "w": 0.1 * _f32(1, gates * hidden, hidden),
-        "r": 0.1 * _f32(1, gates * hidden, hidden),
-        "b": _f32(1, 2 * gates * hidden),
+        "w": 0.1 * _f32(directions, gates * hidden, hidden),
+        "r": 0.1 * _f32(directions, gates * hidden, hidden),
+        "b": _f32(directions, 2 * gates * hidden),
     }
+    direction = "bidirectional" if directions == 2 else "forward"
     return Case(
-        [(op, "x w r b", names, {"hidden_size": hidden})],
+        [(op, "x w r b", names, {"hidden_size": hidden, "direction": direction})],
         lambda n: (steps, batch, hidden),
         weights=lambda n: weights,
         sizes=(steps * batch * hidden,),
@@ -211,6 +212,8 @@ CASES: Final[dict[str, Case]] = {
     "lstm 64": _recurrent("LSTM", 4, 64, 1),
     "lstm 256": _recurrent("LSTM", 4, 256, 1),
     "lstm 256 x 8": _recurrent("LSTM", 4, 256, 8),
+    "lstm 256 x 16": _recurrent("LSTM", 4, 256, 16),
+    "lstm 256 both ways": _recurrent("LSTM", 4, 256, 1, directions=2),
     "lstm 512": _recurrent("LSTM", 4, 512, 1),
     "gru 64": _recurrent("GRU", 3, 64, 1),
     "gru 256": _recurrent("GRU", 3, 256, 1),

@@ -102,7 +102,7 @@ def calls(isa: Isa, channels: int, size: int) -> dict[str, list[Callable[[], Non
     for m, symbol in winograd.SYMBOLS.items():
         args = winograd.dense_args(m, isa, 1, channels, channels, size, size, pads=(1, 1, 1, 1))
         found[f"F{m}"] = runs(
-            _library(winograd, isa)[symbol], (m + 2) ** 2, args,
+            _library(winograd, isa)[symbol], (m + 2) * 4, args,
             winograd.grid(m, isa, args), winograd.scratch_bytes(m, isa, args),
         )  # fmt: skip
     return found

@@ -13,8 +13,10 @@ that all tiles share their weights.
 
 A unit of the grid is a block of tiles of one image times some output channels: the input's transform goes
 to scratch as (m + 2)^2 planes, each plane is multiplied with its matrix of weights, and the products are
-transformed back. Weights lie in the order in which they are read. Units of one block in a chunk share the
-transformed input. Every sum runs over the channels in order, whatever the chunking.
+transformed back. Weights lie in the order in which they are read; F(4x4)'s at +-sqrt(2) in the horizontal
+direction are made of those at the other four points, since few tiles meet each weight and wait for it. Units
+of one block in a chunk share the transformed input. Every sum runs over the channels in order, whatever the
+chunking.
 """
 
 from __future__ import annotations
@@ -77,6 +79,9 @@ _ROOT: Final = 0.5**0.5
 _FINITE: Final = (0.0, _ROOT, -_ROOT, 2 * _ROOT, -2 * _ROOT)
 """Where polynomials are evaluated, the first three for m = 2. Infinity stands behind the first of them."""
 
+_STORED: Final = 4
+"""Points of a line whose weights are packed: those at +-sqrt(2) take less time to make than to read."""
+
 _RUN: Final = 14
 """Tiles of a row that are transformed at once."""
 
@@ -101,16 +106,17 @@ def _weight_matrix(m: int) -> Array:
 
 def transformed_shape(cout: int, cin: int, m: int, isa: Isa) -> tuple[int, int]:
     """The shape of what :func:`transform_weights` makes."""
-    return -(-cout // isa.lanes), (m + 2) ** 2 * cin * isa.lanes
+    return -(-cout // isa.lanes), (m + 2) * _STORED * cin * isa.lanes
 
 
 def transform_weights(out: Array, w: Array, m: int, isa: Isa) -> None:
-    """Weights [Cout, Cin, 3, 3] into f32 [CoutB, (m + 2)^2 * Cin * VL], computed in f64, rounded once.
+    """Weights [Cout, Cin, 3, 3] into f32 [CoutB, (m + 2) * 4 * Cin * VL], computed in f64, rounded once.
 
-    Groups of up to three output channel blocks lie together as [(m + 2)^2, Cin, blocks, VL].
+    Groups of up to three output channel blocks lie together as [m + 2, 4, Cin, blocks, VL]: at the
+    first four points of each line. The kernel makes the others of them.
     """
     cout, cin = w.shape[:2]
-    matrix, lanes = np.kron(_weight_matrix(m), _weight_matrix(m)), isa.lanes
+    matrix, lanes = np.kron(_weight_matrix(m), _weight_matrix(m)[:_STORED]), isa.lanes
     planes, blocks = len(matrix), -(-cout // lanes)
     groups = -(-blocks // product_vectors(isa))
     for group in range(groups):
@@ -147,11 +153,12 @@ def _plane(elements: Dim) -> Dim:
 
 
 def scratch_bytes(m: int, isa: Isa, args: WinogradArgs) -> Dim:
-    """The planes of a block's input and those of its products with a group of outputs."""
+    """Planes of a block's input and of its products with a group of outputs; weights of two more."""
     rows = product_rows(isa)
     inputs = _plane(ceildiv(args.block_tiles, rows) * rows * ceildiv(args.cin, K_RUN) * K_RUN)
     products = _plane(args.block_tiles * product_vectors(isa) * isa.lanes)
-    return 4 * (m + 2) ** 2 * (inputs + products)
+    weights = (m + 2 - _STORED) * args.cin * product_vectors(isa) * isa.lanes
+    return 4 * ((m + 2) ** 2 * (inputs + products) + weights)
 
 
 def blocking(m: int, isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Dim) -> tuple[Dim, Dim]:
@@ -164,7 +171,7 @@ def blocking(m: int, isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Di
     width = product_vectors(isa) * isa.lanes
     groups, planes = -(-cout // width), 4 * (m + 2) ** 2
     fitting = min(max(_PLANES_BYTES // (planes * (cin + width)), 1), _BLOCK_TILES)
-    weights = planes * cin * cout
+    weights = planes * cin * cout  # read or made
     many = weights // _BLOCK_TILES + groups * planes * cin < weights // fitting
     most = _BLOCK_TILES if many else fitting
     count = ceildiv(oh, m) * ceildiv(ow, m)
@@ -213,6 +220,8 @@ _SPEEDS: Final = {
 _MEMORY_GBS: Final = 12
 """Weights come from memory, since a model's other layers have gone through the caches since. Cascade Lake."""
 
+_MADE_NS: Final = 14
+"""To make VL weights of a channel at a point that is not packed, in all lines."""
 _L3_GBS: Final = 25
 _L3_BYTES: Final = 24 << 20
 """Weights that the L3 cache keeps come from there for the blocks after the first. Cascade Lake, 36 MiB."""
@@ -235,7 +244,7 @@ def work_ns(m: int, isa: Isa, args: WinogradArgs) -> Dim:
     in_blocks, out_blocks = ceildiv(args.cin, isa.lanes), ceildiv(args.cout, isa.lanes)
     count = args.images * tiles(m, args)
     flops = 2 * args.images * _points(m, args.oh) * _points(m, args.ow) * args.cin * out_blocks * isa.lanes
-    weights = 4 * (m + 2) ** 2 * args.cin * out_blocks * isa.lanes
+    weights = 4 * (m + 2) * _STORED * args.cin * out_blocks * isa.lanes
     again = (args.images * ceildiv(tiles(m, args), args.block_tiles) - 1) * weights
     again *= minimum(1, floordiv(weights, _L2_BYTES))
     kept = minimum(1, floordiv(_L3_BYTES, maximum(1, weights)))
@@ -246,7 +255,9 @@ def work_ns(m: int, isa: Isa, args: WinogradArgs) -> Dim:
     beyond = minimum(1, floordiv(scratch_bytes(m, isa, args), _L2_BYTES))
     stream += beyond * floordiv(planes * passes, _L3_GBS)
     transforms = floordiv(count * (in_blocks + out_blocks) * speeds.transforms_ns[m], 2)
-    return _overlapped(ceildiv(flops, speeds.gflops), stream) + transforms
+    blocks = args.images * ceildiv(tiles(m, args), args.block_tiles)
+    made = blocks * args.cin * out_blocks * (m + 2 - _STORED) * _MADE_NS
+    return _overlapped(ceildiv(flops, speeds.gflops) + made, stream) + transforms
 
 
 def _direct_ns(isa: Isa, images: int, cin: int, cout: int, oh: int, ow: int) -> int:
@@ -269,6 +280,7 @@ def choose(isa: Isa, images: int, cin: int, cout: int, oh: int, ow: int) -> Lite
 def source(isa: Isa) -> str:
     """One C11 file with :data:`SYMBOLS`."""
     constants = f"""
+#define STORED {_STORED} /* points of a line whose weights are packed */
 #define ARGS {len(WinogradArgs._fields)}
 #define RUN {_RUN} /* tiles of a row that are transformed at once */
 #define OPERANDS {len(OPERANDS)}
@@ -339,7 +351,7 @@ struct conv {
     int64_t tile_rows, row_tiles;  /* of an image */
     int64_t row_points, column_points; /* of the last row and column of tiles */
     int64_t in_plane, out_plane; /* elements from one plane of scratch to the next */
-    float *in, *out;
+    float *in, *out, *made;
 };
 
 /* Tiles [tile, tile + tiles) of an image. */
@@ -386,6 +398,16 @@ GW_INLINE void store(const struct conv *g, int64_t act, float *to, vf y, const f
     else if (act == 2)
         y = vf_min(vf_max(y, vf_set1(g->lo)), vf_set1(g->hi));
     vf_store(to, y);
+}
+
+/* Weights at +-sqrt(2) of those at 0, infinity and +-sqrt(1/2): of w0 + 2 w2 +- sqrt(2) w1. */
+GW_INLINE void make_weights(const float *w, int64_t panel, float *to) {
+    for (int64_t i = 0; i < panel; i += VL) {
+        const vf even = vf_load(w + i) + 2.0f * vf_load(w + panel + i);
+        const vf odd = vf_load(w + 2 * panel + i) - vf_load(w + 3 * panel + i);
+        vf_store(to + i, even + odd);
+        vf_store(to + panel + i, even - odd);
+    }
 }
 
 /* Output channel blocks [first, first + count), whose weights lie together. */
@@ -504,25 +526,32 @@ static void transform_input@M@(const struct conv *g, const struct unit *o) {
     }
 }
 
-/* The products of a group of output channels in all planes; next: the weights that are read after them. */
-static void multiply@M@(const struct conv *g, const struct unit *o, const struct outputs *c,
-                        const float *next) {
+/* The products of a group of output channels in all planes. */
+static void multiply@M@(const struct conv *g, const struct unit *o, const struct outputs *c) {
     const int64_t cin = g->s.cin, panel = cin * c->count * VL;
-    const float *w = g->w + c->first * N * N * cin * VL;
-    for (int64_t plane = 0; plane < N * N; plane++, w += panel) {
-        const struct places *p = &o->places[plane / N >= g->row_points][plane % N >= g->column_points];
-        const float *in = g->in + plane * g->in_plane, *ahead = plane < N * N - 1 ? w + panel : next;
-        float *y = g->out + plane * g->out_plane;
-        if (p->count == 0)
-            continue;
-        /* spread over the products of a plane; lines come in pairs */
-        const int64_t fetches = parts(p->count, p->rows) * parts(cin, TURN) * FETCHES;
-        const int64_t step = smaller(parts(4 * panel, fetches), 128);
-        for (int64_t at = 0; at < p->count; at += p->rows) {
-            product_of[smaller(p->rows, p->count - at) - 1][c->count - 1](cin, in, w, y, ahead, step);
-            in += g->in_runs * ROWS * K_RUN;
-            y += p->rows * c->count * VL;
-            ahead += cin / TURN * FETCHES * step / 4;
+    const float *w = g->w + c->first * N * STORED * cin * VL;
+    for (int64_t line = 0; line < N; line++, w += STORED * panel) {
+        for (int64_t column = 0; column < N; column++) {
+            const int64_t plane = line * N + column;
+            const struct places *p = &o->places[line >= g->row_points][column >= g->column_points];
+            const float *in = g->in + plane * g->in_plane;
+            const float *u = column < STORED ? w + column * panel : g->made + (column - STORED) * panel;
+            float *y = g->out + plane * g->out_plane;
+            if (p->count == 0)
+                continue;
+            if (column == STORED)
+                make_weights(w, panel, g->made);
+            /* N planes fetch the weights of STORED ones evenly; lines come in pairs */
+            const int64_t share = panel * STORED / N;
+            const float *ahead = w + (N == STORED ? 1 : 2) * panel + column * share;
+            const int64_t fetches = parts(p->count, p->rows) * parts(cin, TURN) * FETCHES;
+            const int64_t step = smaller(parts(4 * share, fetches), 128);
+            for (int64_t at = 0; at < p->count; at += p->rows) {
+                product_of[smaller(p->rows, p->count - at) - 1][c->count - 1](cin, in, u, y, ahead, step);
+                in += g->in_runs * ROWS * K_RUN;
+                y += p->rows * c->count * VL;
+                ahead += cin / TURN * FETCHES * step / 4;
+            }
         }
     }
 }
@@ -646,7 +675,8 @@ GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, 
     g.column_points = points@M@(s->ow - (g.row_tiles - 1) * M);
     g.in_plane = plane_size(parts(s->block_tiles, ROWS) * ROWS * g.in_runs * K_RUN);
     g.out_plane = plane_size(s->block_tiles * VECTORS * VL);
-    g.out = scratch;
+    g.made = scratch;
+    g.out = g.made + (N - STORED) * s->cin * VECTORS * VL;
     g.in = g.out + N * N * g.out_plane;
     const int64_t tiles = g.tile_rows * g.row_tiles;
     const int64_t groups = parts(g.out_blocks, VECTORS);
@@ -668,8 +698,7 @@ GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, 
         for (int64_t b = first; b < last; b++) {
             const int64_t block = cut(g.out_blocks, b, groups);
             const struct outputs c = {block, cut(g.out_blocks, b + 1, groups) - block};
-            const int64_t after = c.first + c.count < g.out_blocks ? c.first + c.count : 0;
-            multiply@M@(&g, &o, &c, g.w + after * N * N * s->cin * VL);
+            multiply@M@(&g, &o, &c);
             const int32_t error = transform_output@M@(&g, &o, &c);
             if (error)
                 return error;

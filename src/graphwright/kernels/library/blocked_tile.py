@@ -25,6 +25,9 @@ _LATENCY_BOUND: Final = 8
 _UNROLL: Final = 4
 """Channels, or taps of a planar input, per turn of the inner loop: longer ones are fetched more slowly."""
 
+_WEIGHTS_AHEAD: Final = 1024
+"""Bytes ahead of their use that deep weights are fetched to L1."""
+
 _FOLDED: Final = (1, 3, 5, 6)
 """One pixel in so many is broadcast by the FMAs, in tiles of 1, 2, ... output blocks."""
 
@@ -107,6 +110,7 @@ struct tile {
     float *to;
     int64_t to_block;
     int64_t far;        /* whether what the next tile writes is fetched at once, since it is in no cache */
+    int64_t deep;       /* whether the weights do not stay in L1 */
     int64_t edges;
     const float *zeros; /* LANES of them */
     const float *ahead; /* what later tiles read is fetched to L2 ... */
@@ -144,8 +148,8 @@ def _name(family: Family, tile: Tile) -> str:
 
 _FIELDS: Final = (
     "x", "x_block", "x_next", "taps", "tap_count", "channels", "w", "w_skip", "w_out", "from", "from_block",
-    "from_pixel", "add", "add_block", "to", "to_block", "far", "edges", "zeros", "ahead", "ahead_step", "act",
-    "lo", "hi",
+    "from_pixel", "add", "add_block", "to", "to_block", "far", "deep", "edges", "zeros", "ahead",
+    "ahead_step", "act", "lo", "hi",
 )  # fmt: skip
 
 # Registers that keep their meaning throughout.
@@ -294,20 +298,15 @@ class _Assembly:
             f"cmp ${lanes}, {_LEFT}",
             "jl 62f",
             f"mov ${lanes // _UNROLL}, %%ecx",
-            ".p2align 5",
-            "61:",
-            *(
-                line
-                for number in range(_UNROLL)
-                for line in self.step(number, 4 * number, number % self.splits)
-            ),
-            *self.advance(_UNROLL),
-            "dec %%ecx",
-            "jnz 61b",
+            "cmpq $0, %c[deep](%[t])",
+            "jne 65f",
+            *self.turns(61, deep=False),
             f"63: add $16, {_TAP}",
             f"dec {_TAPS_LEFT}",
             "jnz 6b",
             "jmp 8f",
+            *self.turns(65, deep=True),
+            "jmp 63b",
             f"62: mov {_LEFT}, %%rcx",
             "64:",
             *self.step(0, 0, 0, fetch=False),
@@ -320,6 +319,12 @@ class _Assembly:
             f"add %%rcx, {_W}",
             "jmp 63b",
         ]
+
+    def turns(self, label: int, *, deep: bool) -> list[str]:
+        """The FMAs of ecx turns of channels."""
+        steps = [self.step(n, 4 * n, n % self.splits, deep=deep) for n in range(_UNROLL)]
+        lines = [line for step in steps for line in step]
+        return [".p2align 5", f"{label}:", *lines, *self.advance(_UNROLL), "dec %%ecx", f"jnz {label}b"]
 
     def pointers(self) -> list[str]:
         """What a tap reads besides the pixels around the middle one."""
@@ -382,12 +387,15 @@ class _Assembly:
         """Pixels that FMAs broadcast themselves: each takes a load per output block, not one."""
         return self.tile.pixels // _FOLDED[self.tile.blocks - 1] if self.wide else 0
 
-    def step(self, number: int, at: int, split: int, *, fetch: bool = True) -> list[str]:
+    def step(self, number: int, at: int, split: int, *, fetch: bool = True, deep: bool = False) -> list[str]:
         """The FMAs of one channel of a tap, ``at`` bytes from the pointers; ``number``-th of a turn."""
         tile, vector = self.tile, self.family.isa.vector_bytes
         weights, spare = self.free()[: tile.blocks], self.free()[tile.blocks :]
         blocks = [f"({_W})", f"({_W},{_W_OUT})", f"({_W},{_W_OUT},2)", f"({_W},{_TRIPLE})"]
         lines = [f"vmovups {number * vector}{blocks[b]}, {x}" for b, x in enumerate(weights)]
+        if deep and number * vector % 64 == 0:
+            ahead = _WEIGHTS_AHEAD + number * vector
+            lines += [f"prefetcht0 {ahead}{blocks[b]}" for b in range(tile.blocks)]
         if fetch and number % 2 == 0:
             lines += [f"prefetcht1 ({_AHEAD})", f"add %c[ahead_step](%[t]), {_AHEAD}"]
         folded = self.folded()

@@ -103,6 +103,9 @@ _PART: Final = 1024
 """Taps times input channels of a part: the weights of four output blocks take 256 KB."""
 
 
+_DEEP: Final = 64 << 10
+"""Weights of a tile of more bytes than this come from the L2 cache for each tile."""
+
 _STREAMED: Final = 64 << 10
 """More weights than this, in elements, are fetched to the L2 cache ahead of their use."""
 
@@ -184,6 +187,7 @@ def source(isa: Isa) -> str:
 #define PART {_PART}
 #define CACHED {_CACHED}
 #define STREAMED {_STREAMED}
+#define DEEP {_DEEP}
 #define LINE 16 /* elements of a cache line */
 #define STEPS {STEPS[-1]}
 #define MAX_BLOCKS {len(widest(isa))}
@@ -407,6 +411,7 @@ static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t co
     const int64_t down = y - p->o->y0, right = x - p->o->x0, outside = s->kh - (rows.last - rows.first);
     const int64_t tap = s->kw * g->lanes * VL;
     struct tile t = p->t;
+    t.deep = 4 * p->blocks * t.tap_count * t.channels * VL > DEEP;
     t.x_next = pixels * g->step * g->lanes - (parts(t.channels, g->lanes) - 1) * t.x_block;
     t.x += down * g->row_step + right * g->step * g->lanes;
     t.taps += rows.first * s->kw;

@@ -166,8 +166,9 @@ def _scratch_bytes(isa: Isa, args: DirectArgs, lanes: int) -> Dim:
     plane = columns + floordiv((args.kw - 1) * args.dilation_w, args.stride_w)
     planes = _read(args.kw, args.stride_w)
     copied = ceildiv(args.cin, lanes) * lanes * copied_rows * planes * plane
-    parts = minimum(1, floordiv(args.cin * taps, _PART))
-    return 64 * ceildiv(2 * taps, 8) + 4 * (copied + len(widest(isa)) * isa.lanes * parts * rows * columns)
+    part = lanes * maximum(1, floordiv(_PART, maximum(1, taps * lanes)))
+    waits = minimum(1, floordiv(maximum(1, args.cin) - 1, part))  # whether there is more than one part
+    return 64 * ceildiv(2 * taps, 8) + 4 * (copied + len(widest(isa)) * isa.lanes * waits * rows * columns)
 
 
 def work_ns(isa: Isa, args: DirectArgs) -> Dim:

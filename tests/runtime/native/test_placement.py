@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -113,6 +114,16 @@ def test_with_two_callers_workers_may_run_anywhere(library: _native.Library) -> 
     finally:
         finish.set()
         other.join()
+
+
+def test_a_caller_that_stands_still_may_be_moved_and_keeps_its_affinity(library: _native.Library) -> None:
+    def wait(inputs: object, outputs: object) -> None:
+        time.sleep(0.005)  # the worker has nothing to do meanwhile
+
+    model = load(heavy(host=True), library, hosts=[wait])
+    for _ in range(20):
+        model.run([], threads=2)
+        assert os.sched_getaffinity(0) == set(CORES)
 
 
 @pytest.mark.parametrize("threads", [2, 3])

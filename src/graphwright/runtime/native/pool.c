@@ -105,46 +105,6 @@ static void leave(gw_team *team, int slot, uint32_t seen) {
         gw_futex_wake(&departures, INT_MAX);
 }
 
-static void *work(void *unused) {
-    for (;;) {
-        int slot = 0;
-        unsigned seen = atomic_load(&calls);
-        gw_team *team = enter(&slot);
-        if (team) {
-            leave(team, slot, team->help(team, slot));
-            continue;
-        }
-        if (gw_spin(&calls, seen))
-            continue;
-        atomic_fetch_add(&sleepers, 1);
-        futex_wait(&calls, seen);
-        atomic_fetch_sub(&sleepers, 1);
-    }
-    return unused;
-}
-
-/* The lock is held. Workers take no signals, which are the application's. A thread that cannot start is not
-   missed. */
-static void hire(int wanted) {
-    sigset_t all, before;
-    pthread_attr_t attributes;
-    if (workers >= wanted)
-        return;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    while (workers < wanted) {
-        if (pthread_create(&worker_threads[workers], &attributes, work, NULL) != 0)
-            break;
-        pthread_setname_np(worker_threads[workers], "graphwright");
-        workers++;
-        avoided = UNSETTLED; /* the new one may run where this thread may */
-    }
-    pthread_attr_destroy(&attributes);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
 /* ---- where threads run ---- */
 
 /* No other caller is in a run. The lock is held. */
@@ -174,8 +134,17 @@ static int64_t processor_time(pthread_t thread) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* The caller is about to sleep until workers are done. One that does not get on has lost its core to another
-   process, perhaps for milliseconds: it goes on here. */
+static void watch(void) {
+    for (int64_t start = gw_now(); gw_now() - start < WATCH_NS;)
+        __builtin_ia32_pause();
+}
+
+/* A thread of which this holds has lost its core to another process, perhaps for milliseconds, or sleeps. */
+static bool stands_still(pthread_t thread, int64_t before) {
+    return processor_time(thread) - before < WATCH_NS / 2;
+}
+
+/* The caller is about to sleep until workers are done. One that does not get on goes on here. */
 static void call_over(const gw_team *team) {
     int64_t before[GW_MAX_THREADS];
     cpu_set_t here;
@@ -189,15 +158,81 @@ static void call_over(const gw_team *team) {
     CPU_SET(core, &here);
     for (int i = 0; i < count; i++)
         before[i] = processor_time(worker_threads[i]);
-    for (int64_t start = gw_now(); gw_now() - start < WATCH_NS;)
-        __builtin_ia32_pause();
+    watch();
     gw_lock(&lock);
     for (int i = 0; i < count && is_alone(team); i++)
-        if (processor_time(worker_threads[i]) - before[i] < WATCH_NS / 2) {
+        if (stands_still(worker_threads[i], before[i])) {
             pthread_setaffinity_np(worker_threads[i], sizeof here, &here);
             avoided = UNSETTLED;
         }
     pthread_mutex_unlock(&lock);
+}
+
+/* A worker without work is about to sleep. A caller that does not get on goes on here; it may move on when it
+   likes. */
+static void take_over(void) {
+    cpu_set_t here, allowed;
+    int core = sched_getcpu();
+    gw_lock(&lock);
+    const gw_team *team = teams && !teams->next && avoided >= 0 ? teams : NULL;
+    int64_t before = team ? processor_time(team->caller) : 0;
+    pthread_mutex_unlock(&lock);
+    if (core < 0 || !team)
+        return;
+    watch();
+    gw_lock(&lock);
+    if (teams == team && is_alone(team) && stands_still(team->caller, before) &&
+        pthread_getaffinity_np(team->caller, sizeof allowed, &allowed) == 0 && CPU_ISSET(core, &allowed)) {
+        CPU_ZERO(&here);
+        CPU_SET(core, &here);
+        pthread_setaffinity_np(team->caller, sizeof here, &here);
+        pthread_setaffinity_np(team->caller, sizeof allowed, &allowed);
+        avoided = UNSETTLED;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- workers ---- */
+
+static void *work(void *unused) {
+    for (;;) {
+        int slot = 0;
+        unsigned seen = atomic_load(&calls);
+        gw_team *team = enter(&slot);
+        if (team) {
+            leave(team, slot, team->help(team, slot));
+            continue;
+        }
+        if (gw_spin(&calls, seen))
+            continue;
+        take_over();
+        atomic_fetch_add(&sleepers, 1);
+        futex_wait(&calls, seen);
+        atomic_fetch_sub(&sleepers, 1);
+    }
+    return unused;
+}
+
+/* The lock is held. Workers take no signals, which are the application's. A thread that cannot start is not
+   missed. */
+static void hire(int wanted) {
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    if (workers >= wanted)
+        return;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    while (workers < wanted) {
+        if (pthread_create(&worker_threads[workers], &attributes, work, NULL) != 0)
+            break;
+        pthread_setname_np(worker_threads[workers], "graphwright");
+        workers++;
+        avoided = UNSETTLED; /* the new one may run where this thread may */
+    }
+    pthread_attr_destroy(&attributes);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* ---- teams ---- */
@@ -206,6 +241,7 @@ static void list(gw_team *team) {
     gw_lock(&lock);
     team->generation = gw_process_generation();
     team->listed = true;
+    team->caller = pthread_self();
     team->idle = atomic_load(&team->version) - 1;
     team->next = teams;
     teams = team;

@@ -1,6 +1,7 @@
 /* A run and the workers that help it. Workers sleep until a run asks; callers' threads take part in their own
    runs. */
 #pragma once
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,6 +17,7 @@ typedef struct gw_team {
     _Alignas(128) atomic_uint version; /* changes when there may be new work */
     /* The rest belongs to the pool. */
     _Alignas(128) struct gw_team *next;
+    pthread_t caller;
     uint32_t idle; /* at this version a worker found nothing to do */
     int generation;
     bool listed;

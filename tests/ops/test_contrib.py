@@ -1,0 +1,225 @@
+"""ONNX Runtime's own ops against ONNX Runtime: one node each, on the reference device and compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+
+import graphwright as gw
+from graphwright.config import Options
+from graphwright.errors import ModelError
+
+Array = np.ndarray[Any, Any]
+Feed = Sequence[Array | None]
+DOMAIN = "com.microsoft"
+COMPILED = Options(threads=1)
+REFERENCE = replace(COMPILED, device="reference")
+rng = np.random.default_rng(7)
+
+
+def normal(*shape: int, dtype: Any = np.float32) -> Array:
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def one_node(
+    op_type: str,
+    feeds: Feed,
+    attributes: dict[str, Any],
+    outputs: Sequence[str],
+    domain: str,
+    symbolic: bool,
+    constants: Sequence[int],
+) -> onnx.ModelProto:
+    """A model of the node; ``symbolic`` leaves the first two sizes of every input of three axes open."""
+    names = ["" if feed is None else f"x{k}" for k, feed in enumerate(feeds)]
+    node = helper.make_node(op_type, names, list(outputs), domain=domain, **attributes)
+    inputs, initializers = [], []
+    for k, feed in enumerate(feeds):
+        if feed is None:
+            continue
+        if k in constants:
+            initializers.append(onnx.numpy_helper.from_array(feed, names[k]))
+            continue
+        shape: list[Any] = list(feed.shape)
+        if symbolic and feed.ndim == 3:
+            shape[:2] = ["batch", "length"]
+        kind = helper.np_dtype_to_tensor_dtype(feed.dtype)
+        inputs.append(helper.make_tensor_value_info(names[k], kind, shape))
+    results = [onnx.ValueInfoProto(name=name) for name in outputs if name]
+    graph = helper.make_graph([node], "one", inputs, results, initializers)
+    opsets = [helper.make_opsetid("", 16), helper.make_opsetid(DOMAIN, 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def by_runtime(model: onnx.ModelProto, feeds: dict[str, Array]) -> list[Array]:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    return [np.asarray(result) for result in session.run(None, feeds)]
+
+
+def compare(
+    op_type: str,
+    feeds: Feed,
+    outputs: Sequence[str] = ("y",),
+    *,
+    domain: str = DOMAIN,
+    symbolic: bool = False,
+    constants: Sequence[int] = (),
+    tolerance: float = 2e-5,
+    devices: Sequence[Options] = (REFERENCE, COMPILED),
+    **attributes: Any,
+) -> None:
+    """Assert that every device gives what ONNX Runtime does."""
+    model = one_node(op_type, feeds, attributes, outputs, domain, symbolic, constants)
+    given = {f"x{k}": a for k, a in enumerate(feeds) if a is not None and k not in constants}
+    expected = by_runtime(model, given)
+    for options in devices:
+        found = list(gw.compile(model, options=options).run(given).values())
+        assert len(found) == len(expected)
+        for a, e in zip(found, expected, strict=True):
+            assert a.dtype == e.dtype, options.device
+            assert a.shape == e.shape, options.device
+            np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance, err_msg=options.device)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 16), (1, 7, 17), (0, 3, 4)])
+@pytest.mark.parametrize("op_type", ["Gelu", "FastGelu", "QuickGelu"])
+def test_activation(op_type: str, shape: tuple[int, ...]) -> None:
+    compare(op_type, [3 * normal(*shape)], symbolic=True)
+
+
+@pytest.mark.parametrize("op_type", ["BiasGelu", "FastGelu"])
+def test_activation_of_a_sum(op_type: str) -> None:
+    for width in (16, 33):
+        compare(op_type, [normal(2, 5, width), normal(width)], symbolic=True)
+
+
+def test_quick_gelu_of_another_factor() -> None:
+    compare("QuickGelu", [normal(3, 9)], alpha=0.7)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "attributes"),
+    [
+        ((2, 3, 4), (2, 4, 5), {"alpha": 0.125}),
+        ((2, 4, 3), (2, 4, 5), {"transA": 1}),
+        ((2, 3, 4), (2, 5, 4), {"transB": 1, "alpha": -2.0}),
+        ((4, 3), (5, 4), {"transA": 1, "transB": 1}),
+        ((3, 2, 4), (2, 4, 5), {"transBatchA": 1}),
+        ((2, 6, 3, 4), (4, 2, 6, 5), {"transBatchB": 1}),
+        ((4, 2, 3), (5, 2, 4), {"transBatchA": 1, "transA": 1, "transBatchB": 1, "transB": 1}),
+        ((7,), (7, 3), {"transA": 1}),
+        ((2, 3, 4), (4, 5), {}),
+    ],
+)
+def test_fused_matmul(a: tuple[int, ...], b: tuple[int, ...], attributes: dict[str, Any]) -> None:
+    compare("FusedMatMul", [normal(*a), normal(*b)], **attributes)
+
+
+def test_fused_matmul_in_f64() -> None:
+    operands = [normal(3, 4, dtype=np.float64), normal(5, 4, dtype=np.float64)]
+    compare("FusedMatMul", operands, transB=1, alpha=0.3, tolerance=1e-12)
+
+
+ACTIVATIONS = [
+    ("Relu", ()),
+    ("Tanh", ()),
+    ("Sigmoid", ()),
+    ("LeakyRelu", (0.1,)),
+    ("HardSigmoid", (0.3, 0.4)),
+    ("Clip", (-0.5, 0.5)),
+]
+
+
+@pytest.mark.parametrize(("activation", "parameters"), ACTIVATIONS)
+def test_fused_conv(activation: str, parameters: tuple[float, ...]) -> None:
+    x, w, bias = normal(2, 4, 7, 5), normal(6, 4, 3, 3) / 6, normal(6)
+    given: dict[str, Any] = {"activation": activation, "pads": [1, 1, 1, 1], "constants": (1, 2)}
+    if parameters:
+        given["activation_params"] = list(parameters)
+    compare("FusedConv", [x, w, bias], **given)
+    compare("FusedConv", [x, w], **given)
+    compare("FusedConv", [x, w, bias, normal(2, 6, 7, 5)], **given)
+
+
+def test_fused_conv_with_strides_and_groups() -> None:
+    x, w = normal(1, 4, 9, 8), normal(6, 2, 3, 3)
+    compare("FusedConv", [x, w], activation="Relu", group=2, strides=[2, 2], dilations=[1, 2])
+
+
+@pytest.mark.parametrize(
+    ("activation", "parameters"), [p for p in ACTIVATIONS if p[0] != "Clip"] + [("Elu", (0.6,))]
+)
+def test_fused_gemm(activation: str, parameters: tuple[float, ...]) -> None:
+    names = ("activation_alpha", "activation_beta")
+    given = dict(zip(names, parameters, strict=False)) | {"activation": activation}
+    compare("FusedGemm", [normal(3, 4), normal(5, 4), normal(5)], transB=1, alpha=0.5, beta=2.0, **given)
+    compare("FusedGemm", [normal(4, 3), normal(4, 5)], transA=1, **given)
+
+
+def test_an_activation_that_is_not_known_is_named() -> None:
+    feeds = [normal(1, 1, 3, 3), normal(1, 1, 1, 1)]
+    model = one_node("FusedConv", feeds, {"activation": "Sine"}, ("y",), DOMAIN, False, ())
+    with pytest.raises(ModelError, match="activation 'Sine' is not one of Relu"):
+        gw.compile(model, options=REFERENCE)
+
+
+def test_an_activation_without_its_parameters_is_refused() -> None:
+    feeds = [normal(1, 1, 3, 3), normal(1, 1, 1, 1)]
+    model = one_node("FusedConv", feeds, {"activation": "Clip"}, ("y",), DOMAIN, False, ())
+    with pytest.raises(ModelError, match="takes 2 parameters, 0 are given"):
+        gw.compile(model, options=REFERENCE)
+
+
+def test_layer_normalization_of_old_opsets() -> None:
+    compare("LayerNormalization", [normal(2, 5, 24), normal(24), normal(24)], domain="", epsilon=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 24), (3, 17)])
+def test_simplified_layer_normalization(shape: tuple[int, ...]) -> None:
+    feeds = [normal(*shape), normal(shape[-1])]
+    compare("SimplifiedLayerNormalization", feeds, domain="", symbolic=True, epsilon=1e-4)
+    compare("SimplifiedLayerNormalization", feeds, ("y", "inverse"), domain="", axis=-1)
+
+
+@pytest.mark.parametrize("outputs", [("y",), ("y", "", "", "sum")])
+def test_skip_layer_normalization(outputs: Sequence[str]) -> None:
+    x, skip, scale, shift, bias = normal(2, 5, 24), normal(2, 5, 24), normal(24), normal(24), normal(24)
+    op_type = "SkipLayerNormalization"
+    compare(op_type, [x, skip, scale], outputs, symbolic=True)
+    compare(op_type, [x, skip, scale, shift], outputs, epsilon=1e-2)
+    compare(op_type, [x, skip, scale, shift, bias], outputs, symbolic=True)
+    compare(op_type, [x, skip, scale, None, bias], outputs)
+    compare(op_type, [x, skip[0], scale, shift], outputs)
+    compare(op_type, [x, skip[:1], scale, shift], outputs)
+
+
+@pytest.mark.parametrize("outputs", [("y",), ("y", "", "", "sum")])
+def test_skip_simplified_layer_normalization(outputs: Sequence[str]) -> None:
+    x, skip, scale, bias = normal(2, 5, 24), normal(2, 5, 24), normal(24), normal(24)
+    op_type = "SkipSimplifiedLayerNormalization"
+    compare(op_type, [x, skip, scale], outputs, symbolic=True, epsilon=1e-5)
+    compare(op_type, [x, skip, scale, bias], outputs)
+    compare(op_type, [x[0], skip[0], scale], outputs)
+
+
+def test_embed_layer_normalization() -> None:
+    ids = rng.integers(0, 11, (2, 5)).astype(np.int32)
+    segments = rng.integers(0, 2, (2, 5)).astype(np.int32)
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+    places = np.array([[4, 3, 2, 1, 0], [0, 1, 2, 3, 4]], np.int32)
+    tables: list[Array | None] = [normal(11, 16), normal(8, 16), normal(2, 16), normal(16), normal(16)]
+    three, op_type = ("y", "index", "sum"), "EmbedLayerNormalization"
+    compare(op_type, [ids, segments, *tables], ("y", "index"), constants=(2, 3, 4, 5, 6))
+    compare(op_type, [ids, segments, *tables, mask], three)
+    compare(op_type, [ids, None, tables[0], tables[1], None, *tables[3:], mask], three)
+    compare(op_type, [ids, segments, *tables, mask, places], three, epsilon=1e-3)
+    compare(op_type, [ids, segments, *tables, None, places[:1]], ("y", "", "sum"))

@@ -223,3 +223,117 @@ def test_embed_layer_normalization() -> None:
     compare(op_type, [ids, None, tables[0], tables[1], None, *tables[3:], mask], three)
     compare(op_type, [ids, segments, *tables, mask, places], three, epsilon=1e-3)
     compare(op_type, [ids, segments, *tables, None, places[:1]], ("y", "", "sum"))
+
+
+def tables(rows: int, half: int) -> tuple[Array, Array]:
+    """Cosines and sines of angles."""
+    angles = rng.uniform(-3, 3, (rows, half))
+    return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("first", [True, False])
+def test_rotary_embedding(interleaved: int, first: bool) -> None:
+    positions = np.array([3]) if first else rng.integers(0, 12, (2, 5))
+    caches = tables(12, 4)
+    compare("RotaryEmbedding", [normal(2, 5, 24), positions, *caches], symbolic=True, interleaved=interleaved)
+    compare("RotaryEmbedding", [normal(2, 3, 5, 8), positions, *caches], interleaved=interleaved)
+    partial = {"num_heads": 3, "rotary_embedding_dim": 8, "interleaved": interleaved}
+    compare("RotaryEmbedding", [normal(2, 5, 36), positions, *caches], **partial)
+    compare("RotaryEmbedding", [normal(2, 3, 5, 12), positions, *caches], **partial)
+
+
+def flags(*shape: int) -> Array:
+    """Zeros and ones, with a one in front."""
+    found = rng.integers(0, 2, shape).astype(np.int32)
+    found[..., 0] = 1
+    return found
+
+
+ENDS, ENDS_AND_STARTS = np.array([3, 5], np.int32), np.array([4, 5, 1, 2], np.int32)
+
+
+@pytest.mark.parametrize(
+    "mask", [None, flags(2, 5), flags(2, 5, 5), ENDS, ENDS_AND_STARTS], ids=["-", "2", "3", "1", "1+1"]
+)
+@pytest.mark.parametrize("unidirectional", [0, 1])
+def test_attention(mask: Array | None, unidirectional: int) -> None:
+    x, weights, bias = normal(2, 5, 12), normal(12, 24) / 4, normal(24)
+    given: dict[str, Any] = {"num_heads": 2, "unidirectional": unidirectional, "constants": (1, 2)}
+    compare("Attention", [x, weights, bias, mask], **given)
+    more = [x, weights, bias, mask, None, normal(1, 2, 5, 5)]  # padding that sees padding rounds at -10000
+    compare("Attention", more, ("y", "present"), tolerance=1e-3, **given)
+    wider = normal(12, 28) / 4
+    sizes = {"qkv_hidden_sizes": [8, 8, 12]}
+    compare("Attention", [x, wider, normal(28), mask], mask_filter_value=-50.0, scale=0.3, **given, **sizes)
+
+
+@pytest.mark.parametrize("unidirectional", [0, 1])
+def test_attention_after_a_cache(unidirectional: int) -> None:
+    x, weights, past = normal(2, 3, 12), normal(12, 24) / 4, normal(2, 2, 2, 4, 4)
+    given: dict[str, Any] = {"num_heads": 2, "unidirectional": unidirectional}
+    for mask in (None, flags(2, 7)):
+        compare("Attention", [x, weights, normal(24), mask, past], ("y", "present"), symbolic=True, **given)
+
+
+def test_attention_of_symbolic_sizes() -> None:
+    compare("Attention", [normal(3, 7, 12), normal(12, 24), normal(24)], symbolic=True, num_heads=2)
+
+
+@pytest.mark.parametrize("mask", [None, flags(2, 7), flags(2, 5, 7), ENDS], ids=["-", "2", "3", "1"])
+def test_multi_head_attention(mask: Array | None) -> None:
+    q, k, v, bias = normal(2, 5, 12), normal(2, 7, 12), normal(2, 7, 18), normal(42)
+    compare("MultiHeadAttention", [q, k, v, bias, mask], num_heads=3)
+    compare("MultiHeadAttention", [q, k, v, None, mask, normal(2, 1, 5, 7)], num_heads=3, scale=0.2)
+
+
+def test_multi_head_attention_of_symbolic_sizes() -> None:
+    compare("MultiHeadAttention", [normal(2, 5, 12) for _ in range(3)], symbolic=True, num_heads=3)
+
+
+@pytest.mark.parametrize("unidirectional", [0, 1])
+def test_multi_head_attention_after_a_cache(unidirectional: int) -> None:
+    q, k, v, past = normal(2, 5, 12), normal(2, 5, 12), normal(2, 5, 12), normal(2, 3, 4, 4)
+    for mask in (None, flags(2, 9)):
+        feeds = [q, k, v, None, mask, None, past, past + 1]
+        given: dict[str, Any] = {"num_heads": 3, "unidirectional": unidirectional}
+        compare("MultiHeadAttention", feeds, ("y", "key", "value"), **given)
+
+
+def test_multi_head_attention_of_packed_operands() -> None:
+    """Which ONNX Runtime has on GPUs alone: as of unpacked ones."""
+    q, k, v = (normal(2, 5, 3, 4) for _ in range(3))
+    apart = [x.reshape(2, 5, 12) for x in (q, k, v)]
+    names = {"x0": apart[0], "x1": apart[1], "x2": apart[2]}
+    (expected,) = by_runtime(
+        one_node("MultiHeadAttention", apart, {"num_heads": 3}, ("y",), DOMAIN, False, ()), names
+    )
+    for feeds in ([np.stack([q, k, v], 3)], [apart[0], np.stack([k, v], 3)]):
+        model = one_node("MultiHeadAttention", feeds, {"num_heads": 3}, ("y",), DOMAIN, False, ())
+        (found,) = gw.compile(model, options=COMPILED)(*feeds)
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+def test_multi_head_attention_of_keys_of_another_pass() -> None:
+    feeds = [normal(2, 5, 12), normal(2, 3, 7, 4), normal(2, 3, 7, 4), normal(36)]
+    compare("MultiHeadAttention", feeds, num_heads=3)
+
+
+def refused(op_type: str, feeds: Feed, outputs: Sequence[str] = ("y",), **attributes: Any) -> str:
+    """The message with which the node is refused."""
+    with pytest.raises(ModelError) as caught:
+        gw.compile(one_node(op_type, feeds, attributes, outputs, DOMAIN, False, ()), options=REFERENCE)
+    return str(caught.value)
+
+
+def test_what_attention_lacks_is_named() -> None:
+    x, weights = normal(2, 5, 12), normal(12, 24)
+    assert "do_rotary is not supported" in refused("Attention", [x, weights], num_heads=2, do_rotary=1)
+    mask = np.ones((2, 1, 5, 5), np.int32)
+    assert "a mask of 4 axes" in refused("Attention", [x, weights, None, mask], num_heads=2)
+    assert "keys are not packed" in refused("MultiHeadAttention", [x], num_heads=2)
+    assert "values are not packed" in refused("MultiHeadAttention", [x, x], num_heads=2)
+    shared = [x, x, x, *[None] * 5, np.array([3], np.int32)]
+    assert "written in place" in refused("MultiHeadAttention", shared, num_heads=2)
+    scores = refused("MultiHeadAttention", [x, x, x], ("y", "k", "v", "qk"), num_heads=2)
+    assert "does not compute its output 3" in scores

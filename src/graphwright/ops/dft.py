@@ -1,0 +1,174 @@
+"""The discrete Fourier transform."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, UnknownRank, arg, op
+from graphwright.ir.symbols import Dim, floordiv, symbol
+from graphwright.ir.types import BF16, F16, F32, F64, I32, I64, TensorType
+from graphwright.ops.cast import as_dtype, in_f32
+from graphwright.ops.common import FLOATS, like, need_dtype, quiet, rank_of
+from graphwright.ops.matmul import MatMul
+from graphwright.ops.reshape import Reshape
+from graphwright.ops.shaping import known_dims, known_ints, number
+from graphwright.ops.slice import Slice
+from graphwright.ops.transpose import Transpose
+
+MAX_MATRIX = 2**22
+"""Elements of the largest matrix that a transform becomes (16 MiB of f32); the host runs longer ones."""
+
+
+@op("DFT")
+class DFT(Op):
+    """``y[k] = sum(x[n] * exp(-2j*pi*k*n / length))`` along ``axis``.
+
+    ``inverse`` has ``+2j`` instead, and divides by ``length``. The last axis of the input holds a real number
+    or the real and the imaginary part. The signal is cut or filled with zeros to ``length``, that of the axis
+    by default. ``onesided`` transforms real signals to the first ``length // 2 + 1`` elements, or, inverse,
+    these to a real signal. Operands 1 and 2 give the length, and the axis where ``axis`` is None; both may be
+    absent.
+    """
+
+    axis: int | None = -2
+    inverse: bool = False
+    onesided: bool = False
+    length: Dim | None = None
+    optional_inputs = frozenset({1, 2})
+
+    def absorb(
+        self, x: Fact, length: Fact | None = None, axis: Fact | None = None
+    ) -> tuple[Op, tuple[int, ...]] | None:
+        made = self
+        if length is not None:
+            sizes = known_dims(length)
+            if sizes is None or len(sizes) != 1:
+                return None
+            made = replace(made, length=sizes[0])
+        if axis is not None:
+            axes = known_ints(axis)
+            if axes is None or len(axes) != 1:
+                return None
+            made = replace(made, axis=axes[0])
+        return None if made is self else (made, (0,))
+
+    def infer(self, at: Inference, x: Fact, *operands: Fact | None) -> TensorType:
+        need_dtype(at, x, FLOATS)
+        if self.axis is None or any(operand is not None for operand in operands):
+            raise UnknownRank
+        if x.rank < 2:
+            raise at.fail(f"the input is {x.type}; it takes axes of a signal and one of parts")
+        axis, parts = at.axis(self.axis, x.rank), x.shape[-1]
+        if axis == x.rank - 1:
+            raise at.fail(f"axis {self.axis} is the one of real and imaginary parts")
+        if self.onesided:
+            at.equal(parts, 2 if self.inverse else 1, "parts of the elements of a onesided transform")
+        at.at_least(parts, 1, "parts of an element")
+        at.at_least(3 - parts, 1, "3 less the parts of an element")
+        length = self._length(x.shape[axis])
+        at.at_least(length, 1, "the length of the transform")
+        made = 1 if self.onesided and self.inverse else 2
+        return TensorType(x.dtype, (*x.shape[:axis], self._bins(length), *x.shape[axis + 1 : -1], made))
+
+    def _length(self, dim: Dim) -> Dim:
+        """The length of the whole signal, given the size of the axis."""
+        if self.length is not None:
+            return self.length
+        return 2 * (dim - 1) if self.onesided and self.inverse else dim
+
+    def _bins(self, length: Dim) -> Dim:
+        """The size of the axis in the output."""
+        return floordiv(length, 2) + 1 if self.onesided and not self.inverse else length
+
+    @quiet
+    def reference(self, x: Array) -> Array:
+        assert self.axis is not None
+        axis = self.axis % x.ndim
+        length = number(self._length(x.shape[axis]))
+        wide = x.astype(np.float64)
+        signal = wide[..., 0] if x.shape[-1] == 1 else wide[..., 0] + 1j * wide[..., 1]
+        if self.onesided and self.inverse:
+            return like(np.fft.irfft(signal, length, axis)[..., np.newaxis], x)
+        if self.onesided:
+            spectrum = np.fft.rfft(signal, length, axis)
+        else:
+            spectrum = (np.fft.ifft if self.inverse else np.fft.fft)(signal, length, axis)
+        return like(np.stack([spectrum.real, spectrum.imag], axis=-1), x)
+
+    def decompose(self, b: Builder, x: Value, *operands: Value | None) -> Value | None:
+        """A product with the matrix of the transform, whose rows are those of unit signals."""
+        if self.axis is None or any(operand is not None for operand in operands):
+            return None
+        rank = rank_of(x)
+        axis, dim, parts = self.axis % rank, x.type.dims[self.axis], x.type.dims[-1]
+        length = self._length(dim)
+        if not (isinstance(dim, int) and isinstance(length, int) and isinstance(parts, int)):
+            return None
+        used, bins = min(dim, length), number(self._bins(length))
+        made = 1 if self.onesided and self.inverse else 2
+        if not 0 < used * parts * bins * made <= MAX_MATRIX:
+            return None
+        order = (*(k for k in range(rank - 1) if k != axis), axis, rank - 1)
+        signal = x if order == tuple(range(rank)) else b(Transpose(order), x)
+        if used < dim:
+            signal = b(Slice((0,), (used,), (rank - 2,), (1,)), signal)
+        rest = signal.type.dims[:-2]
+        wide = in_f32(b, b(Reshape((*rest, used * parts), True), signal))
+        matrix = b.const(self.matrix(used, parts, length), wide.type.dtype)
+        spectrum = as_dtype(b, b(MatMul(), wide, matrix), x.type.dtype)
+        spectrum = b(Reshape((*rest, bins, made), True), spectrum)
+        back = tuple(order.index(k) for k in range(rank))
+        result: Value = spectrum if back == tuple(range(rank)) else b(Transpose(back), spectrum)
+        return result
+
+    def matrix(self, used: int, parts: int, length: int) -> Array:
+        """The transform of every unit signal, f64[used * parts, bins * made]."""
+        units = np.eye(used * parts).reshape(used * parts, used, parts)
+        made: Array = replace(self, axis=1, length=length).reference(units)
+        return made.reshape(used * parts, -1)
+
+
+def _import_with_axis(i: Importer) -> Any:
+    made = DFT(int(i.attr("axis", 1)), bool(i.attr("inverse", 0)), bool(i.attr("onesided", 0)))
+    return i.emit(made, *_present(i.input(0), i.optional(1)))
+
+
+def _import(i: Importer) -> Any:
+    axis = i.optional(2)
+    made = DFT(-2 if axis is None else None, bool(i.attr("inverse", 0)), bool(i.attr("onesided", 0)))
+    return i.emit(made, *_present(i.input(0), i.optional(1), axis))
+
+
+def _present(*operands: Value | None) -> tuple[Value | None, ...]:
+    """``operands`` without absent ones at the end."""
+    while operands and operands[-1] is None:
+        operands = operands[:-1]
+    return operands
+
+
+DFT.onnx = {("DFT", 17): _import_with_axis, ("DFT", 20): _import}
+_N = symbol("N")
+DFT.samples = (
+    *(Sample(DFT(), (arg(t, 2, 6, 1),)) for t in (F32, F64, F16, BF16)),
+    *(Sample(DFT(1, inverse), (arg(F32, 2, 6, 3, 2),)) for inverse in (False, True)),
+    *(Sample(DFT(length=length), (arg(F32, _N, 5, 2),)) for length in (1, 3, 5, 8)),
+    *(Sample(DFT(0, onesided=True, length=length), (arg(F32, 6, 2, 1),)) for length in (None, 5, 7)),
+    *(Sample(DFT(1, True, True, length), (arg(F32, 2, 4, 2),)) for length in (None, 5, 7, 9)),
+    Sample(DFT(), (arg(F32, 2, _N, 1),)),
+    Sample(DFT(onesided=True), (arg(F32, _N, 1),)),
+    Sample(DFT(), (arg(F32, 0, 4, 1),)),
+    Sample(DFT(None), (arg(F32, 2, 3, 1), None, arg(I64, values=(-3,)))),
+    Sample(DFT(1), (arg(F32, 2, 3, 1), arg(I32, values=(4,)))),
+    Sample(DFT(), (arg(F32, 3),), "it takes axes of a signal"),
+    Sample(DFT(2), (arg(F32, 2, 3, 2),), "axis 2 is the one of real and imaginary parts"),
+    Sample(DFT(), (arg(F32, 2, 3, 4),), "parts of an element: -1 is less than 1"),
+    Sample(DFT(onesided=True), (arg(F32, 2, 3, 2),), "2 and 1 differ"),
+    Sample(DFT(-2, True, True), (arg(F32, 2, 3, 1),), "1 and 2 differ"),
+    Sample(DFT(length=0), (arg(F32, 2, 3, 1),), "the length of the transform: 0 is less than 1"),
+    Sample(DFT(), (arg(I32, 2, 3, 1),), "the input is i32"),
+)

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import symbol
-from graphwright.ir.types import F32, I64, tensor
+from graphwright.ir.types import BOOL, F32, I64, tensor
+from graphwright.ops.compress import Compress
 from graphwright.ops.gather_nd import GatherND
 from graphwright.ops.non_zero import NonZero
 from graphwright.ops.one_hot import OneHot
 from graphwright.ops.scatter_nd import ScatterND
 from graphwright.ops.top_k import TopK
 
-from .peer import compare, imported
+from .peer import compare, imported, runtime
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
@@ -112,3 +113,91 @@ def test_symbolic_shapes() -> None:
     found, again = b(NonZero(), x), b(NonZero(), x)
     assert found.type.dims[0] == 2
     assert found.type.dims[1] not in (n, again.type.dims[1])
+
+
+MANY = np.array([[2, 1, 1], [3, 4, 3], [2, 1, 1]], np.float32)
+MARKS = np.array([True, False, True])
+
+
+@pytest.mark.parametrize("ordered", [0, 1])
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+@pytest.mark.parametrize("x", [MANY, MANY.astype(np.int64), np.array([["b", "a"], ["b", "a"]], object)])
+def test_unique_is_what_onnx_runtime_computes(x: Any, axis: int | None, ordered: int) -> None:
+    attributes = {"sorted": ordered} | ({} if axis is None else {"axis": axis})
+    expected = runtime("Unique", [x], attributes, 11, 4)
+    for actual, wanted in zip(imported("Unique", [x], attributes, 11, 4), expected, strict=True):
+        np.testing.assert_array_equal(actual, wanted)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(-2, 2), max_size=12), st.booleans())
+def test_unique_finds_each_element_once(values: list[int], ordered: bool) -> None:
+    x = np.array(values, np.int32)
+    y, first, inverse, counts = imported("Unique", [x], {"sorted": int(ordered)}, 11, 4)
+    assert y.tolist() == (sorted(set(values)) if ordered else list(dict.fromkeys(values)))
+    assert first.tolist() == [values.index(v) for v in y]
+    assert [y[k] for k in inverse] == values
+    assert counts.tolist() == [values.count(v) for v in y]
+
+
+def test_unique_slices_may_be_empty() -> None:
+    y, first, inverse, counts = imported("Unique", [np.zeros((3, 0), np.float32)], {"axis": 0}, 11, 4)
+    assert y.shape == (1, 0)
+    assert (first.tolist(), inverse.tolist(), counts.tolist()) == ([0], [0, 0, 0], [3])
+
+
+@pytest.mark.parametrize(
+    "condition, attributes",
+    [(MARKS, {}), (MARKS, {"axis": 1}), (MARKS[:2], {"axis": 0}), (MARKS, {"axis": -1}), (MARKS[:0], {})],
+)
+def test_compress_is_what_onnx_runtime_computes(condition: Any, attributes: dict[str, int]) -> None:
+    compare("Compress", [MANY, condition], attributes, 11)
+
+
+def test_compress_by_a_known_condition_has_a_known_size() -> None:
+    b, (x, condition) = new_graph(
+        Module(), "main", [("x", tensor(F32, 3, symbol("N"))), ("condition", tensor(BOOL, 3))]
+    )
+    assert b(Compress(0), x, b.const(MARKS)).type == tensor(F32, 2, symbol("N"))
+    assert b(Compress(0), x, condition).type.dims[0] not in (2, 3)
+    assert Compress(0).decompose(b, x, condition) is None
+
+
+def scattered_by_hand(cache: Any, update: Any, write: Any, axis: int, mode: str) -> Any:
+    """The pseudocode of ONNX's specification."""
+    out = cache.copy()
+    for prefix in np.ndindex(cache.shape[:axis]):
+        for k in range(update.shape[axis]):
+            place = write[prefix[0]] + k
+            out[(*prefix, place % cache.shape[axis] if mode == "circular" else place)] = update[(*prefix, k)]
+    return out
+
+
+@settings(max_examples=60, deadline=None)
+@given(batch=st.integers(0, 3), size=st.integers(1, 5), axis=st.integers(1, 2), data=st.data())
+def test_tensor_scatter_writes_from_an_index_on(
+    batch: int, size: int, axis: int, data: st.DataObject
+) -> None:
+    mode = data.draw(st.sampled_from(["linear", "circular"]))
+    count = data.draw(st.integers(0, size))
+    last = size - count if mode == "linear" else 9
+    write = vector(*data.draw(st.lists(st.integers(0, last), min_size=batch, max_size=batch)))
+    shape, part = [batch, 2, 2, 3], [batch, 2, 2, 3]
+    shape[axis], part[axis] = size, count
+    rng = np.random.default_rng(size)
+    cache, update = rng.normal(size=shape), rng.normal(size=part)
+    (y,) = imported("TensorScatter", [cache, update, write], {"mode": mode, "axis": axis}, 24)
+    np.testing.assert_array_equal(y, scattered_by_hand(cache, update, write, axis, mode))
+
+
+def test_tensor_scatter_starts_at_the_beginning_by_default() -> None:
+    cache, update = np.zeros((2, 4, 1), np.float32), np.ones((2, 3, 1), np.float32)
+    (y,) = imported("TensorScatter", [cache, update], {}, 24)
+    assert y[..., 0].tolist() == [[1, 1, 1, 0]] * 2
+    assert not cache.any()
+
+
+def test_linear_tensor_scatter_refuses_what_lies_outside() -> None:
+    cache, update = np.zeros((1, 4, 1), np.float32), np.ones((1, 3, 1), np.float32)
+    with pytest.raises(IndexError):
+        imported("TensorScatter", [cache, update, vector(2)], {}, 24)

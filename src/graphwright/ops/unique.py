@@ -1,0 +1,80 @@
+"""Unique."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import product, symbol
+from graphwright.ir.types import BF16, BOOL, C64, F32, I64, STRING, TensorType
+from graphwright.ops.common import widened
+
+
+@op("Unique")
+class Unique(Op):
+    """The different elements of ``x``, flattened, or its different slices along ``axis``, in ascending order.
+
+    Not ``sorted``, they are in that of their first occurrence. Further outputs, i64: where each of them is
+    first in ``x``; for each of ``x`` which of them it is; how often each is there. All NaN count as equal.
+    """
+
+    axis: int | None = None
+    sorted: bool = True
+    outputs = 4
+
+    def infer(self, at: Inference, x: Fact) -> tuple[TensorType, ...]:
+        count = at.symbols.fresh("unique")
+        found = TensorType(I64, (count,))
+        if self.axis is None:
+            size = product(x.shape)
+            return TensorType(x.dtype, (count,)), found, TensorType(I64, (size,)), found
+        if x.rank == 0:
+            raise at.fail("a scalar has no axis of slices")
+        axis = at.axis(self.axis, x.rank)
+        shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+        return TensorType(x.dtype, shape), found, TensorType(I64, (x.shape[axis],)), found
+
+    def reference(self, x: Array) -> tuple[Array, Array, Array, Array]:
+        flat, axis = (x.reshape(-1), 0) if self.axis is None else (x, self.axis)
+        ranks = np.moveaxis(_ranks(flat), axis, 0)
+        rows = ranks.reshape(len(ranks), int(np.prod(ranks.shape[1:])))
+        _, first, inverse, counts = np.unique(
+            rows, return_index=True, return_inverse=True, return_counts=True, axis=0
+        )
+        inverse = inverse.reshape(-1)
+        if not self.sorted:
+            order = np.argsort(first)
+            first, counts, inverse = first[order], counts[order], np.argsort(order)[inverse]
+        y = np.take(flat, first, axis)
+        return y, first.astype(np.int64), inverse.astype(np.int64), counts.astype(np.int64)
+
+
+def _ranks(x: Array) -> Array:
+    """The place of each element in the ascending order of all different ones."""
+    return np.unique(widened(x).reshape(-1), return_inverse=True)[1].reshape(x.shape)
+
+
+def _import(i: Importer) -> Any:
+    axis = i.attr("axis")
+    made = i.emit(Unique(None if axis is None else int(axis), bool(i.attr("sorted", 1))), i.input(0))
+    return made[: i.output_count]
+
+
+Unique.onnx = {("Unique", 11): _import}
+Unique.samples = (
+    *(
+        Sample(Unique(axis, ordered), (arg(F32, 4, symbol("N"), fill="index"),))
+        for axis in (None, 0, -1)
+        for ordered in (True, False)
+    ),
+    *(Sample(Unique(), (arg(t, 7, fill="index"),)) for t in (BF16, BOOL, C64, I64)),
+    Sample(Unique(0, False), (arg(STRING, 6),)),
+    Sample(Unique(), (arg(F32, 4, values=(float("nan"), -0.0, 0.0, float("nan"))),)),
+    Sample(Unique(), (arg(F32),)),
+    Sample(Unique(), (arg(F32, 0, 3),)),
+    Sample(Unique(0), (arg(F32, 3, 0),)),
+    Sample(Unique(1), (arg(F32, 3),), "axis 1 is outside"),
+    Sample(Unique(0), (arg(F32),), "a scalar has no axis"),
+)

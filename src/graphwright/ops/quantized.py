@@ -1,0 +1,138 @@
+"""What quantised ops share: scales and zero points beside what they belong to, and the way into few bits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Inference
+from graphwright.ir.symbols import Dim, ceildiv
+from graphwright.ir.types import BF16, DTYPES, F16, F32, I8, I16, U8, U16, DType
+from graphwright.ops.binary import Add
+from graphwright.ops.cast import Cast, as_dtype, in_f32
+from graphwright.ops.clip import Clip
+from graphwright.ops.common import need_dtype, rank_of, widened
+from graphwright.ops.expand import Expand
+from graphwright.ops.reshape import Reshape
+from graphwright.ops.slice import Slice
+from graphwright.ops.unary import Round
+
+SCALES = frozenset({F16, BF16, F32})
+POWERS = DTYPES["f8e8m0"]
+BYTES = frozenset({I8, U8})
+FLOAT8 = frozenset(DTYPES[name] for name in ("f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz"))
+QUANTIZED = (
+    BYTES | FLOAT8 | {I16, U16, *(DTYPES[name] for name in ("i4", "u4", "i2", "u2", "f4e2m1"))}
+)  # fmt: skip
+
+
+def limits(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest value of an integer dtype."""
+    if dtype.kind == "uint":
+        return 0, (1 << dtype.bits) - 1
+    return -(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1
+
+
+def quantized(ratio: Array, zero: Array | None, to: DType, saturate: bool = True) -> Array:
+    """``ratio + zero`` as ``to``: for integers rounded before ``zero`` is added, halves to even, and clipped.
+
+    16-bit floats are shifted and clipped in f32, which holds every zero point.
+    """
+    wide = widened(ratio)
+    shifted = np.rint(wide) if to.is_integer else wide
+    if zero is not None:
+        shifted = shifted + zero.astype(wide.dtype)
+    if not to.is_integer:
+        return np.asarray(Cast(to, saturate).reference(np.asarray(shifted)))
+    return np.asarray(np.clip(shifted, *limits(to)).astype(to.numpy))
+
+
+def into_quantized(b: Builder, ratio: Value, zero: Value | None, to: DType, saturate: bool = True) -> Value:
+    """:func:`quantized` in ops."""
+    shifted = in_f32(b, ratio)
+    if to.is_integer:
+        shifted = b(Round(), shifted)
+    if zero is not None:
+        shifted = b(Add(), shifted, as_dtype(b, zero, shifted.type.dtype))
+    if to.is_integer:
+        low, high = limits(to)
+        shifted = b(Clip(float(low), float(high)), shifted)
+    made: Value = b(Cast(to, saturate), shifted)
+    return made
+
+
+def is_single(shape: tuple[Dim, ...]) -> bool:
+    """Whether a scale or a zero point of this shape is one for the whole tensor."""
+    return shape in ((), (1,))
+
+
+def check_scale(at: Inference, x: Fact, scale: Fact, what: str, axis: int, block: int) -> None:
+    """Refuse a shape that is none of: one for all, one for each place of ``axis``, one for each block."""
+    if is_single(scale.shape):
+        return
+    axis = at.axis(axis, x.rank)
+    if not block:
+        if scale.rank != 1:
+            raise at.fail(f"{what} is {scale.type}; without blocks it must be a scalar or a vector")
+        at.equal(scale.shape[0], x.shape[axis], f"{what} along axis {axis}")
+        return
+    if scale.rank != x.rank:
+        raise at.fail(f"{what} is {scale.type}; for blocks of {x.type} it must have as many axes")
+    for k, (have, dim) in enumerate(zip(scale.shape, x.shape, strict=True)):
+        at.equal(have, ceildiv(dim, block) if k == axis else dim, f"{what} along axis {k}")
+
+
+def spread(scale: Array, shape: tuple[int, ...], axis: int, block: int) -> Array:
+    """A scale or a zero point that :func:`check_scale` lets pass, so that it broadcasts to ``shape``."""
+    if is_single(scale.shape):
+        return scale.reshape(())
+    axis %= len(shape)
+    if not block:
+        return scale.reshape([-1 if k == axis else 1 for k in range(len(shape))])
+    repeated = np.repeat(scale, block, axis)
+    return repeated[tuple(slice(size) for size in shape)]
+
+
+def spread_value(b: Builder, scale: Value, dims: tuple[Dim, ...], axis: int, block: int) -> Value:
+    """:func:`spread` in ops."""
+    rank_of(scale)
+    own = scale.type.dims
+    if is_single(own):
+        return reshaped(b, scale, ())
+    axis %= len(dims)
+    if not block:
+        return reshaped(b, scale, tuple(own[0] if k == axis else 1 for k in range(len(dims))))
+    front, back = own[: axis + 1], own[axis + 1 :]
+    each: Value = b(Expand((*front, block, *back)), reshaped(b, scale, (*front, 1, *back)))
+    whole = reshaped(b, each, (*own[:axis], own[axis] * block, *back))
+    if whole.type.dims[axis] == dims[axis]:
+        return whole
+    cut: Value = b(Slice((0,), (dims[axis],), (axis,), (1,)), whole)
+    return cut
+
+
+def reshaped(b: Builder, x: Value, dims: tuple[Dim, ...]) -> Value:
+    """``x`` under another shape; itself if it has that."""
+    if x.type.dims == dims:
+        return x
+    made: Value = b(Reshape(dims, True), x)
+    return made
+
+
+def need_single(at: Inference, fact: Fact, what: str) -> None:
+    """Refuse all but one value for the whole tensor."""
+    if not is_single(fact.shape):
+        raise at.fail(f"{what} is {fact.type}; it must be a scalar")
+
+
+def need_scales(at: Inference, **scales: Fact) -> None:
+    """Refuse scales that are no f32, f16 or bf16."""
+    for name, scale in scales.items():
+        need_dtype(at, scale, SCALES, name)
+
+
+def ratio_of(*scales: Array) -> Array:
+    """``a * b / y`` of three scales, at least in f32: products of small halves vanish."""
+    a, b, y = map(widened, scales)
+    return np.asarray(a * b / y)

@@ -337,3 +337,44 @@ def test_what_attention_lacks_is_named() -> None:
     assert "written in place" in refused("MultiHeadAttention", shared, num_heads=2)
     scores = refused("MultiHeadAttention", [x, x, x], ("y", "k", "v", "qk"), num_heads=2)
     assert "does not compute its output 3" in scores
+
+
+TOTAL = 6
+"""The input of GroupQueryAttention that is to be known before a run."""
+
+
+def grouped(
+    rows: int, past: int | None, lengths: Sequence[int], total: int, features: int = 8, batch: int = 2
+) -> list[Array | None]:
+    """The first seven inputs for 4 heads of queries and 2 of keys."""
+    caches = [None, None] if past is None else [normal(batch, 2, past, features) for _ in range(2)]
+    projections = [normal(batch, rows, heads * features) for heads in (4, 2, 2)]
+    return [*projections, *caches, np.array(lengths, np.int32), np.array(total, np.int32)]
+
+
+GROUPS = {"num_heads": 4, "kv_num_heads": 2}
+VARIANTS: list[dict[str, Any]] = [
+    {},
+    {"local_window_size": 3},
+    {"softcap": 2.0, "scale": 0.4},
+    {"smooth_softmax": 1},
+    {"do_rotary": 1},
+    {"do_rotary": 1, "rotary_interleaved": 1},
+]
+
+
+def with_angles(feeds: list[Array | None], attributes: dict[str, Any]) -> list[Array | None]:
+    return [*feeds, *tables(32, 8)] if attributes.get("do_rotary") else feeds
+
+
+@pytest.mark.parametrize("attributes", VARIANTS, ids=str)
+def test_grouped_attention(attributes: dict[str, Any]) -> None:
+    three = ("y", "key", "value")
+    given: dict[str, Any] = {**GROUPS, **attributes, "constants": (TOTAL,)}
+    for symbolic in (False, True):
+        prompt = with_angles(grouped(5, None, [4, 4], 5, 16), attributes)
+        compare("GroupQueryAttention", prompt, three, symbolic=symbolic, **given)
+        step = with_angles(grouped(1, 6, [6, 6], 7, 16), attributes)
+        compare("GroupQueryAttention", step, three, symbolic=symbolic, **given)
+    more = with_angles(grouped(3, 6, [8], 9, 16, batch=1), attributes)
+    compare("GroupQueryAttention", more, three, **given)

@@ -65,7 +65,7 @@ def by_runtime(model: onnx.ModelProto, feeds: dict[str, Array]) -> list[Array]:
     return [np.asarray(result) for result in session.run(None, feeds)]
 
 
-def compare(
+def paired(
     op_type: str,
     feeds: Feed,
     outputs: Sequence[str] = ("y",),
@@ -73,21 +73,39 @@ def compare(
     domain: str = DOMAIN,
     symbolic: bool = False,
     constants: Sequence[int] = (),
-    tolerance: float = 2e-5,
-    devices: Sequence[Options] = (REFERENCE, COMPILED),
     **attributes: Any,
-) -> None:
-    """Assert that every device gives what ONNX Runtime does."""
+) -> list[tuple[list[Array], list[Array]]]:
+    """What the reference device, the compiled node, and beside each ONNX Runtime give."""
     model = one_node(op_type, feeds, attributes, outputs, domain, symbolic, constants)
     given = {f"x{k}": a for k, a in enumerate(feeds) if a is not None and k not in constants}
     expected = by_runtime(model, given)
-    for options in devices:
-        found = list(gw.compile(model, options=options).run(given).values())
-        assert len(found) == len(expected)
+    return [
+        (list(gw.compile(model, options=options).run(given).values()), expected)
+        for options in (REFERENCE, COMPILED)
+    ]
+
+
+def compare(
+    op_type: str,
+    feeds: Feed,
+    outputs: Sequence[str] = ("y",),
+    *,
+    tolerance: float = 2e-5,
+    **settings: Any,
+) -> None:
+    """Assert that both devices give what ONNX Runtime does; ``settings`` are those of :func:`paired`."""
+    for found, expected in paired(op_type, feeds, outputs, **settings):
         for a, e in zip(found, expected, strict=True):
-            assert a.dtype == e.dtype, options.device
-            assert a.shape == e.shape, options.device
-            np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance, err_msg=options.device)
+            assert a.dtype == e.dtype
+            assert a.shape == e.shape
+            np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance)
+
+
+def refused(op_type: str, feeds: Feed, outputs: Sequence[str] = ("y",), **attributes: Any) -> str:
+    """The message with which the node is refused."""
+    with pytest.raises(ModelError) as caught:
+        gw.compile(one_node(op_type, feeds, attributes, outputs, DOMAIN, False, ()), options=REFERENCE)
+    return str(caught.value)
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 16), (1, 7, 17), (0, 3, 4)])
@@ -165,18 +183,10 @@ def test_fused_gemm(activation: str, parameters: tuple[float, ...]) -> None:
     compare("FusedGemm", [normal(4, 3), normal(4, 5)], transA=1, **given)
 
 
-def test_an_activation_that_is_not_known_is_named() -> None:
+def test_activations_that_are_not_known_or_lack_parameters_are_refused() -> None:
     feeds = [normal(1, 1, 3, 3), normal(1, 1, 1, 1)]
-    model = one_node("FusedConv", feeds, {"activation": "Sine"}, ("y",), DOMAIN, False, ())
-    with pytest.raises(ModelError, match="activation 'Sine' is not one of Relu"):
-        gw.compile(model, options=REFERENCE)
-
-
-def test_an_activation_without_its_parameters_is_refused() -> None:
-    feeds = [normal(1, 1, 3, 3), normal(1, 1, 1, 1)]
-    model = one_node("FusedConv", feeds, {"activation": "Clip"}, ("y",), DOMAIN, False, ())
-    with pytest.raises(ModelError, match="takes 2 parameters, 0 are given"):
-        gw.compile(model, options=REFERENCE)
+    assert "activation 'Sine' is not one of Relu" in refused("FusedConv", feeds, activation="Sine")
+    assert "takes 2 parameters, 0 are given" in refused("FusedConv", feeds, activation="Clip")
 
 
 def test_layer_normalization_of_old_opsets() -> None:
@@ -319,13 +329,6 @@ def test_multi_head_attention_of_keys_of_another_pass() -> None:
     compare("MultiHeadAttention", feeds, num_heads=3)
 
 
-def refused(op_type: str, feeds: Feed, outputs: Sequence[str] = ("y",), **attributes: Any) -> str:
-    """The message with which the node is refused."""
-    with pytest.raises(ModelError) as caught:
-        gw.compile(one_node(op_type, feeds, attributes, outputs, DOMAIN, False, ()), options=REFERENCE)
-    return str(caught.value)
-
-
 def test_what_attention_lacks_is_named() -> None:
     x, weights = normal(2, 5, 12), normal(12, 24)
     assert "do_rotary is not supported" in refused("Attention", [x, weights], num_heads=2, do_rotary=1)
@@ -378,3 +381,81 @@ def test_grouped_attention(attributes: dict[str, Any]) -> None:
         compare("GroupQueryAttention", step, three, symbolic=symbolic, **given)
     more = with_angles(grouped(3, 6, [8], 9, 16, batch=1), attributes)
     compare("GroupQueryAttention", more, three, **given)
+
+
+def test_grouped_attention_of_one_packed_operand() -> None:
+    q, k, v, *rest = grouped(5, None, [4, 4], 5, 16)
+    packed = [np.concatenate([q, k, v], -1), None, None, *rest]
+    attributes = {"do_rotary": 1}
+    feeds = with_angles(packed, attributes)
+    compare("GroupQueryAttention", feeds, ("y", "key", "value"), constants=(TOTAL,), **GROUPS, **attributes)
+
+
+@pytest.mark.parametrize("total", [7, 9])
+def test_grouped_attention_of_caches_of_unequal_fill(total: int) -> None:
+    """The second has a cache of more rows than it fills."""
+    feeds = grouped(1, 9 if total == 7 else 8, [3, total - 1], total, 16)
+    attributes: dict[str, Any] = {**GROUPS, "do_rotary": 1}
+    feeds = with_angles(feeds, attributes)
+    results = paired("GroupQueryAttention", feeds, ("y", "key", "value"), constants=(TOTAL,), **attributes)
+    for (y, *caches), (y_expected, *expected) in results:
+        np.testing.assert_allclose(y, y_expected, rtol=2e-5, atol=2e-5)
+        for a, e in zip(caches, expected, strict=True):
+            assert a.shape == e.shape
+            for row, length in ((0, 4), (1, total)):
+                np.testing.assert_allclose(a[row, :, :length], e[row, :, :length], rtol=2e-5, atol=2e-5)
+
+
+def test_grouped_attention_of_prompts_of_unequal_length() -> None:
+    feeds = with_angles(grouped(5, None, [2, 4], 5, 16), {"do_rotary": 1})
+    results = paired("GroupQueryAttention", feeds, ("y",), constants=(TOTAL,), do_rotary=1, **GROUPS)
+    for (y,), (expected,) in results:
+        for row, length in ((0, 3), (1, 5)):
+            np.testing.assert_allclose(y[row, :length], expected[row, :length], rtol=2e-5, atol=2e-5)
+
+
+def test_grouped_attention_with_bias_sinks_and_positions() -> None:
+    op_type, three = "GroupQueryAttention", ("y", "key", "value")  # it needs them all to read its cache
+    given: dict[str, Any] = {**GROUPS, "constants": (TOTAL,)}
+    for rows, past, lengths, total in ((5, None, [4, 4], 5), (1, 6, [6, 6], 7)):
+        feeds = grouped(rows, past, lengths, total, 16)
+        bias, sinks = normal(2, 4, rows, total), normal(4)
+        compare(op_type, [*feeds, None, None, None, bias], three, **given)
+        compare(op_type, [*feeds, None, None, None, bias[:1, :1], sinks], three, softcap=1.5, **given)
+        places = np.array([range(total - rows, total)] * 2)
+        compare(op_type, [*feeds, *tables(32, 8), places], three, do_rotary=1, **given)
+
+
+def test_grouped_attention_that_looks_ahead() -> None:
+    feeds = grouped(5, None, [4, 4], 5, 16)
+    compare("GroupQueryAttention", feeds, constants=(TOTAL,), causal=0, **GROUPS)
+
+
+def test_grouped_attention_with_normalised_queries_and_keys() -> None:
+    """Which ONNX Runtime has on GPUs alone: as of operands that are normalised before."""
+    feeds = grouped(5, None, [4, 4], 5, 16)
+    weights = normal(16), normal(16)
+
+    def normalised(x: Array, weight: Array) -> Array:
+        wide = x.reshape(*x.shape[:2], -1, 16).astype(np.float64)
+        scale = np.sqrt((wide * wide).mean(-1, keepdims=True) + 1e-3)
+        return (wide / scale * weight).astype(np.float32).reshape(x.shape)
+
+    plain = [normalised(feeds[0], weights[0]), normalised(feeds[1], weights[1]), *feeds[2:]]
+    results = paired("GroupQueryAttention", plain, ("y",), constants=(TOTAL,), **GROUPS)
+    normed = [*feeds, *[None] * 7, *weights]
+    model = one_node(
+        "GroupQueryAttention", normed, {**GROUPS, "qk_norm_epsilon": 1e-3}, ("y",), DOMAIN, False, (TOTAL,)
+    )
+    found = gw.compile(model, options=COMPILED)(
+        *(f for k, f in enumerate(normed) if f is not None and k != 6)
+    )
+    np.testing.assert_allclose(found[0], results[0][1][0], rtol=2e-5, atol=2e-5)
+
+
+def test_what_grouped_attention_lacks_is_named() -> None:
+    op_type, feeds = "GroupQueryAttention", grouped(1, 6, [6, 6], 7)
+    assert "quantised caches" in refused(op_type, feeds, k_quant_type="PER_TENSOR", **GROUPS)
+    window = refused(op_type, feeds, sliding_window_cache=1, local_window_size=6, **GROUPS)
+    assert "caches of the window's size" in window
+    assert "total_sequence_length, is not known before a run" in refused(op_type, feeds, **GROUPS)

@@ -92,19 +92,20 @@ def _padding(i: Importer, mask: Value, batch: Dim, keys: Dim) -> Value:
         raise i.fail("a mask of 4 axes is not supported", hint="export the model with one of 2 or 3 axes")
     if rank_of(mask) > 1:
         shown = i.emit(Greater(), mask, i.const(np.zeros((), np.int32)))
-        return i.emit(Unsqueeze((1, 2) if rank_of(mask) == 2 else (1,)), shown)  # type: ignore[no-any-return]
+        return _behind_batch(i, shown, 4 - rank_of(mask))
     count = mask.type.dims[0]
     place = i.emit(Cast(I32), i.emit(Range((0, keys, 1))))
     ends = mask if count == batch else i.emit(Slice((0,), (batch,), (0,), (1,)), mask)
-    visible: Value = i.emit(Less(), place, _per_batch(i, ends))
+    visible: Value = i.emit(Less(), place, _behind_batch(i, ends, 3))
     if count == 2 * batch:
         starts = i.emit(Slice((batch,), (2 * batch,), (0,), (1,)), mask)
-        visible = i.emit(And(), visible, i.emit(GreaterOrEqual(), place, _per_batch(i, starts)))
+        visible = i.emit(And(), visible, i.emit(GreaterOrEqual(), place, _behind_batch(i, starts, 3)))
     return visible
 
 
-def _per_batch(i: Importer, x: Value) -> Value:
-    result: Value = i.emit(Unsqueeze((1, 2, 3)), x)
+def _behind_batch(i: Importer, x: Value, count: int) -> Value:
+    """``x`` with axes of size 1 behind the first."""
+    result: Value = i.emit(Unsqueeze(tuple(range(1, count + 1))), x)
     return result
 
 

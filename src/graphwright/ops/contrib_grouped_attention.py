@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,9 +69,7 @@ class _GroupQueryAttention:
         if quantized or i.optional(12) is not None or i.optional(13) is not None:
             raise i.fail("quantised caches are not supported", hint="export the model with caches of floats")
         if i.attr("sliding_window_cache", 0):
-            raise i.fail(
-                "caches of the window's size are not supported", hint="export it with full caches"
-            )
+            raise i.fail("caches of the window's size are not supported", hint="export it with full caches")
 
     def _projections(self, heads: int, groups: int) -> tuple[Heads, Heads, Heads]:
         i, query, key, value = self.i, self.i.input(0), self.i.optional(1), self.i.optional(2)
@@ -91,10 +88,9 @@ class _GroupQueryAttention:
             value = i.emit(RMSNormalization(-1, float(i.attr("qk_norm_epsilon", 1e-6))), value, weight)
         if i.attr("do_rotary", 0):
             positions = i.optional(9)
-            angles = looked_up(
-                i, (i.input(7), i.input(8)), self.rows if positions is None else positions, -2
-            )
-            value = rotated(i, value, *angles, bool(i.attr("rotary_interleaved", 0)))
+            places = self.rows if positions is None else positions
+            cosine, sine = looked_up(i, (i.input(7), i.input(8)), places, -2)
+            value = rotated(i, value, cosine, sine, bool(i.attr("rotary_interleaved", 0)))
         return Heads(value, HEADS_INSIDE)
 
     def _total(self) -> Dim:
@@ -168,7 +164,8 @@ class _GroupQueryAttention:
     def _longer(self, x: Value, axis: int, more: Dim) -> Value:
         """``x`` of four axes with ``more`` zeros behind it."""
         pads = tuple(more if place == axis + 4 else 0 for place in range(8))
-        return x if more == 0 else self.i.emit(Pad(pads), x)  # type: ignore[no-any-return]
+        longer: Value = x if more == 0 else self.i.emit(Pad(pads), x)
+        return longer
 
     def _places(self, count: Dim) -> Value:
         places: Value = self.i.emit(Range((0, count, 1)))

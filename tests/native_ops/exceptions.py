@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 HOST_CALLS: dict[str, dict[int, str]] = {
+    "DequantizeLinear": {
+        k: "no kernel converts from floats of 8 bits or from fewer bits" for k in range(5, 12)
+    },
+    "DFT": {k: "the length of the transform is symbolic" for k in (17, 18)},
     "GRU": {3: "f64: the library's recurrent kernels are f32"},
     "LSTM": {5: "f64: the library's recurrent kernels are f32"},
+    "QLinearMatMul": {6: "no kernel converts floats of 8 bits"},
+    "QuantizeLinear": {k: "no kernel converts to fewer than 8 bits" for k in range(4, 8)},
+    "MelWeightMatrix": {8: "operands that are computed"},
     "Resize": {36: "f64 of no elements to some: zeros by definition"},
+    "STFT": {9: "the length of the transform is symbolic"},
 }
 """By op: numbers of samples that run as a HostCall on the reference."""
 
 REFUSED: dict[str, dict[int, str]] = {
+    "Compress": {k: "the size of the result depends on elements" for k in range(4, 9)},
     "Identity": {3: "strings do not reach devices"},
     "NonZero": {k: "the size of the result depends on elements" for k in range(3)},
+    "TensorScatter": {5: "strings do not reach devices"},
+    "Unique": {k: "the size of the result depends on elements" for k in range(15) if k != 11},
     "Where": {5: "strings do not reach devices"},
 }
 """By op: numbers of samples that a device refuses."""

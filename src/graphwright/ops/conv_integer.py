@@ -98,13 +98,14 @@ class ConvInteger(QuantizedConv):
     def infer(
         self, at: Inference, x: Fact, w: Fact, x_zero: Fact | None = None, w_zero: Fact | None = None
     ) -> TensorType:
+        made = self.summed(at, x, w)
         if x_zero is not None:
             need_dtype(at, x_zero, {x.dtype}, "the zero point of x")
             need_single(at, x_zero, "the zero point of x")
         if w_zero is not None:
             need_dtype(at, w_zero, {w.dtype}, "the zero point of w")
             need_per_feature(at, w, w_zero, "the zero point of w")
-        return self.summed(at, x, w)
+        return made
 
     def reference(
         self, x: Array, w: Array, x_zero: Array | None = None, w_zero: Array | None = None

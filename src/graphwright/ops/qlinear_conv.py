@@ -46,6 +46,7 @@ class QLinearConv(QuantizedConv):
         x: Fact, x_scale: Fact, x_zero: Fact, w: Fact, w_scale: Fact, w_zero: Fact,
         y_scale: Fact, y_zero: Fact, bias: Fact | None = None,
     ) -> TensorType:  # fmt: skip
+        made = self.summed(at, x, w, bias)
         for scale, of in ((x_scale, "x"), (w_scale, "w"), (y_scale, "y")):
             need_dtype(at, scale, {F32}, f"the scale of {of}")
         for zero, dtypes, of in ((x_zero, {x.dtype}, "x"), (w_zero, {w.dtype}, "w"), (y_zero, BYTES, "y")):
@@ -57,7 +58,7 @@ class QLinearConv(QuantizedConv):
         need_per_feature(at, w, w_zero, "the zero point of w")
         if bias is not None:
             need_dtype(at, bias, {I32}, "the bias")
-        return TensorType(y_zero.dtype, self.summed(at, x, w, bias).shape)
+        return TensorType(y_zero.dtype, made.shape)
 
     @quiet
     def reference(

@@ -19,6 +19,7 @@ from graphwright.ops.non_zero import NonZero
 from graphwright.ops.one_hot import OneHot
 from graphwright.ops.scatter_nd import ScatterND
 from graphwright.ops.top_k import TopK
+from graphwright.ops.unique import Unique
 
 from .peer import compare, imported, runtime
 
@@ -201,3 +202,10 @@ def test_linear_tensor_scatter_refuses_what_lies_outside() -> None:
     cache, update = np.zeros((1, 4, 1), np.float32), np.ones((1, 3, 1), np.float32)
     with pytest.raises(IndexError):
         imported("TensorScatter", [cache, update, vector(2)], {}, 24)
+
+
+def test_unique_of_a_constant_has_a_known_size() -> None:
+    b, (x,) = new_graph(Module(), "main", [("x", tensor(F32, 3, 3))])
+    assert [v.type.dims for v in b(Unique(0), b.const(MANY))] == [(2, 3), (2,), (3,), (2,)]
+    y, first, inverse, counts = (v.type.dims for v in b(Unique(), x))
+    assert y == first == counts != inverse == (9,)

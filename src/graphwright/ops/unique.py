@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
-from graphwright.ir.symbols import product, symbol
+from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, BOOL, C64, F32, I64, STRING, TensorType
 from graphwright.ops.common import widened
+
+MAX_SORTED = 2**16
+"""A constant of more elements is not sorted just to know the size of the result."""
 
 
 @op("Unique")
@@ -25,14 +28,16 @@ class Unique(Op):
     outputs = 4
 
     def infer(self, at: Inference, x: Fact) -> tuple[TensorType, ...]:
-        count = at.symbols.fresh("unique")
-        found = TensorType(I64, (count,))
-        if self.axis is None:
-            size = product(x.shape)
-            return TensorType(x.dtype, (count,)), found, TensorType(I64, (size,)), found
-        if x.rank == 0:
+        if self.axis is not None and x.rank == 0:
             raise at.fail("a scalar has no axis of slices")
-        axis = at.axis(self.axis, x.rank)
+        axis = None if self.axis is None else at.axis(self.axis, x.rank)
+        if x.data is not None and x.data.size <= MAX_SORTED:
+            count: Dim = len(self.reference(x.data)[1])
+        else:
+            count = at.symbols.fresh("unique")
+        found = TensorType(I64, (count,))
+        if axis is None:
+            return TensorType(x.dtype, (count,)), found, TensorType(I64, (product(x.shape),)), found
         shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
         return TensorType(x.dtype, shape), found, TensorType(I64, (x.shape[axis],)), found
 

@@ -1,0 +1,20 @@
+"""Bits under another dtype: the same memory."""
+
+from __future__ import annotations
+
+from graphwright.ir.graph import Node
+from graphwright.ir.types import BOOL
+from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.launch import Alias
+from graphwright.ops.bit_cast import BitCast
+
+
+@candidate(BitCast)
+def bit_cast(node: Node, context: Context) -> Alias | str:
+    """The operand as it lies, but where a byte of the result holds more than the bits: signs, and bools."""
+    x, y = node.operand(0).type.dtype, node.output.type.dtype
+    if y == BOOL:
+        return f"no kernel that tests the bits of {x}"
+    if y.bits < 8:
+        return f"no kernel that spreads the {y.bits} bits of {y} over a byte"
+    return Alias(node.operand(0))

@@ -1,0 +1,128 @@
+"""NonMaxSuppression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.common import need_dtype, quiet
+
+
+@op("NonMaxSuppression")
+class NonMaxSuppression(Op):
+    """Rows (batch, class, box) of the boxes that no better one of the same class hides; best ones first.
+
+    boxes[B, S, 4] are two opposite corners (y, x, y, x), or with ``centered`` centre and size
+    (x, y, width, height); scores[B, K, S]. A box hides another if the area of their intersection over that of
+    their union is above the threshold, operand 3 (0 if absent). Operand 2 is how many boxes a class may have
+    (0 if absent), operand 4 the score that a box must exceed.
+    """
+
+    centered: bool = False
+    optional_inputs = frozenset({2, 3, 4})
+
+    def infer(
+        self,
+        at: Inference,
+        boxes: Fact,
+        scores: Fact,
+        most: Fact | None = None,
+        overlap: Fact | None = None,
+        least: Fact | None = None,
+    ) -> TensorType:
+        need_dtype(at, boxes, {F32}, "the box tensor")
+        need_dtype(at, scores, {F32}, "the score tensor")
+        for fact, dtype, what in (
+            (most, I64, "the number of boxes"),
+            (overlap, F32, "the overlap threshold"),
+            (least, F32, "the score threshold"),
+        ):
+            if fact is not None:
+                need_dtype(at, fact, {dtype}, what)
+                if fact.shape not in ((), (1,)):
+                    raise at.fail(f"{what} is {fact.type}; it must be a scalar")
+        if boxes.rank != 3 or scores.rank != 3:
+            raise at.fail(f"boxes of {boxes.type} and scores of {scores.type}: both take 3 axes")
+        at.equal(boxes.shape[2], 4, "numbers of a box")
+        at.equal(boxes.shape[0], scores.shape[0], "the batch")
+        at.equal(boxes.shape[1], scores.shape[2], "boxes and scores")
+        return TensorType(I64, (at.symbols.fresh("selected"), 3))
+
+    @quiet
+    def reference(
+        self,
+        boxes: Array,
+        scores: Array,
+        most: Array | None = None,
+        overlap: Array | None = None,
+        least: Array | None = None,
+    ) -> Array:
+        limit = 0 if most is None else int(most.reshape(()))
+        threshold = np.float32(0) if overlap is None else overlap.reshape(())
+        rows = [
+            (batch, label, box)
+            for batch, of_batch in enumerate(scores)
+            for label, ranks in enumerate(of_batch)
+            for box in _chosen(self._corners(boxes[batch]), ranks, limit, threshold, least)
+        ]
+        return np.array(rows, np.int64).reshape(-1, 3)
+
+    def _corners(self, boxes: Array) -> Array:
+        """The lower and the upper corner of each box: [2, S, 2]."""
+        if self.centered:
+            half = boxes[:, 2:] / boxes.dtype.type(2)
+            return np.stack([boxes[:, :2] - half, boxes[:, :2] + half])
+        return np.stack([np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])])
+
+
+def _chosen(corners: Array, ranks: Array, limit: int, threshold: Any, least: Array | None) -> list[int]:
+    """The boxes of one class that stay, best first; of equal scores the first."""
+    lower, upper = corners
+    areas = np.prod(upper - lower, axis=1)
+    left = np.argsort(-ranks, kind="stable")
+    if least is not None:
+        left = left[ranks[left] > least.reshape(())]
+    chosen: list[int] = []
+    while len(left) and len(chosen) < limit:
+        best, left = left[0], left[1:]
+        chosen.append(int(best))
+        sides = np.minimum(upper[best], upper[left]) - np.maximum(lower[best], lower[left])
+        common = np.prod(np.maximum(sides, 0), axis=1)
+        hidden = (
+            (areas[best] > 0)
+            & (areas[left] > 0)
+            & (common > 0)
+            & (common / (areas[best] + areas[left] - common) > threshold)
+        )
+        left = left[~hidden]
+    return chosen
+
+
+def _import(i: Importer) -> Any:
+    operands = [i.input(0), i.input(1), *(i.optional(k) for k in range(2, 5))]
+    while operands[-1] is None:
+        operands.pop()
+    return i.emit(NonMaxSuppression(bool(i.attr("center_point_box", 0))), *operands)
+
+
+NonMaxSuppression.onnx = {("NonMaxSuppression", 10): _import, ("NonMaxSuppression", 11): _import}
+_BOXES, _SCORES = arg(F32, 2, 6, 4), arg(F32, 2, 3, 6)
+_MOST, _OVERLAP, _LEAST = arg(I64, 1, values=(3,)), arg(F32, 1, values=(0.2,)), arg(F32, values=(-0.5,))
+NonMaxSuppression.samples = (
+    Sample(NonMaxSuppression(), (_BOXES, _SCORES, _MOST, _OVERLAP, _LEAST)),
+    Sample(NonMaxSuppression(True), (arg(F32, 2, 6, 4, fill="positive"), _SCORES, _MOST, _OVERLAP)),
+    Sample(NonMaxSuppression(), (_BOXES, _SCORES, _MOST, None, _LEAST)),
+    Sample(NonMaxSuppression(), (_BOXES, _SCORES)),
+    Sample(NonMaxSuppression(), (arg(F32, 1, symbol("S"), 4), arg(F32, 1, 2, symbol("S")), _MOST)),
+    Sample(NonMaxSuppression(), (arg(F32, 1, 0, 4), arg(F32, 1, 2, 0), _MOST)),
+    Sample(NonMaxSuppression(), (_BOXES, arg(F32, 2, 3, 5)), "boxes and scores: 6 and 5 differ"),
+    Sample(NonMaxSuppression(), (_BOXES, arg(F32, 1, 3, 6)), "the batch: 2 and 1 differ"),
+    Sample(NonMaxSuppression(), (arg(F32, 2, 6, 5), _SCORES), "numbers of a box: 5 and 4 differ"),
+    Sample(NonMaxSuppression(), (arg(F32, 6, 4), _SCORES), "both take 3 axes"),
+    Sample(NonMaxSuppression(), (_BOXES, _SCORES, arg(I64, 2)), "must be a scalar"),
+    Sample(NonMaxSuppression(), (_BOXES, _SCORES, arg(F32, 1)), "the number of boxes is f32"),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -459,3 +460,73 @@ def test_what_grouped_attention_lacks_is_named() -> None:
     window = refused(op_type, feeds, sliding_window_cache=1, local_window_size=6, **GROUPS)
     assert "caches of the window's size" in window
     assert "total_sequence_length, is not known before a run" in refused(op_type, feeds, **GROUPS)
+
+
+def halves(feeds: Feed) -> list[Array | None]:
+    """Floats as f16."""
+    return [f if f is None or f.dtype != np.float32 else f.astype(np.float16) for f in feeds]
+
+
+@pytest.mark.parametrize(
+    ("op_type", "feeds", "attributes"),
+    [
+        ("BiasGelu", [normal(2, 3, 16), normal(16)], {}),
+        ("FastGelu", [normal(2, 3, 16)], {}),
+        ("QuickGelu", [normal(2, 3, 16)], {}),
+        ("FusedMatMul", [normal(3, 4), normal(4, 5)], {"alpha": 0.5}),
+        ("SkipLayerNormalization", [normal(2, 5, 16), normal(2, 5, 16), normal(16), normal(16)], {}),
+        ("SkipSimplifiedLayerNormalization", [normal(2, 5, 16), normal(2, 5, 16), normal(16)], {}),
+        ("RotaryEmbedding", [normal(2, 5, 24), np.array([1]), *tables(12, 4)], {}),
+        ("Attention", [normal(2, 5, 12), normal(12, 24), normal(24), flags(2, 5)], {"num_heads": 2}),
+        ("MultiHeadAttention", [normal(2, 5, 12) for _ in range(3)], {"num_heads": 2}),
+        ("GroupQueryAttention", grouped(5, None, [4, 4], 5, 16), {**GROUPS, "constants": (TOTAL,)}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_in_f16(op_type: str, feeds: Feed, attributes: dict[str, Any]) -> None:
+    compare(op_type, halves(feeds), tolerance=1e-2, **attributes)
+
+
+BLOCK = """
+<ir_version: 8, opset_import: ["" : 16]>
+block (float[batch, length, 32] x, float[batch, 3, 9, 9] image) => (float[batch, length, 32] y, float c)
+<int64[4] split = {0, 0, 4, 8}, int64[3] merge = {0, 0, 32}, float root = {2.828427}, float half = {0.5},
+ float one = {1.0}, float sqrt2 = {1.41421356}, float epsilon = {1e-5}, float two = {2.0}>
+{
+ q0 = MatMul(x, wq) q1 = Reshape(q0, split) q = Transpose <perm = [0, 2, 1, 3]> (q1)
+ k0 = MatMul(x, wk) k1 = Reshape(k0, split) k = Transpose <perm = [0, 2, 3, 1]> (k1)
+ v0 = MatMul(x, wv) v1 = Reshape(v0, split) v = Transpose <perm = [0, 2, 1, 3]> (v1)
+ s0 = MatMul(q, k) s1 = Div(s0, root) s = Softmax <axis = -1> (s1)
+ o0 = MatMul(s, v) o1 = Transpose <perm = [0, 2, 1, 3]> (o0) o2 = Reshape(o1, merge) o = MatMul(o2, wo)
+ t = Add(x, o) m = ReduceMean <axes = [-1]> (t) d = Sub(t, m) p = Pow(d, two)
+ a = ReduceMean <axes = [-1]> (p) b = Add(a, epsilon) e = Sqrt(b) n0 = Div(d, e)
+ n1 = Mul(n0, scale) n = Add(n1, shift)
+ h0 = MatMul(n, wh) h = Add(h0, bias) g0 = Div(h, sqrt2) g1 = Erf(g0) g2 = Add(g1, one)
+ g3 = Mul(h, g2) g = Mul(g3, half) y0 = MatMul(g, wy) y = Add(n, y0)
+ i0 = Conv <pads = [1, 1, 1, 1]> (image, kernel) i1 = LeakyRelu <alpha = 0.1> (i0)
+ c = ReduceSum <keepdims = 0> (i1)
+}
+"""
+WEIGHTS = {
+    **{name: (32, 32) for name in ("wq", "wk", "wv", "wo")}, "scale": (32,), "shift": (32,),
+    "wh": (32, 64), "bias": (64,), "wy": (64, 32), "kernel": (4, 3, 3, 3),
+}  # fmt: skip
+
+
+def test_a_model_that_onnx_runtime_optimised(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(BLOCK)
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(normal(*shape) / 4, name) for name, shape in WEIGHTS.items()
+    )
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    optimised = onnx.load(options.optimized_model_filepath)
+    found = {node.op_type for node in optimised.graph.node if node.domain == DOMAIN}
+    assert found == {"FusedMatMul", "SkipLayerNormalization", "BiasGelu", "FusedConv"}
+    feeds = {"x": normal(2, 5, 32), "image": normal(2, 3, 9, 9)}
+    results = gw.compile(optimised, options=COMPILED).run(feeds).values()
+    for a, e in zip(results, session.run(None, feeds), strict=True):
+        np.testing.assert_allclose(a, e, rtol=2e-5, atol=2e-5)

@@ -136,15 +136,20 @@ def _import_attention(i: Importer) -> Any:
     x, weights, past = i.input(0), i.input(1), i.optional(4)
     heads, width = int(i.required_attr("num_heads")), weights.type.dims[1]
     sizes: Sequence[Dim] = i.attr("qkv_hidden_sizes") or (floordiv(width, 3),) * 3
-    projected = added(i, i.emit(MatMul(), x, weights), i.optional(2))
-    q, k, v = (split_heads(i, part, heads) for part in i.emit(Split(3, -1, tuple(sizes)), projected))
+    columns = i.emit(Split(3, 1, tuple(sizes)), weights)  # not of the product: constants are split once
+    bias = i.optional(2)
+    terms = [None] * 3 if bias is None else i.emit(Split(3, 0, tuple(sizes)), bias)
+    q, k, v = (
+        split_heads(i, added(i, i.emit(MatMul(), x, part), term), heads)
+        for part, term in zip(columns, terms, strict=True)
+    )
     past_rows: Dim = 0
     if past is not None:
         past_rows = past.type.dims[3]
         caches = [i.emit(Squeeze((0,)), part) for part in i.emit(Split(2, 0, (1, 1)), past)]
         k, v = (_after(i, cache, part) for cache, part in zip(caches, (k, v), strict=True))
-    bias = _bias(i, i.optional(3), i.optional(5), x.type.dims[0], k.rows)
-    y = attended(i, q, k, v, bias, _settings(i, past_rows))
+    hiding = _bias(i, i.optional(3), i.optional(5), x.type.dims[0], k.rows)
+    y = attended(i, q, k, v, hiding, _settings(i, past_rows))
     if i.output_count == 1:
         return y
     return y, i.emit(Concat(0), *(i.emit(Unsqueeze((0,)), part.canonical(i)) for part in (k, v)))

@@ -9,65 +9,22 @@ runs, ratios to direct the median of the turns.
 
 from __future__ import annotations
 
-import ctypes
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from functools import cache
 from itertools import cycle
-from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
-
+from benchmarks.calls import call, library, room
 from benchmarks.limits import fma_gflops, read_gbps, thread_seconds
 from graphwright.kernels.library import direct, winograd
 from graphwright.kernels.library.isa import ISAS, Isa
-from graphwright.kernels.toolchain import compile_shared, find_toolchain
 
 SHAPES: Final = ("64x56", "128x28", "256x14", "512x7")
 _COLD_BYTES: Final = 108 << 20
 _PATIENCE: Final = 3.0
 """Seconds of wall time for one shape."""
-Array = npt.NDArray[np.float32]
-
-
-@cache
-def _library(module: Any, isa: Isa) -> ctypes.CDLL:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.so"
-        path.write_bytes(compile_shared(module.source(isa), isa, find_toolchain()))
-        return ctypes.CDLL(str(path))
-
-
-def _room(count: int, offset: int) -> Array:
-    """``count`` numbers; buffers of one launch lie at different offsets in their pages."""
-    raw = np.empty(count + 2048, np.float32)
-    raw.fill(0.5)
-    first = (-raw.ctypes.data % 4096) // 4 + offset % 1024
-    return raw[first : first + count]
-
-
-def _call(
-    kernel: Any, operands: list[Array | None], args: Any, grid: Any, scratch: Array
-) -> Callable[[], None]:
-    pointers = [0 if x is None else x.ctypes.data for x in (*operands, None)]
-    call_args = (
-        (ctypes.c_void_p * len(pointers))(*pointers),
-        (ctypes.c_int64 * len(args))(*map(int, args)),
-        ctypes.c_int64(0),
-        ctypes.c_int64(int(grid)),
-        ctypes.c_void_p(scratch.ctypes.data),
-    )
-
-    def run(_kept: object = (operands, scratch)) -> None:
-        if kernel(*call_args):
-            raise RuntimeError("the kernel failed")
-
-    return run
 
 
 def _direct_args(isa: Isa, channels: int, size: int) -> direct.DirectArgs:
@@ -84,25 +41,25 @@ def calls(isa: Isa, channels: int, size: int) -> dict[str, list[Callable[[], Non
     """Each kernel's runs, one for each copy of its weights."""
     blocks = -(-channels // isa.lanes)
     pixels = blocks * size * size * isa.lanes
-    x, bias, y = _room(pixels, 0), _room(blocks * isa.lanes, 512), _room(pixels, 768)
+    x, bias, y = room(pixels, 0), room(blocks * isa.lanes, 512), room(pixels, 768)
 
     def runs(kernel: Any, points: int, args: Any, grid: Any, scratch: Any) -> list[Callable[[], None]]:
-        room = _room(int(scratch) // 4 + 16, 128)
+        own = room(int(scratch) // 4 + 16, 128)
         weights = points * (blocks * isa.lanes) ** 2
-        packed = [_room(weights, 256) for _ in range(max(2, -(-_COLD_BYTES // (4 * weights))))]
-        return [_call(kernel, [x, w, bias, None, y], args, grid, room) for w in packed]
+        packed = [room(weights, 256) for _ in range(max(2, -(-_COLD_BYTES // (4 * weights))))]
+        return [call(kernel, [x, w, bias, None, y], args, grid, own) for w in packed]
 
     straight = _direct_args(isa, channels, size)
     found = {
         "direct": runs(
-            _library(direct, isa)[direct.SYMBOL], 9, straight,
+            library(direct, isa)[direct.SYMBOL], 9, straight,
             direct.grid(isa, straight), direct.scratch_bytes(isa, straight),
         )
     }  # fmt: skip
     for m, symbol in winograd.SYMBOLS.items():
         args = winograd.dense_args(m, isa, 1, channels, channels, size, size, pads=(1, 1, 1, 1))
         found[f"F{m}"] = runs(
-            _library(winograd, isa)[symbol], (m + 2) * 4, args,
+            library(winograd, isa)[symbol], (m + 2) * 4, args,
             winograd.grid(m, isa, args), winograd.scratch_bytes(m, isa, args),
         )  # fmt: skip
     return found

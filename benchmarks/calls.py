@@ -1,0 +1,55 @@
+"""Kernels of the library called through their ABI, for benchmarks of kernels alone."""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphwright.kernels.library.isa import Isa
+from graphwright.kernels.toolchain import compile_shared, find_toolchain
+
+Array = npt.NDArray[np.float32]
+
+
+@cache
+def library(module: Any, isa: Isa) -> ctypes.CDLL:
+    """The kernels that ``module`` writes for ``isa``."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.so"
+        path.write_bytes(compile_shared(module.source(isa), isa, find_toolchain()))
+        return ctypes.CDLL(str(path))
+
+
+def room(count: int, offset: int) -> Array:
+    """``count`` numbers; buffers of one launch lie at different offsets in their pages."""
+    raw = np.empty(count + 2048, np.float32)
+    raw.fill(0.5)
+    first = (-raw.ctypes.data % 4096) // 4 + offset % 1024
+    return raw[first : first + count]
+
+
+def call(
+    kernel: Any, operands: Sequence[Array | None], args: Sequence[Any], grid: Any, scratch: Array
+) -> Callable[[], None]:
+    """A run of the whole grid, without a hook."""
+    pointers = [0 if x is None else x.ctypes.data for x in (*operands, None)]
+    call_args = (
+        (ctypes.c_void_p * len(pointers))(*pointers),
+        (ctypes.c_int64 * len(args))(*map(int, args)),
+        ctypes.c_int64(0),
+        ctypes.c_int64(int(grid)),
+        ctypes.c_void_p(scratch.ctypes.data),
+    )
+
+    def run(_kept: object = (operands, scratch)) -> None:
+        if kernel(*call_args):
+            raise RuntimeError("the kernel failed")
+
+    return run

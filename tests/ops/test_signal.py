@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import floordiv, symbol
-from graphwright.ir.types import F32, I64, tensor
+from graphwright.ir.types import F32, I64, tensor, type_of
+from graphwright.ops import dft
 from graphwright.ops.conv import Conv
 from graphwright.ops.dft import DFT
 from graphwright.ops.matmul import MatMul
@@ -168,10 +169,48 @@ def test_transforms_become_products() -> None:
     np.testing.assert_allclose(y, parts(np.stack(frames, axis=1)), atol=1e-5)
 
 
-def test_transforms_too_long_for_a_matrix_stay() -> None:
-    b, (x, y) = new_graph(
-        Module(), "main", [("x", tensor(F32, 1, 1024, 2)), ("y", tensor(F32, 1, 1 << 20, 2))]
-    )
-    assert DFT().decompose(b, x) is not None
-    assert any(isinstance(node.op, MatMul) for node in b.graph)
-    assert DFT().decompose(b, y) is None
+def decomposed(op: DFT, x: Any) -> Any:
+    """What ``op`` gives in simpler ops, as deep as they go."""
+    module = Module()
+    b, (value,) = new_graph(module, "main", [("x", type_of(x))])
+    made = op.decompose(b, value)
+    while made is not None and any(isinstance(node.op, DFT) for node in b.graph):
+        for node in [node for node in b.graph if isinstance(node.op, DFT)]:
+            inner = node.op.decompose(Builder(module, b.graph, node), *node.inputs)
+            assert inner is not None
+            b.graph.replace_all_uses(node.output, inner)
+            b.graph.erase(node)
+    if made is None:
+        return None
+    b.graph.set_outputs([made])
+    (y,) = run_graph(module, b.graph, {value: x}, {})
+    return y
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize("length, size, count", [(64, 64, 1), (96, 60, 2), (210, 300, 2)])
+def test_long_transforms_are_made_of_shorter_ones(
+    monkeypatch: pytest.MonkeyPatch, length: int, size: int, count: int, inverse: bool
+) -> None:
+    monkeypatch.setattr(dft, "MAX_MATRIX", 2**13)
+    x = RNG.normal(size=(2, size, 3, count))
+    z = x[..., 0] if count == 1 else x[..., 0] + 1j * x[..., 1]
+    y = decomposed(DFT(1, inverse, length=length), x)
+    np.testing.assert_allclose(y, parts(sums(z, length, 1, inverse)), atol=1e-11)
+
+
+def test_long_onesided_transforms_are_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dft, "MAX_MATRIX", 2**13)
+    x = RNG.normal(size=(2, 180, 1))
+    y = decomposed(DFT(onesided=True), x)
+    np.testing.assert_allclose(y, parts(np.fft.rfft(x[..., 0])), atol=1e-11)
+
+
+@pytest.mark.parametrize("length, native", [(1024, True), (1 << 16, True), (4099, False), (1 << 24, False)])
+def test_transforms_that_need_large_matrices_stay(length: int, native: bool) -> None:
+    b, (x,) = new_graph(Module(), "main", [("x", tensor(F32, symbol("N"), length, 2))])
+    made = DFT().decompose(b, x)
+    assert (made is not None) is native
+    if made is not None:
+        assert made.type == x.type
+        assert any(isinstance(node.op, MatMul) for node in b.graph)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,21 @@ import numpy as np
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, UnknownRank, arg, op
-from graphwright.ir.symbols import Dim, floordiv, symbol
+from graphwright.ir.symbols import Dim, floordiv, product, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, I64, TensorType
 from graphwright.ops.cast import as_dtype, in_f32
 from graphwright.ops.common import FLOATS, like, need_dtype, quiet, rank_of
 from graphwright.ops.matmul import MatMul
+from graphwright.ops.pad import Pad
 from graphwright.ops.reshape import Reshape
 from graphwright.ops.shaping import known_dims, known_ints, number
 from graphwright.ops.slice import Slice
 from graphwright.ops.transpose import Transpose
 
-MAX_MATRIX = 2**22
-"""Elements of the largest matrix that a transform becomes (16 MiB of f32); the host runs longer ones."""
+MAX_MATRIX = 2**23
+"""Elements of the largest matrix of a transform (32 MiB of f32): one product beats several up to there."""
+MIN_FACTOR, MAX_FACTOR = 4, 64
+"""Longer transforms are made of shorter ones of such lengths; without these, the host runs them."""
 
 
 @op("DFT")
@@ -101,7 +105,7 @@ class DFT(Op):
         return like(np.stack([spectrum.real, spectrum.imag], axis=-1), x)
 
     def decompose(self, b: Builder, x: Value, *operands: Value | None) -> Value | None:
-        """A product with the matrix of the transform, whose rows are those of unit signals."""
+        """Products with the transform's matrix or, where that is too large, with those of shorter ones."""
         if self.axis is None or any(operand is not None for operand in operands):
             return None
         rank = rank_of(x)
@@ -109,28 +113,80 @@ class DFT(Op):
         length = self._length(dim)
         if not (isinstance(dim, int) and isinstance(length, int) and isinstance(parts, int)):
             return None
-        used, bins = min(dim, length), number(self._bins(length))
-        made = 1 if self.onesided and self.inverse else 2
-        if not 0 < used * parts * bins * made <= MAX_MATRIX:
+        used = min(dim, length)
+        size = self._matrix_size(used, parts, length)
+        factor = None if size <= MAX_MATRIX else self._factor(length, parts)
+        if size == 0 or (size > MAX_MATRIX and factor is None):
             return None
         order = (*(k for k in range(rank - 1) if k != axis), axis, rank - 1)
         signal = x if order == tuple(range(rank)) else b(Transpose(order), x)
         if used < dim:
             signal = b(Slice((0,), (used,), (rank - 2,), (1,)), signal)
-        rest = signal.type.dims[:-2]
-        wide = in_f32(b, b(Reshape((*rest, used * parts), True), signal))
-        matrix = b.const(self.matrix(used, parts, length), wide.type.dtype)
-        spectrum = as_dtype(b, b(MatMul(), wide, matrix), x.type.dtype)
-        spectrum = b(Reshape((*rest, bins, made), True), spectrum)
+        wide = in_f32(b, signal)
+        if factor is None:
+            spectrum = self._by_matrix(b, wide, length)
+        else:
+            spectrum = self._by_factors(b, wide, length, factor)
+        spectrum = as_dtype(b, spectrum, x.type.dtype)
         back = tuple(order.index(k) for k in range(rank))
         result: Value = spectrum if back == tuple(range(rank)) else b(Transpose(back), spectrum)
         return result
+
+    def _matrix_size(self, used: int, parts: int, length: int) -> int:
+        """Elements of :meth:`matrix`."""
+        made = 1 if self.onesided and self.inverse else 2
+        return used * parts * number(self._bins(length)) * made
+
+    def _factor(self, length: int, parts: int) -> int | None:
+        """The largest factor of ``length`` that pays, if there is one."""
+        if self.onesided and self.inverse:
+            return None
+        most = min(MAX_FACTOR, isqrt(length), MAX_MATRIX // (2 * length * parts))
+        return next((p for p in range(most, MIN_FACTOR - 1, -1) if length % p == 0), None)
+
+    def _by_matrix(self, b: Builder, x: Value, length: int) -> Value:
+        """The transform of x[..., used, parts] by a product with its matrix."""
+        *rest, used, parts = x.type.dims
+        matrix = b.const(self.matrix(number(used), number(parts), length), x.type.dtype)
+        spectrum = b(MatMul(), b(Reshape((*rest, used * parts), True), x), matrix)
+        made = 1 if self.onesided and self.inverse else 2
+        bins: Value = b(Reshape((*rest, self._bins(length), made), True), spectrum)
+        return bins
+
+    def _by_factors(self, b: Builder, x: Value, length: int, p: int) -> Value:
+        """The transform of x[..., used, parts] as one of length p and one of q (Cooley and Tukey 1965).
+
+        With n = q*i + j and k = c + p*d: over i for each j, turned by ``c*j / length``, then over j.
+        """
+        *rest, used, parts = x.type.dims
+        rows, q = product(tuple(rest)), length // p
+        x = b(Reshape((rows, used, parts), True), x)
+        if used != length:
+            x = b(Pad((0, 0, 0, 0, length - used, 0)), x)
+        x = b(Transpose((2, 0, 1, 3)), b(Reshape((rows, p, q, parts), True), x))
+        turned = b.const(self._turned(p, q, number(parts)), x.type.dtype)
+        x = b(MatMul(), b(Reshape((q, rows, p * parts), True), x), turned)
+        x = b(Transpose((1, 2, 0, 3)), b(Reshape((q, rows, p, 2), True), x))
+        x = b(Transpose((0, 2, 1, 3)), b(DFT(-2, self.inverse), x))
+        x, bins = b(Reshape((rows, length, 2), True), x), self._bins(length)
+        if bins != length:
+            x = b(Slice((0,), (bins,), (1,), (1,)), x)
+        spectrum: Value = b(Reshape((*rest, bins, 2), True), x)
+        return spectrum
 
     def matrix(self, used: int, parts: int, length: int) -> Array:
         """The transform of every unit signal, f64[used * parts, bins * made]."""
         units = np.eye(used * parts).reshape(used * parts, used, parts)
         made: Array = replace(self, axis=1, length=length).reference(units)
         return made.reshape(used * parts, -1)
+
+    def _turned(self, p: int, q: int, parts: int) -> Array:
+        """The matrix of length p for each j below q, turned by ``c*j / (p*q)``: f64[q, p * parts, 2 * p]."""
+        plain = DFT(-2, self.inverse).matrix(p, parts, p).reshape(p * parts, p, 2)
+        angles = 2 * np.pi * np.outer(np.arange(q), np.arange(p)) / (p * q)
+        turns = np.exp((1j if self.inverse else -1j) * angles)
+        made = (plain[..., 0] + 1j * plain[..., 1]) * turns[:, np.newaxis]
+        return np.stack([made.real, made.imag], axis=-1).reshape(q, p * parts, 2 * p)
 
 
 def _import_with_axis(i: Importer) -> Any:

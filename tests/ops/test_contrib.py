@@ -143,6 +143,17 @@ def test_fused_matmul(a: tuple[int, ...], b: tuple[int, ...], attributes: dict[s
     compare("FusedMatMul", [normal(*a), normal(*b)], **attributes)
 
 
+def test_fused_matmul_under_its_old_name() -> None:
+    compare("TransposeMatMul", [normal(2, 4, 3), normal(2, 4, 5)], transA=1)
+
+
+def test_an_unknown_rank_is_named() -> None:
+    model = one_node("FusedMatMul", [normal(3, 4), normal(4, 5)], {"transA": 1}, ("y",), DOMAIN, False, ())
+    model.graph.input[1].type.tensor_type.ClearField("shape")
+    with pytest.raises(ModelError, match="the number of axes of input 1 is not known"):
+        gw.compile(model, options=REFERENCE)
+
+
 def test_fused_matmul_in_f64() -> None:
     operands = [normal(3, 4, dtype=np.float64), normal(5, 4, dtype=np.float64)]
     compare("FusedMatMul", operands, transB=1, alpha=0.3, tolerance=1e-12)

@@ -17,7 +17,7 @@ from graphwright.ops.binary import Add, And, Greater, GreaterOrEqual, Less, Wher
 from graphwright.ops.cast import Cast
 from graphwright.ops.common import rank_of
 from graphwright.ops.concat import Concat
-from graphwright.ops.contrib import added, contribute
+from graphwright.ops.contrib import added, contribute, ranked
 from graphwright.ops.matmul import MatMul
 from graphwright.ops.range import Range
 from graphwright.ops.reshape import Reshape
@@ -201,4 +201,8 @@ def _biased(i: Importer, parts: tuple[Heads, Heads, Heads], heads: int) -> tuple
     return q, k, v
 
 
-contribute(ScaledDotProductAttention, Attention=_import_attention, MultiHeadAttention=_import_multi_head)
+contribute(
+    ScaledDotProductAttention,
+    Attention=ranked(_import_attention),
+    MultiHeadAttention=ranked(_import_multi_head),
+)

@@ -13,7 +13,7 @@ from graphwright.ir.types import I64
 from graphwright.ops.attention import CANONICAL, HEADS_INSIDE, ScaledDotProductAttention
 from graphwright.ops.binary import Add, And, Greater, Less, LessOrEqual, Max, Min, Sub, Where
 from graphwright.ops.cast import Cast
-from graphwright.ops.contrib import contribute
+from graphwright.ops.contrib import contribute, ranked
 from graphwright.ops.contrib_attention import Heads, attended, hidden, split_heads, wide
 from graphwright.ops.contrib_rotary import looked_up, rotated
 from graphwright.ops.gather_nd import GatherND
@@ -176,4 +176,4 @@ class _GroupQueryAttention:
         return made
 
 
-contribute(ScaledDotProductAttention, GroupQueryAttention=lambda i: _GroupQueryAttention(i).outputs())
+contribute(ScaledDotProductAttention, GroupQueryAttention=ranked(lambda i: _GroupQueryAttention(i).outputs()))

@@ -12,7 +12,7 @@ from graphwright.ir.types import F32, I32
 from graphwright.ops.binary import Add, Equal, Mul
 from graphwright.ops.cast import Cast
 from graphwright.ops.common import rank_of
-from graphwright.ops.contrib import DOMAIN, added, contribute, scalar
+from graphwright.ops.contrib import DOMAIN, added, contribute, ranked, scalar
 from graphwright.ops.expand import Expand
 from graphwright.ops.gather import Gather
 from graphwright.ops.layer_normalization import LayerNormalization, RMSNormalization
@@ -76,7 +76,9 @@ def _import_embed(i: Importer) -> Any:
     return y, i.emit(ReduceSum((1,), keepdims=False), shown), total
 
 
-contribute(LayerNormalization, SkipLayerNormalization=_import_skip, EmbedLayerNormalization=_import_embed)
+contribute(
+    LayerNormalization, SkipLayerNormalization=_import_skip, EmbedLayerNormalization=ranked(_import_embed)
+)
 contribute(RMSNormalization, SkipSimplifiedLayerNormalization=_import_skip_simplified)
 # These stand in ONNX's own domain, as if ONNX had had them earlier.
 LayerNormalization.onnx = {

@@ -10,7 +10,7 @@ from graphwright.ops.activations import Elu, HardSigmoid, LeakyRelu, Thresholded
 from graphwright.ops.binary import Mul
 from graphwright.ops.clip import Clip
 from graphwright.ops.common import rank_of
-from graphwright.ops.contrib import added, contribute, scalar
+from graphwright.ops.contrib import added, contribute, ranked, scalar
 from graphwright.ops.conv import Conv
 from graphwright.ops.gemm import Gemm
 from graphwright.ops.matmul import MatMul
@@ -69,6 +69,6 @@ def _import_conv(i: Importer) -> Value:
 
 
 _GEMM, _CONV = Gemm.onnx["Gemm", 11], Conv.onnx["Conv", 1]
-contribute(MatMul, FusedMatMul=_import_matmul, TransposeMatMul=_import_matmul)
+contribute(MatMul, FusedMatMul=ranked(_import_matmul), TransposeMatMul=ranked(_import_matmul))
 contribute(Gemm, FusedGemm=_import_gemm)
 contribute(Conv, FusedConv=_import_conv)

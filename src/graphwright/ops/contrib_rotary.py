@@ -8,7 +8,7 @@ from graphwright.ir.symbols import floordiv
 from graphwright.ops.binary import Add, Mul, Sub
 from graphwright.ops.common import rank_of
 from graphwright.ops.concat import Concat
-from graphwright.ops.contrib import contribute
+from graphwright.ops.contrib import contribute, ranked
 from graphwright.ops.gather import Gather
 from graphwright.ops.range import Range
 from graphwright.ops.reshape import Reshape
@@ -66,4 +66,4 @@ def _import(i: Importer) -> Value:
     return i.emit(Reshape(shape), turned) if flat else turned
 
 
-contribute(Gather, RotaryEmbedding=_import)
+contribute(Gather, RotaryEmbedding=ranked(_import))

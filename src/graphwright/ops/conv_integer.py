@@ -10,9 +10,9 @@ import numpy as np
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
-from graphwright.ir.symbols import Dim, symbol
-from graphwright.ir.types import F32, F64, I8, I32, U8, TensorType
-from graphwright.ops.binary import Sub
+from graphwright.ir.symbols import Dim, product, symbol
+from graphwright.ir.types import F32, F64, I8, I32, U8, DType, TensorType
+from graphwright.ops.binary import Add, Mul, Sub
 from graphwright.ops.cast import Cast, as_dtype
 from graphwright.ops.common import need_dtype, rank_of
 from graphwright.ops.conv import Conv
@@ -25,7 +25,7 @@ from graphwright.ops.unary import Round
 class QuantizedConv(Op):
     """Base of convolutions of 8-bit integers: the attributes of :class:`Conv`.
 
-    Sums are formed in f64, which holds those of 2**37 products exactly.
+    The reference forms sums in f64, which holds those of 2**37 products exactly.
     """
 
     strides: tuple[int, ...] = ()
@@ -71,15 +71,57 @@ class QuantizedConv(Op):
     def summed_values(
         self, b: Builder, x: Value, w: Value, x_zero: Value | None, w_zero: Value | None, bias: Value | None
     ) -> Value:
-        """:meth:`sums` in ops."""
-        rank = rank_of(w)
-        wide, weight = as_dtype(b, x, F64), as_dtype(b, w, F64)
-        if x_zero is not None:
-            wide = b(Sub(), wide, as_dtype(b, reshaped(b, x_zero, ()), F64))
-        if w_zero is not None:
-            weight = b(Sub(), weight, as_dtype(b, per_feature_value(b, w_zero, rank), F64))
-        made: Value = b(self.conv, wide, weight, *([] if bias is None else [as_dtype(b, bias, F64)]))
-        return made
+        """:meth:`sums` in ops, as i32: convolutions in f32 of one or two parts of ``x``, else one in f64."""
+        weight, reach = _weight(b, w, w_zero)
+        if _STEP * reach > _LIMIT:
+            return self._convolved(b, _shifted(b, x, x_zero, F64), as_dtype(b, weight, F64), bias)
+        wide, weight = _shifted(b, x, x_zero, F32), as_dtype(b, weight, F32)
+        if 256 * reach <= _LIMIT:
+            return self._convolved(b, wide, weight, bias)
+        high = b(Round(), b(Mul(), wide, b.const(1 / _STEP, F32)))
+        low = b(Sub(), wide, b(Mul(), high, b.const(float(_STEP), F32)))
+        scaled = b(Mul(), self._convolved(b, high, weight, None), b.const(_STEP, I32))
+        total: Value = b(Add(), scaled, self._convolved(b, low, weight, bias))
+        return total
+
+    def _convolved(self, b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
+        """The sums as i32; rounded, as a fast algorithm may miss the integer by a little."""
+        sums: Value = b(Cast(I32), b(Round(), b(self.conv, x, weight)))
+        if bias is None:
+            return sums
+        aligned: Value = b(Add(), sums, per_feature_value(b, bias, rank_of(sums) - 1))
+        return aligned
+
+
+_STEP = 16
+"""A byte is ``_STEP * high + low``, both of at most 16 beside their sign."""
+_LIMIT = 2**22
+"""Sums of magnitudes up to here leave f32 two bits to spare for the errors of fast convolutions."""
+
+
+def _shifted(b: Builder, x: Value, zero: Value | None, dtype: DType) -> Value:
+    wide = as_dtype(b, x, dtype)
+    if zero is None:
+        return wide
+    made: Value = b(Sub(), wide, as_dtype(b, reshaped(b, zero, ()), dtype))
+    return made
+
+
+def _weight(b: Builder, w: Value, zero: Value | None) -> tuple[Value, float]:
+    """``w - zero`` in f32, and a bound of the sum of its magnitudes over one feature."""
+    rank = rank_of(w)
+    known, shift = b.fact(w), b.fact(zero)
+    if known is not None and known.data is not None and (shift is None or shift.data is not None):
+        weight = known.data.astype(np.float32)
+        if shift is not None and shift.data is not None:
+            weight = weight - per_feature(shift.data, rank).astype(np.float32)
+        sums = np.abs(weight).sum(axis=tuple(range(1, rank)), dtype=np.float64)
+        return b.const(weight), float(sums.max(initial=0))
+    wide = as_dtype(b, w, F32)
+    if zero is not None:
+        wide = b(Sub(), wide, as_dtype(b, per_feature_value(b, zero, rank), F32))
+    taps = product(w.type.dims[1:])
+    return wide, 255 * taps if isinstance(taps, int) else np.inf
 
 
 @op("ConvInteger")
@@ -115,8 +157,7 @@ class ConvInteger(QuantizedConv):
     def decompose(
         self, b: Builder, x: Value, w: Value, x_zero: Value | None = None, w_zero: Value | None = None
     ) -> Value:
-        made: Value = b(Cast(I32), b(Round(), self.summed_values(b, x, w, x_zero, w_zero, None)))
-        return made
+        return self.summed_values(b, x, w, x_zero, w_zero, None)
 
 
 def need_per_feature(at: Inference, w: Fact, parameter: Fact, what: str) -> None:

@@ -11,7 +11,19 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I64, DType, TensorType
-from graphwright.ops.binary import Add, And, Div, Equal, GreaterOrEqual, LessOrEqual, Max, Mul, Sub, Where
+from graphwright.ops.binary import (
+    Add,
+    And,
+    Div,
+    Equal,
+    GreaterOrEqual,
+    LessOrEqual,
+    Max,
+    Min,
+    Mul,
+    Sub,
+    Where,
+)
 from graphwright.ops.common import FLOATS, need_dtype, quiet, rank_of, same_dtype, widened
 from graphwright.ops.gather import Gather
 from graphwright.ops.reductions import ReduceMax, ReduceSum
@@ -75,7 +87,7 @@ class RoiAlign(Op):
             samples = self.points or max(0, int(np.nan_to_num(np.ceil(step), posinf=0)))
             order, shares = (part.astype(step.dtype) for part in _points(bins, samples))
             where = start + order * step + shares * step / max(samples, 1)
-            places, weights = taps(where, size, "linear", "border")
+            places, weights = taps(np.clip(where, 0, size - 1), size, "linear", "border")
             weights = np.where(((where >= -1) & (where <= size))[:, None], weights, 0)
             reads.append((places.reshape(-1), weights.reshape(-1), bins, samples))
         (rows, tall, height, down), (columns, broad, width, across) = reads
@@ -143,6 +155,7 @@ class RoiAlign(Op):
         near = b(GreaterOrEqual(), where, b.const([-1], dtype))
         near = b(And(), near, b(LessOrEqual(), where, size_value(b, size, dtype)))
         reads = bins * self.points
+        where = b(Min(), b(Max(), where, b.const([0], dtype)), size_value(b, size - 1, dtype))
         places, weights = build_taps(b, reshaped(b, where, count, reads, 1), size, "linear", "border")
         weights = b(Where(), reshaped(b, near, count, reads, 1), weights, b.const([0], dtype))
         return reshaped(b, places, count, 2 * reads), reshaped(b, weights, count, 2 * reads)

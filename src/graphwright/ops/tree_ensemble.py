@@ -192,7 +192,8 @@ def _import(i: Importer) -> Any:
     rows = _rows(i, dtype)
     features, splits, modes, missing, yes, no, targets, weights = zip(*rows, strict=True)
     after = np.array([yes, no], dtype=np.int64)
-    roots = np.array(i.required_attr("tree_roots"), dtype=np.int64) + len(i.required_attr("leaf_targetids"))
+    leaves = len(i.required_attr("leaf_targetids"))
+    roots = np.array(i.required_attr("tree_roots"), dtype=np.int64) + leaves
     size = i.attr("n_targets", max(targets) + 1)
     if not all(0 <= target < size for target in targets) or min(features) < 0:
         raise i.fail(
@@ -200,7 +201,7 @@ def _import(i: Importer) -> Any:
         )
     made = TreeEnsemble(
         size=size,
-        depth=_depth(i, roots, after),
+        depth=_depth(i, roots, after, leaves),
         aggregate=_named(i, "aggregate_function", AGGREGATES, 1),
         transform=_named(i, "post_transform", TRANSFORMS, 0),
     )
@@ -281,12 +282,12 @@ def _next(i: Importer, place: int, is_leaf: int, leaves: int, nodes: int) -> int
     return place if is_leaf else leaves + place
 
 
-def _depth(i: Importer, roots: Array, after: Array) -> int:
-    """Steps from the roots until every walk is at a leaf."""
-    if not roots.size or roots.min() < 0 or roots.max() >= after.shape[1]:
+def _depth(i: Importer, roots: Array, after: Array, leaves: int) -> int:
+    """Steps from the roots until every walk is at a leaf; ``leaves`` come first."""
+    if not roots.size or roots.min() < leaves or roots.max() >= after.shape[1]:
         raise i.fail(f"{roots.size} trees have roots out of bounds, or none", "export the model again")
     walks, depth = np.unique(roots), 0
-    while (walks := walks[after[0, walks] != walks]).size:
+    while (walks := walks[walks >= leaves]).size:
         walks, depth = np.unique(after[:, walks]), depth + 1
         if depth > MAX_DEPTH:
             raise i.fail(f"a tree is deeper than {MAX_DEPTH} nodes, or goes in a circle")

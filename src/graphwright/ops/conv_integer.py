@@ -12,11 +12,11 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F32, F64, I8, I32, U8, DType, TensorType
-from graphwright.ops.binary import Add, Mul, Sub
+from graphwright.ops.binary import Add, Sub
 from graphwright.ops.cast import Cast, as_dtype
 from graphwright.ops.common import need_dtype, rank_of
 from graphwright.ops.conv import Conv
-from graphwright.ops.quantized import BYTES, is_single, need_single, reshaped
+from graphwright.ops.quantized import BYTES, exact_sums, is_single, need_single, reshaped, sums_are_exact
 from graphwright.ops.spatial import import_padding
 from graphwright.ops.unary import Round
 
@@ -73,28 +73,20 @@ class QuantizedConv(Op):
     ) -> Value:
         """:meth:`sums` in ops, as i32: convolutions in f32 of one or two parts of ``x``, else one in f64."""
         weight, reach = _weight(b, w, w_zero)
-        if _STEP * reach > _LIMIT:
-            return self._convolved(b, _shifted(b, x, x_zero, F64), as_dtype(b, weight, F64), bias)
+        if not sums_are_exact(reach, _LIMIT):
+            made = b(self.conv, _shifted(b, x, x_zero, F64), as_dtype(b, weight, F64))
+            return self._biased(b, b(Cast(I32), b(Round(), made)), bias)
         wide, weight = _shifted(b, x, x_zero, F32), as_dtype(b, weight, F32)
-        if 256 * reach <= _LIMIT:
-            return self._convolved(b, wide, weight, bias)
-        high = b(Round(), b(Mul(), wide, b.const(1 / _STEP, F32)))
-        low = b(Sub(), wide, b(Mul(), high, b.const(float(_STEP), F32)))
-        scaled = b(Mul(), self._convolved(b, high, weight, None), b.const(_STEP, I32))
-        total: Value = b(Add(), scaled, self._convolved(b, low, weight, bias))
-        return total
+        sums = exact_sums(b, wide, reach, _LIMIT, lambda part: b(self.conv, part, weight))
+        return self._biased(b, sums, bias)
 
-    def _convolved(self, b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
-        """The sums as i32; rounded, as a fast algorithm may miss the integer by a little."""
-        sums: Value = b(Cast(I32), b(Round(), b(self.conv, x, weight)))
+    def _biased(self, b: Builder, sums: Value, bias: Value | None) -> Value:
         if bias is None:
             return sums
         aligned: Value = b(Add(), sums, per_feature_value(b, bias, rank_of(sums) - 1))
         return aligned
 
 
-_STEP = 16
-"""A byte is ``_STEP * high + low``, both of at most 16 beside their sign."""
 _LIMIT = 2**22
 """Sums of magnitudes up to here leave f32 two bits to spare for the errors of fast convolutions."""
 

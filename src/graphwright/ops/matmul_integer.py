@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 
 from graphwright.ir.build import Builder
@@ -13,7 +15,7 @@ from graphwright.ops.binary import Sub
 from graphwright.ops.cast import as_dtype
 from graphwright.ops.common import need_broadcast, need_dtype, rank_of, simple
 from graphwright.ops.matmul import MatMul
-from graphwright.ops.quantized import BYTES, is_single, reshaped
+from graphwright.ops.quantized import BYTES, exact_sums, is_single, reshaped, sums_are_exact
 
 
 @op("MatMulInteger")
@@ -84,14 +86,24 @@ def product(a: Array, b: Array, a_zero: Array | None, b_zero: Array | None, dtyp
 def product_of_values(
     b: Builder, left: Value, right: Value, a_zero: Value | None, b_zero: Value | None, dtype: DType
 ) -> Value:
-    """:func:`product` in ops."""
-    left, right = as_dtype(b, left, dtype), as_dtype(b, right, dtype)
+    """:func:`product` in ops: of bytes as products in f32, where no sum of them can be inexact."""
+    size = right.type.dims[-2:][0] if rank_of(right) else 0
+    reach = 255 * size if isinstance(size, int) else inf
+    in_singles = dtype == I32 and sums_are_exact(reach, _LIMIT)
+    wide = F32 if in_singles else dtype
+    left, right = as_dtype(b, left, wide), as_dtype(b, right, wide)
     if a_zero is not None:
-        left = b(Sub(), left, as_dtype(b, per_row_value(b, a_zero), dtype))
+        left = b(Sub(), left, as_dtype(b, per_row_value(b, a_zero), wide))
     if b_zero is not None:
-        right = b(Sub(), right, as_dtype(b, per_column_value(b, b_zero), dtype))
+        right = b(Sub(), right, as_dtype(b, per_column_value(b, b_zero), wide))
+    if in_singles:
+        return exact_sums(b, left, reach, _LIMIT, lambda part: b(MatMul(), part, right))
     made: Value = b(MatMul(), left, right)
     return made
+
+
+_LIMIT = 2**24
+"""f32 holds every integer up to here."""
 
 
 def per_row(parameter: Array) -> Array:

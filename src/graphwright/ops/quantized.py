@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference
 from graphwright.ir.symbols import Dim, ceildiv
-from graphwright.ir.types import BF16, DTYPES, F16, F32, I8, I16, U8, U16, DType
-from graphwright.ops.binary import Add
+from graphwright.ir.types import BF16, DTYPES, F16, F32, I8, I16, I32, U8, U16, DType
+from graphwright.ops.binary import Add, Mul, Sub
 from graphwright.ops.cast import Cast, as_dtype, in_f32
 from graphwright.ops.clip import Clip
 from graphwright.ops.common import need_dtype, rank_of, widened
@@ -136,3 +138,34 @@ def ratio_of(*scales: Array) -> Array:
     """``a * b / y`` of three scales, at least in f32: products of small halves vanish."""
     a, b, y = map(widened, scales)
     return np.asarray(a * b / y)
+
+
+_STEP = 16
+"""A byte less its zero point is ``_STEP * high + low``, both of magnitudes up to this."""
+
+
+def sums_are_exact(reach: float, limit: int) -> bool:
+    """Whether :func:`exact_sums` may be asked."""
+    return _STEP * reach <= limit
+
+
+def exact_sums(b: Builder, x: Value, reach: float, limit: int, sums_of: Callable[[Value], Value]) -> Value:
+    """``sums_of(x)`` as i32, formed in f32 without error: of ``x``, or of its halves where that is too large.
+
+    ``x`` holds bytes less a zero point, in f32. ``sums_of`` gives sums of its elements times integers whose
+    magnitudes add up to ``reach`` at most; f32 holds them up to ``limit``.
+    """
+    if 256 * reach <= limit:
+        return _rounded(b, sums_of(x))
+    high = b(Round(), b(Mul(), x, b.const(1 / _STEP, F32)))
+    low = b(Sub(), x, b(Mul(), high, b.const(float(_STEP), F32)))
+    total: Value = b(
+        Add(), b(Mul(), _rounded(b, sums_of(high)), b.const(_STEP, I32)), _rounded(b, sums_of(low))
+    )
+    return total
+
+
+def _rounded(b: Builder, sums: Value) -> Value:
+    """Sums as i32: a fast algorithm may miss the integer by a little."""
+    made: Value = b(Cast(I32), b(Round(), sums))
+    return made

@@ -15,6 +15,7 @@ from graphwright.ir.types import BOOL, F32, F64, I16, I32, I64, STRING, TensorTy
 from graphwright.ops.binary import Equal, LessOrEqual, Max, Sub, Where
 from graphwright.ops.cast import Cast
 from graphwright.ops.common import need_dtype, rank_of
+from graphwright.ops.expand import Expand
 from graphwright.ops.gather import Gather
 from graphwright.ops.reductions import ReduceSum
 from graphwright.ops.unary import IsNaN
@@ -50,25 +51,22 @@ class LabelEncoder(Op):
 
     def decompose(self, b: Builder, x: Value, keys: Value, values: Value, default: Value) -> Value | None:
         """Numbers: how many keys are at most x says which it may be. None for texts and keys not known."""
-        fact = b.fact(keys)
+        fact, rank = b.fact(keys), rank_of(x)
         if STRING in (x.type.dtype, values.type.dtype) or fact is None or fact.data is None:
             return None
         table = _table(fact.data)
         nan = table.pop(_NAN, None)
-        if not table:
-            return None
-        ordered = sorted(table)
-        known = b.const(np.array(ordered, dtype=fact.data.dtype))
-        order = b.const(np.array([table[key] for key in ordered], dtype=np.int64))
-        below = b(LessOrEqual(), known, b(Unsqueeze((-1,)), x))
-        count = b(ReduceSum((rank_of(x),), False), b(Cast(I64), below))
-        place = b(Max(), b(Sub(), count, b.const(1, I64)), b.const(0, I64))
-        hit = b(Equal(), b(Gather(), known, place), x)
-        y: Value = b(Where(), hit, b(Gather(), b(Gather(), values, order), place), default)
-        if nan is None:
-            return y
-        missing: Value = b(Where(), b(IsNaN(), x), b(Gather(), values, b.const(nan, I64)), y)
-        return missing
+        y: Value = b(Expand(x.type.dims), default)
+        if table:
+            ordered = sorted(table)
+            known = b.const(np.array(ordered, dtype=fact.data.dtype))
+            order = b.const(np.array([table[key] for key in ordered], dtype=np.int64))
+            below = b(LessOrEqual(), known, b(Unsqueeze((-1,)), x))
+            count = b(ReduceSum((rank,), False), b(Cast(I64), below))
+            place = b(Max(), b(Sub(), count, b.const(1, I64)), b.const(0, I64))
+            hit = b(Equal(), b(Gather(), known, place), x)
+            y = b(Where(), hit, b(Gather(), b(Gather(), values, order), place), y)
+        return y if nan is None else b(Where(), b(IsNaN(), x), b(Gather(), values, b.const(nan, I64)), y)
 
 
 def _key(element: Any) -> Any:
@@ -156,6 +154,7 @@ LabelEncoder.samples = (
     Sample(LabelEncoder(), (arg(I64, _N, 2, fill="index"), *_lists(_NUMBERS, _FLOATS, -0.0, I64, F64))),
     Sample(LabelEncoder(), (arg(I64, fill="index"), *_lists((1,), (5,), 6, I64, I32))),
     Sample(LabelEncoder(), (arg(I64, 0, 3), *_lists((), (), 6, I64, I32))),
+    Sample(LabelEncoder(), (arg(F32, 2, values=(1, np.nan)), *_lists((np.nan,), (5,), 6, F32, I32))),
     Sample(LabelEncoder(), (arg(F32, 2), *_lists((1,), (5,), 6, I64, I32)), "the list of keys is i64"),
     Sample(LabelEncoder(), (arg(BOOL, 2), *_lists((1,), (5,), 6, BOOL, I32)), "the input is bool"),
     Sample(

@@ -22,10 +22,11 @@ from graphwright.ops.shaping import known_dims, known_ints, number
 from graphwright.ops.slice import Slice
 from graphwright.ops.transpose import Transpose
 
-MAX_MATRIX = 2**23
-"""Elements of the largest matrix of a transform (32 MiB of f32): one product beats several up to there."""
+MAX_MATRIX = 2**22
+"""Elements of the largest matrix of a transform (16 MiB of f32); the host runs what needs larger ones."""
+FAST_MATRIX = 2**19
+"""One of so many elements is read and multiplied in less time than the matrices of two shorter transforms."""
 MIN_FACTOR, MAX_FACTOR = 4, 64
-"""Longer transforms are made of shorter ones of such lengths; without these, the host runs them."""
 
 
 @op("DFT")
@@ -105,7 +106,7 @@ class DFT(Op):
         return like(np.stack([spectrum.real, spectrum.imag], axis=-1), x)
 
     def decompose(self, b: Builder, x: Value, *operands: Value | None) -> Value | None:
-        """Products with the transform's matrix or, where that is too large, with those of shorter ones."""
+        """Products with the transform's matrix or, where that is large, with those of shorter ones."""
         if self.axis is None or any(operand is not None for operand in operands):
             return None
         rank = rank_of(x)
@@ -115,7 +116,7 @@ class DFT(Op):
             return None
         used = min(dim, length)
         size = self._matrix_size(used, parts, length)
-        factor = None if size <= MAX_MATRIX else self._factor(length, parts)
+        factor = None if size <= FAST_MATRIX else self._factor(length, parts)
         if size == 0 or (size > MAX_MATRIX and factor is None):
             return None
         order = (*(k for k in range(rank - 1) if k != axis), axis, rank - 1)

@@ -12,14 +12,14 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, UnknownRank, arg, op
 from graphwright.ir.symbols import Dim, floordiv, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, I64, TensorType
-from graphwright.ops.binary import Mul
+from graphwright.ops.binary import Add, Mul
 from graphwright.ops.cast import as_dtype, in_f32
 from graphwright.ops.common import FLOATS, like, need_dtype, quiet, rank_of, same_dtype
-from graphwright.ops.conv import Conv
-from graphwright.ops.dft import DFT, MAX_MATRIX
+from graphwright.ops.dft import DFT
+from graphwright.ops.gather import Gather
+from graphwright.ops.range import Range
 from graphwright.ops.reshape import Reshape
 from graphwright.ops.shaping import known_dims, number
-from graphwright.ops.transpose import Transpose
 
 
 @op("STFT")
@@ -88,29 +88,21 @@ class STFT(Op):
     def decompose(
         self, b: Builder, x: Value, window: Value | None = None, *others: Value | None
     ) -> Value | None:
-        """A convolution: its features are the rows of the transform's matrix, times the window."""
+        """Frames one behind the other, times the window, and the transform of each."""
         if self.step is None or rank_of(x) != 3:
             return None
-        batch, time, parts = x.type.dims
+        time = x.type.dims[1]
         length = self._length(time, None if window is None else window.type.dims[0])
-        if not all(isinstance(dim, int) for dim in (parts, length, self.step)):
+        if not (isinstance(length, int) and isinstance(self.step, int)):
             return None
-        parts, length, step = number(parts), number(length), number(self.step)
-        bins = number(self._bins(length))
-        if length * parts * bins * 2 > MAX_MATRIX:
-            return None
-        rows = b(Reshape((batch, 1, time), True), x) if parts == 1 else b(Transpose((0, 2, 1)), x)
-        rows = in_f32(b, rows)
-        dtype = rows.type.dtype
-        matrix = DFT(1, False, self.onesided).matrix(length, parts, length)
-        features = np.ascontiguousarray(matrix.T.reshape(2 * bins, length, parts).transpose(0, 2, 1))
-        weights = b.const(features, dtype)
+        count = floordiv(time - length, self.step) + 1
+        starts = b(Reshape((count, 1), True), b(Range((0, count * self.step, self.step))))
+        places = b(Add(), starts, b.const(np.arange(length, dtype=np.int64)))
+        frames = b(Gather(1), in_f32(b, x), places)
         if window is not None:
-            weights = b(Mul(), weights, as_dtype(b, window, dtype))
-        spectra = as_dtype(b, b(Conv((step,)), rows, weights), x.type.dtype)
-        frames = spectra.type.dims[2]
-        made: Value = b(Reshape((batch, frames, bins, 2), True), b(Transpose((0, 2, 1)), spectra))
-        return made
+            column = b(Reshape((length, 1), True), as_dtype(b, window, frames.type.dtype))
+            frames = b(Mul(), frames, column)
+        return as_dtype(b, b(DFT(-2, False, self.onesided), frames), x.type.dtype)
 
 
 def _window_length(at: Inference, x: Fact, window: Fact) -> Dim:

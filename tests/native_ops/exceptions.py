@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 HOST_CALLS: dict[str, dict[int, str]] = {
+    "Col2Im": {5: "bool: no kernel scatters it with a sum", 6: "complex numbers"},
     "DequantizeLinear": {
         k: "no kernel converts from floats of 8 bits or from fewer bits" for k in range(5, 12)
     },
     "DFT": {k: "the length of the transform is symbolic" for k in (17, 18)},
+    "Det": {11: "matrices of symbolic size"},
     "GRU": {3: "f64: the library's recurrent kernels are f32"},
+    "GridSample": {27: "integers that are blended", 28: "complex numbers"},
     "LSTM": {5: "f64: the library's recurrent kernels are f32"},
     "QLinearMatMul": {6: "no kernel converts floats of 8 bits"},
     "QuantizeLinear": {k: "no kernel converts to fewer than 8 bits" for k in range(4, 8)},
     "MelWeightMatrix": {8: "operands that are computed"},
     "Resize": {36: "f64 of no elements to some: zeros by definition"},
+    "RoiAlign": {k: "the number of points depends on the region" for k in range(4)},
     "STFT": {9: "the length of the transform is symbolic"},
     "TfIdfVectorizer": {k: "n-grams are looked up in a table" for k in (5, 6, 7)},
     "TreeEnsemble": {8: "PROBIT has no elementwise form"},
@@ -22,8 +26,10 @@ HOST_CALLS: dict[str, dict[int, str]] = {
 REFUSED: dict[str, dict[int, str]] = {
     "ArrayFeatureExtractor": {4: "strings do not reach devices"},
     "Compress": {k: "the size of the result depends on elements" for k in range(4, 9)},
+    "GridSample": {26: "strings do not reach devices"},
     "Identity": {3: "strings do not reach devices"},
     "LabelEncoder": {k: "strings do not reach devices" for k in (6, 7, 8)},
+    "NonMaxSuppression": {k: "the size of the result depends on elements" for k in range(6)},
     "NonZero": {k: "the size of the result depends on elements" for k in range(3)},
     "RegexFullMatch": {k: "strings do not reach devices" for k in (6, 7, 8)},
     "StringConcat": {k: "strings do not reach devices" for k in range(4)},

@@ -12,6 +12,7 @@ from graphwright.ir.types import BF16, F16, F32, F64, I32, TensorType
 from graphwright.ops.arg_reduce import ArgMax
 from graphwright.ops.binary import Div, Equal, Mul, Sub, Where
 from graphwright.ops.common import FLOATS, need_dtype, quiet, rank_of, simple, widened
+from graphwright.ops.constant_of_shape import ConstantOfShape
 from graphwright.ops.reductions import ReduceSum
 from graphwright.ops.sampling import as_dtype, reshaped, wide
 from graphwright.ops.slice import Slice
@@ -39,9 +40,12 @@ class Det(Op):
     def decompose(self, b: Builder, x: Value) -> Value | None:
         """Gaussian elimination with partial pivoting, for all matrices at once; None for large ones."""
         rank, size = rank_of(x), x.type.dims[-1]
-        if not isinstance(size, int) or not 1 <= size <= MAX_STEPS:
+        if not isinstance(size, int) or size > MAX_STEPS:
             return None
         dims, dtype = x.type.dims[:-2], wide(x.type.dtype)
+        if not size:
+            ones: Value = b(ConstantOfShape(1.0, x.type.dtype, dims))
+            return ones
         rest = as_dtype(b, x, dtype)
         zero = b.const(0, dtype)
         total: Value | None = None

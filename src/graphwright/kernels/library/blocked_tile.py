@@ -17,6 +17,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from graphwright.kernels.library.assembly import (
+    clobbered,
+    outer_product,
+    register,
+    register_count,
+    spread,
+)
 from graphwright.kernels.library.isa import Isa
 
 _LATENCY_BOUND: Final = 8
@@ -189,11 +196,8 @@ class _Assembly:
         """Bytes from the first pixel to the one that pointers point to."""
         return self.tile.pixels // 2 * self.family.pixel
 
-    def register(self, number: int) -> str:
-        return f"%%{'zmm' if self.wide else 'ymm'}{number}"
-
     def sum(self, pixel: int, block: int, split: int = 0) -> str:
-        return self.register(split * self.tile.sums + pixel * self.tile.blocks + block)
+        return register(self.family.isa, split * self.tile.sums + pixel * self.tile.blocks + block)
 
     def cells(self) -> list[tuple[int, int]]:
         return [(p, b) for p in range(self.tile.pixels) for b in range(self.tile.blocks)]
@@ -201,20 +205,19 @@ class _Assembly:
     def free(self) -> list[str]:
         """Registers that hold no sum; the weights' come first."""
         first = self.splits * self.tile.sums
-        return [self.register(i) for i in range(first, 32 if self.wide else 16)]
+        return [register(self.family.isa, i) for i in range(first, register_count(self.family.isa))]
 
     def text(self) -> str:
         code = [*self.start(), *self.products(), *self.finish()]
         offsets = ", ".join(f'[{field}] "i"(offsetof(struct tile, {field}))' for field in _FIELDS)
-        vectors = [f"xmm{i}" for i in range(32 if self.wide else 16)]
-        clobbers = ", ".join(f'"{name}"' for name in (*_REGISTERS, "cc", "memory", *vectors))
+        clobbers = ", ".join(f'"{name}"' for name in (*_REGISTERS, "cc", "memory"))
         return "\n".join(
             [
                 f"static void {_name(self.family, self.tile)}(const struct tile *t) {{",
                 "    __asm__ volatile(",
                 *(f'        "{line}\\n"' for line in code),
                 f'        : : [t] "D"(t), {offsets}',
-                f"        : {clobbers});",
+                f"        : {clobbers}, {clobbered(self.family.isa)});",
                 "}",
                 "",
             ]
@@ -398,16 +401,9 @@ class _Assembly:
             lines += [f"prefetcht0 {ahead}{blocks[b]}" for b in range(tile.blocks)]
         if fetch and number % 2 == 0:
             lines += [f"prefetcht1 ({_AHEAD})", f"add %c[ahead_step](%[t]), {_AHEAD}"]
-        folded = self.folded()
-        for p in range(tile.pixels):
-            x = self.place(p, at)
-            if (p + 1) * folded // tile.pixels > p * folded // tile.pixels:
-                x += "%{1to16%}"
-            else:
-                lines.append(f"vbroadcastss {x}, {spare[p % len(spare)]}")
-                x = spare[p % len(spare)]
-            lines += [f"vfmadd231ps {x}, {w}, {self.sum(p, b, split)}" for b, w in enumerate(weights)]
-        return lines
+        places = [self.place(p, at) for p in range(tile.pixels)]
+        sums = [[self.sum(p, b, split) for b in range(tile.blocks)] for p in range(tile.pixels)]
+        return lines + outer_product(places, spread(self.folded(), tile.pixels), weights, sums, spare)
 
     def place(self, pixel: int, at: int) -> str:
         """The pixel's value."""

@@ -10,6 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from graphwright.kernels.library.assembly import (
+    clobbered,
+    outer_product,
+    register,
+    register_count,
+    zeroed,
+)
 from graphwright.kernels.library.isa import Isa
 
 K_RUN: Final = 16
@@ -173,11 +180,8 @@ class _Tile:
         """Sets of sums."""
         return next(n for n in (1, 2, 4) if n * self.rows * self.vectors >= _LATENCY_BOUND or n == 4)
 
-    def register(self, number: int) -> str:
-        return f"%%{'zmm' if self.isa.vector_bytes == 64 else 'ymm'}{number}"
-
     def sum(self, row: int, vector: int, split: int = 0) -> str:
-        return self.register((split * self.rows + row) * self.vectors + vector)
+        return register(self.isa, (split * self.rows + row) * self.vectors + vector)
 
     def cells(self) -> list[tuple[int, int]]:
         return [(r, v) for r in range(self.rows) for v in range(self.vectors)]
@@ -217,7 +221,6 @@ class _Tile:
         ]
         fields = ("from_kind", "from", "from_ld", "to", "to_ld")
         offsets = ", ".join(f'[{field}] "i"(offsetof(struct tile, {field}))' for field in fields)
-        clobbers = ", ".join(f'"xmm{i}"' for i in range(32 if self.isa.vector_bytes == 64 else 16))
         rows = "".join(f', [{x}] "+r"({x})' for x in self.pointers[1:])
         operands = _OPERANDS.replace("@ROWS@", rows)
         operands = operands.replace("@LDA@", ', [lda] "r"(4 * lda)' if self.in_place else "")
@@ -233,7 +236,7 @@ class _Tile:
                 *(f'        "{line}\\n"' for line in code),
                 operands + ",",
                 f"          {offsets}",
-                f'        : "rax", "rcx", "rdx", "cc", "memory", {clobbers});',
+                f'        : "rax", "rcx", "rdx", "cc", "memory", {clobbered(self.isa)});',
                 "}",
                 "",
                 "",
@@ -248,7 +251,7 @@ class _Tile:
             "mov %c[from_kind](%[t]), %%ecx",
         ]
         zeros = [self.sum(r, v, s) for s in range(self.splits) for r, v in self.cells()]
-        lines += [f"vxorps {x}, {x}, {x}".replace("zmm", "xmm").replace("ymm", "xmm") for x in zeros]
+        lines += zeroed(zeros)
         lines += ["cmp $1, %%ecx", "jb 1f", "je 7f"]
         lines += self.walk("rax", "rdx", lambda r, v: f"vmovups {self.at(v)}(%%rax), {self.sum(r, v)}")
         lines += ["jmp 1f", "7:"]
@@ -288,24 +291,18 @@ class _Tile:
     def step(self, number: int, split: int, *, fetch: bool = True) -> list[str]:
         """The FMAs of one k, the ``number``-th of a turn."""
         first = self.splits * self.rows * self.vectors
-        columns = [self.register(first + v) for v in range(self.vectors)]
-        registers = 32 if self.isa.vector_bytes == 64 else 16
-        free = [self.register(i) for i in range(first + self.vectors, registers)][:4]
+        spare = [register(self.isa, i) for i in range(first, register_count(self.isa))]
+        columns, free = spare[: self.vectors], spare[self.vectors :][:4]
         lines = {
             0: ["prefetcht1 (%[ahead])"],
             2: ["prefetcht1 (%[ahead],%[step])", "lea (%[ahead],%[step],2), %[ahead]"],
         }.get(number if fetch else -1, [])
         row = ("(%[b])", "(%[b],%[ldb])", "(%[b],%[ldb],2)", "(%[b],%%rdx)")[number]
         lines += [f"vmovups {self.at(v)}{row}, {x}" for v, x in enumerate(columns)]
-        for r in range(self.rows):
-            a = self.number_of_a(r, number)
-            if self.isa.vector_bytes == 64 and self.rows > 2 and r % 3 == 0:
-                a += "%{1to16%}"
-            else:
-                lines.append(f"vbroadcastss {a}, {free[r % len(free)]}")
-                a = free[r % len(free)]
-            lines += [f"vfmadd231ps {a}, {x}, {self.sum(r, v, split)}" for v, x in enumerate(columns)]
-        return lines
+        places = [self.number_of_a(r, number) for r in range(self.rows)]
+        folded = [self.isa.vector_bytes == 64 and self.rows > 2 and r % 3 == 0 for r in range(self.rows)]
+        sums = [[self.sum(r, v, split) for v in range(self.vectors)] for r in range(self.rows)]
+        return lines + outer_product(places, folded, columns, sums, free)
 
     def number_of_a(self, row: int, number: int) -> str:
         """Where the ``number``-th k of a turn lies."""

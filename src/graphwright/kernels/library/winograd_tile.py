@@ -10,6 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from graphwright.kernels.library.assembly import (
+    clobbered,
+    outer_product,
+    register,
+    register_count,
+    spread,
+    zeroed,
+)
 from graphwright.kernels.library.isa import Isa
 
 K_RUN: Final = 16
@@ -67,7 +75,7 @@ class _Product:
         turns = K_RUN // _UNROLL
         skip = 4 * K_RUN * (product_rows(self.isa) - 1)
         code = [
-            *(f"vxorps {x}, {x}, {x}".replace("zmm", "xmm").replace("ymm", "xmm") for x in self.sums()),
+            *zeroed(self.sums()),
             "test %[runs], %[runs]",
             "jz 4f",
             ".p2align 5",
@@ -90,7 +98,6 @@ class _Product:
             "6:",
             *(f"vmovups {x}, {i * self.isa.vector_bytes}(%[y])" for i, x in enumerate(self.sums())),
         ]
-        clobbers = ", ".join(f'"xmm{i}"' for i in range(2 * self.isa.lanes))
         return "\n".join(
             [
                 f"static void product_{self.rows}x{self.vectors}(int64_t k, const float *v, const float *u, "
@@ -102,40 +109,30 @@ class _Product:
                 '        : [v] "+r"(v), [u] "+r"(u), [runs] "+r"(runs), [rest] "+r"(rest),',
                 '          [ahead] "+r"(ahead)',
                 '        : [step] "r"(step), [y] "r"(y)',
-                f'        : "rcx", "cc", "memory", {clobbers});',
+                f'        : "rcx", "cc", "memory", {clobbered(self.isa)});',
                 "}",
                 "",
                 "",
             ]
         )
 
-    def register(self, number: int) -> str:
-        return f"%%{'zmm' if self.isa.vector_bytes == 64 else 'ymm'}{number}"
-
     def sums(self) -> list[str]:
         """By row, then vector."""
-        return [self.register(i) for i in range(self.rows * self.vectors)]
+        return [register(self.isa, i) for i in range(self.rows * self.vectors)]
 
     def step(self, number: int, *, fetch: bool) -> list[str]:
         """The FMAs of one channel, the ``number``-th of a turn."""
         first = self.rows * self.vectors
-        columns = [self.register(first + v) for v in range(self.vectors)]
-        free = [self.register(i) for i in range(first + self.vectors, 2 * self.isa.lanes)][:4]
+        spare = [register(self.isa, i) for i in range(first, register_count(self.isa))]
+        columns, free = spare[: self.vectors], spare[self.vectors :][:4]
         folded = self.rows // 3 if self.isa.vector_bytes == 64 else 0
         at = number * self.vectors
         lines = [f"vmovups {(at + v) * self.isa.vector_bytes}(%[u]), {x}" for v, x in enumerate(columns)]
         fetches = (number + 1) * _FETCHES // _UNROLL - number * _FETCHES // _UNROLL if fetch else 0
         lines += ["prefetcht1 (%[ahead])", "add %[step], %[ahead]"] * fetches
-        for r in range(self.rows):
-            v = f"{4 * (r * K_RUN + number)}(%[v])"
-            if (r + 1) * folded // self.rows > r * folded // self.rows:
-                v += "%{1to16%}"
-            else:
-                lines.append(f"vbroadcastss {v}, {free[r % len(free)]}")
-                v = free[r % len(free)]
-            sums = self.sums()[r * self.vectors :]
-            lines += [f"vfmadd231ps {v}, {x}, {y}" for x, y in zip(columns, sums, strict=False)]
-        return lines
+        places = [f"{4 * (r * K_RUN + number)}(%[v])" for r in range(self.rows)]
+        sums = [self.sums()[r * self.vectors :][: self.vectors] for r in range(self.rows)]
+        return lines + outer_product(places, spread(folded, self.rows), columns, sums, free)
 
     def advance(self, steps: int) -> list[str]:
         """To the next turn."""

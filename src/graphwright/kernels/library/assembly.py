@@ -1,0 +1,57 @@
+"""Lines of assembly that the register tiles share: which registers there are, and FMAs on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphwright.kernels.library.isa import Isa
+
+
+def register_count(isa: Isa) -> int:
+    """Vector registers."""
+    return 32 if isa.vector_bytes == 64 else 16
+
+
+def register(isa: Isa, number: int) -> str:
+    """A vector register as it stands in a template: ``%%zmm3``."""
+    return f"%%{'zmm' if isa.vector_bytes == 64 else 'ymm'}{number}"
+
+
+def clobbered(isa: Isa) -> str:
+    """All vector registers, as a list of clobbers."""
+    return ", ".join(f'"xmm{i}"' for i in range(register_count(isa)))
+
+
+def zeroed(registers: Sequence[str]) -> list[str]:
+    """Clears them; a short name clears the whole of a register, in a shorter instruction."""
+    short = [x.replace("zmm", "xmm").replace("ymm", "xmm") for x in registers]
+    return [f"vxorps {x}, {x}, {x}" for x in short]
+
+
+def outer_product(
+    places: Sequence[str],
+    folded: Sequence[bool],
+    columns: Sequence[str],
+    sums: Sequence[Sequence[str]],
+    free: Sequence[str],
+) -> list[str]:
+    """``sums[r][c] += number at places[r] * columns[c]``.
+
+    Where ``folded``, the FMAs read and broadcast the number themselves (AVX-512); else it is broadcast into
+    one of the ``free`` registers, in turn.
+    """
+    lines = []
+    for row, (number, is_folded) in enumerate(zip(places, folded, strict=True)):
+        if is_folded:
+            number += "%{1to16%}"
+        else:
+            own = free[row % len(free)]
+            lines.append(f"vbroadcastss {number}, {own}")
+            number = own
+        lines += [f"vfmadd231ps {number}, {x}, {y}" for x, y in zip(columns, sums[row], strict=True)]
+    return lines
+
+
+def spread(count: int, of: int) -> list[bool]:
+    """``count`` places out of ``of``, evenly."""
+    return [(i + 1) * count // of > i * count // of for i in range(of)]

@@ -49,6 +49,9 @@ class TfIdfVectorizer(Op):
         need_dtype(at, weights, {F32}, "the weights")
         if x.rank not in (1, 2):
             raise at.fail(f"the input is {x.type}; it takes [C] and [N, C]")
+        for what, fact in (("pool", pool), ("index tensor", places), ("list of weights", weights)):
+            if fact.rank != 1:
+                raise at.fail(f"the {what} is {fact.type}; it is a vector")
         (count,) = pool.shape
         grams = self._bounds(count) if isinstance(count, int) else None
         if grams is None:

@@ -68,6 +68,8 @@ class TreeEnsemble(Op):
         wanted = (I64, x.dtype, U8, BOOL, I64, I64, I64, x.dtype)
         for fact, dtype in zip((roots, *table), (I64, *wanted), strict=True):
             need_dtype(at, fact, {dtype}, "a column of the nodes")
+            if fact.rank != 1:
+                raise at.fail(f"a column of the nodes is {fact.type}; it is a vector")
             if fact is not roots:
                 at.equal(fact.shape[0], table[0].shape[0], "the number of nodes")
         features = table[0].data

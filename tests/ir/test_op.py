@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, dataclass, replace
+from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from graphwright.ir.op import Op, op
+from graphwright.ir.op import Op, family, op
 
 
-@dataclass(frozen=True)
+@family
 class Windowed(Op):
     kernel: tuple[int, ...] = (3,)
 
@@ -27,6 +27,11 @@ class Other(Windowed):
 @op("TestPlain")
 class Plain(Windowed):
     pass
+
+
+@op("TestStride")
+class Stride(Op):
+    stride: int
 
 
 def test_every_attribute_counts() -> None:
@@ -47,3 +52,14 @@ def test_classes_count() -> None:
 def test_attributes_are_immutable() -> None:
     with pytest.raises(FrozenInstanceError):
         Window().stride = 2  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("values", "named"), [((1,), {"stride": 2}), (((3,), 1, 2), {}), ((), {"pads": 1})], ids=str
+)
+def test_attributes_are_given_once_and_known(values: tuple[object, ...], named: dict[str, object]) -> None:
+    with pytest.raises(TypeError, match="takes the attributes"):
+        Stride(*values, **named)
+    with pytest.raises(TypeError, match="takes the attributes stride"):
+        Stride()
+    assert Stride(2).stride == Stride(stride=2).stride == 2

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast, dataclass_transform
@@ -280,11 +279,10 @@ def dtype_field(value: DType | str) -> DType:
     return value if isinstance(value, DType) else DTYPES[value]
 
 
-_frozen = dataclass(frozen=True, repr=False, eq=False)
-"""Ops compare by methods that all share: making them anew for each class takes longer than the import."""
+_with_fields = dataclass(init=False, repr=False, eq=False)
+"""Ops share the methods of a frozen dataclass: making them for each class takes longer than its import."""
 
 
-@_frozen
 class Op:
     """Base of all ops. Subclass with :func:`op`; override what applies. Attributes are the dataclass's
     fields.
@@ -302,6 +300,26 @@ class Op:
     """
     aten: ClassVar[Mapping[str, Import]] = {}
     samples: ClassVar[tuple[Sample, ...]] = ()
+    _defaults: ClassVar[Mapping[str, Any]] = {}
+    """By attribute, in order; MISSING where one must be given."""
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        given = dict(zip(self._defaults, values, strict=False)) | named
+        state = {**self._defaults, **given}
+        if (
+            len(given) != len(values) + len(named)
+            or len(state) != len(self._defaults)
+            or dataclasses.MISSING in state.values()
+        ):
+            known = ", ".join(self._defaults) or "none"
+            raise TypeError(f"{type(self).__name__} takes the attributes {known}: not {values} and {named}")
+        self.__dict__.update(state)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot assign to {name!r} of an op")
+
+    def __delattr__(self, name: str) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot delete {name!r} of an op")
 
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__:
@@ -390,6 +408,7 @@ class Op:
         return dataclasses.replace(self, **changed) if changed else self  # type: ignore[type-var]  # set by @op
 
 
+_with_fields(Op)
 OpType = TypeVar("OpType", bound=type[Op])
 _REGISTRY: dict[str, type[Op]] = {}
 
@@ -399,10 +418,7 @@ def op(name: str) -> Callable[[OpType], OpType]:
     """Make a class an op: a frozen dataclass, registered under ``name`` (one definition per name)."""
 
     def register(cls: OpType) -> OpType:
-        # Without fields of its own it needs no methods of its own: making them takes most of the import.
-        made = cast(OpType, _frozen(cls)) if _has_fields(cls) else cls
-        if made.__eq__ is not Op.__eq__ and "__eq__" not in cls.__dict__:  # a base's counts its own fields
-            made.__eq__, made.__hash__ = Op.__eq__, Op.__hash__  # type: ignore[method-assign]
+        made = family(cls)
         made.name = name
         known = _REGISTRY.setdefault(name, made)
         if known is not made and known.__module__ != made.__module__:
@@ -413,9 +429,12 @@ def op(name: str) -> Callable[[OpType], OpType]:
     return register
 
 
-def _has_fields(cls: type[Op]) -> bool:
-    """Whether a class adds to what its base has as a dataclass."""
-    return bool(inspect.get_annotations(cls)) or len(cls.__bases__) > 1
+@dataclass_transform(frozen_default=True)
+def family(cls: OpType) -> OpType:
+    """Make a class that several ops have as their base, and that is none itself: their attributes are its."""
+    made: Any = _with_fields(cls)
+    made._defaults = {field.name: field.default for field in dataclasses.fields(made)}
+    return cast(OpType, made)
 
 
 def op_class(name: str) -> type[Op]:

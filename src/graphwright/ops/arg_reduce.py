@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Sample, arg, family, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, I32, I64, STRING, TensorType
 from graphwright.ops.binary import Equal, Or, Where
@@ -21,7 +20,7 @@ from graphwright.ops.reshape import Reshape
 from graphwright.ops.unary import IsNaN
 
 
-@dataclass(frozen=True, repr=False)
+@family
 class ArgReduce(Op):
     """Base of ArgMax and ArgMin. NaN is taken before all numbers."""
 

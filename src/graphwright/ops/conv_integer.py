@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, family, op
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F32, F64, I8, I32, U8, DType, TensorType
 from graphwright.ops.binary import Add, Sub
@@ -21,7 +21,7 @@ from graphwright.ops.spatial import import_padding
 from graphwright.ops.unary import Round
 
 
-@dataclass(frozen=True, repr=False)
+@family
 class QuantizedConv(Op):
     """Base of convolutions of 8-bit integers: the attributes of :class:`Conv`.
 

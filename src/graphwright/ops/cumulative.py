@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Sample, arg, is_known, op
+from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Sample, arg, family, is_known, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, I64, STRING, TensorType
 from graphwright.ops.common import NUMBERS, like, need_dtype, quiet, widened
 
 
-@dataclass(frozen=True, repr=False)
+@family
 class Cumulative(Op):
     """Base of running sums and products along ``axis``, or, where that is None, along the one in operand 1.
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op
+from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, family
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import I32, TensorType
 from graphwright.ops.common import FLOATS, need_dtype, same_dtype
@@ -48,7 +48,7 @@ ACTIVATIONS: dict[str, Activation] = {
 """By lower-case name, as ONNX matches them without case."""
 
 
-@dataclass(frozen=True, repr=False)
+@family
 class Recurrent(Op):
     """Base of the recurrent ops. Outputs: all hidden states, the last one, of an LSTM the last cell state.
 

@@ -26,6 +26,7 @@ from graphwright.ir.op import (
     Trait,
     UnknownRank,
     arg,
+    family,
     is_known,
     op,
 )
@@ -49,7 +50,7 @@ from graphwright.ops.squeeze import Squeeze
 from graphwright.ops.unary import Exp, Log
 
 
-@dataclass(frozen=True, repr=False)
+@family
 class Reduction(Op):
     """Base of reductions.
 
@@ -87,7 +88,7 @@ def reduced_shape(shape: Sequence[Dim], axes: Sequence[int], keepdims: bool) -> 
     return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
 
 
-@dataclass(frozen=True, repr=False)
+@family
 class Fold(Reduction):
     """A reduction that is ``finish(combine(prepare(x), ...), count)``.
 

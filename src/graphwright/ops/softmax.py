@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Sample, arg, family, op
 from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.arg_reduce import ArgMax
@@ -22,7 +21,7 @@ from graphwright.ops.reshape import Reshape
 from graphwright.ops.unary import Exp, Log
 
 
-@dataclass(frozen=True, repr=False)
+@family
 class Normalized(Op):
     """Base: along ``axis``, or, with ``flat``, over it and all later axes together (ONNX before opset 13)."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, UnknownRank
+from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, UnknownRank, family
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.ir.types import BF16, F16, TensorType, dtype_of
 from graphwright.ops.shaping import number
@@ -154,7 +154,7 @@ def import_padding(i: Importer) -> tuple[tuple[int, ...], str]:
     return (), auto
 
 
-@dataclass(frozen=True, repr=False)
+@family
 class Pool(Op):
     """Attributes of pooling: every window of each channel becomes one element."""
 

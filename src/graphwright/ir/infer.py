@@ -92,7 +92,11 @@ def infer_node(
         array = module.constants[op.value]
         return (Fact(op.type, facts_elements(array), array),)
     inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
-    inside = [regions(r, op.region_inputs(i, inputs)) for i, r in enumerate(node.regions)]
+    try:
+        given = [op.region_inputs(i, inputs) for i in range(len(node.regions))]
+    except InferError as error:
+        raise ModelError(Diagnostic("type", f"{op.name}: {error}", node.place)) from error
+    inside = [regions(region, facts) for region, facts in zip(node.regions, given, strict=True)]
     known = [value.type for value in node.outputs]
     return infer_outputs(op, inputs, module.symbols, node.place, known, inside)
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from graphwright.ir.graph import Graph, Value
 from graphwright.ir.op import Fact, Importer, Inference, Op, op
-from graphwright.ir.symbols import Dim
-from graphwright.ir.types import TensorType
+from graphwright.ops.branches import joined
 
 
 @op("If")
@@ -36,25 +35,10 @@ class If(Op):
         return None
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
-        """Sizes that differ become new symbols, ranks that differ an unknown one."""
+        """What is known of the outputs whichever region gives them (:func:`joined`)."""
         if len(outputs) != 2:
             raise at.fail(f"{len(outputs)} regions: one for true and one for false are needed")
-        if any(len(facts) != self.results for facts in outputs):
-            counts = " and ".join(str(len(facts)) for facts in outputs)
-            raise at.fail(f"its regions have {counts} outputs; both need {self.results}")
-        return tuple(_joined(at, k, a, b) for k, (a, b) in enumerate(zip(*outputs, strict=True)))
-
-
-def _joined(at: Inference, index: int, a: Fact, b: Fact) -> Fact:
-    """What is known of an output that is either ``a`` or ``b``."""
-    if a.dtype != b.dtype:
-        raise at.fail(f"output {index} is {a.dtype} in one branch and {b.dtype} in the other")
-    if a.type.shape is None or b.type.shape is None or len(a.type.shape) != len(b.type.shape):
-        return Fact(TensorType(a.dtype, None))
-    shape: list[Dim] = [
-        m if m == n else at.symbols.fresh("branch") for m, n in zip(a.type.shape, b.type.shape, strict=True)
-    ]
-    return Fact(TensorType(a.dtype, tuple(shape)), a.elements if a.elements == b.elements else None)
+        return joined(at, outputs, self.results)
 
 
 def _import(i: Importer) -> Any:

@@ -1,0 +1,36 @@
+"""What ops that run one of their regions share: what is known of an output, whichever region gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphwright.ir.op import Fact, Inference
+from graphwright.ir.symbols import Dim
+from graphwright.ir.types import TensorType
+
+
+def joined(at: Inference, outputs: Sequence[Sequence[Fact]], results: int) -> tuple[Fact, ...]:
+    """Facts of the node's outputs, given those of each region's: sizes that differ become new symbols, ranks
+    that differ an unknown one.
+    """
+    if any(len(facts) != results for facts in outputs):
+        counts = " and ".join(str(len(facts)) for facts in outputs)
+        raise at.fail(f"its regions have {counts} outputs; all need {results}")
+    return tuple(_join(at, index, facts) for index, facts in enumerate(zip(*outputs, strict=True)))
+
+
+def _join(at: Inference, index: int, facts: Sequence[Fact]) -> Fact:
+    """What is known of output ``index``, which is one of ``facts``."""
+    first, dtypes = facts[0], list(dict.fromkeys(fact.dtype for fact in facts))
+    if len(dtypes) > 1:
+        one, other = dtypes[:2]
+        raise at.fail(f"output {index} is {one} in one branch and {other} in the other")
+    shapes = [fact.type.shape for fact in facts]
+    known = [shape for shape in shapes if shape is not None]
+    if len(known) < len(shapes) or len(set(map(len, known))) > 1:
+        return Fact(TensorType(first.dtype, None))
+    dims: list[Dim] = [
+        sizes[0] if len(set(sizes)) == 1 else at.symbols.fresh("branch") for sizes in zip(*known, strict=True)
+    ]
+    same = all(fact.elements == first.elements for fact in facts)
+    return Fact(TensorType(first.dtype, tuple(dims)), first.elements if same else None)

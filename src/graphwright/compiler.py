@@ -6,7 +6,7 @@ graph passes -> decompose -> fuse -> select kernels -> lower -> generate and com
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +18,7 @@ from graphwright.ir.deferred import Deferred
 from graphwright.ir.graph import Array, Graph, Module, Node, Value
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.loops.text import print_kernel
+from graphwright.ir.op import ConstRef
 from graphwright.ir.text import print_module
 from graphwright.kernels.c.support import has_code
 from graphwright.kernels.cache import KernelCache
@@ -31,7 +32,7 @@ from graphwright.kernels.candidates.registry import (
 from graphwright.kernels.emit_c import emit_file, phases
 from graphwright.kernels.launch import Step
 from graphwright.kernels.library.isa import ISAS, Isa
-from graphwright.kernels.select import select_kernels
+from graphwright.kernels.select import Selection, select_kernels
 from graphwright.kernels.toolchain import find_toolchain
 from graphwright.layout.assign import AssignLayouts
 from graphwright.lower.lower import lower, refuse_unknown_ranks
@@ -64,6 +65,8 @@ class Compilation:
     program: Program
     kernels: GeneratedKernels
     records: list[Record]
+    spare: dict[str, Array | Deferred]
+    """Constants of the graph that the tasks do not read."""
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -74,8 +77,12 @@ def has_kernel(node: Node) -> bool:
 
 def graph_stages(isa: Isa) -> tuple[Stage, ...]:
     """From what a frontend imports to the graph that kernels are selected for."""
+    return (*GRAPH_PASSES, *kernel_stages(isa))
+
+
+def kernel_stages(isa: Isa) -> tuple[Stage, ...]:
+    """The stages behind the graph passes."""
     return (
-        *GRAPH_PASSES,
         Decompose(has_kernel),
         SHAPES,
         CommonSubexpressions(),
@@ -95,32 +102,64 @@ def compile_module(
 
     The weights begin with those of ``shared``, which what was compiled with them can read there as well.
     """
+    (made,) = compile_modules([module], options, observe, shared)
+    return made
+
+
+def compile_modules(
+    modules: Sequence[Module],
+    options: Options,
+    observe: Observer = lambda name, product: None,
+    shared: Weights | None = None,
+) -> list[Compilation]:
+    """Compile the entries of ``modules``, which are changed, on one set of weights and of generated kernels.
+
+    The weights begin with those of ``shared``. Raises ModelError, ToolchainError.
+    """
     load()
     clock = _Clock()
     isa = ISAS[options.isa]
-    manager = PassManager(graph_stages(isa), options.verify, lambda m, record: observe(record.name, m))
-    manager.run(module)
-    refuse_unknown_ranks(module.main)
+    records: list[list[Record]] = []
+    for module in modules:
+        manager = PassManager(graph_stages(isa), options.verify, lambda m, record: observe(record.name, m))
+        manager.run(module)
+        refuse_unknown_ranks(module.main)
+        records.append(manager.records)
     clock.lap("passes")
-    selection = select_kernels(module, module.main, isa, options.numerics)
-    observe("select", selection)
+    generated = GeneratedKernels()
+    selections = [select_kernels(module, module.main, isa, options.numerics, generated) for module in modules]
+    for selection in selections:
+        observe("select", selection)
     clock.lap("select")
-    sources = _sources(selection.generated, isa)
+    sources = _sources(generated, isa)
     with ThreadPoolExecutor(1) as beside:  # compilers are other processes: they run while weights are packed
         compiled = beside.submit(_objects, sources, isa, options)
-        weights, spare, places = _weights(module, module.main, selection.steps, shared)
-        program = lower(module.main, selection.steps, module.symbols, places, streams=options.streams)
-        observe("lower", program)
+        weights, stored = _weights(modules, selections, shared)
+        programs = [
+            lower(m.main, selection.steps, m.symbols, held.places, streams=options.streams)
+            for m, selection, held in zip(modules, selections, stored, strict=True)
+        ]
+        for program in programs:
+            observe("lower", program)
         clock.lap("lower")
         observe("sources", sources)
         objects = compiled.result()
     observe("kernels", objects)
     clock.lap("kernels")
-    target = Target(isa.name, program, objects, sources, library_digest(isa.name))
-    report = compile_report(manager.records, selection.steps)
-    package = package_module(module, options, weights)
-    package = replace(package, targets={isa.name: target}, report=report, spare=partial(pack_weights, spare))
-    return Compilation(module, package, program, selection.generated, manager.records, clock.seconds)
+    library = library_digest(isa.name)
+    made = []
+    for module, selection, held, program, noted in zip(
+        modules, selections, stored, programs, records, strict=True
+    ):
+        target = Target(isa.name, program, objects, sources, library)
+        package = replace(
+            package_module(module, options, weights),
+            targets={isa.name: target},
+            report=compile_report(noted, selection.steps),
+            spare=partial(pack_weights, held.spare),
+        )
+        made.append(Compilation(module, package, program, generated, noted, held.spare, clock.seconds))
+    return made
 
 
 def package_module(module: Module, options: Options, weights: Weights | None = None) -> Package:
@@ -153,20 +192,30 @@ def _spec(value: Value, name: str) -> TensorSpec:
     return TensorSpec(name, value.type.dtype, dims)
 
 
+@dataclass(frozen=True)
+class _Stored:
+    """Where the constants that a graph's steps read lie in the weights, and those that it has beside them."""
+
+    places: dict[Value, tuple[int, int]]
+    spare: dict[str, Array | Deferred]
+
+
 def _weights(
-    module: Module, graph: Graph, steps: tuple[Step, ...], shared: Weights | None
-) -> tuple[Weights, dict[str, Array | Deferred], dict[Value, tuple[int, int]]]:
-    """The constants that the steps read, each content once, behind ``shared``; those that the graph has
-    beside them; and where those of the steps lie.
-    """
-    used = {
-        value: value.producer.op.value
-        for value in _read_values(graph, steps)
-        if value.producer is not None and isinstance(value.producer.op, Constant)
-    }
-    own = {ref.digest: module.constants.held(ref) for ref in used.values()}
-    weights = pack_weights(shared.arrays | own if shared else own)
-    DeadCode().run(module, Record("dead_code"))  # constants that were packed are read no more
+    modules: Sequence[Module], selections: Sequence[Selection], shared: Weights | None
+) -> tuple[Weights, list[_Stored]]:
+    """The constants that the steps of all modules read, each content once, behind ``shared``."""
+    used = [_read_constants(m.main, s.steps) for m, s in zip(modules, selections, strict=True)]
+    own: dict[str, Array | Deferred] = dict(shared.arrays) if shared else {}
+    for module, refs in zip(modules, used, strict=True):
+        for ref in refs.values():
+            own.setdefault(ref.digest, module.constants.held(ref))
+    weights = pack_weights(own)
+    return weights, [_stored(m, refs, weights) for m, refs in zip(modules, used, strict=True)]
+
+
+def _stored(module: Module, used: Mapping[Value, ConstRef], weights: Weights) -> _Stored:
+    """Let ``module`` hold what was packed there; constants that it read for no other end are dropped."""
+    DeadCode().run(module, Record("dead_code"))
     spare: dict[str, Array | Deferred] = {}
     for ref in module.constants:
         if ref.digest in weights.tensors:
@@ -174,7 +223,15 @@ def _weights(
         else:
             spare[ref.digest] = module.constants.held(ref)
     tensors = {value: weights.tensors[ref.digest] for value, ref in used.items()}
-    return weights, spare, {value: (tensor.start, tensor.size) for value, tensor in tensors.items()}
+    return _Stored({value: (tensor.start, tensor.size) for value, tensor in tensors.items()}, spare)
+
+
+def _read_constants(graph: Graph, steps: tuple[Step, ...]) -> dict[Value, ConstRef]:
+    return {
+        value: value.producer.op.value
+        for value in _read_values(graph, steps)
+        if value.producer is not None and isinstance(value.producer.op, Constant)
+    }
 
 
 def _read_values(graph: Graph, steps: tuple[Step, ...]) -> list[Value]:

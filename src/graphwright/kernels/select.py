@@ -23,12 +23,19 @@ class Selection:
     generated: GeneratedKernels
 
 
-def select_kernels(module: Module, graph: Graph, isa: Isa, numerics: str = "default") -> Selection:
+def select_kernels(
+    module: Module,
+    graph: Graph,
+    isa: Isa,
+    numerics: str = "default",
+    generated: GeneratedKernels | None = None,
+) -> Selection:
     """Choose kernels for ``graph`` and the regions of its control flow. Constants may be packed: the graph
-    gains some.
+    gains some. ``generated`` are kernels of other graphs, to which those of this one are added.
     """
     registry.load()
-    context = Context(isa, module.constants, module.symbols, numerics)
+    generated = GeneratedKernels() if generated is None else generated
+    context = Context(isa, module.constants, module.symbols, numerics, generated)
     steps = _steps(graph, context)
     return Selection(steps, context.generated)
 

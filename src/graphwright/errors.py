@@ -56,6 +56,10 @@ class PackageError(GraphwrightError):
     """An ``.om`` file is damaged, of a version not known here, or not trusted."""
 
 
+class PluginError(GraphwrightError):
+    """A user's own file, op, kernel or rule is at fault, or is missing."""
+
+
 class OptionError(GraphwrightError):
     """An option has a value outside its type or range."""
 

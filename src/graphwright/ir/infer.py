@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from typing import Any
 
-from graphwright.errors import Diagnostic, ModelError
+import numpy as np
+
+from graphwright.errors import Diagnostic, GraphwrightError, ModelError
 from graphwright.ir.constant import Constant
+from graphwright.ir.foreign import blamed, defined_at, is_foreign
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, UnknownRank, facts_elements
 from graphwright.ir.symbols import MAX_TERMS, SymbolError, SymbolTable
@@ -34,8 +38,52 @@ def evaluate(op: Op, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
     moved = op.absorb(*map(fact_of, arrays))
     if moved is not None:
         op, arrays = moved[0], [arrays[position] for position in moved[1]]
+    if is_foreign(type(op)):
+        return _foreign_results(op, arrays)
     result = op.reference(*arrays)
     return result if isinstance(result, tuple) else (result,)
+
+
+class ReferenceFault(ValueError):
+    """A user's reference raised, or gave what is not of the type that ``infer`` says."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(f"{diagnostic.message} ({diagnostic.where})")
+        self.diagnostic = diagnostic
+
+
+def _foreign_results(op: Op, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
+    cls = type(op)
+    if cls.reference is Op.reference:
+        raise ReferenceFault(Diagnostic("reference", f"{op.name} has no reference", defined_at(cls)))
+    try:
+        result = op.reference(*arrays)
+    except Exception as error:
+        raise ReferenceFault(blamed(error, cls, f"{op.name}.reference")) from error
+    results = result if isinstance(result, tuple) else (result,)
+    if len(results) != op.output_count():
+        message = f"{op.name}.reference gives {len(results)} results for {op.output_count()} outputs"
+        raise ReferenceFault(Diagnostic("reference", message, defined_at(cls.reference)))
+    return tuple(r if isinstance(r, list | None) else np.asarray(r) for r in results)
+
+
+def check_results(op: Op, results: Sequence[Any], types: Sequence[TensorType]) -> None:
+    """A ReferenceFault where a result of ``op`` is not of its type; sizes that are no numbers may be any."""
+    for number, (result, type_) in enumerate(zip(results, types, strict=True)):
+        if isinstance(result, np.ndarray) and not _fits(result, type_):
+            message = f"{op.name}.reference gives {type_of(result)} for output {number}, infer says {type_}"
+            raise ReferenceFault(Diagnostic("reference", message, defined_at(type(op).reference)))
+
+
+def _fits(array: Array, type: TensorType) -> bool:
+    if array.dtype != type.dtype.numpy:
+        return False
+    if type.shape is None:
+        return True
+    sizes = zip(array.shape, type.shape, strict=False)
+    return array.ndim == len(type.shape) and all(
+        have == want for have, want in sizes if isinstance(want, int)
+    )
 
 
 def infer_outputs(
@@ -68,11 +116,37 @@ def infer_outputs(
     except SymbolError as error:
         hint = f"sizes are kept to {MAX_TERMS} terms" if "terms" in str(error) else ""
         raise ModelError(Diagnostic("size", f"{op.name}: {error}", place, hint)) from error
+    except GraphwrightError:
+        raise
+    except Exception as error:
+        if not is_foreign(type(op)):
+            raise
+        raise ModelError(_blamed_infer(error, op, place)) from error
     outputs = result if isinstance(result, tuple) else (result,)
+    if is_foreign(type(op)):
+        _check_facts(op, outputs, place)
     facts = tuple(out if isinstance(out, Fact) else Fact(out) for out in outputs)
     for fact in facts:
         _check_size(fact.type, op, place)
     return facts
+
+
+def _blamed_infer(error: Exception, op: Op, place: str) -> Diagnostic:
+    cls = type(op)
+    if cls.infer is Op.infer:
+        return Diagnostic("plugin", f"{op.name} has no infer (node {place})", defined_at(cls))
+    fault = blamed(error, cls, f"{op.name}.infer")
+    return Diagnostic(fault.code, f"{fault.message} (node {place})", fault.where)
+
+
+def _check_facts(op: Op, outputs: Sequence[object], place: str) -> None:
+    """A ModelError where a user's ``infer`` does not give a type for each output."""
+    given = ", ".join(type(out).__name__ for out in outputs)
+    if len(outputs) != op.output_count() or not all(isinstance(out, Fact | TensorType) for out in outputs):
+        message = (
+            f"{op.name}.infer gives {given} instead of a TensorType for each of {op.output_count()} outputs"
+        )
+        raise ModelError(Diagnostic("plugin", f"{message} (node {place})", defined_at(type(op).infer)))
 
 
 RegionFacts = Callable[[Graph, Sequence[Fact | None]], Sequence[Fact]]

@@ -30,8 +30,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast, datacl
 
 import numpy as np
 
+from graphwright.errors import Diagnostic, PluginError
+from graphwright.ir.foreign import defined_at, is_foreign, plugin_of
 from graphwright.ir.symbols import Dim, Expr, SymbolTable
-from graphwright.ir.types import DTYPES, DType, TensorType
+from graphwright.ir.types import DType, TensorType, dtype_named
 
 if TYPE_CHECKING:
     from graphwright.ir.build import Builder
@@ -276,7 +278,7 @@ class Sample:
 
 def dtype_field(value: DType | str) -> DType:
     """An attribute that is a dtype, given as a DType or by name."""
-    return value if isinstance(value, DType) else DTYPES[value]
+    return value if isinstance(value, DType) else dtype_named(value)
 
 
 _with_fields = dataclass(init=False, repr=False, eq=False)
@@ -415,18 +417,34 @@ _REGISTRY: dict[str, type[Op]] = {}
 
 @dataclass_transform(frozen_default=True)
 def op(name: str) -> Callable[[OpType], OpType]:
-    """Make a class an op: a frozen dataclass, registered under ``name`` (one definition per name)."""
+    """Make a class an op: a frozen dataclass, registered under ``name`` (one definition per name).
+
+    Raises PluginError for a user's class that is no :class:`Op`, or has the name of another op.
+    """
 
     def register(cls: OpType) -> OpType:
+        if not (isinstance(cls, type) and issubclass(cls, Op)):
+            message = f"op {name!r}: {getattr(cls, '__name__', cls)!r} is no subclass of Op"
+            raise PluginError(Diagnostic("plugin-class", message, defined_at(cls)))
         made = family(cls)
         made.name = name
         known = _REGISTRY.setdefault(name, made)
         if known is not made and known.__module__ != made.__module__:
-            raise ValueError(f"op {name!r} is defined in {known.__module__} and again in {made.__module__}")
+            raise _clash(name, known, made)
         _REGISTRY[name] = made
         return made
 
     return register
+
+
+def _clash(name: str, known: type[Op], made: type[Op]) -> Exception:
+    """That two modules define one op: a plugin's fault, whichever was imported first."""
+    later, earlier = (made, known) if is_foreign(made) else (known, made)
+    if not is_foreign(later):
+        return ValueError(f"op {name!r} is defined in {known.__module__} and again in {made.__module__}")
+    owner = f"of the plugin {plugin_of(earlier)}" if is_foreign(earlier) else "that graphwright has"
+    message = f"op {name!r} of {plugin_of(later)} has the name of an op {owner}"
+    return PluginError(Diagnostic("plugin-clash", message, defined_at(later), "give it another name"))
 
 
 @dataclass_transform(frozen_default=True)
@@ -451,7 +469,7 @@ def registered_ops() -> dict[str, type[Op]]:
 
 def facts_elements(array: Array, limit: int = 256) -> tuple[Dim, ...] | None:
     """The elements of a small integer or bool array, for a :class:`Fact`."""
-    if array.dtype.kind not in "iub" or array.size > limit:
+    if isinstance(array, list) or array.dtype.kind not in "iub" or array.size > limit:
         return None
     return tuple(int(v) for v in array.ravel())
 

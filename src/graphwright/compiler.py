@@ -106,25 +106,35 @@ def compile_module(
     return made
 
 
+def run_stages(
+    module: Module, stages: Sequence[Stage], options: Options, observe: Observer = lambda name, product: None
+) -> list[Record]:
+    """Run ``stages`` on ``module``; what each pass did."""
+    manager = PassManager(stages, options.verify, lambda m, record: observe(record.name, m))
+    manager.run(module)
+    return manager.records
+
+
 def compile_modules(
     modules: Sequence[Module],
     options: Options,
     observe: Observer = lambda name, product: None,
     shared: Weights | None = None,
+    prepared: Sequence[Record] | None = None,
 ) -> list[Compilation]:
     """Compile the entries of ``modules``, which are changed, on one set of weights and of generated kernels.
 
-    The weights begin with those of ``shared``. Raises ModelError, ToolchainError.
+    The weights begin with those of ``shared``. ``prepared``: the graph passes have been run, and left these
+    records. Raises ModelError, ToolchainError.
     """
     load()
     clock = _Clock()
     isa = ISAS[options.isa]
+    stages = graph_stages(isa) if prepared is None else kernel_stages(isa)
     records: list[list[Record]] = []
     for module in modules:
-        manager = PassManager(graph_stages(isa), options.verify, lambda m, record: observe(record.name, m))
-        manager.run(module)
+        records.append([*(prepared or ()), *run_stages(module, stages, options, observe)])
         refuse_unknown_ranks(module.main)
-        records.append(manager.records)
     clock.lap("passes")
     generated = GeneratedKernels()
     selections = [select_kernels(module, module.main, isa, options.numerics, generated) for module in modules]

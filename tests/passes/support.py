@@ -19,6 +19,7 @@ from graphwright.ir.symbols import Expr, atoms, substitute
 from graphwright.ir.symbols import evaluate as evaluate_dim
 from graphwright.ir.text import parse_module, print_module
 from graphwright.ir.types import DType, TensorType
+from graphwright.ops.case import Case
 from graphwright.ops.if_ import If
 
 ops.load()
@@ -80,8 +81,11 @@ class Evaluator:
     def node(self, node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
         if isinstance(node.op, Constant):
             return [self.module.constants[node.op.value]]
-        if isinstance(node.op, If):
-            taken = node.regions[0 if bool(np.asarray(arrays[0]).item()) else 1]
+        if isinstance(node.op, If | Case):
+            index = int(np.asarray(arrays[0]).item())
+            if isinstance(node.op, If):
+                index = 0 if index else 1
+            taken = node.regions[index if 0 <= index < len(node.regions) else -1]
             return self.graph(taken, [a for a in arrays[1:] if a is not None])
         if isinstance(node.op, TestPrint):
             self.reports.append((node.op.label, np.asarray(arrays[0])))

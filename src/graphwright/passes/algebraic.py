@@ -15,7 +15,21 @@ from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, P, Rule, Var, always
 from graphwright.ir.op import Array, Op
 from graphwright.ir.types import STRING, DType
-from graphwright.ops.binary import Add, And, Div, Max, Min, Mul, Or, Pow, Sub, Where
+from graphwright.ops.binary import (
+    Add,
+    And,
+    BitwiseAnd,
+    BitwiseOr,
+    BitwiseXor,
+    Div,
+    Max,
+    Min,
+    Mul,
+    Or,
+    Pow,
+    Sub,
+    Where,
+)
 from graphwright.ops.cast import Cast
 from graphwright.ops.clip import Clip
 from graphwright.ops.reductions import ReduceMax, ReduceMean, ReduceSum, ReduceSumSquare
@@ -124,6 +138,60 @@ def _constants_chain(cls: type[Op], combine: Callable[[Array, Array], Array], ex
 def _wraps(m: Match) -> str | None:
     """Integers wrap around, so their sums and products associate; floats round."""
     return None if m.root.output.type.dtype.is_integer else "floats do not associate"
+
+
+def _sums_chain(inner: tuple[P[Op], int, int], outer: tuple[type[Op], bool, int, int], name: str) -> Rule:
+    """Two sums or differences of integers with constants as one: ``sign * x + (sign * c + sign * d)``.
+
+    ``inner`` has the signs of x and c in it; ``outer`` its class, whether d is on the left, and the signs of
+    the inner value and of d in it.
+    """
+    pattern, x_sign, c_sign = inner
+    cls, d_first, inner_sign, d_sign = outer
+    whole = P(cls, D, pattern) if d_first else P(cls, pattern, D)
+
+    def rewrite(b: Builder, m: Match) -> Value:
+        c, d = (
+            array if sign > 0 else np.negative(array)
+            for array, sign in ((m.array(C), inner_sign * c_sign), (m.array(D), d_sign))
+        )
+        constant = b.const(np.add(c, d))
+        made: Value = b(Add(), m[X], constant) if inner_sign * x_sign > 0 else b(Sub(), constant, m[X])
+        return made
+
+    return Rule(name, whole, _wraps, rewrite)
+
+
+_INNER = {
+    "x + c": (P(Add, X, C, once=True), 1, 1),
+    "x - c": (P(Sub, X, C, once=True), 1, -1),
+    "c - x": (P(Sub, C, X, once=True), -1, 1),
+}
+_OUTER = {
+    "({}) + d": (Add, False, 1, 1),
+    "({}) - d": (Sub, False, 1, -1),
+    "d - ({})": (Sub, True, -1, 1),
+}
+
+
+def _orders_zeros(m: Match) -> str | None:
+    """Which of two zeros a minimum or maximum gives depends on the order that they are taken in."""
+    if not m.root.output.type.dtype.is_float:
+        return None
+    wide = [m.array(wildcard).astype(np.float64) for wildcard in (C, D)]
+    signs = {bool(sign) for array in wide for sign in np.signbit(array[array == 0])}
+    return "bounds of 0.0 and -0.0" if len(signs) > 1 else None
+
+
+def _divides(m: Match) -> str | None:
+    """Truncating twice is truncating once, by the product."""
+    if _wraps(m) is not None:
+        return "quotients of floats round"
+    c, d = m.array(C), m.array(D)
+    if not (bool((c > 0).all()) and bool((d > 0).all())):
+        return "a divisor is not positive"
+    fits = int(c.max(initial=1)) * int(d.max(initial=1)) <= np.iinfo(c.dtype).max
+    return None if fits else "the product of the divisors overflows"
 
 
 def _grows(m: Match) -> str | None:
@@ -243,7 +311,13 @@ RULES: tuple[Rule, ...] = (
     Rule("x ** 0.5", P(Pow, X, HALF), _is_root, lambda b, m: b(Sqrt(), m[X])),
     Rule("x / 2**k", P(Div, X, C), _exact_reciprocal, _reciprocal),
     _constants_chain(Mul, np.multiply, _grows),
-    _constants_chain(Add, np.add, _wraps),
+    *(_sums_chain(i, o, outer.format(inner)) for inner, i in _INNER.items() for outer, o in _OUTER.items()),
+    _constants_chain(Div, np.multiply, _divides),
+    _constants_chain(Min, np.minimum, _orders_zeros),
+    _constants_chain(Max, np.maximum, _orders_zeros),
+    _constants_chain(BitwiseAnd, np.bitwise_and, always),
+    _constants_chain(BitwiseOr, np.bitwise_or, always),
+    _constants_chain(BitwiseXor, np.bitwise_xor, always),
     *(_involution(cls) for cls in (Neg, Not)),
     *(_idempotent(cls) for cls in (Relu, Abs, Floor, Ceil, Round, Sign)),
     *(_twice_the_same(cls) for cls in (And, Or, Min, Max)),

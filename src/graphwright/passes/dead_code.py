@@ -1,17 +1,21 @@
-"""Removes what nothing reads: nodes, operands that regions ignore, tensors of the pool."""
+"""Removes what nothing reads: nodes, results of branches, operands of regions, tensors of the pool."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.op import ConstRef
+from graphwright.ops.case import Case
+from graphwright.ops.if_ import If
 from graphwright.passes.base import Pass, Record, is_dead
 
 
 @dataclass(frozen=True)
 class DeadCode(Pass):
-    """Erases unused nodes without effects, operands that no region of theirs reads, and unused constants."""
+    """Erases unused nodes without effects, results of branches and operands of regions that nothing reads,
+    and unused constants.
+    """
 
     name: str = "dead_code"
 
@@ -32,10 +36,34 @@ def _clean(graph: Graph, record: Record) -> bool:
             record.did("nodes erased")
             modified = True
             continue
+        if isinstance(node.op, If | Case):
+            lean = _drop_results(graph, node, node.op, record)
+            modified |= lean is not node
+            node = lean
         for region in node.regions:
             modified |= _clean(region, record)
         modified |= _drop_operands(graph, node, record)
     return modified
+
+
+def _drop_results(graph: Graph, node: Node, op: If | Case, record: Record) -> Node:
+    """``node``, or the one in its place without the results that nothing reads."""
+    used = [value.index for value in node.outputs if value.uses or value in graph.outputs]
+    if not used or len(used) == len(node.outputs):
+        return node
+    types = [node.outputs[index].type for index in used]
+    for region in node.regions:
+        names = region.output_names
+        region.set_outputs([region.outputs[k] for k in used], [names[k] for k in used])
+    lean = replace(op, results=len(used))
+    made = graph.insert(Node(lean, node.inputs, types, node.regions, node.name, node.sources), node)
+    for index, value in zip(used, made.outputs, strict=True):
+        old = node.outputs[index]
+        value.layout, value.device = old.layout, old.device
+        graph.replace_all_uses(old, value)
+    graph.erase(node)
+    record.did("results of branches dropped", len(node.outputs) - len(used))
+    return made
 
 
 def _drop_operands(graph: Graph, node: Node, record: Record) -> bool:

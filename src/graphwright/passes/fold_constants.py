@@ -10,7 +10,7 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.constant import Constant
-from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import evaluate
 from graphwright.ir.op import Array, Fact, Trait, facts_elements, is_known
 from graphwright.ir.types import TensorType, type_of
@@ -51,10 +51,42 @@ class _Folding:
     steps: int = 0
 
     def visit(self, walk: Walk, node: Node, facts: Sequence[Fact]) -> bool:
-        if isinstance(node.op, Constant) or Trait.EFFECT in node.op.traits or node.regions:
+        if isinstance(node.op, Constant) or Trait.EFFECT in node.op.traits:
             return False
-        if self._known_elements(walk, node, facts):
-            return True
+        moved = bool(node.regions) and self._into_regions(walk, node)
+        return self._known_outputs(walk, node, facts) or moved or self._evaluate(walk, node, facts)
+
+    def _into_regions(self, walk: Walk, node: Node) -> bool:
+        """Let regions hold the constants that they receive, so that what is made of weights can use them."""
+        if node.op.taken(*(None if v is None else walk.facts.get(v) for v in node.inputs)) is not None:
+            return False  # it is about to be inlined
+        modified = False
+        for back in range(1, node.op.captures(len(node.inputs)) + 1):
+            operand = node.inputs[-back]
+            if operand is None or operand.producer is None or not isinstance(operand.producer.op, Constant):
+                continue
+            for region in node.regions:
+                modified |= self._hold(walk, region, region.inputs[-back], operand)
+        return modified
+
+    def _hold(self, walk: Walk, region: Graph, received: Value, constant: Value) -> bool:
+        """Replace an input of ``region`` by the ``constant`` that it is; whether anything read it."""
+        if not received.uses and received not in region.outputs:
+            return False
+        source = constant.producer
+        assert source is not None
+        copy = Node(source.op, (), [constant.type], (), source.name, source.sources)
+        made = region.insert(copy, next(iter(region), None)).output
+        made.layout, made.device = constant.layout, constant.device
+        walk.facts[made] = walk.facts[constant]
+        region.replace_all_uses(received, made)
+        self.record.did("constants moved into regions")
+        return True
+
+    def _evaluate(self, walk: Walk, node: Node, facts: Sequence[Fact]) -> bool:
+        """Replace ``node`` by what its reference makes of constants; whether it was."""
+        if node.regions or any(fact.dtype.element is not None for fact in facts):  # the pool holds tensors
+            return False
         inputs = [None if value is None else walk.facts.get(value) for value in node.inputs]
         if any(
             v is not None and (f is None or f.data is None) for v, f in zip(node.inputs, inputs, strict=True)
@@ -73,27 +105,34 @@ class _Folding:
         self.record.did("nodes folded")
         return True
 
-    def _known_elements(self, walk: Walk, node: Node, facts: Sequence[Fact]) -> bool:
-        """Replace outputs whose elements are all known, whatever the inputs are; whether there were any."""
+    def _known_outputs(self, walk: Walk, node: Node, facts: Sequence[Fact]) -> bool:
+        """Replace outputs that are known, whatever the inputs are; whether there were any."""
         modified = False
         for value, fact in zip(node.outputs, facts, strict=True):
             in_use = value.uses or (node.graph is not None and value in node.graph.outputs)
-            if not in_use or not is_known(fact.elements) or not fact.type.is_static:
-                continue
-            if fact.dtype.kind not in ("int", "uint", "bool"):
-                continue
-            try:
-                array = np.array(fact.elements, object).astype(fact.dtype.numpy)
-                array = array.reshape(static_shape(fact.type))
-            except (OverflowError, ValueError) as error:
-                self.record.refused(node, "fold known elements", str(error))
+            array = self._known_array(node, fact) if in_use else None
+            if array is None:
                 continue
             _replace(walk, value, array)
-            self.record.did("sizes folded")
+            self.record.did("sizes folded" if array.size else "empty tensors")
             modified = True
         if modified:
             prune(node)
         return modified
+
+    def _known_array(self, node: Node, fact: Fact) -> Array | None:
+        """The array of a constant that is known from all that a node could give, from elements, or empty."""
+        if fact.data is not None or not fact.type.is_static:
+            return fact.data
+        if not static_size(fact.type):
+            return np.empty(static_shape(fact.type), fact.dtype.numpy)
+        if not is_known(fact.elements) or fact.dtype.kind not in ("int", "uint", "bool"):
+            return None
+        try:
+            return np.array(fact.elements, object).astype(fact.dtype.numpy).reshape(static_shape(fact.type))
+        except (OverflowError, ValueError) as error:
+            self.record.refused(node, "fold known elements", str(error))
+            return None
 
     def _over_budget(self, node: Node, arrays: Sequence[Array | None], facts: Sequence[Fact]) -> str | None:
         """Why evaluating ``node`` would cost too much, if it would; its costs are counted otherwise."""

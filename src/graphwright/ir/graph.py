@@ -305,6 +305,8 @@ class Role(enum.StrEnum):
     DATA = "data"
     WEIGHT = "weight"
     STATE = "state"
+    SIZES = "sizes"
+    """The dims of all other inputs in their order, i64: the runtime fills it, never the caller."""
 
 
 @dataclass(frozen=True)
@@ -348,6 +350,10 @@ class ConstantPool:
         if not _DIGEST.fullmatch(name):
             raise ValueError(f"{name!r} is no digest")
         self._arrays[name] = _read_only(array)
+
+    def merge(self, other: ConstantPool) -> None:
+        """Keep the tensors of ``other`` as well."""
+        self._arrays |= other._arrays
 
     def copy(self) -> ConstantPool:
         """Another pool of the same arrays."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from graphwright.config import Options
+from graphwright.errors import Collector, PluginError, ToolchainError
 from graphwright.fusion.fuse import Fuse
 from graphwright.ir.constant import Constant
 from graphwright.ir.deferred import Deferred
@@ -33,6 +34,7 @@ from graphwright.kernels.emit_c import emit_file, phases
 from graphwright.kernels.launch import Step
 from graphwright.kernels.library.isa import ISAS, Isa
 from graphwright.kernels.select import Selection, select_kernels
+from graphwright.kernels.source import SIGNATURE
 from graphwright.kernels.toolchain import find_toolchain
 from graphwright.layout.assign import AssignLayouts
 from graphwright.lower.lower import lower, refuse_unknown_ranks
@@ -47,7 +49,7 @@ from graphwright.passes.decompose import Decompose
 from graphwright.passes.manager import PassManager, Stage
 from graphwright.passes.pipeline import GRAPH_PASSES, SHAPES
 from graphwright.report import compile_report
-from graphwright.runtime.devices.target import library_digest
+from graphwright.runtime.devices.target import export_faults, library_digest
 
 SHAPE_STAGES = (SHAPES,)
 """What shows whether all ranks can be known without a feed."""
@@ -143,7 +145,7 @@ def compile_modules(
     clock.lap("select")
     sources = _sources(generated, isa)
     with ThreadPoolExecutor(1) as beside:  # compilers are other processes: they run while weights are packed
-        compiled = beside.submit(_objects, sources, isa, options)
+        compiled = beside.submit(_objects, sources, generated, isa, options)
         weights, stored = _weights(modules, selections, shared)
         programs = [
             lower(m.main, selection.steps, m.symbols, held.places, streams=options.streams)
@@ -261,6 +263,8 @@ def _sources(generated: GeneratedKernels, isa: Isa) -> dict[str, str]:
     for name, unit in _units(generated.kernels()).items():
         files[f"{name}.c"] = emit_file([(kernel, comment) for kernel, comment, _ in unit], isa)
         files[f"{name}.loops"] = "\n".join(text for _, _, text in unit)
+    for source, name in generated.units.items():
+        files[f"{name}.c"] = source.unit(isa, generated.functions[source])
     return files
 
 
@@ -286,10 +290,25 @@ def _units(kernels: list[tuple[Kernel, str]]) -> dict[str, list[tuple[Kernel, st
     }
 
 
-def _objects(sources: dict[str, str], isa: Isa, options: Options) -> dict[str, bytes]:
+def _objects(
+    sources: dict[str, str], generated: GeneratedKernels, isa: Isa, options: Options
+) -> dict[str, bytes]:
     """Shared objects of the C files among ``sources``, by name without ending."""
     files = {name.removesuffix(".c"): text for name, text in sources.items() if name.endswith(".c")}
     if not files:
         return {}
-    objects = KernelCache(options).compile(list(files.values()), isa, find_toolchain(options))
-    return dict(zip(files, objects, strict=True))
+    cache, toolchain = KernelCache(options), find_toolchain(options)
+    foreign = {name: files.pop(name) for name in generated.units.values()}
+    faults = Collector(PluginError)
+    objects: dict[str, bytes] = {}
+    for source, name in generated.units.items():
+        try:
+            (objects[name],) = cache.compile([foreign[name]], isa, toolchain)
+        except ToolchainError as error:
+            faults.diagnostics.append(source.refused(error))
+            continue
+        for fault in export_faults(objects[name], generated.functions[source]):
+            faults.add("plugin-source", fault, source.file, f"a kernel is int32_t NAME{SIGNATURE}")
+    faults.raise_if_any()
+    made = cache.compile(list(files.values()), isa, toolchain)
+    return {**dict(zip(files, made, strict=True)), **objects}

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+FOREIGN: Final = "plugin_"
+"""How the module names of users' own C begin."""
 
 
 @dataclass(frozen=True)
@@ -13,3 +17,8 @@ class KernelRef:
 
     symbol: str
     module: str = ""
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it was compiled from a user's own C."""
+        return self.module.startswith(FOREIGN)

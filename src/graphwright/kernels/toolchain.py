@@ -137,7 +137,7 @@ def compile_shared(source: str, isa: Isa, toolchain: Toolchain) -> bytes:
     folder = Path(tempfile.mkdtemp(prefix="graphwright-"))  # mode 0700
     keep = False
     try:
-        (folder / "kernel.c").write_text(source, encoding="ascii")
+        (folder / "kernel.c").write_text(source, encoding="utf-8")
         fault = _run(toolchain, isa, folder)
         if fault is None:
             return (folder / "kernel.so").read_bytes()

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import pkgutil
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import graphwright.kernels.candidates as package
+from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.constant import Constant
 from graphwright.ir.deferred import Deferred
+from graphwright.ir.foreign import defined_at, is_foreign
 from graphwright.ir.graph import Array, ConstantPool, Graph, Node, Value
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.op import ConstRef, Op
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.types import Layout, TensorType, dtype_of
 from graphwright.kernels.candidates.epilogues import Epilogue
+from graphwright.kernels.checks import checked_candidate
 from graphwright.kernels.launch import Alias, Hook, Launch, Run
 from graphwright.kernels.library.isa import Isa
-from graphwright.kernels.ref import KernelRef
+from graphwright.kernels.ref import FOREIGN, KernelRef
+from graphwright.kernels.source import CSource
 from graphwright.layout.transform import pack_into, packed_shape
 
 GENERATED = "generated"
@@ -31,6 +37,10 @@ class GeneratedKernels:
 
     names: dict[Kernel, str] = field(default_factory=dict)
     comments: dict[str, str] = field(default_factory=dict)
+    units: dict[CSource, str] = field(default_factory=dict)
+    """The users' own C, and the module name of each."""
+    functions: dict[CSource, dict[str, None]] = field(default_factory=dict)
+    """What is called of it."""
 
     def add(self, kernel: Kernel, comment: str) -> KernelRef:
         """Keep ``kernel`` under a name made from its own and a counter."""
@@ -39,6 +49,14 @@ class GeneratedKernels:
             self.names[key] = f"{kernel.name}_{len(self.names)}"
             self.comments[self.names[key]] = comment
         return KernelRef(self.names[key], GENERATED)
+
+    def add_source(self, source: CSource, function: str) -> KernelRef:
+        """A function of a user's own C."""
+        if source not in self.units:
+            names = (f"{FOREIGN}{source.stem}{k or ''}" for k in itertools.count())
+            self.units[source] = next(name for name in names if name not in self.units.values())
+        self.functions.setdefault(source, {})[function] = None
+        return KernelRef(function, self.units[source])
 
     def kernels(self) -> list[tuple[Kernel, str]]:
         """Kernels with their final names, and their provenance."""
@@ -66,12 +84,25 @@ class Context:
             self._graph = node.graph
         outer = self._prepared, self._temporaries
         self._prepared, self._temporaries = [], []
-        found = candidate(node, self)
+        found = self._found(candidate, node)
         if isinstance(found, Run) and self._temporaries:
             launches = (*self._prepared, *found.launches)
             found = Run(launches, temporaries=(*self._temporaries, *found.temporaries))
         self._prepared, self._temporaries = outer
         return found
+
+    def _found(self, candidate: Candidate, node: Node) -> Run | Alias | str:
+        if not is_foreign(candidate):
+            return candidate(node, self)
+        return checked_candidate(lambda: candidate(node, self), candidate, node, self._temporaries)
+
+    def c_function(self, source: CSource, name: str) -> KernelRef:
+        """The function ``name`` of a user's own C, which is compiled with the model. Raises PluginError."""
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,100}", name):
+            raise PluginError(
+                Diagnostic("plugin-source", f"{name!r} is no name of a C function", source.file)
+            )
+        return self.generated.add_source(source, name)
 
     def temporary(self, type: TensorType, name: str, layout: Layout | None = None) -> Value:
         """Memory for the node at hand alone."""
@@ -184,17 +215,36 @@ _CONTRACTIONS: dict[type[Op], tuple[ContractionCandidate, Groups, int]] = {}
 def candidate(
     *ops: type[Op], serves: Callable[[Node], bool] = lambda node: True
 ) -> Callable[[Candidate], Candidate]:
-    """Register a function as a way to do nodes of ``ops``; those registered first are preferred.
+    """Register a function as a way to do nodes of ``ops``; those registered first are preferred, and users'
+    own before graphwright's.
 
-    ``serves`` tells nodes apart that must be decomposed, since no candidate will do them.
+    ``serves`` tells nodes apart that must be decomposed, since no candidate will do them. Raises PluginError
+    for a user's kernel of what is no op, or of an op that fusion computes from its expression.
     """
 
     def register(function: Candidate) -> Candidate:
+        if is_foreign(function):
+            _check_registration(function, ops)
         for op in ops:
             _CANDIDATES.setdefault(op, []).append((function, serves))
+            _CANDIDATES[op].sort(key=lambda entry: not is_foreign(entry[0]))
         return function
 
     return register
+
+
+def _check_registration(function: Candidate, ops: tuple[type[Op], ...]) -> None:
+    doing = f"kernel {getattr(function, '__name__', function)}"
+    where = defined_at(function)
+    for op in ops:
+        if not (isinstance(op, type) and issubclass(op, Op) and hasattr(op, "name")):
+            raise PluginError(Diagnostic("plugin-class", f"{doing}: {op!r} is no registered op", where))
+        if op.expression is not Op.expression:
+            hint = "its expression goes into kernels with what stands around it: drop one of the two"
+            message = f"{doing}: {op.name} has an expression, so that no kernel of its own is asked for"
+            raise PluginError(Diagnostic("plugin-class", message, where, hint))
+    if not ops:
+        raise PluginError(Diagnostic("plugin-class", f"{doing} is registered for no op", where))
 
 
 def contraction(

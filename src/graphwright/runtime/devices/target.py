@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -41,6 +41,21 @@ def library_digest(isa: str) -> str:
     return kernel_library(isa).text("gw_kernels_digest")
 
 
+def export_faults(code: bytes, functions: Iterable[str]) -> list[str]:
+    """Why a shared object cannot be loaded, or which of ``functions`` it does not export."""
+    try:
+        library = _native.load_library(code)
+    except _native.LoadError as error:
+        return [f"it cannot be loaded: {error}"]
+    faults = []
+    for function in functions:
+        try:
+            library.symbol(function)
+        except KeyError:
+            faults.append(f"there is no function {function}")
+    return faults
+
+
 def best_target(package: Package, options: Options) -> Target | None:
     """The target of the newest ISA that this CPU has, compiled for the kernels that are here; with the option
     ``isa``, of that one alone.
@@ -77,7 +92,8 @@ def _load(package: Package, target: Target) -> _native.Program:
 def _address(
     symbol: str, module: str, library: _native.Library, generated: Mapping[str, _native.Library]
 ) -> int:
-    for source in generated.values() if module else (library,):
+    own = (generated[module],) if module in generated else generated.values()
+    for source in own if module else (library,):
         try:
             return source.symbol(symbol)
         except KeyError:

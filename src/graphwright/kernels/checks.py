@@ -1,0 +1,119 @@
+"""What a user's candidate returned, checked before anything is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from typing import Any
+
+from graphwright.errors import Diagnostic, GraphwrightError, PluginError
+from graphwright.ir.constant import Constant
+from graphwright.ir.foreign import blamed, defined_at
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.symbols import Dim, Expr, atoms
+from graphwright.kernels.launch import Alias, Copy, Launch, Part, Run
+from graphwright.kernels.ref import KernelRef
+
+BYTES_PER_NS = 8
+"""What a core moves, about: the work of a launch that does not say its own."""
+
+
+def checked_candidate(
+    call: Callable[[], Any], function: Callable[..., Any], node: Node, temporaries: Collection[Value]
+) -> Run | Alias | str:
+    """What the user's ``function`` gives for ``node``. Raises PluginError where it cannot be launched."""
+    name = getattr(function, "__name__", "a kernel")
+    doing = f"kernel {name} for {node.op.name}"
+    try:
+        found = call()
+    except GraphwrightError:
+        raise
+    except Exception as error:
+        raise PluginError(blamed(error, function, doing)) from error
+    if isinstance(found, str | Alias):
+        return found
+    run = Run((found,)) if isinstance(found, Launch) else found
+    if not isinstance(run, Run):
+        fault = f"gives {type(found).__name__} instead of a Launch, or a text that says why it does not apply"
+    else:
+        fault = next(_faults(run, node, {*temporaries, *run.temporaries}), "")
+    if fault:
+        raise PluginError(Diagnostic("plugin-kernel", f"{doing}: {fault}", defined_at(function)))
+    return replace(run, launches=tuple(map(_with_work, run.launches)))
+
+
+def _with_work(launch: Launch | Copy) -> Launch | Copy:
+    if isinstance(launch, Copy) or launch.work != 0:
+        return launch
+    moved = sum((o.bytes for o in launch.operands if isinstance(o, Value)), start=0)
+    return replace(launch, work=moved // BYTES_PER_NS)
+
+
+def _faults(run: Run, node: Node, temporaries: Collection[Value]) -> Iterator[str]:
+    known = {atom.name for v in _values(node) for dim in v.type.shape or () for atom in atoms(dim)}
+    known |= {atom.name for v in temporaries for dim in v.type.shape or () for atom in atoms(dim)}
+    written: set[Value] = set()
+    for launch in run.launches:
+        if isinstance(launch, Launch):
+            yield from _launch_faults(launch, node, temporaries, known)
+            written |= {v for v in _written(launch) if v is not None}
+        elif isinstance(launch, Copy):
+            written.add(launch.target)
+        else:
+            yield f"{type(launch).__name__} is no Launch"
+            return
+    for number, value in enumerate(node.outputs):
+        if value not in written:
+            yield f"no launch writes output {number}: its position in operands belongs to writes"
+
+
+def _launch_faults(
+    launch: Launch, node: Node, temporaries: Collection[Value], known: Collection[str]
+) -> Iterator[str]:
+    if not isinstance(launch.kernel, KernelRef):
+        yield f"{launch.kernel!r} is no kernel: context.c_function(source, name) is one"
+    for position, operand in enumerate(launch.operands):
+        value = operand.value if isinstance(operand, Part) else operand
+        if value is None:
+            continue
+        if not isinstance(value, Value):
+            yield f"operand {position} is {type(value).__name__}, not a value of the graph"
+            return
+        if value not in _values(node) and value not in temporaries and not _is_constant(value):
+            yield f"operand {position} is neither an input nor an output of the node"
+        if value in node.outputs and position not in launch.writes:
+            yield f"operand {position} is an output, but its position is not in writes"
+    for position in launch.writes:
+        if not 0 <= position < len(launch.operands):
+            yield f"writes names operand {position} of {len(launch.operands)}"
+            return
+    if any(v is not None and v not in node.outputs and v not in temporaries for v in _written(launch)):
+        yield "writes names an operand that is no output"
+    sizes = [("grid", launch.grid), ("scratch", launch.scratch), ("work", launch.work)]
+    sizes += [(f"args[{number}]", dim) for number, dim in enumerate(launch.args)]
+    for what, dim in sizes:
+        yield from _size_faults(what, dim, known)
+
+
+def _size_faults(what: str, dim: Dim, known: Collection[str]) -> Iterator[str]:
+    if isinstance(dim, bool) or not isinstance(dim, int | Expr):
+        yield f"{what} is {dim!r}, not an integer or a size"
+        return
+    strange = sorted({atom.name for atom in atoms(dim)} - set(known))
+    if strange:
+        yield f"{what} depends on {', '.join(strange)}, which is no size of the node's inputs or outputs"
+    if isinstance(dim, int) and dim < 0 and not what.startswith("args"):
+        yield f"{what} is {dim}"
+
+
+def _written(launch: Launch) -> list[Value | None]:
+    operands = [launch.operands[position] for position in launch.writes]
+    return [operand.value if isinstance(operand, Part) else operand for operand in operands]
+
+
+def _values(node: Node) -> list[Value]:
+    return [value for value in (*node.inputs, *node.outputs) if value is not None]
+
+
+def _is_constant(value: Value) -> bool:
+    return value.producer is not None and isinstance(value.producer.op, Constant)

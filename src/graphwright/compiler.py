@@ -46,6 +46,7 @@ from graphwright.passes.base import Record
 from graphwright.passes.cse import CommonSubexpressions
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.decompose import Decompose
+from graphwright.passes.foreign import Point
 from graphwright.passes.manager import PassManager, Stage
 from graphwright.passes.pipeline import GRAPH_PASSES, SHAPES
 from graphwright.report import compile_report
@@ -89,6 +90,7 @@ def kernel_stages(isa: Isa) -> tuple[Stage, ...]:
         SHAPES,
         CommonSubexpressions(),
         DeadCode(),
+        Point.DECOMPOSED,
         Fuse(has_code),
         AssignLayouts(isa.lanes),
     )
@@ -180,8 +182,8 @@ def package_module(module: Module, options: Options, weights: Weights | None = N
         graph=print_module(module, constants="short"),
         weights=weights or pack_weights({ref.digest: module.constants[ref] for ref in module.constants}),
         targets={},
-        inputs=tuple(_spec(v, v.name) for v in module.main.inputs),
-        outputs=tuple(map(_spec, module.main.outputs, module.main.output_names)),
+        inputs=tuple(spec_of(v, v.name) for v in module.main.inputs),
+        outputs=tuple(map(spec_of, module.main.outputs, module.main.output_names)),
         constraints=tuple(f"{c} (node {c.node})" for c in module.symbols.constraints),
         metadata=dict(module.metadata),
         options=options.key(),
@@ -198,7 +200,8 @@ class _Clock:
         self.seconds[stage], self._last = now - self._last, now
 
 
-def _spec(value: Value, name: str) -> TensorSpec:
+def spec_of(value: Value, name: str) -> TensorSpec:
+    """``value`` as users see it."""
     shape = value.type.shape
     dims = None if shape is None else tuple(d if isinstance(d, int) else str(d) for d in shape)
     return TensorSpec(name, value.type.dtype, dims)

@@ -361,6 +361,10 @@ class ConstantPool:
         made._arrays = dict(self._arrays)
         return made
 
+    def merge(self, other: ConstantPool) -> None:
+        """Keep the arrays of ``other`` as well, and as they are held there."""
+        self._arrays |= other._arrays
+
     def held(self, ref: ConstRef) -> Array | Deferred:
         """The tensor, or how it will be made."""
         return self._arrays[ref.digest]

@@ -23,7 +23,7 @@ def compile_report(records: Sequence[Record], steps: Sequence[Step]) -> str:
 def _passes(records: Sequence[Record]) -> Iterable[str]:
     yield "passes"
     for record in records:
-        if record.modified:
+        if record.modified or 0 in record.counts.values():  # what was tried, and never applied
             done = ", ".join(f"{change} {count}" for change, count in record.counts.items())
             yield f"  {record.name}: {done} ({record.nodes_before} -> {record.nodes_after} nodes)"
 

@@ -105,6 +105,8 @@ class RulePass(Pass):
                 if not apply_rules(self.rules, graph, module, record):
                     break
                 modified = True
+            else:
+                record.did(f"{self.name} stopped after {self.sweeps} sweeps")
         return modified
 
 

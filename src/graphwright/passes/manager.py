@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from graphwright.ir.graph import Module
 from graphwright.ir.verify import verify
 from graphwright.passes.base import Known, Pass, Record
+from graphwright.passes.foreign import Point, passes_at
 
 AfterPass = Callable[[Module, Record], None]
 """Called after each pass, for instance to print the module."""
@@ -27,7 +28,8 @@ class Fixpoint:
     rounds: int = 8
 
 
-Stage = Pass | Fixpoint
+Stage = Pass | Fixpoint | Point
+"""A point stands for what users have registered there."""
 
 
 @dataclass
@@ -47,6 +49,8 @@ class PassManager:
         return any([self._stage(stage, module) for stage in self.stages])
 
     def _stage(self, stage: Stage, module: Module) -> bool:
+        if isinstance(stage, Point):
+            return any([self._pass(each, module) for each in passes_at(stage)])
         if not isinstance(stage, Fixpoint):
             return self._pass(stage, module)
         modified = False

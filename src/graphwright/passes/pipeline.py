@@ -8,6 +8,7 @@ from graphwright.passes.dead_branches import DeadBranches
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.fold_constants import FoldConstants
 from graphwright.passes.fold_conv_bn import FOLD_CONV_BN
+from graphwright.passes.foreign import Point
 from graphwright.passes.fuse_attention import FUSE_ATTENTION
 from graphwright.passes.manager import Fixpoint, Stage
 from graphwright.passes.remove_noops import RemoveNoops
@@ -33,5 +34,12 @@ SIMPLIFY = Fixpoint(
     ),
 )
 
-GRAPH_PASSES: tuple[Stage, ...] = (SHAPES, SIMPLIFY, FUSE_ATTENTION, DeadCode())
+GRAPH_PASSES: tuple[Stage, ...] = (
+    SHAPES,
+    Point.IMPORTED,
+    SIMPLIFY,
+    FUSE_ATTENTION,
+    Point.SIMPLIFIED,
+    DeadCode(),
+)
 """From what a frontend imports to the graph that layouts and fusion start from."""

@@ -1,0 +1,148 @@
+"""Users' own rules and passes: at which point of the pipeline they run, and that they leave a sound graph."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+from graphwright.errors import Diagnostic, GraphwrightError, PluginError
+from graphwright.ir.build import Builder
+from graphwright.ir.foreign import blamed, defined_at, is_foreign, plugin_of
+from graphwright.ir.graph import Module, Value
+from graphwright.ir.infer import compatible
+from graphwright.ir.match import Match, P, Rule
+from graphwright.ir.verify import verify
+from graphwright.passes.base import Known, Pass, Record, RulePass
+
+T = TypeVar("T")
+
+
+class Point(enum.StrEnum):
+    """Where users' own rules and passes may run; see ``passes/pipeline.py``."""
+
+    IMPORTED = "imported"
+    """On the model's own ops, before graphwright's rewriting; types are inferred."""
+    SIMPLIFIED = "simplified"
+    """Behind graphwright's rewriting, before ops are taken apart."""
+    DECOMPOSED = "decomposed"
+    """On the ops that are fused and get kernels."""
+
+
+def register(*items: Rule | Pass, at: str = Point.IMPORTED) -> None:
+    """Let rules and passes run on every model that is compiled from now on, in the order of registration.
+
+    Raises PluginError for what is neither, for a point that is none, and for a name that is taken.
+    """
+    if at not in list(Point):
+        hint = f"it is one of {', '.join(Point)}"
+        raise PluginError(Diagnostic("plugin-class", f"there is no point {at!r} of the pipeline", hint=hint))
+    for item in items:
+        if not isinstance(item, Rule | Pass):
+            message = f"{type(item).__name__} is neither a Rule nor a Pass"
+            raise PluginError(Diagnostic("plugin-class", message))
+        made = _of_rule(item) if isinstance(item, Rule) else _Checked(item, type(item), f"pass {item.name}")
+        known = _PASSES.get(made.name)
+        if known is not None and known[1].plugin != made.plugin:
+            message = f"{made.name!r} of {made.plugin} has the name of one of {known[1].plugin}"
+            raise PluginError(
+                Diagnostic("plugin-clash", message, defined_at(made.author), "give it another name")
+            )
+        _PASSES[made.name] = Point(at), made
+
+
+def passes_at(point: Point) -> tuple[Pass, ...]:
+    """What runs at ``point``."""
+    return tuple(each for where, each in _PASSES.values() if where is point)
+
+
+@dataclass(frozen=True)
+class _Checked(Pass):
+    """A user's pass; what it leaves is verified."""
+
+    inner: Pass
+    author: type | Callable[..., Any]
+    """Whose file it stands in."""
+    name: str
+    requires: Known = Known.TYPES
+
+    @property
+    def plugin(self) -> str:
+        return plugin_of(self.author)
+
+    def run(self, module: Module, record: Record) -> bool:
+        modified = _guarded(lambda: self.inner.run(module, record), self.author, self.name)
+        if modified or not isinstance(self.inner, RulePass):
+            verify(module, f"after {self.name} of {self.plugin}")
+        return bool(modified)
+
+
+_PASSES: Final[dict[str, tuple[Point, _Checked]]] = {}
+"""By name; each checks what it did."""
+
+
+def _of_rule(rule: Rule) -> _Checked:
+    """A pass of one rule, so that errors and reports name it."""
+    if not isinstance(rule.pattern, P) or not callable(rule.check) or not callable(rule.rewrite):
+        message = f"rule {rule.name!r} needs a pattern P(...) and two functions, check and rewrite"
+        raise PluginError(Diagnostic("plugin-class", message))
+    name = f"rule {rule.name}"
+
+    def check(found: Match) -> str | None:
+        reason = _guarded(lambda: rule.check(found), rule.check, f"check of {name}")
+        if reason is not None and not isinstance(reason, str):
+            message = f"check of {name} gives {reason!r}: it takes a reason against, or None"
+            raise PluginError(Diagnostic("plugin-rule", message, defined_at(rule.check)))
+        return reason
+
+    def rewrite(builder: Builder, found: Match) -> Sequence[Value]:
+        made = _guarded(lambda: rule.rewrite(builder, found), rule.rewrite, f"rewrite of {name}")
+        values = (made,) if isinstance(made, Value) else made
+        fault = _mismatch(values, found)
+        if fault:
+            message = f"rewrite of {name} {fault} (node {found.root.place})"
+            raise PluginError(Diagnostic("plugin-rule", message, defined_at(rule.rewrite)))
+        return values
+
+    checked = replace(rule, check=check, rewrite=rewrite)
+    return _Checked(_OneRule(name, (checked,)), _author(rule), name)
+
+
+class _OneRule(RulePass):
+    """Says so as well where its rule was never applied."""
+
+    def run(self, module: Module, record: Record) -> bool:
+        record.did(self.rules[0].name, 0)
+        return super().run(module, record)
+
+
+def _author(rule: Rule) -> Callable[..., Any]:
+    """A function of the rule that stands in the user's own file."""
+    return rule.rewrite if is_foreign(rule.rewrite) else rule.check
+
+
+def _guarded(call: Callable[[], T], function: type | Callable[..., Any], doing: str) -> T:
+    try:
+        return call()
+    except PluginError:
+        raise
+    except GraphwrightError as error:
+        first = error.diagnostics[0]
+        fault = Diagnostic("plugin-rule", f"{doing}: {first.message}", defined_at(function), first.hint)
+        raise PluginError(fault, *error.diagnostics[1:]) from error
+    except Exception as error:
+        raise PluginError(blamed(error, function, doing)) from error
+
+
+def _mismatch(values: object, found: Match) -> str:
+    """What is wrong with what a rewrite gave in place of the match's root."""
+    outputs = found.root.outputs
+    if not isinstance(values, list | tuple) or not all(isinstance(value, Value) for value in values):
+        return f"gives {values!r} instead of a value for each output"
+    if len(values) != len(outputs):
+        return f"gives {len(values)} values for {len(outputs)} outputs"
+    for value, output in zip(values, outputs, strict=True):
+        if not compatible(value.type, output.type, found.module.symbols):
+            return f"gives {value.type} in place of {output.type}"
+    return ""

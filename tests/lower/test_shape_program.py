@@ -101,9 +101,9 @@ def table_of(*, low: int = 0, high: int | None = None, multiple: int = 1) -> Sym
 @pytest.mark.parametrize(
     ("table", "size", "note"),
     [
-        (table_of(low=3), 2, "N is at least 3"),
-        (table_of(high=8), 9, "N is at most 8"),
-        (table_of(multiple=4), 6, "N is a multiple of 4"),
+        (table_of(low=3), 2, "at least 3"),
+        (table_of(high=8), 9, "0 to 8"),
+        (table_of(multiple=4), 6, "a multiple of 4"),
     ],
 )
 def test_what_is_known_of_a_symbol_is_checked(table: SymbolTable, size: int, note: str) -> None:
@@ -111,7 +111,7 @@ def test_what_is_known_of_a_symbol_is_checked(table: SymbolTable, size: int, not
     assert numbers(program, [4, 1, 1])
     with pytest.raises(_native.CheckError) as caught:
         numbers(program, [size, 1, 1])
-    assert program.shape[caught.value.args[0]].note == note
+    assert program.shape[caught.value.args[0]].note == f"input 'x', axis 0 is {note}"
 
 
 def test_a_size_that_depends_on_elements_is_refused() -> None:

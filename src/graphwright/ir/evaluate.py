@@ -13,6 +13,7 @@ from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import evaluate, fact_of
 from graphwright.ir.op import Array
+from graphwright.ir.sizes import scaled_symbol
 from graphwright.ir.symbols import Expr
 from graphwright.ir.symbols import evaluate as number_of
 from graphwright.ir.types import F32, F64
@@ -39,13 +40,14 @@ def _widened(array: Array) -> Array:
 
 
 def input_sizes(graph: Graph, arrays: Sequence[Array]) -> dict[str, int]:
-    """Symbols that are a whole dim of an input, with their numbers."""
+    """Symbols that a dim of an input decides, with their numbers."""
     sizes: dict[str, int] = {}
     for value, array in zip(graph.inputs, arrays, strict=True):
         dims = array.shape if value.type.shape is None else value.type.shape
         for dim, size in zip(dims, array.shape, strict=True):
-            if isinstance(dim, Expr) and str(dim).isidentifier():
-                sizes[str(dim)] = size
+            scaled = scaled_symbol(dim)
+            if scaled is not None:
+                sizes[scaled[0]] = size // scaled[1]
     return sizes
 
 

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.graph import Value
-from graphwright.ir.symbols import Dim, Expr, Function, Range, Symbol, SymbolTable
+from graphwright.ir.sizes import Dim as Span
+from graphwright.ir.sizes import scaled_symbol, span_of
+from graphwright.ir.symbols import Dim, Expr, Function, Symbol, SymbolTable
 from graphwright.lower.tasks import Code, Instruction, Reg
 
 _FUNCTIONS = {"floordiv": Code.FLOORDIV, "mod": Code.MOD, "min": Code.MIN, "max": Code.MAX}
@@ -21,28 +23,32 @@ class ShapeProgramBuilder:
 
     def bind_inputs(self, inputs: Sequence[Value], symbols: SymbolTable) -> None:
         """Read symbols from the inputs' dims, then check everything that the module assumes of them."""
-        for number, value in enumerate(inputs):
-            for axis, dim in enumerate(value.type.dims):
-                name = _bare_symbol(dim)
-                if name is not None and Symbol(name) not in self._known:
-                    self._known[Symbol(name)] = self._add(Code.DIM, number, axis)
-        for number, value in enumerate(inputs):
-            for axis, dim in enumerate(value.type.dims):
-                place = f"input {value.name!r}, axis {axis}"
-                self._check(
-                    Code.CHECK_EQ, self._add(Code.DIM, number, axis), self.register(dim), f"{place} is {dim}"
-                )
-        for name, span in symbols.ranges.items():
-            if Symbol(name) in self._known:
-                self._check_range(name, span)
-        for name, multiple in symbols.multiples.items():
-            if Symbol(name) in self._known:
-                rest = self._add(Code.MOD, self._known[Symbol(name)], self.register(multiple))
-                self._check(Code.CHECK_EQ, rest, self.register(0), f"{name} is a multiple of {multiple}")
+        axes = [
+            (number, axis, dim) for number, v in enumerate(inputs) for axis, dim in enumerate(v.type.dims)
+        ]
+        bound = [axis for axis in axes if self._bind(*axis)]
+        for number, axis, dim in axes:
+            given, place = self._add(Code.DIM, number, axis), f"input {inputs[number].name!r}, axis {axis}"
+            if (number, axis, dim) in bound:
+                self._check_span(given, dim, span_of(dim, symbols), place)
+            else:
+                self._check(Code.CHECK_EQ, given, self.register(dim), f"{place} is {dim}")
         for constraint in symbols.constraints:
             code = Code.CHECK_EQ if constraint.relation == "==" else Code.CHECK_LE
             left, right = self.register(constraint.left), self.register(constraint.right)
             self._check(code, left, right, f"{constraint} (node {constraint.node})")
+
+    def _bind(self, number: int, axis: int, dim: Dim) -> bool:
+        """Let the size of an axis decide a symbol that none has decided yet; whether it does."""
+        scaled = scaled_symbol(dim)
+        if scaled is None or Symbol(scaled[0]) in self._known:
+            return False
+        name, scale = scaled
+        size = self._add(Code.DIM, number, axis)
+        self._known[Symbol(name)] = (
+            size if scale == 1 else self._add(Code.FLOORDIV, size, self.register(scale))
+        )
+        return True
 
     def register(self, dim: Dim) -> Reg:
         """The register that holds ``dim``."""
@@ -87,12 +93,16 @@ class ShapeProgramBuilder:
             raise ModelError(Diagnostic("size", f"a size of {number} (or times that) is beyond 64 bits"))
         return self._add(Code.CONST, number)
 
-    def _check_range(self, name: str, span: Range) -> None:
-        register = self._known[Symbol(name)]
+    def _check_span(self, given: Reg, dim: Dim, span: Span, place: str) -> None:
+        """That an axis, whose size decides ``dim``, has one of the sizes of ``span``."""
+        note = f"{place} is {span.words}"
         if span.low > 0:
-            self._check(Code.CHECK_LE, self.register(span.low), register, f"{name} is at least {span.low}")
+            self._check(Code.CHECK_LE, self.register(span.low), given, note)
         if span.high is not None:
-            self._check(Code.CHECK_LE, register, self.register(span.high), f"{name} is at most {span.high}")
+            self._check(Code.CHECK_LE, given, self.register(span.high), note)
+        if span.multiple > 1:
+            steps = self._add(Code.FLOORDIV, given, self.register(span.multiple))
+            self._check(Code.CHECK_EQ, self._add(Code.MUL, steps, self.register(span.multiple)), given, note)
 
     def _check(self, code: Code, a: Reg, b: Reg, note: str) -> None:
         if a != b:
@@ -104,13 +114,3 @@ class ShapeProgramBuilder:
             self._known[key] = len(self.instructions)
             self.instructions.append(Instruction(code, a, b))
         return self._known[key]
-
-
-def _bare_symbol(dim: Dim) -> str | None:
-    if not isinstance(dim, Expr):
-        return None
-    ((monomial, coefficient), *more) = dim.terms
-    if more or coefficient != 1 or len(monomial) != 1 or monomial[0][1] != 1:
-        return None
-    atom = monomial[0][0]
-    return atom.name if isinstance(atom, Symbol) else None

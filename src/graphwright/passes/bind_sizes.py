@@ -1,110 +1,170 @@
-"""Gives symbols their numbers: the module for some input shapes. Inference has to follow."""
+"""Gives symbols their numbers or ranges: the module for some input shapes. Inference has to follow."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from math import gcd, lcm
 from typing import Any
 
-from graphwright.errors import Collector, Diagnostic, FeedError
+from graphwright.errors import Collector, FeedError
 from graphwright.ir.graph import Graph, Module
-from graphwright.ir.symbols import Constraint, Dim, Expr, Range, substitute, symbol
+from graphwright.ir.sizes import Dim, Size, has_sizes, read_size, scaled_symbol, span_of, span_text, vary
+from graphwright.ir.symbols import Constraint, Expr, SymbolTable, substitute, symbol
+from graphwright.ir.symbols import Dim as SymbolicDim
 from graphwright.ir.types import TensorType
 
-Shapes = Mapping[str, Sequence[int | str | None]]
-"""By input: numbers, names that make a size symbolic (shared by name), or None for what the model says."""
+Shapes = Mapping[str, Sequence[Size]]
+"""By input: numbers, names that make a size symbolic (shared by name), ranges, or None for what the model
+says; see :mod:`graphwright.ir.sizes`."""
 
 
 def shape_inputs(module: Module, shapes: Shapes) -> None:
-    """Give inputs of the entry ``shapes``. A FeedError lists unknown names, wrong ranks and fixed sizes that
-    differ.
+    """Give inputs of the entry ``shapes``. A FeedError lists unknown names, wrong ranks, sizes that the model
+    does not have, and ranges that contradict each other.
     """
-    faults = Collector(FeedError)
+    binding = _Binding(module.symbols)
     inputs = {value.name: value for value in module.main.inputs}
-    sizes: dict[str, Dim] = {}
     for name, wanted in shapes.items():
         if name not in inputs:
-            faults.add(
-                "input-name", f"there is no input {name!r}", hint=f"the inputs are {', '.join(inputs)}"
-            )
+            hint = f"the inputs are {', '.join(inputs)}"
+            binding.faults.add("input-name", f"there is no input {name!r}", hint=hint)
             continue
         known = inputs[name].type.shape
         if known is None:
-            inputs[name].type = TensorType(inputs[name].type.dtype, tuple(map(_dim, wanted)))
-            continue
+            known = tuple(module.symbols.fresh(f"{name}_{axis}") for axis in range(len(wanted)))
+            inputs[name].type = TensorType(inputs[name].type.dtype, known)
+            binding.open |= set(known)
         if len(known) != len(wanted):
-            faults.add("input-rank", f"{len(wanted)} sizes for {inputs[name]!r}")
+            message = f"{len(wanted)} sizes for input {name!r}, which has {len(known)} axes"
+            binding.faults.add("input-rank", message)
             continue
         for axis, (dim, size) in enumerate(zip(known, wanted, strict=True)):
-            fault = _bind_dim(module, dim, size, sizes)
-            if fault:
-                faults.add("input-size", f"axis {axis} of input {name!r} {fault}")
-    faults.raise_if_any()
-    bind_sizes(module, sizes)
+            binding.add(dim, size, f"axis {axis} of input {name!r}")
+    bind_sizes(module, binding.finish())
 
 
-def _dim(size: int | str | None) -> Dim:
-    if size is None:
-        raise FeedError(Diagnostic("input-rank", "an input of unknown rank needs every size"))
-    return size if isinstance(size, int) else symbol(size)
+@dataclass
+class _Binding:
+    """What the sizes given for axes make of the model's symbols."""
+
+    table: SymbolTable
+    faults: Collector = field(default_factory=lambda: Collector(FeedError))
+    open: set[SymbolicDim] = field(default_factory=set)
+    """Dims of inputs whose rank the model leaves open."""
+    becomes: dict[str, int | str] = field(default_factory=dict)
+    """Of each symbol its number, or its name from now on."""
+    limits: dict[str, list[tuple[Dim, str]]] = field(default_factory=dict)
+    """What is said of each name from now on, and where."""
+
+    def add(self, dim: SymbolicDim, given: Size, place: str) -> None:
+        """Let the axis at ``place``, which the model calls ``dim``, have the size ``given``."""
+        try:
+            size = read_size(given)
+        except FeedError as error:
+            self.faults.extend(replace(found, where=place) for found in error.diagnostics)
+            return
+        fault = self._fault(dim, size, place)
+        if fault:
+            self.faults.add("input-size", f"{place} {fault}")
+
+    def _fault(self, dim: SymbolicDim, size: int | Dim | None, place: str) -> str:
+        """Note what makes ``dim`` the ``size``; the fault where nothing does."""
+        if size is None:
+            return "needs a size: the model leaves the rank open" if dim in self.open else ""
+        if dim == size:
+            return ""
+        scaled = scaled_symbol(dim)
+        if scaled is None:
+            return f"is {dim}, not {size}"
+        name, scale = scaled
+        if isinstance(size, int):
+            span = span_of(dim, self.table)
+            fits = span.holds(size)
+            return self._become(name, size // scale) if fits else f"cannot be {size}: {dim} is {span.words}"
+        if size.name and scale > 1:
+            return f"is {dim}, which cannot be called {size.name}: give bounds alone"
+        fault = self._become(name, size.name or name)
+        self.limits.setdefault(size.name or name, []).append((_over(size, scale), place))
+        return fault
+
+    def _become(self, name: str, size: int | str) -> str:
+        if self.becomes.setdefault(name, size) == size:
+            return ""
+        return f"is {name}, which another axis makes {self.becomes[name]}"
+
+    def finish(self) -> dict[str, SymbolicDim]:
+        """What each symbol becomes; the table has the ranges of those that are new."""
+        for name in self.limits:
+            former = [old for old, new in self.becomes.items() if new == name]
+            self.limits[name] += [(known, "the model") for known in self._known({name, *former})]
+        joined = {name: self._joined(name) for name in self.limits}
+        self.faults.raise_if_any()
+        for name in {*self.becomes, *joined}:
+            self.table.ranges.pop(name, None)
+            self.table.multiples.pop(name, None)
+        made = {name: vary(self.table, size) for name, size in joined.items()}
+        return made | {name: made[new] if isinstance(new, str) else new for name, new in self.becomes.items()}
+
+    def _known(self, names: set[str]) -> Iterator[Dim]:
+        """What the table has of these symbols."""
+        for name in sorted(names & {*self.table.ranges, *self.table.multiples}):
+            yield span_of(symbol(name), self.table)
+
+    def _joined(self, name: str) -> Dim:
+        """All that is said of ``name``, at once."""
+        said = [size for size, _ in self.limits[name]]
+        low = max(size.low for size in said)
+        high = min((size.high for size in said if size.high is not None), default=None)
+        multiple = lcm(*(size.multiple for size in said))
+        if has_sizes(low, high, multiple):
+            return Dim(name, low, high, multiple)
+        texts = dict.fromkeys(
+            f"{span_text(s.low, s.high, s.multiple)} ({place})" for s, place in self.limits[name]
+        )
+        self.faults.add(
+            "input-size", f"no size {name} is {' and '.join(texts)}", hint="let the ranges overlap"
+        )
+        return Dim(name)
 
 
-def _bind_dim(module: Module, dim: Dim, size: int | str | None, sizes: dict[str, Dim]) -> str:
-    """Note in ``sizes`` what makes ``dim`` the ``size``; the fault where nothing does."""
-    if size is None or dim == size:
-        return ""
-    if not isinstance(dim, Expr) or not str(dim).isidentifier():
-        return f"is {dim}, not {size}"
-    if isinstance(size, int) and size < 0:
-        return f"cannot be {size}"
-    made: Dim = size if isinstance(size, int) else symbol(size)
-    if sizes.setdefault(str(dim), made) != made:
-        return f"is {dim}, which another axis makes {sizes[str(dim)]}"
-    if isinstance(size, str):
-        module.symbols.ranges.setdefault(size, module.symbols.ranges.get(str(dim), Range()))
-    return ""
+def _over(size: Dim, scale: int) -> Dim:
+    """What ``n`` is where ``scale * n`` is ``size``."""
+    high = None if size.high is None else size.high // scale
+    return replace(
+        size, low=-(-size.low // scale), high=high, multiple=size.multiple // gcd(size.multiple, scale)
+    )
 
 
-def bind_sizes(module: Module, sizes: Mapping[str, Dim]) -> None:
-    """Replace the symbols named in ``sizes`` everywhere in ``module``. A FeedError lists every range that
-    they leave.
+def bind_sizes(module: Module, sizes: Mapping[str, SymbolicDim]) -> None:
+    """Replace the symbols named in ``sizes`` everywhere in ``module``.
 
-    Constraints that become numbers are dropped: inference finds them again, where they hold, for the numbers.
+    Constraints that are proved then are dropped; those that become numbers too: inference finds them again,
+    where they hold, for the numbers.
     """
-    _check_ranges(module, sizes)
     _bind_constraints(module, sizes)
     for graph in module.graphs.values():
         _bind_graph(graph, sizes)
-    for name, size in sizes.items():
-        if str(size) != name:
-            module.symbols.ranges.pop(name, None)
-            module.symbols.multiples.pop(name, None)
 
 
-def _check_ranges(module: Module, sizes: Mapping[str, Dim]) -> None:
-    faults = Collector(FeedError)
-    for name, size in sizes.items():
-        if isinstance(size, Expr):
-            continue
-        span, multiple = module.symbols.ranges.get(name, Range()), module.symbols.multiples.get(name, 1)
-        if size < span.low or (span.high is not None and size > span.high):
-            faults.add("range", f"{name} is {size}, outside of {span.low} to {span.high}")
-        if size % multiple:
-            faults.add("range", f"{name} is {size}, no multiple of {multiple}")
-    faults.raise_if_any()
-
-
-def _bind_constraints(module: Module, sizes: Mapping[str, Dim]) -> None:
+def _bind_constraints(module: Module, sizes: Mapping[str, SymbolicDim]) -> None:
     bound = [
         Constraint(c.relation, substitute(c.left, sizes), substitute(c.right, sizes), c.node)
         for c in module.symbols.constraints
     ]
-    module.symbols.constraints = {
-        c: None for c in bound if isinstance(c.left, Expr) or isinstance(c.right, Expr)
-    }
+    module.symbols.constraints = {c: None for c in bound if not _is_settled(c, module.symbols)}
 
 
-def _bind_graph(graph: Graph, sizes: Mapping[str, Dim]) -> None:
+def _is_settled(constraint: Constraint, table: SymbolTable) -> bool:
+    """Whether a constraint holds for all sizes, or is one of numbers."""
+    difference = constraint.right - constraint.left
+    if not isinstance(difference, Expr):
+        return not isinstance(constraint.left, Expr) or difference == 0
+    return constraint.relation == "<=" and table.proves_at_least(difference, 0)
+
+
+def _bind_graph(graph: Graph, sizes: Mapping[str, SymbolicDim]) -> None:
     for value in graph.inputs:
         value.type = _bound_type(value.type, sizes)
     for node in graph:
@@ -115,13 +175,13 @@ def _bind_graph(graph: Graph, sizes: Mapping[str, Dim]) -> None:
             _bind_graph(region, sizes)
 
 
-def _bound_type(type: TensorType, sizes: Mapping[str, Dim]) -> TensorType:
+def _bound_type(type: TensorType, sizes: Mapping[str, SymbolicDim]) -> TensorType:
     if type.shape is None or type.is_static:
         return type
     return TensorType(type.dtype, tuple(substitute(dim, sizes) for dim in type.shape))
 
 
-def _bound(sizes: Mapping[str, Dim], value: Any) -> Any:
+def _bound(sizes: Mapping[str, SymbolicDim], value: Any) -> Any:
     if isinstance(value, Expr):
         return substitute(value, sizes)
     if isinstance(value, TensorType):

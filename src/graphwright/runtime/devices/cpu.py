@@ -87,10 +87,7 @@ class Cpu:
     def _explain(self, error: Exception) -> NoReturn:
         """Raise ``error`` in the model's own names."""
         if isinstance(error, _native.CheckError):
-            number, left, right = error.args
-            note = self._target.program.shape[number].note
-            message = f"these shapes do not fit the model: {note} fails with {left} and {right}"
-            raise FeedError(Diagnostic("constraint", message)) from None
+            raise FeedError(Diagnostic("constraint", self._failed_check(*error.args))) from None
         if isinstance(error, _native.FeedError):
             raise FeedError(Diagnostic("feed-shape", self._named(*error.args[:2]))) from None
         if isinstance(error, _native.PlanError):
@@ -100,6 +97,18 @@ class Cpu:
             reason = _KERNEL_FAULTS.get(code, f"the kernel gave up with code {code}")
             raise RunError(Diagnostic("kernel", reason, self._target.program.tasks[task].name)) from None
         raise RunError(Diagnostic("memory", f"not enough memory: {error}")) from None
+
+    def _failed_check(self, number: int, left: int, right: int) -> str:
+        """What a check of the shape program found."""
+        program = self._target.program
+        check = program.shape[number]
+        if not any(check.note.startswith(f"input {port.name!r}, axis ") for port in program.inputs):
+            return f"these shapes do not fit the model: {check.note} fails with {left} and {right}"
+        first, second = program.shape[check.a].code.name, program.shape[check.b].code.name
+        if first != "DIM":
+            return f"{check.note}, not {right}"
+        here = f", here {right}" if check.code.name == "CHECK_EQ" and second != "CONST" else ""
+        return f"{check.note}{here}, not {left}"
 
     def _named(self, text: str, index: int) -> str:
         """``text``, which begins with ``input 3`` or ``output 3``, with the port's name."""

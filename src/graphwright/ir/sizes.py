@@ -1,0 +1,166 @@
+"""Sizes of inputs as users give them: numbers, names, ranges, multiples; as objects or as text."""
+
+from __future__ import annotations
+
+import operator
+import re
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from graphwright.errors import Diagnostic, FeedError
+from graphwright.ir.symbols import Dim as SymbolicDim
+from graphwright.ir.symbols import Expr, Range, Symbol, SymbolTable, symbol
+
+LARGEST: Final = 2**48
+"""Beyond any array's size: products of a few still fit 64 bits."""
+_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
+_FORM: Final = re.compile(
+    rf"(?:(?P<name>{_NAME})|\?|(?:(?P<ranged>{_NAME})=)?(?P<low>\d*)\.\.(?P<high>\d*))(?:%(?P<multiple>\d+))?",
+    re.ASCII,
+)
+SIZE_FORMS: Final = (
+    "a number, a name, ?, a range such as 1..16 or N=1..16, either with %32 for multiples of 32"
+)
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A size that varies: what it is called, its bounds (both included), and what it is a multiple of.
+
+    Sizes of one name are equal; without one it keeps the model's own. ``high`` None is unbounded.
+    Raises FeedError where no size fits.
+    """
+
+    name: str = ""
+    low: int = 0
+    high: int | None = None
+    multiple: int = 1
+
+    def __post_init__(self) -> None:
+        if self.name and not re.fullmatch(_NAME, self.name):
+            _refuse(f"{self.name!r} is no name of a size", "use letters, digits and _")
+        numbers = (self.low, self.high or 0, self.multiple)
+        if not all(type(number) is int and 0 <= number <= LARGEST for number in numbers) or not self.multiple:
+            _refuse(f"{self} has a bound that is no size", f"sizes are whole numbers up to {LARGEST}")
+        if not has_sizes(self.low, self.high, self.multiple):
+            _refuse(f"no size is {self.words}", "give bounds with a multiple between them")
+
+    def holds(self, size: int) -> bool:
+        """Whether ``size`` fits."""
+        within = self.low <= size and (self.high is None or size <= self.high)
+        return within and size % self.multiple == 0
+
+    @property
+    def words(self) -> str:
+        """``64 to 2048 in steps of 32``"""
+        return span_text(self.low, self.high, self.multiple)
+
+    def __str__(self) -> str:
+        """As :func:`parse_size` reads it."""
+        bounds = f"{self.low}..{'' if self.high is None else self.high}"
+        bounds = "" if (self.low, self.high) == (0, None) else bounds
+        divisor = f"%{self.multiple}" if self.multiple != 1 else ""
+        shown = f"{self.name}={bounds}" if self.name and bounds else self.name or bounds
+        return f"{shown or '?'}{divisor}"
+
+
+Size = int | str | range | Dim | None
+"""A size as users give it: text is read by :func:`parse_size`; a ``range`` excludes its end, as ever."""
+
+
+def has_sizes(low: int, high: int | None, multiple: int) -> bool:
+    """Whether some multiple lies within the bounds."""
+    return high is None or -(-low // multiple) <= high // multiple
+
+
+def span_text(low: int, high: int | None, multiple: int = 1) -> str:
+    """Bounds in words."""
+    if multiple != 1 and (low, high) == (0, None):
+        return f"a multiple of {multiple}"
+    bounds = f"at least {low}" if high is None else f"{low} to {high}"
+    return bounds + (f" in steps of {multiple}" if multiple != 1 else "")
+
+
+def read_size(given: Size) -> int | Dim | None:
+    """A number, a size that varies, or None for what the model says. Raises FeedError."""
+    if given is None or isinstance(given, Dim):
+        return given
+    if isinstance(given, str):
+        return parse_size(given)
+    if isinstance(given, range):
+        return _of_range(given)
+    try:
+        return operator.index(given)
+    except TypeError:
+        _refuse(f"{given!r} is no size", f"give {SIZE_FORMS}")
+
+
+def parse_size(text: str) -> int | Dim | None:
+    """Read ``7``, ``N``, ``?``, ``1..16``, ``N=1..16``, ``..2048``, ``64..``, ``H=64..2048%32``, ``H%32`` or
+    ``?%32``. Raises FeedError.
+    """
+    if text == "?":
+        return None
+    if text.isascii() and text.isdecimal():
+        return _number(text, text)
+    form = _FORM.fullmatch(text)
+    if not form:
+        _refuse(f"{text[:80]!r} is no size", f"give {SIZE_FORMS}")
+    low, high, multiple = (form[part] for part in ("low", "high", "multiple"))
+    return Dim(
+        form["name"] or form["ranged"] or "",
+        _number(low, text) if low else 0,
+        _number(high, text) if high else None,
+        _number(multiple, text) if multiple else 1,
+    )
+
+
+def _of_range(given: range) -> Dim:
+    if not len(given):
+        _refuse(f"{given} holds no size", "its end is not included: range(1, 17) is 1 to 16")
+    first, step = given.start, given.step
+    if step < 1 or first % step:
+        _refuse(f"{given} is not all multiples of {step} in its bounds", "start at a multiple of the step")
+    return Dim("", first, given[-1], step)
+
+
+def _number(text: str, whole: str) -> int:
+    if len(text) > len(str(LARGEST)) or int(text) > LARGEST:
+        _refuse(f"{whole[:80]!r} is beyond any array's size", f"sizes are at most {LARGEST}")
+    return int(text)
+
+
+def _refuse(message: str, hint: str) -> NoReturn:
+    raise FeedError(Diagnostic("size", message, hint=hint))
+
+
+def scaled_symbol(dim: SymbolicDim) -> tuple[str, int] | None:
+    """``("H", 32)`` where ``dim`` is ``32*H``: the only dims whose symbols a size decides."""
+    if not isinstance(dim, Expr) or len(dim.terms) != 1:
+        return None
+    ((monomial, scale),) = dim.terms
+    if len(monomial) != 1 or monomial[0][1] != 1 or scale < 1:
+        return None
+    atom = monomial[0][0]
+    return (atom.name, scale) if isinstance(atom, Symbol) else None
+
+
+def span_of(dim: SymbolicDim, table: SymbolTable) -> Dim:
+    """Which sizes ``dim`` can have, as far as the table knows."""
+    bounds, scaled = table.range_of(dim), scaled_symbol(dim)
+    name, scale = scaled or ("", 1)
+    multiple = scale * table.multiples.get(name, 1)
+    return Dim("", max(bounds.low, 0), bounds.high, multiple)
+
+
+def vary(table: SymbolTable, size: Dim) -> SymbolicDim:
+    """The dim that stands for ``size``, which has a name: a number where only one fits; ``32*H_32`` for
+    multiples of 32, so that plain algebra sees them.
+    """
+    low = -(-size.low // size.multiple)
+    high = None if size.high is None else size.high // size.multiple
+    if low == high:
+        return low * size.multiple
+    name = size.name if size.multiple == 1 else str(table.fresh(f"{size.name}_{size.multiple}"))
+    table.ranges[name] = Range(low, high)
+    return size.multiple * symbol(name)

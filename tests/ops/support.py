@@ -36,9 +36,20 @@ def array_of(arg: Arg, sizes: dict[str, int], rng: np.random.Generator) -> Array
     """An array as ``arg`` asks for."""
     shape = tuple(evaluate_dim(d, sizes) for d in arg.type.dims)
     dtype = arg.type.dtype
+    if dtype.element is not None:
+        return _container(dtype, rng)
     if arg.values is not None:
         return np.array(arg.values, dtype=dtype.numpy).reshape(shape)
     return np.asarray(_filled(arg.fill, dtype, shape, rng)).astype(dtype.numpy)
+
+
+def _container(dtype: DType, rng: np.random.Generator) -> Any:
+    """A value of a container: lists have two tensors [2, 3]."""
+    if dtype.kind == "optional":
+        return _container(dtype.element, rng)
+    if dtype.kind == "sequence":
+        return [_container(dtype.element, rng) for _ in range(2)]
+    return np.asarray(_filled("normal", dtype, (2, 3), rng)).astype(dtype.numpy)
 
 
 def _filled(fill: str, dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
@@ -97,11 +108,16 @@ def bound(type: TensorType, sizes: dict[str, int]) -> TensorType:
 
 def run_reference(op: Op, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
     """The op's reference, absorbed first; inputs are read-only."""
-    copies = [None if a is None else a.copy() for a in arrays]
-    for copy in copies:
-        if copy is not None:
-            copy.flags.writeable = False
-    return evaluate(op, copies)
+    return evaluate(op, [None if a is None else _sealed(a) for a in arrays])
+
+
+def _sealed(array: Any) -> Any:
+    """A copy that cannot be written."""
+    if isinstance(array, list):
+        return [_sealed(item) for item in array]
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
 
 
 def concrete(op: Op, sizes: dict[str, int]) -> Op:
@@ -164,7 +180,15 @@ TOLERANCE = {"f16": 4e-3, "bf16": 3e-2, "f32": 2e-5, "f64": 1e-11}
 
 
 def assert_close(actual: Array, expected: Array, what: str, scale: float = 1.0) -> None:
-    """Equal for integers, bools and texts; for floats within a few ulp of the largest element."""
+    """Equal for integers, bools and texts; for floats within a few ulp of the largest element; lists deep."""
+    if isinstance(expected, list):
+        assert isinstance(actual, list), f"{what}: {type(actual)} instead of a list"
+        for a, e in zip(actual, expected, strict=True):
+            assert_close(a, e, what, scale)
+        return
+    if expected is None:
+        assert actual is None, f"{what}: {actual} instead of nothing"
+        return
     assert actual.dtype == expected.dtype, f"{what}: {actual.dtype} instead of {expected.dtype}"
     assert actual.shape == expected.shape, f"{what}: {actual.shape} instead of {expected.shape}"
     tolerance = TOLERANCE.get({"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}.get(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from graphwright.ir.arrays import Array, np
@@ -12,11 +12,16 @@ from graphwright.ir.arrays import Array, np
 
 @dataclass(frozen=True)
 class DType:
-    """An element type. ``kind``: ``bool int uint float complex string``; ``bits`` is 0 for strings."""
+    """An element type. ``kind``: ``bool int uint float complex string``; ``bits`` is 0 for strings.
+
+    ``sequence`` and ``optional`` hold ``element``: one value of such a type is a scalar, which NumPy land
+    has as a Python list of arrays, or as None where an optional is empty.
+    """
 
     name: str
     kind: str
     bits: int
+    element: DType | None = None
 
     @cached_property
     def numpy(self) -> np.dtype[Any]:
@@ -77,11 +82,43 @@ DTYPES: dict[str, DType] = {
     )
 }  # fmt: skip
 
+CONTAINERS = {"seq": "sequence", "optional": "optional"}
+"""Kinds of types that hold others, by how they are written: ``optional(seq(f32))``."""
+
+
+@cache
+def sequence_of(element: DType) -> DType:
+    """The type of lists of tensors of ``element``."""
+    return DType(f"seq({element})", "sequence", 0, element)
+
+
+@cache
+def optional_of(element: DType) -> DType:
+    """The type of what is a value of ``element`` or nothing."""
+    return DType(f"optional({element})", "optional", 0, element)
+
+
+def dtype_named(name: str) -> DType:
+    """The element type that is written so; raises KeyError where there is none."""
+    if name in DTYPES:
+        return DTYPES[name]
+    container, _, rest = name.partition("(")
+    make = {"seq": sequence_of, "optional": optional_of}[container]
+    if not rest.endswith(")"):
+        raise KeyError(name)
+    return make(dtype_named(rest[:-1]))
+
+
 _BY_NUMPY_NAME = {theirs: DTYPES[ours] for ours, theirs in (_NUMPY | _ML_DTYPES).items()}
 
 
 def dtype_of(array: Array) -> DType:
-    """The element type of a NumPy array; text arrays of any kind are strings."""
+    """The element type of a NumPy array; text arrays of any kind are strings.
+
+    That of a list is a sequence: one of f32 where it is empty, and so says nothing.
+    """
+    if isinstance(array, list):
+        return sequence_of(dtype_of(array[0]) if array else F32)
     if array.dtype.kind in "OSU":
         return STRING
     try:

@@ -81,12 +81,13 @@ class Fact:
     A float tensor has elements only where all of them are integers >= 0: sizes on their way to be scaled.
 
     ``elements`` is row-major and complete; ``data`` is the array where the value is a constant of any dtype
-    and size.
+    and size. ``held`` are the types of the tensors in a sequence, in their order.
     """
 
     type: TensorType
     elements: tuple[Dim, ...] | None = None
     data: Array | None = None
+    held: tuple[TensorType, ...] | None = None
 
     @property
     def dtype(self) -> DType:

@@ -17,12 +17,13 @@ import numpy as np
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.constant import Constant
+from graphwright.ir.dtypes import CONTAINERS
 from graphwright.ir.graph import ConstantPool, Graph, Module, Node, Role, Signature, Value
 from graphwright.ir.listing import WORDS, elements_array, unquote
 from graphwright.ir.names import terminal
 from graphwright.ir.op import Array, ConstRef, Op, op_class
 from graphwright.ir.symbols import Range, parse_dim
-from graphwright.ir.types import DTYPES, DType, Layout, TensorType, parse_type
+from graphwright.ir.types import DTYPES, DType, Layout, TensorType, dtype_named, parse_type
 
 MAX_SPLAT_BYTES = 2**31
 """A ``splat`` constant that would take more is refused: a short text must not ask for much memory."""
@@ -442,11 +443,27 @@ class _Parser:
             return tuple(self.listed(lambda: self.value(scope), ")"))
         if token.text in DTYPES and following.text == "[":
             return self.tensor_type()
+        if token.text in CONTAINERS and following.text == "(":
+            return self.container()
         if token.kind == "name" and "." in token.text:
             return self.enum_member(scope)
         if token.kind == "name" and following.text == "(" and token.text not in _FUNCTIONS:
             return self.instance(scope)
         return self.scalar()
+
+    def container(self) -> DType | TensorType:
+        """``seq(f32)``, or the type ``seq(f32)[]``."""
+        start = self.at
+        name = self.take().text + self.take().text
+        while name.count("(") > name.count(")"):
+            name += self.take().text
+        if self.now.text == "[":
+            self.at = start
+            return self.tensor_type()
+        try:
+            return dtype_named(name)
+        except KeyError:
+            self.fail(f"{name} is no dtype")
 
     def constant_ref(self) -> ConstRef:
         ref = self.labels.get(self.now.text)

@@ -26,7 +26,10 @@ from graphwright.ir.dtypes import U16 as U16
 from graphwright.ir.dtypes import U32 as U32
 from graphwright.ir.dtypes import U64 as U64
 from graphwright.ir.dtypes import DType as DType
+from graphwright.ir.dtypes import dtype_named as dtype_named
 from graphwright.ir.dtypes import dtype_of as dtype_of
+from graphwright.ir.dtypes import optional_of as optional_of
+from graphwright.ir.dtypes import sequence_of as sequence_of
 from graphwright.ir.symbols import Dim, Expr, numbers, parse_dim, product
 
 Shape = tuple[Dim, ...]
@@ -81,16 +84,25 @@ def tensor(dtype: DType, *shape: Dim) -> TensorType:
 
 
 def type_of(array: np.ndarray[Any, Any]) -> TensorType:
-    """The type of a NumPy array."""
-    return TensorType(dtype_of(array), array.shape)
+    """The type of a NumPy array, or of a list of some."""
+    return TensorType(dtype_of(array), shape_of(array))
+
+
+def shape_of(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
+    """The shape of a NumPy array; lists and None, which are values of containers, are scalars."""
+    return getattr(array, "shape", ())
 
 
 def parse_type(text: str) -> TensorType:
     """Read what ``str(type)`` wrote: ``parse_type("f32[N, 3, 2*H]")``; ``f32[*]`` has an unknown rank."""
-    match = re.fullmatch(r"\s*(\w+)\[(.*)\]\s*", text, re.DOTALL)
-    if not match or match[1] not in DTYPES:
-        raise ValueError(f"{text!r} is not a type: expected a dtype and a shape such as f32[N, 3]")
-    dtype, dims = DTYPES[match[1]], match[2].strip()
+    match = re.fullmatch(r"\s*([\w()]+)\[(.*)\]\s*", text, re.DOTALL)
+    try:
+        dtype = dtype_named(match[1] if match else "")
+    except KeyError:
+        message = f"{text!r} is not a type: expected a dtype and a shape such as f32[N, 3]"
+        raise ValueError(message) from None
+    assert match is not None
+    dims = match[2].strip()
     if dims == "*":
         return TensorType(dtype, None)
     return TensorType(dtype, tuple(parse_dim(d) for d in _split_commas(dims)) if dims else ())

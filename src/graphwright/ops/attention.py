@@ -9,7 +9,7 @@ import numpy as np
 
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, evaluate, symbol
-from graphwright.ir.types import BOOL, F32, F64, DType, TensorType
+from graphwright.ir.types import BF16, BOOL, F16, F32, F64, DType, TensorType
 from graphwright.ops.binary import Add, And, Div, Equal, Less, LessOrEqual, Mul, Sub, Where
 from graphwright.ops.cast import Cast
 from graphwright.ops.common import dtype_attribute, need_dtype, quiet
@@ -117,8 +117,9 @@ class ScaledDotProductAttention(Op):
 class _Attention:
     """One node of ONNX's Attention (opset 23 and later), as simpler ops.
 
-    What ScaledDotProductAttention does not do (other dtypes, the scores as an output) becomes products
-    around a Softmax.
+    What ScaledDotProductAttention does not do (f64, the scores as an output) becomes products around a
+    Softmax. Halves are computed in f32 and rounded once, which is nearer to the exact result than rounding
+    after each step.
     """
 
     def __init__(self, i: Importer) -> None:
@@ -159,17 +160,23 @@ class _Attention:
 
     def outputs(self) -> tuple[Any, ...]:
         i, count = self.i, self.i.output_count
-        precision = i.attr("softmax_precision")
-        other = precision is not None and dtype_attribute(i, precision) != F32
+        precision = (
+            None if i.attr("softmax_precision") is None else dtype_attribute(i, i.attr("softmax_precision"))
+        )
         scores = None
-        if self.dtype != F32 or self.v.type.dtype != F32 or other or count > 3:
-            y, scores = self._decomposed(None if precision is None else dtype_attribute(i, precision))
-        else:
+        if self._fuses(precision) and count <= 3:
             y = self._fused()
+        else:
+            y, scores = self._decomposed(precision)
         if self.flat:
             y = i.emit(Reshape((0, 0, -1)), y)
         present = (self.k, self.v) if self.k_axes == CANONICAL else map(self._canonical, (self.k, self.v))
         return (y, *present, scores)[:count] if count > 1 else (y,)
+
+    def _fuses(self, precision: DType | None) -> bool:
+        """Whether f32 holds all operands, and computes the softmax as precisely as the node wants it."""
+        dtypes = {self.dtype, self.v.type.dtype}
+        return dtypes <= {F32, F16, BF16} and precision in (None, F32, *dtypes)
 
     def _fused(self) -> Any:
         aligned = self.lengths is None and self.windows == (-1, -1)
@@ -178,7 +185,12 @@ class _Attention:
             "empty", self.axes, self.k_axes, self.k_axes, self.axes,
         )  # fmt: skip
         mask = self._bias(with_causal=not aligned)
-        return self.i.emit(op, self.q, self.k, self.v, *([] if mask is None else [mask]))
+        operands = (self.q, self.k, self.v, *([] if mask is None else [mask]))
+        y = self.i.emit(op, *(self._as(F32, operand) for operand in operands))
+        return self._as(self.dtype, y)
+
+    def _as(self, dtype: DType, x: Any) -> Any:
+        return x if x.type.dtype == dtype else self.i.emit(Cast(dtype), x)
 
     def _decomposed(self, precision: DType | None) -> tuple[Any, Any]:
         """The result in the order of the query's axes, and the scores that the node's mode asks for."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from graphwright.errors import Diagnostic, PackageError
-from graphwright.ir.dtypes import DTYPES
+from graphwright.ir.dtypes import dtype_named
 from graphwright.package.archive import Later, damaged, open_archive
 from graphwright.package.package import FORMAT, SPARE, WEIGHTS, Package, Target, TensorSpec, Variant
 from graphwright.package.sign import is_signed
@@ -152,7 +152,7 @@ def _target(isa: str, names: dict[str, Any], folder: str, members: Members) -> T
 def _spec(plain: Any) -> TensorSpec:
     name, dtype, shape = plain
     dims = None if shape is None else tuple(int(d) if isinstance(d, int) else str(d) for d in shape)
-    return TensorSpec(str(name), DTYPES[dtype], dims)
+    return TensorSpec(str(name), dtype_named(dtype), dims)
 
 
 def _ports(specs: Sequence[TensorSpec]) -> list[tuple[str, str]]:

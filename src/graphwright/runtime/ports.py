@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 from graphwright.errors import Collector, Diagnostic, FeedError
 from graphwright.ir.arrays import Array, np
-from graphwright.ir.dtypes import STRING
+from graphwright.ir.dtypes import STRING, DType
 from graphwright.package.package import TensorSpec
 
 
@@ -80,19 +80,36 @@ class Ports:
 
     def _checked(self, index: int, array: Array) -> Array:
         """The array as devices take it: of the right type, C-contiguous, in native byte order."""
+        if self.inputs[index].dtype.element is not None:
+            held: Any = self._held(index, self.inputs[index].dtype, array)  # a list, or None
+            return cast("Array", held)
         if type(array) is not np.ndarray or array.dtype != self._types[index]:
             array = self._converted(index, array)
         return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
+    def _held(self, index: int, dtype: DType, given: Any) -> Any:
+        """A container as devices take it: a list of arrays, or what an optional holds, be it None."""
+        if dtype.element is None:
+            return np.ascontiguousarray(self._array(index, dtype, given))
+        if dtype.kind == "optional":
+            return None if given is None else self._held(index, dtype.element, given)
+        if not isinstance(given, list | tuple):
+            name = self.inputs[index].name
+            raise self._error("feed-dtype", f"input {name!r} takes a list, not {_kind(given)}")
+        return [self._held(index, dtype.element, item) for item in given]
+
     def _converted(self, index: int, given: Any) -> Array:
-        spec, wanted = self.inputs[index], self._types[index]
+        return self._array(index, self.inputs[index].dtype, given)
+
+    def _array(self, index: int, dtype: DType, given: Any) -> Array:
+        spec, wanted = self.inputs[index], dtype.numpy
         try:
             array = np.asarray(given)
         except (TypeError, ValueError, RuntimeError) as error:
             raise self._error("feed-dtype", f"input {spec.name!r} is no array: {error}") from error
         same = array.dtype.newbyteorder("=") == wanted
-        if not same and not (spec.dtype is STRING and array.dtype.kind == "U"):
-            raise self._error("feed-dtype", f"input {spec.name!r} takes {spec.dtype}, not {array.dtype}")
+        if not same and not (dtype is STRING and array.dtype.kind == "U"):
+            raise self._error("feed-dtype", f"input {spec.name!r} takes {dtype}, not {array.dtype}")
         return array.astype(wanted, copy=False)
 
     def _target(self, spec: TensorSpec, array: Array) -> Array:

@@ -10,6 +10,7 @@ from onnx import defs
 
 from graphwright.frontends.onnx.faults import Fault, text
 from graphwright.frontends.onnx.tensors import Folder, sparse_to_array, to_array
+from graphwright.frontends.onnx.types import dtype_of_proto
 
 A = onnx.AttributeProto
 _PLAIN: dict[int, Callable[[onnx.AttributeProto], Any]] = {
@@ -29,7 +30,7 @@ def type_name(kind: int) -> str:
 
 
 def value_of(attribute: onnx.AttributeProto, folder: Folder) -> Any:
-    """An int, float, str, tuple of those, array, or tuple of arrays."""
+    """An int, float, str, tuple of those, array, tuple of arrays, or the dtype that stands for a type."""
     kind = attribute.type
     if kind in _PLAIN:
         return _PLAIN[kind](attribute)
@@ -39,6 +40,8 @@ def value_of(attribute: onnx.AttributeProto, folder: Folder) -> Any:
         return tuple(to_array(tensor, folder) for tensor in attribute.tensors)
     if kind == A.SPARSE_TENSOR:
         return sparse_to_array(attribute.sparse_tensor, folder)
+    if kind == A.TYPE_PROTO:
+        return dtype_of_proto(attribute.tp)
     name = text(attribute.name)
     raise Fault("attribute", f"attribute {name!r} is of {type_name(kind)}, which is not a value here")
 

@@ -14,7 +14,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.infer import MAX_BYTES
 from graphwright.ir.names import identifier
 from graphwright.ir.symbols import Dim, SymbolTable
-from graphwright.ir.types import DType, TensorType
+from graphwright.ir.types import DType, TensorType, optional_of, sequence_of
 
 Binding = int | str | None
 """A number, a name to share, or None for what the model says."""
@@ -52,10 +52,16 @@ def usable_name(dim: onnx.TensorShapeProto.Dimension) -> str:
 def tensor_type(info: onnx.ValueInfoProto, dims: Dims, bound: Sequence[Binding] | None = None) -> TensorType:
     """The declared type of a graph's input, ``bound`` sizes taking the place of unknown ones."""
     name, declared = text(info.name), info.type
+    if declared.WhichOneof("value") in ("sequence_type", "optional_type"):
+        if bound is not None:
+            raise Fault("shapes", f"{name!r} is no tensor: it has no sizes to give")
+        return TensorType(dtype_of_proto(declared), ())
     if declared.WhichOneof("value") != "tensor_type":
         kind = declared.WhichOneof("value") or "no type"
         raise Fault(
-            "input-type", f"the input has {kind}, tensors alone are supported", "unpack it outside the model"
+            "input-type",
+            f"the input has {kind}; tensors, sequences and optionals are supported",
+            "unpack it outside the model",
         )
     dtype = dtype_from_onnx(declared.tensor_type.elem_type)
     sizes = declared.tensor_type.shape.dim if declared.tensor_type.HasField("shape") else None
@@ -88,9 +94,27 @@ def _dim(
     return dims.named(shared) if shared else dims.fresh(name, axis)
 
 
+def dtype_of_proto(declared: onnx.TypeProto) -> DType:
+    """The dtype that stands for a type of ONNX: that of the elements for a tensor."""
+    match declared.WhichOneof("value"):
+        case "tensor_type":
+            return dtype_from_onnx(declared.tensor_type.elem_type)
+        case "sequence_type":
+            return sequence_of(dtype_of_proto(declared.sequence_type.elem_type))
+        case "optional_type":
+            return optional_of(dtype_of_proto(declared.optional_type.elem_type))
+        case other:
+            message = f"{other or 'no type'} is not supported"
+            raise Fault("dtype", message, "tensors, sequences and optionals are")
+
+
 def type_proto(type: TensorType) -> onnx.TypeProto:
     """The type as ONNX writes it."""
     made = onnx.TypeProto()
+    if type.dtype.element is not None:
+        inner = made.sequence_type if type.dtype.kind == "sequence" else made.optional_type
+        inner.elem_type.CopyFrom(type_proto(TensorType(type.dtype.element, None)))
+        return made
     made.tensor_type.elem_type = onnx_number(type.dtype)
     if type.shape is not None:
         made.tensor_type.shape.SetInParent()
@@ -104,7 +128,9 @@ def type_proto(type: TensorType) -> onnx.TypeProto:
 
 
 def type_text(dtype: DType) -> str:
-    """``tensor(float)``, as ONNX's specification calls f32."""
+    """``tensor(float)``, as ONNX's specification calls f32; ``seq(tensor(float))``."""
+    if dtype.element is not None:
+        return f"{'seq' if dtype.kind == 'sequence' else 'optional'}({type_text(dtype.element)})"
     return f"tensor({_TEXT[dtype.name]})"
 
 

@@ -74,7 +74,11 @@ class Reference:
     def _check_sizes(self, arrays: Sequence[Array]) -> None:
         """A FeedError where shapes do not fit the inputs, or break what inference assumed."""
         inputs = self._module.main.inputs
-        shapes = {value.name: array.shape for value, array in zip(inputs, arrays, strict=True)}
+        shapes = {
+            value.name: array.shape
+            for value, array in zip(inputs, arrays, strict=True)
+            if value.type.dtype.element is None
+        }
         shape_inputs(clone_module(self._module), shapes)
         sizes = input_sizes(self._module.main, arrays)
         faults = Collector(FeedError)

@@ -1,0 +1,39 @@
+"""OptionalGetElement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphwright.ir.op import Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.types import F32, I64, TensorType, optional_of, sequence_of
+
+
+@op("OptionalGetElement")
+class OptionalGetElement(Op):
+    """What an optional holds; it is an error if that is nothing."""
+
+    def infer(self, at: Inference, x: Fact) -> Fact:
+        if x.dtype.kind != "optional" or x.dtype.element is None:
+            raise at.fail(f"the input is {x.type}; it takes an optional")
+        inside = x.dtype.element
+        if inside.element is not None:
+            return Fact(TensorType(inside, ()), held=x.held)
+        return Fact(x.held[0] if x.held else TensorType(inside, None))
+
+    def reference(self, x: Any) -> Any:
+        if x is None:
+            raise ValueError("the optional is empty")
+        return x
+
+
+def _import(i: Importer) -> Any:
+    x = i.input(0)  # a tensor or a sequence is what it holds
+    return i.emit(OptionalGetElement(), x) if x.type.dtype.kind == "optional" else x
+
+
+OptionalGetElement.onnx = {("OptionalGetElement", version): _import for version in (15, 18, 28)}
+OptionalGetElement.samples = (
+    Sample(OptionalGetElement(), (arg(optional_of(F32)),)),
+    Sample(OptionalGetElement(), (arg(optional_of(sequence_of(I64))),)),
+    Sample(OptionalGetElement(), (arg(F32, 2),), "it takes an optional"),
+)

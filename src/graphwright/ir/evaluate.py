@@ -5,7 +5,7 @@ yardstick.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,9 +14,9 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import evaluate, fact_of
 from graphwright.ir.op import Array
 from graphwright.ir.sizes import scaled_symbol
-from graphwright.ir.symbols import Expr
+from graphwright.ir.symbols import Expr, substitute
 from graphwright.ir.symbols import evaluate as number_of
-from graphwright.ir.types import F32, F64
+from graphwright.ir.types import F32, F64, TensorType
 
 Observer = Callable[[Value, Array], None]
 """Called with every value that a node makes."""
@@ -36,6 +36,9 @@ def evaluate_module(
 
 
 def _widened(array: Array) -> Array:
+    if array is None or isinstance(array, list):  # an optional's, a sequence's
+        held: Any = array and [_widened(item) for item in array]
+        return cast("Array", held)
     return array.astype(np.float64) if array.dtype == np.float32 else array
 
 
@@ -43,6 +46,8 @@ def input_sizes(graph: Graph, arrays: Sequence[Array]) -> dict[str, int]:
     """Symbols that a dim of an input decides, with their numbers."""
     sizes: dict[str, int] = {}
     for value, array in zip(graph.inputs, arrays, strict=True):
+        if value.type.dtype.element is not None:
+            continue
         dims = array.shape if value.type.shape is None else value.type.shape
         for dim, size in zip(dims, array.shape, strict=True):
             scaled = scaled_symbol(dim)
@@ -55,7 +60,7 @@ class _Evaluator:
     def __init__(
         self, module: Module, sizes: Mapping[str, int], wide: bool, observe: Observer | None
     ) -> None:
-        self.module, self.sizes, self.wide, self.observe = module, sizes, wide, observe
+        self.module, self.sizes, self.wide, self.observe = module, dict(sizes), wide, observe
 
     def graph(self, graph: Graph, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
         known: dict[Value | None, Array | None] = {None: None, **dict(zip(graph.inputs, arrays, strict=True))}
@@ -68,23 +73,48 @@ class _Evaluator:
                 raise
             for value, array in zip(node.outputs, results, strict=True):
                 known[value] = array
+                self._learn(value, array)
                 if self.observe is not None:
                     self.observe(value, array)
             for operand in node.inputs:  # so that memory stays that of the live values
                 if operand is not None and last_use[operand] is node and operand not in graph.outputs:
                     known[operand] = None
-        return tuple(_present(known[value]) for value in graph.outputs)
+        return tuple(_present(known[value], value.type) for value in graph.outputs)
 
     def node(self, node: Node, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
         if isinstance(node.op, Constant):
             array = self.module.constants[node.op.value]
             return (_widened(array) if self.wide else array,)
+        if node.op.carried() is not None:
+            types = [self._bound(value.type) for value in node.outputs]
+            op = node.op.with_attributes(self._attribute)
+            return op.repeat(lambda k, given: self._region(node.regions[k], given), arrays, types)
         if node.regions:
             taken = node.op.taken(*map(fact_of, arrays))
             if taken is None:
                 raise NotImplementedError(f"{node.op.name} does not run one of its regions")
-            return self.graph(node.regions[taken], arrays[len(arrays) - node.op.captures(len(arrays)) :])
+            return self._region(node.regions[taken], arrays[len(arrays) - node.op.captures(len(arrays)) :])
         return evaluate(node.op.with_attributes(self._attribute), arrays)
+
+    def _region(self, graph: Graph, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
+        """A region's own sizes are other numbers in each run."""
+        for value, array in zip(graph.inputs, arrays, strict=True):
+            self._learn(value, array)
+        return self.graph(graph, arrays)
+
+    def _learn(self, value: Value, array: Array | None) -> None:
+        """The sizes that only the run decides."""
+        if isinstance(array, np.ndarray) and value.type.shape is not None and not value.type.is_static:
+            for dim, size in zip(value.type.shape, array.shape, strict=True):
+                scaled = scaled_symbol(dim)
+                if scaled is not None:
+                    self.sizes[scaled[0]] = size // scaled[1]
+
+    def _bound(self, type: TensorType) -> TensorType:
+        """``type`` with numbers for the sizes that are known."""
+        if type.shape is None:
+            return type
+        return TensorType(type.dtype, tuple(substitute(dim, self.sizes) for dim in type.shape))
 
     def _attribute(self, value: Any) -> Any:
         """Symbols as their numbers, and f32 as f64 where wide."""
@@ -95,7 +125,10 @@ class _Evaluator:
         return F64 if self.wide and value is F32 else value
 
 
-def _present(array: Array | None) -> Array:
+def _present(array: Array | None, type: TensorType) -> Array:
+    if array is None and type.dtype.kind == "optional":
+        empty: Any = None
+        return cast("Array", empty)
     if array is None:
         raise ValueError("an output of a region is absent")
     return array

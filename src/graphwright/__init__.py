@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from graphwright import plugins as plugins
     from graphwright._native import set_threads as set_threads
     from graphwright.api import compile as compile
     from graphwright.builder import GraphBuilder as GraphBuilder
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from graphwright.errors import GraphwrightError as GraphwrightError
     from graphwright.errors import ModelError as ModelError
     from graphwright.errors import PackageError as PackageError
+    from graphwright.errors import PluginError as PluginError
     from graphwright.errors import ToolchainError as ToolchainError
     from graphwright.loading import load as load
     from graphwright.runtime.model import Model as Model
@@ -39,6 +41,7 @@ _HOMES = {
     "set_threads": ("graphwright._native", "set_threads"),
     **{
         name: ("graphwright.errors", name)
+    "plugins": ("graphwright.plugins", ""),
         for name in (
             "FeedError",
             "GraphwrightError",
@@ -47,10 +50,11 @@ _HOMES = {
             "PackageError",
             "ToolchainError",
         )
+            "PluginError",
     },
 }
-"""Where each public name lives. Modules are imported when a name is first used: running an .om needs few of
-them.
+"""Where each public name lives; "" is the module itself. Modules are imported when a name is first
+used: running an .om needs few of them.
 """
 
 __all__ = sorted(_HOMES)
@@ -60,6 +64,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'graphwright' has no attribute {name!r}")
     module, attribute = _HOMES[name]
-    value = getattr(importlib.import_module(module), attribute)
+    home = importlib.import_module(module)
+    value = getattr(home, attribute) if attribute else home
     globals()[name] = value
     return value

@@ -16,6 +16,7 @@ from graphwright.errors import Collector, PluginError, ToolchainError
 from graphwright.fusion.fuse import Fuse
 from graphwright.ir.constant import Constant
 from graphwright.ir.deferred import Deferred
+from graphwright.ir.foreign import is_foreign, plugin_of
 from graphwright.ir.graph import Array, Graph, Module, Node, Value
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.loops.text import print_kernel
@@ -187,6 +188,7 @@ def package_module(module: Module, options: Options, weights: Weights | None = N
         constraints=tuple(f"{c} (node {c.node})" for c in module.symbols.constraints),
         metadata=dict(module.metadata),
         options=options.key(),
+        plugins={n.op.name: plugin_of(type(n.op)) for n in module.walk() if is_foreign(type(n.op))},
     )
 
 

@@ -55,6 +55,10 @@ def _switch(text: str) -> bool:
     return known[text.lower()]
 
 
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for name in text.split(os.pathsep) if name)
+
+
 def _folder(text: str) -> Path:
     if not text or "\0" in text:
         raise ValueError("takes a folder")
@@ -86,6 +90,10 @@ class Options:
     numerics: str = _option("default", "strict keeps Winograd and its like out", _one_of(*NUMERICS), True)
     verify: bool = _option(False, "verify the graph after every pass", _switch)
     key_dir: Path | None = _option(None, "folder of the signing key; default: the user's", _folder)  # noqa: RUF009
+    plugins: tuple[str, ...] = _option(
+        (), "a plugin to load: a .py file, a module, or the name of an installed one", _names
+    )
+    no_autoload: bool = _option(False, "leave installed plugins alone but for those that are named", _switch)
 
     def __post_init__(self) -> None:
         faults = Collector(OptionError)
@@ -147,6 +155,8 @@ class Options:
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, tuple):
+        return os.pathsep.join(map(str, value))
 
 
 def variable(option: str) -> str:

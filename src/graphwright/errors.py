@@ -40,6 +40,14 @@ class ModelError(GraphwrightError):
     """The model cannot be read or means nothing: malformed file, unknown op, conflicting shapes."""
 
 
+class UnknownOpError(ModelError):
+    """A text has an op that is not registered: its plugin is not loaded."""
+
+    def __init__(self, name: str, *diagnostics: Diagnostic) -> None:
+        super().__init__(*diagnostics)
+        self.name = name
+
+
 class VerifyError(GraphwrightError):
     """An IR breaks its own rules: a defect of a pass or of a hand-written graph."""
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from graphwright.config import Options
-from graphwright.errors import Diagnostic, ToolchainError
+from graphwright.errors import Diagnostic, ToolchainError, UnknownOpError
 from graphwright.package.package import Package, TensorSpec
 from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
@@ -34,15 +34,32 @@ def load(
     on a CPU or device for which it holds none, or after a change of the kernel library, they are made again
     from its graph and weights. ``mmap``
     leaves the weights in the file, which must not change while the model lives.
-    Raises PackageError, and ToolchainError where kernels must be made and no compiler is there.
+    Raises PackageError, PluginError, and ToolchainError where kernels must be made and no compiler is there.
     """
     options = options or Options.from_environment()
     own = user_key(options.key_folder, create=False)
     package = read_package(Path(path), trust=trust, keys=[*keys, *([own] if own else [])], use_mmap=mmap)
-    device = _variants(package, options, Path(path)) if package.variants else _native(package, options)
+    if options.plugins:
+        importlib.import_module("graphwright.plugins").load(*options.plugins)
+    try:
+        device = _device(package, options, Path(path))
+    except UnknownOpError:  # one that runs in Python: an installed plugin may bring it
+        device = _device_with_plugins(package, options, Path(path))
     if device is None:
         return _rebuilt(package, options, own, Path(path))
     return Model(package, device, threads=options.threads)
+
+
+def _device(package: Package, options: Options, path: Path) -> Device | None:
+    return _variants(package, options, path) if package.variants else _native(package, options)
+
+
+def _device_with_plugins(package: Package, options: Options, path: Path) -> Device | None:
+    importlib.import_module("graphwright.plugins").use(options)
+    try:
+        return _device(package, options, path)
+    except UnknownOpError as error:
+        raise package.lacking(error.name) from error
 
 
 def _native(package: Package, options: Options) -> Device | None:

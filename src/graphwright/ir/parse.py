@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
-from graphwright.errors import Diagnostic, ModelError
+from graphwright.errors import Diagnostic, ModelError, UnknownOpError
 from graphwright.ir.constant import Constant
 from graphwright.ir.dtypes import CONTAINERS
 from graphwright.ir.graph import ConstantPool, Graph, Module, Node, Role, Signature, Value
@@ -356,7 +356,10 @@ class _Parser:
             cls = op_class(name)
         except KeyError:
             self.at -= 1
-            self.fail(f"no op is called {name}")
+            try:
+                self.fail(f"no op is called {name}")
+            except ModelError as error:
+                raise UnknownOpError(name, *error.diagnostics) from None
         attributes: dict[str, Any] = {}
         if self.accept("["):
             attributes.update(self.listed(lambda: self.attribute(cls), "]"))

@@ -104,7 +104,25 @@ class Package:
     """As it was read: whoever signed it, it is written again with it."""
     spare: Callable[[], Weights] = no_weights
     variants: tuple[Variant, ...] = ()
-    """In place of ``targets``, where ranks of the inputs are open."""
+    """In place of ``targets``, where ranks of the inputs are open, or each runs a gear."""
+    between: str = ""
+    """Where variants are gears: what becomes of other shapes, as MapIndex says. The last variant is for those
+    if it is "dynamic"."""
+    stages: Stages | None = None
+    """In place of ``targets``, where the host runs nodes between programs."""
+
+    plugins: Mapping[str, str] = field(default_factory=dict)
+    """The plugin that brings each op of the graph that graphwright does not have."""
+
+    def lacking(self, op: str) -> PackageError:
+        """That ``op`` is not registered: where it comes from, and what needs it."""
+        plugin = self.plugins.get(op)
+        if plugin is None:
+            message = f"its graph has the op {op!r}, which this version does not have"
+            return PackageError(Diagnostic("damaged-package", message))
+        message = f"it needs the op {op!r} of the plugin {plugin!r}, which is not loaded"
+        hint = "--plugin FILE, or graphwright.plugins.load(FILE), before it is loaded"
+        return PackageError(Diagnostic("missing-plugin", message, hint=hint))
 
     def of_variant(self, variant: Variant) -> Package:
         """The package of ``variant`` alone, to run it."""

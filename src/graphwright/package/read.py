@@ -76,6 +76,7 @@ def _package(
         constraints=tuple(map(str, manifest["constraints"])),
         metadata={str(k): str(v) for k, v in manifest["metadata"].items()},
         options={str(k): str(v) for k, v in manifest["options"].items()},
+        plugins={str(k): str(v) for k, v in manifest["plugins"].items()},
         signature=signature,
         spare=partial(_read_spare, spare, path) if spare else no_weights,
         variants=tuple(

@@ -43,6 +43,7 @@ def write_package(package: Package, path: Path, key: bytes | None = None) -> Non
             "constraints": package.constraints,
             "metadata": dict(package.metadata),
             "options": dict(package.options),
+            "plugins": dict(package.plugins),
             "targets": targets,
             "variants": variants,
             "indices": package.weights.index_digest(),

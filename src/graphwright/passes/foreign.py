@@ -57,6 +57,11 @@ def passes_at(point: Point) -> tuple[Pass, ...]:
     return tuple(each for where, each in _PASSES.values() if where is point)
 
 
+def registered_passes() -> int:
+    """How many rules and passes there are."""
+    return len(_PASSES)
+
+
 @dataclass(frozen=True)
 class _Checked(Pass):
     """A user's pass; what it leaves is verified."""

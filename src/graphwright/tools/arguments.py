@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 import numpy as np
 import typer
 
+import graphwright as gw
 from graphwright.config import Options, variable
 from graphwright.errors import Collector, Diagnostic, FeedError, OptionError
 from graphwright.tools.arrays import read_npy
@@ -36,7 +37,8 @@ Constants = Annotated[
     typer.Option(
         "--const",
         metavar="NAME=VALUE",
-        help="Replace an input by a number, a JSON list or a .npy file, as in sr=16000. Repeatable.",
+        help="Replace an input by a number, a JSON list, or an array of a .npy or .npz file, as in sr=16000. "
+        "An .npz file alone gives several. Repeatable.",
         show_default=False,
     ),
 ]
@@ -149,7 +151,10 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def wrapped(**arguments: Any) -> None:
         given = {flag.name: arguments.pop(flag.name) for flag in flags}
-        command(**arguments, options=read_options(given))
+        options = read_options(given)
+        if options.plugins:
+            gw.plugins.load(*options.plugins)
+        command(**arguments, options=options)
 
     parameters = [*own, *flags]
     wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
@@ -158,15 +163,15 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _flag(name: str, default: Any, help_text: str) -> inspect.Parameter:
-    switch = isinstance(default, bool)
+    switch, several = isinstance(default, bool), isinstance(default, tuple)
     option = typer.Option(
-        f"--{name.replace('_', '-')}",
-        help=f"{help_text[0].upper()}{help_text[1:]}.",
-        metavar=None if switch else "VALUE",
+        f"--{(name.removesuffix('s') if several else name).replace('_', '-')}",
+        help=f"{help_text[0].upper()}{help_text[1:]}.{' Repeatable.' * several}",
+        metavar=None if switch else "NAME" if several else "VALUE",
         show_default=False,
         rich_help_panel=_PANEL,
     )
-    kind: Any = bool if switch else (str | None)
+    kind: Any = bool if switch else (list[str] | None) if several else (str | None)
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
@@ -175,7 +180,7 @@ def _flag(name: str, default: Any, help_text: str) -> inspect.Parameter:
     )
 
 
-def read_options(given: Mapping[str, str | bool | None]) -> Options:
+def read_options(given: Mapping[str, str | bool | list[str] | None]) -> Options:
     """Options from texts, above those of the environment. An OptionError lists every bad one."""
     faults = Collector(OptionError)
     values: dict[str, Any] = {}
@@ -191,3 +196,5 @@ def read_options(given: Mapping[str, str | bool | None]) -> Options:
                 faults.add("option", f"--{option.name.replace('_', '-')} {value!r}: {error}", hint=hint)
     faults.raise_if_any()
     return Options.from_environment(**values)
+        elif isinstance(value, list):
+            values |= {option.name: tuple(value)} if value else {}

@@ -273,6 +273,11 @@ def candidates_of(node: Node) -> list[Candidate]:
     return [function for function, serves in _CANDIDATES.get(type(node.op), ()) if serves(node)]
 
 
+def registered_candidates() -> int:
+    """How many candidates there are."""
+    return sum(map(len, _CANDIDATES.values()))
+
+
 def contraction_of(op: Op) -> tuple[ContractionCandidate, Groups, int] | None:
     """The contraction kernel registered for the class of ``op``, its groups and the axis of a bias."""
     return _CONTRACTIONS.get(type(op))

@@ -1,0 +1,186 @@
+"""Users' own ops, kernels, rules and passes: loading the files that bring them, and what such a file needs.
+
+A plugin is a Python file or module that registers something when it is imported. It is loaded by import, with
+:func:`load`, with ``--plugin``, or, installed, by an entry point of the group ``graphwright.plugins``:
+
+>>> gw.plugins.load("my_ops.py", "my_package.rules")
+
+All that a plugin needs is in this module: ``from graphwright.plugins import Op, op, ...``. docs/plugins.md
+shows an op, a kernel in C and a rule.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+import graphwright.ops
+from graphwright.config import Options
+from graphwright.errors import Diagnostic, GraphwrightError, PluginError
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.loops.nodes import Scalar, apply, cast, maximum, minimum, select
+from graphwright.ir.match import Const, Match, Opt, P, Rest, Rule, Var, always, used_once
+from graphwright.ir.op import (
+    Array,
+    Fact,
+    Importer,
+    Inference,
+    Op,
+    Sample,
+    Trait,
+    arg,
+    op,
+    registered_ops,
+)
+from graphwright.ir.symbols import Dim, product, symbol
+from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType, TensorType
+from graphwright.kernels.candidates.registry import Context, candidate, registered_candidates
+from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.source import CSource
+from graphwright.ops.common import Pointwise, same_dtype, with_attributes
+from graphwright.passes.base import Pass, Record
+from graphwright.passes.foreign import Point, register, registered_passes
+
+GROUP: Final = "graphwright.plugins"
+"""The entry points that are loaded before a model is compiled."""
+
+__all__ = [
+    "BF16", "BOOL", "F16", "F32", "F64", "GROUP", "I8", "I32", "I64", "U8", "Array", "Builder", "CSource",
+    "Const", "Context", "DType", "Dim", "Fact", "Importer", "Inference", "Launch", "Match", "Module", "Node",
+    "Op", "Opt", "P", "Pass", "Point", "Pointwise", "Record", "Rest", "Rule", "Run", "Sample", "Scalar",
+    "TensorType", "Trait", "Value", "Var", "always", "apply", "arg", "autoload", "candidate", "cast", "load",
+    "maximum", "minimum", "op", "product", "register", "same_dtype", "select", "symbol", "use", "used_once",
+    "with_attributes",
+]  # fmt: skip
+
+
+def load(*plugins: str | os.PathLike[str]) -> tuple[ModuleType, ...]:
+    """Import plugins: paths of ``.py`` files, names of modules, or of installed plugins; each once.
+
+    A file may import those beside it. Raises PluginError with the file and line at fault.
+    """
+    graphwright.ops.load()  # so that a name that is taken is found where it is taken again
+    return tuple(_load(os.fspath(plugin)) for plugin in plugins)
+
+
+@cache
+def autoload() -> None:
+    """Import every installed plugin, once. Raises PluginError."""
+    graphwright.ops.load()
+    for entry in entry_points(group=GROUP):
+        _load_entry(entry)
+
+
+def use(options: Options) -> None:
+    """Import what ``options`` ask for. Raises PluginError."""
+    load(*options.plugins)
+    if not options.no_autoload:
+        autoload()
+
+
+def _load(plugin: str) -> ModuleType:
+    if plugin.endswith(".py") or os.sep in plugin:
+        return _load_file(Path(plugin))
+    for entry in entry_points(group=GROUP, name=plugin):
+        return _load_entry(entry)
+    return _load_module(plugin)
+
+
+def _load_entry(entry: EntryPoint) -> ModuleType:
+    try:
+        return _load_module(entry.module)
+    except PluginError as error:
+        package = entry.dist.name if entry.dist else "a package"
+        hint = f"the installed plugin {entry.name!r} of {package}: --no-autoload leaves it alone"
+        raise PluginError(*error.diagnostics, Diagnostic("plugin-load", hint)) from error
+
+
+def _load_module(name: str) -> ModuleType:
+    if name in sys.modules:
+        return sys.modules[name]
+    try:
+        found = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        hint = "give the path of a .py file, or the name of a module that can be imported"
+        raise PluginError(Diagnostic("plugin-missing", f"there is no module {name!r}", hint=hint))
+    with _loading(name, found.origin or name):
+        return importlib.import_module(name)
+
+
+def _load_file(path: Path) -> ModuleType:
+    """Import a file under its own name, ``my_ops.py``, which is what packages and errors call it."""
+    if not path.is_file():
+        raise PluginError(Diagnostic("plugin-missing", f"there is no file {str(path)!r}"))
+    path = path.resolve()
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == str(path):
+            return module
+    name = path.name
+    if name in sys.modules:
+        other = sys.modules[name].__file__
+        raise PluginError(
+            Diagnostic("plugin-clash", f"{other} has the same name", str(path), "rename one of them")
+        )
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise PluginError(Diagnostic("plugin-missing", "its name does not end in .py", str(path)))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    with _loading(name, str(path)), _beside(path.parent):
+        spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def _beside(folder: Path) -> Iterator[None]:
+    """Let imports find the files of ``folder``, behind all others."""
+    sys.path.append(str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
+@contextmanager
+def _loading(name: str, file: str) -> Iterator[None]:
+    """Turn what an import raises, be it an exit, into a PluginError that shows its line."""
+    before = _registered()
+    try:
+        yield
+    except GraphwrightError:
+        sys.modules.pop(name, None)
+        raise
+    except (Exception, SystemExit) as error:
+        sys.modules.pop(name, None)
+        raise PluginError(_load_fault(error, file)) from error
+    if _registered() == before:
+        hint = "it takes @op, @candidate or register(...)"
+        raise PluginError(Diagnostic("plugin-empty", "it registers no op, kernel, rule or pass", file, hint))
+
+
+def _registered() -> tuple[int, int, int]:
+    return len(registered_ops()), registered_candidates(), registered_passes()
+
+
+def _load_fault(error: BaseException, file: str) -> Diagnostic:
+    where = file
+    if isinstance(error, SyntaxError):
+        where = f"{error.filename or file}:{error.lineno}"
+        return Diagnostic("plugin-load", f"cannot be read: {error.msg}", where)
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_filename == file:
+            where = f"{file}:{line}"
+    return Diagnostic("plugin-load", f"cannot be loaded: {type(error).__name__}: {error}", where)

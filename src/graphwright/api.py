@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import graphwright.ops
+from graphwright import plugins
 from graphwright.compiler import SHAPE_STAGES, Observer, compile_module, package_module
 from graphwright.config import Options
-from graphwright.errors import Collector, Diagnostic, ModelError, PackageError, VerifyError
+from graphwright.errors import Diagnostic, PackageError, UnknownOpError, VerifyError
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.frontends.onnx import open_model
 from graphwright.frontends.onnx.read import Source
@@ -28,6 +28,7 @@ from graphwright.memory.checker import check_plan
 from graphwright.package.package import Package
 from graphwright.package.sign import user_key
 from graphwright.passes.bind_sizes import Shapes, shape_inputs
+from graphwright.passes.interface import bind_constants, keep_outputs
 from graphwright.passes.manager import PassManager
 from graphwright.ranks import is_only, lacks_ranks, package_variants, ranked
 from graphwright.runtime.devices import NATIVE
@@ -64,18 +65,23 @@ def compile(
 ) -> Model:
     """Compile an ONNX model (path, bytes or ModelProto) or a module built by hand.
 
-    ``shapes`` gives sizes of inputs, ``constants`` replaces inputs by arrays, ``outputs`` prunes to these
-    (inner values as well). Raises ModelError with all faults of the model, OptionError, ToolchainError.
+    ``shapes`` gives sizes of inputs, ``constants`` replaces inputs by arrays, numbers or lists, ``outputs``
+    prunes to these (inner values as well; inputs that only others needed go too). Raises ModelError with all
+    faults of the model, OptionError, PluginError, ToolchainError.
     """
     options = options or Options.from_environment()
     given = source if isinstance(source, Module) else open_model(source)  # hashes weights meanwhile
-    graphwright.ops.load()
+    plugins.use(options)
     load_candidates()
-    module = given if isinstance(given, Module) else load_onnx(given, constants=constants)
+    if isinstance(given, Module):
+        module = given
+        bind_constants(module, constants or {})
+    else:
+        module = load_onnx(given, constants=constants, outputs=outputs)
     observe("import", module)
     shape_inputs(module, shapes or {})
     if outputs is not None:
-        _prune(module, outputs)
+        keep_outputs(module, outputs)
     key = user_key(options.key_folder, create=True)
     return Model(*_compiled(module, options, observe), key, options.threads)
 
@@ -83,9 +89,11 @@ def compile(
 @_uncollected()
 def rebuild(package: Package, options: Options, key: bytes | None) -> Model:
     """Compile the graph and weights of a package for this machine. Raises PackageError, ToolchainError."""
-    graphwright.ops.load()
+    plugins.use(options)
     try:
         module = unpacked_module(package)
+    except PackageError:
+        raise
     except Exception as error:  # a hostile text breaks ops in ways of their own
         raise PackageError(Diagnostic("damaged-package", f"the graph is malformed: {error}")) from error
     return Model(*_compiled(module, options, lambda name, product: None), key, options.threads)
@@ -96,7 +104,10 @@ def unpacked_module(package: Package) -> Module:
     module = Module()
     for digest, array in package.constants().items():
         module.constants.adopt(digest, array)
-    module = parse_module(package.graph, constants=module.constants)
+    try:
+        module = parse_module(package.graph, constants=module.constants)
+    except UnknownOpError as error:
+        raise package.lacking(error.name) from error
     module.metadata.update(package.metadata)
     for node in module.walk():
         if isinstance(node.op, Constant) and node.output.layout is not None:
@@ -159,7 +170,7 @@ def _late(module: Module, variants: Sequence[Module], options: Options) -> tuple
 
 def builder(package: Package, options: Options) -> Callable[[FeedShapes], Device]:
     """Compiles the graph and weights of a package for the shapes of a feed."""
-    graphwright.ops.load()
+    plugins.use(options)
     return _builder(unpacked_module(package), replace(options, isa=target_isa(options)))
 
 
@@ -174,19 +185,3 @@ def _builder(module: Module, options: Options) -> Callable[[FeedShapes], Device]
         return NATIVE[options.device](package, package.targets[options.isa])
 
     return build
-
-
-def _prune(module: Module, outputs: Sequence[str]) -> None:
-    """Make the values called ``outputs`` the entry's outputs; a ModelError lists those that are not there."""
-    graph = module.main
-    named = {value.name: value for node in graph for value in node.outputs if value.name}
-    named |= dict(zip(graph.output_names, graph.outputs, strict=True))
-    faults = Collector(ModelError)
-    for name in outputs:
-        if name not in named:
-            hint = (
-                f"the model's outputs are {', '.join(graph.output_names)}; values inside can be named as well"
-            )
-            faults.add("output-name", f"there is no value {name!r}", hint=hint)
-    faults.raise_if_any()
-    graph.set_outputs([named[name] for name in outputs], list(outputs))

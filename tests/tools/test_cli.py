@@ -298,3 +298,39 @@ def test_packages_of_others_are_compiled_again(model: Path, tmp_path: Path) -> N
 def test_models_are_told_apart_by_content(model: Path) -> None:
     write_model(Path("model.om"))
     assert graphwright("run", "model.om", "--shape", "x:1,4").exit_code == 0
+
+
+def test_constants_come_from_archives_as_well(model: Path) -> None:
+    x = np.full((3, 4), 0.5, np.float32)
+    np.savez("both.npz", x=x, more=x)
+    np.savez("one.npz", anything=x)
+    for given in ("x=both.npz", "x=one.npz", f"x={x.tolist()}"):
+        assert graphwright("compile", model, "-o", "m.om", "--const", given).exit_code == 0
+        np.testing.assert_allclose(gw.load("m.om").run({})["y"], expected(x), rtol=1e-6)
+    np.savez("x.npz", x=x)
+    assert graphwright("compile", model, "-o", "m.om", "--const", "x.npz").exit_code == 0
+    assert gw.load("m.om").inputs == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (("--const", "z=1"), 1, "the inputs are: x [N, 4]"),
+        (("--const", "both.npz"), 1, "not an input: 'more'"),
+        (("--const", "z=both.npz"), 1, "holds no array 'z', but 'x', 'more'"),
+        (("--const", "x=1.5"), 1, "the constant is f32[], the input is f32[N, 4]"),
+        (("--const", "x=[[1,2,3]]"), 1, "the constant is f32[1, 3], the input is f32[1, 4]"),
+        (("--const", "x=1", "--const", "x=2"), 2, "given twice"),
+        (("--const", "x=word"), 2, "is no .npy file, number or JSON list"),
+        (("--outputs", "hh"), 1, "did you mean 'h'?"),
+        (("--outputs", "h,h"), 1, "output 'h' is given 2 times"),
+    ],
+)
+def test_constants_and_outputs_that_do_not_fit(
+    model: Path, arguments: tuple[str, ...], status: int, said: str
+) -> None:
+    np.savez("both.npz", x=np.ones((3, 4), np.float32), more=np.ones(1, np.float32))
+    result = graphwright("compile", model, "-o", "m.om", *arguments)
+    assert result.exit_code == status
+    assert said in " ".join(result.stderr.replace("│", " ").split())
+    assert not Path("m.om").exists()

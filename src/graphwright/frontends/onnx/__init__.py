@@ -19,13 +19,14 @@ import onnx
 from graphwright.frontends.onnx.faults import Fault, Report, text
 from graphwright.frontends.onnx.graph import GraphReader
 from graphwright.frontends.onnx.opsets import opset_versions
+from graphwright.frontends.onnx.order import reads
 from graphwright.frontends.onnx.read import Source, read
 from graphwright.frontends.onnx.scope import POISON, Frame, Scope
 from graphwright.frontends.onnx.tensors import Folder
 from graphwright.frontends.onnx.types import Binding, tensor_type, usable_name
 from graphwright.ir.build import new_graph
+from graphwright.ir.given import constant_for, did_you_mean, listed
 from graphwright.ir.graph import Module, Role, Signature
-from graphwright.ir.types import TensorType, type_of
 
 __all__ = ["OVERRIDABLE", "Opened", "load", "open_model"]
 
@@ -54,19 +55,25 @@ def open_model(source: Source) -> Opened:
 
 
 def load(
-    source: Source | Opened, *, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None
+    source: Source | Opened,
+    *,
+    shapes: Shapes | None = None,
+    constants: Mapping[str, Any] | None = None,
+    outputs: Sequence[str] | None = None,
 ) -> Module:
     """Read an ONNX model (a path, its bytes, or a ModelProto) into a module with the entry ``main``.
 
     ``shapes`` gives sizes of inputs: a number fixes a size, and every other size of the same name with it; a
     text makes it symbolic under that name, shared by name; None keeps what the model says. ``constants``
-    replaces inputs by arrays. Ops must be registered before: ``graphwright.ops.load()`` registers the
+    replaces inputs by arrays, numbers or lists. With ``outputs``, names of nodes' outputs, only what they
+    need is read; if some are no node's, all is (:func:`graphwright.passes.interface.keep_outputs` finds those
+    inside of functions). Ops must be registered before: ``graphwright.ops.load()`` registers the
     built-in ones. Raises :class:`~graphwright.errors.ModelError` with all faults of the model.
     """
     opened = source if isinstance(source, Opened) else open_model(source)
     report = Report()
     try:
-        _read_model(opened.model, opened.folder, opened.module, report, shapes or {}, constants or {})
+        _read_model(opened, report, shapes or {}, constants or {}, outputs)
     except Fault as fault:
         report.add(fault, "the model")
     report.raise_if_any()
@@ -74,17 +81,17 @@ def load(
 
 
 def _read_model(
-    model: onnx.ModelProto,
-    folder: Folder,
-    module: Module,
+    opened: Opened,
     report: Report,
     shapes: Shapes,
     constants: Mapping[str, Any],
+    wanted: Sequence[str] | None,
 ) -> None:
+    model, module = opened.model, opened.module
     frame = Frame(opset_versions((text(o.domain), o.version) for o in model.opset_import))
     reader = GraphReader(module, model.functions, report)
     builder, _ = new_graph(module, "main", ())
-    scope = Scope(builder, frame, folder)
+    scope = Scope(builder, frame, opened.folder)
     module.metadata = {text(entry.key): text(entry.value) for entry in model.metadata_props}
     initial = {text(t.name) for t in model.graph.initializer}
     initial |= {text(t.values.name) for t in model.graph.sparse_initializer}
@@ -96,24 +103,28 @@ def _read_model(
         )
     if model.ir_version >= 4 and len(data) < len(named):
         module.metadata[OVERRIDABLE] = json.dumps(sorted(named.keys() - data.keys() - constants.keys()))
-    _check_names(named, data, shapes, constants)
+    _check_names(report, named, data, shapes, constants)
     for name, sizes in shapes.items():
         _bind_sizes(reader, data[name], sizes)
+    for name, value in constants.items():
+        _bind_constant_sizes(reader, named[name], value)
+    nodes, names, unread = _wanted(model.graph, wanted)
+    data = {name: info for name, info in data.items() if name not in unread}
     for name, info in (data | {name: named[name] for name in constants if name in named}).items():
         try:
             declared = tensor_type(info, reader.dims, shapes.get(name))
             if name in constants:
-                scope.initializers[name] = _constant(constants[name], declared)
+                scope.initializers[name] = constant_for(constants[name], declared)
             else:
                 scope.bind(name, builder.graph.add_input(declared, name))
-        except Fault as fault:
+        except (Fault, ValueError) as error:
+            fault = error if isinstance(error, Fault) else Fault("constants", str(error))
             report.add(fault, f"input {name}")
             scope.values[name] = POISON
     reader.read_initializers(model.graph, scope)
-    reader.read_nodes(model.graph.node, scope)
+    reader.read_nodes(nodes, scope)
     if reader.incomplete:
         reader.list_unsupported(model.graph, frame.opsets)
-    names = [info.name for info in model.graph.output]
     if not names:
         raise Fault("outputs", "the graph has no outputs", "the model is incomplete: export it again")
     outputs = reader.read_outputs(names, scope, "the model's outputs")
@@ -122,7 +133,28 @@ def _read_model(
         module.signatures["main"] = Signature((Role.DATA,) * len(builder.graph.inputs))
 
 
+def _wanted(
+    graph: onnx.GraphProto, outputs: Sequence[str] | None
+) -> tuple[Sequence[onnx.NodeProto], list[str], set[str]]:
+    """The nodes that ``outputs`` need, the names of the outputs, and names that only other nodes read."""
+    own = [info.name for info in graph.output]
+    producers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    if outputs is None or not all(name in producers or name in own for name in outputs):
+        return graph.node, own, set()
+    needs = [reads(node) for node in graph.node]
+    pending, kept, read = list(outputs), set(), set(outputs)
+    while pending:
+        index = producers.get(pending.pop())
+        if index is not None and index not in kept:
+            kept.add(index)
+            read |= needs[index]
+            pending += needs[index]
+    unread = {name for names in needs for name in names} - read
+    return [node for index, node in enumerate(graph.node) if index in kept], list(outputs), unread
+
+
 def _check_names(
+    report: Report,
     named: Mapping[str, onnx.ValueInfoProto],
     data: Mapping[str, onnx.ValueInfoProto],
     shapes: Shapes,
@@ -130,10 +162,24 @@ def _check_names(
 ) -> None:
     """Refuse ``shapes`` and ``constants`` of what is not an input, and shapes of inputs with a default."""
     for what, given, known in (("shapes", shapes, data), ("constants", constants, named)):
-        unknown = [repr(name) for name in given if name not in known]
+        unknown = [name for name in given if name not in known]
         if unknown:
-            listed = ", ".join(f"{name} {_shape_text(info)}" for name, info in data.items())
-            raise Fault(what, f"not an input: {', '.join(unknown)}", f"the inputs are: {listed or 'none'}")
+            inputs = listed([f"{name} {_shape_text(info)}" for name, info in data.items()])
+            hint = f"{did_you_mean(unknown, known)}the inputs are: {inputs}"
+            report.add(Fault(what, f"not an input: {', '.join(map(repr, unknown))}", hint), "the model")
+    report.raise_if_any()
+
+
+def _bind_constant_sizes(reader: GraphReader, info: onnx.ValueInfoProto, value: Any) -> None:
+    """A named size that a constant decides is the same wherever the name occurs."""
+    try:
+        sizes = np.shape(value)
+    except ValueError:  # a ragged list, which is no tensor at all
+        return
+    dims = info.type.tensor_type.shape.dim
+    for dim, size in zip(dims, sizes, strict=False) if len(dims) == len(sizes) else ():
+        if usable_name(dim):
+            reader.dims.bind(usable_name(dim), size)
 
 
 def _bind_sizes(reader: GraphReader, info: onnx.ValueInfoProto, sizes: Sequence[Binding]) -> None:
@@ -163,20 +209,3 @@ def _shape_text(info: onnx.ValueInfoProto) -> str:
         for d in info.type.tensor_type.shape.dim
     )
     return f"[{', '.join(sizes)}]"
-
-
-def _constant(value: Any, declared: TensorType) -> np.ndarray[Any, Any]:
-    """``value`` as an array of the declared dtype and a shape that fits."""
-    array = value if isinstance(value, np.ndarray | np.generic) else np.asarray(value, declared.dtype.numpy)
-    array = np.asarray(array)
-    made = type_of(array)
-    fits = declared.shape is None or (
-        len(declared.shape) == array.ndim
-        and all(
-            not isinstance(want, int) or want == have
-            for want, have in zip(declared.shape, array.shape, strict=True)
-        )
-    )
-    if made.dtype != declared.dtype or not fits:
-        raise Fault("constants", f"the constant is {made}, the input is {declared}")
-    return array

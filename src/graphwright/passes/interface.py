@@ -1,0 +1,103 @@
+"""What a module takes and gives: constants in place of inputs, and any of its values as outputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from graphwright.errors import Collector, ModelError
+from graphwright.ir.build import Builder
+from graphwright.ir.given import constant_for, did_you_mean, listed
+from graphwright.ir.graph import Graph, Module, Signature, Value
+from graphwright.ir.symbols import Dim, Expr
+from graphwright.passes.base import Record
+from graphwright.passes.bind_sizes import bind_sizes
+from graphwright.passes.dead_code import DeadCode
+
+
+def bind_constants(module: Module, constants: Mapping[str, Any]) -> None:
+    """Replace inputs of the entry by ``constants``; a size that they decide holds wherever its symbol occurs.
+
+    A ModelError lists every name that is no input and every constant that does not fit its input.
+    """
+    graph, faults = module.main, Collector(ModelError)
+    inputs = {value.name: value for value in graph.inputs}
+    unknown = [name for name in constants if name not in inputs]
+    if unknown:
+        names = ", ".join(map(repr, unknown))
+        hint = f"{did_you_mean(unknown, inputs)}the inputs are {listed(inputs)}"
+        faults.add("constants", f"not an input: {names}", hint=hint)
+    builder = Builder(module, graph, next(iter(graph), None))
+    sizes: dict[str, Dim] = {}
+    made: dict[Value, Value] = {}
+    for name, given in constants.items():
+        value = inputs.get(name)
+        if value is None:
+            continue
+        try:
+            array = constant_for(given, value.type)
+            _note_sizes(value, array.shape, sizes)
+        except ValueError as error:
+            faults.add("constants", str(error), f"input {name}")
+            continue
+        made[value] = builder.const(array)
+    faults.raise_if_any()
+    for value, constant in made.items():
+        graph.replace_all_uses(value, constant)
+    _remove_inputs(module, list(made))
+    bind_sizes(module, sizes)
+
+
+def _note_sizes(value: Value, shape: Sequence[int], sizes: dict[str, Dim]) -> None:
+    """Note what numbers a constant's shape gives to symbols. A ValueError where another one differs."""
+    for dim, size in zip(value.type.shape or shape, shape, strict=True):
+        if not isinstance(dim, Expr) or not str(dim).isidentifier():
+            continue
+        if sizes.setdefault(str(dim), size) != size:
+            raise ValueError(f"size {dim} is {sizes[str(dim)]} in one constant and {size} in another")
+
+
+def keep_outputs(module: Module, names: Sequence[str]) -> None:
+    """Make the values called ``names``, inner ones too, the entry's outputs; inputs that only others needed
+    go as well.
+
+    A ModelError lists the names that nothing has, and those given twice.
+    """
+    graph, faults = module.main, Collector(ModelError)
+    outputs = dict(zip(graph.output_names, graph.outputs, strict=True))
+    inner = {value.name: value for node in graph for value in node.outputs if value.name}
+    named = {value.name: value for value in graph.inputs} | inner | outputs
+    for name, count in Counter(names).items():
+        if name not in named:
+            meant = did_you_mean([name], named)
+            hint = f"{meant}the outputs are {listed(outputs)}; values inside can be named as well"
+            faults.add("output-name", f"there is no value {name!r}", hint=hint)
+        elif count > 1:
+            faults.add("output-name", f"output {name!r} is given {count} times")
+    faults.raise_if_any()
+    needed = [value for value in graph.inputs if _is_read(graph, value)]
+    aliases = dict(module.signatures["main"].aliases) if "main" in module.signatures else {}
+    targets = {value: aliases[k] for k, value in enumerate(graph.outputs) if k in aliases}
+    graph.set_outputs([named[name] for name in names], list(names))
+    DeadCode().run(module, Record("dead_code"))
+    if aliases:
+        kept = tuple((k, targets[value]) for k, value in enumerate(graph.outputs) if value in targets)
+        module.signatures["main"] = Signature(module.signatures["main"].roles, kept)
+    _remove_inputs(module, [value for value in needed if not _is_read(graph, value)])
+
+
+def _is_read(graph: Graph, value: Value) -> bool:
+    return bool(value.uses) or value in graph.outputs
+
+
+def _remove_inputs(module: Module, values: Sequence[Value]) -> None:
+    """Remove inputs of the entry that nothing reads, from its signature as well."""
+    graph, signature = module.main, module.signatures.get("main")
+    gone = {value.index for value in values}
+    if signature is not None and gone:
+        kept = [index for index in range(len(graph.inputs)) if index not in gone]
+        aliases = tuple((o, kept.index(i)) for o, i in signature.aliases if i not in gone)
+        module.signatures["main"] = Signature(tuple(signature.roles[k] for k in kept), aliases)
+    for index in sorted(gone, reverse=True):
+        graph.remove_input(index)

@@ -165,8 +165,8 @@ MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
     "an unknown type": lambda m: m["outputs"][0].__setitem__(1, "f99"),
     "no outputs": lambda m: m.update(outputs=[]),
     "targets of another kind": lambda m: m.update(targets=["v4"]),
-    "a target that is not there": lambda m: m["targets"].update(v9={"objects": [], "sources": []}),
-    "an object that is not there": lambda m: next(iter(m["targets"].values()))["objects"].append("../x"),
+    "a target that is not there": lambda m: m["targets"].update(v9={"objects": {}, "sources": {}}),
+    "an object that is not there": lambda m: next(iter(m["targets"].values()))["objects"].update(x="../x"),
     "metadata of another kind": lambda m: m.update(metadata=[1]),
 }
 

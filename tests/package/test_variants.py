@@ -150,7 +150,7 @@ DAMAGE: dict[str, Callable[[list[dict[str, Any]]], object]] = {
     "another type": lambda v: v[0]["outputs"][0].__setitem__(1, "f64"),
     "no inputs": lambda v: v[0].update(inputs=[]),
     "no targets": lambda v: v[2].pop("targets"),
-    "a target that is not there": lambda v: v[2].update(targets={"v9": {"objects": [], "sources": []}}),
+    "a target that is not there": lambda v: v[2].update(targets={"v9": {"objects": {}, "sources": {}}}),
     "one that is not there": lambda v: v.append(v[0]),
     "another kind": lambda v: v.__setitem__(0, 3),  # type: ignore[call-overload]
 }

@@ -15,8 +15,9 @@ from graphwright.package.weights import Weights, no_weights
 
 if TYPE_CHECKING:
     from graphwright.lower.tasks import Program
+    from graphwright.package.stages import Stages
 
-FORMAT = 2
+FORMAT = 3
 """Of the file; others are refused."""
 WEIGHTS = "weights.safetensors"
 SPARE = "graph.safetensors"
@@ -127,7 +128,13 @@ class Package:
     def of_variant(self, variant: Variant) -> Package:
         """The package of ``variant`` alone, to run it."""
         return replace(
-            self, inputs=variant.inputs, outputs=variant.outputs, targets=variant.targets, variants=()
+            self,
+            inputs=variant.inputs,
+            outputs=variant.outputs,
+            targets=variant.targets,
+            variants=(),
+            between="",
+            stages=None,
         )
 
     def constants(self) -> dict[str, Array]:

@@ -20,6 +20,25 @@ from graphwright.package.weights import Weights, no_weights, read_weights
 Members = Mapping[str, memoryview]
 
 
+class _Files:
+    """Members as bytes and texts, each made once: variants share what they can."""
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
+        self._bytes: dict[str, bytes] = {}
+        self._texts: dict[str, str] = {}
+
+    def data(self, name: str) -> bytes:
+        if name not in self._bytes:
+            self._bytes[name] = bytes(self._members[name])
+        return self._bytes[name]
+
+    def text(self, name: str) -> str:
+        if name not in self._texts:
+            self._texts[name] = bytes(self._members[name]).decode()
+        return self._texts[name]
+
+
 def read_package(
     path: Path,
     *,
@@ -66,11 +85,12 @@ def _package(
     weights = read_weights(members[WEIGHTS])
     if weights.index_digest() != manifest["indices"]:
         raise damaged(path, "weights that are no floats were changed after they were written")
+    files = _Files(members)
     package = Package(
         graph=bytes(members["graph.txt"]).decode(),
         report=bytes(members["report.txt"]).decode(),
         weights=weights,
-        targets=_targets(manifest["targets"], "targets", members) if trusted else {},
+        targets=_targets(manifest["targets"], "targets", files) if trusted else {},
         inputs=tuple(map(_spec, manifest["inputs"])),
         outputs=tuple(map(_spec, manifest["outputs"])),
         constraints=tuple(map(str, manifest["constraints"])),
@@ -79,11 +99,12 @@ def _package(
         plugins={str(k): str(v) for k, v in manifest["plugins"].items()},
         signature=signature,
         spare=partial(_read_spare, spare, path) if spare else no_weights,
+        between=str(manifest["between"]),
         variants=tuple(
             Variant(
                 tuple(map(_spec, entry["inputs"])),
                 tuple(map(_spec, entry["outputs"])),
-                _targets(entry["targets"], f"variants/{number}", members),
+                _targets(entry["targets"], f"variants/{number}", files),
             )
             for number, entry in enumerate(manifest["variants"] if trusted else ())
         ),
@@ -134,18 +155,18 @@ def _check_members(
             raise damaged(path, f"member {name!r} was changed after it was written")
 
 
-def _targets(entries: dict[str, Any], folder: str, members: Members) -> dict[str, Target]:
-    return {isa: _target(isa, names, f"{folder}/{isa}", members) for isa, names in entries.items()}
+def _targets(entries: dict[str, Any], folder: str, files: _Files) -> dict[str, Target]:
+    return {isa: _target(isa, names, f"{folder}/{isa}", files) for isa, names in entries.items()}
 
 
-def _target(isa: str, names: dict[str, Any], folder: str, members: Members) -> Target:
-    tasks = StoredProgram(bytes(members[f"{folder}/tasks.json"]))
+def _target(isa: str, names: dict[str, Any], folder: str, files: _Files) -> Target:
+    tasks = StoredProgram(files.data(f"{folder}/tasks.json"))
     tasks.check()
     return Target(
         isa,
         tasks,
-        {name: bytes(members[f"{folder}/{name}.so"]) for name in names["objects"]},
-        {name: bytes(members[f"{folder}/{name}"]).decode() for name in names["sources"]},
+        {str(name): files.data(member) for name, member in names["objects"].items()},
+        {str(name): files.text(member) for name, member in names["sources"].items()},
         str(names["library"]),
     )
 

@@ -46,6 +46,7 @@ def write_package(package: Package, path: Path, key: bytes | None = None) -> Non
             "plugins": dict(package.plugins),
             "targets": targets,
             "variants": variants,
+            "between": package.between,
             "indices": package.weights.index_digest(),
             "members": {name: _size_and_digest(pieces) for name, pieces in members.items()},
         }
@@ -59,19 +60,27 @@ def _add_targets(
     targets: Mapping[str, Target], folder: str, members: dict[str, list[Piece]]
 ) -> dict[str, Any]:
     """Put ``targets`` into ``members`` under ``folder``; what the manifest says of them."""
-    for target in targets.values():
-        place = f"{folder}/{target.isa}"
-        members[f"{place}/tasks.json"] = [target.stored.data]
-        members |= {f"{place}/{name}.so": [data] for name, data in target.objects.items()}
-        members |= {f"{place}/{name}": [text.encode()] for name, text in target.sources.items()}
+    return {target.isa: _add_target(target, f"{folder}/{target.isa}", members) for target in targets.values()}
+
+
+def _add_target(target: Target, folder: str, members: dict[str, list[Piece]]) -> dict[str, Any]:
+    members[f"{folder}/tasks.json"] = [target.stored.data]
+    sources = {name: text.encode() for name, text in target.sources.items()}
     return {
-        target.isa: {
-            "objects": sorted(target.objects),
-            "sources": sorted(target.sources),
-            "library": target.library,
-        }
-        for target in targets.values()
+        "objects": {n: _member(members, f"{folder}/{n}.so", data) for n, data in target.objects.items()},
+        "sources": {name: _member(members, f"{folder}/{name}", data) for name, data in sources.items()},
+        "library": target.library,
     }
+
+
+def _member(members: dict[str, list[Piece]], name: str, data: bytes) -> str:
+    """The member that holds ``data``: one of another target, or a new one called ``name``."""
+    ending = name.rpartition(".")[2]
+    for known, pieces in members.items():
+        if known.endswith(ending) and pieces[0] == data:
+            return known
+    members[name] = [data]
+    return name
 
 
 def _size_and_digest(pieces: Sequence[Piece]) -> tuple[int, str]:

@@ -10,8 +10,9 @@ from typing import Any, cast
 import numpy as np
 
 from graphwright.ir.constant import Constant
+from graphwright.ir.foreign import is_foreign
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.infer import evaluate, fact_of
+from graphwright.ir.infer import check_results, evaluate, fact_of
 from graphwright.ir.op import Array
 from graphwright.ir.sizes import scaled_symbol
 from graphwright.ir.symbols import Expr, substitute
@@ -94,7 +95,10 @@ class _Evaluator:
             if taken is None:
                 raise NotImplementedError(f"{node.op.name} does not run one of its regions")
             return self._region(node.regions[taken], arrays[len(arrays) - node.op.captures(len(arrays)) :])
-        return evaluate(node.op.with_attributes(self._attribute), arrays)
+        results = evaluate(node.op.with_attributes(self._attribute), arrays)
+        if is_foreign(type(node.op)) and not self.wide:
+            check_results(node.op, results, [value.type for value in node.outputs])
+        return results
 
     def _region(self, graph: Graph, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
         """A region's own sizes are other numbers in each run."""

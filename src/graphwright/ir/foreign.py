@@ -6,11 +6,12 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from graphwright.errors import Diagnostic
+from graphwright.errors import Diagnostic, GraphwrightError, PluginError
 
 ENGINE = "graphwright"
+T = TypeVar("T")
 
 Thing = type | Callable[..., Any]
 """A class or function, which knows the module that it was defined in."""
@@ -44,6 +45,20 @@ def blamed(error: BaseException, thing: Thing, doing: str) -> Diagnostic:
         if frame.f_globals.get("__name__") == module:
             where = f"{frame.f_code.co_filename}:{line}"
     return Diagnostic("plugin", f"{doing} raised {type(error).__name__}: {error}", where)
+
+
+def guarded(call: Callable[[], T], thing: Thing, doing: str, signals: tuple[type[Exception], ...] = ()) -> T:
+    """What ``call`` gives, which runs ``thing``; whatever it raises becomes a PluginError, but for ``signals``."""
+    try:
+        return call()
+    except (PluginError, *signals):
+        raise
+    except GraphwrightError as error:
+        first = error.diagnostics[0]
+        fault = Diagnostic("plugin", f"{doing}: {first.message}", defined_at(thing), first.hint)
+        raise PluginError(fault, *error.diagnostics[1:]) from error
+    except Exception as error:
+        raise PluginError(blamed(error, thing, doing)) from error
 
 
 def _module(thing: Thing) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
-from graphwright.errors import Diagnostic, GraphwrightError, PluginError
+from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.constant import Constant
-from graphwright.ir.foreign import blamed, defined_at
+from graphwright.ir.foreign import defined_at, guarded
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim, Expr, atoms
 from graphwright.kernels.launch import Alias, Copy, Launch, Part, Run
@@ -24,12 +24,7 @@ def checked_candidate(
     """What the user's ``function`` gives for ``node``. Raises PluginError where it cannot be launched."""
     name = getattr(function, "__name__", "a kernel")
     doing = f"kernel {name} for {node.op.name}"
-    try:
-        found = call()
-    except GraphwrightError:
-        raise
-    except Exception as error:
-        raise PluginError(blamed(error, function, doing)) from error
+    found = guarded(call, function, doing)
     if isinstance(found, str | Alias):
         return found
     run = Run((found,)) if isinstance(found, Launch) else found

@@ -22,3 +22,8 @@ class KernelRef:
     def is_foreign(self) -> bool:
         """Whether it was compiled from a user's own C."""
         return self.module.startswith(FOREIGN)
+
+    @property
+    def plugin(self) -> str:
+        """The name of that C, as its file in a package has it."""
+        return f"{self.module}.c"

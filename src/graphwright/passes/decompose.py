@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.build import Builder
+from graphwright.ir.foreign import defined_at, guarded, is_foreign
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import UnknownRank
 from graphwright.passes.base import Pass, Record, graphs, prune, replace
+from graphwright.passes.foreign import replacement_fault
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ def decompose(module: Module, keep: Callable[[Node], bool]) -> Record:
 def _decompose(node: Node, graph: Graph, module: Module, record: Record) -> bool:
     before = node.previous
     try:
-        made = node.op.decompose(Builder(module, graph, node, node.sources), *node.inputs)
+        made = _parts(node, Builder(module, graph, node, node.sources))
     except UnknownRank:
         made = None
         record.refused(node, "decompose", "a rank is not known yet")
@@ -59,6 +63,20 @@ def _decompose(node: Node, graph: Graph, module: Module, record: Record) -> bool
     record.did(f"{node.op.name} decomposed")
     replace(node, [made] if isinstance(made, Value) else made)
     return True
+
+
+def _parts(node: Node, builder: Builder) -> Any:
+    """What the op gives; where it is a user's, of the right number and types."""
+    cls = type(node.op)
+    if not is_foreign(cls) or cls.decompose is Op.decompose:
+        return node.op.decompose(builder, *node.inputs)
+    doing = f"{node.op.name}.decompose"
+    made = guarded(lambda: node.op.decompose(builder, *node.inputs), cls, doing, (UnknownRank,))
+    fault = "" if made is None else replacement_fault(made, node, builder.module)
+    if fault:
+        message = f"{doing} {fault} (node {node.place})"
+        raise PluginError(Diagnostic("plugin", message, defined_at(cls.decompose)))
+    return made
 
 
 def _drop_unused(graph: Graph, before: Node | None, node: Node) -> None:

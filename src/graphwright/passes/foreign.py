@@ -5,18 +5,16 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from graphwright.errors import Diagnostic, GraphwrightError, PluginError
+from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.build import Builder
-from graphwright.ir.foreign import blamed, defined_at, is_foreign, plugin_of
-from graphwright.ir.graph import Module, Value
+from graphwright.ir.foreign import defined_at, guarded, is_foreign, plugin_of
+from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.infer import compatible
 from graphwright.ir.match import Match, P, Rule
 from graphwright.ir.verify import verify
 from graphwright.passes.base import Known, Pass, Record, RulePass
-
-T = TypeVar("T")
 
 
 class Point(enum.StrEnum):
@@ -77,7 +75,7 @@ class _Checked(Pass):
         return plugin_of(self.author)
 
     def run(self, module: Module, record: Record) -> bool:
-        modified = _guarded(lambda: self.inner.run(module, record), self.author, self.name)
+        modified = guarded(lambda: self.inner.run(module, record), self.author, self.name)
         if modified or not isinstance(self.inner, RulePass):
             verify(module, f"after {self.name} of {self.plugin}")
         return bool(modified)
@@ -95,16 +93,15 @@ def _of_rule(rule: Rule) -> _Checked:
     name = f"rule {rule.name}"
 
     def check(found: Match) -> str | None:
-        reason = _guarded(lambda: rule.check(found), rule.check, f"check of {name}")
+        reason = guarded(lambda: rule.check(found), rule.check, f"check of {name}")
         if reason is not None and not isinstance(reason, str):
             message = f"check of {name} gives {reason!r}: it takes a reason against, or None"
             raise PluginError(Diagnostic("plugin-rule", message, defined_at(rule.check)))
         return reason
 
     def rewrite(builder: Builder, found: Match) -> Sequence[Value]:
-        made = _guarded(lambda: rule.rewrite(builder, found), rule.rewrite, f"rewrite of {name}")
-        values = (made,) if isinstance(made, Value) else made
-        fault = _mismatch(values, found)
+        made = guarded(lambda: rule.rewrite(builder, found), rule.rewrite, f"rewrite of {name}")
+        fault = replacement_fault(made, found.root, found.module)
         if fault:
             message = f"rewrite of {name} {fault} (node {found.root.place})"
             raise PluginError(Diagnostic("plugin-rule", message, defined_at(rule.rewrite)))
@@ -127,22 +124,9 @@ def _author(rule: Rule) -> Callable[..., Any]:
     return rule.rewrite if is_foreign(rule.rewrite) else rule.check
 
 
-def _guarded(call: Callable[[], T], function: type | Callable[..., Any], doing: str) -> T:
-    try:
-        return call()
-    except PluginError:
-        raise
-    except GraphwrightError as error:
-        first = error.diagnostics[0]
-        fault = Diagnostic("plugin-rule", f"{doing}: {first.message}", defined_at(function), first.hint)
-        raise PluginError(fault, *error.diagnostics[1:]) from error
-    except Exception as error:
-        raise PluginError(blamed(error, function, doing)) from error
-
-
-def _mismatch(values: object, found: Match) -> str:
-    """What is wrong with what a rewrite gave in place of the match's root."""
-    outputs = found.root.outputs
+def replacement_fault(made: object, node: Node, module: Module) -> str:
+    """What is wrong with what a user's function gave in place of ``node``."""
+    values = (made,) if isinstance(made, Value) else made
     if not isinstance(values, list | tuple) or not all(isinstance(value, Value) for value in values):
         return f"gives {values!r} instead of a value for each output"
     if len(values) != len(outputs):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import onnx
 from onnx import defs
 
-from graphwright.errors import ModelError
+from graphwright.errors import Diagnostic, GraphwrightError, ModelError
 from graphwright.frontends.onnx.attributes import check_attributes
 from graphwright.frontends.onnx.catalogue import Catalogue, Key, Unsupported, node_name
 from graphwright.frontends.onnx.faults import Fault, Poisoned, Report, text
@@ -18,7 +19,9 @@ from graphwright.frontends.onnx.order import in_order
 from graphwright.frontends.onnx.scope import POISON, Attribute, Frame, Scope
 from graphwright.frontends.onnx.types import Dims, check_operands, tensor_type, type_proto
 from graphwright.ir.build import Builder
+from graphwright.ir.foreign import blamed, defined_at, is_foreign
 from graphwright.ir.graph import Graph, Module, Value
+from graphwright.ir.op import Import
 from graphwright.ir.symbols import SymbolError
 
 MAX_INLINED = 50_000
@@ -180,7 +183,7 @@ class GraphReader:
             importer = OnnxNode(
                 node, meaning.key, meaning.version, scope, place, inputs, attributes, *regions
             )
-            return _as_list(meaning.mapping(importer))
+            return _as_list(_imported(meaning.mapping, importer))
         if meaning.schema is None:
             raise Unsupported
         body = _body(meaning.schema, node, inputs, attributes, meaning.version)
@@ -275,6 +278,23 @@ def _place(node: onnx.NodeProto, scope: Scope) -> str:
 
 
 def _as_list(result: Value | Sequence[Value | None] | None) -> list[Value | None]:
+def _imported(mapping: Import, importer: OnnxNode) -> Any:
+    """What an import function makes of a node; a fault of a user's own is shown by file and line."""
+    if not is_foreign(mapping):
+        return mapping(importer)
+    try:
+        made = mapping(importer)
+    except (Fault, Poisoned, Unsupported, SymbolError, GraphwrightError):
+        raise
+    except Exception as error:
+        raise ModelError(blamed(error, mapping, f"importing {importer.op_type}")) from error
+    values = [made] if isinstance(made, Value) else made
+    if not isinstance(values, list | tuple) or not all(isinstance(v, Value | None) for v in values):
+        message = f"importing {importer.op_type} gives {type(made).__name__}: return what i.emit(...) gives"
+        raise ModelError(Diagnostic("plugin", message, defined_at(mapping)))
+    return made
+
+
     return [result] if result is None or isinstance(result, Value) else list(result)
 
 

@@ -10,8 +10,10 @@ from typing import Any
 import onnx
 from onnx import defs
 
+from graphwright.errors import Diagnostic, PluginError
 from graphwright.frontends.onnx.faults import Fault
-from graphwright.ir.op import Import, registered_ops
+from graphwright.ir.foreign import defined_at, is_foreign
+from graphwright.ir.op import Import, Op, registered_ops
 
 OLDEST, NEWEST = 7, 28
 """Opsets of the default domain that are understood."""
@@ -44,13 +46,18 @@ class Mappings:
 
     @classmethod
     def collect(cls) -> Mappings:
-        """Gather the ``onnx`` tables; two ops that claim the same entry are a defect: ValueError."""
+        """Gather the ``onnx`` tables; two ops that claim the same entry are a defect: ValueError, or a
+        PluginError where a user's op is one of them.
+        """
         table: dict[tuple[str, str], dict[int, Import]] = {}
+        claims: dict[tuple[str, str, int], type[Op]] = {}
         for op in registered_ops().values():
             for key, function in op.onnx.items():
-                versions = table.setdefault((domain_of(key[2] if len(key) > 2 else ""), key[0]), {})
+                domain = domain_of(key[2] if len(key) > 2 else "")
+                versions = table.setdefault((domain, key[0]), {})
+                first = claims.setdefault((domain, key[0], key[1]), op)
                 if versions.setdefault(key[1], function) is not function:
-                    raise ValueError(f"{op.name} maps {key}, which another op maps already")
+                    raise _clash(key, first, op)
         return cls({key: sorted(found.items(), key=lambda item: item[0]) for key, found in table.items()})
 
     def versions(self, domain: str, op_type: str) -> list[int]:
@@ -61,6 +68,15 @@ class Mappings:
         """The newest function not above ``version``."""
         fitting = [function for since, function in self.table.get((domain, op_type), ()) if since <= version]
         return fitting[-1] if fitting else None
+
+
+def _clash(key: tuple[str, int] | tuple[str, int, str], first: type[Op], second: type[Op]) -> Exception:
+    own, other = (second, first) if is_foreign(second) else (first, second)
+    message = f"{own.name} maps {key}, which {other.name} maps already"
+    if not is_foreign(own):
+        return ValueError(message)
+    hint = "give it another name, or a domain of your own: (name, since_version, domain)"
+    return PluginError(Diagnostic("plugin-clash", message, defined_at(own), hint))
 
 
 @lru_cache(maxsize=4096)

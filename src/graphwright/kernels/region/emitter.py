@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from graphwright.errors import Diagnostic, PluginError
 from graphwright.fusion.axes import Axis, Nest, Place
 from graphwright.ir.constant import Constant
+from graphwright.ir.foreign import defined_at, guarded, is_foreign
 from graphwright.ir.graph import ConstantPool, Graph, Node, Value
 from graphwright.ir.loops.nodes import (
     Apply,
@@ -140,7 +142,7 @@ class Emitter:
             fold = folding(node.op)
             result = fold.finish(fold.prepare(operands[0]), 1)
         else:
-            result = cast(node.op.expression(*operands), compute_dtype(node.output.type.dtype))
+            result = cast(expression_of(node.op, operands), compute_dtype(node.output.type.dtype))
         self.cost += cost_of(result)
         return result
 
@@ -169,6 +171,18 @@ class Emitter:
             elements,
             max(self.cost, 0.05),
         )
+
+
+def expression_of(op: Op, operands: Sequence[Scalar]) -> Scalar:
+    """The scalar expression of ``op``. Raises PluginError where a user's own fails."""
+    cls = type(op)
+    if not is_foreign(cls):
+        return op.expression(*operands)
+    made = guarded(lambda: op.expression(*operands), cls, f"{op.name}.expression")
+    if not isinstance(made, Scalar):
+        message = f"{op.name}.expression gives {type(made).__name__} instead of a Scalar"
+        raise PluginError(Diagnostic("plugin", message, defined_at(cls.expression)))
+    return made
 
 
 def _together(place: tuple[Axis, ...], a: Axis, b: Axis) -> bool:

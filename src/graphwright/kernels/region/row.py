@@ -33,7 +33,7 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.op import Trait, folding
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
 from graphwright.ir.types import DType
-from graphwright.kernels.region.emitter import Emitter, RegionKernel, compute_dtype, cost_of
+from graphwright.kernels.region.emitter import Emitter, RegionKernel, compute_dtype, cost_of, expression_of
 from graphwright.kernels.region.jam import jam
 
 COLUMN_BLOCK = 512
@@ -358,4 +358,4 @@ def _is_costly(node: Node) -> bool:
     if Trait.VIEW in node.op.traits or Trait.REDUCTION in node.op.traits:
         return False
     dummies = [Ref(f"x{p}", compute_dtype(v.type.dtype)) for p, v in enumerate(node.inputs) if v is not None]
-    return cost_of(node.op.expression(*dummies)) >= 0.5
+    return cost_of(expression_of(node.op, dummies)) >= 0.5

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from graphwright.errors import GraphwrightError
+from graphwright.errors import Diagnostic, GraphwrightError
 from graphwright.ir.arrays import Array
 
 REFERENCE_FAULTS: Final = (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
@@ -15,6 +15,14 @@ REFERENCE_FAULTS: Final = (ArithmeticError, LookupError, MemoryError, RuntimeErr
 
 class RunError(GraphwrightError):
     """A run that began could not end: a kernel refused its data, or a branch was taken that cannot run."""
+
+
+def reference_fault(error: Exception, place: str) -> RunError:
+    """That the reference of the node at ``place`` raised ``error``; a user's own is shown by file and line."""
+    known: Diagnostic | None = getattr(error, "diagnostic", None)
+    if known is not None:
+        return RunError(Diagnostic(known.code, f"{known.message} (node {place})", known.where, known.hint))
+    return RunError(Diagnostic("reference", f"{type(error).__name__}: {error}", place))
 
 
 @dataclass(frozen=True)

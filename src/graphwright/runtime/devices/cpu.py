@@ -60,8 +60,8 @@ class Cpu:
     def trace(self, arrays: Sequence[Array], threads: int) -> list[TaskTime]:
         tasks = self._target.program.tasks
         stamps = np.zeros((len(tasks), 3), np.int64)
-        self._guarded(lambda: self._native.run(arrays, None, threads, False, stamps))
-        return [
+        results = self._guarded(lambda: self._native.run(arrays, None, threads, False, stamps))
+        return results, [
             TaskTime(i, task.name, self._kernel_name(i), int(start), int(end), int(thread))
             for i, (task, (start, end, thread)) in enumerate(zip(tasks, stamps, strict=True))
             if end
@@ -94,13 +94,21 @@ class Cpu:
             raise FeedError(Diagnostic("plan", f"no plan for these shapes: {error.args[0]}")) from None
         if isinstance(error, _native.KernelError):
             task, code = error.args
-            reason = _KERNEL_FAULTS.get(code, f"the kernel gave up with code {code}")
+            reason = self._kernel_fault(task, code)
             raise RunError(Diagnostic("kernel", reason, self._target.program.tasks[task].name)) from None
         raise RunError(Diagnostic("memory", f"not enough memory: {error}")) from None
 
     def _failed_check(self, number: int, left: int, right: int) -> str:
         """What a check of the shape program found."""
         program = self._target.program
+    def _kernel_fault(self, task: int, code: int) -> str:
+        """What a kernel means by ``code``; users' own have codes of their own."""
+        program = self._target.program
+        kernel = program.kernels[program.tasks[task].kernel]
+        if kernel.is_foreign:
+            return f"kernel {kernel.symbol} of {kernel.plugin} returned {code}"
+        return _KERNEL_FAULTS.get(code, f"the kernel gave up with code {code}")
+
         check = program.shape[number]
         if not any(check.note.startswith(f"input {port.name!r}, axis ") for port in program.inputs):
             return f"these shapes do not fit the model: {check.note} fails with {left} and {right}"

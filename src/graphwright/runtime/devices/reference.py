@@ -14,7 +14,7 @@ from graphwright.ir.evaluate import Observer, evaluate_module, input_sizes
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import SymbolError, evaluate
 from graphwright.passes.bind_sizes import shape_inputs
-from graphwright.runtime.devices.base import REFERENCE_FAULTS, Detour, RunError, TaskTime
+from graphwright.runtime.devices.base import REFERENCE_FAULTS, Detour, TaskTime, reference_fault
 
 
 class Reference:
@@ -68,8 +68,7 @@ class Reference:
         except GraphwrightError:
             raise
         except REFERENCE_FAULTS as error:
-            where = getattr(error, "__notes__", [""])[0]
-            raise RunError(Diagnostic("reference", f"{type(error).__name__}: {error}", where)) from error
+            raise reference_fault(error, getattr(error, "__notes__", [""])[0]) from error
 
     def _check_sizes(self, arrays: Sequence[Array]) -> None:
         """A FeedError where shapes do not fit the inputs, or break what inference assumed."""

@@ -111,7 +111,10 @@ class Program:
         """
 
     def stats(self) -> dict[str, int]:
-        """``runs``, ``host_calls``, ``plans``, ``plan_hits``, ``plan_misses``, ``contexts``."""
+        """``runs``, ``host_calls``, ``plans``, ``plan_hits``, ``plan_misses``, ``plan_evictions``, ``contexts``."""
+
+    def trim(self) -> int:
+        """Drop all plans and the memory that no run uses, and give it back to the system: bytes of arenas."""
 
 @final
 class Entry:

@@ -100,6 +100,13 @@ class Model:
         """What the compiler did: passes, kernels, what runs in Python, and what was left alone and why."""
         return self.package.report
 
+    def trim(self) -> int:
+        """Give back to the system what runs left behind: plans of shapes, and memory that no run uses.
+
+        The bytes of that memory; the next run plans again and takes what it needs.
+        """
+        return self.device.trim()
+
     def stats(self) -> dict[str, int]:
         """Counters: ``runs``, ``host_calls`` (entries into Python by the executor), plans and their cache."""
         return self.device.stats()

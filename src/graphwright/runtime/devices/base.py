@@ -83,5 +83,8 @@ class Device(Protocol):
     def trace(self, arrays: Sequence[Array], threads: int) -> list[TaskTime]:
         """One run with time stamps."""
 
+    def trim(self) -> int:
+        """Drop plans and memory that no run uses; the bytes of arenas that the system has back."""
+
     def stats(self) -> dict[str, int]:
         """Counters: ``runs``, ``host_calls`` (entries into Python), plans and their cache."""

@@ -71,6 +71,9 @@ class Cpu:
         """Sizes, offsets and chunks for inputs of ``shapes``. Raises FeedError."""
         return self._guarded(lambda: self._native.plan(shapes, threads))
 
+    def trim(self) -> int:
+        return self._native.trim()
+
     def stats(self) -> dict[str, int]:
         return self._native.stats()
 

@@ -43,13 +43,20 @@ class Late:
     def trace(self, arrays: Sequence[Array], threads: int) -> list[TaskTime]:
         return self._variant(arrays).trace(arrays, threads)
 
+    def trim(self) -> int:
+        return sum(device.trim() for device in self._devices())
+
     def stats(self) -> dict[str, int]:
         with self._table:
-            devices, totals = list(self._variants.values()), self._gone.copy()
-        devices += [device for _, device in self._held]
+            totals = self._gone.copy()
+        devices = self._devices()
         for device in devices:
             totals.update(device.stats())
         return {**totals, "variants": len(devices)}
+
+    def _devices(self) -> list[Device]:
+        with self._table:
+            return [*self._variants.values(), *(device for _, device in self._held)]
 
     def _variant(self, arrays: Sequence[Array]) -> Device:
         shapes = tuple(array.shape for array in arrays)

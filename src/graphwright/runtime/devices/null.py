@@ -36,5 +36,8 @@ class Null:
         self.run(arrays, None, threads)
         return []
 
+    def trim(self) -> int:
+        return self._cpu.trim()
+
     def stats(self) -> dict[str, int]:
         return {**self._cpu.stats(), "runs": self._runs}

@@ -123,11 +123,19 @@ void gw_context_give(gw_context_pool *pool, gw_context *context) {
         free_context(context);
 }
 
-void gw_context_pool_clear(gw_context_pool *pool) {
-    while (pool->free) {
-        gw_context *next = pool->free->next;
-        free_context(pool->free);
-        pool->free = next;
-    }
+int64_t gw_context_pool_clear(gw_context_pool *pool) {
+    int64_t bytes = 0;
+    gw_global_lock();
+    gw_context *context = pool->free;
+    pool->free = NULL;
+    pool->made -= pool->count;
     pool->count = 0;
+    gw_global_unlock();
+    while (context) {
+        gw_context *next = context->next;
+        bytes += context->arena_bytes;
+        free_context(context);
+        context = next;
+    }
+    return bytes;
 }

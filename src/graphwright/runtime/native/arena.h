@@ -25,4 +25,5 @@ typedef struct {
 gw_context *gw_context_take(gw_context_pool *pool, const gw_program *program, const gw_plan *plan,
                             gw_error *error);
 void gw_context_give(gw_context_pool *pool, gw_context *context);
-void gw_context_pool_clear(gw_context_pool *pool);
+/* Frees the contexts that no run uses; the bytes of their arenas. */
+int64_t gw_context_pool_clear(gw_context_pool *pool);

@@ -82,6 +82,7 @@ struct Program {
     nb::dict plan(nb::handle shapes, int threads);
     nb::list run(nb::handle inputs, nb::handle outputs, int threads, bool poison, nb::handle trace);
     nb::dict stats();
+    int64_t trim();
 
     /* NULL, and the error, if there is none. */
     gw_plan *take_plan(const int64_t *dims, int threads, gw_error *error) {

@@ -160,7 +160,7 @@ nb::tuple plan_memory(const std::vector<int64_t> &sizes, const std::vector<std::
     }
     gw_error error = {};
     int64_t arena = 0;
-    if (!gw_plan_memory((int64_t)sizes.size(), sizes.data(), starts.data(), flat.data(), offsets.data(),
+    if (!gw_plan_memory((int64_t)sizes.size(), sizes.data(), starts.data(), flat.data(), GW_PLACING_ONCE, offsets.data(),
                         &arena, &error))
         raise(error);
     return nb::make_tuple(list_of(offsets.data(), (int64_t)sizes.size()), arena);
@@ -248,7 +248,8 @@ NB_MODULE(_native, m) {
         .def("plan", &Program::plan, nb::arg("input_shapes"), nb::arg("threads") = 1)
         .def("run", &Program::run, nb::arg("inputs"), nb::arg("outputs") = nb::none(), nb::arg("threads") = 0,
              nb::arg("poison") = false, nb::arg("trace") = nb::none())
-        .def("stats", &Program::stats);
+        .def("stats", &Program::stats)
+        .def("trim", &Program::trim);
     define_entry(m);
     watch_interpreter();
 }

@@ -3,9 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Extents that a search may look at, about 13 ns each: a new shape is planned while its first run waits. */
-enum { SEARCH_WORK = 2000000 };
-
 typedef struct {
     int64_t size, index;
 } sized;
@@ -61,7 +58,7 @@ typedef struct {
     const int64_t *sizes;         /* multiples of the alignment */
     const int64_t *first, *other; /* conflicts, both ways */
     extent *taken;
-    int64_t work; /* extents that were looked at so far */
+    int64_t work, most_work; /* extents that were looked at so far, and may be */
 } placing;
 
 /* Buffers in this order, each in the tightest gap between those before it; the bytes of the arena, INT64_MAX
@@ -151,7 +148,7 @@ static int64_t blocking(const placing *p, const int64_t *order, const int64_t *o
 static int64_t search(placing *p, int64_t *best, int64_t *offsets, int64_t *trial, int64_t *trial_offsets,
                       int64_t arena, int64_t bound) {
     uint64_t state = 1;
-    while (arena > bound && p->work < SEARCH_WORK) {
+    while (arena > bound && p->work < p->most_work) {
         p->work += p->count;
         int64_t from = blocking(p, best, offsets, arena, &state);
         if (from == 0)
@@ -195,7 +192,7 @@ static bool place_in_best_order(placing *p, int64_t *rows, sized *by_size, int64
 }
 
 bool gw_plan_memory(int64_t count, const int64_t *sizes, const int64_t *starts, const int64_t *conflicts,
-                    int64_t *offsets, int64_t *arena_bytes, gw_error *error) {
+                    int64_t work, int64_t *offsets, int64_t *arena_bytes, gw_error *error) {
     size_t places = (size_t)count + 2, edges = 2 * (size_t)starts[count] + 1;
     sized *by_size = calloc(places, sizeof *by_size);
     int64_t *first = calloc(places, sizeof *first), *other = calloc(edges, sizeof *other);
@@ -206,7 +203,7 @@ bool gw_plan_memory(int64_t count, const int64_t *sizes, const int64_t *starts, 
         gw_fail_memory(error);
     if (done && (done = round_sizes(count, sizes, rounded, error))) {
         turn_both_ways(count, starts, conflicts, first, other);
-        placing p = {count, rounded, first, other, taken, 0};
+        placing p = {count, rounded, first, other, taken, 0, work};
         done = place_in_best_order(&p, rows, by_size, offsets, arena_bytes, error);
     }
     free(by_size), free(first), free(other), free(rounded), free(rows), free(taken);

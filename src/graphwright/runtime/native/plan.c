@@ -63,6 +63,15 @@ static bool size_ports(const maker *m, const gw_port *ports, int64_t count, int6
 
 static int64_t align(int64_t size) { return (size + GW_ALIGNMENT - 1) / GW_ALIGNMENT * GW_ALIGNMENT; }
 
+/* Whether no size of an input may vary. */
+static bool has_one_shape(const gw_program *p) {
+    for (int64_t i = 0; i < p->input_count; i++)
+        for (int64_t axis = 0; axis < p->inputs[i].dims.count; axis++)
+            if (p->shape[p->inputs[i].dims.at[axis]].code != GW_CONST)
+                return false;
+    return true;
+}
+
 static bool place_buffers(const maker *m) {
     const gw_program *p = m->program;
     int64_t *sizes = calloc((size_t)p->buffer_count + 1, sizeof *sizes);
@@ -77,8 +86,9 @@ static bool place_buffers(const maker *m) {
                                       __builtin_mul_overflow(align(size), m->plan->threads, &sizes[i])))
             done = gw_fail(m->error, GW_E_PLAN, "the scratch of buffer %lld overflows", (long long)i);
     }
-    done = done && gw_plan_memory(p->buffer_count, sizes, p->conflict_starts, p->conflicts, m->plan->offsets,
-                                  &m->plan->arena_bytes, m->error);
+    int64_t work = has_one_shape(p) ? GW_PLACING_ONCE : GW_PLACING_OFTEN;
+    done = done && gw_plan_memory(p->buffer_count, sizes, p->conflict_starts, p->conflicts, work,
+                                  m->plan->offsets, &m->plan->arena_bytes, m->error);
     free(sizes);
     for (int64_t i = 0; i < p->buffer_count && done; i++)
         if (p->buffers[i].storage != GW_ARENA && p->buffers[i].storage != GW_SCRATCH)
@@ -249,6 +259,7 @@ static gw_plan *insert(gw_plan_cache *cache, gw_plan *plan) {
     gw_plan *oldest = *last;
     *last = NULL;
     cache->count--;
+    cache->evictions++;
     return oldest;
 }
 
@@ -278,10 +289,14 @@ void gw_plan_release(gw_plan *plan) {
 }
 
 void gw_plan_cache_clear(gw_plan_cache *cache) {
-    while (cache->first) {
-        gw_plan *next = cache->first->next;
-        gw_plan_release(cache->first);
-        cache->first = next;
-    }
+    gw_global_lock();
+    gw_plan *plan = cache->first;
+    cache->first = NULL;
     cache->count = 0;
+    gw_global_unlock();
+    while (plan) {
+        gw_plan *next = plan->next; /* who still runs it does not look at this */
+        gw_plan_release(plan);
+        plan = next;
+    }
 }

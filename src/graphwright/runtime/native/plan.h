@@ -39,7 +39,7 @@ typedef struct {
 typedef struct {
     gw_plan *first; /* most recent first */
     int count, bound;
-    int64_t hits, misses;
+    int64_t hits, misses, evictions;
 } gw_plan_cache;
 
 /* The plan for these dims (program->input_dim_count of them): kept or made. Release it after use. NULL on
@@ -47,4 +47,5 @@ typedef struct {
 gw_plan *gw_plan_take(gw_plan_cache *cache, const gw_program *program, const gw_links *links,
                       const int64_t *dims, int threads, gw_error *error);
 void gw_plan_release(gw_plan *plan);
+/* Lets go of all plans that are kept; a run keeps its own until it ends. */
 void gw_plan_cache_clear(gw_plan_cache *cache);

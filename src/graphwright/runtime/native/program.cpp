@@ -1,6 +1,10 @@
 /* Programs for Python: arguments are converted here, what runs lies in the C files. */
 #include "binding.hpp"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 namespace {
 
 [[noreturn]] void raise_feed(const char *what, int64_t index, const char *fault) {
@@ -219,8 +223,20 @@ nb::dict Program::stats() {
     result["plans"] = plans.count;
     result["plan_hits"] = plans.hits;
     result["plan_misses"] = plans.misses;
+    result["plan_evictions"] = plans.evictions;
     result["contexts"] = contexts.made;
     return result;
+}
+
+int64_t Program::trim() {
+    PyThreadState *state = PyEval_SaveThread();
+    int64_t bytes = gw_context_pool_clear(&contexts);
+    gw_plan_cache_clear(&plans);
+#ifdef __GLIBC__
+    malloc_trim(0); /* plans are many small blocks, which the allocator would keep */
+#endif
+    enter_python(state);
+    return bytes;
 }
 
 namespace {

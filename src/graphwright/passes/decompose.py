@@ -10,7 +10,7 @@ from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.build import Builder
 from graphwright.ir.foreign import defined_at, guarded, is_foreign
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.op import UnknownRank
+from graphwright.ir.op import Op, UnknownRank
 from graphwright.passes.base import Pass, Record, graphs, prune, replace
 from graphwright.passes.foreign import replacement_fault
 

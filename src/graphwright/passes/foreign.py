@@ -105,7 +105,7 @@ def _of_rule(rule: Rule) -> _Checked:
         if fault:
             message = f"rewrite of {name} {fault} (node {found.root.place})"
             raise PluginError(Diagnostic("plugin-rule", message, defined_at(rule.rewrite)))
-        return values
+        return (made,) if isinstance(made, Value) else made
 
     checked = replace(rule, check=check, rewrite=rewrite)
     return _Checked(_OneRule(name, (checked,)), _author(rule), name)
@@ -128,10 +128,10 @@ def replacement_fault(made: object, node: Node, module: Module) -> str:
     """What is wrong with what a user's function gave in place of ``node``."""
     values = (made,) if isinstance(made, Value) else made
     if not isinstance(values, list | tuple) or not all(isinstance(value, Value) for value in values):
-        return f"gives {values!r} instead of a value for each output"
-    if len(values) != len(outputs):
-        return f"gives {len(values)} values for {len(outputs)} outputs"
-    for value, output in zip(values, outputs, strict=True):
-        if not compatible(value.type, output.type, found.module.symbols):
+        return f"gives {made!r} instead of a value for each output"
+    if len(values) != len(node.outputs):
+        return f"gives {len(values)} values for {len(node.outputs)} outputs"
+    for value, output in zip(values, node.outputs, strict=True):
+        if not compatible(value.type, output.type, module.symbols):
             return f"gives {value.type} in place of {output.type}"
     return ""

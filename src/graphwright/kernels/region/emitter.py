@@ -25,7 +25,7 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.loops.text import RESERVED
 from graphwright.ir.names import UniqueNames, identifier
-from graphwright.ir.op import Trait, folding
+from graphwright.ir.op import Op, Trait, folding
 from graphwright.ir.symbols import Dim, product, substitute, symbol
 from graphwright.ir.types import BF16, F16, F32, DType
 from graphwright.kernels.emit_c import HOOK_SIZES

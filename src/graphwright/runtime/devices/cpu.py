@@ -101,9 +101,6 @@ class Cpu:
             raise RunError(Diagnostic("kernel", reason, self._target.program.tasks[task].name)) from None
         raise RunError(Diagnostic("memory", f"not enough memory: {error}")) from None
 
-    def _failed_check(self, number: int, left: int, right: int) -> str:
-        """What a check of the shape program found."""
-        program = self._target.program
     def _kernel_fault(self, task: int, code: int) -> str:
         """What a kernel means by ``code``; users' own have codes of their own."""
         program = self._target.program
@@ -112,6 +109,9 @@ class Cpu:
             return f"kernel {kernel.symbol} of {kernel.plugin} returned {code}"
         return _KERNEL_FAULTS.get(code, f"the kernel gave up with code {code}")
 
+    def _failed_check(self, number: int, left: int, right: int) -> str:
+        """What a check of the shape program found."""
+        program = self._target.program
         check = program.shape[number]
         if not any(check.note.startswith(f"input {port.name!r}, axis ") for port in program.inputs):
             return f"these shapes do not fit the model: {check.note} fails with {left} and {right}"

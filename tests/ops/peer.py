@@ -14,7 +14,7 @@ import graphwright.ops
 from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import Array, Op, registered_ops
-from graphwright.ir.types import type_of
+from graphwright.ir.types import TensorType, type_of
 
 from .support import run_graph
 
@@ -70,7 +70,11 @@ class NodeImporter:
     def emit(self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = ()) -> Any:
         return self.b(op, *inputs, regions=regions)
 
-    def region(self, name: str) -> tuple[Graph, list[Value]]:
+    @property
+    def builder(self) -> Builder:
+        return self.b
+
+    def region(self, name: str, receives: Sequence[TensorType | None] = ()) -> tuple[Graph, list[Value]]:
         return self.regions[name]
 
     def fail(self, message: str, hint: str = "") -> Exception:

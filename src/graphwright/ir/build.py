@@ -10,7 +10,7 @@ import numpy as np
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.infer import infer_outputs
+from graphwright.ir.infer import infer_outputs, received_by
 from graphwright.ir.op import Array, Fact, Op, facts_elements
 from graphwright.ir.types import DType, TensorType, type_of
 
@@ -96,7 +96,9 @@ class Builder:
                 raise ModelError(Diagnostic("missing-input", f"{op.name} needs input {position}", place))
         if regions:
             outputs = [[Fact(value.type) for value in region.outputs] for region in regions]
-            return infer_outputs(op, [], self.module.symbols, place, regions=outputs)
+            facts = [self.fact(v) for v in inputs]
+            received = received_by(regions)
+            return infer_outputs(op, facts, self.module.symbols, place, known, outputs, received)
         return infer_outputs(op, [self.fact(v) for v in inputs], self.module.symbols, place, known)
 
 

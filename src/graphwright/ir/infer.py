@@ -93,15 +93,17 @@ def infer_outputs(
     place: str,
     known: Sequence[TensorType] = (),
     regions: Sequence[Sequence[Fact]] = (),
+    received: Sequence[Sequence[Fact]] = (),
 ) -> tuple[Fact, ...]:
     """Facts of the outputs; a ModelError with ``place`` where types conflict.
 
-    ``known`` serves where a rank is unknown; ``regions`` are the facts of each region's outputs.
+    ``known`` serves where a rank is unknown; ``regions`` are the facts of each region's outputs, ``received``
+    those of its inputs.
     """
     try:
         op.verify()
         if regions:
-            result: object = op.infer_regions(Inference(symbols, place), regions)
+            result: object = op.infer_regions(Inference(symbols, place, inputs, received), regions)
         else:
             op, inputs = absorbed(op, inputs)
             result = op.infer(Inference(symbols, place), *inputs)
@@ -172,7 +174,13 @@ def infer_node(
         raise ModelError(Diagnostic("type", f"{op.name}: {error}", node.place)) from error
     inside = [regions(region, facts) for region, facts in zip(node.regions, given, strict=True)]
     known = [value.type for value in node.outputs]
-    return infer_outputs(op, inputs, module.symbols, node.place, known, inside)
+    received = received_by(node.regions)
+    return infer_outputs(op, inputs, module.symbols, node.place, known, inside, received)
+
+
+def received_by(regions: Sequence[Graph]) -> list[list[Fact]]:
+    """What the types of its inputs say of them, for each region."""
+    return [[Fact(value.type) for value in region.inputs] for region in regions]
 
 
 def compatible(a: TensorType, b: TensorType, symbols: SymbolTable) -> bool:

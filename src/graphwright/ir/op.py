@@ -118,11 +118,22 @@ class InferError(Exception):
 
 
 class Inference:
-    """What ``infer`` may ask and assume about sizes; one per node."""
+    """What ``infer`` may ask and assume about sizes; one per node.
 
-    def __init__(self, symbols: SymbolTable, node: str) -> None:
+    For ops with regions also what is known of the node's own inputs, and of each region's inputs inside it.
+    """
+
+    def __init__(
+        self,
+        symbols: SymbolTable,
+        node: str,
+        inputs: Sequence[Fact | None] = (),
+        received: Sequence[Sequence[Fact]] = (),
+    ) -> None:
         self.symbols = symbols
         self.node = node
+        self.inputs = inputs
+        self.received = received
 
     def fail(self, message: str) -> InferError:
         """``raise at.fail("...")``: the message says what is wrong, with sizes; the place is added."""
@@ -235,8 +246,15 @@ class Importer(Protocol):
     def emit(self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = ()) -> Any:
         """Append a node; returns its Value, or a tuple of Values when the op has several outputs."""
 
-    def region(self, name: str) -> tuple[Graph, list[Value]]:
-        """A graph attribute as a closed region, and the outer values that became its last inputs."""
+    @property
+    def builder(self) -> Builder:
+        """At the end of the graph that is being read: for what :meth:`emit` does not do."""
+
+    def region(self, name: str, receives: Sequence[TensorType | None] = ()) -> tuple[Graph, list[Value]]:
+        """A graph attribute as a closed region, and the outer values that became its last inputs.
+
+        ``receives``: the types of its own inputs, None for what the graph declares.
+        """
 
     def inline(self, name: str) -> list[Value]:
         """A graph attribute without inputs added in place: its outputs. For a branch that is known to be
@@ -248,6 +266,22 @@ class Importer(Protocol):
 
 
 Import = Callable[[Importer], Any]
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Values that a region's outputs hand to its inputs in its next run: how many, and where they begin among
+    the node's inputs, the region's inputs and the region's outputs.
+    """
+
+    count: int
+    start: int
+    receive: int
+    result: int
+
+
+RunRegion = Callable[[int, "Sequence[Array | None]"], "tuple[Array, ...]"]
+"""Runs region number ``n`` on arrays: its outputs."""
 
 
 @dataclass(frozen=True)
@@ -378,6 +412,20 @@ class Op:
         decide it.
         """
         return None
+
+    def carried(self) -> Carried | None:
+        """Loops: what their one region hands to its own next run. None: regions run once at most.
+
+        What such a region receives of it is only known once inference has found types that hold in every run
+        (:mod:`graphwright.ir.settle`): ``region_inputs`` has None there.
+        """
+        return None
+
+    def repeat(
+        self, run: RunRegion, arrays: Sequence[Array | None], types: Sequence[TensorType]
+    ) -> tuple[Array, ...]:
+        """Loops, as their ``reference``: the outputs, of ``types``, by running regions."""
+        raise NotImplementedError(self.name)
 
     def forwards(self, gives: TensorType, *facts: Any) -> int | None:
         """The input that the only output, of type ``gives``, always equals; None if there is none."""

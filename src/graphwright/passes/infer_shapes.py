@@ -12,6 +12,7 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import compatible, infer_node
 from graphwright.ir.op import Fact, InferError, UnknownRank
 from graphwright.ir.require import Require
+from graphwright.ir.settle import settle
 from graphwright.ir.symbols import Dim, Expr, atoms
 from graphwright.ir.types import TensorType
 from graphwright.passes.base import Known, Pass, Record
@@ -62,13 +63,14 @@ class Walk:
 
     def node(self, node: Node) -> None:
         table = self.module.symbols
-        symbols_before = len(table.ranges)
         if isinstance(node.op, Require) and self.settle(node, node.op):
             return
         failed: dict[Graph, tuple[Diagnostic, ...]] = {}
         self.refresh_failing(node)
         try:
             node = self.absorb(node)
+            self.modified |= settle(node, self.facts, self.module)
+            symbols_before = len(table.ranges)
             inferred = infer_node(node, self.facts, self.module, partial(self.region, failed))
         except ModelError as error:
             if not failed:

@@ -23,6 +23,7 @@ from graphwright.ir.foreign import blamed, defined_at, is_foreign
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import Import
 from graphwright.ir.symbols import SymbolError
+from graphwright.ir.types import TensorType
 
 MAX_INLINED = 50_000
 """Nodes out of functions: a few that call each other twice would grow without end."""
@@ -101,13 +102,22 @@ class GraphReader:
                 self.report.add(fault, what)
         return values if len(values) == len(names) else None
 
-    def read_region(self, proto: onnx.GraphProto, outer: Scope, name: str) -> tuple[Graph, list[Value]]:
-        """A subgraph as a closed region, and the outer values that became its last inputs."""
+    def read_region(
+        self, proto: onnx.GraphProto, outer: Scope, name: str, receives: Sequence[TensorType | None] = ()
+    ) -> tuple[Graph, list[Value]]:
+        """A subgraph as a closed region, and the outer values that became its last inputs.
+
+        ``receives`` are the types of its own inputs, None for what it declares.
+        """
+        if receives and len(receives) != len(proto.input):
+            given = f"{len(receives)} inputs, it declares {len(proto.input)}"
+            raise Fault("import", f"{name!r} receives {given}", "export the model again")
         module, constraints = self.module, dict(self.module.symbols.constraints)
         builder = Builder(module, Graph(name), sources=outer.builder.sources)
         scope = Scope(builder, outer.frame, outer.folder, outer, outer.depth + 1)
-        for info in proto.input:
-            made = builder.graph.add_input(tensor_type(info, self.dims), text(info.name))
+        for position, info in enumerate(proto.input):
+            type = receives[position] if receives else None
+            made = builder.graph.add_input(type or tensor_type(info, self.dims), text(info.name))
             scope.bind(made.name, made)
         names = [info.name for info in proto.output]
         outputs = self._read_body(proto, scope, names, name)
@@ -268,16 +278,6 @@ class GraphReader:
                 value.name = scope.frame.trail + name
 
 
-def _malformed(error: Exception) -> Fault:
-    hint = "its inputs or attributes break ONNX's rules"
-    return Fault("import", f"cannot be read ({type(error).__name__}: {error})", hint)
-
-
-def _place(node: onnx.NodeProto, scope: Scope) -> str:
-    return scope.frame.trail + node_name(node)
-
-
-def _as_list(result: Value | Sequence[Value | None] | None) -> list[Value | None]:
 def _imported(mapping: Import, importer: OnnxNode) -> Any:
     """What an import function makes of a node; a fault of a user's own is shown by file and line."""
     if not is_foreign(mapping):
@@ -295,6 +295,16 @@ def _imported(mapping: Import, importer: OnnxNode) -> Any:
     return made
 
 
+def _malformed(error: Exception) -> Fault:
+    hint = "its inputs or attributes break ONNX's rules"
+    return Fault("import", f"cannot be read ({type(error).__name__}: {error})", hint)
+
+
+def _place(node: onnx.NodeProto, scope: Scope) -> str:
+    return scope.frame.trail + node_name(node)
+
+
+def _as_list(result: Value | Sequence[Value | None] | None) -> list[Value | None]:
     return [result] if result is None or isinstance(result, Value) else list(result)
 
 

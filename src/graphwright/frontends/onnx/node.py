@@ -12,6 +12,7 @@ from graphwright.frontends.onnx.attributes import value_of
 from graphwright.frontends.onnx.catalogue import Key
 from graphwright.frontends.onnx.faults import Fault
 from graphwright.frontends.onnx.scope import Attribute, Scope
+from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Value
 from graphwright.ir.infer import infer_outputs
 from graphwright.ir.op import Array, Fact, Op
@@ -21,7 +22,7 @@ from graphwright.ir.types import TensorType
 GUESSED_RANKS = range(7)
 
 Inliner = Callable[[onnx.GraphProto, Scope, str], list[Value]]
-Regions = Callable[[onnx.GraphProto, Scope, str], tuple[Graph, list[Value]]]
+Regions = Callable[[onnx.GraphProto, Scope, str, Sequence[TensorType | None]], tuple[Graph, list[Value]]]
 
 
 class OnnxNode:
@@ -96,10 +97,15 @@ class OnnxNode:
             facts = [builder.fact(value) for value in inputs]
             return builder(op, *inputs, known=_types_of_unknown_rank(op, facts, self._place))
 
-    def region(self, name: str) -> tuple[Graph, list[Value]]:
+    @property
+    def builder(self) -> Builder:
+        """At the end of the graph that is being read."""
+        return self._scope.builder
+
+    def region(self, name: str, receives: Sequence[TensorType | None] = ()) -> tuple[Graph, list[Value]]:
         """A graph attribute as a closed region, and the outer values that became its last inputs."""
         attribute = self._graph(name)
-        return self._regions(attribute.proto.g, attribute.scope, name)
+        return self._regions(attribute.proto.g, attribute.scope, name, receives)
 
     def inline(self, name: str) -> list[Value]:
         """A graph attribute's nodes added in place, for a branch known to be taken; returns its outputs."""

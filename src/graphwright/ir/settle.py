@@ -1,0 +1,214 @@
+"""Types that hold in every run of a loop's body, found by inferring the body again with the join of what it
+received and what it gave, until that changes nothing (a least fixpoint: Kildall, 1973).
+
+A size that a run changes becomes a new symbol, a rank that a run changes an unknown one, so there is an end:
+a body of n sizes has settled after n + 1 rounds.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from graphwright.errors import Diagnostic, ModelError
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.infer import infer_node, infer_outputs
+from graphwright.ir.op import Carried, Fact
+from graphwright.ir.symbols import Dim, Expr, Symbol, SymbolTable, atoms
+from graphwright.ir.types import DType, TensorType
+
+MAX_ROUNDS = 64
+"""Rounds in which the types of one loop have to settle."""
+MAX_NODES = 500_000
+"""Nodes that are inferred on the way: loops in loops multiply."""
+
+Facts = dict[Value, Fact]
+
+
+class DtypesDiffer(Exception):
+    """Raised where no type is that of both."""
+
+
+def widened(symbols: SymbolTable, start: TensorType, received: TensorType, given: TensorType) -> TensorType:
+    """``received``, made to fit ``given`` as well: sizes that change are new symbols from then on, ranks that
+    change unknown ones. ``start`` is what the first run receives.
+
+    What is there is also of the optional of its type. Raises DtypesDiffer.
+    """
+    dtype = joined_dtype(received.dtype, given.dtype)
+    if start.shape is None or received.shape is None or given.shape is None:
+        return TensorType(dtype, None)
+    if not len(start.shape) == len(received.shape) == len(given.shape):
+        return TensorType(dtype, None)
+    dims = (
+        own if own != first or symbols.proves_equal(own, new) else symbols.fresh("loop")
+        for first, own, new in zip(start.shape, received.shape, given.shape, strict=True)
+    )
+    return TensorType(dtype, tuple(dims))
+
+
+def joined_dtype(a: DType, b: DType) -> DType:
+    """See :func:`widened`."""
+    if a == b or (a.kind == "optional" and a.element == b):
+        return a
+    if b.kind == "optional" and b.element == a:
+        return b
+    raise DtypesDiffer(f"is {a}, and {b} after a run")
+
+
+def settle(node: Node, facts: Facts, module: Module) -> bool:
+    """Give the inputs of the region of a loop types that hold in every run; whether that changed any.
+
+    ``facts`` tells what is known where ``node`` stands. Symbols that the region's inputs have for sizes that
+    change stay. Raises a ModelError where types conflict, or do not settle.
+    """
+    where = node.op.carried()
+    if where is None:
+        return False
+    region = node.regions[0]
+    inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
+    received = region.inputs[where.receive : where.receive + where.count]
+    if len(received) < where.count or len(inputs) < where.start + where.count:
+        return False  # inference says so
+    types = _Trial(_with_own_symbols(module)).carried(node, inputs, where)
+    outer = {a for fact in inputs if fact is not None for dim in fact.type.shape or () for a in atoms(dim)}
+    changed = False
+    for value, start, type in zip(received, inputs[where.start :], types, strict=False):
+        assert start is not None  # verified by the trial
+        wanted = _with_symbols(type, start.type, value.type, module.symbols, outer)
+        if wanted != value.type:
+            value.type, changed = wanted, True
+    if changed:
+        _forget(region)
+    return changed
+
+
+def _with_symbols(
+    type: TensorType, start: TensorType, known: TensorType, table: SymbolTable, outer: set[Symbol]
+) -> TensorType:
+    """``type``, with the symbols that ``known`` has, or new ones, where sizes are not those of ``start``."""
+    if type.shape is None:
+        return type
+    before = known.shape if known.shape is not None and len(known.shape) == len(type.shape) else None
+    dims: list[Dim] = []
+    for axis, (dim, first) in enumerate(zip(type.shape, start.dims, strict=True)):
+        own = before[axis] if before is not None else None
+        if dim == first:
+            dims.append(dim)
+        elif isinstance(own, Expr) and str(own).isidentifier() and outer.isdisjoint(atoms(own)):
+            dims.append(own)
+        else:
+            dims.append(table.fresh("loop"))
+    return TensorType(type.dtype, tuple(dims))
+
+
+def _forget(region: Graph) -> None:
+    """What was inferred from other inputs: inference finds it again."""
+    for node in region.walk():
+        for value in node.outputs if node.inputs else ():
+            value.type = TensorType(value.type.dtype, None)
+
+
+def _with_own_symbols(module: Module) -> Module:
+    """``module`` with a copy of its symbols: a trial leaves no trace."""
+    scratch, table = copy.copy(module), module.symbols
+    scratch.symbols = SymbolTable(dict(table.ranges), dict(table.multiples), dict(table.constraints))
+    return scratch
+
+
+@dataclass
+class _Trial:
+    """Inference of a body that changes nothing."""
+
+    module: Module
+    nodes: int = 0
+
+    def carried(self, node: Node, inputs: Sequence[Fact | None], where: Carried) -> list[TensorType]:
+        """Types of the carried values that hold in every run."""
+        starts = inputs[where.start : where.start + where.count]
+        types = [self._start(node, k, fact) for k, fact in enumerate(starts)]
+        for _ in range(MAX_ROUNDS):
+            results = self.region(node.regions[0], self.received(node, inputs, types))
+            given = results[where.result : where.result + where.count]
+            wider = list(self._widened(node, starts, types, given))
+            if wider == types:
+                return types
+            types = wider
+        raise _unsettled(node, f"still change after {MAX_ROUNDS} runs")
+
+    def _start(self, node: Node, index: int, fact: Fact | None) -> TensorType:
+        if fact is None:
+            message = f"{node.op.name}: carried value {index} has no start"
+            raise ModelError(Diagnostic("type", message, node.place))
+        return fact.type
+
+    def _widened(
+        self,
+        node: Node,
+        starts: Sequence[Fact | None],
+        types: Sequence[TensorType],
+        given: Sequence[Fact],
+    ) -> Iterator[TensorType]:
+        for index, (start, type, fact) in enumerate(zip(starts, types, given, strict=True)):
+            assert start is not None  # its type is known
+            try:
+                yield widened(self.module.symbols, start.type, type, fact.type)
+            except DtypesDiffer as error:
+                message = f"{node.op.name}: carried value {index} {error}"
+                raise ModelError(Diagnostic("type", message, node.place)) from None
+
+    def received(
+        self, node: Node, inputs: Sequence[Fact | None], types: Sequence[TensorType]
+    ) -> list[Fact | None]:
+        """What the region receives when its carried values have ``types``."""
+        where, received = node.op.carried(), list(node.op.region_inputs(0, inputs))
+        assert where is not None
+        received[where.receive : where.receive + where.count] = map(Fact, types)
+        return received
+
+    def region(self, graph: Graph, inputs: Sequence[Fact | None]) -> list[Fact]:
+        """Facts of the outputs of ``graph``."""
+        facts = {value: fact for value, fact in zip(graph.inputs, inputs, strict=False) if fact is not None}
+        for node in graph:
+            self.nodes += 1
+            if self.nodes > MAX_NODES:
+                raise _unsettled(node, f"are not known after {MAX_NODES} steps")
+            facts.update(zip(node.outputs, self.node(node, facts), strict=True))
+        return [facts.get(value) or Fact(value.type) for value in graph.outputs]
+
+    def node(self, node: Node, facts: Facts) -> Sequence[Fact]:
+        where = node.op.carried()
+        if where is None:
+            sound = _Sound(self)
+            return infer_node(
+                node, facts, self.module, sound.region if len(node.regions) > 1 else self.region
+            )
+        inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
+        received = self.received(node, inputs, self.carried(node, inputs, where))
+        results = self.region(node.regions[0], received)
+        known = [value.type for value in node.outputs]
+        inside = [fact or Fact(v.type) for fact, v in zip(received, node.regions[0].inputs, strict=False)]
+        return infer_outputs(node.op, inputs, self.module.symbols, node.place, known, [results], [inside])
+
+
+@dataclass
+class _Sound:
+    """Regions of one node of which some may not run at these sizes: those claim what others give."""
+
+    trial: _Trial
+    last: list[Fact] | None = None
+
+    def region(self, graph: Graph, inputs: Sequence[Fact | None]) -> list[Fact]:
+        try:
+            self.last = self.trial.region(graph, inputs)
+        except ModelError:
+            if self.last is None:
+                return [Fact(TensorType(value.type.dtype, None)) for value in graph.outputs]
+        return self.last or []
+
+
+def _unsettled(node: Node, what: str) -> ModelError:
+    message = f"{node.op.name}: the shapes of its carried values {what}"
+    hint = "let runs keep the shapes, or give the inputs fixed sizes"
+    return ModelError(Diagnostic("loop-shapes", message, node.place, hint))

@@ -1,0 +1,309 @@
+"""Loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Graph, Value
+from graphwright.ir.op import (
+    Array,
+    Carried,
+    Fact,
+    Importer,
+    Inference,
+    InferError,
+    Op,
+    RunRegion,
+    is_known,
+    op,
+)
+from graphwright.ir.settle import MAX_ROUNDS, DtypesDiffer, joined_dtype, widened
+from graphwright.ir.symbols import Dim, Expr, atoms
+from graphwright.ir.types import BOOL, I64, TensorType
+from graphwright.ops.identity import Identity
+from graphwright.ops.reshape import Reshape
+from graphwright.ops.shaping import not_negative
+
+NEVER_REACHED = 2**62
+"""A trip count from here on stands for none: exporters write the largest integer."""
+ITERATION = TensorType(I64, ())
+CONDITION = TensorType(BOOL, ())
+
+
+@op("Loop")
+class Loop(Op):
+    """Runs its region while a condition holds and as often as a trip count says, each time on what it gave.
+
+    Operands: the trip count, an i64 scalar (if ``counted``; ``trips`` is one that is known), the condition, a
+    bool scalar (if ``conditional``), start values of what is ``carried`` from run to run, and what all runs
+    receive. Region inputs: the number of the run from 0 on, the carried values, what all receive. Region
+    outputs: whether to go on (if ``conditional``), the carried values, and ``scans``. Outputs: the last
+    carried values; each scan output of all runs, stacked along a new axis 0.
+    """
+
+    carries: int
+    scans: int = 0
+    counted: bool = False
+    conditional: bool = False
+    trips: Dim | None = None
+
+    def verify(self) -> None:
+        if self.counted and self.trips is not None:
+            raise InferError("it has two trip counts")
+        if not self.counted and not self.conditional and self.trips is None:
+            raise InferError("it has neither a trip count nor a condition: it would never end")
+
+    def output_count(self) -> int:
+        return self.carries + self.scans
+
+    def carried(self) -> Carried:
+        return Carried(self.carries, self.counted + self.conditional, 1, int(self.conditional))
+
+    def captures(self, inputs: int) -> int:
+        return inputs - self.counted - self.conditional - self.carries
+
+    def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
+        if self.captures(len(inputs)) < 0:
+            raise InferError(f"{len(inputs)} operands are too few for {self.carries} carried values")
+        last = inputs[len(inputs) - self.captures(len(inputs)) :]
+        return (Fact(ITERATION), *(None,) * self.carries, *last)
+
+    def absorb(self, *facts: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
+        """A trip count that is known, or follows from sizes, becomes ``trips``."""
+        known = facts[0].elements if self.counted and facts[0] is not None else None
+        if known is None or len(known) != 1:
+            return None
+        trips: Dim | None = known[0]
+        if self.conditional and isinstance(trips, int) and trips >= NEVER_REACHED:
+            trips = None
+        return replace(self, counted=False, trips=trips), tuple(range(1, len(facts)))
+
+    def never_runs(self, *facts: Fact | None) -> bool:
+        """Whether the facts of the operands rule out a first run."""
+        trips = self.trips_of(facts)
+        if isinstance(trips, int) and trips <= 0:
+            return True
+        start = facts[self.counted] if self.conditional else None
+        return start is not None and is_known(start.elements) and start.elements == (0,)
+
+    def trips_of(self, facts: Sequence[Fact | None]) -> Dim | None:
+        """The trip count where it is known or follows from sizes."""
+        known = facts[0].elements if self.counted and facts and facts[0] is not None else None
+        return known[0] if known is not None and len(known) == 1 else self.trips
+
+    def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
+        """Sizes that runs change are new symbols; the number of scanned runs is known without a condition."""
+        if len(outputs) != 1:
+            raise at.fail(f"{len(outputs)} regions: one is needed")
+        results, where = list(outputs[0]), self.carried()
+        if len(results) != where.result + self.output_count():
+            needed = where.result + self.output_count()
+            raise at.fail(f"its region has {len(results)} outputs; {needed} are needed")
+        self._check_scalars(at, results)
+        starts = at.inputs[where.start : where.start + self.carries]
+        received = at.received[0][where.receive : where.receive + self.carries]
+        given = results[where.result : where.result + self.carries]
+        carried = [
+            self._final(at, k, *facts) for k, facts in enumerate(zip(starts, received, given, strict=True))
+        ]
+        scanned = [self._stacked(at, fact) for fact in results[where.result + self.carries :]]
+        return (*carried, *scanned)
+
+    def _check_scalars(self, at: Inference, results: Sequence[Fact]) -> None:
+        given = [(at.inputs[0], ITERATION, "trip count")] if self.counted else []
+        if self.conditional:
+            given += [(at.inputs[self.counted], CONDITION, "condition"), (results[0], CONDITION, "result 0")]
+        for fact, wanted, what in given:
+            if fact is None or fact.dtype != wanted.dtype or fact.type.shape not in ((), None):
+                raise at.fail(f"its {what} is {fact and fact.type}, not {wanted}")
+
+    def _final(self, at: Inference, index: int, start: Fact | None, inside: Fact, given: Fact) -> Fact:
+        """What is known of a carried value after the last run."""
+        if start is None:
+            raise at.fail(f"carried value {index} has no start")
+        try:
+            dtype = joined_dtype(joined_dtype(inside.dtype, start.dtype), given.dtype)
+        except DtypesDiffer as error:
+            raise at.fail(f"carried value {index} {error}") from None
+        shapes = (start.type.shape, inside.type.shape, given.type.shape)
+        if shapes[1] is None:
+            return Fact(TensorType(dtype, None))
+        if any(shape is None or len(shape) != len(shapes[1]) for shape in shapes):
+            raise at.fail(f"carried value {index} is {inside.type} inside, and {given.type} after a run")
+        dims = zip(start.shape, inside.shape, given.shape, strict=True)
+        return Fact(TensorType(dtype, tuple(_outside(at, *sizes) for sizes in dims)))
+
+    def _stacked(self, at: Inference, result: Fact) -> Fact:
+        """What is known of a scan output."""
+        if result.type.shape is None:
+            return Fact(TensorType(result.dtype, None))
+        trips = None if self.conditional else self.trips_of(at.inputs)
+        count = at.symbols.fresh("runs") if trips is None else not_negative(at.symbols, trips)
+        known = {a for fact in at.inputs if fact is not None for a in _symbols(fact)}
+        sizes = (d if known.issuperset(atoms(d)) else at.symbols.fresh("scan") for d in result.type.shape)
+        return Fact(TensorType(result.dtype, (count, *sizes)))
+
+    def repeat(
+        self, run: RunRegion, arrays: Sequence[Array | None], types: Sequence[TensorType]
+    ) -> tuple[Array, ...]:
+        where = self.carried()
+        trips = int(arrays[0]) if self.counted else self.trips  # type: ignore[arg-type]  # present: verified
+        goes_on = bool(arrays[self.counted]) if self.conditional else True
+        carried = list(arrays[where.start : where.start + self.carries])
+        shared = arrays[where.start + self.carries :]
+        rows: list[tuple[Array, ...]] = []
+        number = 0
+        while goes_on and (trips is None or number < int(trips)):  # type: ignore[arg-type]  # bound by now
+            results = run(0, (np.array(number, np.int64), *carried, *shared))
+            goes_on = bool(results[0]) if self.conditional else True
+            carried = list(results[where.result : where.result + self.carries])
+            rows.append(results[where.result + self.carries :])
+            number += 1
+        scanned = [_stack([row[k] for row in rows], type) for k, type in enumerate(types[self.carries :])]
+        return (*carried, *scanned)  # type: ignore[arg-type]  # start values are present
+
+
+def _symbols(fact: Fact) -> set[Any]:
+    return {a for dim in (*(fact.type.shape or ()), *(fact.elements or ())) for a in atoms(dim)}
+
+
+def _outside(at: Inference, start: Dim, inside: Dim, given: Dim) -> Dim:
+    """A size after the last run: as at the start if runs leave it alone."""
+    stays = at.symbols.proves_equal(start, inside) and at.symbols.proves_equal(start, given)
+    return start if stays else at.symbols.fresh("loop")
+
+
+def _stack(rows: Sequence[Array], type: TensorType) -> Array:
+    """Rows along a new axis 0; sizes of no rows that are not known are 0."""
+    if rows:
+        return np.stack(rows)
+    sizes = [0 if isinstance(dim, Expr) else dim for dim in type.shape or (0,)]
+    return np.zeros((0, *sizes[1:]), type.dtype.numpy)
+
+
+# -- from ONNX ----------------------------------------------------------------------------------------------
+
+
+def _import(i: Importer) -> Any:
+    """ONNX leaves the condition that a body gives without meaning where the node has none; inside the body it
+    is always true.
+    """
+    limit, condition, *starts = [*i.inputs(), None, None][: max(2, len(i.inputs()))]
+    graph, captured = _read_body(i, [_present(i, k, value) for k, value in enumerate(starts)])
+    count = len(starts)
+    scans = len(graph.outputs) - 1 - count
+    if scans < 0:
+        raise i.fail(f"its body has {len(graph.outputs)} outputs for {count} carried values")
+    endless = condition is None or (_is_true(i, graph.outputs[0], graph) and _is_constant_true(i, condition))
+    _receive_number(i, graph)
+    _always(i, graph, graph.inputs[1])
+    known = None if limit is None else i.constant(0)
+    if known is not None and not endless and known.size == 1 and known.item() >= NEVER_REACHED:
+        limit = None
+    _set_results(i, graph, [] if endless else [graph.outputs[0]])
+    if limit is None and endless:
+        raise i.fail("it has no trip count, and its condition stays true", "it would never end")
+    loop = Loop(count, scans, limit is not None, not endless)
+    steering = [scalar(i, v) for v in (limit, None if endless else condition) if v is not None]
+    made = i.emit(loop, *steering, *starts, *captured, regions=[graph])
+    return made
+
+
+def _present(i: Importer, index: int, value: Value | None) -> Value:
+    if value is None:
+        raise i.fail(f"carried value {index} has no start", "give every carried value one")
+    return value
+
+
+def _read_body(i: Importer, starts: Sequence[Value]) -> tuple[Graph, list[Value]]:
+    """The body, for types of the carried values that hold in every run."""
+    number: TensorType | None = None
+    types = [value.type for value in starts]
+    for _ in range(MAX_ROUNDS):
+        graph, captured = i.region("body", (number, CONDITION, *types))
+        results = graph.outputs[1 : 1 + len(types)]
+        if len(results) < len(types):
+            raise i.fail(f"its body has {len(graph.outputs)} outputs for {len(types)} carried values")
+        wider = widened_types(i, [v.type for v in starts], types, [value.type for value in results])
+        if wider == types and graph.inputs[0].type.shape is not None:
+            return graph, captured
+        if graph.inputs[0].type.shape is None:
+            number = ITERATION
+        types = wider
+    raise i.fail(f"the shapes of its carried values still change after {MAX_ROUNDS} runs")
+
+
+def widened_types(
+    i: Importer, starts: Sequence[TensorType], received: Sequence[TensorType], given: Sequence[TensorType]
+) -> list[TensorType]:
+    """Types for carried values that start as ``starts``, received as ``received`` and given as ``given``."""
+    wider: list[TensorType] = []
+    for index, types in enumerate(zip(starts, received, given, strict=True)):
+        try:
+            wider.append(widened(i.builder.module.symbols, *types))
+        except DtypesDiffer as error:
+            raise i.fail(f"carried value {index} {error}") from None
+    return wider
+
+
+def _is_true(i: Importer, value: Value, graph: Graph) -> bool:
+    """Whether a condition that the body gives is always true: what it received, or a constant."""
+    while value.producer is not None and isinstance(value.producer.op, Identity):
+        value = value.producer.operand(0)
+    return value is graph.inputs[1] or _is_constant_true(i, value)
+
+
+def _is_constant_true(i: Importer, value: Value) -> bool:
+    fact = i.builder.fact(value)
+    return fact is not None and fact.data is not None and fact.data.size == 1 and bool(fact.data.item())
+
+
+def scalar(i: Importer, value: Value) -> Value:
+    """``value`` without axes: exporters also write lists of one element."""
+    made: Value = value if value.type.shape == () else i.emit(Reshape(()), value)
+    return made
+
+
+def inside(i: Importer, graph: Graph, *, last: bool = False) -> Builder:
+    """A builder at the beginning of a region, or at its end."""
+    first = None if last else next(iter(graph), None)
+    return Builder(i.builder.module, graph, first, i.builder.sources)
+
+
+def _receive_number(i: Importer, graph: Graph) -> None:
+    """Let the body receive the number of the run as a scalar, whatever it declares."""
+    declared = graph.inputs[0]
+    if declared.type.shape == ():
+        return
+    number = graph.add_input(ITERATION, declared.name)
+    graph.replace_all_uses(declared, inside(i, graph)(Reshape((1,)), number))
+    arrange(graph, [number, *graph.inputs[1:-1]])
+
+
+def _always(i: Importer, graph: Graph, condition: Value) -> None:
+    """Inside the body the condition holds."""
+    graph.replace_all_uses(condition, inside(i, graph).const(np.array(True)))
+    graph.remove_input(condition.index)
+
+
+def _set_results(i: Importer, graph: Graph, conditions: Sequence[Value]) -> None:
+    """Let the body give ``conditions``, as scalars, before its other results."""
+    build = inside(i, graph, last=True)
+    scalars = [c if c.type.shape == () else build(Reshape(()), c) for c in conditions]
+    names = graph.output_names
+    graph.set_outputs([*scalars, *graph.outputs[1:]], [*names[: len(scalars)], *names[1:]])
+
+
+def arrange(graph: Graph, inputs: Sequence[Value]) -> None:
+    """Let ``graph`` have ``inputs``, which are its own, in this order."""
+    graph.inputs[:] = inputs
+    for index, value in enumerate(inputs):
+        value.index = index
+
+
+Loop.onnx = {("Loop", 1): _import}

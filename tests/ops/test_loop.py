@@ -1,0 +1,264 @@
+"""Loop and Scan: types that settle, and what they compute, against ONNX Runtime and NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from graphwright.errors import ModelError
+from graphwright.frontends.onnx import load
+from graphwright.ir.symbols import Expr
+from graphwright.ir.types import I64, tensor
+from graphwright.passes.infer_shapes import InferShapes
+from graphwright.passes.manager import run_passes
+
+from .loops import GOES_ON, NUMBER, body, by_us, compare, compiled, const, info, model, node
+
+RNG = np.random.default_rng(0)
+
+
+def normal(*shape: int) -> np.ndarray[Any, Any]:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def accumulating(trips: int | None, shape: Any, step: str = "Add", *, conditional: bool = False) -> Any:
+    """``h = step(h, x)``, of which each is scanned; with a condition until the sum of h is 10 or more."""
+    nodes = [
+        node(step, "h x", "g"),
+        node("Identity", "g", "s"),
+        node("ReduceSum", "g", "total", keepdims=0),
+        node("Less", "total ten", "go") if conditional else node("Identity", "on", "go"),
+    ]
+    inner = body(nodes, [NUMBER, GOES_ON, info("h", None)], ["go", "g", "s"], [const("ten", 10.0)])
+    trip = [] if trips is None else [const("T", trips, np.int64)]
+    loop = node("Loop", f"{'T' if trip else '_'} yes h0", "y ys", body=inner)
+    inputs = [info("h0", shape), info("x", shape)]
+    return model([loop], inputs, ["y", "ys"], [*trip, const("yes", True, bool)])
+
+
+@pytest.mark.parametrize("trips", [1, 2, 7])
+def test_a_counted_loop(trips: int) -> None:
+    h, x = normal(2, 3), normal(2, 3)
+    y, ys = compare(accumulating(trips, (2, 3)), {"h0": h, "x": x})
+    np.testing.assert_allclose(y, h + trips * x, rtol=1e-5, atol=1e-5)
+    assert ys.shape == (trips, 2, 3)
+
+
+def test_a_loop_that_never_runs_gives_its_start_and_no_rows() -> None:
+    h, x = normal(2, 3), normal(2, 3)
+    y, ys = by_us(accumulating(0, (2, 3)), {"h0": h, "x": x})
+    np.testing.assert_array_equal(y, h)
+    assert ys.shape == (0, 2, 3)
+
+
+@pytest.mark.parametrize("trips", [None, 3, 50])
+def test_a_condition_ends_it_early(trips: int | None) -> None:
+    ones = np.ones((2, 1), np.float32)
+    y, ys = compare(accumulating(trips, (2, 1), conditional=True), {"h0": ones * 0, "x": ones})
+    runs = 3 if trips == 3 else 5
+    np.testing.assert_array_equal(y, ones * runs)
+    assert len(ys) == runs
+
+
+def growing() -> Any:
+    """``h = concat(h, x)``: a size that runs change."""
+    nodes = [node("Identity", "on", "go"), node("Concat", "h x", "g", axis=0)]
+    inner = body(nodes, [NUMBER, GOES_ON, info("h", ("k", 3))], ["go", "g"])
+    loop = node("Loop", "T _ h0", "y", body=inner)
+    inputs = [info("T", (), np.int64), info("h0", ("N", 3)), info("x", (2, 3))]
+    return model([loop], inputs, ["y"])
+
+
+def test_a_size_that_runs_change_is_a_symbol() -> None:
+    made = compiled(growing())
+    (output,) = made.outputs
+    assert output.shape[1] == 3
+    assert isinstance(output.shape[0], str)
+    assert output.shape[0] != "N"
+    h, x = normal(1, 3), normal(2, 3)
+    (y,) = compare(growing(), {"T": np.array(4), "h0": h, "x": x})
+    np.testing.assert_array_equal(y, np.concatenate([h, *[x] * 4]))
+
+
+def test_sizes_that_stay_are_known_behind_the_loop() -> None:
+    made = compiled(accumulating(4, ("N", 3)))
+    assert [list(o.shape) for o in made.outputs] == [["N", 3], [4, "N", 3]]
+
+
+def unsqueezing() -> Any:
+    """``h = unsqueeze(h)``: a rank that runs change."""
+    nodes = [node("Identity", "on", "go"), node("Unsqueeze", "h axes", "g")]
+    inner = body(nodes, [NUMBER, GOES_ON, info("h", None)], ["go", "g"], [const("axes", [0], np.int64)])
+    loop = node("Loop", "T _ h0", "y", body=inner)
+    return model([loop], [info("T", (), np.int64), info("h0", (3,))], ["y"])
+
+
+def test_a_rank_that_runs_change_is_unknown() -> None:
+    made = compiled(unsqueezing())
+    assert made.outputs[0].shape is None
+    (y,) = by_us(unsqueezing(), {"T": np.array(3), "h0": normal(3)})
+    assert y.shape == (1, 1, 1, 3)
+
+
+def chain(length: int) -> Any:
+    """Carried values of which each becomes the next one: a size ripples through them, one run at a time."""
+    names = [f"h{k}" for k in range(length)]
+    moved = [node("Identity", "on", "go"), node("Concat", "h0 h0", "g0", axis=0)]
+    moved += [node("Identity", f"h{k - 1}", f"g{k}") for k in range(1, length)]
+    inner = body(
+        moved, [NUMBER, GOES_ON, *(info(n, (2,)) for n in names)], ["go", *(f"g{k}" for k in range(length))]
+    )
+    starts = " ".join(f"x{k}" for k in range(length))
+    loop = node("Loop", f"T _ {starts}", " ".join(f"y{k}" for k in range(length)), body=inner)
+    inputs = [info("T", (), np.int64), *(info(f"x{k}", (2,)) for k in range(length))]
+    return model([loop], inputs, [f"y{length - 1}"])
+
+
+def test_a_loop_that_takes_many_rounds_settles() -> None:
+    assert isinstance(compiled(chain(20)).outputs[0].shape[0], str)
+
+
+def test_a_loop_that_does_not_settle_is_one_clear_error() -> None:
+    with pytest.raises(ModelError, match="still change after 64 runs") as caught:
+        compiled(chain(100))
+    assert len(caught.value.diagnostics) == 1
+
+
+def test_inference_again_changes_nothing() -> None:
+    for proto in (growing(), unsqueezing(), accumulating(3, ("N", 3), conditional=True)):
+        module = imported(proto)
+        run_passes(module, InferShapes())
+        (record,) = run_passes(module, InferShapes())
+        assert not record.modified
+
+
+def imported(proto: Any) -> Any:
+    return load(proto)
+
+
+def test_what_never_ends_is_refused() -> None:
+    inner = body(
+        [node("Identity", "on", "go"), node("Neg", "h", "g")], [NUMBER, GOES_ON, info("h", (2,))], ["go", "g"]
+    )
+    loop = node("Loop", "_ _ x", "y", body=inner)
+    with pytest.raises(ModelError, match="it would never end"):
+        compiled(model([loop], [info("x", (2,))], ["y"]))
+
+
+def test_carried_values_keep_their_dtype() -> None:
+    cast = node("Cast", "h", "g", to=int(helper.np_dtype_to_tensor_dtype(np.dtype(np.int32))))
+    inner = body([node("Identity", "on", "go"), cast], [NUMBER, GOES_ON, info("h", (2,))], ["go", "g"])
+    loop = node("Loop", "T _ x", "y", body=inner)
+    with pytest.raises(ModelError, match="carried value 0 is f32, and i32 after a run"):
+        compiled(model([loop], [info("T", (), np.int64), info("x", (2,))], ["y"]))
+
+
+def test_outer_values_and_the_number_of_the_run() -> None:
+    nodes = [
+        node("Identity", "on", "go"),
+        node("Cast", "i", "f", to=1),
+        node("Mul", "f", "s"),
+        node("Gather", "x i", "row", axis=0),
+        node("Mul", "row w", "scaled"),
+        node("Add", "scaled f", "z"),
+        node("Add", "h z", "g"),
+    ]
+    del nodes[2]
+    inner = body(nodes, [NUMBER, GOES_ON, info("h", (3,))], ["go", "g", "z"])
+    loop = node("Loop", "T yes h0", "y ys", body=inner)
+    inputs = [info("h0", (3,)), info("x", (5, 3))]
+    constants = [const("T", 5, np.int64), const("yes", True, bool), const("w", [2.0, 3.0, 4.0])]
+    h, x = normal(3), normal(5, 3)
+    y, ys = compare(model([loop], inputs, ["y", "ys"], constants), {"h0": h, "x": x})
+    rows = x * np.float32([2, 3, 4]) + np.arange(5, dtype=np.float32)[:, None]
+    np.testing.assert_allclose(ys, rows, rtol=1e-6)
+    np.testing.assert_allclose(y, h + rows.sum(0), rtol=1e-5)
+
+
+def test_nested_loops() -> None:
+    inner = body(
+        [node("Identity", "on2", "go2"), node("Add", "k x", "k2")],
+        [info("j", (), np.int64), info("on2", (), bool), info("k", (2,))],
+        ["go2", "k2"],
+    )
+    nodes = [node("Identity", "on", "go"), node("Loop", "i _ h", "g", body=inner)]
+    outer = body(nodes, [NUMBER, GOES_ON, info("h", (2,))], ["go", "g", "g"])
+    outer.output[2].name = "g3"
+    outer.node.append(node("Identity", "g", "g3"))
+    loop = node("Loop", "T _ h0", "y ys", body=outer)
+    h, x = normal(2), normal(2)
+    proto = model([loop], [info("h0", (2,)), info("x", (2,))], ["y", "ys"], [const("T", 5, np.int64)])
+    y, ys = compare(proto, {"h0": h, "x": x})
+    np.testing.assert_allclose(ys, [h + n * x for n in (0, 1, 3, 6, 10)], rtol=1e-5)
+    np.testing.assert_array_equal(y, ys[-1])
+
+
+def scanning(
+    axes: Any = None, flags: Any = None, out_axis: int = 0, out_flag: int = 0, length: Any = 4
+) -> Any:
+    """A running sum of x * w, two scan inputs of which one may be read along another axis."""
+    nodes = [node("Mul", "a b", "p"), node("Add", "s p", "t"), node("Identity", "t", "u")]
+    inner = body(nodes, [info("s", (3,)), info("a", (3,)), info("b", (3,))], ["t", "u"])
+    shapes = [[3], [3]]
+    for shape, axis in zip(shapes, axes or (0, 0), strict=True):
+        shape.insert(axis, length)
+    given: dict[str, Any] = {"num_scan_inputs": 2, "body": inner}
+    if axes:
+        given["scan_input_axes"] = axes
+    if flags:
+        given["scan_input_directions"] = flags
+    given |= {"scan_output_axes": [out_axis], "scan_output_directions": [out_flag]}
+    return model(
+        [node("Scan", "s0 x w", "y ys", **given)],
+        [info("s0", (3,)), info("x", shapes[0]), info("w", shapes[1])],
+        ["y", "ys"],
+    )
+
+
+@pytest.mark.parametrize("out", [(0, 0), (1, 0), (0, 1), (-1, 1)])
+@pytest.mark.parametrize(
+    ("axes", "flags"), [(None, None), ((0, 1), None), ((1, 0), (0, 1)), (None, (1, 0)), ((0, 0), (1, 1))]
+)
+def test_scan_axes_and_directions(axes: Any, flags: Any, out: tuple[int, int]) -> None:
+    proto = scanning(axes, flags, *out)
+    shapes = [tuple(d.dim_value for d in i.type.tensor_type.shape.dim) for i in proto.graph.input]
+    compare(proto, dict(zip(("s0", "x", "w"), (normal(*shape) for shape in shapes), strict=True)))
+
+
+def test_a_scan_of_a_symbolic_length() -> None:
+    made = compiled(scanning(length="T"))
+    assert [list(o.shape) for o in made.outputs] == [[3], ["T", 3]]
+    for length in (1, 3, 6):
+        compare(scanning(length="T"), {"s0": normal(3), "x": normal(length, 3), "w": normal(length, 3)})
+
+
+@pytest.mark.parametrize("lengths", [None, (2, 4, 1)])
+@pytest.mark.parametrize("backward", [0, 1])
+def test_scan_of_opset_8(lengths: Any, backward: int) -> None:
+    nodes = [node("Add", "s a", "t"), node("Identity", "t", "u")]
+    inner = body(nodes, [info("s", (2,)), info("a", (2,))], ["t", "u"])
+    scan = node(
+        "Scan",
+        f"{'_' if lengths is None else 'n'} s0 x",
+        "y ys",
+        body=inner,
+        num_scan_inputs=1,
+        directions=[backward],
+    )
+    inputs = [info("s0", (3, 2)), info("x", (3, 4, 2))]
+    constants = [] if lengths is None else [const("n", lengths, np.int64)]
+    s, x = normal(3, 2), normal(3, 4, 2)
+    y, ys = compare(model([scan], inputs, ["y", "ys"], constants, 8), {"s0": s, "x": x})
+    assert (y.shape, ys.shape) == ((3, 2), (3, 4, 2))
+
+
+def test_the_trip_count_becomes_an_attribute() -> None:
+    module = imported(accumulating(4, (2, 3)))
+    run_passes(module, InferShapes())
+    (loop,) = (n for n in module.main if n.regions)
+    assert (loop.op.trips, loop.op.counted) == (4, False)
+    assert loop.regions[0].inputs[0].type == tensor(I64)
+    assert not any(isinstance(d, Expr) for v in loop.outputs for d in v.type.dims)

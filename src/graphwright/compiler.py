@@ -28,7 +28,6 @@ from graphwright.kernels.candidates.registry import (
     GENERATED,
     GeneratedKernels,
     candidates_of,
-    contraction_of,
     load,
 )
 from graphwright.kernels.emit_c import emit_file, phases
@@ -76,7 +75,7 @@ class Compilation:
 
 def has_kernel(node: Node) -> bool:
     """Whether a node stays as it is: a kernel of its own, or an expression that fusion puts into one."""
-    return bool(candidates_of(node)) or contraction_of(node.op) is not None or node.op.has_expression()
+    return bool(candidates_of(node)) or node.op.has_expression()
 
 
 def graph_stages(isa: Isa) -> tuple[Stage, ...]:

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from graphwright.fusion.axes import Nest
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Trait
-from graphwright.ir.types import F32
+from graphwright.ir.types import F32, I8, I32, U8
 
 
 def epilogue_groups(anchor: Node, rest: Sequence[Node], nest: Nest) -> str | None:
     """None if ``rest`` can be the epilogue of ``anchor``, else the reason why not."""
     value = anchor.outputs[0]
-    if value.type.dtype != F32:
-        return "contractions of other types than f32 take no epilogue"
+    if value.type.dtype != F32 and not _sums_bytes(anchor):
+        return "contractions of other types than f32 and bytes take no epilogue"
     if any(Trait.REDUCTION in n.op.traits for n in rest):
         return "a reduction needs whole rows, a contraction gives tiles"
     if value not in nest.reads:
@@ -23,3 +23,8 @@ def epilogue_groups(anchor: Node, rest: Sequence[Node], nest: Nest) -> str | Non
     if nest.axes_of(nest.reads[value]) != nest.domain:
         return "the epilogue is larger than the contraction's output, or reads it in another order"
     return None
+
+
+def _sums_bytes(anchor: Node) -> bool:
+    """Whether ``anchor`` forms sums of products of bytes, whose tiles are of i32."""
+    return anchor.operand(0).type.dtype in (I8, U8) and anchor.output.type.dtype == I32

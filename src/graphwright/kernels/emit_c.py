@@ -95,7 +95,7 @@ def is_hook(kernel: Kernel) -> bool:
 def emit_hook(kernel: Kernel, isa: Isa) -> str:
     """The C function of an epilogue: what a library kernel calls on each finished tile.
 
-    The first parameter is the tile ``tile: f32[rows, cols] strides(ld, 1)`` of level cache; the sizes
+    The first parameter is the tile ``tile[rows, cols] strides(ld, 1)`` of level cache, f32 or i32; the sizes
     include those of :data:`HOOK_SIZES` that are used, and an element (r, c) of the tile stands at (batch,
     row0 + r, col0 + c) of the output.
     """
@@ -200,7 +200,7 @@ def _hook(kernel: Kernel, support: Support) -> str:
     writer.scope.names.update({name: name for name in HOOK_SIZES})
     writer.body(kernel.body)
     signature = (
-        "void *const *buf, const int64_t *arg, float *tile, int64_t ld, int64_t batch,"
+        f"void *const *buf, const int64_t *arg, {C_TYPES[tile.dtype.name]} *tile, int64_t ld, int64_t batch,"
         " int64_t row0, int64_t rows, int64_t col0, int64_t cols"
     )
     return _assemble(

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, family, op
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, family, op
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F32, F64, I8, I32, U8, DType, TensorType
 from graphwright.ops.binary import Add, Sub
@@ -71,16 +71,9 @@ class QuantizedConv(Op):
     def summed_values(
         self, b: Builder, x: Value, w: Value, x_zero: Value | None, w_zero: Value | None, bias: Value | None
     ) -> Value:
-        """:meth:`sums` in ops, as i32: convolutions in f32 of one or two parts of ``x``, else one in f64."""
-        weight, reach = _weight(b, w, w_zero)
-        if not sums_are_exact(reach, _LIMIT):
-            made = b(self.conv, _shifted(b, x, x_zero, F64), as_dtype(b, weight, F64))
-            return self._biased(b, b(Cast(I32), b(Round(), made)), bias)
-        wide, weight = _shifted(b, x, x_zero, F32), as_dtype(b, weight, F32)
-        sums = exact_sums(b, wide, reach, _LIMIT, lambda part: b(self.conv, part, weight))
-        return self._biased(b, sums, bias)
-
-    def _biased(self, b: Builder, sums: Value, bias: Value | None) -> Value:
+        """:meth:`sums` in ops, as i32."""
+        made = ConvInteger(self.strides, self.pads, self.dilations, self.group, self.auto_pad)
+        sums: Value = b(made, x, w, x_zero, w_zero)
         if bias is None:
             return sums
         aligned: Value = b(Add(), sums, per_feature_value(b, bias, rank_of(sums) - 1))
@@ -123,6 +116,7 @@ class ConvInteger(QuantizedConv):
     ``w_zero`` is a scalar, or has one element per feature. Sums beyond i32 wrap.
     """
 
+    traits = Trait.CONTRACTION
     optional_inputs = frozenset({2, 3})
 
     def absorb(self, x: Fact, w: Fact, *zeros: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
@@ -149,7 +143,14 @@ class ConvInteger(QuantizedConv):
     def decompose(
         self, b: Builder, x: Value, w: Value, x_zero: Value | None = None, w_zero: Value | None = None
     ) -> Value:
-        return self.summed_values(b, x, w, x_zero, w_zero, None)
+        """Convolutions in f32 of one or two parts of ``x`` where they are exact, else one in f64."""
+        weight, reach = _weight(b, w, w_zero)
+        if sums_are_exact(reach, _LIMIT):
+            wide, weight = _shifted(b, x, x_zero, F32), as_dtype(b, weight, F32)
+            return exact_sums(b, wide, reach, _LIMIT, lambda part: b(self.conv, part, weight))
+        made = b(self.conv, _shifted(b, x, x_zero, F64), as_dtype(b, weight, F64))
+        sums: Value = b(Cast(I32), b(Round(), made))
+        return sums
 
 
 def need_per_feature(at: Inference, w: Fact, parameter: Fact, what: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I8, I32, U8, DType, TensorType
 from graphwright.ops.binary import Sub
@@ -26,6 +26,7 @@ class MatMulInteger(Op):
     scalar, or has one per column: [N] or [..., 1, N]. Sums beyond i32 wrap.
     """
 
+    traits = Trait.CONTRACTION
     optional_inputs = frozenset({2, 3})
 
     def infer(

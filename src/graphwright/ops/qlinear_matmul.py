@@ -16,6 +16,7 @@ from graphwright.ops.cast import as_dtype, in_f32
 from graphwright.ops.common import need_dtype, quiet, same_dtype, simple
 from graphwright.ops.matmul import MatMul
 from graphwright.ops.matmul_integer import (
+    MatMulInteger,
     need_per_column,
     need_per_row,
     per_column,
@@ -86,8 +87,10 @@ class QLinearMatMul(Op):
         left: Value, a_scale: Value, a_zero: Value, right: Value, b_scale: Value, b_zero: Value,
         y_scale: Value, y_zero: Value,
     ) -> Value:  # fmt: skip
-        dtype = _summed_in(left.type.dtype, right.type.dtype)
-        total = as_dtype(b, product_of_values(b, left, right, a_zero, b_zero, dtype), F32)
+        if _summed_in(left.type.dtype, right.type.dtype) == I32:
+            total = as_dtype(b, b(MatMulInteger(), left, right, a_zero, b_zero), F32)
+        else:
+            total = product_of_values(b, left, right, a_zero, b_zero, F32)
         scales = per_row_value(b, a_scale), per_column_value(b, b_scale), reshaped(b, y_scale, ())
         of_a, of_b, of_y = (in_f32(b, scale) for scale in scales)
         ratio = b(Div(), b(Mul(), of_a, of_b), of_y)

@@ -31,7 +31,7 @@ def alone(node: Node, context: Context) -> Run | str:
     return Run((made,)) if isinstance(made, Launch) else made
 
 
-def _matmul_groups(node: Node) -> tuple[int, int]:
+def matmul_groups(node: Node) -> tuple[int, int]:
     """Leading dims are batch, then M, then N; a vector operand has no dim of its own in the output.
 
     With one B for all, the batch of A is rows (see :func:`matmul`).
@@ -44,7 +44,7 @@ def _matmul_groups(node: Node) -> tuple[int, int]:
     return rank - int(len(a) > 1) - columns, int(len(a) > 1)
 
 
-@contraction(MatMul, _matmul_groups, channel_axis=-1)
+@contraction(MatMul, matmul_groups, channel_axis=-1)
 def matmul(call: Contraction, context: Context) -> Launch | str:
     a, b = call.operands[0], call.operands[1]
     assert a is not None and b is not None
@@ -62,7 +62,7 @@ def matmul(call: Contraction, context: Context) -> Launch | str:
     if product(b_shape[:-2]) == 1:  # one B for all: the batch of A is rows
         a_shape, b_shape = (product(a_shape[:-2]) * m, k), b_shape[-2:]
         m = a_shape[0]
-    batch = _two_batch_axes(a_shape[:-2], b_shape[:-2])
+    batch = two_batch_axes(a_shape[:-2], b_shape[:-2])
     if isinstance(batch, str):
         return batch
     batches, a_batch, b_batch = batch
@@ -105,7 +105,7 @@ def _panels(b: Value, context: Context) -> Value:
     )
 
 
-def _two_batch_axes(
+def two_batch_axes(
     a: tuple[Dim, ...], b: tuple[Dim, ...]
 ) -> tuple[tuple[Dim, Dim], tuple[Dim, Dim], tuple[Dim, Dim]] | str:
     """The broadcast batch as two axes, and the strides of both operands along them, in matrices."""

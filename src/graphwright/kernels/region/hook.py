@@ -21,11 +21,8 @@ from graphwright.ir.loops.nodes import (
     Store,
 )
 from graphwright.ir.symbols import Dim, product, symbol
-from graphwright.ir.types import F32
 from graphwright.kernels.emit_c import HOOK_SIZES
 from graphwright.kernels.region.emitter import Emitter, RegionKernel
-
-_TILE = Buffer("tile", F32, (symbol("rows"), symbol("cols")), Level.CACHE, (symbol("ld"), 1))
 
 
 def hook_kernel(
@@ -55,11 +52,13 @@ class _Hook(Emitter):
     ) -> None:
         super().__init__(region, nest, constants, name)
         self.anchor, self.groups = anchor, groups
+        shape, strides = (symbol("rows"), symbol("cols")), (symbol("ld"), 1)
+        self.tile = Buffer("tile", anchor.type.dtype, shape, Level.CACHE, strides)
 
     def build(self) -> RegionKernel:
         made = self.finish(self._body())
         kernel = made.kernel
-        hook = Kernel(kernel.name, (_TILE, *kernel.parameters), (*HOOK_SIZES, *kernel.sizes), kernel.body)
+        hook = Kernel(kernel.name, (self.tile, *kernel.parameters), (*HOOK_SIZES, *kernel.sizes), kernel.body)
         return replace(made, kernel=hook)
 
     def _body(self) -> list[Statement]:
@@ -74,7 +73,7 @@ class _Hook(Emitter):
             index = linear[part_of[group[0]]] // product(inner) if inner else linear[part_of[group[0]]]
             self.loops.index.append(index % self.loops.extents[k] if outer else index)
         column = symbol("c") if parts[2] else 0
-        bound: dict[Value, Scalar] = {self.anchor: Load(_TILE, (symbol("r"), column))}
+        bound: dict[Value, Scalar] = {self.anchor: Load(self.tile, (symbol("r"), column))}
         inner_body: list[Statement] = []
         if self.anchor in self.region.outputs:
             inner_body.append(self._store_anchor(bound[self.anchor]))

@@ -1,0 +1,494 @@
+"""2-D convolution of bytes: y = conv(x - x_zero, w - w_zero) in s32, row-major images.
+
+Implicit GEMM, as ``conv.py``: a tile is some output channels times some output pixels. A first kernel
+(:data:`INTERLEAVE`) puts four channels of a pixel side by side in a *quad*; quads then move like f32 pixels:
+for a block of pixels the panels of all taps are gathered once (Chellapilla et al., "High Performance
+Convolutional Neural Networks for Document Processing", 2006) and serve all channels of the chunk's units.
+Images become u8 and weights s8 by moving both what is not and its zero point by 128; pads hold the zero point
+of x. With sums of each channel's weights from the packing, and of a pixel's quads where w has a zero point,
+
+    (W - wz) (X - xz) = W X - xz * sum(W) - wz * (sum(X) - K * xz)
+
+(Jacob et al., 2018, section 2.3). All of it wraps like s32, so every way and any chunking give the same bits.
+A 1-D convolution has h = 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
+from graphwright.kernels.library.byte_tile import QUAD, RUN, TILE_ROWS, byte_tiles, panel_columns
+from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.tile import HELPERS
+
+Array = npt.NDArray[Any]
+
+SYMBOL: Final = "gw_conv_bytes"
+WIDE: Final = "gw_conv_bytes_wide"
+"""The same without AVX512-VNNI, whatever the CPU has."""
+INTERLEAVE: Final = "gw_interleave_bytes"
+
+OPERANDS: Final = ("x", "w", "x_zero", "w_zero", "y")
+"""``x`` as :data:`INTERLEAVE` leaves it, ``w`` packed (:func:`pack`); zero points may be absent; ``y`` is
+ignored when there is a hook. The hook, or a null pointer, comes next; its tile holds s32, its rows are the
+output channels of all groups, its columns the output pixels row by row."""
+
+INTERLEAVE_OPERANDS: Final = ("x", "quads")
+
+_BLOCK_BYTES: Final = 384 * 1024
+"""Of gathered panels, in the second-level cache."""
+_MOST_PANELS: Final = 8
+_UNIT_CHANNELS: Final = 64
+"""Output channels per unit: few enough that small images still give work to several threads."""
+_PIXELS: Final = 4096
+"""Pixels per unit of :data:`INTERLEAVE`."""
+
+
+class ByteConvArgs(NamedTuple):
+    """The kernel's args in ABI order; strides of y in elements. Pads at the end follow from oh, ow."""
+
+    images: Dim
+    groups: Dim
+    cin: Dim
+    """Input channels per group."""
+    cout: Dim
+    """Output channels per group."""
+    h: Dim
+    w: Dim
+    oh: Dim
+    ow: Dim
+    kh: Dim
+    kw: Dim
+    stride_h: Dim
+    stride_w: Dim
+    pad_top: Dim
+    pad_left: Dim
+    dilation_h: Dim
+    dilation_w: Dim
+    y_n: Dim
+    y_c: Dim
+    w_zero_step: int
+    """0 if ``w_zero`` is one for all output channels, else 1."""
+    x_signed: int
+    w_signed: int
+
+
+class InterleaveArgs(NamedTuple):
+    """Args of :data:`INTERLEAVE`: images of ``groups * cin`` channels of so many pixels."""
+
+    images: Dim
+    groups: Dim
+    cin: Dim
+    pixels: Dim
+    x_signed: int
+
+
+def quads_bytes(args: InterleaveArgs) -> Dim:
+    """Bytes of the interleaved images, and of a vector behind them."""
+    return args.images * args.groups * ceildiv(args.cin, QUAD) * args.pixels * QUAD
+
+
+def packed_bytes(groups: int, cout: int, cin: int, taps: int) -> int:
+    """Bytes of the packed weights of ``groups`` groups of cout x cin x taps."""
+    quads = -(-cin // QUAD) * taps
+    tile = TILE_ROWS * 4 + -(-quads * QUAD // RUN) * RUN * TILE_ROWS
+    return groups * -(-cout // TILE_ROWS) * tile
+
+
+def pack(out: Array, w: Array, groups: int) -> None:
+    """Weights [groups * cout, cin, taps...] of u8 or s8 into the bytes ``out``.
+
+    By tile of :data:`~graphwright.kernels.library.byte_tile.TILE_ROWS` output channels: the sum of each
+    channel, then its quads, by four channels and then by tap, in runs.
+    """
+    cout, cin, taps = w.shape[0] // groups, w.shape[1], int(np.prod(w.shape[2:]))
+    signed = w if w.dtype == np.int8 else (w ^ np.uint8(0x80)).view(np.int8)
+    tiles, quads = -(-cout // TILE_ROWS), -(-cin // QUAD)
+    padded = np.zeros((groups, tiles * TILE_ROWS, quads * QUAD, taps), np.int8)
+    padded[:, :cout, :cin] = signed.reshape(groups, cout, cin, taps)
+    ordered = padded.reshape(groups, tiles, TILE_ROWS, quads, QUAD, taps).transpose(0, 1, 2, 3, 5, 4)
+    runs = -(-quads * QUAD * taps // RUN)
+    rows = np.zeros((groups, tiles, TILE_ROWS, runs * RUN), np.int8)
+    rows[..., : quads * QUAD * taps] = ordered.reshape(groups, tiles, TILE_ROWS, quads * QUAD * taps)
+    sums = padded.sum(axis=(2, 3), dtype=np.int32).reshape(groups, tiles, TILE_ROWS)
+    target = out.view(np.uint8).reshape(groups, tiles, TILE_ROWS * (4 + runs * RUN))
+    target[..., : TILE_ROWS * 4] = sums.view(np.uint8).reshape(groups, tiles, TILE_ROWS * 4)
+    by_run = rows.reshape(groups, tiles, TILE_ROWS, runs, RUN).swapaxes(2, 3)
+    target[..., TILE_ROWS * 4 :] = by_run.reshape(groups, tiles, TILE_ROWS * runs * RUN).view(np.uint8)
+
+
+def _quads(args: ByteConvArgs) -> Dim:
+    return ceildiv(args.cin, QUAD) * args.kh * args.kw
+
+
+def _block_panels(isa: Isa, args: ByteConvArgs) -> Dim:
+    """Panels of pixels per unit."""
+    fitting = floordiv(_BLOCK_BYTES, maximum(_quads(args), 1) * (panel_columns(isa) * QUAD))
+    return minimum(maximum(fitting, 1), _MOST_PANELS)
+
+
+def grid(isa: Isa, args: ByteConvArgs) -> Dim:
+    """Units of work: images, groups, blocks of pixels, blocks of output channels (fastest)."""
+    pixels = _block_panels(isa, args) * panel_columns(isa)
+    blocks = ceildiv(args.oh * args.ow, pixels) * ceildiv(args.cout, _UNIT_CHANNELS)
+    return args.images * args.groups * blocks
+
+
+def scratch_bytes(isa: Isa, args: ByteConvArgs) -> Dim:
+    """Gathered panels, and the sums of their columns."""
+    width = panel_columns(isa)
+    panels = minimum(ceildiv(args.oh * args.ow, width), _block_panels(isa, args))
+    return panels * width * QUAD * (_quads(args) + 1)
+
+
+def work_ns(isa: Isa, args: ByteConvArgs) -> Dim:
+    """Time on one core at 400 or 70 Gop/s, and of gathering the panels at 8 quads a nanosecond."""
+    pixels = args.images * args.groups * args.oh * args.ow
+    speed = 400 if isa.vector_bytes == 64 else 70
+    quads = pixels * _quads(args)
+    return ceildiv(8 * quads * args.cout, speed) + floordiv(quads, 8)
+
+
+def interleave_grid(args: InterleaveArgs) -> Dim:
+    """Blocks of pixels of each quad of channels."""
+    return args.images * args.groups * ceildiv(args.cin, QUAD) * ceildiv(args.pixels, _PIXELS)
+
+
+def interleave_work_ns(args: InterleaveArgs) -> Dim:
+    """Six bytes a nanosecond."""
+    return floordiv(quads_bytes(args), 6)
+
+
+def source(isa: Isa) -> str:
+    """One C11 file with all symbols."""
+    constants = f"""
+#include <cpuid.h>
+#define NR {panel_columns(isa)} /* output pixels of a tile, and of a panel */
+#define BLOCK_BYTES {_BLOCK_BYTES}
+#define MOST_PANELS {_MOST_PANELS}
+#define UNIT_TILES {_UNIT_CHANNELS // TILE_ROWS}
+#define PIXELS {_PIXELS} /* of a unit that interleaves */
+#define ARGS {len(ByteConvArgs._fields)}
+#define OPERANDS {len(OPERANDS)}
+"""
+    fields = "".join(
+        f"struct {name} {{\n    int64_t {', '.join(each._fields)};\n}};\n"
+        for name, each in (("args", ByteConvArgs), ("interleave_args", InterleaveArgs))
+    )
+    entries = "".join(
+        _ENTRY.replace("@SYMBOL@", symbol).replace("@WIDE@", wide)
+        for symbol, wide in ((SYMBOL, "!has_vnni()"), (WIDE, "1"))
+    )
+    even = ", ".join(str(2 * i) for i in range(isa.lanes))
+    body = _BODY.replace("@EVEN@", even)
+    interleave = _INTERLEAVE.replace("@SYMBOL@", INTERLEAVE)
+    tiles = byte_tiles(isa, a_signed=True)
+    return "\n".join([prelude(isa), constants, fields, HELPERS, tiles, body, entries, interleave])
+
+
+_BODY: Final = """
+typedef uint32_t quad; /* four channels of a pixel */
+
+struct conv {
+    struct args s;
+    const quad *x;
+    const uint8_t *w, *w_zero;
+    int32_t *y;
+    gw_hook hook;
+    void *const *hook_buf;
+    const int64_t *hook_arg;
+    int64_t taps;   /* kh * kw */
+    int64_t planes; /* of quads, in a group */
+    int64_t most_panels;
+    int32_t zero;   /* of x as u8 */
+    int padded;     /* some tap of some pixel lies outside the image */
+    int w_moved, shifts; /* w was moved by 128; some channel of it has a zero point then */
+    int wide;       /* without VNNI */
+};
+
+/* Tiles [tile0, tile1) of output channels and panels [panel0, panel1) of pixels of a group of an image. */
+struct block {
+    int64_t image, group, tile0, tile1, panel0, panel1;
+};
+
+GW_INLINE vi vi_load_n(const quad *p, int64_t n) { return (vi)vf_load_n((const float *)(const void *)p, n); }
+GW_INLINE void vi_store_n(quad *p, vi x, int64_t n) { vf_store_n((float *)(void *)p, (vf)x, n); }
+GW_INLINE vi q_load(const quad *p) { return *(const vi_any *)p; }
+GW_INLINE void q_store(quad *p, vi x) { *(vi_any *)p = x; }
+
+/* to[c][i] = from[c][i * step] for n pixels of each of some planes. */
+static void copy_runs(const quad *from, int64_t from_c, int64_t step, int64_t n, int64_t planes, quad *to,
+                      int64_t to_c) {
+    if (step == 1 && n == NR) {
+        for (; planes > 0; planes--, from += from_c, to += to_c)
+            for (int v = 0; v < NR; v += VL)
+                q_store(to + v, q_load(from + v));
+        return;
+    }
+    if (step == 1) {
+        for (; n > VL; n -= VL, from += VL, to += VL)
+            for (int64_t c = 0; c < planes; c++)
+                q_store(to + c * to_c, q_load(from + c * from_c));
+        for (int64_t c = 0; c < planes; c++)
+            vi_store_n(to + c * to_c, vi_load_n(from + c * from_c, n), n);
+        return;
+    }
+    if (step == 2) {
+        for (; n > 0; n -= VL, from += 2 * VL, to += VL) {
+            const int64_t now = smaller(n, VL), low = smaller(2 * now - 1, VL), high = 2 * now - 1 - low;
+            for (int64_t c = 0; c < planes; c++) {
+                const quad *p = from + c * from_c;
+                const vi a = vi_load_n(p, low), b = vi_load_n(p + (high ? VL : 0), high);
+                vi_store_n(to + c * to_c, __builtin_shufflevector(a, b, @EVEN@), now);
+            }
+        }
+        return;
+    }
+    for (; planes > 0; planes--, from += from_c, to += to_c)
+        for (int64_t i = 0; i < n; i++)
+            to[i] = from[i * step];
+}
+
+/* The panel to[plane][tap][NR] of cols pixels from the pixel at on; zero points outside the image. */
+static void gather_panel(const struct conv *g, const quad *x, int64_t at, int64_t cols, quad *to) {
+    const struct args *s = &g->s;
+    if (g->padded || cols < NR) {
+        const vi outside = vi_set1((int32_t)(0x01010101u * (uint32_t)g->zero));
+        for (int64_t i = 0; i < g->planes * g->taps * NR; i += VL)
+            q_store(to + i, outside);
+    }
+    for (int64_t col = 0, n; col < cols; col += n) {
+        const int64_t oy = quotient(at + col, s->ow), ox = at + col - oy * s->ow;
+        int64_t y = oy * s->stride_h - s->pad_top, tap = 0;
+        n = smaller(s->ow - ox, cols - col);
+        for (int64_t i = 0; i < s->kh; i++, y += s->dilation_h) {
+            int64_t x0 = ox * s->stride_w - s->pad_left;
+            for (int64_t j = 0; j < s->kw; j++, tap++, x0 += s->dilation_w) {
+                if (y < 0 || y >= s->h || x0 >= s->w)
+                    continue;
+                /* pixels first..last of the run have this tap inside the row */
+                const int64_t first = x0 < 0 ? parts(-x0, s->stride_w) : 0;
+                const int64_t last = smaller(n, parts(s->w - x0, s->stride_w));
+                if (first < last)
+                    copy_runs(x + y * s->w + x0 + first * s->stride_w, s->h * s->w, s->stride_w, last - first,
+                              g->planes, to + tap * NR + col + first, g->taps * NR);
+            }
+        }
+    }
+}
+
+/* The same where pixels are their own only tap: a copy of planes. */
+static void copy_panel(const struct conv *g, const quad *x, int64_t at, int64_t cols, quad *to) {
+    copy_runs(x + at, g->s.h * g->s.w, 1, cols, g->planes, to, NR);
+    for (int64_t c = 0; cols % VL && c < g->planes; c++)
+        memset(to + c * NR + cols, 0, (size_t)(-cols & (VL - 1)) * sizeof *to);
+}
+
+/* Sums of a panel's columns, over the channels that there are. */
+static void sum_columns(const struct conv *g, const quad *panel, int32_t *sums) {
+    const int64_t last = g->s.cin - 4 * (g->planes - 1);
+    for (int64_t v = 0; v < NR; v += VL) {
+        vi total = {0};
+        for (int64_t c = 0; c < g->planes; c++) {
+            const vi counted = vi_set1(c + 1 < g->planes || last == 4 ? -1 : (1 << 8 * last) - 1);
+            const vs one = (vs){0} + 1;
+            for (int64_t tap = 0; tap < g->taps; tap++) {
+                const vi x = q_load(panel + (c * g->taps + tap) * NR + v) & counted;
+                total += pairs_dot(even_unsigned(x), one) + pairs_dot(odd_unsigned(x), one);
+            }
+        }
+        vi_store(sums + v, total);
+    }
+}
+
+static int32_t zero_of_weights(const struct conv *g, int64_t channel) {
+    if (!g->w_zero)
+        return g->w_moved;
+    const uint8_t *zero = g->w_zero + channel * g->s.w_zero_step;
+    return (g->s.w_signed ? (int32_t)(int8_t)*zero : (int32_t)*zero) + g->w_moved;
+}
+
+/* tile[r][c] -= zero of the weights of row r * (sums[c] - K * zero of x) */
+static void shift_tile(const struct conv *g, int64_t channel, int64_t rows, int64_t vectors,
+                       const int32_t *sums, int32_t *tile, int64_t ld) {
+    const vq expected = (vq)vi_set1((int32_t)((uint32_t)(g->s.cin * g->taps) * (uint32_t)g->zero));
+    for (int64_t r = 0; r < rows; r++, tile += ld) {
+        const vq factor = (vq)vi_set1(zero_of_weights(g, channel + r));
+        for (int64_t v = 0; v < vectors * VL; v += VL)
+            vi_store(tile + v, (vi)((vq)vi_load(tile + v) - factor * ((vq)vi_load(sums + v) - expected)));
+    }
+}
+
+/* Where panel p begins: so that all have nearly the same number of vectors. */
+static int64_t pixel_of(const struct conv *g, int64_t p) {
+    const int64_t pixels = g->s.oh * g->s.ow;
+    return smaller(cut(parts(pixels, VL), p, parts(pixels, NR)) * VL, pixels);
+}
+
+static int32_t run_block(const struct conv *g, const struct block *o, uint8_t *scratch) {
+    const struct args *s = &g->s;
+    const int64_t quads = g->planes * g->taps, tiles = parts(s->cout, TILE_ROWS);
+    const int64_t tile_bytes = TILE_ROWS * 4 + parts(quads * 4, RUN) * RUN * TILE_ROWS;
+    const int64_t count = o->panel1 - o->panel0, pointwise = g->taps == 1 && !g->padded && s->oh == s->h &&
+                                                             s->ow == s->w;
+    quad *panels = (quad *)(void *)scratch;
+    int32_t *sums = (int32_t *)(void *)(panels + count * quads * NR);
+    int32_t out[TILE_ROWS * NR], start[TILE_ROWS];
+    int64_t pixel[MOST_PANELS + 1];
+    const quad *x = g->x + (o->image * s->groups + o->group) * g->planes * s->h * s->w;
+    for (int64_t p = 0; p <= count; p++)
+        pixel[p] = pixel_of(g, o->panel0 + p);
+    for (int64_t p = 0; p < count; p++) {
+        quad *panel = panels + p * quads * NR;
+        (pointwise ? copy_panel : gather_panel)(g, x, pixel[p], pixel[p + 1] - pixel[p], panel);
+        if (g->shifts)
+            sum_columns(g, panel, sums + p * NR);
+    }
+    for (int64_t tile = o->tile0; tile < o->tile1; tile++) {
+        const int64_t row = tile * TILE_ROWS, rows = smaller(s->cout - row, TILE_ROWS);
+        const int64_t channel = o->group * s->cout + row;
+        const uint8_t *w = g->w + (o->group * tiles + tile) * tile_bytes;
+        memcpy(start, w, sizeof start);
+        for (int64_t r = 0; r < TILE_ROWS; r++)
+            start[r] = (int32_t)-((uint32_t)g->zero * (uint32_t)start[r]);
+        for (int64_t p = 0; p < count; p++) {
+            const int64_t at = pixel[p], cols = pixel[p + 1] - at, vectors = parts(cols, VL);
+            int32_t *y = g->hook ? out : g->y + o->image * s->y_n + channel * s->y_c + at;
+            const int direct = !g->hook && cols % VL == 0;
+            struct byte_tile t = {.from = start, .from_rows = 1};
+            t.to = direct ? y : out;
+            t.to_ld = direct ? s->y_c : NR;
+            run_byte_tile(g->wide, rows, vectors, quads, w + TILE_ROWS * 4,
+                          (const uint8_t *)(panels + p * quads * NR), &t);
+            if (g->shifts)
+                shift_tile(g, channel, rows, vectors, sums + p * NR, t.to, t.to_ld);
+            if (g->hook) {
+                const int32_t error = g->hook(g->hook_buf, g->hook_arg, (float *)(void *)out, NR, o->image,
+                                              channel, rows, at, cols);
+                if (error)
+                    return error;
+            } else if (!direct) {
+                for (int64_t r = 0; r < rows; r++)
+                    memcpy(y + r * s->y_c, out + r * NR, (size_t)cols * sizeof *y);
+            }
+        }
+    }
+    return 0;
+}
+
+static int32_t run_units(const struct conv *g, int64_t begin, int64_t end, uint8_t *scratch) {
+    const struct args *s = &g->s;
+    const int64_t tiles = parts(s->cout, TILE_ROWS), channel_units = parts(tiles, UNIT_TILES);
+    const int64_t panels = parts(s->oh * s->ow, NR), pixel_units = parts(panels, g->most_panels);
+    while (begin < end) {
+        const int64_t unit = begin % channel_units, block = begin / channel_units;
+        const int64_t pixels = block % pixel_units, image = block / pixel_units;
+        const int64_t run = smaller(end - begin, channel_units - unit);
+        const struct block o = {
+            .image = image / s->groups,
+            .group = image % s->groups,
+            .tile0 = unit * UNIT_TILES,
+            .tile1 = smaller(tiles, (unit + run) * UNIT_TILES),
+            .panel0 = cut(panels, pixels, pixel_units),
+            .panel1 = cut(panels, pixels + 1, pixel_units),
+        };
+        const int32_t error = run_block(g, &o, scratch);
+        if (error)
+            return error;
+        begin += run;
+    }
+    return 0;
+}
+
+static int64_t block_panels(int64_t quads) {
+    const int64_t fitting = BLOCK_BYTES / ((quads > 1 ? quads : 1) * PANEL_ROW);
+    return fitting < 1 ? 1 : smaller(fitting, MOST_PANELS);
+}
+
+static void prepare(struct conv *g, const uint8_t *x_zero) {
+    const struct args *s = &g->s;
+    g->taps = s->kh * s->kw;
+    g->planes = parts(s->cin, 4);
+    g->most_panels = block_panels(g->planes * g->taps);
+    g->zero = x_zero ? (uint8_t)(*x_zero ^ (s->x_signed ? 0x80 : 0)) : (s->x_signed ? 128 : 0);
+    g->w_moved = s->w_signed ? 0 : -128;
+    const int64_t below = (s->oh - 1) * s->stride_h - s->pad_top + (s->kh - 1) * s->dilation_h;
+    const int64_t right = (s->ow - 1) * s->stride_w - s->pad_left + (s->kw - 1) * s->dilation_w;
+    g->padded = s->pad_top > 0 || s->pad_left > 0 || below >= s->h || right >= s->w;
+    const int64_t zeros = s->w_zero_step ? s->groups * s->cout : 1;
+    for (int64_t i = 0; i < zeros; i++)
+        g->shifts |= zero_of_weights(g, i) != 0;
+}
+"""
+
+_ENTRY: Final = """
+GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+    struct conv g = {
+        .x = buf[0],
+        .w = buf[1],
+        .w_zero = buf[3],
+        .y = buf[4],
+        .hook_buf = buf + OPERANDS + 1,
+        .hook_arg = arg + ARGS,
+        .wide = @WIDE@,
+    };
+    memcpy(&g.s, arg, sizeof g.s);
+    memcpy(&g.hook, &buf[OPERANDS], sizeof g.hook);
+    prepare(&g, buf[2]);
+    return run_units(&g, begin, end, scratch);
+}
+"""
+
+_INTERLEAVE: Final = """
+struct bytes {
+    uint8_t x[VL];
+};
+
+/* VL bytes, each in a lane. */
+GW_INLINE vq spread(const uint8_t *p) {
+    vq x;
+    __asm__("vpmovzxbd %1, %0" : "=v"(x) : "m"(*(const struct bytes *)(const void *)p));
+    return x;
+}
+
+/* to[i] = the bytes at[0..rows)[i], each ^ flip, the lowest first. */
+GW_INLINE void interleave(const uint8_t *at, int64_t pitch, int64_t rows, int64_t n, uint8_t flip, quad *to) {
+    const vi flips = vi_set1((int32_t)(0x01010101u * flip));
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL) {
+        vq x = spread(at + i);
+        for (int64_t r = 1; r < rows; r++)
+            x |= spread(at + r * pitch + i) << 8 * (int32_t)r;
+        q_store(to + i, (vi)x ^ flips);
+    }
+    for (; i < n; i++) {
+        quad x = 0;
+        for (int64_t r = 0; r < rows; r++)
+            x |= (quad)at[r * pitch + i] << 8 * r;
+        to[i] = x ^ 0x01010101u * flip;
+    }
+}
+
+GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+    struct interleave_args s;
+    (void)scratch;
+    memcpy(&s, arg, sizeof s);
+    const int64_t planes = parts(s.cin, 4), blocks = parts(s.pixels, PIXELS);
+    for (; begin < end; begin++) {
+        const int64_t pixel = begin % blocks * PIXELS, plane = begin / blocks;
+        const int64_t channel = plane / planes * s.cin + plane % planes * 4;
+        const uint8_t *x = (const uint8_t *)buf[0] + channel * s.pixels + pixel;
+        quad *to = (quad *)buf[1] + plane * s.pixels + pixel;
+        const int64_t rows = s.cin - plane % planes * 4, n = smaller(PIXELS, s.pixels - pixel);
+        if (rows >= 4)
+            interleave(x, s.pixels, 4, n, s.x_signed ? 0x80 : 0, to);
+        else
+            interleave(x, s.pixels, rows, n, s.x_signed ? 0x80 : 0, to);
+    }
+    return 0;
+}
+"""

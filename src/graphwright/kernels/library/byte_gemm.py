@@ -1,0 +1,392 @@
+"""Products of bytes: C[b0, b1, M, N] = (A - a_zero)[b0, b1, M, K] @ (B - b_zero)[b0, b1, K, N] in s32.
+
+A and B are u8 or s8 each; B comes in panels (:func:`pack`, or the kernel :data:`PACK`). The tile multiplies
+unsigned by signed bytes: an A of s8 and a B of u8 are moved by 128 on the way, and so are their zero points.
+With sums of columns from the packing, and of rows where B has a zero point,
+
+    (A - za) @ (B - zb) = A @ B - za * colsum(B) - zb * (rowsum(A) - K * za)
+
+(Jacob et al., 2018, section 2.3). All of it wraps like s32, so every way and any chunking give the same bits.
+
+Loops: a unit of the grid is a block of rows and two panels of columns; units of a chunk that share their rows
+share the packed A, which stays in the second-level cache while the panels pass by.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
+from graphwright.kernels.library.byte_tile import QUAD, RUN, TILE_ROWS, byte_tiles, panel_columns
+from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.tile import HELPERS
+
+Array = npt.NDArray[Any]
+
+SYMBOL: Final = "gw_gemm_bytes"
+WIDE: Final = "gw_gemm_bytes_wide"
+"""The same without AVX512-VNNI, whatever the CPU has."""
+PACK: Final = "gw_pack_bytes"
+
+OPERANDS: Final = ("a", "b", "a_zero", "b_zero", "c")
+"""Zero points may be absent; ``c`` is ignored when there is a hook. The hook, or a null pointer, comes next;
+its tile holds s32."""
+
+PACK_OPERANDS: Final = ("b", "panels")
+
+_BLOCK_BYTES: Final = 384 * 1024
+"""Of packed A, in the second-level cache."""
+_LEAST_TILES: Final = 6
+_MOST_TILES: Final = 48
+"""Tiles of rows of a block."""
+_UNIT_PANELS: Final = 2
+
+
+class ByteGemmArgs(NamedTuple):
+    """The kernel's args in ABI order; strides in elements, of zero points 0 for one, of ``b`` in bytes."""
+
+    batch0: Dim
+    batch1: Dim
+    m: Dim
+    n: Dim
+    k: Dim
+    a_batch0: Dim
+    a_batch1: Dim
+    a_m: Dim
+    b_batch0: Dim
+    b_batch1: Dim
+    c_batch0: Dim
+    c_batch1: Dim
+    c_m: Dim
+    za_batch0: Dim
+    za_batch1: Dim
+    za_m: Dim
+    zb_batch0: Dim
+    zb_batch1: Dim
+    zb_n: Dim
+    a_signed: int
+    b_signed: int
+
+
+class BytePackArgs(NamedTuple):
+    """Args of :data:`PACK`: matrices [k, n] one after the other."""
+
+    batch: Dim
+    k: Dim
+    n: Dim
+    b_signed: int
+
+
+def packed_bytes(isa: Isa, k: Dim, n: Dim) -> Dim:
+    """Bytes of one matrix in panels: of each, sums of columns, then quads of rows."""
+    width = panel_columns(isa)
+    return ceildiv(n, width) * (width * QUAD) * (1 + ceildiv(k, QUAD))
+
+
+def pack(out: Array, b: Array, isa: Isa) -> None:
+    """``b[..., K, N]`` of u8 or s8 into the bytes ``out`` of as many matrices."""
+    width = panel_columns(isa)
+    *batch, k, n = b.shape
+    signed = b if b.dtype == np.int8 else (b ^ np.uint8(0x80)).view(np.int8)
+    panels, quads, matrices = -(-n // width), -(-k // QUAD), math.prod(batch)
+    padded = np.zeros((*batch, quads * QUAD, panels * width), np.int8)
+    padded[..., :k, :n] = signed
+    parts = padded.reshape(matrices, quads, QUAD, panels, width).transpose(0, 3, 1, 4, 2)
+    sums = padded.sum(axis=-2, dtype=np.int32).reshape(matrices, panels, width)
+    target = out.view(np.uint8).reshape(matrices, panels, width * QUAD * (1 + quads))
+    target[..., : width * QUAD] = np.ascontiguousarray(sums).view(np.uint8)
+    target[..., width * QUAD :] = parts.reshape(matrices, panels, width * QUAD * quads).view(np.uint8)
+
+
+def _block_rows(k: Dim) -> Dim:
+    """Rows of a block at most."""
+    tiles = floordiv(_BLOCK_BYTES, TILE_ROWS * maximum(k, 1))
+    return TILE_ROWS * maximum(minimum(tiles, _MOST_TILES), _LEAST_TILES)
+
+
+def grid(isa: Isa, args: ByteGemmArgs) -> Dim:
+    """Units of work: blocks of rows times pairs of panels, in each batch."""
+    columns = _UNIT_PANELS * panel_columns(isa)
+    blocks = ceildiv(args.m, _block_rows(args.k))
+    return args.batch0 * args.batch1 * blocks * ceildiv(args.n, columns)
+
+
+def scratch_bytes(isa: Isa, args: ByteGemmArgs) -> Dim:
+    """Packed A and the sums of its rows."""
+    rows = minimum(ceildiv(args.m, TILE_ROWS) * TILE_ROWS, _block_rows(args.k))
+    return rows * (ceildiv(args.k, RUN) * RUN + 4) + 64
+
+
+def work_ns(isa: Isa, args: ByteGemmArgs) -> Dim:
+    """Time on one core: bound by arithmetic (450 or 70 Gop/s) or by reading B (10 GB/s)."""
+    speed = 450 if isa.vector_bytes == 64 else 70
+    elements = args.batch0 * args.batch1 * args.k * args.n
+    return maximum(ceildiv(2 * args.m * elements, speed), ceildiv(elements, 10))
+
+
+def pack_grid(isa: Isa, args: BytePackArgs) -> Dim:
+    """Panels."""
+    return args.batch * ceildiv(args.n, panel_columns(isa))
+
+
+def pack_work_ns(isa: Isa, args: BytePackArgs) -> Dim:
+    """Two bytes a nanosecond."""
+    return floordiv(args.batch * args.k * args.n, 2)
+
+
+def source(isa: Isa) -> str:
+    """One C11 file with all symbols."""
+    constants = f"""
+#include <cpuid.h>
+#define NR {panel_columns(isa)} /* columns of a panel of B */
+#define BLOCK_BYTES {_BLOCK_BYTES}
+#define LEAST_TILES {_LEAST_TILES}
+#define MOST_TILES {_MOST_TILES}
+#define UNIT_PANELS {_UNIT_PANELS}
+#define ARGS {len(ByteGemmArgs._fields)}
+#define OPERANDS {len(OPERANDS)}
+"""
+    fields = "".join(
+        f"struct {name} {{\n    int64_t {', '.join(each._fields)};\n}};\n"
+        for name, each in (("args", ByteGemmArgs), ("pack_args", BytePackArgs))
+    )
+    entries = "".join(
+        _ENTRY.replace("@SYMBOL@", symbol).replace("@WIDE@", wide)
+        for symbol, wide in ((SYMBOL, "!has_vnni()"), (WIDE, "1"))
+    )
+    tiles = byte_tiles(isa, a_signed=False)
+    pack_text = _PACK.replace("@SYMBOL@", PACK)
+    return "\n".join([prelude(isa), constants, fields, HELPERS, tiles, _BODY, entries, pack_text])
+
+
+_BODY: Final = """
+struct gemm {
+    struct args s;
+    const uint8_t *a, *b, *a_zero, *b_zero;
+    int32_t *c;
+    gw_hook hook;
+    void *const *hook_buf;
+    const int64_t *hook_arg;
+    int wide; /* without VNNI */
+};
+
+/* Rows of tiles [tile0, tile1) and panels [panel0, panel1) of one batch. */
+struct block {
+    int64_t batch0, batch1, tile0, tile1, panel0, panel1;
+};
+
+/* A zero point of an operand as the tile sees that: moved by 128, -128 or not at all. */
+static int32_t zero_at(const uint8_t *zero, int64_t i, int is_signed, int moved) {
+    if (!zero)
+        return moved;
+    return (is_signed ? (int32_t)(int8_t)zero[i] : (int32_t)zero[i]) + moved;
+}
+
+/* A tile to[j / RUN][r][j % RUN] = a[r][j] ^ flip, zeros behind the last. */
+static void pack_rows(const uint8_t *a, int64_t a_m, int64_t rows, int64_t k, uint8_t flip, uint8_t *to) {
+    const vi flips = vi_set1((int32_t)(0x01010101u * flip));
+    for (int64_t r = 0; r < rows; r++, a += a_m, to += RUN) {
+        int64_t j = 0;
+        for (; j + RUN <= k; j += RUN)
+            for (int64_t i = 0; i < RUN; i += (int64_t)sizeof(vi))
+                vi_store((int32_t *)(void *)(to + j * TILE_ROWS + i), quads_at(a + j + i) ^ flips);
+        if (j < k) {
+            uint8_t last[RUN];
+            memset(last, flip, sizeof last);
+            memcpy(last, a + j, (size_t)(k - j));
+            for (int64_t i = 0; i < RUN; i += (int64_t)sizeof(vi))
+                vi_store((int32_t *)(void *)(to + j * TILE_ROWS + i), quads_at(last + i) ^ flips);
+        }
+    }
+}
+
+/* Sums of the rows of a packed tile. */
+static void sum_rows(const uint8_t *tile, int64_t rows, int64_t k, int32_t *sums) {
+    const vs one = (vs){0} + 1;
+    for (int64_t r = 0; r < rows; r++, tile += RUN) {
+        vi total = {0};
+        for (int64_t j = 0; j < k; j += RUN)
+            for (int64_t i = 0; i < RUN; i += (int64_t)sizeof(vi)) {
+                const vi x = quads_at(tile + j * TILE_ROWS + i);
+                total += pairs_dot(even_unsigned(x), one) + pairs_dot(odd_unsigned(x), one);
+            }
+        uint32_t sum = 0;
+        for (int i = 0; i < VL; i++)
+            sum += (uint32_t)total[i];
+        sums[r] = (int32_t)sum;
+    }
+}
+
+/* tile[r][c] -= rows[r] * columns[c] */
+static void subtract_products(int32_t *tile, int64_t ld, int64_t rows, int64_t vectors, const int32_t *of_row,
+                              const int32_t *of_column) {
+    for (int64_t r = 0; r < rows; r++, tile += ld) {
+        const vq factor = (vq)vi_set1(of_row[r]);
+        for (int64_t v = 0; v < vectors * VL; v += VL)
+            vi_store(tile + v, (vi)((vq)vi_load(tile + v) - factor * (vq)vi_load(of_column + v)));
+    }
+}
+
+static int any(const int32_t *x, int64_t n) {
+    int32_t found = 0;
+    for (int64_t i = 0; i < n; i++)
+        found |= x[i];
+    return found != 0;
+}
+
+static int32_t run_block(const struct gemm *g, const struct block *o, uint8_t *scratch, int64_t most_tiles) {
+    const struct args *s = &g->s;
+    const int64_t m = s->m, k = s->k, tiles = parts(m, TILE_ROWS), quads = parts(k, 4);
+    const int64_t tile_bytes = parts(k, RUN) * RUN * TILE_ROWS, panel_bytes = (1 + quads) * PANEL_ROW;
+    const int64_t count = o->tile1 - o->tile0;
+    const uint8_t *a = g->a + o->batch0 * s->a_batch0 + o->batch1 * s->a_batch1;
+    const uint8_t *b = g->b + o->batch0 * s->b_batch0 + o->batch1 * s->b_batch1;
+    const uint8_t *a_zero = g->a_zero, *b_zero = g->b_zero;
+    a_zero += a_zero ? o->batch0 * s->za_batch0 + o->batch1 * s->za_batch1 : 0;
+    b_zero += b_zero ? o->batch0 * s->zb_batch0 + o->batch1 * s->zb_batch1 : 0;
+    const int a_moved = s->a_signed ? 128 : 0, b_moved = s->b_signed ? 0 : -128;
+    int32_t *row_sums = (int32_t *)(void *)(scratch + smaller(tiles, most_tiles) * tile_bytes);
+    int32_t start[NR], of_column[NR], of_row[TILE_ROWS], out[TILE_ROWS * NR];
+    int64_t row_of[MOST_TILES + 1];
+    const int one_zero = s->za_m == 0, b_shifted = b_zero || b_moved;
+    const int32_t zero = zero_at(a_zero, 0, s->a_signed != 0, a_moved);
+    for (int64_t i = 0; i <= count; i++)
+        row_of[i] = cut(m, o->tile0 + i, tiles);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t rows = row_of[i + 1] - row_of[i];
+        uint8_t *tile = scratch + i * tile_bytes;
+        pack_rows(a + row_of[i] * s->a_m, s->a_m, rows, k, s->a_signed ? 0x80 : 0, tile);
+        if (b_shifted)
+            sum_rows(tile, rows, k, row_sums + i * TILE_ROWS);
+    }
+    for (int64_t p = o->panel0; p < o->panel1; p++) {
+        const int64_t col = p * NR, cols = smaller(s->n - col, NR), now = parts(cols, VL);
+        const uint8_t *panel = b + p * panel_bytes;
+        for (int64_t v = 0; v < NR; v += VL) {
+            const vq sums = (vq)quads_at(panel + v * 4);
+            vi_store(start + v, one_zero ? (vi)((vq){0} - sums * (vq)vi_set1(zero)) : (vi){0});
+        }
+        int shifts = 0;
+        if (b_shifted) {
+            for (int64_t i = 0; i < NR; i++)
+                of_column[i] = i < cols ? zero_at(b_zero, (col + i) * s->zb_n, s->b_signed != 0, b_moved) : 0;
+            shifts = any(of_column, cols);
+        }
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t row = row_of[i], rows = row_of[i + 1] - row;
+            int32_t *c = g->c + o->batch0 * s->c_batch0 + o->batch1 * s->c_batch1 + row * s->c_m + col;
+            const int direct = !g->hook && cols % VL == 0;
+            struct byte_tile t = {.from = start, .to = direct ? c : out, .to_ld = direct ? s->c_m : NR};
+            run_byte_tile(g->wide, rows, now, quads, scratch + i * tile_bytes, panel + PANEL_ROW, &t);
+            if (!one_zero) {
+                int32_t sums[NR];
+                memcpy(sums, panel, sizeof sums);
+                for (int64_t r = 0; r < rows; r++)
+                    of_row[r] = zero_at(a_zero, (row + r) * s->za_m, s->a_signed != 0, a_moved);
+                subtract_products(t.to, t.to_ld, rows, now, of_row, sums);
+            }
+            if (shifts) {
+                for (int64_t r = 0; r < rows; r++) {
+                    const int32_t of_a = zero_at(a_zero, (row + r) * s->za_m, s->a_signed != 0, a_moved);
+                    const uint32_t expected = (uint32_t)k * (uint32_t)of_a;
+                    of_row[r] = (int32_t)((uint32_t)row_sums[i * TILE_ROWS + r] - expected);
+                }
+                subtract_products(t.to, t.to_ld, rows, now, of_row, of_column);
+            }
+            if (g->hook) {
+                const int32_t error = g->hook(g->hook_buf, g->hook_arg, (float *)(void *)out, NR,
+                                              o->batch0 * s->batch1 + o->batch1, row, rows, col, cols);
+                if (error)
+                    return error;
+            } else if (!direct) {
+                for (int64_t r = 0; r < rows; r++)
+                    memcpy(c + r * s->c_m, out + r * NR, (size_t)cols * sizeof *c);
+            }
+        }
+    }
+    return 0;
+}
+
+static int64_t block_tiles(int64_t k) {
+    const int64_t tiles = BLOCK_BYTES / (TILE_ROWS * (k > 1 ? k : 1));
+    return tiles < LEAST_TILES ? LEAST_TILES : smaller(tiles, MOST_TILES);
+}
+
+static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, uint8_t *scratch) {
+    const int64_t tiles = parts(g->s.m, TILE_ROWS), panels = parts(g->s.n, NR), most = block_tiles(g->s.k);
+    const int64_t m_blocks = parts(g->s.m, most * TILE_ROWS), n_units = parts(panels, UNIT_PANELS);
+    while (begin < end) {
+        const int64_t batch = begin / (m_blocks * n_units), inner = begin % (m_blocks * n_units);
+        const int64_t m_block = inner / n_units, n_unit = inner % n_units;
+        const int64_t run = smaller(end - begin, n_units - n_unit);
+        const struct block o = {
+            .batch0 = batch / g->s.batch1,
+            .batch1 = batch % g->s.batch1,
+            .tile0 = cut(tiles, m_block, m_blocks),
+            .tile1 = cut(tiles, m_block + 1, m_blocks),
+            .panel0 = n_unit * UNIT_PANELS,
+            .panel1 = smaller(panels, (n_unit + run) * UNIT_PANELS),
+        };
+        const int32_t error = run_block(g, &o, scratch, most);
+        if (error)
+            return error;
+        begin += run;
+    }
+    return 0;
+}
+"""
+
+_ENTRY: Final = """
+GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+    struct gemm g = {
+        .a = buf[0],
+        .b = buf[1],
+        .a_zero = buf[2],
+        .b_zero = buf[3],
+        .c = buf[4],
+        .hook_buf = buf + OPERANDS + 1,
+        .hook_arg = arg + ARGS,
+        .wide = @WIDE@,
+    };
+    memcpy(&g.s, arg, sizeof g.s);
+    memcpy(&g.hook, &buf[OPERANDS], sizeof g.hook);
+    return run_units(&g, begin, end, scratch);
+}
+"""
+
+_PACK: Final = """
+/* One panel of a matrix [k, n]: sums of columns, then quads of rows. */
+static void pack_panel(const uint8_t *b, int64_t k, int64_t n, int64_t cols, uint8_t flip, uint8_t *to) {
+    int32_t sums[NR] = {0};
+    uint8_t *quad = to + PANEL_ROW;
+    for (int64_t j = 0; j < k; j += 4, quad += PANEL_ROW) {
+        const int64_t rows = smaller(4, k - j);
+        if (rows < 4 || cols < NR)
+            memset(quad, 0, PANEL_ROW);
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t c = 0; c < cols; c++) {
+                const uint8_t x = b[(j + i) * n + c] ^ flip;
+                quad[c * 4 + i] = x;
+                sums[c] += (int8_t)x;
+            }
+    }
+    memcpy(to, sums, sizeof sums);
+}
+
+GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+    struct pack_args s;
+    (void)scratch;
+    memcpy(&s, arg, sizeof s);
+    const int64_t panels = parts(s.n, NR), panel_bytes = (1 + parts(s.k, 4)) * PANEL_ROW;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t col = i % panels * NR;
+        pack_panel((const uint8_t *)buf[0] + i / panels * s.k * s.n + col, s.k, s.n, smaller(s.n - col, NR),
+                   s.b_signed ? 0 : 0x80, (uint8_t *)buf[1] + i * panel_bytes);
+    }
+    return 0;
+}
+"""

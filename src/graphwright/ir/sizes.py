@@ -51,6 +51,12 @@ class Dim:
         return within and size % self.multiple == 0
 
     @property
+    def smallest(self) -> int:
+        """The smallest size that fits and is not 0, if there is one."""
+        least = -(-max(self.low, 1) // self.multiple) * self.multiple
+        return least if self.holds(least) else 0
+
+    @property
     def words(self) -> str:
         """``64 to 2048 in steps of 32``"""
         return span_text(self.low, self.high, self.multiple)

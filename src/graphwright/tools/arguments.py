@@ -16,9 +16,10 @@ import typer
 import graphwright as gw
 from graphwright.config import Options, variable
 from graphwright.errors import Collector, Diagnostic, FeedError, OptionError
+from graphwright.ir.sizes import Dim, parse_size
 from graphwright.tools.arrays import read_npy
 
-Sizes = dict[str, list[int | str | None]]
+Sizes = dict[str, list[int | str | Dim | None]]
 
 Model = Annotated[
     Path, typer.Argument(help="An .onnx model or an .om package.", metavar="MODEL", show_default=False)
@@ -28,7 +29,8 @@ Shapes = Annotated[
     typer.Option(
         "--shape",
         metavar="NAME:SIZES",
-        help="Sizes of an input, as in x:1,3,224,224. A name makes a size symbolic, ? keeps it. Repeatable.",
+        help="Sizes of an input, as in x:1,3,224,224. A name makes a size symbolic, ? keeps it; 1..16 and "
+        "N=1..16 are ranges, %32 behind one is for multiples, as in x:N=1..16,3,H=64..2048%32,?. Repeatable.",
         show_default=False,
     ),
 ]
@@ -63,27 +65,25 @@ Trust = Annotated[bool, typer.Option("--trust", help="Run the kernels of an .om 
 
 
 def parse_shapes(texts: Sequence[str] | None) -> Sizes:
-    """``["x:1,3,H,?"]`` as ``{"x": [1, 3, "H", None]}``; a name may hold colons."""
+    """``["x:1,3,H,?"]`` as ``{"x": [1, 3, "H", None]}``, ranges as :class:`Dim`; a name may hold colons."""
     return dict(_parse_shape(text) for text in texts or ())
 
 
-def _parse_shape(text: str) -> tuple[str, list[int | str | None]]:
+def _parse_shape(text: str) -> tuple[str, list[int | str | Dim | None]]:
     name, colon, sizes = text.rpartition(":")
     if not colon or not name:
         raise typer.BadParameter(f"{text!r} is not NAME:SIZES, such as x:1,3,224,224", param_hint="--shape")
     return name, [_parse_size(size.strip(), text) for size in sizes.split(",")] if sizes.strip() else []
 
 
-def _parse_size(size: str, text: str) -> int | str | None:
-    if size == "?":
-        return None
-    if size.isascii() and size.isdecimal():
-        return int(size)
-    if size.isascii() and size.isidentifier():
-        return size
-    raise typer.BadParameter(
-        f"{size!r} in {text!r} is no size: give a number, a name or ?", param_hint="--shape"
-    )
+def _parse_size(text: str, whole: str) -> int | str | Dim | None:
+    try:
+        size = parse_size(text)
+    except FeedError as error:
+        (found,) = error.diagnostics
+        message = f"in {whole!r}, {found.message}: {found.hint}"
+        raise typer.BadParameter(message, param_hint="--shape") from error
+    return size.name if isinstance(size, Dim) and size == Dim(size.name) and size.name else size
 
 
 def parse_constants(texts: Sequence[str] | None) -> dict[str, Any]:

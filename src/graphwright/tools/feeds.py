@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.errors import Collector, Diagnostic, FeedError
+from graphwright.ir.sizes import Dim
 from graphwright.ir.symbols import SymbolError, evaluate, parse_dim
 from graphwright.ir.types import DType
 from graphwright.package.package import TensorSpec
@@ -73,9 +74,23 @@ def _typed(array: Array, spec: TensorSpec) -> Array:
 
 
 def input_sizes(
+    specs: Sequence[TensorSpec], shapes: Mapping[str, Sequence[int | str | Dim | None]]
+) -> dict[str, tuple[int, ...]]:
+    """The shape of every input: ``shapes`` above the model's own; sizes of one name are equal. Of a range it
+    is the smallest size that holds something.
+    """
+    return _input_sizes(specs, {name: list(map(_smallest, sizes)) for name, sizes in shapes.items()})
+
+
+def _smallest(size: int | str | Dim | None) -> int | str | None:
+    if not isinstance(size, Dim):
+        return size
+    return size.smallest if (size.low, size.high) != (0, None) else None
+
+
+def _input_sizes(
     specs: Sequence[TensorSpec], shapes: Mapping[str, Sequence[int | str | None]]
 ) -> dict[str, tuple[int, ...]]:
-    """The shape of every input: ``shapes`` above the model's own; sizes of one name are equal."""
     faults = Collector(FeedError)
     for name in shapes.keys() - {spec.name for spec in specs}:
         listed = ", ".join(repr(spec.name) for spec in specs)

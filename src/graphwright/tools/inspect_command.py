@@ -19,6 +19,9 @@ from graphwright.config import Options
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Fused
+from graphwright.ir.graph import Module
+from graphwright.ir.sizes import Dim, span_of
+from graphwright.ir.symbols import Expr
 from graphwright.ir.text import print_module
 from graphwright.ir.verify import verify as verify_module
 from graphwright.lower.tasks import Program, Storage, TaskKind
@@ -209,12 +212,23 @@ def _show_interface(package: Package) -> None:
         table([[key, text] for key, text in package.metadata.items()])
 
 
+def _show_sizes(module: Module) -> None:
+    """Ranges of the inputs' sizes."""
+    dims = [dim for value in module.main.inputs for dim in value.type.shape or () if isinstance(dim, Expr)]
+    spans = {str(dim): span_of(dim, module.symbols).words for dim in dims}
+    rows = [[dim, words] for dim, words in spans.items() if words != Dim().words]
+    if rows:
+        say("sizes")
+        table(rows)
+
+
 def _type_text(spec: TensorSpec) -> str:
     return f"{spec.dtype}[{'*' if spec.shape is None else ', '.join(map(str, spec.shape))}]"
 
 
 def _show_graph(package: Package) -> None:
     module = unpacked_module(package)
+    _show_sizes(module)
     counts = Counter(n.op.name for n in module.walk() if not isinstance(n.op, Fused | Constant))
     regions = [node.regions[0] for node in module.walk() if isinstance(node.op, Fused)]
     inside = sum(not isinstance(node.op, Constant) for region in regions for node in region)

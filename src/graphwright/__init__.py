@@ -41,18 +41,18 @@ _HOMES = {
     "Dim": ("graphwright.ir.sizes", "Dim"),
     "GraphBuilder": ("graphwright.builder", "GraphBuilder"),
     "set_threads": ("graphwright._native", "set_threads"),
+    "plugins": ("graphwright.plugins", ""),
     **{
         name: ("graphwright.errors", name)
-    "plugins": ("graphwright.plugins", ""),
         for name in (
             "FeedError",
             "GraphwrightError",
             "ModelError",
             "OptionError",
             "PackageError",
+            "PluginError",
             "ToolchainError",
         )
-            "PluginError",
     },
 }
 """Where each public name lives; "" is the module itself. Modules are imported when a name is first

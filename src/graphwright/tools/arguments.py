@@ -17,7 +17,7 @@ import graphwright as gw
 from graphwright.config import Options, variable
 from graphwright.errors import Collector, Diagnostic, FeedError, OptionError
 from graphwright.ir.sizes import Dim, parse_size
-from graphwright.tools.arrays import read_npy
+from graphwright.tools.arrays import read_npy, read_npz
 
 Sizes = dict[str, list[int | str | Dim | None]]
 
@@ -87,14 +87,33 @@ def _parse_size(text: str, whole: str) -> int | str | Dim | None:
 
 
 def parse_constants(texts: Sequence[str] | None) -> dict[str, Any]:
-    """``["sr=16000", "w=w.npy"]`` as values by name; a FeedError lists files that cannot be read."""
-    values = {}
+    """``["sr=16000", "w=w.npy", "more.npz"]`` as values by name; a FeedError names an unreadable file."""
+    values: dict[str, Any] = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--const")
-        values[name] = read_value(value, "--const")
+        if not equals and text.endswith(".npz"):
+            found = dict(read_npz(Path(text)))
+        elif name and equals:
+            found = {name: _read_constant(name, value)}
+        else:
+            raise typer.BadParameter(f"{text!r} is not NAME=VALUE, nor an .npz file", param_hint="--const")
+        if again := values.keys() & found.keys():
+            raise typer.BadParameter(f"{min(again)!r} is given twice", param_hint="--const")
+        values |= found
     return values
+
+
+def _read_constant(name: str, text: str) -> Any:
+    """The value of one constant: of an ``.npz`` file the array of its name, or the only one."""
+    if not text.endswith(".npz"):
+        return read_value(text, "--const")
+    arrays = read_npz(Path(text))
+    if name in arrays:
+        return arrays[name]
+    if len(arrays) == 1:
+        return next(iter(arrays.values()))
+    message = f"holds no array {name!r}, but {', '.join(map(repr, arrays)) or 'none'}"
+    raise FeedError(Diagnostic("array-file", message, text))
 
 
 def read_value(text: str, flag: str) -> Any:
@@ -188,6 +207,8 @@ def read_options(given: Mapping[str, str | bool | list[str] | None]) -> Options:
         value = given.get(option.name)
         if isinstance(value, bool):
             values |= {option.name: True} if value else {}
+        elif isinstance(value, list):
+            values |= {option.name: tuple(value)} if value else {}
         elif value is not None:
             try:
                 values[option.name] = option.metadata["read"](value)
@@ -196,5 +217,3 @@ def read_options(given: Mapping[str, str | bool | list[str] | None]) -> Options:
                 faults.add("option", f"--{option.name.replace('_', '-')} {value!r}: {error}", hint=hint)
     faults.raise_if_any()
     return Options.from_environment(**values)
-        elif isinstance(value, list):
-            values |= {option.name: tuple(value)} if value else {}

@@ -136,7 +136,7 @@ def _run(done: Compilation) -> tuple[str, str]:
 
 def _times(device: Cpu, image: np.ndarray[Any, Any], program: Program) -> str:
     (answer,) = device.run([image], None, 1)
-    stamps = device.trace([image], 1)
+    _, stamps = device.traced([image], 1)
     first = stamps[0].start
     lines = [
         f"t{s.task}  {(s.start - first) / 1e3:8.1f} us  {(s.end - s.start) / 1e3:8.1f} us  {s.kernel}"

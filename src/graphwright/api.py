@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from graphwright import plugins
-from graphwright.compiler import SHAPE_STAGES, Observer, compile_module, package_module
+from graphwright.compiler import SHAPE_STAGES, Observer, compile_modules, package_module, run_stages
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, PackageError, UnknownOpError, VerifyError
 from graphwright.frontends.onnx import load as load_onnx
@@ -24,12 +24,15 @@ from graphwright.ir.verify import verify
 from graphwright.kernels.candidates.registry import load as load_candidates
 from graphwright.layout.assign import forget_layouts
 from graphwright.layout.transform import unpack
+from graphwright.loading import staged
 from graphwright.memory.checker import check_plan
 from graphwright.package.package import Package
 from graphwright.package.sign import user_key
+from graphwright.package.stages import PartStep
 from graphwright.passes.bind_sizes import Shapes, shape_inputs
 from graphwright.passes.interface import bind_constants, keep_outputs
 from graphwright.passes.manager import PassManager
+from graphwright.passes.pipeline import GRAPH_PASSES
 from graphwright.ranks import is_only, lacks_ranks, package_variants, ranked
 from graphwright.runtime.devices import NATIVE
 from graphwright.runtime.devices.base import Device
@@ -39,6 +42,12 @@ from graphwright.runtime.devices.late import Shapes as FeedShapes
 from graphwright.runtime.devices.reference import Reference
 from graphwright.runtime.devices.target import target_isa
 from graphwright.runtime.model import Model
+from graphwright.stages.build import open_part, package_stages
+from graphwright.stages.cut import cut
+
+
+def _no_one(name: str, product: object) -> None:
+    """Observes nothing."""
 
 
 @contextmanager
@@ -61,7 +70,7 @@ def compile(
     constants: Mapping[str, Any] | None = None,
     outputs: Sequence[str] | None = None,
     options: Options | None = None,
-    observe: Observer = lambda name, product: None,
+    observe: Observer = _no_one,
 ) -> Model:
     """Compile an ONNX model (path, bytes or ModelProto) or a module built by hand.
 
@@ -96,7 +105,7 @@ def rebuild(package: Package, options: Options, key: bytes | None) -> Model:
         raise
     except Exception as error:  # a hostile text breaks ops in ways of their own
         raise PackageError(Diagnostic("damaged-package", f"the graph is malformed: {error}")) from error
-    return Model(*_compiled(module, options, lambda name, product: None), key, options.threads)
+    return Model(*_compiled(module, options, _no_one), key, options.threads)
 
 
 def unpacked_module(package: Package) -> Module:
@@ -134,12 +143,17 @@ def _compiled(module: Module, options: Options, observe: Observer) -> tuple[Pack
         PassManager(SHAPE_STAGES, options.verify, lambda m, record: observe(record.name, m)).run(module)
     if options.device == "reference":
         return package_module(module, options), Reference(module)
-    if not static and lacks_ranks(module.main):
+    if any(value.type.shape is None for value in module.main.inputs) and lacks_ranks(module.main):
         variants = ranked(module)
         if not is_only(variants):
             return _late(module, variants, options)
         (module,) = variants
-    package = compile_module(module, options, observe).package
+    records = run_stages(module, GRAPH_PASSES, options, observe)
+    found = cut(module.main)
+    if not found.is_whole:
+        package = package_stages(module, found, options, observe)
+        return package, _staged(package, options)
+    package = compile_modules([module], options, observe, prepared=records)[0].package
     device = NATIVE[options.device](package, package.targets[options.isa])
     if options.verify and isinstance(device, Cpu):
         _verify_plan(package, device, options)
@@ -181,7 +195,23 @@ def _builder(module: Module, options: Options) -> Callable[[FeedShapes], Device]
     def build(shapes: FeedShapes) -> Device:
         variant = clone_module(module)
         shape_inputs(variant, dict(zip(names, shapes, strict=True)))
-        package = compile_module(variant, options).package
-        return NATIVE[options.device](package, package.targets[options.isa])
+        return _compiled(variant, options, _no_one)[1]
 
     return build
+
+
+def part_builder(package: Package, options: Options) -> Callable[[PartStep, FeedShapes], Device]:
+    """Compiles an open part of a package for the ranks of its inputs."""
+    plugins.use(options)
+    module = unpacked_module(package)
+
+    def build(part: PartStep, shapes: FeedShapes) -> Device:
+        return _compiled(open_part(module, part, list(map(len, shapes))), options, _no_one)[1]
+
+    return build
+
+
+def _staged(package: Package, options: Options) -> Device:
+    device = staged(package, options)
+    assert device is not None  # it was compiled for these options
+    return device

@@ -13,11 +13,15 @@ from graphwright.errors import Diagnostic, ToolchainError, UnknownOpError
 from graphwright.package.package import Package, TensorSpec
 from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
+from graphwright.package.stages import PartStep
 from graphwright.runtime.devices import NATIVE
 from graphwright.runtime.devices.base import Device
 from graphwright.runtime.devices.late import Late, Shapes
 from graphwright.runtime.devices.target import best_target
 from graphwright.runtime.model import Model
+
+_STAGED = "graphwright.runtime.devices.staged"
+"""Imported where the host runs a part of the model: with it come the IR and the ops."""
 
 
 def load(
@@ -51,6 +55,8 @@ def load(
 
 
 def _device(package: Package, options: Options, path: Path) -> Device | None:
+    if package.stages is not None:
+        return staged(package, options)
     return _variants(package, options, path) if package.variants else _native(package, options)
 
 
@@ -66,6 +72,33 @@ def _native(package: Package, options: Options) -> Device | None:
     """What runs the package as it is, if it holds what this CPU and device run."""
     target, device = best_target(package, options), NATIVE.get(options.device)
     return None if target is None or device is None else device(package, target)
+
+
+def staged(package: Package, options: Options) -> Device | None:
+    """What runs the stages of the package, if it holds what this CPU and device run. An open part is compiled
+    at its first run, for the ranks that it meets there.
+    """
+    if package.stages is None:
+        return None
+    native: dict[int, Device] = {}
+    for part in package.stages.parts():
+        device = None if part.is_open else _native(package.of_variant(part.program), options)
+        if device is not None:
+            native[part.number] = device
+        elif not part.is_open:
+            return None
+    compiler = functools.cache(
+        lambda: importlib.import_module("graphwright.api").part_builder(package, options)
+    )
+
+    def load(part: PartStep) -> Device:
+        if not part.is_open:
+            return native[part.number]
+        return Late(lambda shapes: compiler()(part, shapes), key=lambda shapes: tuple(map(len, shapes)))
+
+    arrays = package.weights.arrays if package.stages.constants or package.stages.hosts() else {}
+    made: Device = importlib.import_module(_STAGED).Staged(package.stages, load, arrays)
+    return made
 
 
 def _variants(package: Package, options: Options, path: Path) -> Device | None:
@@ -100,7 +133,7 @@ def _rebuilt(package: Package, options: Options, key: bytes | None, path: Path) 
     try:
         model: Model = importlib.import_module("graphwright.api").rebuild(package, options, key)
     except ToolchainError as error:
-        if package.targets or package.variants:
+        if package.targets or package.variants or package.stages:
             hint = "its kernels are for another CPU or another version of graphwright: "
         else:
             hint = "it has no trusted kernels: trust=True runs those it holds, "

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from graphwright.ir.names import terminal
 from graphwright.kernels.launch import Copy, Launch, Run, Step
 from graphwright.kernels.select import host_steps
 from graphwright.memory.storage import all_steps
+from graphwright.package.stages import PartStep, Stages
 from graphwright.passes.base import Reason, Record
 
 MAX_REASONS = 200
@@ -18,6 +19,27 @@ MAX_REASONS = 200
 def compile_report(records: Sequence[Record], steps: Sequence[Step]) -> str:
     """Passes and what each changed, kernels in use, what runs in Python, what was left alone and why."""
     return "\n".join([*_passes(records), *_kernels(steps), *_hosts(steps), *_reasons(records)]) + "\n"
+
+
+def stages_report(stages: Stages, parts: Mapping[int, str]) -> str:
+    """The steps of a model that was cut: what the host runs, why, and the reports of ``parts`` by number."""
+    lines = ["stages", *_steps(stages, 1)]
+    for number, report in parts.items():
+        lines += [f"part {number}", *(f"  {line}" for line in report.splitlines())]
+    return "\n".join(lines) + "\n"
+
+
+def _steps(stages: Stages, depth: int) -> Iterable[str]:
+    margin = "  " * depth
+    for step in stages.steps:
+        if isinstance(step, PartStep):
+            when = ", compiled when the ranks of its inputs are known" if step.is_open else ""
+            yield f"{margin}part {step.number}{when}"
+            continue
+        yield f"{margin}{terminal(step.place)}: in Python, as {terminal(step.reason)}"
+        for number, body in enumerate(step.bodies):
+            yield f"{margin}  body {number}"
+            yield from _steps(body, depth + 2)
 
 
 def _passes(records: Sequence[Record]) -> Iterable[str]:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from graphwright.errors import Diagnostic, PackageError
-from graphwright.ir.dtypes import dtype_named
 from graphwright.package.archive import Later, damaged, open_archive
 from graphwright.package.package import FORMAT, SPARE, WEIGHTS, Package, Target, TensorSpec, Variant
 from graphwright.package.sign import is_signed
+from graphwright.package.stages import Stages, from_plain, read_spec
 from graphwright.package.tasks import StoredProgram
 from graphwright.package.weights import Weights, no_weights, read_weights
 
@@ -91,8 +91,8 @@ def _package(
         report=bytes(members["report.txt"]).decode(),
         weights=weights,
         targets=_targets(manifest["targets"], "targets", files) if trusted else {},
-        inputs=tuple(map(_spec, manifest["inputs"])),
-        outputs=tuple(map(_spec, manifest["outputs"])),
+        inputs=tuple(map(read_spec, manifest["inputs"])),
+        outputs=tuple(map(read_spec, manifest["outputs"])),
         constraints=tuple(map(str, manifest["constraints"])),
         metadata={str(k): str(v) for k, v in manifest["metadata"].items()},
         options={str(k): str(v) for k, v in manifest["options"].items()},
@@ -102,12 +102,13 @@ def _package(
         between=str(manifest["between"]),
         variants=tuple(
             Variant(
-                tuple(map(_spec, entry["inputs"])),
-                tuple(map(_spec, entry["outputs"])),
+                tuple(map(read_spec, entry["inputs"])),
+                tuple(map(read_spec, entry["outputs"])),
                 _targets(entry["targets"], f"variants/{number}", files),
             )
             for number, entry in enumerate(manifest["variants"] if trusted else ())
         ),
+        stages=_stages(manifest, files) if trusted and manifest["stages"] is not None else None,
     )
     ports = _ports(package.inputs), _ports(package.outputs)
     for each in (package, *map(package.of_variant, package.variants)):
@@ -117,6 +118,21 @@ def _package(
                     path, f"the inputs or outputs of target {target.isa!r} are not those of the manifest"
                 )
     return package
+
+
+def _stages(manifest: dict[str, Any], files: _Files) -> Stages:
+    """The stages, each part with its targets. A ValueError where they are not those of the model."""
+    parts = manifest["parts"]
+    stages = from_plain(manifest["stages"], lambda number: _targets(parts[number], f"parts/{number}", files))
+    for part in stages.parts():
+        ports = _ports(part.program.inputs), _ports(part.program.outputs)
+        if any(target.stored.ports != ports for target in part.program.targets.values()):
+            raise ValueError(f"the inputs or outputs of part {part.number} are not those of its program")
+    values = [*stages.values[: stages.inputs], *(stages.values[number] for number in stages.outputs)]
+    specs = [*map(read_spec, manifest["inputs"]), *map(read_spec, manifest["outputs"])]
+    if [value.dtype for value in values] != [spec.dtype for spec in specs]:
+        raise ValueError("the inputs or outputs of the stages are not those of the manifest")
+    return stages
 
 
 def _check_format(manifest: dict[str, Any], path: Path) -> None:
@@ -169,12 +185,6 @@ def _target(isa: str, names: dict[str, Any], folder: str, files: _Files) -> Targ
         {str(name): files.text(member) for name, member in names["sources"].items()},
         str(names["library"]),
     )
-
-
-def _spec(plain: Any) -> TensorSpec:
-    name, dtype, shape = plain
-    dims = None if shape is None else tuple(int(d) if isinstance(d, int) else str(d) for d in shape)
-    return TensorSpec(str(name), dtype_named(dtype), dims)
 
 
 def _ports(specs: Sequence[TensorSpec]) -> list[tuple[str, str]]:

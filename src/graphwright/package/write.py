@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from graphwright.package.archiver import Piece, write_archive
-from graphwright.package.package import FORMAT, SPARE, WEIGHTS, Package, Target, TensorSpec
+from graphwright.package.package import FORMAT, SPARE, WEIGHTS, Package, Target
 from graphwright.package.sign import signature
+from graphwright.package.stages import plain_spec, to_plain
 
 
 def write_package(package: Package, path: Path, key: bytes | None = None) -> None:
@@ -21,25 +22,30 @@ def write_package(package: Package, path: Path, key: bytes | None = None) -> Non
     members: dict[str, list[Piece]] = {
         "graph.txt": [package.graph.encode()],
         "report.txt": [package.report.encode()],
-        WEIGHTS: [package.weights.header, package.weights.data],
+        WEIGHTS: package.weights.pieces(),
     }
     targets = _add_targets(package.targets, "targets", members)
     variants = [
         {
-            "inputs": [_spec(s) for s in variant.inputs],
-            "outputs": [_spec(s) for s in variant.outputs],
+            "inputs": list(map(plain_spec, variant.inputs)),
+            "outputs": list(map(plain_spec, variant.outputs)),
             "targets": _add_targets(variant.targets, f"variants/{number}", members),
         }
         for number, variant in enumerate(package.variants)
     ]
+    stages = None if package.stages is None else to_plain(package.stages)
+    parts = [
+        _add_targets(part.program.targets, f"parts/{part.number}", members)
+        for part in (package.stages.parts() if package.stages else ())
+    ]
     spare = package.spare()
     if spare.tensors:  # last, so that loading stops before it
-        members[SPARE] = [spare.header, spare.data]
+        members[SPARE] = spare.pieces()
     manifest = _json(
         {
             "format": FORMAT,
-            "inputs": [_spec(s) for s in package.inputs],
-            "outputs": [_spec(s) for s in package.outputs],
+            "inputs": list(map(plain_spec, package.inputs)),
+            "outputs": list(map(plain_spec, package.outputs)),
             "constraints": package.constraints,
             "metadata": dict(package.metadata),
             "options": dict(package.options),
@@ -47,6 +53,8 @@ def write_package(package: Package, path: Path, key: bytes | None = None) -> Non
             "targets": targets,
             "variants": variants,
             "between": package.between,
+            "stages": stages,
+            "parts": parts,
             "indices": package.weights.index_digest(),
             "members": {name: _size_and_digest(pieces) for name, pieces in members.items()},
         }
@@ -92,7 +100,3 @@ def _size_and_digest(pieces: Sequence[Piece]) -> tuple[int, str]:
 
 def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
-
-
-def _spec(spec: TensorSpec) -> list[Any]:
-    return [spec.name, spec.dtype.name, spec.shape]

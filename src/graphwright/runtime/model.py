@@ -94,7 +94,7 @@ class Model:
 
     def trace(self, feeds: Mapping[str, Array], threads: int = 0) -> list[TaskTime]:
         """Run once with time stamps: every task that ran."""
-        return self.device.trace(self._ports.named(feeds), threads or self.threads)
+        return self.device.traced(self._ports.named(feeds), threads or self.threads)[1]
 
     def report(self) -> str:
         """What the compiler did: passes, kernels, what runs in Python, and what was left alone and why."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from graphwright.config import Options
 from graphwright.package.package import Package, Target
 from graphwright.runtime.devices.base import Device
 from graphwright.runtime.devices.cpu import Cpu
@@ -12,3 +14,13 @@ from graphwright.runtime.devices.null import Null
 
 NATIVE: Final[Mapping[str, Callable[[Package, Target], Device]]] = {"cpu": Cpu, "null": Null}
 """Devices that run a target of a package."""
+
+
+def specialized(device: Device, package: Package, options: Options) -> Device:
+    """``device``, with what the option ``specialize`` puts before it: that is imported where it is asked for."""
+    if options.specialize == "none":
+        return device
+    made: Device = importlib.import_module("graphwright.runtime.devices.hot").specialized(
+        device, package, options
+    )
+    return made

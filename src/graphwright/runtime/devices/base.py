@@ -18,7 +18,7 @@ class RunError(GraphwrightError):
 
 
 def reference_fault(error: Exception, place: str) -> RunError:
-    """That the reference of the node at ``place`` raised ``error``; a user's own is shown by file and line."""
+    """That the reference of the node at ``place`` raised ``error``; a user's own by file and line."""
     known: Diagnostic | None = getattr(error, "diagnostic", None)
     if known is not None:
         return RunError(Diagnostic(known.code, f"{known.message} (node {place})", known.where, known.hint))
@@ -80,8 +80,8 @@ class Device(Protocol):
     ) -> list[Array]:
         """One run; outputs not given are new arrays. Raises FeedError if shapes do not fit, and RunError."""
 
-    def trace(self, arrays: Sequence[Array], threads: int) -> list[TaskTime]:
-        """One run with time stamps."""
+    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
+        """One run with time stamps: its outputs, and every task that ran."""
 
     def trim(self) -> int:
         """Drop plans and memory that no run uses; the bytes of arenas that the system has back."""

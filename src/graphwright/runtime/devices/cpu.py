@@ -57,7 +57,7 @@ class Cpu:
         except (_native.NativeError, MemoryError) as error:
             self._explain(error)
 
-    def trace(self, arrays: Sequence[Array], threads: int) -> list[TaskTime]:
+    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
         tasks = self._target.program.tasks
         stamps = np.zeros((len(tasks), 3), np.int64)
         results = self._guarded(lambda: self._native.run(arrays, None, threads, False, stamps))

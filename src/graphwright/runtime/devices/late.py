@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from graphwright.ir.arrays import Array
 from graphwright.package.package import Variant
@@ -22,11 +22,15 @@ class Late:
     """
 
     def __init__(
-        self, build: Callable[[Shapes], Device], held: Sequence[tuple[Variant, Device]] = ()
+        self,
+        build: Callable[[Shapes], Device],
+        held: Sequence[tuple[Variant, Device]] = (),
+        key: Callable[[Shapes], Hashable] = lambda shapes: shapes,
     ) -> None:
-        self._build = build
+        """One that was built serves all shapes of the same ``key``."""
+        self._build, self._key = build, key
         self._held = held
-        self._variants: OrderedDict[Shapes, Device] = OrderedDict()
+        self._variants: OrderedDict[Hashable, Device] = OrderedDict()
         self._gone: Counter[str] = Counter(runs=0, host_calls=0)
         """What the variants counted that are no longer kept."""
         self._table = threading.Lock()
@@ -40,8 +44,8 @@ class Late:
     ) -> list[Array]:
         return self._variant(arrays).run(arrays, outputs, threads)
 
-    def trace(self, arrays: Sequence[Array], threads: int) -> list[TaskTime]:
-        return self._variant(arrays).trace(arrays, threads)
+    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
+        return self._variant(arrays).traced(arrays, threads)
 
     def trim(self) -> int:
         return sum(device.trim() for device in self._devices())
@@ -61,21 +65,22 @@ class Late:
     def _variant(self, arrays: Sequence[Array]) -> Device:
         shapes = tuple(array.shape for array in arrays)
         held = next((device for variant, device in self._held if variant.takes(shapes)), None)
-        device = held or self._known(shapes)
+        key = self._key(shapes)
+        device = held or self._known(key)
         if device is not None:
             return device
         with self._building:  # runs of known shapes go on meanwhile
-            return self._known(shapes) or self._kept(shapes, self._build(shapes))
+            return self._known(key) or self._kept(key, self._build(shapes))
 
-    def _known(self, shapes: Shapes) -> Device | None:
+    def _known(self, key: Hashable) -> Device | None:
         with self._table:
-            if shapes in self._variants:
-                self._variants.move_to_end(shapes)
-            return self._variants.get(shapes)
+            if key in self._variants:
+                self._variants.move_to_end(key)
+            return self._variants.get(key)
 
-    def _kept(self, shapes: Shapes, device: Device) -> Device:
+    def _kept(self, key: Hashable, device: Device) -> Device:
         with self._table:
-            self._variants[shapes] = device
+            self._variants[key] = device
             if len(self._variants) > VARIANTS:
                 self._gone.update(self._variants.popitem(last=False)[1].stats())
         return device

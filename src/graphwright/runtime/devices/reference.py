@@ -42,7 +42,7 @@ class Reference:
             results[k] = target
         return results
 
-    def trace(self, arrays: Sequence[Array], threads: int) -> list[TaskTime]:
+    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
         times: list[TaskTime] = []
         last = time.monotonic_ns()
 
@@ -54,8 +54,7 @@ class Reference:
             times.append(TaskTime(len(times), producer.place, producer.op.name, last, now, 0))
             last = now
 
-        self._evaluated(arrays, stamp)
-        return times
+        return self._evaluated(arrays, stamp), times
 
     def trim(self) -> int:
         return 0

@@ -1,0 +1,254 @@
+"""The steps of a staged model: programs of parts, and nodes on their references."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from graphwright.errors import Diagnostic, FeedError, GraphwrightError
+from graphwright.ir.arrays import Array, np
+from graphwright.ir.infer import fact_of
+from graphwright.ir.op import Op
+from graphwright.ir.sizes import scaled_symbol
+from graphwright.ir.symbols import Dim, Expr, atoms, parse_dim, substitute
+from graphwright.ir.types import TensorType
+from graphwright.package.package import TensorSpec
+from graphwright.package.stages import Check, HostStep, PartStep
+from graphwright.runtime.devices.base import REFERENCE_FAULTS, Device, RunError, TaskTime, reference_fault
+from graphwright.runtime.hostcall import op_of, reference_of
+
+Sizes = dict[str, int]
+
+
+@dataclass
+class Run:
+    """One run: values of the graph at hand by number, the sizes known so far, and what is counted."""
+
+    values: list[Any]
+    sizes: Sizes
+    threads: int
+    targets: Sequence[Array | None] | None = None
+    """Where the caller wants outputs."""
+    times: list[TaskTime] | None = None
+    """Kept where the run is traced."""
+    host_calls: int = 0
+
+    def stamp(self, name: str, kernel: str, start: int, end: int, thread: int = 0) -> None:
+        """Note a task of a run that is traced."""
+        if self.times is not None:
+            self.times.append(TaskTime(len(self.times), name, kernel, start, end, thread))
+
+
+class Step(Protocol):
+    """Makes values of others."""
+
+    def devices(self) -> Iterable[Device]:
+        """What runs programs for it."""
+
+    def run(self, run: Run) -> None:
+        """Read and write ``run.values``. Raises FeedError and RunError."""
+
+
+class PartRunner:
+    """The program of a part. ``places`` are those of its outputs among the model's, None for inner ones."""
+
+    def __init__(self, part: PartStep, device: Device, places: Sequence[int | None]) -> None:
+        self._inputs, self._sizes, self._outputs = part.inputs, part.sizes, part.outputs
+        self._device, self._places = device, places
+        self._gives_outputs = any(place is not None for place in places)
+
+    def devices(self) -> Iterable[Device]:
+        return (self._device,)
+
+    def run(self, run: Run) -> None:
+        values = run.values
+        arrays = [_contiguous(values[number]) for number in self._inputs]
+        arrays += [np.empty((run.sizes[name], 0), np.uint8) for name in self._sizes]
+        if run.times is None:
+            results = self._device.run(arrays, self._targets(run), run.threads)
+        else:
+            results, times = self._device.traced(arrays, run.threads)
+            for each in times:
+                run.stamp(each.name, each.kernel, each.start, each.end, each.thread)
+        for number, array in zip(self._outputs, results, strict=True):
+            values[number] = array
+
+    def _targets(self, run: Run) -> list[Array | None] | None:
+        targets = run.targets
+        if not targets or not self._gives_outputs:
+            return None
+        return [None if place is None else targets[place] for place in self._places]
+
+
+def _contiguous(array: Array) -> Array:
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+class Body(Protocol):
+    """A region that can be run."""
+
+    def run_body(self, arrays: Sequence[Any], outer: Run) -> tuple[Any, ...]:
+        """Its outputs for ``arrays``; it knows the sizes of ``outer``."""
+
+    def devices(self) -> Iterable[Device]:
+        """What runs programs for it."""
+
+
+class HostRunner:
+    """A node on its reference, or one with regions, which are run from here."""
+
+    def __init__(self, host: HostStep, values: Sequence[Spec], bodies: Sequence[Body]) -> None:
+        self._op, self._place = op_of(host.op), host.place
+        self._inputs = host.inputs
+        self._outputs = [(number, values[number]) for number in host.outputs]
+        self._bodies = bodies
+        self._reference = None if bodies or _has_sizes(self._op) else reference_of(self._op, host.place)
+
+    def devices(self) -> Iterable[Device]:
+        for body in self._bodies:
+            yield from body.devices()
+
+    def run(self, run: Run) -> None:
+        start = time.monotonic_ns()
+        run.host_calls += 1
+        values = run.values
+        arrays = [None if number is None else values[number] for number in self._inputs]
+        results = self._reference(arrays) if self._reference else self._made(arrays, run)
+        for (number, spec), result in zip(self._outputs, results, strict=True):
+            values[number] = array = self._typed(result, spec)
+            spec.learn(array, run.sizes, self._place)
+        run.stamp(self._place, self._op.name, start, time.monotonic_ns())
+
+    def _made(self, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
+        op = self._op.with_attributes(lambda value: _bound(value, run.sizes))
+        if not self._bodies:
+            return reference_of(op, self._place)(arrays)
+        if op.carried() is None:
+            taken = op.taken(*map(fact_of, arrays))
+            if taken is None:
+                raise RunError(Diagnostic("reference", f"{op.name} runs none of its regions", self._place))
+            return self._bodies[taken].run_body(arrays[len(arrays) - op.captures(len(arrays)) :], run)
+        types = [spec.type(run.sizes) for _, spec in self._outputs]
+        try:
+            return op.repeat(lambda k, given: self._bodies[k].run_body(given, run), arrays, types)
+        except REFERENCE_FAULTS as error:
+            if isinstance(error, GraphwrightError):
+                raise
+            raise reference_fault(error, self._place) from error
+
+    def _typed(self, result: Any, spec: Spec) -> Any:
+        """``result`` as an array of the type that was said; containers as they are."""
+        if spec.dtype.element is not None:
+            return result
+        array = np.asarray(result)
+        if array.dtype != spec.numpy:
+            if spec.dtype.kind != "string" or array.dtype.kind not in "US":
+                message = f"it gives {array.dtype} for {spec.name!r}, which is {spec.dtype}"
+                raise RunError(Diagnostic("reference", message, self._place))
+            array = array.astype(object)
+        return array
+
+
+def _has_sizes(op: Op) -> bool:
+    """Whether attributes of ``op`` speak of sizes that a run decides."""
+    return op.with_attributes(lambda value: _bound(value, {})) is not op or any(
+        _is_open(value) for value in op.attributes().values()
+    )
+
+
+def _is_open(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_is_open, value))
+    return isinstance(value, Expr) or (isinstance(value, TensorType) and not value.is_static)
+
+
+def _bound(value: Any, sizes: Sizes) -> Any:
+    """``value`` with numbers for the sizes that are known."""
+    if isinstance(value, Expr):
+        return substitute(value, sizes)
+    if isinstance(value, TensorType):
+        return _bound_type(value, sizes)
+    return tuple(_bound(part, sizes) for part in value) if isinstance(value, tuple) else value
+
+
+def _bound_type(type: TensorType, sizes: Sizes) -> TensorType:
+    if type.shape is None:
+        return type
+    return TensorType(type.dtype, tuple(substitute(dim, sizes) for dim in type.shape))
+
+
+class Spec:
+    """What is known of a value before a run, and what its array tells of sizes."""
+
+    def __init__(self, spec: TensorSpec) -> None:
+        self.name, self.dtype = spec.name, spec.dtype
+        self.numpy = spec.dtype.numpy if spec.dtype.element is None else None
+        dims = None if spec.shape is None else tuple(map(_dim, spec.shape))
+        self._type = TensorType(spec.dtype, dims)
+        self._expected = [_axis(dim) for dim in dims or ()]
+
+    def learn(self, array: Any, sizes: Sizes, what: str) -> None:
+        """Add the sizes that ``array`` tells to ``sizes``. Raises FeedError where it is not as was said."""
+        if self._type.shape is None or self.numpy is None:
+            return
+        shape = array.shape
+        if len(shape) != len(self._expected):
+            raise self._wrong(what, f"has {len(shape)} axes, expected {len(self._expected)}")
+        for axis, expected in enumerate(self._expected):
+            size = expected(shape[axis], sizes)
+            if size is not None and size != shape[axis]:
+                raise self._wrong(what, f"has size {shape[axis]} on axis {axis}, expected {size}")
+
+    def type(self, sizes: Sizes) -> TensorType:
+        """The type, with numbers for the sizes that are known."""
+        return _bound_type(self._type, sizes)
+
+    def _wrong(self, what: str, fault: str) -> FeedError:
+        return FeedError(Diagnostic("feed-shape", f"{what} {self.name!r} {fault}"))
+
+
+def _dim(dim: int | str) -> Dim:
+    return dim if isinstance(dim, int) else parse_dim(dim)
+
+
+Expected = Callable[[int, Sizes], int | None]
+"""The size that an axis must have, given the one that it has; None if that is not known."""
+
+
+def _axis(dim: Dim) -> Expected:
+    if isinstance(dim, int):
+        return lambda size, sizes: dim
+    scaled = scaled_symbol(dim)
+    if scaled is None:
+        return lambda size, sizes: number_of(dim, sizes)
+    name, scale = scaled
+    return lambda size, sizes: sizes.setdefault(name, size // scale) * scale
+
+
+def number_of(dim: Dim, sizes: Sizes) -> int | None:
+    """``dim`` as a number; None where a size in it is not known."""
+    made = substitute(dim, sizes)
+    return made if isinstance(made, int) else None
+
+
+class Demand:
+    """What the model rests on and no part checks."""
+
+    def __init__(self, check: Check) -> None:
+        self._text = f"{check.left} {check.relation} {check.right}"
+        self._relation, self._node = check.relation, check.node
+        self._sides = parse_dim(check.left), parse_dim(check.right)
+        self._names = {atom.name for side in self._sides for atom in atoms(side)}
+
+    def is_met(self, sizes: Sizes) -> bool:
+        """Whether it holds; False while a size of it is not known. Raises FeedError where it does not."""
+        if not self._names <= sizes.keys():
+            return False
+        left, right = (number_of(side, sizes) for side in self._sides)
+        assert left is not None and right is not None
+        if left != right if self._relation == "==" else left > right:
+            message = f"these shapes do not fit the model: {self._text} fails with {left} and {right}"
+            raise FeedError(Diagnostic("constraint", message, self._node))
+        return True

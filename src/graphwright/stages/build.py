@@ -1,0 +1,237 @@
+"""Compiling a graph that was cut: each part as a module of its own, all on one set of weights and kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from graphwright.compiler import Observer, compile_modules, package_module, spec_of
+from graphwright.config import Options
+from graphwright.ir.clone import clone_graph, copy_node
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.names import UniqueNames
+from graphwright.ir.op import ConstRef
+from graphwright.ir.part import Part
+from graphwright.ir.symbols import Constraint, SymbolTable, atoms, symbol
+from graphwright.ir.text import print_op
+from graphwright.ir.types import U8, TensorType
+from graphwright.package.package import Package, TensorSpec, Variant
+from graphwright.package.stages import Check, HostStep, PartStep, Stages
+from graphwright.package.weights import pack_weights
+from graphwright.passes.base import Record
+from graphwright.passes.dead_code import DeadCode
+from graphwright.report import stages_report
+from graphwright.stages.cut import Cut, Group, Kind, bound_by, cut, symbols_of
+
+
+def package_stages(
+    module: Module, found: Cut, options: Options, observe: Observer = lambda name, product: None
+) -> Package:
+    """The package of ``module``, which is changed: the parts that ``found`` cuts it into become Part nodes.
+
+    Raises ModelError, ToolchainError.
+    """
+    draft = _Draft(module)
+    stages = replace(draft.graph(module.main, found, ()), checks=_checks(module, draft.checked))
+    shared = pack_weights({digest: module.constants[ref] for digest, ref in draft.read.items()})
+    compiled = (
+        compile_modules(list(draft.modules.values()), options, observe, shared) if draft.modules else []
+    )
+    made = dict(zip(draft.modules, compiled, strict=True))
+    for node, one in made.items():
+        node.regions = (_region(one.module.main, node),)
+        module.constants.merge(one.module.constants)
+    weights = compiled[0].package.weights if compiled else shared
+    DeadCode().run(module, Record("dead_code"))
+    package = package_module(module, options, weights)
+    spare = {r.digest: module.constants.held(r) for r in module.constants if r.digest not in weights.tensors}
+    programs = {_number(node): one.package for node, one in made.items()}
+    stages = _with_programs(stages, programs)
+    report = stages_report(stages, {number: one.report for number, one in programs.items()})
+    return replace(package, stages=stages, report=report, spare=partial(pack_weights, spare))
+
+
+def open_part(module: Module, part: PartStep, ranks: Sequence[int]) -> Module:
+    """The part of ``module``, which was cut, as a module: its inputs have ``ranks``, and any sizes."""
+    node = next(n for n in module.walk() if isinstance(n.op, Part) and n.op.number == part.number)
+    made = part_module(module, node.regions[0], part.sizes)
+    for value, rank in zip(made.main.inputs, ranks, strict=True):
+        if value.type.shape is None:
+            dims = tuple(made.symbols.fresh(f"{value.name}_{axis}") for axis in range(rank))
+            value.type = TensorType(value.type.dtype, dims)
+    return made
+
+
+def part_module(module: Module, region: Graph, sizes: Sequence[str]) -> Module:
+    """``region`` as the entry of a module of its own, to which further inputs tell ``sizes``."""
+    made = Module()
+    made.constants = module.constants.copy()
+    main = made.add_graph(clone_graph(region, "main"))
+    taken = UniqueNames()
+    for value in main.inputs:
+        value.name = taken.take(value.name or "value")
+    for size in sizes:
+        main.add_input(TensorType(U8, (symbol(size), 0)), taken.take(f"size of {size}"))
+    table = module.symbols
+    told = bound_by(main.inputs, ())
+    checked = {c: None for c in table.constraints if _sizes_of(c) <= told}
+    made.symbols = SymbolTable(dict(table.ranges), dict(table.multiples), checked)
+    return made
+
+
+def _checks(module: Module, checked: Collection[Constraint]) -> tuple[Check, ...]:
+    """What ``module`` rests on and no part checks."""
+    left = (c for c in module.symbols.constraints if c not in checked)
+    return tuple(Check(c.relation, str(c.left), str(c.right), c.node) for c in left)
+
+
+def _sizes_of(constraint: Constraint) -> set[str]:
+    return {atom.name for side in (constraint.left, constraint.right) for atom in atoms(side)}
+
+
+def _number(node: Node) -> int:
+    assert isinstance(node.op, Part)
+    return node.op.number
+
+
+def _region(main: Graph, node: Node) -> Graph:
+    """The compiled ``main`` as the region of its Part: without the inputs that tell sizes."""
+    for index in range(len(main.inputs) - 1, len(node.inputs) - 1, -1):
+        main.remove_input(index)
+    main.name = node.regions[0].name
+    return main
+
+
+def _with_programs(stages: Stages, packages: Mapping[int, Package]) -> Stages:
+    """``stages`` with the programs of its parts, and of its bodies'."""
+
+    def filled(step: PartStep | HostStep) -> PartStep | HostStep:
+        if isinstance(step, HostStep):
+            bodies = (_with_programs(body, packages) for body in step.bodies)
+            return replace(step, bodies=tuple(bodies))
+        one = packages.get(step.number)
+        return replace(step, program=Variant(one.inputs, one.outputs, one.targets)) if one else step
+
+    return replace(stages, steps=tuple(map(filled, stages.steps)))
+
+
+class _Draft:
+    """Turns graphs into stages; parts get their programs later, all at once."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.modules: dict[Node, Module] = {}
+        """What is to be compiled for each Part node."""
+        self.read: dict[str, ConstRef] = {}
+        """Constants that the host reads."""
+        self.checked: set[Constraint] = set()
+        """What the parts check of sizes."""
+        self._parts = 0
+
+    def graph(self, graph: Graph, found: Cut, bound: Collection[str]) -> Stages:
+        """The stages of ``graph``, whose parts become Part nodes, in the order in which they run."""
+        values = _Values(graph.inputs)
+        for node in [node for node in graph if isinstance(node.op, Constant)]:
+            graph.move(node, None)
+        constants = self._constants(graph, found, values)
+        known = bound_by(graph.inputs, bound)
+        steps: list[PartStep | HostStep] = []
+        for group in found.groups:
+            if group.kind is Kind.HOST:
+                for node in group.nodes:
+                    graph.move(node, None)
+                    steps.append(self._host(node, found.reasons[node], values, known))
+                    known = bound_by(node.outputs, known)
+            else:
+                steps.append(self._part(graph, group, values))
+        outputs = tuple(values.numbers[value] for value in graph.outputs)
+        return Stages(len(graph.inputs), tuple(values.specs), constants, tuple(steps), outputs)
+
+    def _constants(self, graph: Graph, found: Cut, values: _Values) -> tuple[tuple[int, str], ...]:
+        """Numbers and digests of the constants that the host reads or that are outputs."""
+        read = [value for node in found.reasons for value in node.inputs] + list(graph.outputs)
+        numbered = []
+        for value in dict.fromkeys(read):
+            if value is not None and value.producer is not None and isinstance(value.producer.op, Constant):
+                ref = value.producer.op.value
+                self.read[ref.digest] = ref
+                numbered.append((values.add(value), ref.digest))
+        return tuple(numbered)
+
+    def _host(self, node: Node, reason: str, values: _Values, known: set[str]) -> HostStep:
+        return HostStep(
+            print_op(node.op),
+            node.place,
+            reason,
+            tuple(None if value is None else values.numbers[value] for value in node.inputs),
+            tuple(map(values.add, node.outputs)),
+            tuple(self.graph(region, cut(region, known), known) for region in node.regions),
+        )
+
+    def _part(self, graph: Graph, group: Group, values: _Values) -> PartStep:
+        """Replace the nodes of ``group`` by one Part."""
+        number, self._parts = self._parts, self._parts + 1
+        region, inputs, outputs = _closed(group.nodes, f"part{number}")
+        types = [value.type for value in outputs]
+        sources = tuple(source for node in group.nodes for source in node.sources)
+        part = graph.append(Node(Part(len(outputs), number), inputs, types, (region,), sources=sources))
+        needed = set[str]().union(*map(symbols_of, group.nodes))
+        sizes = tuple(sorted(needed - bound_by(inputs, ())))
+        for old, new in zip(outputs, part.outputs, strict=True):
+            graph.replace_all_uses(old, new)
+        for node in reversed(group.nodes):
+            graph.erase(node)
+        module = part_module(self.module, region, sizes)
+        specs = (
+            tuple(spec_of(value, value.name) for value in module.main.inputs),
+            tuple(map(spec_of, module.main.outputs, module.main.output_names)),
+        )
+        if group.kind is Kind.PART:
+            self.modules[part] = module
+            self.checked.update(module.symbols.constraints)
+        numbers = tuple(values.numbers[value] for value in inputs)
+        return PartStep(number, numbers, sizes, tuple(map(values.add, part.outputs)), Variant(*specs, {}))
+
+
+class _Values:
+    """Numbers of values, and what is known of each."""
+
+    def __init__(self, inputs: Iterable[Value]) -> None:
+        self.numbers: dict[Value, int] = {}
+        self.specs: list[TensorSpec] = []
+        for value in inputs:
+            self.add(value)
+
+    def add(self, value: Value) -> int:
+        """Number ``value``."""
+        self.numbers[value] = len(self.specs)
+        self.specs.append(spec_of(value, value.name))
+        return self.numbers[value]
+
+
+def _closed(nodes: Sequence[Node], name: str) -> tuple[Graph, list[Value], list[Value]]:
+    """A copy of ``nodes`` as a graph of its own, the values that it takes and those that others read."""
+    inside = set(nodes)
+    read = dict.fromkeys(value for node in nodes for value in node.inputs if value is not None)
+    outside = [value for value in read if value.producer not in inside]
+    inputs = [value for value in outside if not _is_constant(value)]
+    region = Graph(name)
+    copies = {value: region.add_input(value.type, value.name) for value in inputs}
+    for value in outside:
+        if value.producer is not None and _is_constant(value):
+            region.append(copy_node(value.producer, copies))
+    for node in nodes:
+        region.append(copy_node(node, copies))
+    graph = nodes[0].graph
+    assert graph is not None
+    made = [value for node in nodes for value in node.outputs]
+    outputs = [value for value in made if value in graph.outputs or not inside.issuperset(value.users)]
+    taken = UniqueNames()
+    region.set_outputs([copies[v] for v in outputs], [taken.take(v.name or "value") for v in outputs])
+    return region, inputs, outputs
+
+
+def _is_constant(value: Value) -> bool:
+    return value.producer is not None and isinstance(value.producer.op, Constant)

@@ -52,14 +52,21 @@ def run_samples(samples: Sequence[tuple[int, Sample]]) -> dict[int, Outcome]:
     model = gw.compile(module, observe=observe)
     feeds = [arrays[int(name[1:].split("_")[0])][int(name.split("_")[1])] for name in types]
     results = iter(model(*feeds))
+    if model.package.stages is not None:
+        reasons += [(host.place, host.reason) for host in model.package.stages.hosts()]
     outcomes = {}
     for k, sample in samples:
         expected = run_reference(bound_op(sample.op, bindings(sample)), arrays[k])
-        actual = tuple(np.asarray(next(results)) for _ in range(counts[k]))
+        actual = tuple(_array(next(results)) for _ in range(counts[k]))
         host = "; ".join(reason for place, reason in reasons if f"sample{k}" in place.split(" + "))
         outcomes[k] = Outcome(actual, expected, host)
     assert model.stats()["host_calls"] == len(reasons)
     return outcomes
+
+
+def _array(result: Any) -> Any:
+    """``result`` as an array; a container as it is."""
+    return result if result is None or isinstance(result, list) else np.asarray(result)
 
 
 def _append(

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 import graphwright.ops
-from graphwright.errors import GraphwrightError
 from graphwright.ir.op import Op, Sample, registered_ops
 from tests.ops.support import assert_close
 
-from .exceptions import HOST_CALLS, REFUSED
+from .exceptions import HOST_CALLS, STAGED
 from .support import run_samples
 
 graphwright.ops.load()
@@ -22,8 +21,7 @@ OPS = {
 
 def good(name: str) -> list[tuple[int, Sample]]:
     """Numbers and samples that a device must run."""
-    refused = REFUSED.get(name, {})
-    return [(k, s) for k, s in enumerate(OPS[name].samples) if not s.error and k not in refused]
+    return [(k, s) for k, s in enumerate(OPS[name].samples) if not s.error]
 
 
 @pytest.mark.parametrize("name", [name for name in OPS if good(name)])
@@ -33,10 +31,4 @@ def test_samples_run_natively(name: str) -> None:
         for actual, expected in zip(outcome.actual, outcome.expected, strict=True):
             assert_close(actual, expected, f"{name} sample {k}")
     hosted = {k: outcome.host for k, outcome in outcomes.items() if outcome.host}
-    assert hosted.keys() == HOST_CALLS.get(name, {}).keys(), hosted
-
-
-@pytest.mark.parametrize(("name", "k"), [(name, k) for name, numbers in REFUSED.items() for k in numbers])
-def test_refused_samples_say_why(name: str, k: int) -> None:
-    with pytest.raises((GraphwrightError, ValueError)):
-        run_samples([(k, OPS[name].samples[k])])
+    assert hosted.keys() == {**HOST_CALLS.get(name, {}), **STAGED.get(name, {})}.keys(), hosted

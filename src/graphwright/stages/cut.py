@@ -42,11 +42,8 @@ class Cut:
 
     groups: tuple[Group, ...]
     reasons: dict[Node, str]
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether one program runs it all."""
-        return not self.reasons and all(group.kind is Kind.PART for group in self.groups)
+    is_whole: bool
+    """Whether one program runs it all."""
 
 
 def cut(graph: Graph, bound: Iterable[str] = ()) -> Cut:
@@ -69,7 +66,14 @@ def cut(graph: Graph, bound: Iterable[str] = ()) -> Cut:
     groups: dict[tuple[int, Kind], list[Node]] = {}
     for node, key in rounds.items():
         groups.setdefault(key, []).append(node)
-    return Cut(tuple(Group(key[1], tuple(groups[key])) for key in sorted(groups)), reasons)
+    whole = all(kind is Kind.PART for _, kind in groups) and _is_plain(graph)
+    return Cut(tuple(Group(key[1], tuple(groups[key])) for key in sorted(groups)), reasons, whole)
+
+
+def _is_plain(graph: Graph) -> bool:
+    """Whether a program can take the inputs of ``graph`` and give its outputs."""
+    types = [value.type for value in (*graph.inputs, *graph.outputs)]
+    return all(type.dtype.bits and type.shape is not None for type in types)
 
 
 def _after(turn: int, kind: Kind, follower: Kind) -> int:
@@ -146,6 +150,10 @@ def _makes_rank(node: Node, known: set[str]) -> str:
     return "elements decide the rank" if any(v.type.shape is None for v in node.outputs) else ""
 
 
+def _repeats(node: Node, known: set[str]) -> str:
+    return "the host counts the runs of a loop" if node.op.carried() is not None else ""
+
+
 def _holds_such(node: Node, known: set[str]) -> str:
     for region in node.regions:
         for inner, reason in _reasons(region, known).items():
@@ -157,6 +165,7 @@ _WHYS: Sequence[Callable[[Node, set[str]], str]] = (
     _holds_no_bytes,
     _makes_sizes,
     _makes_rank,
+    _repeats,
     _holds_such,
 )
 

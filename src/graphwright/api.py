@@ -15,6 +15,8 @@ from graphwright.errors import Diagnostic, PackageError, UnknownOpError, VerifyE
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.frontends.onnx import open_model
 from graphwright.frontends.onnx.read import Source
+from graphwright.geared import compile_gears, gear_modules
+from graphwright.gears import Gears
 from graphwright.ir.clone import clone_module
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Module, Value
@@ -30,6 +32,7 @@ from graphwright.package.package import Package
 from graphwright.package.sign import user_key
 from graphwright.package.stages import PartStep
 from graphwright.passes.bind_sizes import Shapes, shape_inputs
+from graphwright.passes.gears import split_module
 from graphwright.passes.interface import bind_constants, keep_outputs
 from graphwright.passes.manager import PassManager
 from graphwright.passes.pipeline import GRAPH_PASSES
@@ -69,13 +72,15 @@ def compile(
     shapes: Shapes | None = None,
     constants: Mapping[str, Any] | None = None,
     outputs: Sequence[str] | None = None,
+    gears: Gears | Mapping[str, Sequence[Sequence[int]]] | None = None,
     options: Options | None = None,
     observe: Observer = _no_one,
 ) -> Model:
     """Compile an ONNX model (path, bytes or ModelProto) or a module built by hand.
 
     ``shapes`` gives sizes of inputs, ``constants`` replaces inputs by arrays, numbers or lists, ``outputs``
-    prunes to these (inner values as well; inputs that only others needed go too). Raises ModelError with all
+    prunes to these (inner values as well; inputs that only others needed go too). ``gears`` are shapes
+    that get programs of their own (by input, or as :class:`graphwright.Gears`). Raises ModelError with all
     faults of the model, OptionError, PluginError, ToolchainError.
     """
     options = options or Options.from_environment()
@@ -92,7 +97,10 @@ def compile(
     if outputs is not None:
         keep_outputs(module, outputs)
     key = user_key(options.key_folder, create=True)
-    return Model(*_compiled(module, options, observe), key, options.threads)
+    if gears is None:
+        return Model(*_compiled(module, options, observe), key, options.threads)
+    made = gear_modules(module, gears if isinstance(gears, Gears) else Gears(gears), options)
+    return Model(*compile_gears(made, options, observe), key, options.threads)
 
 
 @_uncollected()
@@ -137,6 +145,9 @@ def _unpacked(module: Module, ref: ConstRef, value: Value) -> ConstRef:
 
 def _compiled(module: Module, options: Options, observe: Observer) -> tuple[Package, Device]:
     """The package of ``module`` and the device that runs it."""
+    gears = split_module(module)
+    if gears is not None:
+        return compile_gears(gears, options, observe)
     options = replace(options, isa=target_isa(options))
     static = all(value.type.is_static for value in module.main.inputs)
     if options.device == "reference" or not static:  # else no feed could tell more

@@ -6,6 +6,7 @@ import functools
 import importlib
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from graphwright.config import Options
@@ -14,8 +15,9 @@ from graphwright.package.package import Package, TensorSpec
 from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
 from graphwright.package.stages import PartStep
-from graphwright.runtime.devices import NATIVE
+from graphwright.runtime.devices import NATIVE, specialized
 from graphwright.runtime.devices.base import Device
+from graphwright.runtime.devices.geared import geared
 from graphwright.runtime.devices.late import Late, Shapes
 from graphwright.runtime.devices.target import best_target
 from graphwright.runtime.model import Model
@@ -30,6 +32,7 @@ def load(
     trust: bool = False,
     keys: Sequence[bytes] = (),
     mmap: bool = False,
+    specialize: str | None = None,
     options: Options | None = None,
 ) -> Model:
     """Load an ``.om`` file.
@@ -37,10 +40,12 @@ def load(
     Its kernels run if this user's own build or one of ``keys`` signed it, or with ``trust``; otherwise, and
     on a CPU or device for which it holds none, or after a change of the kernel library, they are made again
     from its graph and weights. ``mmap``
-    leaves the weights in the file, which must not change while the model lives.
+    leaves the weights in the file, which must not change while the model lives. ``specialize`` is the option
+    of that name: "hot" makes static variants for shapes that recur, in the background.
     Raises PackageError, PluginError, and ToolchainError where kernels must be made and no compiler is there.
     """
     options = options or Options.from_environment()
+    options = options if specialize is None else replace(options, specialize=specialize)
     own = user_key(options.key_folder, create=False)
     package = read_package(Path(path), trust=trust, keys=[*keys, *([own] if own else [])], use_mmap=mmap)
     if options.plugins:
@@ -51,12 +56,14 @@ def load(
         device = _device_with_plugins(package, options, Path(path))
     if device is None:
         return _rebuilt(package, options, own, Path(path))
-    return Model(package, device, threads=options.threads)
+    return Model(package, specialized(device, package, options), threads=options.threads)
 
 
 def _device(package: Package, options: Options, path: Path) -> Device | None:
     if package.stages is not None:
         return staged(package, options)
+    if package.between:
+        return geared(package, lambda part: _native(part, options))
     return _variants(package, options, path) if package.variants else _native(package, options)
 
 
@@ -71,7 +78,7 @@ def _device_with_plugins(package: Package, options: Options, path: Path) -> Devi
 def _native(package: Package, options: Options) -> Device | None:
     """What runs the package as it is, if it holds what this CPU and device run."""
     target, device = best_target(package, options), NATIVE.get(options.device)
-    return None if target is None or device is None else device(package, target)
+    return None if target is None or device is None else device(package, target, options.plan_cache)
 
 
 def staged(package: Package, options: Options) -> Device | None:

@@ -18,8 +18,8 @@ class MapIndex(Op):
     """The number of the gear whose sizes are those of the operand: ``gears[y] == sizes``.
 
     ``gears`` are rows of sizes, all dims of all inputs in their order. Sizes that no row holds are a
-    ValueError (``between="error"``), the row of the fewest elements of which none is smaller ("pad"; a
-    ValueError if there is none), or ``len(gears)`` ("dynamic").
+    ValueError (``between="error"``), the row of the least product of which none is smaller, and none differs
+    of which all rows have the same ("pad"; a ValueError if there is none), or ``len(gears)`` ("dynamic").
     """
 
     gears: tuple[tuple[int, ...], ...]
@@ -58,7 +58,12 @@ class MapIndex(Op):
         return len(self.gears) if self.between == "dynamic" else None
 
     def _next(self, sizes: tuple[int, ...]) -> int | None:
-        larger = [k for k, gear in enumerate(self.gears) if all(map(int.__ge__, gear, sizes))]
+        varied = [len(set(column)) > 1 for column in zip(*self.gears, strict=True)]
+        larger = [
+            number
+            for number, gear in enumerate(self.gears)
+            if all(a == b or (v and a > b) for v, a, b in zip(varied, gear, sizes, strict=True))
+        ]
         return min(larger, key=lambda k: prod(self.gears[k]), default=None)
 
 

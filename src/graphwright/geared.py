@@ -1,0 +1,154 @@
+"""Compiling models with gears: one static program for each, all on one set of weights and kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from math import prod
+
+from graphwright.compiler import SHAPE_STAGES, Observer, compile_modules, package_module, run_stages
+from graphwright.config import Options
+from graphwright.errors import Collector, GraphwrightError, ModelError, OptionError
+from graphwright.gears import Gears, Row, row_text
+from graphwright.ir.clone import clone_module
+from graphwright.ir.graph import Module
+from graphwright.ir.names import terminal
+from graphwright.package.package import Package, Variant
+from graphwright.package.weights import Weights, pack_weights
+from graphwright.passes.bind_sizes import shape_inputs
+from graphwright.passes.gears import GearModules, joined_module
+from graphwright.passes.padding import refuse_padding
+from graphwright.runtime.devices import NATIVE
+from graphwright.runtime.devices.base import Device
+from graphwright.runtime.devices.geared import geared
+from graphwright.runtime.devices.reference import Reference
+from graphwright.runtime.devices.target import target_isa
+
+
+def gear_modules(module: Module, gears: Gears, options: Options) -> GearModules:
+    """The model for each gear, and for all other shapes if they are to run, shapes inferred.
+
+    Raises OptionError for gears that contradict each other or the inputs, ModelError where the graph refuses
+    one, or padding.
+    """
+    rows = gears.rows(module.main)
+    run_stages(module, SHAPE_STAGES, options)
+    bound = [_bound(module, row) for row in rows]
+    _raise_faults(bound, rows, OptionError)
+    _refuse_open_sizes([made for made in bound if isinstance(made, Module)], rows)
+    inferred = [_inferred(made, options) for made in bound if isinstance(made, Module)]
+    _raise_faults(inferred, rows, ModelError)
+    made = tuple(made for made in inferred if isinstance(made, Module))
+    if gears.between == "pad":
+        refuse_padding(module, made)
+    dynamic = clone_module(module) if gears.between == "dynamic" else None
+    return GearModules(module, gears.between, made, dynamic)
+
+
+def _bound(module: Module, row: Row) -> Module | GraphwrightError:
+    variant = clone_module(module)
+    try:
+        shape_inputs(variant, {name: list(sizes) for name, sizes in row.items()})
+    except GraphwrightError as error:
+        return error
+    return variant
+
+
+def _inferred(module: Module, options: Options) -> Module | GraphwrightError:
+    try:
+        run_stages(module, SHAPE_STAGES, options)
+    except GraphwrightError as error:
+        return error
+    return module
+
+
+def _raise_faults(
+    made: Sequence[Module | GraphwrightError], rows: Sequence[Row], kind: type[GraphwrightError]
+) -> None:
+    """Raise ``kind`` with what is wrong with each gear that could not be made."""
+    faults = Collector(kind)
+    for number, (outcome, row) in enumerate(zip(made, rows, strict=True)):
+        if isinstance(outcome, GraphwrightError):
+            faults.extend(
+                replace(d, message=f"gear {number} ({row_text(row)}): {d.message}")
+                for d in outcome.diagnostics
+            )
+    faults.raise_if_any()
+
+
+def _refuse_open_sizes(modules: Sequence[Module], rows: Sequence[Row]) -> None:
+    """An OptionError where a gear leaves a size open, or is another's."""
+    faults = Collector(OptionError)
+    seen: dict[tuple[object, ...], int] = {}
+    for number, (module, row) in enumerate(zip(modules, rows, strict=True)):
+        types = [value.type for value in module.main.inputs]
+        for value in module.main.inputs:
+            if not value.type.is_static:
+                message = f"gear {number} ({row_text(row)}) leaves sizes of input {value} open"
+                faults.add("gears", message, hint="say them in the gears, or with shapes")
+        first = seen.setdefault(tuple(types), number)
+        if first != number:
+            faults.add("gears", f"gears {first} and {number} are the same: {row_text(row)}")
+    faults.raise_if_any()
+
+
+def compile_gears(
+    made: GearModules, options: Options, observe: Observer = lambda name, product: None
+) -> tuple[Package, Device]:
+    """The package of all gears and the device that runs them. Raises ModelError, ToolchainError."""
+    options = replace(options, isa=target_isa(options))
+    if options.device == "reference":
+        return _interpreted(made, options, observe)
+    compiled = compile_modules(made.modules, options, observe)
+    joined = joined_module(_with_modules(made, [each.module for each in compiled]))
+    observe("gears", joined)
+    spare = {digest: array for each in compiled for digest, array in each.spare.items()}
+    parts = [each.package for each in compiled]
+    package = replace(
+        _whole(joined, options, parts[0].weights),
+        report=_report(made, parts),
+        spare=partial(pack_weights, spare),
+        variants=tuple(Variant(part.inputs, part.outputs, part.targets) for part in parts),
+        between=made.between,
+    )
+    native = NATIVE[options.device]
+    device = geared(package, lambda part: native(part, part.targets[options.isa]))
+    assert device is not None
+    return package, device
+
+
+def _interpreted(made: GearModules, options: Options, observe: Observer) -> tuple[Package, Device]:
+    """What :func:`compile_gears` gives on the reference device."""
+    joined = joined_module(made)
+    observe("gears", joined)
+    parts = [package_module(module, options) for module in made.modules]
+    variants = tuple(Variant(part.inputs, part.outputs, {}) for part in parts)
+    package = replace(_whole(joined, options), variants=variants, between=made.between)
+    modules = iter(made.modules)
+    device = geared(package, lambda part: Reference(next(modules)))
+    assert device is not None
+    return package, device
+
+
+def _whole(joined: Module, options: Options, weights: Weights | None = None) -> Package:
+    """A package of the joined module without what runs it; the sizes are no input of its users."""
+    package = package_module(joined, options, weights)
+    return replace(package, inputs=package.inputs[:-1])
+
+
+def _with_modules(made: GearModules, modules: Sequence[Module]) -> GearModules:
+    """``made`` of other modules, in the order of ``made.modules``."""
+    count = len(made.gears)
+    return replace(made, gears=tuple(modules[:count]), dynamic=next(iter(modules[count:]), None))
+
+
+def _report(made: GearModules, parts: Sequence[Package]) -> str:
+    """What was done to the largest gear, which stands for all."""
+    rows = [{spec.name: spec.shape or () for spec in part.inputs} for part in parts[: len(made.gears)]]
+    elements = [sum(prod(map(int, shape)) for shape in row.values()) for row in rows]
+    largest = elements.index(max(elements))
+    lines = [f"  {number}: {row_text(row)}" for number, row in enumerate(rows)]
+    lines += ["  all other shapes: a program of their own"] if made.dynamic else []
+    head = f"gears, of which {largest} is reported below"
+    return "\n".join(map(terminal, [head, *lines])) + "\n" + parts[largest].report

@@ -1,0 +1,108 @@
+"""Feeds of no gear's shapes, filled up with zeros to those of the next; what they give is cropped."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from math import prod
+
+from graphwright.errors import Collector, FeedError
+from graphwright.ir.arrays import Array, np
+from graphwright.package.package import TensorSpec
+
+Shape = tuple[int, ...]
+Shapes = tuple[Shape, ...]
+
+
+class Fitting:
+    """Finds the gear for shapes between: ``gears`` are shapes of the inputs, all of which ``constraints`` of
+    the package hold for.
+    """
+
+    def __init__(
+        self,
+        gears: Sequence[Shapes],
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
+        constraints: Sequence[str],
+    ) -> None:
+        self._gears, self._inputs, self._outputs = gears, inputs, outputs
+        self._constraints = constraints
+        rows = [[size for shape in gear for size in shape] for gear in gears]
+        self._varied = [len(set(sizes)) > 1 for sizes in zip(*rows, strict=True)]
+
+    def next(self, shapes: Shapes) -> Shapes | None:
+        """The gear of the fewest elements that holds ``shapes``; sizes that no gear varies must be equal."""
+        holding = [gear for gear in self._gears if self._holds(gear, shapes)]
+        return min(holding, key=lambda gear: prod(map(prod, gear)), default=None)
+
+    def output_shapes(self, shapes: Shapes) -> list[Shape]:
+        """What inputs of ``shapes`` make. Raises FeedError where the model does not take them."""
+        sizes = self._named_sizes(shapes)
+        faults = Collector(FeedError)
+        for text in self._constraints:
+            left, relation, right = _constraint(text)
+            a, b = _number(left, sizes), _number(right, sizes)
+            if a != b if relation == "==" else a > b:
+                faults.add("constraint", f"these shapes do not fit the model: {text} fails with {a} and {b}")
+        faults.raise_if_any()
+        return [
+            tuple(dim if isinstance(dim, int) else _number(dim, sizes) for dim in spec.shape or ())
+            for spec in self._outputs
+        ]
+
+    def _holds(self, gear: Shapes, shapes: Shapes) -> bool:
+        if any(len(large) != len(small) for large, small in zip(gear, shapes, strict=True)):
+            return False
+        pairs = (pair for both in zip(gear, shapes, strict=True) for pair in zip(*both, strict=True))
+        return all(a == b or (varied and a > b) for varied, (a, b) in zip(self._varied, pairs, strict=True))
+
+    def _named_sizes(self, shapes: Shapes) -> dict[str, int]:
+        faults = Collector(FeedError)
+        sizes: dict[str, int] = {}
+        for spec, shape in zip(self._inputs, shapes, strict=True):
+            dims = spec.shape or ()
+            if len(dims) != len(shape):
+                faults.add("feed-shape", f"input {spec.name!r} has {len(shape)} axes, expected {len(dims)}")
+            for axis, (dim, size) in enumerate(zip(dims, shape, strict=False)):
+                known = dim if isinstance(dim, int) else sizes.setdefault(dim, size)
+                if known != size:
+                    faults.add("feed-shape", f"axis {axis} of input {spec.name!r} is {known}, not {size}")
+        faults.raise_if_any()
+        return sizes
+
+
+def filled_up(array: Array, shape: Shape) -> Array:
+    """``array`` in the first places of zeros of ``shape``."""
+    if array.shape == shape:
+        return array
+    made = np.zeros(shape, array.dtype)
+    made[tuple(map(slice, array.shape))] = array
+    return made
+
+
+def cropped(array: Array, shape: Shape) -> Array:
+    """The first elements along each axis, in memory of their own."""
+    return np.ascontiguousarray(array[tuple(map(slice, shape))])
+
+
+def _number(text: str, sizes: Mapping[str, int]) -> int:
+    return sizes[text] if text in sizes else _evaluator(text)(sizes)
+
+
+@cache
+def _evaluator(text: str) -> Callable[[Mapping[str, int]], int]:
+    """What makes a number of an expression. The IR is imported where one is needed."""
+    symbols = importlib.import_module("graphwright.ir.symbols")
+    dim = symbols.parse_dim(text)
+    return lambda sizes: int(symbols.evaluate(dim, sizes))
+
+
+@cache
+def _constraint(text: str) -> tuple[str, str, str]:
+    """Both sides and the relation of what ``Package.constraints`` holds: ``N <= 2*M (node add)``."""
+    stated = text.partition(" (node ")[0]
+    relation = "<=" if " <= " in stated else "=="
+    left, _, right = stated.partition(f" {relation} ")
+    return left, relation, right

@@ -1,0 +1,170 @@
+"""Models with gears: the program for just the shapes at hand, and what becomes of shapes between."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+
+from graphwright.errors import Diagnostic, FeedError
+from graphwright.ir.arrays import Array, np
+from graphwright.package.package import Package, TensorSpec
+from graphwright.runtime.devices.base import Device, Entry, TaskTime
+from graphwright.runtime.devices.fitting import Fitting, Shapes, cropped, filled_up
+
+_SHAPE = attrgetter("shape")
+
+
+class Geared:
+    """Runs the gear of the shapes at hand: ``gears`` are programs by the shapes of all inputs.
+
+    Other shapes run on ``dynamic``, are filled up to the gear that ``fitting`` finds, or are a FeedError.
+    """
+
+    def __init__(
+        self,
+        gears: Mapping[Shapes, Device],
+        inputs: Sequence[TensorSpec],
+        dynamic: Device | None = None,
+        fitting: Fitting | None = None,
+    ) -> None:
+        self._gears, self._dynamic, self._fitting = gears, dynamic, fitting
+        self._names = [spec.name for spec in inputs]
+
+    def entry(self, threads: int) -> GearEntry:
+        return GearEntry(self._gears, self._dynamic, self._names, threads)
+
+    def run(
+        self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
+    ) -> list[Array]:
+        shapes = tuple(map(_SHAPE, arrays))
+        device = self._gears.get(shapes, self._dynamic)
+        if device is not None:
+            return device.run(arrays, outputs, threads)
+        gear, wanted = self._fit(shapes)
+        results = self._gears[gear].run(list(map(filled_up, arrays, gear)), None, threads)
+        made = list(map(cropped, results, wanted))
+        return made if outputs is None else list(map(_handed_over, made, outputs))
+
+    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
+        shapes = tuple(map(_SHAPE, arrays))
+        device = self._gears.get(shapes, self._dynamic)
+        if device is not None:
+            return device.traced(arrays, threads)
+        gear, wanted = self._fit(shapes)
+        results, times = self._gears[gear].traced(list(map(filled_up, arrays, gear)), threads)
+        return list(map(cropped, results, wanted)), times
+
+    def trim(self) -> int:
+        return sum(device.trim() for device in self._devices())
+
+    def stats(self) -> dict[str, int]:
+        totals: Counter[str] = Counter(runs=0, host_calls=0)
+        for device in self._devices():
+            totals.update(device.stats())
+        return {**totals, "gears": len(self._gears)}
+
+    def _devices(self) -> list[Device]:
+        return [*self._gears.values(), *([] if self._dynamic is None else [self._dynamic])]
+
+    def _fit(self, shapes: Shapes) -> tuple[Shapes, list[tuple[int, ...]]]:
+        """The gear for ``shapes``, and the shapes of the outputs. Raises FeedError where there is none."""
+        wanted = [] if self._fitting is None else self._fitting.output_shapes(shapes)
+        gear = None if self._fitting is None else self._fitting.next(shapes)
+        if gear is not None:
+            return gear, wanted
+        asked = "is for" if self._fitting is None else "holds"
+        hint = f"the gears are {'; '.join(map(self._text, self._gears))}"
+        raise FeedError(Diagnostic("gear", f"no gear {asked} {self._text(shapes)}", hint=hint))
+
+    def _text(self, shapes: Shapes) -> str:
+        """Shapes by input, as the command line takes them."""
+        named = zip(self._names, shapes, strict=True)
+        return " ".join(f"{name}:{','.join(map(str, shape))}" for name, shape in named)
+
+
+class GearEntry:
+    """The short way into the gear of the shapes at hand."""
+
+    def __init__(
+        self, gears: Mapping[Shapes, Device], dynamic: Device | None, names: Sequence[str], threads: int
+    ) -> None:
+        self._gears, self._dynamic, self._names, self._threads = gears, dynamic, names, threads
+        self._entries: dict[Shapes | None, Entry] = {}
+
+    @property
+    def threads(self) -> int:
+        """Of a run."""
+        return self._threads
+
+    @threads.setter
+    def threads(self, count: int) -> None:
+        for entry in self._entries.values():
+            entry.threads = count
+        self._threads = count
+
+    def __call__(self, *arrays: object) -> tuple[Array, ...] | None:
+        try:
+            entry = self._entries.get(tuple(map(_SHAPE, arrays))) or self._made(arrays)
+        except (AttributeError, TypeError):
+            return None
+        return None if entry is None else entry(*arrays)
+
+    def named(self, feeds: object, names: object, /) -> dict[str, Array] | None:
+        entry = self._for_feeds(feeds)
+        return None if entry is None else entry.named(feeds, names)
+
+    def listed(self, feeds: object, names: object, /) -> list[Array] | None:
+        entry = self._for_feeds(feeds)
+        return None if entry is None else entry.listed(feeds, names)
+
+    def _for_feeds(self, feeds: object) -> Entry | None:
+        if type(feeds) is not dict:
+            return None
+        try:
+            arrays = [feeds[name] for name in self._names]
+            return self._entries.get(tuple(map(_SHAPE, arrays))) or self._made(arrays)
+        except (KeyError, AttributeError, TypeError):
+            return None
+
+    def _made(self, arrays: Sequence[object]) -> Entry | None:
+        """The entry for arrays of new shapes: a gear's, or that for all shapes, or none."""
+        key: Shapes | None = tuple(map(_SHAPE, arrays))
+        device = self._gears.get(key) if key is not None else None
+        if device is None:
+            device, key = self._dynamic, None
+        if device is None:
+            return None
+        return self._entries.get(key) or self._entries.setdefault(key, device.entry(self._threads))
+
+
+def geared(package: Package, native: Callable[[Package], Device | None]) -> Geared | None:
+    """What runs a package with gears; ``native`` runs the package of one. None where it cannot."""
+    devices = []
+    for variant in package.variants:
+        device = native(package.of_variant(variant))
+        if device is None:
+            return None
+        devices.append(device)
+    dynamic = devices.pop() if package.between == "dynamic" else None
+    shapes = [gear_shapes(variant.inputs) for variant in package.variants[: len(devices)]]
+    gears = dict(zip(shapes, devices, strict=True))
+    padding = package.between == "pad"
+    fitting = Fitting(shapes, package.inputs, package.outputs, package.constraints) if padding else None
+    return Geared(gears, package.inputs, dynamic, fitting)
+
+
+def gear_shapes(inputs: Sequence[TensorSpec]) -> Shapes:
+    """The shapes that a gear is for. Raises ValueError where a size is no number."""
+    return tuple(tuple(int(size) for size in spec.shape or ()) for spec in inputs)
+
+
+def _handed_over(array: Array, target: Array | None) -> Array:
+    """``array``, or the caller's ``target`` with its elements."""
+    if target is None:
+        return array
+    if target.shape != array.shape:
+        message = f"an output has shape {list(array.shape)}, its array {list(target.shape)}"
+        raise FeedError(Diagnostic("feed-shape", message))
+    np.copyto(target, array, casting="no")
+    return target

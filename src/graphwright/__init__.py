@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from graphwright.errors import PackageError as PackageError
     from graphwright.errors import PluginError as PluginError
     from graphwright.errors import ToolchainError as ToolchainError
+    from graphwright.gears import Gears as Gears
     from graphwright.ir.sizes import Dim as Dim
     from graphwright.loading import load as load
     from graphwright.runtime.model import Model as Model
@@ -38,6 +39,7 @@ _HOMES = {
     "Model": ("graphwright.runtime.model", "Model"),
     "InferenceSession": ("graphwright.session", "InferenceSession"),
     "SessionOptions": ("graphwright.session", "SessionOptions"),
+    "Gears": ("graphwright.gears", "Gears"),
     "Dim": ("graphwright.ir.sizes", "Dim"),
     "GraphBuilder": ("graphwright.builder", "GraphBuilder"),
     "set_threads": ("graphwright._native", "set_threads"),

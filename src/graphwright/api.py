@@ -37,7 +37,7 @@ from graphwright.passes.interface import bind_constants, keep_outputs
 from graphwright.passes.manager import PassManager
 from graphwright.passes.pipeline import GRAPH_PASSES
 from graphwright.ranks import is_only, lacks_ranks, package_variants, ranked
-from graphwright.runtime.devices import NATIVE
+from graphwright.runtime.devices import NATIVE, specialized
 from graphwright.runtime.devices.base import Device
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.late import Late
@@ -73,17 +73,19 @@ def compile(
     constants: Mapping[str, Any] | None = None,
     outputs: Sequence[str] | None = None,
     gears: Gears | Mapping[str, Sequence[Sequence[int]]] | None = None,
+    specialize: str | None = None,
     options: Options | None = None,
     observe: Observer = _no_one,
 ) -> Model:
     """Compile an ONNX model (path, bytes or ModelProto) or a module built by hand.
 
-    ``shapes`` gives sizes of inputs, ``constants`` replaces inputs by arrays, numbers or lists, ``outputs``
+    ``specialize`` is the option of that name. ``shapes`` gives sizes of inputs, or ranges of them, ``constants`` replaces inputs by arrays, numbers or lists, ``outputs``
     prunes to these (inner values as well; inputs that only others needed go too). ``gears`` are shapes
     that get programs of their own (by input, or as :class:`graphwright.Gears`). Raises ModelError with all
     faults of the model, OptionError, PluginError, ToolchainError.
     """
     options = options or Options.from_environment()
+    options = options if specialize is None else replace(options, specialize=specialize)
     given = source if isinstance(source, Module) else open_model(source)  # hashes weights meanwhile
     plugins.use(options)
     load_candidates()
@@ -165,10 +167,10 @@ def _compiled(module: Module, options: Options, observe: Observer) -> tuple[Pack
         package = package_stages(module, found, options, observe)
         return package, _staged(package, options)
     package = compile_modules([module], options, observe, prepared=records)[0].package
-    device = NATIVE[options.device](package, package.targets[options.isa])
+    device = NATIVE[options.device](package, package.targets[options.isa], options.plan_cache)
     if options.verify and isinstance(device, Cpu):
         _verify_plan(package, device, options)
-    return package, device
+    return package, specialized(device, package, options)
 
 
 def _verify_plan(package: Package, device: Cpu, options: Options) -> None:

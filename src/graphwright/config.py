@@ -17,6 +17,7 @@ from graphwright.errors import Collector, OptionError
 NUMERICS: Final = ("default", "strict")
 ISA_NAMES: Final = ("auto", "v3", "v4")
 DEVICES: Final = ("cpu", "null", "reference")
+SPECIALIZE: Final = ("none", "hot")
 
 
 def _option(default: Any, help_text: str, read: Callable[[str], Any], in_key: bool = False) -> Any:
@@ -27,6 +28,12 @@ def _option(default: Any, help_text: str, read: Callable[[str], Any], in_key: bo
 def _count(text: str) -> int:
     if not text.isdecimal():
         raise ValueError("takes a whole number, 0 or more")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise ValueError("takes a whole number, 1 or more")
     return int(text)
 
 
@@ -83,6 +90,14 @@ class Options:
     isa: str = _option(
         "auto", "vector ISA of kernels: auto is the best of this CPU", _one_of(*ISA_NAMES), True
     )
+    specialize: str = _option(
+        "none",
+        "hot makes static variants of a model for shapes that recur, in the background",
+        _one_of(*SPECIALIZE),
+    )
+    hot_after: int = _option(16, "runs of a shape after which specialize=hot makes a variant", _positive)
+    hot_variants: int = _option(4, "most variants that specialize=hot keeps", _positive)
+    plan_cache: int = _option(16, "most plans of input shapes that a loaded model keeps", _positive)
     device: str = _option(
         "cpu", "what runs it: cpu; null plans and launches nothing; reference is NumPy", _one_of(*DEVICES)
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Protocol
 
 from graphwright.config import Options
 from graphwright.package.package import Package, Target
@@ -12,7 +12,14 @@ from graphwright.runtime.devices.base import Device
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.null import Null
 
-NATIVE: Final[Mapping[str, Callable[[Package, Target], Device]]] = {"cpu": Cpu, "null": Null}
+class Native(Protocol):
+    """Makes a device of a target of a package."""
+
+    def __call__(self, package: Package, target: Target, plans: int = ...) -> Device:
+        """``plans``: how many plans of input shapes it keeps."""
+
+
+NATIVE: Final[Mapping[str, Native]] = {"cpu": Cpu, "null": Null}
 """Devices that run a target of a package."""
 
 

@@ -8,13 +8,14 @@ from graphwright.ir.arrays import Array, np
 from graphwright.package.package import Package, Target
 from graphwright.runtime.devices.base import Detour, TaskTime
 from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.devices.target import PLANS
 
 
 class Null:
     """Outputs have the right shapes and are zero; those of the caller are left as they are."""
 
-    def __init__(self, package: Package, target: Target) -> None:
-        self._cpu = Cpu(package, target)
+    def __init__(self, package: Package, target: Target, plans: int = PLANS) -> None:
+        self._cpu = Cpu(package, target, plans)
         self._outputs = package.outputs
         self._runs = 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 from graphwright import _native
 from graphwright.config import Options
@@ -28,6 +29,10 @@ def target_isa(options: Options) -> str:
     if LEVELS.index(name) > LEVELS.index(here):
         raise ToolchainError(Diagnostic("cpu", f"isa={name} needs another CPU: this one is x86-64-{here}"))
     return name
+
+
+PLANS: Final = Options.plan_cache
+"""Plans that a program keeps unless it is told."""
 
 
 @cache
@@ -66,17 +71,17 @@ def best_target(package: Package, options: Options) -> Target | None:
     return next((target for target in held if target.library == library_digest(target.isa)), None)
 
 
-def load_program(package: Package, target: Target) -> _native.Program:
+def load_program(package: Package, target: Target, plans: int = PLANS) -> _native.Program:
     """The target's tasks, ready to run; a PackageError if a kernel is missing or they are malformed."""
     try:
-        return _load(package, target)
+        return _load(package, target, plans)
     except (_native.ProgramError, _native.LoadError, OverflowError, ValueError) as error:
         raise PackageError(
             Diagnostic("bad-program", f"the tasks or kernels are malformed: {error}")
         ) from error
 
 
-def _load(package: Package, target: Target) -> _native.Program:
+def _load(package: Package, target: Target, plans: int) -> _native.Program:
     libraries = {name: _native.load_library(data) for name, data in target.objects.items()}
     library = kernel_library(target.isa)
     return _native.Program(
@@ -84,6 +89,7 @@ def _load(package: Package, target: Target) -> _native.Program:
         package.weights.data,
         [_address(symbol, module, library, libraries) for symbol, module in target.stored.kernels],
         hosts=[host_callable(host) for host in target.stored.hosts],
+        plan_cache=plans,
         dtypes=lambda: [spec.dtype.numpy for spec in package.outputs],
         libraries=[library, *libraries.values()],
     )

@@ -85,11 +85,45 @@ class Alias:
 
 @dataclass(frozen=True)
 class Branch:
-    """A choice at run time: the steps of ``then`` if ``condition`` (one bool) holds, else of ``orelse``."""
+    """A choice at run time: the steps of one of ``blocks``, which ``index`` chooses.
 
-    condition: Value
-    then: tuple[Step, ...]
-    orelse: tuple[Step, ...]
+    An i32 or i64 counts them from 0, and chooses the last if it counts none; a bool chooses the first if it
+    holds, else the second.
+    """
+
+    index: Value
+    blocks: tuple[tuple[Step, ...], ...]
+
+
+@dataclass(frozen=True)
+class Handed:
+    """What a loop's body hands to its next run: ``received`` is ``start`` first, later ``result``; after the
+    last run that is ``output``.
+    """
+
+    start: Value
+    received: Value
+    result: Value
+    output: Value
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A loop: ``steps`` again and again. ``number`` counts its runs from 0 on, for the body to read.
+
+    It ends after ``trips`` runs, or as many as ``limit`` holds; and when ``condition``, which is among
+    ``handed``, does not hold. ``rows``: results that make a row of an output in each run. ``shared``: values
+    that the body reads, and what they are inside.
+    """
+
+    steps: tuple[Step, ...]
+    number: Value
+    handed: tuple[Handed, ...]
+    rows: tuple[tuple[Value, Value], ...]
+    shared: tuple[tuple[Value, Value], ...]
+    trips: Dim | None = None
+    limit: Value | None = None
+    condition: Value | None = None
 
 
 @dataclass(frozen=True)
@@ -104,4 +138,11 @@ class Step:
     """A node and how it is done."""
 
     node: Node
-    action: Run | Alias | Branch | Host
+    action: Run | Alias | Branch | Repeat | Host
+
+    @property
+    def blocks(self) -> tuple[tuple[Step, ...], ...]:
+        """The steps of its regions."""
+        if isinstance(self.action, Branch):
+            return self.action.blocks
+        return (self.action.steps,) if isinstance(self.action, Repeat) else ()

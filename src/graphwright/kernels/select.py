@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphwright.ir.constant import Constant
-from graphwright.ir.graph import Graph, Module, Node
+from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Trait
 from graphwright.kernels.candidates import registry
 from graphwright.kernels.candidates.registry import Context, GeneratedKernels
-from graphwright.kernels.launch import Alias, Branch, Host, Launch, Run, Step
+from graphwright.kernels.launch import Alias, Branch, Handed, Host, Launch, Repeat, Run, Step
 from graphwright.kernels.library.isa import Isa
+from graphwright.ops.case import Case
 from graphwright.ops.if_ import If
+from graphwright.ops.loop import CONDITION, Loop
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,11 @@ def _read_packed(graph: Graph, step: Step, context: Context) -> None:
                 graph.replace_input(step.node, position, packed)
 
 
-def _action(node: Node, context: Context) -> Run | Alias | Branch | Host:
-    if isinstance(node.op, If):
-        then, orelse = (_steps(region, context) for region in node.regions)
-        return Branch(node.operand(0), then, orelse)
+def _action(node: Node, context: Context) -> Run | Alias | Branch | Repeat | Host:
+    if isinstance(node.op, If | Case):
+        return Branch(node.operand(0), tuple(_steps(region, context) for region in node.regions))
+    if isinstance(node.op, Loop):
+        return _repeat(node, node.op, context)
     if Trait.VIEW in node.op.traits:
         return Alias(node.operand(0))
     reasons: list[str] = []
@@ -74,12 +77,35 @@ def _action(node: Node, context: Context) -> Run | Alias | Branch | Host:
     return Host("; ".join(reasons) or f"{node.op.name} has no native kernel")
 
 
+def _repeat(node: Node, loop: Loop, context: Context) -> Repeat:
+    where, region = loop.carried(), node.regions[0]
+    first, last = where.start, where.start + where.count
+    starts = [node.operand(k) for k in range(first, last)]
+    received = region.inputs[where.receive : where.receive + where.count]
+    handed = list(map(Handed, starts, received, region.outputs[where.result :], node.outputs))
+    condition = Value(CONDITION, "condition") if loop.conditional else None
+    if condition is not None:  # nothing in the body reads it, and nothing behind the loop
+        handed.append(Handed(node.operand(loop.counted), condition, region.outputs[0], condition))
+    scanned = region.outputs[where.result + where.count :]
+    shared = zip(node.inputs[last:], region.inputs[where.receive + where.count :], strict=True)
+    return Repeat(
+        _steps(region, context),
+        region.inputs[0],
+        tuple(handed),
+        tuple(zip(scanned, node.outputs[where.count :], strict=True)),
+        tuple((outer, inner) for outer, inner in shared if outer is not None),
+        loop.trips,
+        node.operand(0) if loop.counted else None,
+        condition,
+    )
+
+
 def host_steps(steps: Sequence[Step]) -> list[tuple[Node, str]]:
     """Nodes that run in Python, with the reason."""
     found: list[tuple[Node, str]] = []
     for step in steps:
         if isinstance(step.action, Host):
             found.append((step.node, step.action.reason))
-        elif isinstance(step.action, Branch):
-            found += host_steps(step.action.then) + host_steps(step.action.orelse)
+        for block in step.blocks:
+            found += host_steps(block)
     return found

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from graphwright.errors import Diagnostic, ModelError
-from graphwright.ir.graph import Graph, Value
+from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.text import print_op
-from graphwright.ir.types import STRING, TensorType
-from graphwright.kernels.launch import Alias, Branch, Copy, Host, Launch, Part, Step
+from graphwright.ir.types import BOOL, STRING, TensorType
+from graphwright.kernels.launch import Alias, Branch, Copy, Host, Launch, Part, Repeat, Step
 from graphwright.kernels.ref import KernelRef
 from graphwright.lower.shape_program import ShapeProgramBuilder
 from graphwright.lower.tasks import (
@@ -27,7 +27,7 @@ from graphwright.lower.tasks import (
 )
 from graphwright.memory.liveness import conflicts
 from graphwright.memory.order import order_steps
-from graphwright.memory.storage import Assignment, Memory, Weights, assign_storage
+from graphwright.memory.storage import Assignment, LoopMoves, Memory, Move, Place, Weights, assign_storage
 from graphwright.schedule.dependencies import Access, Hazards
 from graphwright.schedule.streams import assign_streams
 
@@ -109,7 +109,7 @@ class _Lowering:
             self._number(memory)
         inputs = [self._port(value, value.name) for value in self.graph.inputs]
         outputs = list(map(self._port, self.graph.outputs, self.graph.output_names))
-        self._block(steps, [])
+        self._block(steps, LoopMoves())
         tasks, blocks = _flatten(self.blocks)
         return Program(
             inputs=tuple(inputs),
@@ -150,21 +150,29 @@ class _Lowering:
 
     # -- blocks ---------------------------------------------------------------------------------------------
 
-    def _block(self, steps: Sequence[Step], final_copies: Sequence[tuple[Value, Value]]) -> int:
-        number = len(self.blocks)
+    def _block(self, steps: Sequence[Step], moves: LoopMoves, number: Value | None = None) -> int:
+        """Tasks of ``steps``, with what is moved between and behind them; ``number`` counts a loop's runs."""
+        index = len(self.blocks)
         draft = _Draft([], Hazards())
         self.blocks.append(draft.tasks)
         streams = assign_streams(steps, self.streams)
+        self._add_rows(draft, moves, None, number)
         for step in steps:
             for task in self._tasks(step):
                 self._add(draft, replace(task, stream=streams[step.node], name=step.node.place))
-        for source, target in final_copies:
-            self._add(draft, self._copy(Copy(source, target)))
-        if number == 0:
-            for value, index in self.assignment.output_copies:
-                output = Operand(self._number(self.assignment.outputs[index]), self.shape.register(0))
-                self._add(draft, self._copy_task(output, self._operand(value), value.bytes))
-        return number
+            self._add_rows(draft, moves, step.node, number)
+        for move in moves.end:
+            self._add(draft, self._move(move))
+        if index == 0:
+            for value, output in self.assignment.output_copies:
+                target = Place(self.assignment.outputs[output])
+                self._add(draft, self._move(Move(self.assignment.places[value], target, value.bytes)))
+        return index
+
+    def _add_rows(self, draft: _Draft, moves: LoopMoves, behind: Node | None, number: Value | None) -> None:
+        for move in moves.rows.get(behind, ()):
+            assert number is not None  # only loops make rows
+            self._add(draft, self._move(move, self._operand(number)))
 
     def _add(self, draft: _Draft, task: Task) -> None:
         index = len(draft.tasks)
@@ -190,6 +198,8 @@ class _Lowering:
             return []
         if isinstance(action, Branch):
             return [self._branch(step, action)]
+        if isinstance(action, Repeat):
+            return self._repeat(step, action)
         if isinstance(action, Host):
             return [self._host(step)]
         return [self._launch_or_copy(item) for item in action.launches if item not in self.assignment.elided]
@@ -227,22 +237,40 @@ class _Lowering:
         return self._number(Memory(Storage.SCRATCH, size, "scratch"))
 
     def _copy(self, copy: Copy) -> Task:
-        return self._copy_task(
-            self._operand(Part(copy.target, copy.offset)), self._operand(copy.source), copy.source.bytes
-        )
+        place = self.assignment.places[copy.target]
+        target = Place(place.memory, place.offset + copy.offset)
+        return self._move(Move(self.assignment.places[copy.source], target, copy.source.bytes))
 
-    def _copy_task(self, target: Operand, source: Operand, size: Dim) -> Task:
+    def _move(self, move: Move, *number: Operand) -> Task:
         register = self.shape.register
-        work = register(size // COPY_NS_PER_BYTE_INVERSE)
-        return Task(TaskKind.COPY, (target, source), (0,), args=(register(size),), work=work)
+        target, source = (
+            Operand(self._number(p.memory), register(p.offset)) for p in (move.target, move.source)
+        )
+        work = register(move.size // COPY_NS_PER_BYTE_INVERSE)
+        return Task(TaskKind.COPY, (target, source, *number), (0,), args=(register(move.size),), work=work)
 
     def _branch(self, step: Step, branch: Branch) -> Task:
-        condition = self._operand(branch.condition)
+        index, moves = branch.index, self.assignment.branch_moves
         blocks = tuple(
-            self._block(steps, self.assignment.branch_copies[step.node, number])
-            for number, steps in enumerate((branch.then, branch.orelse))
+            self._block(steps, LoopMoves(end=moves[step.node, number]))
+            for number, steps in enumerate(branch.blocks)
         )
-        return Task(TaskKind.IF, (condition,), (), blocks=blocks)
+        args = () if index.type.dtype is BOOL else (self.shape.register(index.type.dtype.bytes),)
+        return Task(TaskKind.IF, (self._operand(index),), args=args, blocks=blocks)
+
+    def _repeat(self, step: Step, repeat: Repeat) -> list[Task]:
+        moves = self.assignment.loop_moves[step.node]
+        steering = (repeat.number, repeat.limit, repeat.condition)
+        return [
+            *map(self._move, moves.before),
+            Task(
+                TaskKind.LOOP,
+                tuple(None if value is None else self._operand(value) for value in steering),
+                (0,),
+                args=() if repeat.trips is None else (self.shape.register(repeat.trips),),
+                blocks=(self._block(repeat.steps, moves, repeat.number),),
+            ),
+        ]
 
     def _host(self, step: Step) -> Task:
         node = step.node

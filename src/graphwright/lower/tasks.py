@@ -106,11 +106,20 @@ class TaskKind(enum.IntEnum):
     LAUNCH = 0
     """``kernels[kernel](operands, args, begin, end, scratch)`` over chunks of ``[0, grid)``"""
     COPY = 1
-    """memmove of ``args[0]`` bytes from operand 1 to operand 0"""
+    """memmove of ``args[0]`` bytes from operand 1 to operand 0; with an operand 2, an i64 that counts runs,
+    to that row of operand 0, rows being as large
+    """
     IF = 2
-    """operand 0 is one bool; run block ``blocks[0]`` if it is not zero, else block ``blocks[1]``"""
+    """operand 0 is one bool: run block ``blocks[0]`` if it is not zero, else ``blocks[1]``; with an arg, it
+    is an index of ``args[0]`` bytes: run the block that it counts from 0, the last one if it counts none
+    """
     HOSTCALL = 3
     """call back into Python: host function number ``kernel``"""
+    LOOP = 4
+    """run block ``blocks[0]`` again and again: at most ``args[0]`` times, if there is an arg; at most as
+    often as operand 1 says, an i64; while operand 2, one bool, is not zero. Either may be absent. Operand 0,
+    an i64, is the number of the run: written by the task, read by the block
+    """
 
 
 @dataclass(frozen=True)
@@ -137,7 +146,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Block:
-    """Tasks ``[first, first + count)``: the entry (block 0) or a branch."""
+    """Tasks ``[first, first + count)``: the entry (block 0), a branch or the body of a loop."""
 
     first: int
     count: int

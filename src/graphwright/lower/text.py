@@ -151,7 +151,7 @@ class _Printer:
         name = f"  // {terminal(task.name)}" if task.name else ""
         yield f"{margin}{' '.join(parts)}{name}"
         yield from self._loops(index, task, f"{margin}  ")
-        for word, block in zip(("then", "else"), task.blocks, strict=False):
+        for word, block in zip(_block_words(task), task.blocks, strict=False):
             yield f"{margin}{word} {{"
             yield from self._block(block, f"{margin}  ")
             yield f"{margin}}}"
@@ -192,6 +192,12 @@ class _Printer:
 
     def _list(self, registers: Sequence[Reg]) -> str:
         return ", ".join(self.registers[register] for register in registers)
+
+
+def _block_words(task: Task) -> Sequence[str]:
+    if task.kind is TaskKind.LOOP:
+        return ("repeat",)
+    return [f"case {k}" for k in range(len(task.blocks))] if task.args else ("then", "else")
 
 
 def _name(text: str) -> str:

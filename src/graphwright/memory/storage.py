@@ -4,14 +4,14 @@ directly."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.symbols import Dim
-from graphwright.kernels.launch import Alias, Branch, Copy, Launch, Part, Run, Step
+from graphwright.kernels.launch import Alias, Branch, Copy, Handed, Launch, Part, Repeat, Run, Step
 from graphwright.lower.tasks import Storage
 
 Weights = Mapping[Value, tuple[int, int]]
@@ -41,6 +41,26 @@ class Place:
     offset: Dim = 0
 
 
+@dataclass(frozen=True)
+class Move:
+    """``size`` bytes that must be copied."""
+
+    source: Place
+    target: Place
+    size: Dim
+
+
+@dataclass
+class LoopMoves:
+    """What is copied for a loop: ``before`` it; rows of outputs, in each run, behind the step that makes them
+    (None: first of all); and at the ``end`` of each run, in this order, what it hands to the next.
+    """
+
+    before: list[Move] = field(default_factory=list)
+    rows: dict[Node | None, list[Move]] = field(default_factory=lambda: defaultdict(list))
+    end: list[Move] = field(default_factory=list)
+
+
 @dataclass
 class Assignment:
     """Places of all values, and what must still be copied."""
@@ -48,8 +68,9 @@ class Assignment:
     places: dict[Value, Place] = field(default_factory=dict)
     elided: set[Copy] = field(default_factory=set)
     """Copies into slots that need not run."""
-    branch_copies: dict[tuple[Node, int], list[tuple[Value, Value]]] = field(default_factory=dict)
-    """``(If node, branch)``: values to copy into the If's outputs at the branch's end."""
+    branch_moves: dict[tuple[Node, int], list[Move]] = field(default_factory=dict)
+    """``(node, branch)``: what is copied into the outputs of an If or Case at the branch's end."""
+    loop_moves: dict[Node, LoopMoves] = field(default_factory=dict)
     output_copies: list[tuple[Value, int]] = field(default_factory=list)
     """Graph outputs that live elsewhere (an input, a weight, another output): copied at the end."""
     outputs: list[Memory] = field(default_factory=list)
@@ -77,6 +98,9 @@ class _Assigner:
             for step in all_steps(steps)
             if isinstance(step.action, Alias)
         }
+        self.views: dict[Value, list[Value]] = defaultdict(list)
+        for view in self.roots:
+            self.views[self._root(view)[0]].append(view)
         self.last_use = _last_uses(steps)
         for value in self.graph.outputs:
             self.last_use[value] = NEVER_ENDS
@@ -117,8 +141,12 @@ class _Assigner:
                 self.result.output_copies.append((value, index))
 
     def _preset_slots(self, steps: Sequence[Step]) -> None:
-        """Let sources of concatenations be made in their slot; later ones first, so that slots nest."""
+        """Let sources of concatenations be made in their slot, and what a loop carries where it is carried;
+        later ones first, so that slots nest.
+        """
         for step in reversed(steps):
+            if isinstance(step.action, Repeat):
+                self._preset_starts(step, step.action)
             if not isinstance(step.action, Run) or not step.action.slots:
                 continue
             target = self._memory_of(step.node.outputs[0])
@@ -152,6 +180,8 @@ class _Assigner:
                 self._put(step.node.outputs[0], Place(source.memory, source.offset + step.action.offset))
             elif isinstance(step.action, Branch):
                 self._branch(step, step.action)
+            elif isinstance(step.action, Repeat):
+                self._repeat(step, step.action)
             else:
                 self._outputs(step)
 
@@ -186,24 +216,145 @@ class _Assigner:
         outputs = step.node.outputs
         for value in outputs:
             self._put(value, self._memory_of(value))
-        for number, steps in enumerate((branch.then, branch.orelse)):
+        for number, steps in enumerate(branch.blocks):
             region = step.node.regions[number]
             for outer, inner in zip(step.node.inputs[1:], region.inputs, strict=True):
                 if outer is not None:
                     self._put(inner, self.places[outer])
-            copies: list[tuple[Value, Value]] = []
+            copied: list[tuple[Value, Value]] = []
             for value, output in zip(region.outputs, outputs, strict=True):
-                root, offset = self._root(value)
-                whole = offset == 0 and root.bytes == output.bytes
-                if whole and self._is_fresh(root) and root not in self.preset and root.graph is region:
-                    self.preset[root] = self.places[output]
+                if self._fits(value, output, region):
+                    self.preset[self._root(value)[0]] = self.places[output]
                 else:
-                    copies.append((value, output))
+                    copied.append((value, output))
             self._preset_slots(steps)
             self._steps(steps)
-            for value, _ in copies:
-                self._place_constant(value)
-            self.result.branch_copies[step.node, number] = copies
+            self.result.branch_moves[step.node, number] = [self._move(*pair) for pair in copied]
+
+    def _fits(self, value: Value, output: Value, region: Graph) -> bool:
+        """Whether a step of ``region`` could make ``value`` where ``output`` lies."""
+        root, offset = self._root(value)
+        whole = offset == 0 and root.bytes == output.bytes
+        return whole and self._is_fresh(root) and root not in self.preset and root.graph is region
+
+    def _move(self, source: Value, target: Value) -> Move:
+        self._place_constant(source)
+        return Move(self.places[source], self.places[target], source.bytes)
+
+    # -- loops ----------------------------------------------------------------------------------------------
+
+    def _preset_starts(self, step: Step, repeat: Repeat) -> None:
+        """Let what nothing else reads be made where the loop carries it."""
+        graph = step.node.graph
+        assert graph is not None
+        roots = [self._root(value)[0] for value in step.node.inputs if value is not None]
+        for each in repeat.handed:
+            root = self._root(each.start)[0]
+            if roots.count(root) > 1 or not self._fits(each.start, each.output, graph):
+                continue
+            if all(self.last_use.get(v, -1) <= self.last_use[step.node] for v in (root, *self.views[root])):
+                self.preset[root] = self._memory_of(each.output)
+
+    def _repeat(self, step: Step, repeat: Repeat) -> None:
+        """A carried value has one memory for all runs, and behind the loop; what the body reads from outside
+        is never overwritten in it.
+        """
+        region, moves = step.node.regions[0], LoopMoves()
+        self._put(repeat.number, Place(Memory(Storage.ARENA, repeat.number.bytes, f"{step.node.place} run")))
+        for outer, inner in repeat.shared:
+            self._put(inner, self.places[outer])
+        for each in repeat.handed:
+            for value in dict.fromkeys((each.received, each.output)):
+                self._put(value, self._memory_of(each.output))
+            if self.places[each.start] != self.places[each.received]:
+                moves.before.append(self._move(each.start, each.received))
+        for _, output in repeat.rows:
+            self._put(output, self._memory_of(output))
+        self.last_use |= dict.fromkeys((*region.inputs, *region.outputs), NEVER_ENDS)
+        copied = self._preset_results(repeat, region)
+        self._preset_slots(repeat.steps)
+        self._steps(repeat.steps)
+        for value, output in repeat.rows:
+            root = self._root(value)[0]
+            first = root.producer if self._is_fresh(root) and root.graph is region else None
+            moves.rows[first].append(self._move(value, output))
+        moves.end = self._in_sequence([self._move(*pair) for pair in copied])
+        self.last_use |= dict.fromkeys((*region.inputs, *region.outputs), self.last_use[step.node])
+        self.result.loop_moves[step.node] = moves
+
+    def _preset_results(self, repeat: Repeat, region: Graph) -> list[tuple[Value, Value]]:
+        """Let what a run hands to the next be made in its memory, where nobody needs the old value any more;
+        what must be copied at the end of a run instead.
+        """
+        fresh: dict[Value, Handed] = {}
+        for each in repeat.handed:
+            if self._fits(each.result, each.output, region):
+                fresh.setdefault(self._root(each.result)[0], each)
+        late = {self._root(each.result)[0] for each in repeat.handed if each not in fresh.values()}
+        copied: list[tuple[Value, Value]] = []
+        for each in repeat.handed:
+            root, offset = self._root(each.result)
+            if (
+                fresh.get(root) is each
+                and each.received not in late
+                and self._frees(repeat, each.received, root)
+            ):
+                self.preset[root] = self.places[each.received]
+            elif root is not each.received or offset != 0:
+                copied.append((each.result, each.received))
+        return copied
+
+    def _frees(self, repeat: Repeat, old: Value, new: Value) -> bool:
+        """Whether all steps that read ``old`` are over when ``new`` is written, or let it take its place."""
+        maker = next(k for k, step in enumerate(repeat.steps) if step.node is new.producer)
+        readers = [k for k, step in enumerate(repeat.steps) if self._reads(step, old)]
+        step = repeat.steps[maker]
+        if isinstance(step.action, Run) and step.action.slots:  # their parts are written by earlier steps
+            return not readers
+        return all(k < maker for k in readers if k != maker) and (
+            maker not in readers or self._replaces(step, old, new)
+        )
+
+    def _reads(self, step: Step, root: Value) -> bool:
+        return not isinstance(step.action, Alias) and any(self._root(v)[0] is root for v in step_values(step))
+
+    def _replaces(self, step: Step, old: Value, new: Value) -> bool:
+        """Whether a step may write ``new`` over ``old``, which it reads: in place, or as a loop itself."""
+        read = [value for value in step_values(step) if self._root(value)[0] is old]
+        if len(read) > 1 or self._root(read[0])[1] != 0 or read[0].bytes != new.bytes:
+            return False
+        if isinstance(step.action, Repeat):
+            return any(each.start is read[0] and each.output is new for each in step.action.handed)
+        if not isinstance(step.action, Run) or len(step.action.launches) > 1:
+            return False
+        (launch,) = step.action.launches
+        return isinstance(launch, Launch) and (new, read[0]) in launch.in_place
+
+    def _in_sequence(self, moves: Sequence[Move]) -> list[Move]:
+        """``moves``, which are meant to happen at once, one after the other: none overwrites what a later one
+        reads. A circle is cut by a copy (Leroy et al., 2008).
+        """
+        pending, ordered = list(moves), list[Move]()
+        while pending:
+            free = [
+                m
+                for m in pending
+                if not any(o.source.memory is m.target.memory for o in pending if o is not m)
+            ]
+            if free:
+                ordered.append(free[0])
+                pending.remove(free[0])
+                continue
+            lost = pending[0].target
+            spare = Place(Memory(Storage.ARENA, lost.memory.size, f"{lost.memory.name} spare"))
+            ordered.append(Move(Place(lost.memory), spare, lost.memory.size))
+            pending = [
+                Move(Place(spare.memory, m.source.offset), m.target, m.size)
+                if m.source.memory is lost.memory
+                else m
+                for m in pending
+            ]
+        return ordered
 
     def _place_constant(self, value: Value) -> None:
         if (
@@ -215,13 +366,12 @@ class _Assigner:
             self._put(value, Place(Memory(Storage.WEIGHT, size, value.name, offset)))
 
 
-def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
-    """Steps in order, those of branches after the step that holds them."""
+def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
+    """Steps in order, those of regions behind the step that holds them."""
     for step in steps:
         yield step
-        if isinstance(step.action, Branch):
-            yield from all_steps(step.action.then)
-            yield from all_steps(step.action.orelse)
+        for block in step.blocks:
+            yield from all_steps(block)
 
 
 def step_values(step: Step) -> Iterator[Value]:
@@ -246,7 +396,7 @@ def _last_uses(steps: Sequence[Step]) -> dict[Value | Node, int]:
         last[step.node] = number
         for value in step_values(step):
             last[value] = number
-        for region in step.node.regions if isinstance(step.action, Branch) else ():
+        for region in step.node.regions if step.blocks else ():
             for value in region.outputs:
                 last[value] = NEVER_ENDS
     return last

@@ -1,0 +1,43 @@
+"""Which loops run inside a program: those of which everything has its size before the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+
+from graphwright.ir.graph import Node
+from graphwright.ir.symbols import atoms
+from graphwright.ir.types import TensorType
+from graphwright.ops.loop import Loop
+
+
+def why_not_native(node: Node, known: Set[str]) -> str:
+    """Why the host has to drive a loop, where the sizes ``known`` are; empty if a program repeats its body.
+
+    A program does where runs change no shape of a carried value, and the number of rows of a scan output
+    follows from shapes.
+    """
+    loop = node.op
+    if not isinstance(loop, Loop):
+        return ""
+    where, region = loop.carried(), node.regions[0]
+    starts = node.inputs[where.start : where.start + where.count]
+    received = region.inputs[where.receive : where.receive + where.count]
+    given = region.outputs[where.result : where.result + where.count]
+    for index, values in enumerate(zip(starts, received, given, strict=True)):
+        types = list(dict.fromkeys(value.type for value in values if value is not None))
+        if len(types) > 1 or types[0].shape is None:
+            return f"runs change carried value {index}: {' becomes '.join(map(str, types))}"
+    if loop.scans and (loop.conditional or loop.trips is None):
+        return "how many rows its scan outputs have is known only when it has ended"
+    types = [v.type for v in (*region.inputs, *(v for inner in region.walk() for v in inner.outputs))]
+    without = sorted({t.dtype.name for t in types if not t.dtype.bits})
+    if without:
+        return f"its body works on values without bytes of their own: {', '.join(without)}"
+    if any(type.shape is None for type in types):
+        return "its body has a value of unknown rank"
+    sizes = sorted(_symbols([*types, *(v.type for v in node.outputs)]) - known)
+    return f"elements decide sizes in its body: {', '.join(sizes)}" if sizes else ""
+
+
+def _symbols(types: Iterable[TensorType]) -> set[str]:
+    return {atom.name for type in types for dim in type.shape or () for atom in atoms(dim)}

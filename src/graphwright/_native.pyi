@@ -77,6 +77,15 @@ HostFunction = Callable[[list[HostOperand | None], list[HostOperand]], object]
 """Gets (bytes, shape) of each input and output; fills the outputs. The memory is valid in the call only."""
 
 @final
+class Arenas:
+    """Memory of runs that programs share: as much as the largest needs, where one runs at a time."""
+
+    bytes: int
+    """Of all that exist."""
+
+    def __init__(self) -> None: ...
+
+@final
 class Program:
     def __init__(
         self,
@@ -87,8 +96,9 @@ class Program:
         plan_cache: int = 16,
         dtypes: Callable[[], Sequence[DTypeLike]] | None = None,
         libraries: Sequence[Library] = (),
+        arenas: Arenas | None = None,
     ) -> None:
-        """``weights`` and ``libraries`` are kept alive. ``dtypes``: those of outputs, asked for at the first
+        """``weights``, ``libraries`` and ``arenas`` are kept alive; without ``arenas`` it has its own. ``dtypes``: those of outputs, asked for at the first
         run, at which NumPy is imported; None: unsigned of that size.
 
         Raises ProgramError for malformed words.

@@ -72,6 +72,7 @@ typedef struct {
     int64_t kernels[KERNELS];
     gw_plan_cache plans;
     gw_context_pool contexts;
+    gw_arena_pool arenas;
     int rounds;
 } model;
 
@@ -108,7 +109,7 @@ static bool run_once(model *m, const int64_t *dims, const void *input, void *out
 
 static bool open_model(model *m, const test_case *c, const int64_t *words, gw_kernel kernel) {
     gw_error error = {0};
-    *m = (model){.c = c, .plans.bound = 2, .contexts.bound = 2};
+    *m = (model){.c = c, .plans.bound = 2, .contexts = {.bound = 2, .arenas = &m->arenas}, .arenas.bound = 2};
     for (int i = 0; i < KERNELS; i++)
         m->kernels[i] = (int64_t)(uintptr_t)kernel;
     m->program = gw_program_decode(words, (size_t)c->word_count * 8, &error);
@@ -117,6 +118,7 @@ static bool open_model(model *m, const test_case *c, const int64_t *words, gw_ke
 
 static void close_model(model *m) {
     gw_context_pool_clear(&m->contexts);
+    gw_arena_pool_clear(&m->arenas);
     gw_plan_cache_clear(&m->plans);
     gw_program_free(m->program);
 }

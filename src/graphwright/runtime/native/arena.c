@@ -11,42 +11,96 @@ enum { MAPPED = 1 << 20, HUGE_PAGE = 2 << 20, ALIGNMENT = 64 };
 
 static int64_t round_up(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
 
-static void release_arena(gw_context *c) {
-    if (c->arena_bytes >= MAPPED)
-        munmap(c->arena, (size_t)c->arena_bytes);
+static void release_memory(gw_arena *a) {
+    if (a->bytes >= MAPPED)
+        munmap(a->memory, (size_t)a->bytes);
     else
-        free(c->arena);
-    c->arena = NULL;
-    c->arena_bytes = 0;
+        free(a->memory);
+    a->memory = NULL;
+    a->bytes = 0;
 }
 
 /* Never none, so that pointers to empty buffers are not null. */
-static bool grow_arena(gw_context *c, int64_t bytes) {
+static bool grow(gw_arena *a, int64_t bytes) {
     bytes = bytes > 0 ? bytes : ALIGNMENT;
-    if (bytes <= c->arena_bytes)
+    if (bytes <= a->bytes)
         return true;
-    release_arena(c);
-    c->plan_serial = 0;
+    release_memory(a);
     if (bytes > INT64_MAX - HUGE_PAGE)
         return false;
     if (bytes < MAPPED) {
         bytes = round_up(bytes, ALIGNMENT);
-        c->arena = aligned_alloc(ALIGNMENT, (size_t)bytes);
+        a->memory = aligned_alloc(ALIGNMENT, (size_t)bytes);
     } else {
         bytes = round_up(bytes, bytes < HUGE_PAGE ? 4096 : HUGE_PAGE);
         void *mapped = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        c->arena = mapped == MAP_FAILED ? NULL : mapped;
-        if (c->arena)
-            madvise(c->arena, (size_t)bytes, MADV_HUGEPAGE);
+        a->memory = mapped == MAP_FAILED ? NULL : mapped;
+        if (a->memory)
+            madvise(a->memory, (size_t)bytes, MADV_HUGEPAGE);
     }
-    c->arena_bytes = c->arena ? bytes : 0;
-    return c->arena != NULL;
+    a->bytes = a->memory ? bytes : 0;
+    return a->memory != NULL;
+}
+
+/* The one that was used last time, if it holds the plan; else the smallest that does; else the largest, which
+   grows. */
+static gw_arena **choose(gw_arena_pool *pool, int64_t bytes, const char *last) {
+    gw_arena **best = &pool->free;
+    for (gw_arena **at = &pool->free; *at; at = &(*at)->next) {
+        int64_t size = (*at)->bytes, chosen = (*best)->bytes;
+        bool fits = size >= bytes, chosen_fits = chosen >= bytes;
+        if (fits && (*at)->memory == last)
+            return at;
+        if (fits == chosen_fits ? (fits ? size < chosen : size > chosen) : fits)
+            best = at;
+    }
+    return best;
+}
+
+/* Keeps the arena for a later run, or frees it if enough are kept. */
+static void give_arena(gw_arena_pool *pool, gw_arena *arena) {
+    gw_global_lock();
+    bool keep = pool->count < pool->bound;
+    if (keep) {
+        arena->next = pool->free;
+        pool->free = arena;
+        pool->count++;
+    } else {
+        pool->bytes -= arena->bytes;
+    }
+    gw_global_unlock();
+    if (!keep) {
+        release_memory(arena);
+        free(arena);
+    }
+}
+
+static gw_arena *take_arena(gw_arena_pool *pool, int64_t bytes, const char *last) {
+    gw_global_lock();
+    gw_arena **at = choose(pool, bytes, last), *arena = *at;
+    if (arena) {
+        *at = arena->next;
+        pool->count--;
+    }
+    gw_global_unlock();
+    if (!arena && !(arena = calloc(1, sizeof *arena)))
+        return NULL;
+    int64_t before = arena->bytes;
+    bool grown = grow(arena, bytes);
+    if (arena->bytes != before) {
+        gw_global_lock();
+        pool->bytes += arena->bytes - before;
+        gw_global_unlock();
+    }
+    if (grown)
+        return arena;
+    free(arena);
+    return NULL;
 }
 
 static void free_context(gw_context *c) {
     if (!c)
         return;
-    release_arena(c);
     free(c->pointers), free(c->pending), free(c->left), free(c->ready), free(c->bases);
     free(c);
 }
@@ -66,23 +120,11 @@ static gw_context *new_context(const gw_program *p) {
     return NULL;
 }
 
-/* The smallest that holds the plan; else the largest, which grows. */
-static gw_context **choose(gw_context_pool *pool, int64_t bytes) {
-    gw_context **best = &pool->free;
-    for (gw_context **at = &pool->free; *at; at = &(*at)->next) {
-        int64_t size = (*at)->arena_bytes, chosen = (*best)->arena_bytes;
-        bool fits = size >= bytes, chosen_fits = chosen >= bytes;
-        if (fits == chosen_fits ? (fits ? size < chosen : size > chosen) : fits)
-            best = at;
-    }
-    return best;
-}
-
-static gw_context *pop(gw_context_pool *pool, int64_t bytes) {
+static gw_context *pop(gw_context_pool *pool) {
     gw_global_lock();
-    gw_context **at = choose(pool, bytes), *context = *at;
+    gw_context *context = pool->free;
     if (context) {
-        *at = context->next;
+        pool->free = context->next;
         pool->count--;
     } else {
         pool->made++;
@@ -108,23 +150,32 @@ static bool push(gw_context_pool *pool, gw_context *context) {
 
 gw_context *gw_context_take(gw_context_pool *pool, const gw_program *program, const gw_plan *plan,
                             gw_error *error) {
-    gw_context *context = pop(pool, plan->arena_bytes);
+    gw_context *context = pop(pool);
     if (!context)
         context = new_context(program);
-    if (context && grow_arena(context, plan->arena_bytes))
-        return context;
-    gw_context_give(pool, context);
-    gw_fail(error, GW_E_MEMORY, "no memory for an arena of %lld bytes", (long long)plan->arena_bytes);
-    return NULL;
+    if (context)
+        context->held = take_arena(pool->arenas, plan->arena_bytes, context->arena);
+    if (!context || !context->held) {
+        gw_context_give(pool, context);
+        gw_fail(error, GW_E_MEMORY, "no memory for an arena of %lld bytes", (long long)plan->arena_bytes);
+        return NULL;
+    }
+    if (context->held->memory != context->arena)
+        context->plan_serial = 0;
+    context->arena = context->held->memory;
+    return context;
 }
 
 void gw_context_give(gw_context_pool *pool, gw_context *context) {
+    if (context && context->held)
+        give_arena(pool->arenas, context->held);
+    if (context)
+        context->held = NULL;
     if (!push(pool, context))
         free_context(context);
 }
 
-int64_t gw_context_pool_clear(gw_context_pool *pool) {
-    int64_t bytes = 0;
+void gw_context_pool_clear(gw_context_pool *pool) {
     gw_global_lock();
     gw_context *context = pool->free;
     pool->free = NULL;
@@ -133,9 +184,26 @@ int64_t gw_context_pool_clear(gw_context_pool *pool) {
     gw_global_unlock();
     while (context) {
         gw_context *next = context->next;
-        bytes += context->arena_bytes;
         free_context(context);
         context = next;
+    }
+}
+
+int64_t gw_arena_pool_clear(gw_arena_pool *pool) {
+    int64_t bytes = 0;
+    gw_global_lock();
+    gw_arena *arena = pool->free;
+    pool->free = NULL;
+    pool->count = 0;
+    for (gw_arena *each = arena; each; each = each->next)
+        bytes += each->bytes;
+    pool->bytes -= bytes;
+    gw_global_unlock();
+    while (arena) {
+        gw_arena *next = arena->next;
+        release_memory(arena);
+        free(arena);
+        arena = next;
     }
     return bytes;
 }

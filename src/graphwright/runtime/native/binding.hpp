@@ -55,6 +55,18 @@ nb::list list_of(const int64_t *values, int64_t count);
 /* 0 is the process's number of threads. */
 int thread_count(int threads);
 
+/* The arenas of one program, or of several that mostly run one at a time. */
+struct Arenas {
+    gw_arena_pool pool = {};
+
+    Arenas() { pool.bound = gw_pool_threads() < 4 ? 4 : gw_pool_threads(); }
+    Arenas(const Arenas &) = delete;
+    Arenas &operator=(const Arenas &) = delete;
+    ~Arenas() { gw_arena_pool_clear(&pool); }
+
+    int64_t bytes() const { return pool.bytes; }
+};
+
 struct Program {
     gw_program *program = nullptr;
     Py_buffer weights = {};
@@ -65,10 +77,11 @@ struct Program {
     bool prepared = false;
     gw_plan_cache plans = {};
     gw_context_pool contexts = {};
+    Arenas own_arenas;
     std::atomic<int64_t> runs{0}, host_calls{0};
 
     Program(nb::bytes words, nb::handle weights_, std::vector<int64_t> kernels_, nb::handle hosts_,
-            int plan_cache, nb::handle dtypes_, nb::handle libraries);
+            int plan_cache, nb::handle dtypes_, nb::handle libraries, nb::handle arenas);
     Program(const Program &) = delete;
     Program &operator=(const Program &) = delete;
     ~Program() { release(); }
@@ -91,7 +104,7 @@ struct Program {
     }
     gw_plan *must_plan(const int64_t *dims, int threads);
 
-    void link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::handle libraries);
+    void link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::handle libraries, nb::handle arenas);
     void make_dtypes();
     void release();
 };

@@ -241,10 +241,13 @@ NB_MODULE(_native, m) {
     m.def("load_library", load_library, nb::arg("data"));
     m.def("open_library", open_library, nb::arg("path"));
     nb::class_<Library>(m, "Library").def("symbol", &Library::symbol, nb::arg("name")).def("text", &Library::text, nb::arg("name"));
+    nb::class_<Arenas>(m, "Arenas").def(nb::init<>()).def_prop_ro("bytes", &Arenas::bytes);
     nb::class_<Program>(m, "Program")
-        .def(nb::init<nb::bytes, nb::handle, std::vector<int64_t>, nb::handle, int, nb::handle, nb::handle>(),
+        .def(nb::init<nb::bytes, nb::handle, std::vector<int64_t>, nb::handle, int, nb::handle, nb::handle,
+                      nb::handle>(),
              nb::arg("words"), nb::arg("weights"), nb::arg("kernels"), nb::arg("hosts") = nb::tuple(),
-             nb::arg("plan_cache") = 16, nb::arg("dtypes") = nb::none(), nb::arg("libraries") = nb::tuple())
+             nb::arg("plan_cache") = 16, nb::arg("dtypes") = nb::none(), nb::arg("libraries") = nb::tuple(),
+             nb::arg("arenas") = nb::none())
         .def("plan", &Program::plan, nb::arg("input_shapes"), nb::arg("threads") = 1)
         .def("run", &Program::run, nb::arg("inputs"), nb::arg("outputs") = nb::none(), nb::arg("threads") = 0,
              nb::arg("poison") = false, nb::arg("trace") = nb::none())

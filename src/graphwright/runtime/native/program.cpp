@@ -115,21 +115,22 @@ int thread_count(int threads) {
 /* ---- programs ---- */
 
 Program::Program(nb::bytes words, nb::handle weights_, std::vector<int64_t> kernels_, nb::handle hosts_,
-                 int plan_cache, nb::handle dtypes_, nb::handle libraries)
+                 int plan_cache, nb::handle dtypes_, nb::handle libraries, nb::handle arenas)
     : kernels(std::move(kernels_)), output_dtypes(nb::borrow(dtypes_)) {
     gw_error error = {};
     program = gw_program_decode(words.data(), words.size(), &error);
     if (!program)
         raise(error);
     try {
-        link(weights_, hosts_, plan_cache, libraries);
+        link(weights_, hosts_, plan_cache, libraries, arenas);
     } catch (...) {
         release();
         throw;
     }
 }
 
-void Program::link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::handle libraries) {
+void Program::link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::handle libraries,
+                   nb::handle arenas) {
     if ((int64_t)kernels.size() != program->kernel_count)
         throw nb::value_error("the number of kernels is not the program's");
     for (int64_t address : kernels)
@@ -142,7 +143,9 @@ void Program::link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::h
     for (nb::handle library : sequence(libraries, "libraries must be a sequence"))
         kept.push_back(nb::borrow(library));
     plans.bound = plan_cache > 0 ? plan_cache : 1;
-    contexts.bound = gw_pool_threads() < 4 ? 4 : gw_pool_threads();
+    contexts.bound = own_arenas.pool.bound;
+    contexts.arenas = arenas.is_none() ? &own_arenas.pool : &nb::cast<Arenas &>(arenas).pool;
+    kept.push_back(nb::borrow(arenas));
     if (PyObject_GetBuffer(weights_.ptr(), &weights, PyBUF_SIMPLE) != 0)
         throw nb::python_error();
 }
@@ -225,12 +228,14 @@ nb::dict Program::stats() {
     result["plan_misses"] = plans.misses;
     result["plan_evictions"] = plans.evictions;
     result["contexts"] = contexts.made;
+    result["arena_bytes"] = contexts.arenas->bytes;
     return result;
 }
 
 int64_t Program::trim() {
     PyThreadState *state = PyEval_SaveThread();
-    int64_t bytes = gw_context_pool_clear(&contexts);
+    gw_context_pool_clear(&contexts);
+    int64_t bytes = gw_arena_pool_clear(contexts.arenas);
     gw_plan_cache_clear(&plans);
 #ifdef __GLIBC__
     malloc_trim(0); /* plans are many small blocks, which the allocator would keep */

@@ -30,6 +30,7 @@ from graphwright.ops.activations import (
     Swish,
     ThresholdedRelu,
 )
+from graphwright.ops.binarizer import Binarizer
 from graphwright.ops.binary import (
     Add,
     BitShift,
@@ -92,6 +93,7 @@ ATTRIBUTES: list[tuple[Op, Callable[[Any], Any]]] = [
     (Gelu(), lambda x: 0.5 * x * (1 + ERF(x / math.sqrt(2)))),
     (Gelu("tanh"), lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))),
     (Shrink(0.25, 1.5), lambda x: np.where(x < -1.5, x + 0.25, np.where(x > 1.5, x - 0.25, 0))),
+    (Binarizer(0.5), lambda x: np.where(x > 0.5, 1, 0)),
     (IsInf(), np.isinf),
     (IsInf(True, False), np.isneginf),
     (IsInf(False, True), np.isposinf),
@@ -120,7 +122,9 @@ def test_special_values_of_one_operand(op: Op, meaning: Callable[[Any], Any]) ->
     assert actual.dtype == expected.dtype
     same_special(actual[finite], expected[finite], 4e-6)
     same_special(expression_result(op, [SPECIAL], [type_of(SPECIAL)]), actual, 4e-6)
-    assert np.isnan(actual[0]) or actual.dtype == bool or op.name in ("ThresholdedRelu", "Shrink")
+    assert (
+        np.isnan(actual[0]) or actual.dtype == bool or op.name in ("ThresholdedRelu", "Shrink", "Binarizer")
+    )
 
 
 @pytest.mark.parametrize(

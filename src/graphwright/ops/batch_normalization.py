@@ -1,4 +1,4 @@
-"""BatchNormalization, as it is when a model is run."""
+"""BatchNormalization."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
-from graphwright.ir.types import F16, F32, F64, I32, TensorType
+from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
 from graphwright.ops.binary import Add, Mul, Sub
-from graphwright.ops.cast import as_dtype, in_f32
+from graphwright.ops.cast import Cast, as_dtype, in_f32
 from graphwright.ops.common import FLOATS, like, need_dtype, quiet, rank_of, widened
 from graphwright.ops.normalization import along_channels, channels, need_channels
+from graphwright.ops.reductions import ReduceMean
 from graphwright.ops.unary import Reciprocal, Sqrt
 
 
@@ -55,21 +56,61 @@ class BatchNormalization(Op):
         return as_dtype(b, b(Add(), scaled, along_channels(b, shift, rank)), x.type.dtype)
 
 
-def _import(i: Importer) -> Any:
-    hint = "export the model in evaluation mode"
+def _import_14(i: Importer) -> Any:
     if i.attr("training_mode", 0):
-        raise i.fail("training_mode is set", hint=hint)
+        return _trained(i)[: max(i.output_count, 1)]
+    if i.output_count > 1:
+        raise i.fail(f"{i.output_count} outputs: all but the first are for training_mode=1")
+    return _run(i)
+
+
+def _import_7(i: Importer) -> Any:
+    """Outputs behind the first are those of training: running mean and variance, then the batch's own."""
     if not i.attr("spatial", 1):
         raise i.fail("spatial is 0", hint="export the model with opset 9 or later")
-    if i.output_count > 1:
-        raise i.fail(f"{i.output_count} outputs: all but the first are for training", hint=hint)
+    return _trained(i)[: i.output_count] if i.output_count > 1 else _run(i)
+
+
+def _import_1(i: Importer) -> Any:
+    return _import_7(i) if i.attr("is_test", 0) or i.output_count > 1 else _trained(i)[0]
+
+
+def _run(i: Importer) -> Any:
     return i.emit(BatchNormalization(float(i.attr("epsilon", 1e-5))), *i.inputs())
 
 
+def _trained(i: Importer) -> tuple[Any, ...]:
+    """The result by mean and variance of the batch, what becomes of the running ones, and these two."""
+    x, scale, bias, *running = (i.input(k) for k in range(5))
+    if x.type.rank is None:
+        raise i.fail("the number of axes of its input is not known", "give its sizes with shapes=")
+    axes = tuple(axis for axis in range(x.type.rank) if axis != 1)
+    wide = _as(i, x, F32 if x.type.dtype in (F16, BF16) else x.type.dtype)
+    kept = i.emit(ReduceMean(axes), wide)
+    centred = i.emit(Sub(), wide, kept)
+    mean, variance = (
+        _as(i, i.emit(ReduceMean(axes, False), part), running[0].type.dtype)
+        for part in (wide, i.emit(Mul(), centred, centred))
+    )
+    momentum = float(i.attr("momentum", 0.9))
+    old, new = (i.const(np.asarray(m, mean.type.dtype.numpy)) for m in (momentum, 1 - momentum))
+    updated = (
+        i.emit(Add(), i.emit(Mul(), before, old), i.emit(Mul(), now, new))
+        for before, now in zip(running, (mean, variance), strict=True)
+    )
+    made = BatchNormalization(float(i.attr("epsilon", 1e-5)))
+    return i.emit(made, x, scale, bias, mean, variance), *updated, mean, variance
+
+
+def _as(i: Importer, x: Value, dtype: DType) -> Value:
+    made: Value = x if x.type.dtype == dtype else i.emit(Cast(dtype), x)
+    return made
+
+
 BatchNormalization.onnx = {
-    ("BatchNormalization", 7): _import,
-    ("BatchNormalization", 9): _import,
-    ("BatchNormalization", 14): _import,
+    ("BatchNormalization", 1): _import_1,
+    ("BatchNormalization", 7): _import_7,
+    ("BatchNormalization", 14): _import_14,
 }
 
 

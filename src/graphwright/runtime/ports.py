@@ -90,7 +90,8 @@ class Ports:
     def _held(self, index: int, dtype: DType, given: Any) -> Any:
         """A container as devices take it: a list of arrays, or what an optional holds, be it None."""
         if dtype.element is None:
-            return np.ascontiguousarray(self._array(index, dtype, given))
+            array = self._array(index, dtype, given)
+            return array if array.flags.c_contiguous else np.ascontiguousarray(array)
         if dtype.kind == "optional":
             return None if given is None else self._held(index, dtype.element, given)
         if not isinstance(given, list | tuple):

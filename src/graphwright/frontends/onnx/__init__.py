@@ -2,7 +2,7 @@
 
 It reads the protobuf itself, not through onnx-ir: that stops at a model's first fault, where one error is to
 list them all, and its import (0.5 s and more) would be the largest part of a warm compile.
-Opsets 7 to 28 of the default domain; ops are mapped by the ``onnx`` tables of the registered ops, model-local
+Opsets 1 to 28 of the default domain; ops are mapped by the ``onnx`` tables of the registered ops, model-local
 functions are inlined, and ops that only the specification defines as functions are expanded.
 """
 

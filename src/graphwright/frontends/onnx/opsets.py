@@ -15,7 +15,7 @@ from graphwright.frontends.onnx.faults import Fault
 from graphwright.ir.foreign import defined_at, is_foreign
 from graphwright.ir.op import Import, Op, registered_ops
 
-OLDEST, NEWEST = 7, 28
+OLDEST, NEWEST = 1, 28
 """Opsets of the default domain that are understood."""
 
 

@@ -104,11 +104,11 @@ class Options:
     streams: int = _option(1, "task streams that may run beside each other", _count, True)
     numerics: str = _option("default", "strict keeps Winograd and its like out", _one_of(*NUMERICS), True)
     verify: bool = _option(False, "verify the graph after every pass", _switch)
-    key_dir: Path | None = _option(None, "folder of the signing key; default: the user's", _folder)  # noqa: RUF009
     plugins: tuple[str, ...] = _option(
         (), "a plugin to load: a .py file, a module, or the name of an installed one", _names
     )
     no_autoload: bool = _option(False, "leave installed plugins alone but for those that are named", _switch)
+    key_dir: Path | None = _option(None, "folder of the signing key; default: the user's", _folder)  # noqa: RUF009
 
     def __post_init__(self) -> None:
         faults = Collector(OptionError)
@@ -169,9 +169,9 @@ class Options:
 
 
 def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
     if isinstance(value, tuple):
         return os.pathsep.join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def variable(option: str) -> str:

@@ -113,7 +113,10 @@ def compile_gears(
         between=made.between,
     )
     native = NATIVE[options.device]
-    device = geared(package, lambda part: native(part, part.targets[options.isa]))
+    device = geared(
+        package,
+        lambda part, shared: native(part, part.targets[options.isa], options.plan_cache, shared),
+    )
     assert device is not None
     return package, device
 
@@ -126,7 +129,7 @@ def _interpreted(made: GearModules, options: Options, observe: Observer) -> tupl
     variants = tuple(Variant(part.inputs, part.outputs, {}) for part in parts)
     package = replace(_whole(joined, options), variants=variants, between=made.between)
     modules = iter(made.modules)
-    device = geared(package, lambda part: Reference(next(modules)))
+    device = geared(package, lambda part, shared: Reference(next(modules)))
     assert device is not None
     return package, device
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from graphwright.config import Options
-from graphwright.errors import Diagnostic, ToolchainError, UnknownOpError
+from graphwright.errors import Diagnostic, PackageError, ToolchainError, UnknownOpError
 from graphwright.package.package import Package, TensorSpec
 from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
@@ -19,7 +19,7 @@ from graphwright.runtime.devices import NATIVE, specialized
 from graphwright.runtime.devices.base import Device
 from graphwright.runtime.devices.geared import geared
 from graphwright.runtime.devices.late import Late, Shapes
-from graphwright.runtime.devices.target import best_target
+from graphwright.runtime.devices.target import Shared, best_target
 from graphwright.runtime.model import Model
 
 _STAGED = "graphwright.runtime.devices.staged"
@@ -63,7 +63,7 @@ def _device(package: Package, options: Options, path: Path) -> Device | None:
     if package.stages is not None:
         return staged(package, options)
     if package.between:
-        return geared(package, lambda part: _native(part, options))
+        return geared(package, lambda part, shared: _native(part, options, shared))
     return _variants(package, options, path) if package.variants else _native(package, options)
 
 
@@ -72,13 +72,13 @@ def _device_with_plugins(package: Package, options: Options, path: Path) -> Devi
     try:
         return _device(package, options, path)
     except UnknownOpError as error:
-        raise package.lacking(error.name) from error
+        raise package.lacking(error.name, str(path)) from error
 
 
-def _native(package: Package, options: Options) -> Device | None:
+def _native(package: Package, options: Options, shared: Shared | None = None) -> Device | None:
     """What runs the package as it is, if it holds what this CPU and device run."""
     target, device = best_target(package, options), NATIVE.get(options.device)
-    return None if target is None or device is None else device(package, target, options.plan_cache)
+    return None if target is None or device is None else device(package, target, options.plan_cache, shared)
 
 
 def staged(package: Package, options: Options) -> Device | None:
@@ -140,12 +140,20 @@ def _rebuilt(package: Package, options: Options, key: bytes | None, path: Path) 
     try:
         model: Model = importlib.import_module("graphwright.api").rebuild(package, options, key)
     except ToolchainError as error:
-        if package.targets or package.variants or package.stages:
-            hint = "its kernels are for another CPU or another version of graphwright: "
-        else:
-            hint = "it has no trusted kernels: trust=True runs those it holds, "
-        hint += "pip install graphwright[toolchain] makes new ones"
+        hint = f"{_why_not(package)}, pip install graphwright[toolchain] makes new ones"
         raise ToolchainError(
             *error.diagnostics, Diagnostic("untrusted", "has to be compiled here", str(path), hint)
         ) from error
+    except PackageError as error:
+        if error.diagnostics[0].code != "missing-plugin":
+            raise
+        compiled = Diagnostic("untrusted", "has to be compiled here", str(path), _why_not(package))
+        raise PackageError(*error.diagnostics, compiled) from error
     return model
+
+
+def _why_not(package: Package) -> str:
+    """Why a package does not run as it is."""
+    if package.targets or package.variants or package.stages:
+        return "its kernels are for another CPU or another version of graphwright"
+    return "it has no trusted kernels: trust=True runs those it holds"

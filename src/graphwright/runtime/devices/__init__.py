@@ -11,12 +11,16 @@ from graphwright.package.package import Package, Target
 from graphwright.runtime.devices.base import Device
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.null import Null
+from graphwright.runtime.devices.target import Shared
+
 
 class Native(Protocol):
     """Makes a device of a target of a package."""
 
-    def __call__(self, package: Package, target: Target, plans: int = ...) -> Device:
-        """``plans``: how many plans of input shapes it keeps."""
+    def __call__(
+        self, package: Package, target: Target, plans: int = ..., shared: Shared | None = ...
+    ) -> Device:
+        """``plans``: how many plans of input shapes it keeps; ``shared``: what it has with other programs."""
 
 
 NATIVE: Final[Mapping[str, Native]] = {"cpu": Cpu, "null": Null}

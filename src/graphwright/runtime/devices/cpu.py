@@ -10,7 +10,7 @@ from graphwright.errors import Diagnostic, FeedError
 from graphwright.ir.arrays import Array, np
 from graphwright.package.package import Package, Target
 from graphwright.runtime.devices.base import RunError, TaskTime
-from graphwright.runtime.devices.target import PLANS, load_program
+from graphwright.runtime.devices.target import PLANS, Shared, load_program
 
 if TYPE_CHECKING:
     from graphwright.lower.tasks import Program
@@ -23,10 +23,12 @@ _KERNEL_FAULTS = {1: "an index is out of range", 2: "the model cannot run on"}
 class Cpu:
     """A target of a package, loaded into the native runtime."""
 
-    def __init__(self, package: Package, target: Target, plans: int = PLANS) -> None:
-        """``plans``: how many plans of input shapes it keeps."""
+    def __init__(
+        self, package: Package, target: Target, plans: int = PLANS, shared: Shared | None = None
+    ) -> None:
+        """``plans``: how many plans of input shapes it keeps; ``shared``: what it has with other programs."""
         self._package, self._target = package, target
-        self._native = load_program(package, target, plans)
+        self._native = load_program(package, target, plans, shared)
 
     @property
     def program(self) -> Program:

@@ -11,6 +11,7 @@ from graphwright.ir.arrays import Array, np
 from graphwright.package.package import Package, TensorSpec
 from graphwright.runtime.devices.base import Device, Entry, TaskTime
 from graphwright.runtime.devices.fitting import Fitting, Shapes, cropped, filled_up
+from graphwright.runtime.devices.target import Shared
 
 _SHAPE = attrgetter("shape")
 
@@ -60,9 +61,12 @@ class Geared:
 
     def stats(self) -> dict[str, int]:
         totals: Counter[str] = Counter(runs=0, host_calls=0)
+        arenas = 0
         for device in self._devices():
-            totals.update(device.stats())
-        return {**totals, "gears": len(self._gears)}
+            stats = device.stats()
+            arenas = stats.pop("arena_bytes", 0)  # of memory that all share
+            totals.update(stats)
+        return {**totals, "arena_bytes": arenas, "gears": len(self._gears)}
 
     def _devices(self) -> list[Device]:
         return [*self._gears.values(), *([] if self._dynamic is None else [self._dynamic])]
@@ -138,11 +142,11 @@ class GearEntry:
         return self._entries.get(key) or self._entries.setdefault(key, device.entry(self._threads))
 
 
-def geared(package: Package, native: Callable[[Package], Device | None]) -> Geared | None:
+def geared(package: Package, native: Callable[[Package, Shared], Device | None]) -> Geared | None:
     """What runs a package with gears; ``native`` runs the package of one. None where it cannot."""
-    devices = []
+    devices, shared = [], Shared()
     for variant in package.variants:
-        device = native(package.of_variant(variant))
+        device = native(package.of_variant(variant), shared)
         if device is None:
             return None
         devices.append(device)

@@ -8,14 +8,16 @@ from graphwright.ir.arrays import Array, np
 from graphwright.package.package import Package, Target
 from graphwright.runtime.devices.base import Detour, TaskTime
 from graphwright.runtime.devices.cpu import Cpu
-from graphwright.runtime.devices.target import PLANS
+from graphwright.runtime.devices.target import PLANS, Shared
 
 
 class Null:
     """Outputs have the right shapes and are zero; those of the caller are left as they are."""
 
-    def __init__(self, package: Package, target: Target, plans: int = PLANS) -> None:
-        self._cpu = Cpu(package, target, plans)
+    def __init__(
+        self, package: Package, target: Target, plans: int = PLANS, shared: Shared | None = None
+    ) -> None:
+        self._cpu = Cpu(package, target, plans, shared)
         self._outputs = package.outputs
         self._runs = 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -71,18 +72,34 @@ def best_target(package: Package, options: Options) -> Target | None:
     return next((target for target in held if target.library == library_digest(target.isa)), None)
 
 
-def load_program(package: Package, target: Target, plans: int = PLANS) -> _native.Program:
+@dataclass
+class Shared:
+    """What programs of which one runs at a time, mostly, have together: memory of runs, kernels by bytes."""
+
+    arenas: _native.Arenas = field(default_factory=_native.Arenas)
+    libraries: dict[bytes, _native.Library] = field(default_factory=dict)
+
+    def library(self, data: bytes) -> _native.Library:
+        """A shared object, loaded once."""
+        if data not in self.libraries:
+            self.libraries[data] = _native.load_library(data)
+        return self.libraries[data]
+
+
+def load_program(
+    package: Package, target: Target, plans: int = PLANS, shared: Shared | None = None
+) -> _native.Program:
     """The target's tasks, ready to run; a PackageError if a kernel is missing or they are malformed."""
     try:
-        return _load(package, target, plans)
+        return _load(package, target, plans, shared or Shared())
     except (_native.ProgramError, _native.LoadError, OverflowError, ValueError) as error:
         raise PackageError(
             Diagnostic("bad-program", f"the tasks or kernels are malformed: {error}")
         ) from error
 
 
-def _load(package: Package, target: Target, plans: int) -> _native.Program:
-    libraries = {name: _native.load_library(data) for name, data in target.objects.items()}
+def _load(package: Package, target: Target, plans: int, shared: Shared) -> _native.Program:
+    libraries = {name: shared.library(data) for name, data in target.objects.items()}
     library = kernel_library(target.isa)
     return _native.Program(
         target.stored.words,
@@ -92,6 +109,7 @@ def _load(package: Package, target: Target, plans: int) -> _native.Program:
         plan_cache=plans,
         dtypes=lambda: [spec.dtype.numpy for spec in package.outputs],
         libraries=[library, *libraries.values()],
+        arenas=shared.arenas,
     )
 
 

@@ -99,7 +99,7 @@ def _package(
         plugins={str(k): str(v) for k, v in manifest["plugins"].items()},
         signature=signature,
         spare=partial(_read_spare, spare, path) if spare else no_weights,
-        between=str(manifest["between"]),
+        between=str(manifest["between"]) if trusted else "",
         variants=tuple(
             Variant(
                 tuple(map(read_spec, entry["inputs"])),
@@ -110,6 +110,7 @@ def _package(
         ),
         stages=_stages(manifest, files) if trusted and manifest["stages"] is not None else None,
     )
+    _check_gears(package)
     ports = _ports(package.inputs), _ports(package.outputs)
     for each in (package, *map(package.of_variant, package.variants)):
         for target in each.targets.values():
@@ -118,6 +119,19 @@ def _package(
                     path, f"the inputs or outputs of target {target.isa!r} are not those of the manifest"
                 )
     return package
+
+
+def _check_gears(package: Package) -> None:
+    """Raise ValueError where variants that are gears are not each for one shape of every input."""
+    if package.between not in ("", "error", "pad", "dynamic"):
+        raise ValueError(f"nothing is known of gears between which is {package.between!r}")
+    count = len(package.variants) - (package.between == "dynamic")
+    if package.between and count < 1:
+        raise ValueError("it has no gears")
+    for variant in package.variants[:count] if package.between else ():
+        for spec in variant.inputs:
+            if spec.shape is None or not all(isinstance(size, int) and size >= 0 for size in spec.shape):
+                raise ValueError(f"a gear has an input {spec.name!r} of open size")
 
 
 def _stages(manifest: dict[str, Any], files: _Files) -> Stages:

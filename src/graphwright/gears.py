@@ -62,7 +62,7 @@ class Gears:
         faults.raise_if_any()
         count = prod(map(len, choices)) if choices else 0
         if not FEWEST <= count <= MOST:
-            faults.add("gears", f"{count} gears are given: there must be {FEWEST} to {MOST}")
+            faults.add("gears", f"gears: {count} are given, there must be {FEWEST} to {MOST}")
         for one, other in combinations(choices, 2):
             for name, axis in _said(one[0]) & _said(other[0]):
                 faults.add("gears", f"axis {axis} of input {name!r} is given twice", hint="give it once")

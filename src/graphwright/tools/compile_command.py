@@ -12,6 +12,16 @@ from graphwright.package.package import Package
 from graphwright.tools.arguments import Constants, Outputs, Shapes, parse_shapes, require_folder, with_options
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, note
+from graphwright.tools.gear_arguments import (
+    Batches,
+    Between,
+    Combine,
+    Combined,
+    GearShapes,
+    Images,
+    Others,
+    parse_gears,
+)
 from graphwright.tools.models import open_model
 from graphwright.tools.progress import Watch, stages
 
@@ -34,6 +44,11 @@ def compile(
     shape: Shapes = None,
     const: Constants = None,
     outputs: Outputs = None,
+    gears: GearShapes = None,
+    dynamic_batch: Batches = None,
+    dynamic_image: Images = None,
+    combine: Combined = Combine.ZIP,
+    between: Others = Between.ERROR,
     print_after: Annotated[
         list[str] | None,
         typer.Option(metavar="PASS", help="Print the graph after this pass. Repeatable.", show_default=False),
@@ -53,17 +68,26 @@ def compile(
     \b
       graphwright compile model.onnx -o model.om
       graphwright compile model.onnx -o model.om --shape x:1,3,224,224
+      graphwright compile model.onnx -o model.om --dynamic-batch 1,2,4,8
       graphwright compile vad.onnx -o vad.om --const sr=16000 --outputs output
       graphwright compile model.onnx --print-after fuse --time-passes
 
-    Sizes that are not given stay symbolic: the package then runs every shape that the model allows.
+    Sizes that are not given stay symbolic: the package then runs every shape that the model allows. Gears
+    are shapes that get programs of their own: as fast as if the model were compiled for that shape alone.
     """
     target = output or Path(f"{model.stem}.om")
     require_folder(target, "--output")
+    wanted = parse_gears(gears, dynamic_batch, dynamic_image, combine, between)
     watch = Watch(["*"] if print_after_all else print_after or [])
     with stages(watch) as observe:
         compiled = open_model(
-            model, options, shapes=parse_shapes(shape), constants=const, outputs=outputs, observe=observe
+            model,
+            options,
+            shapes=parse_shapes(shape),
+            constants=const,
+            outputs=outputs,
+            gears=wanted,
+            observe=observe,
         )
     watch.warn_unknown()
     if time_passes:
@@ -74,6 +98,8 @@ def compile(
 
 def _kernels_text(package: Package) -> str:
     """What the package holds where it is not one program for all that the model takes."""
+    if package.between:
+        return f"; {len(package.variants) - (package.between == 'dynamic')} gears"
     if package.variants:
         return f"; {len(package.variants)} variants for ranks of its inputs"
     if package.targets:

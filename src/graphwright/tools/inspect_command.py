@@ -15,11 +15,12 @@ import graphwright.ops
 from graphwright import _native
 from graphwright.api import unpacked_module
 from graphwright.compiler import compile_module
-from graphwright.config import Options
+from graphwright.config import Options, to_environment
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Module
+from graphwright.ir.op import registered_ops
 from graphwright.ir.sizes import Dim, span_of
 from graphwright.ir.symbols import Expr
 from graphwright.ir.text import print_module
@@ -41,6 +42,7 @@ from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, say, table
 from graphwright.tools.feeds import input_sizes, make_feeds
 from graphwright.tools.footprint import measure
+from graphwright.tools.gear_table import show_gears
 from graphwright.tools.models import is_package, open_model
 from graphwright.tools.progress import Watch, stages
 
@@ -80,7 +82,8 @@ def inspect(
     measured: Annotated[
         bool,
         typer.Option(
-            "--measure", help="Load and run a package once, in a process of its own, and show its memory."
+            "--measure",
+            help="Load and run a package once, in a process of its own, and show its memory; time its gears.",
         ),
     ] = False,
     trust: Trust = False,
@@ -117,6 +120,9 @@ def inspect(
     _show_file(model, origin, verify)
     _show_interface(opened.package)
     _show_graph(opened.package)
+    if opened.package.between:
+        show_gears(opened.package, options.threads, timed=measured)
+        return
     for variant in opened.package.variants:
         say(f"variant for {', '.join(f'{spec.name} {_type_text(spec)}' for spec in variant.inputs)}")
         for target in variant.targets.values():
@@ -125,7 +131,7 @@ def inspect(
         _show_target(target)
     _show_memory(opened, sizes, options.threads)
     if measured:
-        _show_footprint(model, origin, opened, sizes, options.threads)
+        _show_footprint(model, origin, opened, sizes, options)
 
 
 def _read(path: Path, trust: bool, verify: bool, options: Options) -> Package:
@@ -227,7 +233,20 @@ def _type_text(spec: TensorSpec) -> str:
 
 
 def _show_graph(package: Package) -> None:
-    module = unpacked_module(package)
+    if package.plugins:
+        say("ops of plugins")
+        table([[name, plugin] for name, plugin in sorted(package.plugins.items())])
+    if not package.plugins.keys() <= registered_ops().keys():  # what holds kernels runs without
+        say("ops: shown where these plugins are loaded")
+    else:
+        _show_ops(unpacked_module(package))
+    for title, weights in (("weights", package.weights), ("of the graph alone", package.spare())):
+        tensors = weights.tensors.values()
+        if tensors or title == "weights":
+            say(f"{title}: {len(tensors)} tensors, {bytes_text(sum(tensor.size for tensor in tensors))}")
+
+
+def _show_ops(module: Module) -> None:
     _show_sizes(module)
     counts = Counter(n.op.name for n in module.walk() if not isinstance(n.op, Fused | Constant))
     regions = [node.regions[0] for node in module.walk() if isinstance(node.op, Fused)]
@@ -235,10 +254,6 @@ def _show_graph(package: Package) -> None:
     alone = counts.total() - inside
     say(f"ops: {counts.total()}, {inside} in {len(regions)} fused regions and {alone} alone")
     table([[str(count), name] for name, count in counts.most_common()] or [["none"]])
-    for title, weights in (("weights", package.weights), ("of the graph alone", package.spare())):
-        tensors = weights.tensors.values()
-        if tensors or title == "weights":
-            say(f"{title}: {len(tensors)} tensors, {bytes_text(sum(tensor.size for tensor in tensors))}")
 
 
 def _show_target(target: Target) -> None:
@@ -288,7 +303,9 @@ def _planned(program: Program, sizes: Sequence[int], threads: int) -> Iterator[t
             yield number, copies * -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def _show_footprint(path: Path, package: Package | None, model: Model, sizes: Sizes, threads: int) -> None:
+def _show_footprint(
+    path: Path, package: Package | None, model: Model, sizes: Sizes, options: Options
+) -> None:
     """What the operating system counts while the package is loaded and run once."""
     if package is None or not (package.targets or package.variants):
         raise typer.BadParameter(
@@ -297,7 +314,9 @@ def _show_footprint(path: Path, package: Package | None, model: Model, sizes: Si
     feeds = make_feeds(model.inputs, None, sizes)
     rows = []
     for title, mapped in (("weights copied", False), ("weights mapped", True)):
-        found = measure("graphwright", path, feeds, threads, mapped=mapped)
+        found = measure(
+            "graphwright", path, feeds, options.threads, mapped=mapped, environment=to_environment(options)
+        )
         shown = (found.before, found.peak, found.after, found.taken)
         rows.append([title, *map(bytes_text, shown)])
     say("anonymous memory of a process that loads it and runs it once (RssAnon, read twice a millisecond)")

@@ -9,6 +9,7 @@ import typer
 
 import graphwright as gw
 from graphwright.config import Options
+from graphwright.gears import Gears
 from graphwright.runtime.model import Model
 from graphwright.tools.arguments import Sizes, parse_constants, parse_names
 
@@ -32,6 +33,7 @@ def open_model(
     shapes: Sizes | None = None,
     constants: list[str] | None = None,
     outputs: str | None = None,
+    gears: Gears | None = None,
     trust: bool = False,
     observe: Observer = lambda name, product: None,
 ) -> Model:
@@ -42,9 +44,12 @@ def open_model(
             shapes=shapes,
             constants=parse_constants(constants),
             outputs=parse_names(outputs),
+            gears=gears,
             options=options,
             observe=observe,
         )
-    if constants or outputs:
-        raise typer.BadParameter("a package is compiled already: --const and --outputs are for .onnx models")
+    if constants or outputs or gears:
+        raise typer.BadParameter(
+            "a package is compiled already: --const, --outputs and --gears are for .onnx models"
+        )
     return gw.load(path, trust=trust, options=options)

@@ -1,0 +1,134 @@
+"""Gears as users type them: shapes by input, batch sizes, sizes of images, and what becomes of others."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from graphwright.gears import Gears
+
+
+class Between(enum.StrEnum):
+    """What becomes of shapes that are no gear's."""
+
+    ERROR = "error"
+    PAD = "pad"
+    DYNAMIC = "dynamic"
+
+
+class Combine(enum.StrEnum):
+    """How the shapes of several inputs make gears."""
+
+    ZIP = "zip"
+    PRODUCT = "product"
+
+
+_PANEL = "Gears: programs for a few shapes in one package"
+GearShapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--gears",
+        metavar="NAME:SIZES;SIZES...",
+        help="Shapes of an input, as in 'x:1,3,224,224;4,3,224,224'; ? is the model's own size. Repeatable.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
+]
+Batches = Annotated[
+    str | None,
+    typer.Option(
+        "--dynamic-batch",
+        metavar="SIZES",
+        help="Sizes of the open first axes, as in 1,2,4,8.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
+]
+Images = Annotated[
+    str | None,
+    typer.Option(
+        "--dynamic-image",
+        metavar="HxW,HxW...",
+        help="Heights and widths of images, as in 224x224,640x640.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
+]
+Combined = Annotated[
+    Combine,
+    typer.Option(
+        "--combine",
+        help="Shapes of several inputs go together one by one (zip) or each with each (product).",
+        rich_help_panel=_PANEL,
+    ),
+]
+Others = Annotated[
+    Between,
+    typer.Option(
+        "--between",
+        help="Other shapes are an error, are padded to the next gear where that provably changes nothing, or "
+        "run on a program for all shapes (dynamic).",
+        rich_help_panel=_PANEL,
+    ),
+]
+
+
+def parse_gears(
+    shapes: Sequence[str] | None,
+    batch: str | None,
+    image: str | None,
+    combine: Combine = Combine.ZIP,
+    between: Between = Between.ERROR,
+) -> Gears | None:
+    """What the flags say; None where none asks for gears."""
+    if not (shapes or batch or image):
+        if combine is not Combine.ZIP or between is not Between.ERROR:
+            raise typer.BadParameter(
+                "--between and --combine say what gears do: give --gears, --dynamic-batch or --dynamic-image"
+            )
+        return None
+    named = [_parse_shapes(text) for text in shapes or ()]
+    given = dict(named)
+    if len(given) < len(named):
+        raise typer.BadParameter("an input is named twice: separate its shapes by ;", param_hint="--gears")
+    batches = _numbers(batch, ",", "--dynamic-batch", "1,2,4,8") if batch else []
+    images = [_image(text) for text in image.split(",")] if image else []
+    return Gears(given, batches, images, combine.value, between.value)
+
+
+def _parse_shapes(text: str) -> tuple[str, list[list[int | None]]]:
+    name, colon, shapes = text.rpartition(":")
+    if not colon or not name:
+        raise typer.BadParameter(
+            f"{text!r} is not NAME:SIZES;SIZES, such as x:1,3,224,224;4,3,224,224", param_hint="--gears"
+        )
+    return name, [[_size(size.strip(), text) for size in shape.split(",")] for shape in shapes.split(";")]
+
+
+def _size(text: str, whole: str) -> int | None:
+    if text == "?":
+        return None
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    raise typer.BadParameter(f"{text!r} in {whole!r} is no size: give a number or ?", param_hint="--gears")
+
+
+def _image(text: str) -> tuple[int, int]:
+    sizes = _numbers(text.strip(), "x", "--dynamic-image", "224x224,640x640")
+    if len(sizes) != 2:
+        raise typer.BadParameter(
+            f"{text!r} is no height and width, such as 224x224", param_hint="--dynamic-image"
+        )
+    return sizes[0], sizes[1]
+
+
+def _numbers(text: str, separator: str, flag: str, example: str) -> list[int]:
+    parts = [part.strip() for part in text.split(separator)]
+    if not all(part.isascii() and part.isdecimal() for part in parts):
+        raise typer.BadParameter(
+            f"{text!r} has something else than numbers; give them as in {example}", param_hint=flag
+        )
+    return list(map(int, parts))

@@ -1,0 +1,73 @@
+"""The gears of a model, with the memory that each needs and the time that each takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from graphwright import _native
+from graphwright.gears import row_text
+from graphwright.package.package import Package, Variant
+from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.devices.geared import gear_shapes
+from graphwright.runtime.model import Model
+from graphwright.tools.console import bytes_text, say, table
+from graphwright.tools.feeds import make_feeds
+
+_SECONDS = 0.2
+"""Spent on the runs of one gear."""
+_FEWEST, _MOST = 3, 200
+
+
+def show_gears(package: Package, threads: int, *, timed: bool) -> None:
+    """A row for each gear: shapes, tasks, bytes of its arena and, if ``timed``, milliseconds of its fastest
+    run on random inputs. They share one arena, which is as large as the largest needs.
+    """
+    gears = [_Gear(package, variant, threads) for variant in _static(package)]
+    rows = [
+        [
+            str(number),
+            row_text({spec.name: spec.shape or () for spec in gear.model.inputs}),
+            str(len(gear.device.program.tasks)),
+            bytes_text(gear.arena),
+            *([f"{_fastest(gear.model) * 1e3:.3f} ms"] if timed else []),
+        ]
+        for number, gear in enumerate(gears)
+    ]
+    others = {
+        "error": "are an error",
+        "pad": "are padded to the next gear",
+        "dynamic": "run on a program of their own",
+    }
+    say(f"gears: {len(gears)}; other shapes {others[package.between]}")
+    table(rows, ["gear", "shapes", "tasks", "arena", *(["fastest run"] if timed else [])])
+    say(f"arena of all, which they share: {bytes_text(max(gear.arena for gear in gears))}")
+
+
+class _Gear:
+    """One gear on its own."""
+
+    def __init__(self, package: Package, variant: Variant, threads: int) -> None:
+        single = package.of_variant(variant)
+        (target,) = variant.targets.values()
+        self.device = Cpu(single, target)
+        self.model = Model(single, self.device, threads=threads)
+        shapes = gear_shapes(variant.inputs)
+        self.arena = self.device.plan(shapes, threads or _native.threads())["arena"]
+
+
+def _static(package: Package) -> Sequence[Variant]:
+    """The variants that are gears."""
+    return package.variants[: len(package.variants) - (package.between == "dynamic")]
+
+
+def _fastest(model: Model) -> float:
+    """Seconds of the fastest of some runs on random inputs."""
+    feeds = make_feeds(model.inputs, None, {})
+    model.run(feeds)
+    best, count, end = float("inf"), 0, time.perf_counter() + _SECONDS
+    while count < _FEWEST or (time.perf_counter() < end and count < _MOST):
+        start = time.perf_counter()
+        model.run(feeds)
+        best, count = min(best, time.perf_counter() - start), count + 1
+    return best

@@ -47,6 +47,7 @@ from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType, TensorType
 from graphwright.kernels.candidates.registry import Context, candidate, registered_candidates
 from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.source import CSource
 from graphwright.ops.common import Pointwise, same_dtype, with_attributes
 from graphwright.passes.base import Pass, Record
@@ -56,11 +57,64 @@ GROUP: Final = "graphwright.plugins"
 """The entry points that are loaded before a model is compiled."""
 
 __all__ = [
-    "BF16", "BOOL", "F16", "F32", "F64", "GROUP", "I8", "I32", "I64", "U8", "Array", "Builder", "CSource",
-    "Const", "Context", "DType", "Dim", "Fact", "Importer", "Inference", "Launch", "Match", "Module", "Node",
-    "Op", "Opt", "P", "Pass", "Point", "Pointwise", "Record", "Rest", "Rule", "Run", "Sample", "Scalar",
-    "TensorType", "Trait", "Value", "Var", "always", "apply", "arg", "autoload", "candidate", "cast", "load",
-    "maximum", "minimum", "op", "product", "register", "same_dtype", "select", "symbol", "use", "used_once",
+    "BF16",
+    "BOOL",
+    "F16",
+    "F32",
+    "F64",
+    "GROUP",
+    "I8",
+    "I32",
+    "I64",
+    "U8",
+    "Array",
+    "Builder",
+    "CSource",
+    "Const",
+    "Context",
+    "DType",
+    "Dim",
+    "Fact",
+    "Importer",
+    "Inference",
+    "Launch",
+    "Match",
+    "Module",
+    "Node",
+    "Op",
+    "Opt",
+    "P",
+    "Pass",
+    "Point",
+    "Pointwise",
+    "Record",
+    "Rest",
+    "Rule",
+    "Run",
+    "Sample",
+    "Scalar",
+    "TensorType",
+    "Trait",
+    "Value",
+    "Var",
+    "always",
+    "apply",
+    "arg",
+    "autoload",
+    "candidate",
+    "cast",
+    "double_bits",
+    "load",
+    "maximum",
+    "minimum",
+    "op",
+    "product",
+    "register",
+    "same_dtype",
+    "select",
+    "symbol",
+    "use",
+    "used_once",
     "with_attributes",
 ]  # fmt: skip
 
@@ -146,12 +200,21 @@ def _load_file(path: Path) -> ModuleType:
 
 @contextmanager
 def _beside(folder: Path) -> Iterator[None]:
-    """Let imports find the files of ``folder``, behind all others."""
+    """Let imports find the files of ``folder``, behind all others; plugins among them as they are."""
+    loaded = {Path(name).stem: module for name, module in sys.modules.items() if _is_in(folder, name, module)}
+    aliases = {name: module for name, module in loaded.items() if name not in sys.modules}
+    sys.modules.update(aliases)
     sys.path.append(str(folder))
     try:
         yield
     finally:
         sys.path.remove(str(folder))
+        for name in aliases:
+            del sys.modules[name]
+
+
+def _is_in(folder: Path, name: str, module: ModuleType) -> bool:
+    return name.endswith(".py") and getattr(module, "__file__", None) == str(folder / name)
 
 
 @contextmanager

@@ -12,6 +12,14 @@ from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.ir.names import c_comment, identifier
 from graphwright.kernels.library.isa import Isa, prelude
 
+_DOUBLE = """\
+/* A double among the args, as double_bits put it there. */
+GW_INLINE double gw_double(int64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+"""
 SIGNATURE = "(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch)"
 
 
@@ -47,7 +55,7 @@ class CSource:
         """The translation unit that exports ``symbols``."""
         exported = "".join(f"GW_EXPORT int32_t {symbol}{SIGNATURE};\n" for symbol in symbols)
         head = f"/* {c_comment(Path(self.file).name)}, behind what kernels for {isa.name} share */\n"
-        return f'{head}{prelude(isa)}\n{exported}#line {self.line} "{self._shown}"\n{self.text}\n'
+        return f'{head}{prelude(isa)}\n{_DOUBLE}{exported}#line {self.line} "{self._shown}"\n{self.text}\n'
 
     def refused(self, error: ToolchainError) -> Diagnostic:
         """What the compiler said, at the line of the user's own file that it is about."""

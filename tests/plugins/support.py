@@ -1,0 +1,96 @@
+"""Registries that are put back, and models of single nodes in a domain of their own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from typer.testing import CliRunner
+
+from graphwright import ops, plugins
+from graphwright.ir import op as ir_op
+from graphwright.kernels.candidates import registry
+from graphwright.passes import foreign
+from graphwright.tools.cli import app
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "plugins"
+Array = np.ndarray[Any, Any]
+
+
+@contextmanager
+def isolated() -> Iterator[None]:
+    """What plugins register inside is forgotten afterwards."""
+    ops.load()
+    registry.load()
+    modules = set(sys.modules)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ir_op, "_REGISTRY", dict(ir_op._REGISTRY))
+        patch.setattr(registry, "_CANDIDATES", {op: list(c) for op, c in registry._CANDIDATES.items()})
+        patch.setattr(foreign, "_PASSES", dict(foreign._PASSES))
+        plugins.autoload.cache_clear()
+        try:
+            yield
+        finally:
+            plugins.autoload.cache_clear()
+            for name in set(sys.modules) - modules:
+                if not name.startswith("graphwright."):
+                    del sys.modules[name]
+
+
+def node_model(
+    *nodes: onnx.NodeProto, shape: Sequence[int | str] = ("N", "M"), dtype: int = TensorProto.FLOAT
+) -> onnx.ModelProto:
+    """``x`` of ``shape`` to ``y``."""
+    x = helper.make_tensor_value_info("x", dtype, list(shape))
+    graph = helper.make_graph(list(nodes), "graph", [x], [helper.make_empty_tensor_value_info("y")])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("example", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+def node(op: str, **attributes: Any) -> onnx.NodeProto:
+    """``y = op(x)`` of the domain of the examples."""
+    return helper.make_node(op, ["x"], ["y"], domain="example", **attributes)
+
+
+MODELS = {
+    "snake": [node("Snake", alpha=2.0)],
+    "median": [node("Median")],
+    "l2_normalize": [node("L2Normalize")],
+    "norms": [
+        helper.make_node("ReduceL2", ["x"], ["norm"], axes=[-1]),
+        helper.make_node("Div", ["x", "norm"], ["y"]),
+    ],
+}
+"""The model for each example; that of the rule has built-in ops alone."""
+PLUGINS = {name: EXAMPLES / f"{name}.py" for name in ("snake", "median", "l2_normalize")} | {
+    "norms": EXAMPLES / "normalize_rule.py"
+}
+
+
+def expected(name: str, x: Array) -> Array:
+    """What the model of that name gives, in f64."""
+    wide = x.astype(np.float64)
+    if name == "snake":
+        return wide + np.sin(2 * wide) ** 2 / 2
+    if name == "median":
+        return np.median(wide, axis=-1)
+    norm = np.sqrt((wide * wide).sum(-1, keepdims=True))
+    return wide / (np.maximum(norm, 1e-12) if name == "l2_normalize" else norm)
+
+
+def numbers(*shape: int) -> Array:
+    """Standard normal."""
+    return np.random.default_rng(len(shape)).standard_normal(shape, np.float32)
+
+
+def graphwright(*arguments: object) -> Any:
+    """The result of ``graphwright ARGUMENTS``."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])

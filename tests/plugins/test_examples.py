@@ -1,0 +1,190 @@
+"""The examples: through Python and the command, against NumPy, and as packages where the plugin is not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import graphwright as gw
+from graphwright.ir import op
+
+from .support import EXAMPLES, MODELS, PLUGINS, expected, graphwright, isolated, node, node_model, numbers
+
+SHAPES = ((5, 40), (1, 1), (7, 33), (3, 128), (0, 8))
+NATIVE = [name for name in MODELS if name != "median"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("isa", ["v3", "auto"])
+def test_results_are_those_of_numpy(name: str, isa: str) -> None:
+    gw.plugins.load(PLUGINS[name])
+    model = gw.compile(node_model(*MODELS[name]), options=gw.CompileOptions(isa=isa))
+    for shape in SHAPES:
+        x = numbers(*shape)
+        (y,) = model(x)
+        np.testing.assert_allclose(y, expected(name, x), rtol=2e-6, atol=2e-6)
+    assert model.device.stats()["host_calls"] == (len(SHAPES) if name == "median" else 0)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_reference_device_has_the_same_meaning(name: str) -> None:
+    gw.plugins.load(PLUGINS[name])
+    model = gw.compile(node_model(*MODELS[name]), options=gw.CompileOptions(device="reference"))
+    x = numbers(5, 40)
+    np.testing.assert_allclose(model(x)[0], expected(name, x), rtol=2e-6, atol=2e-6)
+
+
+def test_the_rule_puts_the_kernel_in_place_of_two_ops() -> None:
+    plain = gw.compile(node_model(*MODELS["norms"]))
+    gw.plugins.load(PLUGINS["norms"])
+    model = gw.compile(node_model(*MODELS["norms"]))
+    assert "L2Normalize" not in plain.package.graph and "L2Normalize" in model.package.graph
+    assert "rule normalize: normalize 1 (2 -> 1 nodes)" in model.report()
+    assert "1 l2_normalize" in model.report()
+
+
+def test_the_rule_says_why_it_leaves_others() -> None:
+    gw.plugins.load(PLUGINS["norms"])
+    nodes = [
+        onnx.helper.make_node("ReduceL2", ["x"], ["norm"], axes=[0]),
+        onnx.helper.make_node("Div", ["x", "norm"], ["y"]),
+    ]
+    report = gw.compile(node_model(*nodes)).report()
+    assert "rule normalize: normalize 0" in report
+    assert "Div:y: normalize: the norm is not along the last axis alone" in report
+
+
+def test_an_expression_is_fused_with_its_neighbours() -> None:
+    gw.plugins.load(PLUGINS["snake"])
+    nodes = [
+        onnx.helper.make_node("Mul", ["x", "x"], ["a"]),
+        onnx.helper.make_node("Snake", ["a"], ["b"], domain="example", alpha=2.0),
+        onnx.helper.make_node("Relu", ["b"], ["y"]),
+    ]
+    model = gw.compile(node_model(*nodes))
+    assert len(model.package.targets.popitem()[1].program.tasks) == 1
+    x = numbers(9, 17)
+    np.testing.assert_allclose(model(x)[0], np.maximum(expected("snake", x * x), 0), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_threads_do_not_change_a_bit(name: str) -> None:
+    gw.plugins.load(PLUGINS[name])
+    module = node_model(*MODELS[name])
+    x = numbers(3001, 257)
+    one, two, three = (
+        gw.compile(module, options=gw.CompileOptions(threads=threads))(x)[0] for threads in (1, 2, 3)
+    )
+    np.testing.assert_array_equal(one.view(np.uint32), two.view(np.uint32))
+    np.testing.assert_array_equal(one.view(np.uint32), three.view(np.uint32))
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(shape=st.lists(st.integers(0, 70), min_size=3, max_size=3), special=st.integers(0, 3))
+def test_the_kernel_serves_every_shape(shape: list[int], special: int, l2_normalize: gw.Model) -> None:
+    x = numbers(*shape)
+    x.ravel()[: special * 5] = (0, np.nan, np.inf, 1e-30)[special]
+    with np.errstate(all="ignore"):
+        norm = np.sqrt((x * x).sum(-1, keepdims=True))
+        wanted = x / np.maximum(norm, np.float32(1e-12))
+    np.testing.assert_allclose(l2_normalize(x)[0], wanted, rtol=2e-6, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def l2_normalize() -> gw.Model:
+    with isolated():
+        gw.plugins.load(PLUGINS["l2_normalize"])
+        return gw.compile(node_model(node("L2Normalize"), shape=("A", "B", "C")))
+
+
+def test_other_types_run_on_the_reference() -> None:
+    gw.plugins.load(PLUGINS["l2_normalize"])
+    model = gw.compile(node_model(node("L2Normalize"), dtype=onnx.TensorProto.DOUBLE))
+    assert "the kernel computes f32, not f64" in model.report()
+    x = numbers(3, 5).astype(np.float64)
+    np.testing.assert_allclose(model(x)[0], expected("l2_normalize", x), rtol=1e-14)
+
+
+# -- packages ---------------------------------------------------------------------------------------------
+
+LOAD = """
+import sys, json, numpy as np, graphwright as gw
+found = {}
+for name in sys.argv[1:]:
+    try:
+        model = gw.load(f"{name}.om")
+        found[name] = model(np.load("x.npy"))[0].tolist()
+    except gw.GraphwrightError as error:
+        found[name] = str(error)
+assert not any(module.endswith(("snake", "snake.py", "l2_normalize.py")) for module in sys.modules)
+print(json.dumps(found))
+"""
+
+
+def test_packages_run_without_the_plugin() -> None:
+    """All but the one whose op is NumPy: its error says which plugin it needs."""
+    x = numbers(5, 40)
+    np.save("x.npy", x)
+    for name in MODELS:
+        gw.plugins.load(PLUGINS[name])
+        gw.compile(node_model(*MODELS[name])).save(f"{name}.om")
+    command = [sys.executable, "-c", LOAD, *MODELS]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    for name in NATIVE:
+        np.testing.assert_allclose(found[name], expected(name, x), rtol=2e-6, atol=2e-6)
+    assert "median.om: it needs the op 'Median' of the plugin 'median.py'" in found["median"]
+    assert "--plugin FILE" in found["median"] and "missing-plugin" in found["median"]
+
+
+def test_packages_are_the_same_bytes_again(tmp_path: Path) -> None:
+    gw.plugins.load(PLUGINS["l2_normalize"])
+    for name in "ab":
+        gw.compile(node_model(*MODELS["l2_normalize"])).save(f"{name}.om")
+    assert Path("a.om").read_bytes() == Path("b.om").read_bytes()
+    assert str(EXAMPLES).encode() not in Path("a.om").read_bytes()
+
+
+# -- the command ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_verb_takes_the_plugin(name: str) -> None:
+    onnx.save(node_model(*MODELS[name]), "model.onnx")
+    x = numbers(5, 40)
+    np.save("x.npy", x)
+    plugin = ("--plugin", PLUGINS[name])
+    done = graphwright("compile", "model.onnx", "-o", "model.om", *plugin)
+    assert done.exit_code == 0, done.stderr
+    for source in ("model.onnx", "model.om"):
+        done = graphwright("run", source, "-i", "x=x.npy", "-o", "y.npy", *plugin)
+        assert done.exit_code == 0, done.stderr
+        np.testing.assert_allclose(np.load("y.npy"), expected(name, x), rtol=2e-6, atol=2e-6)
+    done = graphwright("check", "model.onnx", "-i", "x=x.npy", "--tolerance", "1e-6", *plugin)
+    assert done.exit_code == 0 and "all outputs are within 1e-06" in done.stdout, done.stderr
+    done = graphwright("inspect", "model.om", *plugin)
+    assert done.exit_code == 0 and "tasks for" in done.stdout, done.stderr
+    assert ("run by NumPy" in done.stdout) == (name == "median")
+
+
+def test_measuring_loads_the_plugin_in_other_processes() -> None:
+    onnx.save(node_model(*MODELS["median"]), "model.onnx")
+    rounds = ("--rounds", 1, "--round-seconds", 0.001, "--shape", "x:3,4")
+    done = graphwright("bench", "model.onnx", "--plugin", PLUGINS["median"], *rounds)
+    assert done.exit_code == 0 and "graphwright" in done.stdout, done.stderr
+
+
+def test_inspect_shows_a_package_whose_plugin_is_not_there() -> None:
+    gw.plugins.load(PLUGINS["l2_normalize"])
+    gw.compile(node_model(*MODELS["l2_normalize"])).save("model.om")
+    del op._REGISTRY["L2Normalize"]
+    done = graphwright("inspect", "model.om")
+    assert done.exit_code == 0, done.stderr
+    assert "L2Normalize  l2_normalize.py" in done.stdout and "1  launch" in done.stdout

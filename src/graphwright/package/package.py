@@ -115,15 +115,15 @@ class Package:
     plugins: Mapping[str, str] = field(default_factory=dict)
     """The plugin that brings each op of the graph that graphwright does not have."""
 
-    def lacking(self, op: str) -> PackageError:
-        """That ``op`` is not registered: where it comes from, and what needs it."""
+    def lacking(self, op: str, where: str = "") -> PackageError:
+        """That ``op`` is not registered: which plugin brings it. ``where`` is the package's file."""
         plugin = self.plugins.get(op)
         if plugin is None:
             message = f"its graph has the op {op!r}, which this version does not have"
-            return PackageError(Diagnostic("damaged-package", message))
+            return PackageError(Diagnostic("damaged-package", message, where))
         message = f"it needs the op {op!r} of the plugin {plugin!r}, which is not loaded"
-        hint = "--plugin FILE, or graphwright.plugins.load(FILE), before it is loaded"
-        return PackageError(Diagnostic("missing-plugin", message, hint=hint))
+        hint = "--plugin FILE, or graphwright.plugins.load(FILE) before the package is loaded"
+        return PackageError(Diagnostic("missing-plugin", message, where, hint))
 
     def of_variant(self, variant: Variant) -> Package:
         """The package of ``variant`` alone, to run it."""

@@ -45,9 +45,17 @@ class Footprint:
 
 
 def measure(
-    engine: str, model: Path, feeds: Mapping[str, Array], threads: int = 1, *, mapped: bool = False
+    engine: str,
+    model: Path,
+    feeds: Mapping[str, Array],
+    threads: int = 1,
+    *,
+    mapped: bool = False,
+    environment: Mapping[str, str] | None = None,
 ) -> Footprint:
     """Load ``model`` in ``engine`` (graphwright or onnxruntime) and run it once, in a new process.
+
+    ``environment`` adds variables to this process's own.
 
     A package runs as it is, whoever signed it. Raises FootprintError where the process fails or there is no
     ``/proc``.
@@ -62,6 +70,7 @@ def measure(
             subprocess.Popen(
                 [*command, "mapped" if mapped else "copied"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+                env={**os.environ, **(environment or {})},
             ) as process,
         ):  # fmt: skip
             try:

@@ -90,7 +90,7 @@ class Catalogue:
     def _list(self, node: onnx.NodeProto, opsets: Mapping[str, int], trail: str) -> None:
         domain, op_type = domain_of(text(node.domain)), text(node.op_type)
         versions = self._mappings.versions(domain, op_type)
-        hint = "register an op with an onnx mapping for it, or give the model a function of that name"
+        hint = "load a plugin that maps it (--plugin FILE), or give the model a function of that name"
         if versions:
             known = ", ".join(map(str, versions))
             hint = f"known are versions {known}: convert the model to opset {versions[0]} or later"

@@ -1,0 +1,140 @@
+"""What gears cost: going from one to another, loading them, compiling them, and their bytes.
+
+    python -m benchmarks.gears [--gears 2 10 100] [--size 64]
+
+The model is a small CNN (three convolutions, a gate, pooling, a dense layer). A switch is what a run takes
+more where the run before it was of another gear: feeds of two gears in turn beside each of the two alone, in
+one process, in turn; CPU time of the thread, the median of paired differences over rounds. What a run shares
+with others alone (the caches) is in it: beside it stands the same with two models without gears.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import graphwright as gw
+from graphwright.ir.graph import Module
+from graphwright.ops.binary import Mul
+from graphwright.ops.conv import Conv
+from graphwright.ops.flatten import Flatten
+from graphwright.ops.gemm import Gemm
+from graphwright.ops.global_pool import GlobalAveragePool
+from graphwright.ops.max_pool import MaxPool
+from graphwright.ops.softmax import Softmax
+from graphwright.ops.unary import Relu, Sigmoid
+
+Array = np.ndarray[Any, Any]
+ROUNDS = 300
+RUNS = 20
+"""In a row, of each kind in each round."""
+
+
+def small_cnn() -> Module:
+    """``x: f32[N, 3, H, W]`` to ten probabilities."""
+    random = np.random.default_rng(0)
+
+    def weight(*shape: int) -> Array:
+        return (random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+
+    b = gw.GraphBuilder()
+    x = b.input("x", "f32", ("N", 3, "H", "W"))
+    x = b(Relu(), b(Conv(strides=(2, 2), pads=(1, 1, 1, 1)), x, weight(16, 3, 3, 3), weight(16)))
+    x = b(Relu(), b(Conv(pads=(1, 1, 1, 1)), x, weight(32, 16, 3, 3), weight(32)))
+    x = b(MaxPool((2, 2), (2, 2)), x)
+    x = b(Conv(pads=(1, 1, 1, 1)), x, weight(64, 32, 3, 3), weight(64))
+    x = b(GlobalAveragePool(), b(Mul(), x, b(Sigmoid(), x)))
+    b.output("y", b(Softmax(), b(Gemm(), b(Flatten(), x), weight(64, 10), weight(10))))
+    return b.build()
+
+
+def image(batch: int, size: int) -> Array:
+    """A feed."""
+    return np.random.default_rng(1).standard_normal((batch, 3, size, size)).astype(np.float32)
+
+
+def switch_cost(run: Callable[[int], object]) -> tuple[float, float, float]:
+    """Microseconds of thread time: the first alone, the second alone, and what taking turns adds to a run."""
+    alone: list[list[float]] = [[], []]
+    added = []
+    for _ in range(ROUNDS):
+        first, second = (_seconds(run, [which] * RUNS) for which in (0, 1))
+        turns = _seconds(run, [0, 1] * RUNS)
+        alone[0].append(first)
+        alone[1].append(second)
+        added.append(turns - first - second)
+    return (*(1e6 * min(times) / RUNS for times in alone), 1e6 * median(added) / (2 * RUNS))  # type: ignore[return-value]
+
+
+def _seconds(run: Callable[[int], object], order: Sequence[int]) -> float:
+    start = time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID)
+    for which in order:
+        run(which)
+    return time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID) - start
+
+
+def show_switches(size: int) -> None:
+    """Gears of one batch and of two, and two models of these shapes."""
+    feeds = [image(1, size), image(2, size)]
+    model = gw.compile(small_cnn(), gears={"x": [feed.shape for feed in feeds]})
+    pair = [gw.compile(small_cnn(), shapes={"x": feed.shape}) for feed in feeds]
+    model.threads = 1
+    for each in pair:
+        each.threads = 1
+    print(f"{'':20} {'first':>9} {'second':>9} {'a switch adds':>14}  (us of thread time, {size}x{size})")
+    for title, run in (
+        ("one model, two gears", lambda which: model(feeds[which])),
+        ("two models", lambda which: pair[which](feeds[which])),
+    ):
+        first, second, added = switch_cost(run)
+        print(f"{title:20} {first:9.2f} {second:9.2f} {added:14.2f}")
+
+
+def show_sizes(counts: Sequence[int], size: int) -> None:
+    """Compiling, the file, and loading, by the number of gears."""
+    print(f"{'gears':>5} {'compile s':>10} {'file KiB':>9} {'load ms':>8} {'ms a gear':>9} {'arena KiB':>10}")
+    with tempfile.TemporaryDirectory() as folder:
+        for count in counts:
+            start = time.process_time()
+            shapes = [(1 + k % 10, 3, size + 16 * (k // 10), size) for k in range(count)]
+            model = gw.compile(small_cnn(), gears={"x": shapes})
+            compiled = time.process_time() - start
+            path = Path(folder) / "gears.om"
+            model.save(path)
+            loads = [_load_seconds(path) for _ in range(5)]
+            for shape in shapes:
+                model(np.zeros(shape, np.float32))
+            print(
+                f"{count:5} {compiled:10.2f} {path.stat().st_size / 1024:9.0f} {1e3 * min(loads):8.2f} "
+                f"{1e3 * min(loads) / count:9.3f} {model.stats()['arena_bytes'] / 1024:10.0f}"
+            )
+
+
+def _load_seconds(path: Path) -> float:
+    start = time.process_time()
+    gw.load(path)
+    return time.process_time() - start
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--gears", type=int, nargs="*", default=[2, 10, 100], metavar="COUNT")
+    parser.add_argument("--size", type=int, default=16, help="height and width of the images that take turns")
+    arguments = parser.parse_args()
+    show_switches(arguments.size)
+    if arguments.gears:
+        show_sizes(arguments.gears, 32)
+
+
+if __name__ == "__main__":
+    main()

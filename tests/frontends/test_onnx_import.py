@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from graphwright.errors import ModelError
 from graphwright.frontends.onnx import OVERRIDABLE, graph, load
 from graphwright.ir.constant import Constant
+from graphwright.ops.random import RandomUniform
 from tests.frontends.support import DOMAIN, model_of, run, tensor_info, toy
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -366,12 +367,12 @@ def test_a_name_that_is_not_utf8_is_refused() -> None:
         load(bytes(data))
 
 
-@pytest.mark.parametrize("kind", ["sequence", "none", "float6"])
-def test_inputs_that_are_not_tensors_of_a_known_dtype_are_refused(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["map", "none", "float6"])
+def test_inputs_of_unknown_types_are_refused(kind: str) -> None:
     model = model_of([helper.make_node("Identity", ["x"], ["y"])])
     info = model.graph.input[0]
-    if kind == "sequence":
-        info.type.CopyFrom(helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, [1])))
+    if kind == "map":
+        info.type.map_type.key_type = TensorProto.INT64
     elif kind == "none":
         info.ClearField("type")
     else:
@@ -409,3 +410,31 @@ def test_no_outputs_and_dangling_outputs_are_refused() -> None:
         load(model_of([toy("Scale", ["x"], ["y"])], outputs=[]))
     with pytest.raises(ModelError, match="'ghost' is produced nowhere"):
         load(model_of([toy("Scale", ["x"], ["y"])], outputs=["ghost"]))
+
+
+@pytest.mark.parametrize(
+    ("type", "dtype"),
+    [
+        (helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, [1])), "seq(f32)[]"),
+        (helper.make_optional_type_proto(helper.make_tensor_type_proto(8, None)), "optional(string)[]"),
+        (
+            helper.make_optional_type_proto(
+                helper.make_sequence_type_proto(helper.make_tensor_type_proto(7, [2]))
+            ),
+            "optional(seq(i64))[]",
+        ),
+    ],
+)
+def test_inputs_may_be_containers(type: onnx.TypeProto, dtype: str) -> None:
+    model = model_of([helper.make_node("Identity", ["x"], ["y"])])
+    model.graph.input[0].type.CopyFrom(type)
+    module = load(model)
+    assert [str(v.type) for v in (*module.main.inputs, *module.main.outputs)] == [dtype, dtype]
+    with pytest.raises(ModelError, match="it has no sizes to give"):
+        load(model, shapes={"x": ()})
+
+
+def test_an_unsupported_op_in_the_body_of_a_standard_op_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RandomUniform, "onnx", {})
+    with pytest.raises(ModelError, match="RandomUniformLike at opset 15 is not supported"):
+        load(model_of([helper.make_node("Bernoulli", ["x"], ["y"])]))

@@ -6,23 +6,30 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+import graphwright.ops
 from graphwright.ir.symbols import SymbolError, floordiv, symbol
+from graphwright.ir.text import parse_module, print_module
 from graphwright.ir.types import (
     DTYPES,
     F32,
     I64,
     STRING,
+    DType,
     Layout,
     TensorType,
+    dtype_named,
     dtype_of,
+    optional_of,
     parse_type,
     row_major,
+    sequence_of,
     tensor,
     type_of,
 )
 
 from .support import types
 
+graphwright.ops.load()
 N, H = symbol("N"), symbol("H")
 
 
@@ -90,3 +97,37 @@ def test_sizes_are_ints_or_refused() -> None:
         _ = tensor(F32, 2, symbol("N")).sizes
     with pytest.raises(TypeError, match="rank is unknown"):
         _ = TensorType(F32, None).sizes
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+def test_containers_of_every_dtype_come_back(dtype: DType) -> None:
+    for made in (sequence_of(dtype), optional_of(dtype), optional_of(sequence_of(dtype))):
+        assert dtype_named(str(made)) is made
+        assert parse_type(str(tensor(made))) == tensor(made)
+        assert made.numpy.hasobject and not made.is_integer and not made.is_float
+
+
+@pytest.mark.parametrize("name", ["seq()", "seq(f33)", "optional(f32", "list(f32)", "seq", "seq(f32))"])
+def test_malformed_containers_are_no_dtypes(name: str) -> None:
+    with pytest.raises(KeyError):
+        dtype_named(name)
+    with pytest.raises(ValueError, match="is not a type"):
+        parse_type(f"{name}[]")
+
+
+def test_lists_are_sequences_of_what_they_hold() -> None:
+    assert str(type_of([np.zeros((2, 3), np.float64)])) == "seq(f64)[]"  # type: ignore[arg-type]
+    assert str(type_of([])) == "seq(f32)[]"  # type: ignore[arg-type]
+
+
+def test_modules_with_containers_come_back() -> None:
+    text = """module {
+  graph main(%a: f32[2], %o: optional(seq(i64))[]) {
+    %s = SequenceConstruct(%a): seq(f32)[]
+    %p = Optional[element=seq(f32)](%s): optional(seq(f32))[]
+    %e = Optional[element=seq(i64)]: optional(seq(i64))[]
+    return %p, %o, %e
+  }
+}
+"""
+    assert print_module(parse_module(text)) == text

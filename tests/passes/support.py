@@ -160,6 +160,10 @@ def assert_same_meaning(
 
 
 def assert_same_array(expected: Array, actual: Array, rtol: float, closeness: Closeness) -> None:
+    if isinstance(expected, list):
+        for e, a in zip(expected, actual, strict=True):
+            assert_same_array(e, a, rtol, closeness)
+        return
     assert expected.dtype == actual.dtype
     assert expected.shape == actual.shape
     if expected.dtype.kind != "f":

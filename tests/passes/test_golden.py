@@ -25,6 +25,7 @@ from graphwright.passes.manager import run_passes
 from graphwright.passes.pipeline import GRAPH_PASSES
 from graphwright.passes.remove_noops import RemoveNoops
 from graphwright.passes.simplify_reshapes import SIMPLIFY_RESHAPES
+from graphwright.passes.simplify_sequences import SIMPLIFY_SEQUENCES
 from graphwright.passes.simplify_transposes import SIMPLIFY_TRANSPOSES
 from graphwright.passes.sink_tails import SinkTails
 
@@ -49,6 +50,7 @@ PASSES: tuple[Pass, ...] = (
     ALGEBRAIC,
     SIMPLIFY_TRANSPOSES,
     SIMPLIFY_RESHAPES,
+    SIMPLIFY_SEQUENCES,
     FUSE_ATTENTION,
     Decompose(_keep_products),
 )

@@ -1,4 +1,4 @@
-"""What the ops of sequences and optionals share. A sequence is a scalar of dtype ``seq(T)``, in NumPy a list."""
+"""What ops of sequences and optionals share: a sequence is a scalar of dtype ``seq(T)``, a list in NumPy."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from math import isfinite
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, UnknownRank, arg, op
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.shaping import known_dims, known_floats, number
@@ -32,15 +32,15 @@ class OneHot(Op):
         return OneHot(self.axis, int(first) if isinstance(first, float) else first), (0, 2)
 
     def infer(self, at: Inference, indices: Fact, *rest: Fact) -> TensorType:
-        if self.depth is None:
-            raise UnknownRank
-        (values,) = rest
+        *_, values = rest
+        depth = at.symbols.fresh("depth") if self.depth is None else self.depth
         if values.rank != 1:
             raise at.fail(f"values are {values.type}; they must be a pair: off, on")
         at.equal(values.shape[0], 2, "values, which must be a pair: off, on")
-        at.at_least(self.depth, 1, "the depth")
+        if self.depth is not None:
+            at.at_least(depth, 1, "the depth")
         axis = at.axis(self.axis, indices.rank + 1)
-        return TensorType(values.dtype, (*indices.shape[:axis], self.depth, *indices.shape[axis:]))
+        return TensorType(values.dtype, (*indices.shape[:axis], depth, *indices.shape[axis:]))
 
     def reference(self, indices: Array, values: Array) -> Array:
         depth = number(self.depth)
@@ -63,6 +63,7 @@ OneHot.samples = (
     Sample(OneHot(1, 3), (arg(F32, 2, 2, fill="index"), arg(I64, 2))),
     Sample(OneHot(), (arg(I64, 2, fill="index"), arg(I64, values=(3,)), _PAIR)),
     Sample(OneHot(), (arg(I64, 2, fill="index"), arg(F32, 1, values=(3.0,)), _PAIR)),
+    Sample(OneHot(0), (arg(I64, 2, fill="index"), arg(I64, fill="positive"), arg(I64, 2))),
     Sample(OneHot(2, 3), (arg(I64, 4, fill="index"), _PAIR), "axis 2 is outside"),
     Sample(OneHot(depth=0), (arg(I64, 4, fill="index"), _PAIR), "the depth: 0 is less than 1"),
     Sample(OneHot(depth=2), (arg(I64, 4, fill="index"), arg(F32, 3)), "must be a pair"),

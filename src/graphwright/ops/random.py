@@ -10,6 +10,8 @@ import numpy as np
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
+from graphwright.ops.binary import Less
+from graphwright.ops.cast import Cast
 from graphwright.ops.common import FLOATS, dtype_attribute
 from graphwright.ops.shaping import number
 
@@ -137,5 +139,13 @@ def _samples(cls: Any) -> tuple[Sample, ...]:
     )
 
 
+def _import_bernoulli(i: Importer) -> Any:
+    """1 with the probability that an element is; the body in ONNX's specification gives 0 with it."""
+    x, given = i.input(0), i.attr("dtype")
+    ones = i.emit(Less(), i.emit(RandomUniform(dtype=x.type.dtype, seed=seed_of(i)), x), x)
+    return i.emit(Cast(x.type.dtype if given is None else dtype_attribute(i, given)), ones)
+
+
 RandomUniform.onnx, RandomUniform.samples = _mappings(RandomUniform), _samples(RandomUniform)
+RandomUniform.onnx = {**RandomUniform.onnx, ("Bernoulli", 15): _import_bernoulli}
 RandomNormal.onnx, RandomNormal.samples = _mappings(RandomNormal), _samples(RandomNormal)

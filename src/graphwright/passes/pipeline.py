@@ -13,12 +13,13 @@ from graphwright.passes.fuse_attention import FUSE_ATTENTION
 from graphwright.passes.manager import Fixpoint, Stage
 from graphwright.passes.remove_noops import RemoveNoops
 from graphwright.passes.simplify_reshapes import SIMPLIFY_RESHAPES
+from graphwright.passes.simplify_sequences import SIMPLIFY_SEQUENCES
 from graphwright.passes.simplify_transposes import SIMPLIFY_TRANSPOSES
 from graphwright.passes.sink_tails import SinkTails
 
-SHAPES = Fixpoint("shapes and constants", (FoldConstants(), DeadBranches(), SinkTails()))
-"""One walk infers types and folds what they decide; branches that constants decide are inlined, and what
-follows branches of different rank moves into them."""
+SHAPES = Fixpoint("shapes and constants", (FoldConstants(), DeadBranches(), SIMPLIFY_SEQUENCES, SinkTails()))
+"""One walk infers types and folds what they decide; branches that constants decide are inlined, sequences that
+are taken apart again are not built, and what follows branches of different rank moves into them."""
 
 SIMPLIFY = Fixpoint(
     "simplify",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Module, Node, Value
-from graphwright.ir.op import Trait
+from graphwright.ir.op import Trait, UnknownRank
 from graphwright.passes.base import Pass, Record, graphs, replace
 
 
@@ -28,15 +28,22 @@ class RemoveNoops(Pass):
         return modified
 
 
+def _position(node: Node, builder: Builder) -> int | None:
+    """The operand that the op says its output equals; None where that depends on a rank that is unknown."""
+    try:
+        return node.op.forwards(node.output.type, *map(builder.fact, node.inputs))
+    except UnknownRank:
+        return None
+
+
 def _forwarded(node: Node, module: Module) -> Value | None:
     """The operand that the output of ``node`` equals, if there is one of the same type, layout and device."""
     if len(node.outputs) != 1 or Trait.EFFECT in node.op.traits or node.graph is None:
         return None
-    builder = Builder(module, node.graph)
     if Trait.VIEW in node.op.traits:
         position: int | None = 0
     else:
-        position = node.op.forwards(node.output.type, *map(builder.fact, node.inputs))
+        position = _position(node, Builder(module, node.graph))
     same = None if position is None else node.inputs[position]
     if same is None or same.type.shape is None:
         return None

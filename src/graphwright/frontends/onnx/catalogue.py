@@ -64,8 +64,11 @@ class Catalogue:
             raise Unsupported
         return Meaning(key, version, mapping=mapping, schema=schema)
 
-    def list_unsupported(self, nodes: Sequence[onnx.NodeProto], opsets: Mapping[str, int]) -> None:
-        """Report every node of ``nodes``, their subgraphs and functions, whose op is not supported."""
+    def list_unsupported(self, nodes: Sequence[onnx.NodeProto], opsets: Mapping[str, int]) -> bool:
+        """Report every node of ``nodes``, their subgraphs and functions, whose op is not supported; whether
+        there is one.
+        """
+        found = False
         visited: set[Key] = set()
         pending = [(node, opsets, "") for node in reversed(nodes)]
         while pending:
@@ -81,13 +84,16 @@ class Catalogue:
                         (child, inner, f"{trail}{node_name(node)}/") for child in reversed(function.node)
                     ]
             except Unsupported:
-                self._list(node, versions, trail)
+                self.list_one(node, versions, trail)
+                found = True
             except Fault:
                 pass  # reported when the node was read
             for attribute in node.attribute:
                 pending += [(child, versions, trail) for child in reversed(attribute.g.node)]
+        return found
 
-    def _list(self, node: onnx.NodeProto, opsets: Mapping[str, int], trail: str) -> None:
+    def list_one(self, node: onnx.NodeProto, opsets: Mapping[str, int], trail: str) -> None:
+        """Report a node whose op is not supported."""
         domain, op_type = domain_of(text(node.domain)), text(node.op_type)
         versions = self._mappings.versions(domain, op_type)
         hint = "load a plugin that maps it (--plugin FILE), or give the model a function of that name"

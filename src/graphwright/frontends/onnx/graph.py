@@ -51,14 +51,24 @@ class GraphReader:
     def __init__(self, module: Module, functions: Sequence[onnx.FunctionProto], report: Report) -> None:
         self.module, self.report = module, report
         self.dims = Dims(module.symbols)
-        self.incomplete = False
-        """Whether a node was met whose op is not supported."""
+        self._unsupported: list[tuple[onnx.NodeProto, Mapping[str, int], str]] = []
+        """Nodes that were met whose ops are not supported, with their opsets and the trail of calls."""
         self._catalogue = Catalogue(functions, report)
         self._inlined = 0
 
+    @property
+    def incomplete(self) -> bool:
+        """Whether a node was met whose op is not supported."""
+        return bool(self._unsupported)
+
     def list_unsupported(self, graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
-        """Report every unsupported op of the model, in code as well that reading did not reach."""
-        self._catalogue.list_unsupported(graph.node, opsets)
+        """Report every unsupported op of the model, in code as well that reading did not reach.
+
+        What was met in a body that the specification gives an op is in no code of the model.
+        """
+        if not self._catalogue.list_unsupported(graph.node, opsets):
+            for node, versions, trail in self._unsupported:
+                self._catalogue.list_one(node, versions, trail)
 
     def read_nodes(self, nodes: Sequence[onnx.NodeProto], scope: Scope) -> None:
         """Add ``nodes`` to the scope's graph, producers first."""
@@ -165,7 +175,7 @@ class GraphReader:
         except ModelError as error:
             self.report.extend(error.diagnostics)
         except Unsupported:
-            self.incomplete = True
+            self._unsupported.append((node, scope.frame.opsets, scope.frame.trail))
         except SymbolError as error:
             self.report.add(Fault("size", str(error)), place)
         except Exception as error:  # an import function met what ONNX rules out

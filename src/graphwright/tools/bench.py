@@ -46,6 +46,8 @@ class Measured:
     first_s: float
     peak_bytes: int = 0
     """Most resident memory of its process, interpreter included."""
+    counters: dict[str, int] = field(default_factory=dict)
+    """What it counts of its runs (:meth:`graphwright.Model.stats`); nothing of other engines."""
     rounds: list[list[int]] = field(default_factory=list)
 
     @cached_property
@@ -143,7 +145,7 @@ class _Worker:
         self._process.send_signal(signal.SIGCONT)
         answer = self._ask(str(runs))
         self._process.send_signal(signal.SIGSTOP)
-        self.measured.peak_bytes = answer["peak_bytes"]
+        self.measured.peak_bytes, self.measured.counters = answer["peak_bytes"], answer["counters"]
         taken: list[int] = answer["ns"]
         return taken
 

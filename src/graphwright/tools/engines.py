@@ -14,6 +14,7 @@ import numpy as np
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, GraphwrightError
 from graphwright.loading import load
+from graphwright.runtime.model import Model
 
 Array = np.ndarray[Any, Any]
 Run = Callable[[Mapping[str, Array]], dict[str, Array]]
@@ -108,6 +109,12 @@ def start(engine: str, model: Path, threads: int) -> Run:
         raise EngineError(
             Diagnostic("engine", f"{engine} cannot load it: {first_line(error)}", str(model))
         ) from error
+
+
+def counters(run: Run) -> dict[str, int]:
+    """What graphwright counts of the runs that :func:`start` gave; nothing of other engines."""
+    model = getattr(run, "__self__", None)
+    return model.stats() if isinstance(model, Model) else {}
 
 
 def first_line(error: BaseException) -> str:

@@ -22,6 +22,7 @@ from graphwright.package.read import read_package
 from graphwright.package.write import write_package
 from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.runtime.devices.target import target_isa
+from graphwright.tools.machine import die_with_parent
 
 NICE = 10
 """Runs go first."""
@@ -29,6 +30,7 @@ NICE = 10
 
 def main(source: str, target: str, shapes: str) -> None:
     """From the package ``source`` write ``target``, for ``shapes`` (JSON, in the order of the inputs)."""
+    die_with_parent()
     os.nice(NICE)
     options = Options.from_environment()
     plugins.use(options)

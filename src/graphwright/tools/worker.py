@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from graphwright.errors import GraphwrightError
 from graphwright.tools.arrays import read_npz
-from graphwright.tools.engines import Run, first_line, start
+from graphwright.tools.engines import Run, counters, first_line, start
 from graphwright.tools.machine import die_with_parent, peak_bytes
 
 
@@ -38,7 +38,7 @@ def serve(orders: TextIO, answers: TextIO) -> None:
         run(feeds)
         answer({"load_s": loaded - begin, "first_s": time.perf_counter() - loaded})
         for line in orders:
-            answer({"ns": _times(run, feeds, int(line)), "peak_bytes": peak_bytes()})
+            answer({"ns": _times(run, feeds, int(line)), "peak_bytes": peak_bytes(), "counters": counters(run)})
     except GraphwrightError as error:
         answer(str(error))
     except Exception as error:  # peers raise types of their own

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-__all__ = ["Array", "np"]
+__all__ = ["Array", "is_repeated", "np"]
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -26,3 +26,10 @@ if TYPE_CHECKING:
     import numpy as np
 else:
     np = _Numpy()
+
+
+def is_repeated(array: Array) -> bool:
+    """Whether ``array`` is one element seen several times: a view that takes no memory of its size."""
+    return array.size > 1 and not any(
+        stride for stride, size in zip(array.strides, array.shape, strict=True) if size > 1
+    )

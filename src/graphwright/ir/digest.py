@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from graphwright._native import condense_all
+from graphwright.ir.arrays import is_repeated
 
 _WHOLE = 1 << 16
 """Bytes of content that are hashed as they are; more are condensed first."""
@@ -37,8 +38,10 @@ class Ahead:
 
 
 def digest(array: np.ndarray[Any, Any], ahead: Ahead | None = None) -> str:
-    """The name of a contiguous array by dtype, shape and content."""
+    """The name of an array that is contiguous or repeated by dtype, shape and content."""
     kind = f"{array.dtype.name}{array.shape}".encode()
+    if is_repeated(array):
+        return name_of(b"repeated ", kind, array[(0,) * array.ndim].tobytes())
     if array.dtype == object:
         return name_of(kind, repr(array.tolist()).encode())
     data = array.reshape(-1).view(np.uint8)

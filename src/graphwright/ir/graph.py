@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.arrays import is_repeated
 from graphwright.ir.deferred import Deferred
 from graphwright.ir.digest import Ahead, digest, name_of
 from graphwright.ir.op import ConstRef, Op
@@ -317,6 +318,10 @@ class Signature:
     aliases: tuple[tuple[int, int], ...] = ()
 
 
+_REPEATED = 1 << 20
+"""Bytes beyond which an array of one element is worth care."""
+
+
 class ConstantPool:
     """Tensors by content: equal arrays are kept once. Arrays are read-only."""
 
@@ -329,10 +334,19 @@ class ConstantPool:
         self._ahead = Ahead(contents)
 
     def add(self, array: Array) -> ConstRef:
-        """Keep ``array`` (not copied if it is contiguous, in native byte order) and return its reference."""
-        array = np.ascontiguousarray(array, dtype_of(array).numpy).reshape(array.shape)
+        """Keep ``array`` (not copied if it is contiguous, in native byte order) and return its reference.
+
+        A large array of one element (:func:`is_repeated`) is kept as such, and takes no memory.
+        """
+        dtype = dtype_of(array).numpy
+        if is_repeated(array) and array.nbytes > _REPEATED and not array.dtype.hasobject:
+            array = np.broadcast_to(array[(0,) * array.ndim].astype(dtype), array.shape)
+        else:
+            array = np.ascontiguousarray(array, dtype).reshape(array.shape)
         name = digest(array, self._ahead)
-        if name not in self._arrays:
+        while not _same_content(self._arrays.setdefault(name, array), array):
+            name = name_of(name.encode())  # hashes meet: bytes decide
+        if self._arrays[name] is array:
             self._arrays[name] = _read_only(array)
         return ConstRef(name)
 
@@ -361,10 +375,6 @@ class ConstantPool:
         made._arrays = dict(self._arrays)
         return made
 
-    def merge(self, other: ConstantPool) -> None:
-        """Keep the arrays of ``other`` as well, and as they are held there."""
-        self._arrays |= other._arrays
-
     def held(self, ref: ConstRef) -> Array | Deferred:
         """The tensor, or how it will be made."""
         return self._arrays[ref.digest]
@@ -387,6 +397,18 @@ class ConstantPool:
     def keep(self, refs: set[ConstRef]) -> None:
         """Drop every tensor that is not in ``refs``."""
         self._arrays = {d: a for d, a in self._arrays.items() if ConstRef(d) in refs}
+
+
+def _same_content(held: Array | Deferred, array: Array) -> bool:
+    """Whether two arrays that share a hash are equal to the bit, as one still to be made is taken to be."""
+    if held is array or isinstance(held, Deferred) or array.dtype.hasobject:
+        return True
+    if (held.dtype, held.shape) != (array.dtype, array.shape):
+        return False
+    if is_repeated(array) and is_repeated(held):
+        place = (0,) * array.ndim
+        return bool(held[place].tobytes() == array[place].tobytes())
+    return bool(np.array_equal(held.reshape(-1).view(np.uint8), array.reshape(-1).view(np.uint8)))
 
 
 def _read_only(array: Array) -> Array:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from graphwright.ir.arrays import is_repeated
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import ConstantPool, Graph, Module, Node, Signature, Value
 from graphwright.ir.op import Array, ConstRef, Op
@@ -287,6 +288,8 @@ def _value_text(value: Any, constants: Mapping[str, str]) -> str:
 
 
 def _array_text(array: Array, style: ConstantStyle) -> str:
+    if style == "short" and array.nbytes > LARGE and not is_repeated(array):
+        return "..."
     splat = _splat_text(array)
     if splat is not None:
         return splat
@@ -302,15 +305,17 @@ def _array_text(array: Array, style: ConstantStyle) -> str:
     return f'base64 "{base64.b64encode(little.tobytes()).decode()}"'
 
 
+LARGE = 1 << 20
+"""Bytes of an array that are not read for a short text."""
 _SAMPLE = 64
 """Elements that tell most contents from splats."""
 
 
 def _splat_text(array: Array) -> str | None:
     """``splat 0.0`` where all of more than one elements have the same bits."""
-    flat = array.reshape(-1)
-    if flat.size < 2 or flat.dtype == object:
+    if array.size < 2 or array.dtype == object:
         return None
+    flat = array[(0,) * array.ndim].reshape(1) if is_repeated(array) else array.reshape(-1)
     bits = flat.view(np.uint8).reshape(flat.size, -1)
     sample = bits[:: -(-flat.size // _SAMPLE)]
     if not bool((sample == bits[0]).all()) or not bool((bits == bits[0]).all()):

@@ -251,7 +251,7 @@ class _Parser:
         if self.accept("splat"):
             if count * type.dtype.bytes > MAX_SPLAT_BYTES:
                 self.fail(f"{type} is too large for a splat")
-            return np.full(shape, elements_array([self.element()], dtype)[0], dtype)
+            return np.broadcast_to(elements_array([self.element()], dtype)[0], shape)
         if self.accept("base64"):
             little = np.frombuffer(self.decoded(), dtype.newbyteorder("<"))
             return little.astype(dtype).reshape(shape)

@@ -2,7 +2,9 @@
 
 The format (an 8-byte length, a JSON header, the bytes, without holes) has no alignment of its own: tensors
 called ``pad...`` fill the gaps. Types that it does not name are kept as bytes, strings as JSON; their dtype
-and shape are in the header's metadata.
+and shape are in the header's metadata. So are those of tensors with the bytes of an earlier one, which are
+there once (``as NAME``), and, in files, of tensors whose lines repeat (``runs``, see
+:mod:`graphwright.package.runs`), which have their own size in memory alone.
 """
 
 from __future__ import annotations
@@ -15,13 +17,16 @@ from functools import cached_property, partial
 from math import prod
 from typing import Any
 
-from graphwright.ir.arrays import Array, np
+from graphwright.ir.arrays import Array, is_repeated, np
 from graphwright.ir.deferred import Deferred
 from graphwright.ir.dtypes import DTYPES, STRING, DType, dtype_of
 from graphwright.package.archive import ALIGNMENT, aligned_memory
 from graphwright.package.parts import PART, do_side_by_side, thread_count
+from graphwright.package.runs import fill_jobs, find_runs
 
 MAX_RANK = 32
+MOST_EXPANDED = 1 << 31
+"""Bytes in memory that a file may ask for with few of its own."""
 
 _NAMES = {
     "bool": "BOOL", "i8": "I8", "i16": "I16", "i32": "I32", "i64": "I64",
@@ -57,6 +62,33 @@ class Weights:
         """The tensors as arrays: read-only views of the data, but for strings."""
         return {name: self._array(tensor) for name, tensor in self.tensors.items()}
 
+    def pieces(self) -> list[bytes | memoryview]:
+        """The member as a file holds it: header and data, in which tensors that repeat are runs."""
+        runs = self._runs()
+        if not runs:
+            return [self.header, self.data]
+        stored: list[bytes | memoryview] = [_header(self.tensors, {n: len(r) for n, r in runs.items()})]
+        for name, first in _firsts(self.tensors).items():
+            if name == first:
+                piece = runs.get(name) or self._bytes(self.tensors[name])
+                stored += [piece, bytes(-len(piece) % ALIGNMENT)]
+        return stored
+
+    def _runs(self) -> dict[str, bytes]:
+        """The tensors that repeat, by name."""
+        found: dict[str, bytes] = {}
+        bytes_left = MOST_EXPANDED
+        for name, first in _firsts(self.tensors).items():
+            tensor = self.tensors[name]
+            size = _aligned(tensor.size)
+            if name != first or tensor.dtype is STRING or size > bytes_left:
+                continue
+            runs = find_runs(np.frombuffer(self.data[tensor.start : tensor.start + size], np.uint8))
+            if runs is not None:
+                found[name] = runs
+                bytes_left -= size
+        return found
+
     def index_digest(self) -> str:
         """SHA-256 of the header and of all that is no float: elements that may be places in memory."""
         state = hashlib.sha256(self.header)
@@ -75,14 +107,9 @@ class Weights:
 
 
 def pack_weights(arrays: Mapping[str, Array | Deferred]) -> Weights:
-    """Put ``arrays``, which are contiguous or made here, into one block of memory."""
-    tensors: dict[str, Tensor] = {}
-    end = 0
-    for name, array in arrays.items():
-        dtype = array.dtype if isinstance(array, Deferred) else dtype_of(array)
-        size = array.nbytes if isinstance(array, Deferred) else _bytes(array).size
-        tensors[name] = Tensor(dtype, array.shape, end, size)
-        end = _aligned(end + size)
+    """Put ``arrays``, which are contiguous or made here, into one block of memory; equal bytes once."""
+    kinds = {name: _kind(array) for name, array in arrays.items()}
+    tensors, end = _laid_out(kinds)
     data = aligned_memory(end)
     target = np.frombuffer(data, np.uint8)
     jobs: list[Callable[[], object]] = []
@@ -90,15 +117,80 @@ def pack_weights(arrays: Mapping[str, Array | Deferred]) -> Weights:
         place = target[tensors[name].start :][: tensors[name].size]
         if isinstance(array, Deferred):
             jobs.append(partial(array.fill, place.view(array.dtype.numpy).reshape(array.shape)))
+        elif is_repeated(array) and array.dtype != object:
+            jobs.append(partial(np.copyto, place.view(array.dtype), array[(0,) * array.ndim]))
         else:
             source = _bytes(array)
             parts = (slice(k, k + PART) for k in range(0, len(place), PART))
             jobs += [partial(np.copyto, place[part], source[part]) for part in parts]
     do_side_by_side(jobs, thread_count(end))
+    if same := _same_bytes(tensors, target):
+        before = tensors
+        tensors, end = _laid_out(kinds, same)
+        for name, tensor in tensors.items():  # which only move towards the beginning
+            start, size = before[name].start, tensor.size
+            if name not in same and tensor.start < start:
+                target[tensor.start : tensor.start + size] = target[start : start + size]
+        data = data[:end]
     for tensor in tensors.values():
         stop = tensor.start + tensor.size
         data[stop : _aligned(stop)] = bytes(-stop % ALIGNMENT)
     return Weights(_header(tensors), data.toreadonly(), tensors)
+
+
+_Kind = tuple[DType, tuple[int, ...], int]
+"""Of a tensor: its dtype, its shape, its bytes."""
+
+
+def _kind(array: Array | Deferred) -> _Kind:
+    if isinstance(array, Deferred):
+        return array.dtype, array.shape, array.nbytes
+    return dtype_of(array), array.shape, _bytes(array).size if array.dtype == object else array.nbytes
+
+
+def _laid_out(
+    kinds: Mapping[str, _Kind], same: Mapping[str, str] | None = None
+) -> tuple[dict[str, Tensor], int]:
+    """Tensors one behind the other, those of ``same`` on the ones that they equal; where the last ends."""
+    tensors: dict[str, Tensor] = {}
+    end = 0
+    for name, (dtype, shape, size) in kinds.items():
+        first = (same or {}).get(name)
+        tensors[name] = Tensor(dtype, shape, end if first is None else tensors[first].start, size)
+        end = _aligned(end + size) if first is None else end
+    return tensors, end
+
+
+def _same_bytes(tensors: Mapping[str, Tensor], data: Array) -> dict[str, str]:
+    """By name, the first tensor of the same bytes where there is an earlier one: told by size, by a few bytes
+    (in place of a hash, which would read all of them), then by all.
+    """
+    firsts: dict[tuple[int, bytes], list[str]] = {}
+    same: dict[str, str] = {}
+    for name, tensor in tensors.items():
+        if not tensor.size:
+            continue
+        content = data[tensor.start : tensor.start + tensor.size]
+        step = max(1, tensor.size // _PROBES)
+        alike = firsts.setdefault((tensor.size, content[::step].tobytes()), [])
+        for first in alike:
+            start = tensors[first].start
+            if np.array_equal(data[start : start + tensor.size], content):
+                same[name] = first
+                break
+        else:
+            alike.append(name)
+    return same
+
+
+_PROBES = 64
+"""Bytes of a tensor that tell it from most others."""
+
+
+def _firsts(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """By name, the first tensor at the same place: itself where it is alone."""
+    places: dict[int, str] = {}
+    return {name: places.setdefault(t.start, name) if t.size else name for name, t in tensors.items()}
 
 
 def no_weights() -> Weights:
@@ -123,18 +215,29 @@ def _aligned(position: int) -> int:
     return position + -position % ALIGNMENT
 
 
-def _header(tensors: Mapping[str, Tensor]) -> bytes:
-    """The length and the JSON behind it, padded to the alignment."""
+def _header(tensors: Mapping[str, Tensor], runs: Mapping[str, int] | None = None) -> bytes:
+    """The length and the JSON behind it, padded to the alignment; ``runs`` has the bytes of what repeats."""
     kinds: dict[str, str] = {}
     header: dict[str, Any] = {"__metadata__": kinds}
-    for name, tensor in tensors.items():
-        theirs = _NAMES.get(tensor.dtype.name)
-        end = tensor.start + tensor.size
-        shape = list(tensor.shape) if theirs else [tensor.size]
-        kinds[name] = tensor.dtype.name if theirs else f"{tensor.dtype.name} {list(tensor.shape)}"
-        header[name] = {"dtype": theirs or "U8", "shape": shape, "data_offsets": [tensor.start, end]}
+    start = 0
+    for name, first in _firsts(tensors).items():
+        tensor, stored = tensors[name], (runs or {}).get(name)
+        theirs = _NAMES.get(tensor.dtype.name) if stored is None else None
+        kinds[name] = (
+            tensor.dtype.name if theirs and name == first else f"{tensor.dtype.name} {list(tensor.shape)}"
+        )
+        if name != first:
+            kinds[name] += f" as {first}"
+            continue
+        if stored is not None:
+            kinds[name] += " runs"
+        size = tensor.size if stored is None else stored
+        end = start + size
+        shape = list(tensor.shape) if theirs else [size]
+        header[name] = {"dtype": theirs or "U8", "shape": shape, "data_offsets": [start, end]}
         if padding := -end % ALIGNMENT:
             header[f"pad{end}"] = {"dtype": "U8", "shape": [padding], "data_offsets": [end, end + padding]}
+        start = end + padding
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + 8) % ALIGNMENT)
     return len(text).to_bytes(8, "little") + text
@@ -148,21 +251,88 @@ def read_weights(member: memoryview) -> Weights:
             raise BadWeights("the header is longer than the file")
         text, data = bytes(member[:length]), member[length:]
         header = json.loads(text[8:])
-        kinds = header["__metadata__"].items()
-        return Weights(text, data, {name: _tensor(len(data), header[name], kind) for name, kind in kinds})
+        kinds: dict[str, str] = header["__metadata__"]
+        if any(kind.endswith("] runs") for kind in kinds.values()):
+            return _expanded(header, kinds, data)
+        tensors: dict[str, Tensor] = {}
+        for name, kind in kinds.items():
+            tensors[name] = _tensor(len(data), _entry(header, name, kind, tensors), kind)
+        return Weights(text, data, tensors)
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise BadWeights(f"bad header: {error}") from error
 
 
-def _tensor(data_size: int, entry: dict[str, Any], kind: str) -> Tensor:
-    name, _, odd_shape = kind.partition(" ")
-    dtype, shape = DTYPES[name], json.loads(odd_shape) if odd_shape else entry["shape"]
-    start, end = entry["data_offsets"]
-    if len(shape) > MAX_RANK or not _are_counts((*shape, start, end)):
+def _entry(header: Mapping[str, Any], name: str, kind: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The entry of a tensor: its own, or that of the earlier one whose bytes it has."""
+    _, _, first = kind.partition("] as ")
+    if not first:
+        entry: dict[str, Any] = header[name]
+        return entry
+    return {"data_offsets": [tensors[first].start, tensors[first].start + tensors[first].size]}
+
+
+def _expanded(header: Mapping[str, Any], kinds: Mapping[str, str], data: memoryview) -> Weights:
+    """The weights in memory of their own, in the header's order: what repeats has its size there."""
+    stored: dict[str, Tensor] = {}
+    made: dict[str, _Kind] = {}
+    same: dict[str, str] = {}
+    expanded = 0
+    for name, kind in kinds.items():
+        if first := kind.partition("] as ")[2]:
+            same[name] = first
+            made[name] = (*_dtype_and_shape(kind, {}), made[first][2])
+            _check_size(*made[name])
+            continue
+        if not kind.endswith("] runs"):
+            stored[name] = _tensor(len(data), header[name], kind)
+            made[name] = (stored[name].dtype, stored[name].shape, stored[name].size)
+            continue
+        stored[name] = _tensor(len(data), header[name], "u8")
+        dtype, shape = _dtype_and_shape(kind, {})
+        made[name] = dtype, shape, prod(shape) * dtype.bytes
+        _check_size(*made[name])
+        expanded += _aligned(made[name][2])
+    if expanded > MOST_EXPANDED:
+        raise BadWeights(f"what repeats would take {expanded} bytes, more than {MOST_EXPANDED}")
+    tensors, end = _laid_out(made, same)
+    memory = aligned_memory(end)
+    target = np.frombuffer(memory, np.uint8)
+    jobs: list[Callable[[], object]] = []
+    for name, tensor in stored.items():
+        source, place = data[tensor.start : tensor.start + tensor.size], tensors[name]
+        if kinds[name].endswith("] runs"):
+            jobs += fill_jobs(source, target[place.start : _aligned(place.start + place.size)])
+        else:
+            content = np.frombuffer(source, np.uint8)
+            jobs.append(partial(np.copyto, target[place.start : place.start + place.size], content))
+    do_side_by_side(jobs, thread_count(end))
+    return Weights(_header(tensors), memory.toreadonly(), tensors)
+
+
+def _dtype_and_shape(kind: str, entry: Mapping[str, Any]) -> tuple[DType, tuple[int, ...]]:
+    """What the metadata says of a tensor; the shape is in its entry where the format names its dtype."""
+    name, _, rest = kind.partition(" ")
+    shape, closing, _ = rest.partition("]")
+    sizes = json.loads(shape + closing) if rest else entry["shape"]
+    if len(sizes) > MAX_RANK or not _are_counts(sizes):
         raise BadWeights("sizes must be whole numbers, 0 or more")
-    if not start <= end <= data_size or (dtype is not STRING and end - start != prod(shape) * dtype.bytes):
-        raise BadWeights("a tensor lies outside of the data, or its size is wrong")
-    return Tensor(dtype, tuple(shape), start, end - start)
+    return DTYPES[name], tuple(sizes)
+
+
+def _check_size(dtype: DType, shape: tuple[int, ...], size: int) -> None:
+    if dtype is not STRING and size != prod(shape) * dtype.bytes:
+        raise BadWeights("the size of a tensor is wrong")
+
+
+def _tensor(data_size: int, entry: dict[str, Any], kind: str) -> Tensor:
+    dtype, shape = _dtype_and_shape(kind, entry)
+    start, end = entry["data_offsets"]
+    if not _are_counts((start, end)):
+        raise BadWeights("sizes must be whole numbers, 0 or more")
+    if not start <= end <= data_size:
+        raise BadWeights("a tensor lies outside of the data")
+    _check_size(dtype, shape, end - start)
+    return Tensor(dtype, shape, start, end - start)
 
 
 def _are_counts(numbers: Iterable[object]) -> bool:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from graphwright.ir.arrays import is_repeated
 from graphwright.ir.build import Builder
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import evaluate
-from graphwright.ir.op import Array, Fact, Trait, facts_elements, is_known
+from graphwright.ir.op import Array, Fact, Op, Trait, facts_elements, is_known
 from graphwright.ir.types import TensorType, type_of
+from graphwright.ops.constant_of_shape import ConstantOfShape
+from graphwright.ops.expand import Expand
+from graphwright.ops.tile import Tile
+from graphwright.ops.transpose import Transpose
 from graphwright.passes.base import Known, Pass, Record, prune
 from graphwright.passes.infer_shapes import Walk, infer_module
 
@@ -24,13 +29,16 @@ MIB = 2**20
 class FoldConstants(Pass):
     """Evaluates nodes whose inputs are constants, and nodes whose output elements are known numbers (sizes).
 
-    A model must not make folding cost more than running it: an output beyond ``max_bytes`` and larger than
-    what it is made of, or one that is large beside that, stays computed; so does everything past
-    ``total_bytes`` or ``total_steps`` (multiplications and moves, estimated from sizes: the outcome never
-    depends on the clock).
+    A model must not make folding cost more than running it, nor its file much larger: an output beyond
+    ``max_bytes`` and larger than what it is made of, or one that is large beside that, stays computed; so
+    does what would make the constants grow ``growth`` times over (or by ``max_bytes``, if that is more), and
+    everything past ``total_bytes`` or ``total_steps`` (multiplications and moves, estimated from sizes: the
+    outcome never depends on the clock). Outputs of which one element stands for all, up to ``max_repeated``,
+    are folded all the same: they take no room in a file.
     """
 
     max_bytes: int = 64 * MIB
+    max_repeated: int = 1024 * MIB
     total_bytes: int = 2048 * MIB
     small_bytes: int = MIB
     growth: int = 4
@@ -39,7 +47,8 @@ class FoldConstants(Pass):
     ensures: Known = Known.TYPES
 
     def run(self, module: Module, record: Record) -> bool:
-        folding = _Folding(self, record)
+        held = sum(module.constants.held(ref).nbytes for ref in module.constants)
+        folding = _Folding(self, record, max(self.max_bytes, (self.growth - 1) * held))
         return infer_module(module, record, folding.visit)
 
 
@@ -47,6 +56,8 @@ class FoldConstants(Pass):
 class _Folding:
     limits: FoldConstants
     record: Record
+    room: int
+    """Bytes by which the constants may still grow."""
     bytes: int = 0
     steps: int = 0
 
@@ -93,8 +104,11 @@ class _Folding:
         ):
             return False
         arrays = [None if fact is None else fact.data for fact in inputs]
-        reason = self._over_budget(node, arrays, facts)
-        if reason is None:
+        repeated = self._repeated(node, arrays, facts)
+        reason = None if repeated else self._over_budget(node, arrays, facts)
+        if repeated:
+            results: Sequence[Array] = repeated
+        elif reason is None:
             results, reason = _evaluated(node, arrays)
         if reason is not None:
             self.record.refused(node, "fold", reason)
@@ -144,11 +158,50 @@ class _Folding:
             return f"its outputs take {made} bytes, more than {self.limits.max_bytes}"
         if made > self.limits.small_bytes and made > self.limits.growth * given:
             return f"its outputs take {made} bytes, its inputs only {given}"
+        if made - given > self.room:
+            return f"its outputs take {made} bytes, and the constants may grow by {self.room} more"
         steps = _steps(node, arrays, facts)
         if self.bytes + made > self.limits.total_bytes or self.steps + steps > self.limits.total_steps:
             return "the module's budget for folding is spent"
         self.bytes += made
         self.steps += steps
+        self.room -= max(0, made - given)
+        return None
+
+    def _repeated(
+        self, node: Node, arrays: Sequence[Array | None], facts: Sequence[Fact]
+    ) -> list[Array] | None:
+        """The large output of ``node`` as one element that is seen many times, if it is that."""
+        if len(facts) != 1 or not facts[0].type.is_static:
+            return None
+        type = facts[0].type
+        made = static_size(type) * type.dtype.bytes
+        if not self.limits.small_bytes < made <= self.limits.max_repeated:
+            return None
+        if self.bytes + made > self.limits.total_bytes:
+            return None
+        element = _element(node.op, arrays)
+        if element is None or element.size != 1 or element.dtype != type.dtype.numpy:
+            return None
+        self.bytes += made
+        return [np.broadcast_to(element.reshape(()), static_shape(type))]
+
+
+def _element(op: Op, arrays: Sequence[Array | None]) -> Array | None:
+    """The element that all of an output of ``op`` are, if those of each operand are all the same."""
+    if isinstance(op, ConstantOfShape):
+        return replace(op, shape=()).reference()
+    if any(array is not None and array.size != 1 and not is_repeated(array) for array in arrays):
+        return None
+    elements = [None if array is None else array[(0,) * array.ndim].reshape(()) for array in arrays]
+    if isinstance(op, Expand | Tile | Transpose) or Trait.VIEW in op.traits:
+        return elements[0]
+    if Trait.ELEMENTWISE not in op.traits:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(op.reference(*elements))
+    except (ArithmeticError, LookupError, TypeError, ValueError, NotImplementedError):
         return None
 
 

@@ -229,13 +229,15 @@ def _loading(name: str, file: str) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         sys.modules.pop(name, None)
         raise PluginError(_load_fault(error, file)) from error
-    if _registered() == before:
+    if _registered() <= before:
+        sys.modules.pop(name, None)
         hint = "it takes @op, @candidate or register(...)"
         raise PluginError(Diagnostic("plugin-empty", "it registers no op, kernel, rule or pass", file, hint))
 
 
-def _registered() -> tuple[int, int, int]:
-    return len(registered_ops()), registered_candidates(), registered_passes()
+def _registered() -> set[object]:
+    """Ops, kernels, rules and passes: those that are registered again are others."""
+    return {*registered_ops().values(), *registered_candidates(), *registered_passes()}
 
 
 def _load_fault(error: BaseException, file: str) -> Diagnostic:

@@ -7,6 +7,7 @@ millisecond: what comes and goes in between is missed, which is no more than a f
 
 from __future__ import annotations
 
+import os
 import select
 import subprocess
 import sys

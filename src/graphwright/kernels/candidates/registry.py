@@ -273,9 +273,9 @@ def candidates_of(node: Node) -> list[Candidate]:
     return [function for function, serves in _CANDIDATES.get(type(node.op), ()) if serves(node)]
 
 
-def registered_candidates() -> int:
-    """How many candidates there are."""
-    return sum(map(len, _CANDIDATES.values()))
+def registered_candidates() -> list[Candidate]:
+    """All of them."""
+    return [function for registered in _CANDIDATES.values() for function, _ in registered]
 
 
 def contraction_of(op: Op) -> tuple[ContractionCandidate, Groups, int] | None:

@@ -129,11 +129,18 @@ def test_element_counts_that_are_not_proved_become_a_constraint() -> None:
     assert {evaluate(constraint.left, {"N": 2, "T": 4}), evaluate(constraint.right, {"N": 2, "T": 4})} == {12}
 
 
-def test_a_shape_that_is_computed_from_data_waits() -> None:
+def test_a_shape_that_is_computed_from_data_has_a_rank_and_sizes_of_its_own() -> None:
     module = Module()
-    b, (x, shape) = new_graph(module, "main", [("x", tensor(F32, 4)), ("shape", tensor(I64, 2))])
+    inputs = [("x", tensor(F32, 4, 1)), ("shape", tensor(I64, 3)), ("shapes", tensor(I64, N))]
+    b, (x, shape, shapes) = new_graph(module, "main", inputs)
+    first, second = b(Reshape(), x, shape), b(Expand(), x, shape)
+    assert first.type.rank == second.type.rank == 3
+    assert second.type.dims[1] == 4, "a size that is a number other than 1 stays"
+    sizes = {str(d) for d in (*first.type.dims, *second.type.dims)}
+    assert len(sizes) == 6, "each size is a symbol of its own"
+    assert b(Slice(), x, shape, shape, b.const([1], I64)).type.dims[0] == 4
     with pytest.raises(ModelError, match="unknown"):
-        b(Reshape(), x, shape)
+        b(Reshape(), x, shapes)
 
 
 def test_slices_of_symbols() -> None:

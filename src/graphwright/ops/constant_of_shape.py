@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, UnknownRank, arg, op
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, I64, DType, TensorType, dtype_of
 from graphwright.ops.common import known_size
-from graphwright.ops.shaping import known_dims
+from graphwright.ops.shaping import known_dims, length_of, open_sizes
 
 
 @op("ConstantOfShape")
@@ -30,7 +30,7 @@ class ConstantOfShape(Op):
 
     def infer(self, at: Inference, shape: Fact | None = None) -> TensorType | Fact:
         if self.shape is None:
-            raise UnknownRank
+            return TensorType(self.dtype, open_sizes(at, length_of(shape), "filled"))
         type = TensorType(self.dtype, self.shape)
         size = known_size(self.shape)
         if size is None or not (self.dtype.is_integer or self.dtype.kind == "bool"):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Inference, Op, Sample, UnknownRank, arg, op
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.common import simple
-from graphwright.ops.shaping import carried, known_dims
+from graphwright.ops.shaping import carried, known_dims, length_of, open_sizes
 
 
 @op("Expand")
@@ -23,7 +23,7 @@ class Expand(Op):
 
     def infer(self, at: Inference, x: Fact, shape: Fact | None = None) -> TensorType | Fact:
         if self.shape is None:
-            raise UnknownRank
+            return TensorType(x.dtype, _open_broadcast(at, x.shape, length_of(shape)))
         return carried(self.reference, TensorType(x.dtype, at.broadcast(x.shape, self.shape)), x)
 
     def forwards(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
@@ -32,6 +32,13 @@ class Expand(Op):
     def reference(self, x: Array) -> Array:
         assert self.shape is not None
         return np.array(np.broadcast_to(x, np.broadcast_shapes(x.shape, self.shape)))  # type: ignore[arg-type]
+
+
+def _open_broadcast(at: Inference, dims: tuple[Dim, ...], length: Dim | None) -> tuple[Dim, ...]:
+    """Sizes of the operand that are numbers other than 1 stay."""
+    missing = max(length - len(dims), 0) if isinstance(length, int) else None
+    lead = open_sizes(at, missing, "expanded")
+    return (*lead, *(d if isinstance(d, int) and d != 1 else at.symbols.fresh("expanded") for d in dims))
 
 
 Expand.onnx = {("Expand", 8): simple(Expand)}

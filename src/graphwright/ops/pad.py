@@ -14,14 +14,13 @@ from graphwright.ir.op import (
     InferError,
     Op,
     Sample,
-    UnknownRank,
     arg,
     op,
 )
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.common import same_dtype
-from graphwright.ops.shaping import carried, known_dims, known_ints
+from graphwright.ops.shaping import carried, known_dims, known_ints, open_sizes
 
 MODES = ("constant", "reflect", "edge", "wrap")
 
@@ -57,7 +56,7 @@ class Pad(Op):
 
     def infer(self, at: Inference, x: Fact, *operands: Fact | None) -> TensorType | Fact:
         if self.pads is None:
-            raise UnknownRank
+            return TensorType(x.dtype, open_sizes(at, x.rank, "padded"))
         if len(self.pads) != 2 * x.rank:
             raise at.fail(f"{len(self.pads)} pads for {x.rank} axes: each needs a begin and an end")
         value = operands[0] if operands else None

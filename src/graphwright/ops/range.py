@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Inference, Op, Sample, UnknownRank, arg, op
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.ir.types import BF16, F16, F32, I64, DType, TensorType
 from graphwright.ops.common import known_size, same_dtype, simple
-from graphwright.ops.shaping import known_dims, known_floats, not_negative
+from graphwright.ops.shaping import known_dims, known_floats, not_negative, open_sizes
 
 Number = Dim | float
 
@@ -38,8 +38,7 @@ class Range(Op):
 
     def infer(self, at: Inference, *bounds: Fact) -> TensorType | Fact:
         if self.bounds is None:
-            same_dtype(at, *bounds)
-            raise UnknownRank
+            return TensorType(same_dtype(at, *bounds), open_sizes(at, 1, "range"))
         start, limit, step = self.bounds
         if step == 0:
             raise at.fail("the step is 0")

@@ -13,13 +13,12 @@ from graphwright.ir.op import (
     Op,
     Sample,
     Trait,
-    UnknownRank,
     arg,
     op,
 )
 from graphwright.ir.symbols import Dim, floordiv, mod, product, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.shaping import cancel, carried, known_dims
+from graphwright.ops.shaping import cancel, carried, known_dims, length_of, open_sizes
 
 
 @op("Reshape")
@@ -45,7 +44,7 @@ class Reshape(Op):
 
     def infer(self, at: Inference, x: Fact, shape: Fact | None = None) -> TensorType | Fact:
         if self.shape is None:
-            raise UnknownRank
+            return TensorType(x.dtype, open_sizes(at, length_of(shape), "reshaped"))
         return carried(self.reference, TensorType(x.dtype, self._sizes(at, x.shape, self.shape)), x)
 
     def _sizes(self, at: Inference, dims: tuple[Dim, ...], target: tuple[Dim, ...]) -> tuple[Dim, ...]:

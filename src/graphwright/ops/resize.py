@@ -16,7 +16,6 @@ from graphwright.ir.op import (
     InferError,
     Op,
     Sample,
-    UnknownRank,
     arg,
     op,
 )
@@ -143,7 +142,9 @@ class Resize(Op):
         if self.scales is None and self.sizes is None:
             if sum(f is not None for f in operands[1:3]) != 1 and operands:
                 raise at.fail("exactly one of scales and sizes is needed")
-            raise UnknownRank
+            resized = range(x.rank) if self.axes is None else [at.axis(axis, x.rank) for axis in self.axes]
+            dims = (at.symbols.fresh("resized") if k in resized else d for k, d in enumerate(x.shape))
+            return TensorType(x.dtype, tuple(dims))
         open_sizes = any(not isinstance(d, int) for d in (*(self.sizes or ()), *x.shape)) or 0 in x.shape
         if self.policy != "stretch" and self.sizes is not None and open_sizes:
             raise at.fail(f"{self.policy}: sizes {list(self.sizes)} of {x.type} must be numbers, and not 0")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, is_known
+from graphwright.ir.op import Array, Fact, Inference, UnknownRank, is_known
 from graphwright.ir.symbols import Dim, Expr, SymbolTable, maximum
 from graphwright.ir.types import TensorType
 from graphwright.ops.common import known_size
@@ -70,6 +70,19 @@ def cancel(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[list[Dim], list[D
         elif dim != 1:
             kept.append(dim)
     return kept, rest
+
+
+def open_sizes(at: Inference, count: Dim | None, hint: str) -> tuple[Dim, ...]:
+    """Sizes that elements decide, as new symbols; raises UnknownRank where their number is not known."""
+    if not isinstance(count, int):
+        raise UnknownRank
+    return tuple(at.symbols.fresh(hint) for _ in range(count))
+
+
+def length_of(fact: Fact | None) -> Dim | None:
+    """How many elements a vector has; None where that is not known, or it is no vector."""
+    shape = None if fact is None else fact.type.shape
+    return shape[0] if shape is not None and len(shape) == 1 else None
 
 
 def number(dim: Dim | None) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, UnknownRank, arg, op
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.shaping import carried, known_dims, known_ints, not_negative
+from graphwright.ops.shaping import carried, known_dims, known_ints, length_of, not_negative
 
 TO_THE_END = 2**31 - 1
 """A bound at least this far off stands for the end, or the beginning, whatever the size."""
@@ -42,7 +43,7 @@ class Slice(Op):
 
     def infer(self, at: Inference, x: Fact, *bounds: Fact | None) -> TensorType | Fact:
         if self.starts is None:
-            raise UnknownRank
+            return TensorType(x.dtype, self._open(at, x, bounds))
         if not len(self.starts) == len(self.ends) == len(self.axes) == len(self.steps):
             counts = f"{len(self.starts)} starts, {len(self.ends)} ends, {len(self.axes)} axes"
             raise at.fail(f"{counts}, {len(self.steps)} steps: they must be as many")
@@ -59,6 +60,14 @@ class Slice(Op):
             seen.add(axis)
             shape[axis] = window(at, x.shape[axis], start, end, step)[1]
         return carried(self.reference, TensorType(x.dtype, tuple(shape)), x)
+
+    def _open(self, at: Inference, x: Fact, bounds: Sequence[Fact | None]) -> tuple[Dim, ...]:
+        """The sizes where elements decide the bounds: axes that are not sliced keep theirs."""
+        length = length_of(bounds[0]) if bounds else None
+        axes = _or_default(bounds, 2, tuple(range(length)) if isinstance(length, int) else None)
+        given = tuple(range(x.rank)) if axes is None else axes
+        cut = {at.axis(axis, x.rank) for axis in given if isinstance(axis, int)}
+        return tuple(at.symbols.fresh("sliced") if k in cut else dim for k, dim in enumerate(x.shape))
 
     def forwards(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
         return 0 if gives == x.type and all(step > 0 for step in self.steps) else None
@@ -103,7 +112,7 @@ def _place(at: Inference, dim: Dim, bound: Dim, high: Dim, low: int) -> Dim:
 
 
 def _or_default(
-    bounds: tuple[Fact | None, ...], index: int, default: tuple[int, ...]
+    bounds: Sequence[Fact | None], index: int, default: tuple[int, ...] | None
 ) -> tuple[int, ...] | None:
     absent = index >= len(bounds) or bounds[index] is None
     return default if absent else known_ints(bounds[index])

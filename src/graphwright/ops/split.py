@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, UnknownRank, arg, op
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.shaping import carried, known_dims, number
+from graphwright.ops.shaping import carried, known_dims, number, open_sizes
 
 
 @op("Split")
@@ -51,9 +51,10 @@ class Split(Op):
             raise at.fail("a scalar cannot be split")
         if self.sizes is None and not self.from_operand:
             at.axis(self.axis, x.rank)
-        if self.sizes is None:
-            raise UnknownRank
         axis = at.axis(self.axis, x.rank)
+        if self.sizes is None:
+            pieces = open_sizes(at, self.parts, "piece")
+            return tuple(TensorType(x.dtype, (*x.shape[:axis], p, *x.shape[axis + 1 :])) for p in pieces)
         if len(self.sizes) != self.parts:
             raise at.fail(f"{len(self.sizes)} sizes for {self.parts} outputs")
         if any(isinstance(size, int) and size < 0 for size in self.sizes):

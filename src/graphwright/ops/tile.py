@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Inference, Op, Sample, UnknownRank, arg, op
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.common import simple
-from graphwright.ops.shaping import carried, known_dims
+from graphwright.ops.shaping import carried, known_dims, open_sizes
 
 
 @op("Tile")
@@ -23,7 +23,7 @@ class Tile(Op):
 
     def infer(self, at: Inference, x: Fact, repeats: Fact | None = None) -> TensorType | Fact:
         if self.repeats is None:
-            raise UnknownRank
+            return TensorType(x.dtype, open_sizes(at, x.rank, "tiled"))
         if len(self.repeats) != x.rank:
             raise at.fail(f"{len(self.repeats)} repeats for {x.rank} axes")
         shape = tuple(d * r for d, r in zip(x.shape, self.repeats, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, UnknownRank, arg, op
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.common import widened
@@ -31,14 +31,14 @@ class TopK(Op):
         return TopK(self.axis, self.largest, self.ordered, known[0]), (0,)
 
     def infer(self, at: Inference, x: Fact, k: Fact | None = None) -> tuple[TensorType, TensorType]:
-        if self.k is None:
-            raise UnknownRank
         if x.rank == 0:
             raise at.fail("a scalar has no axis to rank along")
         axis = at.axis(self.axis, x.rank)
-        at.at_least(self.k, 0, "k")
-        at.at_least(x.shape[axis] - self.k, 0, f"{x.shape[axis]} elements less k = {self.k}")
-        shape = (*x.shape[:axis], self.k, *x.shape[axis + 1 :])
+        kept = at.symbols.fresh("top") if self.k is None else self.k
+        if self.k is not None:
+            at.at_least(self.k, 0, "k")
+            at.at_least(x.shape[axis] - self.k, 0, f"{x.shape[axis]} elements less k = {self.k}")
+        shape = (*x.shape[:axis], kept, *x.shape[axis + 1 :])
         return TensorType(x.dtype, shape), TensorType(I64, shape)
 
     def reference(self, x: Array) -> tuple[Array, Array]:

@@ -23,6 +23,7 @@ from graphwright.ops.cast import Cast
 from graphwright.ops.concat import Concat
 from graphwright.ops.constant_of_shape import ConstantOfShape
 from graphwright.ops.conv import Conv
+from graphwright.ops.conv_transpose import ConvTranspose
 from graphwright.ops.cumulative import Cumulative
 from graphwright.ops.expand import Expand
 from graphwright.ops.gather import Gather
@@ -36,6 +37,7 @@ from graphwright.ops.recurrent import Recurrent
 from graphwright.ops.resize import Resize
 from graphwright.ops.slice import Slice
 from graphwright.ops.split import Split
+from graphwright.ops.top_k import TopK
 from graphwright.ops.transpose import Transpose
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.decompose import Decompose
@@ -268,6 +270,25 @@ def _conv(op: Conv, node: Node, padded: Padded) -> str:
     if any(padded.axes(value) for value in node.inputs[1:]):
         return "its weights are padded"
     return _windows(node, op.pads, False, padded)
+
+
+@_rule.register
+def _conv_transpose(op: ConvTranspose, node: Node, padded: Padded) -> str:
+    """What lies behind the true elements would spread over the last true windows."""
+    weights = any(padded.axes(value) for value in node.inputs[1:])
+    return (
+        ""
+        if padded.axes(node.operand(0)) <= {0} and not weights
+        else "its windows overlap along a padded axis"
+    )
+
+
+@_rule.register
+def _top_k(op: TopK, node: Node, padded: Padded) -> str:
+    count = node.inputs[1] if len(node.inputs) > 1 else None
+    if padded.among(node.operand(0), [op.axis]) or padded.axes(count):
+        return "it sorts along a padded axis"
+    return "how many it keeps depends on sizes" if any(map(padded.holds, _attributes(op))) else ""
 
 
 @_rule.register(MaxPool)

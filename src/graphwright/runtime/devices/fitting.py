@@ -84,7 +84,7 @@ def filled_up(array: Array, shape: Shape) -> Array:
 
 def cropped(array: Array, shape: Shape) -> Array:
     """The first elements along each axis, in memory of their own."""
-    return np.ascontiguousarray(array[tuple(map(slice, shape))])
+    return array if array.shape == shape else np.array(array[tuple(map(slice, shape))], order="C")
 
 
 def _number(text: str, sizes: Mapping[str, int]) -> int:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from graphwright.ir.dtypes import DTYPES
 
 MAGIC: Final = 0x31475250574C47
-VERSION: Final = 1
+VERSION: Final = 2
 SECTIONS: Final = ("inputs", "outputs", "shape", "buffers", "tasks", "blocks", "kernels", "hosts")
 _NULL, _FUNCTION = -1, -2
 

@@ -2,20 +2,23 @@
 
 Each task is two events, its start and its end. An edge ``a -> b`` of ``after`` orders a's end before b's
 start; the tasks of a branch lie between the start of their If and its end. Of two branches one alone runs:
-their tasks never meet.
+their tasks never meet. The events of a loop's body stand for one run, which is over before the next begins;
+what a run may hand to a later one is in use from the loop's start to its end.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Any
 
 from graphwright.lower.tasks import Buffer, FunctionOperand, Operand, Program, Storage, Task, TaskKind
 
 ALIGNMENT = 64
+NUMBER_BYTES = 8
+"""Of an i64 that counts runs."""
 _PLANNED = (Storage.ARENA, Storage.SCRATCH)
 _READ_ONLY = (Storage.INPUT, Storage.WEIGHT)
 
@@ -30,6 +33,8 @@ class _Access:
     writes: bool
     start: int
     end: int
+    position: int = -1
+    """Among the task's operands."""
 
 
 def check_plan(program: Program, plan: Mapping[str, Any], threads: int) -> list[str]:
@@ -50,7 +55,7 @@ def _structure(program: Program) -> list[str]:
     faults += [f"task {t} is in no block" for t in range(len(program.tasks)) if t not in owner]
     entered = [block for task in program.tasks for block in task.blocks]
     if sorted([0, *entered]) != list(range(len(program.blocks))):
-        faults.append(f"the Ifs enter blocks {sorted(entered)} of {len(program.blocks)}")
+        faults.append(f"tasks enter blocks {sorted(entered)} of {len(program.blocks)}")
     for index, task in enumerate(program.tasks):
         for earlier in task.after:
             if earlier >= index or owner.get(earlier) != owner.get(index):
@@ -96,6 +101,8 @@ class _Checker:
         return [
             *self._ports(),
             *self._operands(),
+            *self._rows(),
+            *self._loops(),
             *self._places(),
             *self._hazards(),
             *self._reads(),
@@ -152,9 +159,16 @@ class _Checker:
         for position, operand in enumerate(task.operands):
             if isinstance(operand, Operand):
                 offset = self.registers[operand.offset]
-                yield _Access(index, operand.buffer, offset, position in task.writes, start, end)
+                yield _Access(index, operand.buffer, offset, position in task.writes, start, end, position)
         if task.scratch >= 0:
             yield _Access(index, task.scratch, 0, True, start, end)
+
+    def _loops_around(self, task: int) -> Iterator[int]:
+        """The loops that hold a task, innermost first."""
+        for block, _ in self._chain(task):
+            parent = self.parent.get(block)
+            if parent is not None and self.program.tasks[parent].kind is TaskKind.LOOP:
+                yield parent
 
     def _name(self, buffer: int) -> str:
         made = self.program.buffers[buffer]
@@ -187,13 +201,51 @@ class _Checker:
                 if isinstance(operand, FunctionOperand) and not 0 <= operand.kernel < kernels:
                     yield f"task {index} is handed kernel {operand.kernel} of {kernels}"
             for access in self._accesses_of(index, task):
-                size = self.registers[task.args[0]] if task.kind is TaskKind.COPY else 0
+                size = self._touched(task, access)
                 if access.offset < 0 or access.offset + size > self.sizes[access.buffer]:
                     yield f"task {index} reaches beyond {self._name(access.buffer)}"
                 if access.writes and self.program.buffers[access.buffer].storage in _READ_ONLY:
                     yield f"task {index} writes {self._name(access.buffer)}"
             if task.scratch >= 0 and self.program.buffers[task.scratch].storage is not Storage.SCRATCH:
                 yield f"task {index} has {self._name(task.scratch)} for scratch"
+
+    def _touched(self, task: Task, access: _Access) -> int:
+        """Bytes that the runtime itself touches; those of rows are looked at apart."""
+        args = [self.registers[register] for register in task.args]
+        if task.kind is TaskKind.COPY:
+            return [0 if len(task.operands) > 2 else args[0], args[0], NUMBER_BYTES][access.position]
+        if task.kind is TaskKind.IF:
+            return args[0] if args else 1
+        return (NUMBER_BYTES, NUMBER_BYTES, 1)[access.position] if task.kind is TaskKind.LOOP else 0
+
+    def _rows(self) -> Iterator[str]:
+        """A copy to rows counts the runs of the loop around it, and every run has a row."""
+        for index, task in enumerate(self.program.tasks):
+            if task.kind is not TaskKind.COPY or len(task.operands) < 3:
+                continue
+            loop = next(self._loops_around(index), None)
+            if loop is None or self.program.tasks[loop].operands[0] != task.operands[2]:
+                yield f"task {index} copies to rows that the loop around it does not count"
+            elif self._room(task) < self._most_runs(loop) * self.registers[task.args[0]]:
+                yield f"task {index} copies to more rows than its target has"
+
+    def _most_runs(self, loop: int) -> int:
+        args = self.program.tasks[loop].args
+        return max(self.registers[args[0]], 0) if args else 2**63
+
+    def _room(self, task: Task) -> int:
+        target = task.operands[0]
+        assert isinstance(target, Operand)
+        return self.sizes[target.buffer] - self.registers[target.offset]
+
+    def _loops(self) -> Iterator[str]:
+        """A body leaves alone what counts its loop's runs."""
+        for index, task in enumerate(self.program.tasks):
+            for loop in self._loops_around(index):
+                steering = {o.buffer for o in self.program.tasks[loop].operands[:2] if isinstance(o, Operand)}
+                for access in self._accesses_of(index, task):
+                    if access.writes and access.buffer in steering:
+                        yield f"task {index} writes {self._name(access.buffer)}, which counts the runs of {loop}"
 
     def _places(self) -> Iterator[str]:
         for number, buffer in enumerate(self.program.buffers):
@@ -208,9 +260,13 @@ class _Checker:
             for a, b in combinations(accesses, 2):
                 harmless = not (a.writes or b.writes) or (a.writes and b.writes and a.offset != b.offset)
                 in_order = a.task == b.task or self._ordered(a, b) or self._ordered(b, a)
-                if harmless or in_order or self._exclusive(a.task, b.task):
+                if harmless or in_order or self._exclusive(a.task, b.task) or self._steers(a.task, b.task):
                     continue
                 yield f"tasks {a.task} and {b.task} may touch {self._name(buffer)} at once"
+
+    def _steers(self, a: int, b: int) -> bool:
+        """Whether one is the loop around the other: it touches its operands between two runs."""
+        return a in self._loops_around(b) or b in self._loops_around(a)
 
     def _reads(self) -> Iterator[str]:
         """What is read was written before, whatever branches ran."""
@@ -221,19 +277,47 @@ class _Checker:
                 if not read.writes and not self._is_written_before(buffer, read.task):
                     yield f"task {read.task} reads {self._name(buffer)}, which may not have been written"
 
-    def _is_written_before(self, buffer: int, task: int) -> bool:
+    def _is_written_before(self, buffer: int, task: int, outermost: int = 0) -> bool:
+        """Whether tasks of the blocks around ``task``, as far as ``outermost``, surely wrote it before."""
         for number, anchor in self._chain(task):
             block = self.program.blocks[number]
             for earlier in range(block.first, block.first + block.count):
                 if self.before[2 * anchor] >> 2 * earlier + 1 & 1 and self._surely_writes(earlier, buffer):
                     return True
-        return False
+            if number == outermost:
+                break
+        return self._is_number(buffer, task)
+
+    def _is_number(self, buffer: int, task: int) -> bool:
+        """Whether it counts the runs of a loop around ``task``, which writes it before each."""
+        numbers = (self.program.tasks[loop].operands[0] for loop in self._loops_around(task))
+        return any(isinstance(number, Operand) and number.buffer == buffer for number in numbers)
 
     def _surely_writes(self, index: int, buffer: int) -> bool:
         task = self.program.tasks[index]
         if task.kind is TaskKind.IF:
             return all(self._block_writes(block, buffer) for block in task.blocks)
+        if task.kind is TaskKind.LOOP and self._fills_rows(index, buffer):
+            return True
         return any(a.writes and a.buffer == buffer for a in self._accesses_of(index, task))
+
+    def _fills_rows(self, loop: int, buffer: int) -> bool:
+        """Whether the runs of a loop, whose number is known, copy to all rows of ``buffer``."""
+        task = self.program.tasks[loop]
+        block = self.program.blocks[task.blocks[0]]
+        for index in range(block.first, block.first + block.count):
+            inner = self.program.tasks[index]
+            target = inner.operands[0] if inner.kind is TaskKind.COPY and len(inner.operands) > 2 else None
+            if (
+                not isinstance(target, Operand)
+                or target.buffer != buffer
+                or task.operands[1:] != (None, None)
+            ):
+                continue
+            row = self.registers[inner.args[0]]
+            if self._room(inner) == self.sizes[buffer] == self._most_runs(loop) * row:
+                return True
+        return False
 
     def _block_writes(self, number: int, buffer: int) -> bool:
         block = self.program.blocks[number]
@@ -264,10 +348,30 @@ class _Checker:
                     yield f"{self._name(other[2])} and {self._name(span[2])} share bytes, and {reason}"
             active.append(span)
 
+    def _in_use(self, buffer: int) -> list[_Access]:
+        """Accesses, each as long as the outermost loop around it that hands the buffer from run to run."""
+        spans: list[_Access] = []
+        for access in self.accesses[buffer]:
+            loops = [loop for loop in self._loops_around(access.task) if self._hands_on(loop, buffer)]
+            if loops:
+                access = replace(access, task=loops[-1], start=2 * loops[-1], end=2 * loops[-1] + 1)
+            spans.append(access)
+        return spans
+
+    def _hands_on(self, loop: int, buffer: int) -> bool:
+        """Whether what one run of ``loop`` finds or leaves in ``buffer`` may matter outside of that run."""
+        body = self.program.tasks[loop].blocks[0]
+        for access in self.accesses[buffer]:
+            if loop not in self._loops_around(access.task):
+                return True
+            if not access.writes and not self._is_written_before(buffer, access.task, body):
+                return True
+        return False
+
     def _meeting(self, x: int, y: int) -> str | None:
         """Why two buffers may hold something at the same time; None if they never do."""
         forward = backward = False
-        for a, b in product(self.accesses[x], self.accesses[y]):
+        for a, b in product(self._in_use(x), self._in_use(y)):
             if self._exclusive(a.task, b.task):
                 continue
             first, second = self._ordered(a, b), self._ordered(b, a)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
 
-from graphwright.lower.tasks import Block, Operand, Task
+from graphwright.lower.tasks import Block, Operand, Task, TaskKind
 
 
 def happens_before(tasks: Sequence[Task], blocks: Sequence[Block]) -> list[int]:
@@ -28,7 +28,7 @@ def _visit(tasks: Sequence[Task], blocks: Sequence[Block], number: int, outer: i
         for earlier in task.after:
             before[index] |= done[earlier]
         inner = 1 << index
-        for branch in task.blocks:  # one alone runs: whatever the first did is past for the second
+        for branch in task.blocks:  # of several one alone runs: what the first did is past for the second
             inner |= _visit(tasks, blocks, branch, before[index] | inner, before)
         done[index] = before[index] | inner
         everything |= inner
@@ -48,16 +48,38 @@ def accesses(tasks: Sequence[Task]) -> dict[int, list[int]]:
     return touched
 
 
+def loop_masks(tasks: Sequence[Task], blocks: Sequence[Block]) -> dict[int, int]:
+    """For each loop, inner ones behind those that hold them, the mask of the tasks of its body."""
+    masks: dict[int, int] = {}
+    for index, task in enumerate(tasks):
+        if task.kind is TaskKind.LOOP:
+            masks[index] = _mask_of(tasks, blocks, task.blocks[0])
+    return masks
+
+
+def _mask_of(tasks: Sequence[Task], blocks: Sequence[Block], number: int) -> int:
+    block = blocks[number]
+    own = range(block.first, block.first + block.count)
+    inner = (_mask_of(tasks, blocks, each) for task in own for each in tasks[task].blocks)
+    return reduce(or_, inner, ((1 << block.count) - 1) << block.first)
+
+
 def conflicts(
     planned: Sequence[int], tasks: Sequence[Task], blocks: Sequence[Block]
 ) -> dict[int, tuple[int, ...]]:
     """For each planned buffer, those of lower number that may be live at the same time.
 
-    Two buffers are apart if every access of one happens before every access of the other.
+    Two buffers are apart if every access of one happens before every access of the other. What is touched
+    by a loop, or inside it and outside of it, lives through all of the loop's runs: the next may need it.
     """
     before, touched = happens_before(tasks, blocks), accesses(tasks)
     users = {buffer: reduce(or_, (1 << task for task in touched[buffer]), 0) for buffer in planned}
     past = {buffer: reduce(and_, (before[task] for task in touched[buffer]), -1) for buffer in planned}
+    for loop, body in loop_masks(tasks, blocks).items():
+        for buffer in planned:
+            if users[buffer] & (body | 1 << loop) and users[buffer] & ~body:
+                users[buffer] |= body
+                past[buffer] &= before[loop]
     return {
         buffer: tuple(
             other
@@ -76,6 +98,11 @@ def live_bytes(sizes: Mapping[int, int], tasks: Sequence[Task], blocks: Sequence
     order, alternatives = _in_order(tasks, blocks, 0)
     place = {task: position for position, task in enumerate(order)}
     touched = {buffer: found for buffer, found in accesses(tasks).items() if buffer in sizes}
+    for loop, body in loop_masks(tasks, blocks).items():
+        inside = {task for task in order if body >> task & 1}
+        for found in touched.values():
+            if not {loop, *inside}.isdisjoint(found) and not inside.issuperset(found):  # see conflicts
+                found += inside.difference(found)
     most = 0
     for now in order:
         apart = alternatives.get(now, 0)

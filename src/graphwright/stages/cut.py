@@ -17,6 +17,7 @@ from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.sizes import scaled_symbol
 from graphwright.ir.symbols import Expr, atoms
 from graphwright.ir.types import TensorType
+from graphwright.kernels.native_loop import why_not_native
 
 
 class Kind(enum.IntEnum):
@@ -150,10 +151,6 @@ def _makes_rank(node: Node, known: set[str]) -> str:
     return "elements decide the rank" if any(v.type.shape is None for v in node.outputs) else ""
 
 
-def _repeats(node: Node, known: set[str]) -> str:
-    return "the host counts the runs of a loop" if node.op.carried() is not None else ""
-
-
 def _holds_such(node: Node, known: set[str]) -> str:
     for region in node.regions:
         for inner, reason in _reasons(region, known).items():
@@ -165,7 +162,7 @@ _WHYS: Sequence[Callable[[Node, set[str]], str]] = (
     _holds_no_bytes,
     _makes_sizes,
     _makes_rank,
-    _repeats,
+    why_not_native,
     _holds_such,
 )
 

@@ -7,10 +7,11 @@
 
 #include "clock.h"
 #include "lock.h"
+#include "poison.h"
 #include "process.h"
 #include "team.h"
 
-enum { REGIONS = 8, NONE = -1, POISON = 0xff };
+enum { REGIONS = 8, NONE = -1, BAD_ROW = -1 };
 
 /* A launch whose chunks are being handed out. The ticket's upper half tells one use from the next. */
 typedef struct {
@@ -20,18 +21,12 @@ typedef struct {
     _Alignas(128) atomic_int_least32_t left; /* chunks that have not ended */
 } region;
 
-/* Under poison: what is left to touch each buffer. */
-typedef struct {
-    int64_t *touches;
-    bool *touched;
-} poison_state;
-
 typedef struct {
     gw_team team;
     const gw_call *call;
     pthread_mutex_t lock; /* guards the context's counters, the regions' `busy`, poison, the error */
-    int64_t ready_first, ready_end;
-    poison_state poison;
+    int64_t ready_first, ready_end; /* a ring: of a loop's tasks each is ready again in each run */
+    gw_poison poison;
     gw_error *error;
     _Alignas(128) atomic_bool failed; /* what remains is skipped */
     atomic_bool finished;
@@ -63,7 +58,7 @@ static void launch(run *r, int64_t task, int64_t begin, int64_t end, int slot) {
     if (begin >= end || atomic_load_explicit(&r->failed, memory_order_relaxed))
         return;
     if (r->call->poison && scratch)
-        memset(scratch, POISON, (size_t)s->scratch_stride);
+        gw_poison_fill(scratch, s->scratch_stride);
     gw_kernel kernel = (gw_kernel)(uintptr_t)r->call->kernels[t->kernel];
     int32_t code = kernel(operands_of(r, task), r->call->plan->args + t->first_arg, begin, end, scratch);
     if (code != 0)
@@ -75,27 +70,66 @@ static void call_host(run *r, int64_t task) {
         fail(r, GW_E_HOST, task, 0);
 }
 
-static int64_t chosen_block(const run *r, int64_t task) {
-    const unsigned char *condition = operands_of(r, task)[0];
-    return r->call->program->tasks[task].blocks.at[*condition ? 0 : 1];
+static int64_t number_at(const void *memory) {
+    int64_t number;
+    memcpy(&number, memory, sizeof number);
+    return number;
 }
 
-/* All of a task but an IF, on this thread. */
+/* The block that an IF runs. */
+static int64_t chosen_block(const run *r, int64_t task) {
+    const void *index = operands_of(r, task)[0];
+    const gw_list blocks = r->call->program->tasks[task].blocks;
+    int64_t bytes = r->call->plan->steps[task].bytes, last = blocks.count - 1;
+    if (bytes == 1)
+        return blocks.at[*(const unsigned char *)index ? 0 : 1];
+    int32_t narrow;
+    memcpy(&narrow, index, sizeof narrow);
+    int64_t number = bytes == sizeof narrow ? narrow : number_at(index);
+    return blocks.at[number >= 0 && number < last ? number : last];
+}
+
+/* Whether a LOOP has a run `number`; its body can read that then. */
+static bool begin_run(const run *r, int64_t task, int64_t number) {
+    void *const *operands = operands_of(r, task);
+    const gw_program *p = r->call->program;
+    if (atomic_load(&r->failed) || p->blocks[p->tasks[task].blocks.at[0]].count == 0)
+        return false;
+    if (number >= r->call->plan->steps[task].most || (operands[1] && number >= number_at(operands[1])) ||
+        (operands[2] && !*(const unsigned char *)operands[2]))
+        return false;
+    memcpy(operands[0], &number, sizeof number);
+    return true;
+}
+
+static void copy(run *r, int64_t task) {
+    void *const *operands = operands_of(r, task);
+    const gw_step *s = &r->call->plan->steps[task];
+    char *target = operands[0];
+    if (r->call->program->tasks[task].operand_count > 2) {
+        int64_t row = number_at(operands[2]);
+        if (row < 0 || row >= s->most) {
+            fail(r, GW_E_KERNEL, task, BAD_ROW);
+            return;
+        }
+        target += row * s->bytes;
+    }
+    if (s->bytes > 0)
+        memmove(target, operands[1], (size_t)s->bytes);
+}
+
+/* All of a task without blocks, on this thread. */
 static void perform(run *r, int64_t task, int slot) {
     if (atomic_load_explicit(&r->failed, memory_order_relaxed))
         return;
-    const gw_step *s = &r->call->plan->steps[task];
     switch (r->call->program->tasks[task].kind) {
-    case GW_LAUNCH: launch(r, task, 0, s->grid, slot); break;
-    case GW_COPY:
-        if (s->bytes > 0)
-            memmove(operands_of(r, task)[0], operands_of(r, task)[1], (size_t)s->bytes);
-        break;
+    case GW_LAUNCH: launch(r, task, 0, r->call->plan->steps[task].grid, slot); break;
+    case GW_COPY: copy(r, task); break;
     default: call_host(r, task);
     }
 }
 
-/* ---- trace and poison ---- */
+/* ---- trace: of a task in a loop, its last run ---- */
 
 static void trace_start(const run *r, int64_t task) {
     if (r->call->trace)
@@ -109,71 +143,24 @@ static void trace_end(const run *r, int64_t task, int slot) {
     r->call->trace[task * GW_TRACE_WORDS + 2] = slot;
 }
 
-static void poison_buffer(const run *r, int64_t buffer) {
-    memset(r->call->context->arena + r->call->plan->offsets[buffer], POISON,
-           (size_t)r->call->plan->sizes[buffer]);
-}
-
-static int64_t planned_buffer(const gw_program *p, const gw_task *t, int64_t operand) {
-    int64_t buffer = p->operands[t->first_operand + operand].buffer;
-    return buffer >= 0 && p->buffers[buffer].storage == GW_ARENA ? buffer : NONE;
-}
-
-/* Before the first task that touches a buffer its memory holds NaN. The lock is held if there are threads. */
-static void poison_before(run *r, int64_t task) {
-    const gw_task *t = &r->call->program->tasks[task];
-    for (int64_t i = 0; i < t->operand_count; i++) {
-        int64_t buffer = planned_buffer(r->call->program, t, i);
-        if (buffer == NONE || r->poison.touched[buffer])
-            continue;
-        r->poison.touched[buffer] = true;
-        poison_buffer(r, buffer);
-    }
-}
-
-/* And again when the last has ended. */
-static void poison_after(run *r, int64_t task) {
-    const gw_task *t = &r->call->program->tasks[task];
-    for (int64_t i = 0; i < t->operand_count; i++) {
-        int64_t buffer = planned_buffer(r->call->program, t, i);
-        if (buffer != NONE && --r->poison.touches[buffer] == 0 && r->poison.touched[buffer])
-            poison_buffer(r, buffer);
-    }
-}
-
-/* The tasks of a branch that is not taken touch nothing. */
-static void poison_skipped(run *r, int64_t block) {
-    const gw_program *p = r->call->program;
-    const gw_block *b = &p->blocks[block];
-    for (int64_t task = b->first; task < b->first + b->count; task++) {
-        for (int64_t i = 0; i < p->tasks[task].blocks.count; i++)
-            poison_skipped(r, p->tasks[task].blocks.at[i]);
-        poison_after(r, task);
-    }
-}
-
-/* Once an IF has read its condition, that has been touched, and the other branch will not be. */
-static void poison_choice(run *r, int64_t task, int64_t taken) {
-    const gw_list blocks = r->call->program->tasks[task].blocks;
-    poison_skipped(r, blocks.at[blocks.at[0] == taken ? 1 : 0]);
-    poison_after(r, task);
-}
-
-static bool poison_start(run *r) {
-    const gw_program *p = r->call->program;
-    r->poison.touches = calloc((size_t)p->buffer_count + 1, sizeof *r->poison.touches);
-    r->poison.touched = calloc((size_t)p->buffer_count + 1, sizeof *r->poison.touched);
-    if (!r->poison.touches || !r->poison.touched)
-        return gw_fail_memory(r->error);
-    for (int64_t i = 0; i < p->operand_count; i++)
-        if (p->operands[i].buffer >= 0)
-            r->poison.touches[p->operands[i].buffer]++;
-    for (int64_t i = 0; i < p->output_count; i++)
-        memset(r->call->outputs[i], POISON, (size_t)r->call->plan->output_bytes[i]);
-    return true;
-}
-
 /* ---- one thread: program order is an order of the edges ---- */
+
+static void run_block(run *r, int64_t block);
+
+static void run_if(run *r, int64_t task) {
+    int64_t taken = chosen_block(r, task);
+    if (r->call->poison)
+        gw_poison_choice(&r->poison, task, taken);
+    run_block(r, taken);
+}
+
+static void run_loop(run *r, int64_t task) {
+    for (int64_t number = 0; begin_run(r, task, number); number++) {
+        if (r->call->poison)
+            gw_poison_run(&r->poison, task);
+        run_block(r, r->call->program->tasks[task].blocks.at[0]);
+    }
+}
 
 static void run_block(run *r, int64_t block) {
     const gw_program *p = r->call->program;
@@ -183,17 +170,14 @@ static void run_block(run *r, int64_t block) {
             return;
         trace_start(r, task);
         if (r->call->poison)
-            poison_before(r, task);
-        if (p->tasks[task].kind == GW_IF) {
-            int64_t taken = chosen_block(r, task);
-            if (r->call->poison)
-                poison_choice(r, task, taken);
-            run_block(r, taken);
-        } else {
-            perform(r, task, 0);
-            if (r->call->poison)
-                poison_after(r, task);
+            gw_poison_before(&r->poison, task);
+        switch (p->tasks[task].kind) {
+        case GW_IF: run_if(r, task); break;
+        case GW_LOOP: run_loop(r, task); break;
+        default: perform(r, task, 0);
         }
+        if (r->call->poison && p->tasks[task].kind != GW_IF)
+            gw_poison_after(&r->poison, task);
         trace_end(r, task, 0);
     }
 }
@@ -209,15 +193,29 @@ static void announce(run *r, int wanted) {
         gw_team_offer(&r->team, wanted);
 }
 
+static int64_t after_in_ring(const run *r, int64_t at) {
+    return at < r->call->program->task_count ? at + 1 : 0;
+}
+
+/* The lock is held. */
+static void push(run *r, int64_t task) {
+    r->call->context->ready[r->ready_end] = task;
+    r->ready_end = after_in_ring(r, r->ready_end);
+}
+
 /* The lock is held. */
 static int64_t pop(run *r) {
-    return r->ready_first < r->ready_end ? r->call->context->ready[r->ready_first++] : NONE;
+    if (r->ready_first == r->ready_end)
+        return NONE;
+    int64_t task = r->call->context->ready[r->ready_first];
+    r->ready_first = after_in_ring(r, r->ready_first);
+    return task;
 }
 
 /* How many of the ready tasks are worth another thread. The lock is held. */
 static int heavy_ready(const run *r) {
     int count = 0;
-    for (int64_t i = r->ready_first; i < r->ready_end; i++)
+    for (int64_t i = r->ready_first; i != r->ready_end; i = after_in_ring(r, i))
         count += r->call->plan->steps[r->call->context->ready[i]].heavy;
     return count;
 }
@@ -231,23 +229,33 @@ static void open_block(run *r, int64_t block) {
     for (int64_t task = b->first; task < b->first + b->count; task++) {
         c->pending[task] = (int32_t)p->tasks[task].after.count;
         if (c->pending[task] == 0)
-            c->ready[r->ready_end++] = task;
+            push(r, task);
     }
 }
 
-/* Releases what waited for the task, and for the IFs that end with it. The lock is held. */
+/* Opens the body of a LOOP for a run, if there is one of that number. The lock is held. */
+static bool open_run(run *r, int64_t task, int64_t number) {
+    if (!begin_run(r, task, number))
+        return false;
+    if (r->call->poison)
+        gw_poison_run(&r->poison, task);
+    open_block(r, r->call->program->tasks[task].blocks.at[0]);
+    return true;
+}
+
+/* Releases what waited for the task, and for the IFs and LOOPs that end with it. The lock is held. */
 static void retire(run *r, int64_t task, int slot) {
     const gw_program *p = r->call->program;
     gw_context *c = r->call->context;
     for (;;) {
         const gw_task *t = &p->tasks[task];
         if (r->call->poison && t->kind != GW_IF)
-            poison_after(r, task);
+            gw_poison_after(&r->poison, task);
         trace_end(r, task, slot);
         for (int64_t i = 0; i < t->successor_count; i++) {
             int64_t successor = p->successors[t->successor + i];
             if (--c->pending[successor] == 0)
-                c->ready[r->ready_end++] = successor;
+                push(r, successor);
         }
         if (--c->left[t->block] > 0)
             return;
@@ -256,6 +264,8 @@ static void retire(run *r, int64_t task, int slot) {
             return;
         }
         task = p->blocks[t->block].parent;
+        if (p->tasks[task].kind == GW_LOOP && open_run(r, task, number_at(operands_of(r, task)[0]) + 1))
+            return;
     }
 }
 
@@ -281,11 +291,18 @@ static int64_t start_if(run *r, int64_t task, int slot) {
     int64_t taken = failed ? NONE : chosen_block(r, task);
     gw_lock(&r->lock);
     if (!failed && r->call->poison)
-        poison_choice(r, task, taken);
+        gw_poison_choice(&r->poison, task, taken);
     if (failed || r->call->program->blocks[taken].count == 0)
         retire(r, task, slot);
     else
         open_block(r, taken);
+    return take_and_unlock(r);
+}
+
+static int64_t start_loop(run *r, int64_t task, int slot) {
+    gw_lock(&r->lock);
+    if (!open_run(r, task, 0))
+        retire(r, task, slot);
     return take_and_unlock(r);
 }
 
@@ -342,11 +359,13 @@ static int64_t start(run *r, int64_t task, int slot) {
     trace_start(r, task);
     if (r->call->poison) {
         gw_lock(&r->lock);
-        poison_before(r, task);
+        gw_poison_before(&r->poison, task);
         pthread_mutex_unlock(&r->lock);
     }
     if (r->call->program->tasks[task].kind == GW_IF)
         return start_if(r, task, slot);
+    if (r->call->program->tasks[task].kind == GW_LOOP)
+        return start_loop(r, task, slot);
     region *g = open_region(r, task);
     if (!g) {
         perform(r, task, slot);
@@ -439,6 +458,13 @@ static void resolve_operands(const gw_call *call) {
     c->plan_serial = call->plan->serial;
 }
 
+static bool poison_start(run *r) {
+    const gw_call *c = r->call;
+    for (int64_t i = 0; i < c->program->output_count; i++)
+        gw_poison_fill(c->outputs[i], c->plan->output_bytes[i]);
+    return gw_poison_start(&r->poison, c->program, c->plan, c->context->arena, r->error);
+}
+
 static bool execute(run *r) {
     if (r->call->poison && !poison_start(r))
         return false;
@@ -460,7 +486,6 @@ bool gw_execute(const gw_call *call, gw_error *error) {
     pthread_mutex_init(&r.lock, NULL);
     bool done = execute(&r);
     pthread_mutex_destroy(&r.lock);
-    free(r.poison.touches);
-    free(r.poison.touched);
+    gw_poison_free(&r.poison);
     return done;
 }

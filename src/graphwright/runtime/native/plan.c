@@ -116,13 +116,44 @@ static bool place_operand(const maker *m, int64_t task, int64_t index, int64_t b
     return true;
 }
 
-/* Bytes that the runtime itself, not a kernel, touches of a task's operand. */
+/* A bool's, or those of a number that counts blocks. */
+static int64_t index_bytes(const maker *m, const gw_task *t) {
+    return t->args.count > 0 ? m->plan->registers[t->args.at[0]] : 1;
+}
+
+/* Bytes that the runtime itself, not a kernel, touches of a task's operand; rows are checked when they are
+   copied. */
 static bool touched_bytes(const maker *m, const gw_task *t, int64_t operand, int64_t *bytes) {
-    *bytes = t->kind == GW_COPY ? m->plan->registers[t->args.at[0]] : t->kind == GW_IF;
-    if (t->kind != GW_HOSTCALL)
-        return true;
-    const gw_host_operand *o = &m->program->hosts[t->kernel].operands[operand];
-    return gw_dense_bytes(o->item, o->dims, m->plan->registers, bytes);
+    const int64_t *registers = m->plan->registers, number = sizeof(int64_t);
+    *bytes = 0;
+    switch (t->kind) {
+    case GW_COPY:
+        if (operand == 2)
+            *bytes = number;
+        else if (operand == 1 || t->operand_count == 2)
+            *bytes = registers[t->args.at[0]];
+        break;
+    case GW_IF: *bytes = index_bytes(m, t); break;
+    case GW_LOOP: *bytes = operand == 2 ? 1 : number; break;
+    case GW_HOSTCALL: {
+        const gw_host_operand *o = &m->program->hosts[t->kernel].operands[operand];
+        return gw_dense_bytes(o->item, o->dims, registers, bytes);
+    }
+    }
+    return true;
+}
+
+/* Runs of a LOOP at most; rows that a COPY to rows has room for. */
+static int64_t most_of(const maker *m, const gw_task *t) {
+    const int64_t *registers = m->plan->registers;
+    if (t->kind == GW_LOOP)
+        return t->args.count > 0 ? registers[t->args.at[0]] : INT64_MAX;
+    if (t->kind != GW_COPY || t->operand_count < 3)
+        return 0;
+    const gw_operand *target = &m->program->operands[t->first_operand];
+    int64_t bytes = registers[t->args.at[0]];
+    int64_t room = m->plan->sizes[target->buffer] - registers[target->offset];
+    return bytes > 0 ? room / bytes : INT64_MAX;
 }
 
 static bool make_step(const maker *m, int64_t index) {
@@ -139,7 +170,11 @@ static bool make_step(const maker *m, int64_t index) {
     }
     for (int64_t i = 0; i < t->args.count; i++)
         m->plan->args[t->first_arg + i] = registers[t->args.at[i]];
-    s->bytes = t->kind == GW_COPY ? registers[t->args.at[0]] : 0;
+    s->bytes = t->kind == GW_COPY ? registers[t->args.at[0]] : t->kind == GW_IF ? index_bytes(m, t) : 0;
+    if (t->kind == GW_IF && t->args.count > 0 && s->bytes != 4 && s->bytes != 8)
+        return gw_fail(m->error, GW_E_PLAN, "task %lld has an index of %lld bytes", (long long)index,
+                       (long long)s->bytes);
+    s->most = most_of(m, t);
     s->scratch = t->scratch < 0 ? -1 : m->plan->offsets[t->scratch];
     s->scratch_stride = t->scratch < 0 ? 0 : align(m->plan->sizes[t->scratch]);
     s->grid = t->kind == GW_LAUNCH ? registers[t->grid] : 1;
@@ -147,7 +182,7 @@ static bool make_step(const maker *m, int64_t index) {
         return gw_fail(m->error, GW_E_PLAN, "task %lld has a grid of %lld", (long long)index,
                        (long long)s->grid);
     int64_t work = t->work < 0 ? INT64_MAX : registers[t->work];
-    s->heavy = work >= HEAVY_NS && s->grid > 0 && m->plan->threads > 1 && t->kind != GW_IF;
+    s->heavy = work >= HEAVY_NS && s->grid > 0 && m->plan->threads > 1 && t->blocks.count == 0;
     s->chunks = s->heavy ? chunk_count(s->grid, work, m->plan->threads) : 1;
     m->plan->parallel = m->plan->parallel || s->heavy;
     return true;

@@ -8,7 +8,8 @@ enum { GW_MAX_THREADS = 256 };
 /* A task's numbers. */
 typedef struct {
     int64_t grid;
-    int64_t bytes;                   /* COPY */
+    int64_t bytes;                   /* COPY; of an IF's index */
+    int64_t most;                    /* runs of a LOOP, rows of a COPY to rows */
     int64_t scratch, scratch_stride; /* offset in the arena; from one thread's to the next; -1 if none */
     int32_t chunks;                  /* that the grid is handed out in */
     bool heavy;                      /* worth waking a thread for */

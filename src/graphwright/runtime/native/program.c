@@ -145,12 +145,28 @@ static bool is_writable(const gw_program *p, const gw_task *t, int64_t operand) 
     return storage == GW_OUTPUT || storage == GW_ARENA;
 }
 
+/* In memory, or absent. */
+static bool is_optional(const gw_program *p, const gw_task *t, int64_t operand) {
+    return is_memory(p, t, operand) || p->operands[t->first_operand + operand].buffer == GW_OPERAND_NULL;
+}
+
+static void check_loop(reader *r, const gw_program *p, const gw_task *t) {
+    if (!need(r, t->operand_count == 3 && t->args.count <= 1 && t->blocks.count == 1,
+              "a LOOP takes three operands, one arg at most and one block"))
+        return;
+    need(r, is_writable(p, t, 0) && t->writes.count == 1 && t->writes.at[0] == 0,
+         "a LOOP does not write the number of its run");
+    need(r, is_optional(p, t, 1) && is_optional(p, t, 2), "a LOOP's limit or condition is not in memory");
+    need(r, t->args.count == 1 || is_memory(p, t, 1) || is_memory(p, t, 2), "a LOOP never ends");
+}
+
 static void check_task(reader *r, const gw_program *p, const gw_task *t, int64_t index) {
     for (int64_t i = 0; i < t->writes.count && !r->failed; i++)
         need(r, is_writable(p, t, t->writes.at[i]), "a task writes what is no output and not in the arena");
     for (int64_t i = 0; i < t->after.count && !r->failed; i++)
         need(r, t->after.at[i] < index, "a task comes after a later one");
-    need(r, t->kind == GW_IF || t->blocks.count == 0, "a task that is no IF has blocks");
+    need(r, t->kind == GW_IF || t->kind == GW_LOOP || t->blocks.count == 0,
+         "a task that is neither IF nor LOOP has blocks");
     need(r, t->kind == GW_LAUNCH || t->scratch < 0, "a task that is no launch has scratch");
     need(r, t->scratch < 0 || r->failed || p->buffers[t->scratch].storage == GW_SCRATCH,
          "scratch lies elsewhere");
@@ -160,13 +176,17 @@ static void check_task(reader *r, const gw_program *p, const gw_task *t, int64_t
         need(r, t->grid >= 0, "a launch has no grid");
         break;
     case GW_COPY:
-        need(r, t->operand_count == 2 && t->args.count == 1, "a copy takes two operands and one arg");
+        need(r, (t->operand_count == 2 || t->operand_count == 3) && t->args.count == 1,
+             "a copy takes two or three operands and one arg");
         need(r, is_writable(p, t, 0) && is_memory(p, t, 1), "a copy between operands that are not memory");
+        need(r, t->operand_count == 2 || is_memory(p, t, 2), "a copy's row is not in memory");
         break;
     case GW_IF:
         need(r, t->operand_count == 1 && is_memory(p, t, 0), "an IF takes one operand in memory");
-        need(r, t->blocks.count == 2, "an IF takes two blocks");
+        need(r, t->args.count == 0 ? t->blocks.count == 2 : t->args.count == 1 && t->blocks.count > 0,
+             "an IF takes two blocks; with an arg, one at least");
         break;
+    case GW_LOOP: check_loop(r, p, t); break;
     default: need(r, t->kernel >= 0 && t->kernel < p->host_count, "a host call names no function");
     }
 }
@@ -192,7 +212,7 @@ static void read_tasks(reader *r, gw_program *p) {
         t->args = next_list(r, 0, p->shape_count, "an arg names no register");
         t->first_arg = p->arg_count;
         p->arg_count += t->args.count;
-        t->blocks = next_list(r, 1, p->block_count, "an IF names no block");
+        t->blocks = next_list(r, 1, p->block_count, "a task names no block");
         t->after = next_list(r, 0, p->task_count, "a task comes after none");
         t->block = -1;
         if (!r->failed)
@@ -217,13 +237,13 @@ static void read_blocks(reader *r, gw_program *p) {
     need(r, r->failed || covered == p->task_count, "a task lies in no block");
 }
 
-/* Every block but the entry is the branch of one IF, and going up from it ends at the entry. */
+/* Every block but the entry is that of one IF or LOOP, and going up from it ends at the entry. */
 static void check_tree(reader *r, gw_program *p) {
     for (int64_t i = 0; i < p->task_count && !r->failed; i++) {
         const gw_task *t = &p->tasks[i];
         for (int64_t j = 0; j < t->blocks.count && !r->failed; j++) {
             gw_block *b = &p->blocks[t->blocks.at[j]];
-            need(r, b->parent < 0, "a block is the branch of two IFs");
+            need(r, b->parent < 0, "a block is that of two tasks");
             b->parent = i;
         }
         for (int64_t j = 0; j < t->after.count && !r->failed; j++)

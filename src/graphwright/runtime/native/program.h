@@ -6,7 +6,7 @@
 #include "error.h"
 
 #define GW_MAGIC INT64_C(0x31475250574C47) /* "GLWPRG1" */
-enum { GW_VERSION = 1, GW_MAX_RANK = 32, GW_MAX_DEPTH = 64 };
+enum { GW_VERSION = 2, GW_MAX_RANK = 32, GW_MAX_DEPTH = 64 };
 
 enum {
     GW_CONST,
@@ -23,7 +23,7 @@ enum {
     GW_CODES
 };
 enum { GW_INPUT, GW_OUTPUT, GW_WEIGHT, GW_ARENA, GW_SCRATCH, GW_STORAGES };
-enum { GW_LAUNCH, GW_COPY, GW_IF, GW_HOSTCALL, GW_KINDS };
+enum { GW_LAUNCH, GW_COPY, GW_IF, GW_HOSTCALL, GW_LOOP, GW_KINDS };
 enum { GW_OPERAND_NULL = -1, GW_OPERAND_FUNCTION = -2 };
 
 /* A list of int64 that lies in the program's words. */
@@ -63,7 +63,7 @@ typedef struct {
 
 typedef struct {
     int64_t first, count;
-    int64_t parent; /* the IF task, -1 for block 0 */
+    int64_t parent; /* the IF or LOOP, -1 for block 0 */
 } gw_block;
 
 /* One operand of a host function: element size and registers of its dims; item 0: absent. */

@@ -5,6 +5,7 @@
 #   make lint          ruff, mypy, import-linter
 #   make bench         models (BENCH) beside their peers, on THREADS threads; results go to benchmarks/results
 #   make test-models   tests on whole models of the zoo, which are fetched or built first
+#   make conformance   all of ONNX's own tests on the cpu, as a table
 #   make sanitize      the native runtime under the address, undefined-behaviour and thread sanitizers
 #   make fuzz          damaged models, for as long as FUZZ says
 #   make docs          write the generated parts of the documentation anew
@@ -26,7 +27,7 @@ NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/graphwright/runtime/nativ
 	$(shell find src/graphwright/kernels -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-models lint bench sanitize fuzz docs clean
+.PHONY: help demo test test-models conformance lint bench sanitize fuzz docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -56,6 +57,9 @@ test: $(VENV)/.test
 test-models: $(VENV)/.test $(VENV)/.models
 	@$(BIN)/python -m benchmarks.models fetch all
 	@$(BIN)/python -m pytest -q -m models $(PYTEST_ARGS)
+
+conformance: $(VENV)/.test
+	@$(BIN)/python -m tests.conformance
 
 lint: $(VENV)/.test
 	@$(BIN)/ruff check --quiet .

@@ -24,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcomes = list(run_cases(all_cases(given.only), given.device, given.workers))
     print(table(outcomes))
     print(f"\n{time.monotonic() - start:.0f} s on the device {given.device}")
+    print(hosts(outcomes))
     failed = {o.name: o.reason for o in outcomes if o.verdict is Verdict.FAILED}
     for name, reason in failed.items():
         mark = "" if name in FAILURES else "  NOT LISTED"
@@ -32,6 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in passing:
         print(f"{name} passes: take it off the list")
     return int(bool(passing) or any(name not in FAILURES for name in failed))
+
+
+def hosts(outcomes: Sequence[Outcome]) -> str:
+    """Why cases need Python, and how many do, most first."""
+    reasons = Counter(o.reason for o in outcomes if o.verdict is Verdict.HOST and o.reason)
+    return "\n".join(f"{count:6}  {reason}" for reason, count in reasons.most_common())
 
 
 def table(outcomes: Sequence[Outcome]) -> str:

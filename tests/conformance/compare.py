@@ -28,7 +28,10 @@ def difference(actual: Any, expected: Any, rtol: float, atol: float) -> str:
     if expected.dtype.kind == "V":  # NumPy does not know how such types compare
         rtol = max(rtol, BF16_RTOL) if expected.dtype.name == "bfloat16" else rtol
         actual, expected = actual.astype(np.float32), expected.astype(np.float32)
-    wrong = ~np.isclose(actual, expected, rtol=rtol, atol=atol, equal_nan=True)
+    if expected.dtype.kind in "iub":
+        wrong = actual != expected
+    else:
+        wrong = ~np.isclose(actual, expected, rtol=rtol, atol=atol, equal_nan=True)
     if not np.any(wrong):
         return ""
     worst = np.flatnonzero(wrong)[0]

@@ -30,7 +30,7 @@ class Verdict(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The verdict of one case, and the reason where it failed."""
+    """The verdict of one case, and the reason where it failed or needed Python."""
 
     name: str
     verdict: Verdict
@@ -48,7 +48,24 @@ def run_case(case: Case, options: Options) -> Outcome:
     except Exception as error:  # whatever it is, the other cases go on
         text = str(error).strip().splitlines() or [""]
         return Outcome(case.name, Verdict.FAILED, f"{type(error).__name__}: {text[0]}")
-    return Outcome(case.name, Verdict.HOST if model.stats()["host_calls"] else Verdict.NATIVE)
+    if not model.stats()["host_calls"]:
+        return Outcome(case.name, Verdict.NATIVE)
+    return Outcome(case.name, Verdict.HOST, "; ".join(_host_reasons(model.report())))
+
+
+def _host_reasons(report: str) -> list[str]:
+    """Why nodes run in Python, each reason once: what a report says of them in its section, and of stages."""
+    reasons: dict[str, None] = {}
+    in_section = False
+    for line in report.splitlines():
+        text = line.strip()
+        _, staged, reason = text.partition(": in Python, as ")
+        if staged:
+            reasons[reason] = None
+        elif in_section and line[:1] == " " and ": " in text:
+            reasons[text.rpartition(": ")[2]] = None
+        in_section = text == "in Python" or (in_section and line[:1] == " " and text != "left alone")
+    return list(reasons)
 
 
 def _difference(case: Case, model: Model, inputs: Sequence[object], outputs: Sequence[object]) -> str:

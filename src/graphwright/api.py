@@ -45,7 +45,7 @@ from graphwright.runtime.devices.late import Shapes as FeedShapes
 from graphwright.runtime.devices.reference import Reference
 from graphwright.runtime.devices.target import target_isa
 from graphwright.runtime.model import Model
-from graphwright.stages.build import open_part, package_stages
+from graphwright.stages.build import package_stages, part_of, rank_inputs
 from graphwright.stages.cut import cut
 
 
@@ -214,12 +214,17 @@ def _builder(module: Module, options: Options) -> Callable[[FeedShapes], Device]
 
 
 def part_builder(package: Package, options: Options) -> Callable[[PartStep, FeedShapes], Device]:
-    """Compiles an open part of a package for the ranks of its inputs."""
+    """Compiles a part of a package for the ranks of its inputs or, where those are known, for their shapes."""
     plugins.use(options)
     module = unpacked_module(package)
 
     def build(part: PartStep, shapes: FeedShapes) -> Device:
-        return _compiled(open_part(module, part, list(map(len, shapes))), options, _no_one)[1]
+        made = part_of(module, part)
+        if part.is_open:
+            rank_inputs(made, list(map(len, shapes)))
+        else:
+            shape_inputs(made, {v.name: s for v, s in zip(made.main.inputs, shapes, strict=True)})
+        return _compiled(made, options, _no_one)[1]
 
     return build
 

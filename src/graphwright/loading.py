@@ -18,7 +18,7 @@ from graphwright.package.stages import PartStep
 from graphwright.runtime.devices import NATIVE, specialized
 from graphwright.runtime.devices.base import Device
 from graphwright.runtime.devices.geared import geared
-from graphwright.runtime.devices.late import Late, Shapes
+from graphwright.runtime.devices.late import Fitting, Late, Shapes
 from graphwright.runtime.devices.target import Shared, best_target
 from graphwright.runtime.model import Model
 
@@ -99,9 +99,12 @@ def staged(package: Package, options: Options) -> Device | None:
     )
 
     def load(part: PartStep) -> Device:
-        if not part.is_open:
-            return native[part.number]
-        return Late(lambda shapes: compiler()(part, shapes), key=lambda shapes: tuple(map(len, shapes)))
+        if part.is_open:
+            return Late(lambda shapes: compiler()(part, shapes), key=lambda shapes: tuple(map(len, shapes)))
+        program = native[part.number]
+        if not part.meets_new_sizes:
+            return program
+        return Fitting(program, Late(lambda shapes: compiler()(part, shapes)))
 
     arrays = package.weights.arrays if package.stages.constants or package.stages.hosts() else {}
     made: Device = importlib.import_module(_STAGED).Staged(package.stages, load, arrays)

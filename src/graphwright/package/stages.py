@@ -28,6 +28,8 @@ class PartStep:
     sizes: tuple[str, ...]
     outputs: tuple[int, ...]
     program: Variant
+    meets_new_sizes: bool = False
+    """Whether its sizes follow from elements, not from the shapes of the model's inputs alone."""
 
     @property
     def is_open(self) -> bool:
@@ -50,16 +52,6 @@ class HostStep:
 
 
 @dataclass(frozen=True)
-class Check:
-    """``left == right`` or ``left <= right``, which ``node`` rests on and no part checks."""
-
-    relation: str
-    left: str
-    right: str
-    node: str
-
-
-@dataclass(frozen=True)
 class Stages:
     """What runs in place of one program. Values are numbered: the first ``inputs`` are the inputs; those of
     ``constants`` lie in the weights, by digest; steps make the others.
@@ -70,7 +62,6 @@ class Stages:
     constants: tuple[tuple[int, str], ...]
     steps: tuple[PartStep | HostStep, ...]
     outputs: tuple[int, ...]
-    checks: tuple[Check, ...] = ()
 
     def walk(self) -> Iterator[PartStep | HostStep]:
         """All steps, those of bodies behind the node that runs them."""
@@ -97,7 +88,6 @@ def to_plain(stages: Stages) -> dict[str, Any]:
         "constants": [list(constant) for constant in stages.constants],
         "steps": [_plain_part(s) if isinstance(s, PartStep) else _plain_host(s) for s in stages.steps],
         "outputs": list(stages.outputs),
-        "checks": [[check.relation, check.left, check.right, check.node] for check in stages.checks],
     }
 
 
@@ -121,6 +111,7 @@ def _plain_part(part: PartStep) -> dict[str, Any]:
         "outputs": list(part.outputs),
         "takes": [plain_spec(spec) for spec in part.program.inputs],
         "gives": [plain_spec(spec) for spec in part.program.outputs],
+        "meets new sizes": part.meets_new_sizes,
     }
 
 
@@ -145,7 +136,6 @@ def from_plain(plain: Any, targets: Targets, depth: int = 0) -> Stages:
         tuple((_count(value), str(digest)) for value, digest in plain["constants"]),
         tuple(_step(step, targets, depth) for step in plain["steps"]),
         tuple(map(_count, plain["outputs"])),
-        tuple(Check(*map(str, check)) for check in plain["checks"]),
     )
     _check_order(stages)
     return stages
@@ -159,7 +149,8 @@ def _step(plain: Any, targets: Targets, depth: int) -> PartStep | HostStep:
         if len(takes) != len(inputs) + len(sizes) or len(gives) != len(outputs):
             raise ValueError(f"part {number} has another number of inputs or outputs than its program")
         program = Variant(takes, gives, targets(number))
-        return PartStep(number, tuple(map(_count, inputs)), sizes, outputs, program)
+        new = bool(plain["meets new sizes"])
+        return PartStep(number, tuple(map(_count, inputs)), sizes, outputs, program, new)
     return HostStep(
         str(plain["op"]),
         str(plain["place"]),

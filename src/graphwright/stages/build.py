@@ -18,7 +18,7 @@ from graphwright.ir.symbols import Constraint, SymbolTable, atoms, symbol
 from graphwright.ir.text import print_op
 from graphwright.ir.types import U8, TensorType
 from graphwright.package.package import Package, TensorSpec, Variant
-from graphwright.package.stages import Check, HostStep, PartStep, Stages
+from graphwright.package.stages import HostStep, PartStep, Stages
 from graphwright.package.weights import pack_weights
 from graphwright.passes.base import Record
 from graphwright.passes.dead_code import DeadCode
@@ -34,7 +34,7 @@ def package_stages(
     Raises ModelError, ToolchainError.
     """
     draft = _Draft(module)
-    stages = replace(draft.graph(module.main, found, ()), checks=_checks(module, draft.checked))
+    stages = draft.graph(module.main, found, ())
     shared = pack_weights({digest: module.constants[ref] for digest, ref in draft.read.items()})
     compiled = (
         compile_modules(list(draft.modules.values()), options, observe, shared) if draft.modules else []
@@ -53,15 +53,18 @@ def package_stages(
     return replace(package, stages=stages, report=report, spare=partial(pack_weights, spare))
 
 
-def open_part(module: Module, part: PartStep, ranks: Sequence[int]) -> Module:
-    """The part of ``module``, which was cut, as a module: its inputs have ``ranks``, and any sizes."""
+def part_of(module: Module, part: PartStep) -> Module:
+    """A part of ``module``, which was cut, as a module of its own."""
     node = next(n for n in module.walk() if isinstance(n.op, Part) and n.op.number == part.number)
-    made = part_module(module, node.regions[0], part.sizes)
-    for value, rank in zip(made.main.inputs, ranks, strict=True):
+    return part_module(module, node.regions[0], part.sizes)
+
+
+def rank_inputs(module: Module, ranks: Sequence[int]) -> None:
+    """Give inputs of unknown rank ``ranks``, and sizes of their own."""
+    for value, rank in zip(module.main.inputs, ranks, strict=True):
         if value.type.shape is None:
-            dims = tuple(made.symbols.fresh(f"{value.name}_{axis}") for axis in range(rank))
+            dims = tuple(module.symbols.fresh(f"{value.name}_{axis}") for axis in range(rank))
             value.type = TensorType(value.type.dtype, dims)
-    return made
 
 
 def part_module(module: Module, region: Graph, sizes: Sequence[str]) -> Module:
@@ -79,12 +82,6 @@ def part_module(module: Module, region: Graph, sizes: Sequence[str]) -> Module:
     checked = {c: None for c in table.constraints if _sizes_of(c) <= told}
     made.symbols = SymbolTable(dict(table.ranges), dict(table.multiples), checked)
     return made
-
-
-def _checks(module: Module, checked: Collection[Constraint]) -> tuple[Check, ...]:
-    """What ``module`` rests on and no part checks."""
-    left = (c for c in module.symbols.constraints if c not in checked)
-    return tuple(Check(c.relation, str(c.left), str(c.right), c.node) for c in left)
 
 
 def _sizes_of(constraint: Constraint) -> set[str]:
@@ -126,8 +123,6 @@ class _Draft:
         """What is to be compiled for each Part node."""
         self.read: dict[str, ConstRef] = {}
         """Constants that the host reads."""
-        self.checked: set[Constraint] = set()
-        """What the parts check of sizes."""
         self._parts = 0
 
     def graph(self, graph: Graph, found: Cut, bound: Collection[str]) -> Stages:
@@ -190,9 +185,10 @@ class _Draft:
         )
         if group.kind is Kind.PART:
             self.modules[part] = module
-            self.checked.update(module.symbols.constraints)
         numbers = tuple(values.numbers[value] for value in inputs)
-        return PartStep(number, numbers, sizes, tuple(map(values.add, part.outputs)), Variant(*specs, {}))
+        made = tuple(map(values.add, part.outputs))
+        new = bool(needed - bound_by(self.module.main.inputs, ()))
+        return PartStep(number, numbers, sizes, made, Variant(*specs, {}), new)
 
 
 class _Values:

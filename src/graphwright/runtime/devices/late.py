@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from typing import TypeVar
 
+from graphwright.errors import FeedError, ModelError
 from graphwright.ir.arrays import Array
 from graphwright.package.package import Variant
 from graphwright.runtime.devices.base import Detour, Device, TaskTime
 
 Shapes = tuple[tuple[int, ...], ...]
+T = TypeVar("T")
 VARIANTS = 16
 """Variants made for feeds that are kept; the one used longest ago goes first."""
 
@@ -62,6 +65,10 @@ class Late:
         with self._table:
             return [*self._variants.values(), *(device for _, device in self._held)]
 
+    def has(self, shapes: Shapes) -> bool:
+        """Whether a variant was made for ``shapes``."""
+        return self._known(self._key(shapes)) is not None
+
     def _variant(self, arrays: Sequence[Array]) -> Device:
         shapes = tuple(array.shape for array in arrays)
         held = next((device for variant, device in self._held if variant.takes(shapes)), None)
@@ -84,3 +91,44 @@ class Late:
             if len(self._variants) > VARIANTS:
                 self._gone.update(self._variants.popitem(last=False)[1].stats())
         return device
+
+
+class Fitting:
+    """Runs ``general``; shapes that do not keep to what it assumes of sizes on what ``late`` makes for them.
+
+    Inference takes two sizes that it does not know to be equal where they meet, though one may be 1. Where
+    elements decide sizes, no one can tell before a run.
+    """
+
+    def __init__(self, general: Device, late: Late) -> None:
+        self._general, self._late = general, late
+
+    def entry(self, threads: int) -> Detour:
+        return Detour(threads)
+
+    def run(
+        self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
+    ) -> list[Array]:
+        return self._first_that_fits(arrays, lambda device: device.run(arrays, outputs, threads))
+
+    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
+        return self._first_that_fits(arrays, lambda device: device.traced(arrays, threads))
+
+    def trim(self) -> int:
+        return self._general.trim() + self._late.trim()
+
+    def stats(self) -> dict[str, int]:
+        return Counter(self._general.stats()) + Counter(self._late.stats())
+
+    def _first_that_fits(self, arrays: Sequence[Array], run: Callable[[Device], T]) -> T:
+        if self._late.has(tuple(array.shape for array in arrays)):
+            return run(self._late)
+        try:
+            return run(self._general)
+        except FeedError as error:
+            if error.diagnostics[0].code != "constraint":
+                raise
+            try:
+                return run(self._late)
+            except (FeedError, ModelError):  # they fit nothing
+                raise error from None

@@ -11,7 +11,7 @@ from graphwright.errors import Diagnostic, FeedError, GraphwrightError, PackageE
 from graphwright.ir.arrays import Array, np
 from graphwright.package.stages import HostStep, PartStep, Stages
 from graphwright.runtime.devices.base import Detour, Device, TaskTime
-from graphwright.runtime.devices.steps import Demand, HostRunner, PartRunner, Run, Spec, Step
+from graphwright.runtime.devices.steps import HostRunner, PartRunner, Run, Spec, Step
 
 Load = Callable[[PartStep], Device]
 """Loads the program of a part."""
@@ -75,7 +75,6 @@ class _Graph:
             for step, ends in zip(stages.steps, _ends(stages), strict=True)
         ]
         self._made_by_parts = {v for step in stages.steps if isinstance(step, PartStep) for v in step.outputs}
-        self._demands = [Demand(check) for check in stages.checks]
 
     def _step(
         self, step: PartStep | HostStep, specs: Sequence[Spec], load: Load, constants: Mapping[str, Array]
@@ -118,10 +117,7 @@ class _Graph:
             values[number] = array
         for number, array in self._constants:
             values[number] = array
-        open_demands = self._demands
         for step, ends in self._steps:
-            if open_demands:
-                open_demands = [demand for demand in open_demands if not demand.is_met(run.sizes)]
             step.run(run)
             for number in ends:
                 values[number] = None

@@ -12,10 +12,10 @@ from graphwright.ir.arrays import Array, np
 from graphwright.ir.infer import fact_of
 from graphwright.ir.op import Op
 from graphwright.ir.sizes import scaled_symbol
-from graphwright.ir.symbols import Dim, Expr, atoms, parse_dim, substitute
+from graphwright.ir.symbols import Dim, Expr, parse_dim, substitute
 from graphwright.ir.types import TensorType
 from graphwright.package.package import TensorSpec
-from graphwright.package.stages import Check, HostStep, PartStep
+from graphwright.package.stages import HostStep, PartStep
 from graphwright.runtime.devices.base import REFERENCE_FAULTS, Device, RunError, TaskTime, reference_fault
 from graphwright.runtime.hostcall import op_of, reference_of
 
@@ -231,24 +231,3 @@ def number_of(dim: Dim, sizes: Sizes) -> int | None:
     """``dim`` as a number; None where a size in it is not known."""
     made = substitute(dim, sizes)
     return made if isinstance(made, int) else None
-
-
-class Demand:
-    """What the model rests on and no part checks."""
-
-    def __init__(self, check: Check) -> None:
-        self._text = f"{check.left} {check.relation} {check.right}"
-        self._relation, self._node = check.relation, check.node
-        self._sides = parse_dim(check.left), parse_dim(check.right)
-        self._names = {atom.name for side in self._sides for atom in atoms(side)}
-
-    def is_met(self, sizes: Sizes) -> bool:
-        """Whether it holds; False while a size of it is not known. Raises FeedError where it does not."""
-        if not self._names <= sizes.keys():
-            return False
-        left, right = (number_of(side, sizes) for side in self._sides)
-        assert left is not None and right is not None
-        if left != right if self._relation == "==" else left > right:
-            message = f"these shapes do not fit the model: {self._text} fails with {left} and {right}"
-            raise FeedError(Diagnostic("constraint", message, self._node))
-        return True

@@ -19,6 +19,8 @@ from benchmarks.models import MODELS
 from benchmarks.report import PAGES, filled, read_results, report
 from graphwright import _native, ops
 from graphwright.frontends.onnx.opsets import Mappings, has_body, schema_of
+from tests.plugins.support import MODELS as PLUGIN_MODELS
+from tests.plugins.support import isolated, node_model
 
 ROOT = Path(__file__).parents[2]
 MARKDOWN = sorted([ROOT / "README.md", ROOT / "benchmarks" / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -43,8 +45,15 @@ def commands_of(program: str) -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where ``model.onnx`` and ``model.om`` are."""
+    """Where ``model.onnx`` and ``model.om`` are, the examples of plugins, and a model for each."""
     made = tmp_path_factory.mktemp("pages")
+    shutil.copytree(ROOT / "examples", made / "examples")
+    for name, nodes in PLUGIN_MODELS.items():
+        onnx.save(node_model(*nodes), made / f"{name}.onnx")
+    with isolated():
+        for name in ("median", "l2_normalize"):
+            gw.plugins.load(made / "examples" / "plugins" / f"{name}.py")
+            gw.compile(made / f"{name}.onnx").save(made / f"{name}.om")
     shutil.copy(MODELS["ppocr_rec"].path(), made / "model.onnx")
     gw.compile(made / "model.onnx").save(made / "model.om")
     return made

@@ -64,7 +64,8 @@ def _foreign_results(op: Op, arrays: Sequence[Array | None]) -> tuple[Array, ...
     if len(results) != op.output_count():
         message = f"{op.name}.reference gives {len(results)} results for {op.output_count()} outputs"
         raise ReferenceFault(Diagnostic("reference", message, defined_at(cls.reference)))
-    return tuple(r if isinstance(r, list | None) else np.asarray(r) for r in results)
+    made: list[Any] = [r if isinstance(r, list | None) else np.asarray(r) for r in results]
+    return tuple(made)
 
 
 def check_results(op: Op, results: Sequence[Any], types: Sequence[TensorType]) -> None:

@@ -1,19 +1,19 @@
-"""An op that is its NumPy reference: the median along an axis. It runs in Python, and is counted and shown."""
+"""An op that is its NumPy reference: the median along an axis. It runs in Python, counted and shown."""
 
 import numpy as np
 
-from graphwright.plugins import Array, Fact, Inference, Op, TensorType, op
+import graphwright.plugins as gp
 
 
-@op("Median")
-class Median(Op):
+@gp.op("Median")
+class Median(gp.Op):
     axis: int = -1
 
-    def infer(self, at: Inference, x: Fact) -> TensorType:
+    def infer(self, at: gp.Inference, x: gp.Fact) -> gp.TensorType:
         axis = at.axis(self.axis, x.rank)
-        return TensorType(x.dtype, (*x.shape[:axis], *x.shape[axis + 1 :]))
+        return gp.TensorType(x.dtype, (*x.shape[:axis], *x.shape[axis + 1 :]))
 
-    def reference(self, x: Array) -> Array:
+    def reference(self, x: gp.Array) -> gp.Array:
         return np.asarray(np.median(x, axis=self.axis), x.dtype)
 
-    onnx = {("Median", 1, "example"): lambda i: i.emit(Median(i.attr("axis", -1)), i.input(0))}
+    onnx = gp.FromNode("Median", 1, "example")

@@ -11,6 +11,7 @@ shows an op, a kernel in C and a rule.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import importlib.util
 import os
@@ -22,7 +23,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 import graphwright.ops
 from graphwright.config import Options
@@ -34,6 +35,7 @@ from graphwright.ir.match import Const, Match, Opt, P, Rest, Rule, Var, always, 
 from graphwright.ir.op import (
     Array,
     Fact,
+    Import,
     Importer,
     Inference,
     Op,
@@ -49,7 +51,7 @@ from graphwright.kernels.candidates.registry import Context, candidate, register
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.source import CSource
-from graphwright.ops.common import Pointwise, same_dtype, with_attributes
+from graphwright.ops.common import Pointwise, same_dtype
 from graphwright.passes.base import Pass, Record
 from graphwright.passes.foreign import Point, register, registered_passes
 
@@ -115,8 +117,33 @@ __all__ = [
     "symbol",
     "use",
     "used_once",
-    "with_attributes",
 ]  # fmt: skip
+
+
+class FromNode(dict[tuple[str, int] | tuple[str, int, str], Import]):
+    """The ``onnx`` table of an op that is one node: ``onnx = FromNode("Snake", 1, "my.domain")``.
+
+    The node has the op's operands in their order, and its fields, by name, as attributes; one that the node
+    lacks has its default.
+    """
+
+    def __init__(self, op_type: str, since: int, domain: str) -> None:
+        super().__init__({(op_type, since, domain): self._import})
+        self._owner: type[Op] = Op
+
+    def __set_name__(self, owner: type[Op], name: str) -> None:
+        self._owner = owner
+
+    def _import(self, i: Importer) -> object:
+        given = {field.name: _attribute(i, field) for field in dataclasses.fields(self._owner)}  # type: ignore[arg-type]  # set by @op
+        return i.emit(self._owner(**given), *i.inputs())
+
+
+def _attribute(i: Importer, field: dataclasses.Field[Any]) -> Any:
+    if field.default is dataclasses.MISSING:
+        return i.required_attr(field.name)
+    value = i.attr(field.name, field.default)
+    return value if isinstance(value, type(field.default)) else type(field.default)(value)
 
 
 def load(*plugins: str | os.PathLike[str]) -> tuple[ModuleType, ...]:

@@ -51,7 +51,9 @@ def guarded(call: Callable[[], T], thing: Thing, doing: str, signals: tuple[type
     """What ``call`` gives, which runs ``thing``; what it raises becomes a PluginError, but for ``signals``."""
     try:
         return call()
-    except (PluginError, *signals):
+    except PluginError:
+        raise
+    except signals:
         raise
     except GraphwrightError as error:
         first = error.diagnostics[0]

@@ -93,7 +93,8 @@ class Context:
 
     def _found(self, candidate: Candidate, node: Node) -> Run | Alias | str:
         if not is_foreign(candidate):
-            return candidate(node, self)
+            found = candidate(node, self)
+            return Run((found,)) if isinstance(found, Launch) else found
         return checked_candidate(lambda: candidate(node, self), candidate, node, self._temporaries)
 
     def c_function(self, source: CSource, name: str) -> KernelRef:
@@ -183,7 +184,7 @@ class Context:
         ]
 
 
-Candidate = Callable[[Node, Context], Run | Alias | str]
+Candidate = Callable[[Node, Context], Run | Launch | Alias | str]
 """A way to do a node, or the reason why it does not apply."""
 
 

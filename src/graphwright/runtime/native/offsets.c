@@ -61,13 +61,16 @@ typedef struct {
     int64_t work, most_work; /* extents that were looked at so far, and may be */
 } placing;
 
-/* Buffers in this order, each in the tightest gap between those before it; the bytes of the arena, INT64_MAX
-   if it overflows. */
-static int64_t place_all(placing *p, const int64_t *order, int64_t *offsets) {
+/* Buffers in this order, each in the tightest gap between those before it: those from position `start` on, the
+   others have their offsets. The bytes of the arena, INT64_MAX as soon as they are beyond `limit`. */
+static int64_t place_from(placing *p, const int64_t *order, int64_t start, int64_t limit, int64_t *offsets) {
     int64_t arena = 0;
-    for (int64_t i = 0; i < p->count; i++)
-        offsets[i] = -1;
-    for (int64_t i = 0; i < p->count; i++) {
+    for (int64_t i = 0; i < start; i++)
+        if (offsets[order[i]] + p->sizes[order[i]] > arena)
+            arena = offsets[order[i]] + p->sizes[order[i]];
+    for (int64_t i = start; i < p->count; i++)
+        offsets[order[i]] = -1;
+    for (int64_t i = start; i < p->count; i++) {
         int64_t index = order[i], size = p->sizes[index], found = 0, end;
         p->work += p->first[index + 1] - p->first[index] + 1;
         for (int64_t j = p->first[index]; j < p->first[index + 1]; j++) {
@@ -76,7 +79,7 @@ static int64_t place_all(placing *p, const int64_t *order, int64_t *offsets) {
                 add_in_order(p->taken, found++, (extent){offsets[other], offsets[other] + p->sizes[other]});
         }
         offsets[index] = size > 0 ? best_gap(p->taken, found, size) : 0;
-        if (__builtin_add_overflow(offsets[index], size, &end))
+        if (__builtin_add_overflow(offsets[index], size, &end) || end > limit)
             return INT64_MAX;
         if (end > arena)
             arena = end;
@@ -153,9 +156,11 @@ static int64_t search(placing *p, int64_t *best, int64_t *offsets, int64_t *tria
         int64_t from = blocking(p, best, offsets, arena, &state);
         if (from == 0)
             continue;
+        int64_t to = (int64_t)(next_random(&state) % (uint64_t)from);
         memcpy(trial, best, (size_t)p->count * sizeof *trial);
-        advance(trial, from, (int64_t)(next_random(&state) % (uint64_t)from));
-        int64_t found = place_all(p, trial, trial_offsets);
+        memcpy(trial_offsets, offsets, (size_t)p->count * sizeof *offsets);
+        advance(trial, from, to);
+        int64_t found = place_from(p, trial, to, arena, trial_offsets);
         if (found > arena)
             continue;
         arena = found;
@@ -184,7 +189,7 @@ static bool place_in_best_order(placing *p, int64_t *rows, sized *by_size, int64
     qsort(by_size, (size_t)p->count, sizeof *by_size, larger_first);
     for (int64_t i = 0; i < p->count; i++)
         order[i] = by_size[i].index;
-    *arena = place_all(p, order, offsets);
+    *arena = place_from(p, order, 0, INT64_MAX, offsets);
     if (*arena == INT64_MAX)
         return gw_fail(error, GW_E_PLAN, "the arena's size overflows");
     *arena = search(p, order, offsets, trial, trial_offsets, *arena, heaviest_clique(p, trial));

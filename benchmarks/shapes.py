@@ -1,0 +1,222 @@
+"""What a new shape costs: planning, memory, correctness, and what specialize="hot" gives.
+
+    python -m benchmarks.shapes [plan | memory | right | hot ...] [--models MODEL ...] [--shapes 200]
+
+``plan``: CPU time of planning a shape that was not seen before (the shape program, sizes, offsets, arguments)
+on a package that was loaded, and whether the compiler was imported meanwhile. ``memory``: anonymous memory after
+100 and after all random shapes, and after ``trim()``. ``right``: the largest difference from ONNX Runtime at
+random sizes, relative to the largest output or 1. ``hot``: a run before and after the static variant took over, and
+runs while it was made. All on one thread, sizes drawn with one seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import graphwright as gw
+from benchmarks.models import MODELS, audio, normal, page
+from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.devices.hot import Hot
+from graphwright.tools.engines import start
+
+Array = np.ndarray[Any, Any]
+Feeds = dict[str, Array]
+MIB = 2**20
+ONE_THREAD = gw.CompileOptions(threads=1)
+WAIT = 300.0
+"""Seconds that a variant may take to be made."""
+
+
+def _det(random: np.random.Generator, large: bool) -> Feeds:
+    height, width = (32 * int(n) for n in random.integers(1, 65 if large else 11, 2))
+    return {
+        "x": np.empty((1, 3, height, width), np.float32) if large else page(random, (1, 3, height, width))
+    }
+
+
+def _rec(random: np.random.Generator, large: bool) -> Feeds:
+    batch, width = random.integers(1, 9 if large else 3), random.integers(8, 2048 if large else 400)
+    return {"x": normal(random, (int(batch), 3, 48, int(width)))}
+
+
+def _cls(random: np.random.Generator, large: bool) -> Feeds:
+    batch, width = random.integers(1, 17 if large else 5), random.integers(8, 1024 if large else 300)
+    return {"x": normal(random, (int(batch), 3, 48, int(width)))}
+
+
+def _vad(random: np.random.Generator, large: bool) -> Feeds:
+    rate, samples = ((16000, 576), (8000, 288))[random.integers(2)]
+    batch = int(random.integers(1, 1000 if large else 100))
+    shape = (batch, samples)
+    return {"input": audio(random, shape), "state": normal(random, (2, batch, 128)), "sr": np.array(rate)}
+
+
+SIZES = {
+    "ppocr_det": Sizes(_det),
+    "ppocr_rec": Sizes(_rec),
+    "ppocr_cls": Sizes(_cls),
+    "silero_vad": Sizes(_vad),
+}
+
+
+def drawn(name: str, count: int, large: bool) -> Iterator[Feeds]:
+    """``count`` feeds of one model, the same each time."""
+    random = np.random.default_rng(0)
+    return (SIZES[name](random, large) for _ in range(count))
+
+
+def package(name: str, folder: Path) -> Path:
+    """The model's package, compiled once for all sizes."""
+    path = folder / f"{name}.om"
+    if not path.exists():
+        gw.compile(str(MODELS[name].path()), options=ONE_THREAD).save(path)
+    return path
+
+
+# -- planning -------------------------------------------------------------------------------------------
+
+_PLANS = "import sys; from benchmarks.shapes import plan_times; plan_times(*sys.argv[1:])"
+
+
+def plan(name: str, count: int, folder: Path) -> None:
+    """In a process that loads the package, as the compiler is here already."""
+    subprocess.run([sys.executable, "-c", _PLANS, name, str(package(name, folder)), str(count)], check=True)
+
+
+def plan_times(name: str, path: str, count: str) -> None:
+    """Print the time of planning ``count`` new shapes, without that of looking a plan up and showing it."""
+    model = gw.load(path, options=ONE_THREAD)
+    assert isinstance(model.device, Cpu)
+    misses, hits = [], []
+    for feeds in drawn(name, int(count), large=True):
+        shapes = [feeds[spec.name].shape for spec in model.inputs]
+        before = model.device.stats()["plan_misses"]
+        first, again = _cpu_ms(model.device, shapes), _cpu_ms(model.device, shapes)
+        if model.device.stats()["plan_misses"] > before:
+            misses.append(first)
+            hits.append(again)
+    times = np.maximum(np.array(misses) - np.median(hits), 0)
+    compiled = "imported" if "graphwright.compiler" in sys.modules else "not imported"
+    median, high = np.percentile(times, (50, 95))
+    print(
+        f"plan    {name:12} {len(times)} new shapes: median {median:.3f} ms, 95 % {high:.3f} ms, "
+        f"most {times.max():.3f} ms; the compiler was {compiled}"
+    )
+
+
+def _cpu_ms(device: Cpu, shapes: Sequence[tuple[int, ...]]) -> float:
+    begin = time.thread_time()
+    device.plan(shapes, 1)
+    return (time.thread_time() - begin) * 1e3
+
+
+# -- memory ---------------------------------------------------------------------------------------------
+
+
+def memory(name: str, count: int, folder: Path) -> None:
+    """Run ``count`` shapes, most of them new."""
+    model = gw.load(package(name, folder), options=ONE_THREAD)
+    seen = {}
+    for turn, feeds in enumerate(drawn(name, count, large=False), 1):
+        model.run(feeds)
+        if turn in (100, count):
+            seen[turn] = resident()
+    stats = model.stats()
+    given = model.trim()
+    steps = ", ".join(f"{size / MIB:.1f} MiB after {turn}" for turn, size in seen.items())
+    print(
+        f"memory  {name:12} {steps} shapes, {resident() / MIB:.1f} after trim() of {given / MIB:.1f}; "
+        f"{stats['plans']} plans kept, {stats['plan_evictions']} dropped, {stats['plan_hits']} found"
+    )
+
+
+def resident() -> int:
+    """Anonymous memory of this process in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("RssAnon")).split()[1]) * 1024
+
+
+# -- results --------------------------------------------------------------------------------------------
+
+
+def right(name: str, count: int, folder: Path) -> None:
+    """Compare with ONNX Runtime."""
+    model = gw.load(package(name, folder), options=ONE_THREAD)
+    peer = start("onnxruntime", MODELS[name].path(), 1)
+    worst = 0.0
+    for feeds in drawn(name, count, large=False):
+        found, expected = model.run(feeds), peer(feeds)
+        theirs = list(expected.values()) if isinstance(expected, dict) else list(expected)
+        for here, there in zip(found.values(), theirs, strict=True):
+            worst = max(worst, float(np.abs(here - there).max() / max(np.abs(there).max(), 1.0)))
+    print(f"right   {name:12} {count} shapes: at most {worst:.1e} from ONNX Runtime")
+
+
+# -- variants -------------------------------------------------------------------------------------------
+
+
+def hot(name: str, count: int, folder: Path) -> None:
+    """One shape again and again."""
+    model = gw.load(package(name, folder), specialize="hot", options=ONE_THREAD)
+    assert isinstance(model.device, Hot)
+    feeds = MODELS[name].feeds()
+    before = _run_ms(model, feeds, 15)
+    begin, meanwhile = time.perf_counter(), _run_ms(model, feeds, 2)
+    while not model.stats()["hot_variants"] and time.perf_counter() - begin < WAIT:
+        if model.stats()["hot_failed"]:
+            raise SystemExit(f"no variant of {name}: {model.device.faults[-1]}")
+        meanwhile += _run_ms(model, feeds, 2)
+    made = time.perf_counter() - begin
+    after = _run_ms(model, feeds, 30)
+    print(
+        f"hot     {name:12} {np.median(before):.3f} ms before, {np.median(after):.3f} ms after "
+        f"({np.median(before) / np.median(after):.2f} x), made in {made:.1f} s; median meanwhile "
+        f"{np.median(meanwhile):.3f} ms, slowest {max(meanwhile):.1f} ms (before {max(before[1:]):.1f} ms)"
+    )
+
+
+def _run_ms(model: gw.Model, feeds: Feeds, count: int) -> list[float]:
+    times = []
+    for _ in range(count):
+        begin = time.perf_counter()
+        model.run(feeds)
+        times.append((time.perf_counter() - begin) * 1e3)
+    return times
+
+
+PARTS: dict[str, Callable[[str, int, Path], None]] = {
+    "plan": plan,
+    "memory": memory,
+    "right": right,
+    "hot": hot,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all if none is named"
+    )
+    parser.add_argument("--models", nargs="*", default=list(SIZES), choices=list(SIZES), metavar="MODEL")
+    parser.add_argument("--shapes", type=int, default=200, help="shapes of each part")
+    chosen = parser.parse_args(arguments)
+    if unknown := set(chosen.parts) - PARTS.keys():
+        parser.error(f"there is no part {min(unknown)}: they are {', '.join(PARTS)}")
+    with tempfile.TemporaryDirectory(prefix="graphwright-shapes-") as folder:
+        for part in chosen.parts or PARTS:
+            for name in chosen.models:
+                PARTS[part](name, chosen.shapes, Path(folder))
+
+
+if __name__ == "__main__":
+    main()

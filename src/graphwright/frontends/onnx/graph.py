@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 from onnx import defs
 
-from graphwright.errors import Diagnostic, GraphwrightError, ModelError
+from graphwright.errors import Diagnostic, ModelError
 from graphwright.frontends.onnx.attributes import check_attributes
 from graphwright.frontends.onnx.catalogue import Catalogue, Key, Unsupported, node_name
 from graphwright.frontends.onnx.faults import Fault, Poisoned, Report, text
@@ -289,15 +289,14 @@ class GraphReader:
 
 
 def _imported(mapping: Import, importer: OnnxNode) -> Any:
-    """What an import function makes of a node; a fault of a user's own is shown by file and line."""
+    """What an import function makes of a node; what a user's own raises is noted with its file and line."""
     if not is_foreign(mapping):
         return mapping(importer)
     try:
         made = mapping(importer)
-    except (Fault, Poisoned, Unsupported, SymbolError, GraphwrightError):
-        raise
     except Exception as error:
-        raise ModelError(blamed(error, mapping, f"importing {importer.op_type}")) from error
+        error.add_note(f"raised at {blamed(error, mapping, '').where}")
+        raise
     values = [made] if isinstance(made, Value) else made
     if not isinstance(values, list | tuple) or not all(isinstance(v, Value | None) for v in values):
         message = f"importing {importer.op_type} gives {type(made).__name__}: return what i.emit(...) gives"
@@ -306,7 +305,7 @@ def _imported(mapping: Import, importer: OnnxNode) -> Any:
 
 
 def _malformed(error: Exception) -> Fault:
-    hint = "its inputs or attributes break ONNX's rules"
+    hint = next(iter(getattr(error, "__notes__", ())), "its inputs or attributes break ONNX's rules")
     return Fault("import", f"cannot be read ({type(error).__name__}: {error})", hint)
 
 

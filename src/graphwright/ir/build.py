@@ -60,7 +60,7 @@ class Builder:
         node = Node(op, inputs, [f.type for f in facts], regions, name, self.sources)
         self.graph.insert(node, self.before)
         for value, fact in zip(node.outputs, facts, strict=True):
-            if fact.elements is not None or fact.data is not None or fact.held is not None:
+            if any(part is not None for part in (fact.elements, fact.data, fact.held, fact.partly)):
                 self.facts[value] = fact
         return node
 

@@ -81,13 +81,15 @@ class Fact:
     A float tensor has elements only where all of them are integers >= 0: sizes on their way to be scaled.
 
     ``elements`` is row-major and complete; ``data`` is the array where the value is a constant of any dtype
-    and size. ``held`` are the types of the tensors in a sequence, in their order.
+    and size. ``held`` are the types of the tensors in a sequence, in their order. ``partly`` are the elements
+    where some of them, but not all, are known: None stands for the others.
     """
 
     type: TensorType
     elements: tuple[Dim, ...] | None = None
     data: Array | None = None
     held: tuple[TensorType, ...] | None = None
+    partly: tuple[Dim | None, ...] | None = None
 
     @property
     def dtype(self) -> DType:

@@ -263,7 +263,7 @@ def _type_faults(
     found = []
     for i, (value, fact) in enumerate(zip(node.outputs, inferred, strict=True)):
         if compatible(value.type, fact.type, module.symbols):
-            facts[value] = Fact(value.type, fact.elements, fact.data, fact.held)
+            facts[value] = Fact(value.type, fact.elements, fact.data, fact.held, fact.partly)
         else:
             found.append(_Fault(f"{node.op.name} gives {fact.type} here", node, ("type", i)))
     return found

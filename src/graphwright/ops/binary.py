@@ -357,7 +357,7 @@ class Where(Op):
         if a.dtype != b.dtype:
             raise at.fail(f"operands of {a.dtype} and {b.dtype}: they must have one dtype")
         type = TensorType(a.dtype, at.broadcast(condition.shape, a.shape, b.shape))
-        return elementwise_fact(type, (condition, a, b), _pick)
+        return elementwise_fact(type, (condition, a, b), _pick, chooses=True)
 
     def reference(self, condition: Array, a: Array, b: Array) -> Array:
         return like(np.where(condition, a, b), a)
@@ -366,7 +366,7 @@ class Where(Op):
         return select(condition, a, b)
 
 
-def _pick(condition: Dim, a: Dim, b: Dim) -> Dim | None:
+def _pick(condition: Dim | None, a: Dim | None, b: Dim | None) -> Dim | None:
     if isinstance(condition, int):
         return a if condition else b
     return a if a == b else None

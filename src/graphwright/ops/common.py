@@ -106,11 +106,42 @@ def known_size(dims: Sequence[Dim]) -> int | None:
     return size if isinstance(size, int) and size <= MAX_ELEMENTS else None
 
 
-def broadcast_elements(facts: Sequence[Fact], shape: Sequence[Dim]) -> list[tuple[Dim, ...]] | None:
-    """The operands' elements that meet at each place of ``shape``, in row-major order; None if not known."""
-    if known_size(shape) is None or any(fact.elements is None for fact in facts):
+MAX_PARTLY = 16
+"""Elements of which some may be known alone: as many as a shape has."""
+
+
+def parts_of(facts: Sequence[Fact]) -> list[tuple[Dim | None, ...]] | None:
+    """Elements of each fact as far as they are known; None where too little is to be worth more thought."""
+    if all(fact.elements is not None for fact in facts):
+        return [fact.elements or () for fact in facts]
+    if all(fact.elements is None and fact.partly is None for fact in facts):
         return None
-    columns = [list(_spread(fact, shape)) for fact in facts]
+    parts = [fact.partly if fact.elements is None else fact.elements for fact in facts]
+    sizes = [known_size(fact.type.shape) if fact.type.shape is not None else None for fact in facts]
+    if any(
+        part is None and (size is None or size > MAX_PARTLY) for part, size in zip(parts, sizes, strict=True)
+    ):
+        return None
+    return [(None,) * (size or 0) if part is None else part for part, size in zip(parts, sizes, strict=True)]
+
+
+def fact_of_parts(type: TensorType, parts: Sequence[Dim | None]) -> Fact | TensorType:
+    """``type`` with the elements that are known of it."""
+    if all(part is None for part in parts):
+        return Fact(type, ()) if not parts else type
+    if any(part is None for part in parts):
+        return Fact(type, partly=tuple(parts)) if len(parts) <= MAX_PARTLY else type
+    return Fact(type, tuple(part for part in parts if part is not None))
+
+
+def broadcast_elements(facts: Sequence[Fact], shape: Sequence[Dim]) -> list[tuple[Dim | None, ...]] | None:
+    """The operands' elements that meet at each place of ``shape``, in row-major order, None for those that
+    are not known; None if that is too little.
+    """
+    parts = None if known_size(shape) is None else parts_of(facts)
+    if parts is None:
+        return None
+    columns = [list(_spread(part, fact.shape, shape)) for part, fact in zip(parts, facts, strict=True)]
     return list(zip(*columns, strict=True))
 
 
@@ -126,11 +157,10 @@ def size_fact(symbols: SymbolTable, fact: Fact) -> Fact | None:
     return Fact(fact.type, elements, fact.data)
 
 
-def _spread(fact: Fact, shape: Sequence[Dim]) -> Iterator[Dim]:
-    elements = fact.elements or ()
-    index = np.arange(len(elements)).reshape(_plain(fact.shape))
+def _spread(elements: Sequence[Dim | None], own: Sequence[Dim], shape: Sequence[Dim]) -> Iterator[Dim | None]:
+    index = np.arange(len(elements)).reshape(_plain(own))
     for position in np.broadcast_to(index, _plain(shape)).ravel():
-        yield elements[position]
+        yield elements[int(position)]
 
 
 def _plain(dims: Sequence[Dim]) -> list[int]:
@@ -138,9 +168,12 @@ def _plain(dims: Sequence[Dim]) -> list[int]:
 
 
 def elementwise_fact(
-    type: TensorType, facts: Sequence[Fact], function: Callable[..., Dim | None] | None
+    type: TensorType, facts: Sequence[Fact], function: Callable[..., Dim | None] | None, chooses: bool = False
 ) -> TensorType | Fact:
-    """``type``, with elements where ``function`` of the operands' elements is known for every one of them."""
+    """``type``, with the elements that ``function`` of the operands' elements knows.
+
+    Where one of those is not known the result is not, unless the function ``chooses`` among its operands.
+    """
     if function is None or type.dtype.kind not in ("int", "uint", "bool", "float") or type.shape is None:
         return type
     if type.dtype.is_float and type.dtype.bits < 32:
@@ -148,10 +181,9 @@ def elementwise_fact(
     rows = broadcast_elements(facts, type.shape)
     if rows is None:
         return type
-    elements = [function(*row) for row in rows]
-    if any(e is None or (isinstance(e, int) and not _fits(e, type.dtype)) for e in elements):
-        return type
-    return Fact(type, tuple(e for e in elements if e is not None))
+    elements = [function(*row) if chooses or None not in row else None for row in rows]
+    fit = [None if isinstance(e, int) and not _fits(e, type.dtype) else e for e in elements]
+    return fact_of_parts(type, fit)
 
 
 def _fits(value: int, dtype: DType) -> bool:

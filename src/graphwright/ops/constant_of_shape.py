@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trai
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, I64, DType, TensorType, dtype_of
 from graphwright.ops.common import known_size
-from graphwright.ops.shaping import known_dims, length_of, open_sizes
+from graphwright.ops.shaping import known_dims, known_parts
 
 
 @op("ConstantOfShape")
@@ -30,7 +31,7 @@ class ConstantOfShape(Op):
 
     def infer(self, at: Inference, shape: Fact | None = None) -> TensorType | Fact:
         if self.shape is None:
-            return TensorType(self.dtype, open_sizes(at, length_of(shape), "filled"))
+            return TensorType(self.dtype, filled(at, known_parts(shape)))
         type = TensorType(self.dtype, self.shape)
         size = known_size(self.shape)
         if size is None or not (self.dtype.is_integer or self.dtype.kind == "bool"):
@@ -40,6 +41,11 @@ class ConstantOfShape(Op):
     def reference(self) -> Array:
         assert self.shape is not None
         return np.full(self.shape, self.value, dtype=self.dtype.numpy)
+
+
+def filled(at: Inference, parts: Sequence[Dim | None]) -> tuple[Dim, ...]:
+    """The sizes of the result, new ones for those that are not known."""
+    return tuple(at.symbols.fresh("filled") if part is None else part for part in parts)
 
 
 def _import(i: Importer) -> Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.common import simple
-from graphwright.ops.shaping import carried, known_dims, length_of, open_sizes
+from graphwright.ops.shaping import carried, known_dims, known_parts
 
 
 @op("Expand")
@@ -23,7 +25,7 @@ class Expand(Op):
 
     def infer(self, at: Inference, x: Fact, shape: Fact | None = None) -> TensorType | Fact:
         if self.shape is None:
-            return TensorType(x.dtype, _open_broadcast(at, x.shape, length_of(shape)))
+            return TensorType(x.dtype, _open_broadcast(at, x.shape, known_parts(shape)))
         return carried(self.reference, TensorType(x.dtype, at.broadcast(x.shape, self.shape)), x)
 
     def forwards(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
@@ -34,11 +36,19 @@ class Expand(Op):
         return np.array(np.broadcast_to(x, np.broadcast_shapes(x.shape, self.shape)))  # type: ignore[arg-type]
 
 
-def _open_broadcast(at: Inference, dims: tuple[Dim, ...], length: Dim | None) -> tuple[Dim, ...]:
-    """Sizes of the operand that are numbers other than 1 stay."""
-    missing = max(length - len(dims), 0) if isinstance(length, int) else None
-    lead = open_sizes(at, missing, "expanded")
-    return (*lead, *(d if isinstance(d, int) and d != 1 else at.symbols.fresh("expanded") for d in dims))
+def _open_broadcast(at: Inference, dims: Sequence[Dim], parts: Sequence[Dim | None]) -> tuple[Dim, ...]:
+    """Sizes that are known on one side stay where they are none of 1."""
+    rank = max(len(dims), len(parts))
+    pairs = zip(
+        (1,) * (rank - len(dims)) + tuple(dims), (1,) * (rank - len(parts)) + tuple(parts), strict=True
+    )
+    return tuple(_open_size(at, have, part) for have, part in pairs)
+
+
+def _open_size(at: Inference, have: Dim, part: Dim | None) -> Dim:
+    if part is None:
+        return have if isinstance(have, int) and have != 1 else at.symbols.fresh("expanded")
+    return at.broadcast((have,), (part,))[0]
 
 
 Expand.onnx = {("Expand", 8): simple(Expand)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, is_known, op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.common import need_dtype
@@ -26,7 +26,11 @@ class Gather(Op):
         axis = at.axis(self.axis, x.rank)
         check_bounds(at, indices, x.shape[axis], axis)
         shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
-        return carried(self.reference, TensorType(x.dtype, shape), x, indices)
+        type = TensorType(x.dtype, shape)
+        if not indices.type.is_static or not is_known(indices.elements):
+            return type
+        places = np.array(indices.elements, np.int64).reshape(indices.type.sizes)
+        return carried(lambda data: self.reference(data, places), type, x)
 
     def reference(self, x: Array, indices: Array) -> Array:
         return np.asarray(np.take(x, indices, self.axis), dtype=x.dtype)

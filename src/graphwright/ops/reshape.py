@@ -18,7 +18,7 @@ from graphwright.ir.op import (
 )
 from graphwright.ir.symbols import Dim, floordiv, mod, product, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.shaping import cancel, carried, known_dims, length_of, open_sizes
+from graphwright.ops.shaping import cancel, carried, known_dims, known_parts
 
 
 @op("Reshape")
@@ -37,14 +37,16 @@ class Reshape(Op):
             raise InferError(f"{list(self.shape)} leaves more than one size open")
 
     def absorb(self, x: Fact, shape: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
-        dims = known_dims(shape)
-        if self.shape is not None or dims is None:
+        if self.shape is not None or shape is None:
             return None
-        return Reshape(dims, self.allow_zero), (0,)
+        dims = known_dims(shape)
+        if dims is None and x.type.shape is not None:
+            dims = _but_one(shape.partly)
+        return None if dims is None else (Reshape(dims, self.allow_zero), (0,))
 
     def infer(self, at: Inference, x: Fact, shape: Fact | None = None) -> TensorType | Fact:
         if self.shape is None:
-            return TensorType(x.dtype, open_sizes(at, length_of(shape), "reshaped"))
+            return TensorType(x.dtype, tuple(_size(at, part) for part in known_parts(shape)))
         return carried(self.reference, TensorType(x.dtype, self._sizes(at, x.shape, self.shape)), x)
 
     def _sizes(self, at: Inference, dims: tuple[Dim, ...], target: tuple[Dim, ...]) -> tuple[Dim, ...]:
@@ -74,6 +76,18 @@ class Reshape(Op):
         assert self.shape is not None
         copy = not self.allow_zero
         return x.reshape([x.shape[k] if d == 0 and copy else d for k, d in enumerate(self.shape)])
+
+
+def _but_one(parts: tuple[Dim | None, ...] | None) -> tuple[Dim, ...] | None:
+    """Sizes of which one is not known, which takes the rest: the others must leave nothing open."""
+    if parts is None or parts.count(None) != 1 or 0 in parts or -1 in parts:
+        return None
+    return tuple(-1 if part is None else part for part in parts)
+
+
+def _size(at: Inference, part: Dim | None) -> Dim:
+    """A size of the result; what is not known, or stands for another size, is a new one."""
+    return at.symbols.fresh("reshaped") if part is None or part in (0, -1) else part
 
 
 def _quotient(at: Inference, total: Dim, part: Dim, dims: tuple[Dim, ...], target: tuple[Dim, ...]) -> Dim:

@@ -143,8 +143,7 @@ class Resize(Op):
             if sum(f is not None for f in operands[1:3]) != 1 and operands:
                 raise at.fail("exactly one of scales and sizes is needed")
             resized = range(x.rank) if self.axes is None else [at.axis(axis, x.rank) for axis in self.axes]
-            dims = (at.symbols.fresh("resized") if k in resized else d for k, d in enumerate(x.shape))
-            return TensorType(x.dtype, tuple(dims))
+            return TensorType(x.dtype, self._open(at, x, resized, operands[2] if len(operands) > 2 else None))
         open_sizes = any(not isinstance(d, int) for d in (*(self.sizes or ()), *x.shape)) or 0 in x.shape
         if self.policy != "stretch" and self.sizes is not None and open_sizes:
             raise at.fail(f"{self.policy}: sizes {list(self.sizes)} of {x.type} must be numbers, and not 0")
@@ -162,6 +161,18 @@ class Resize(Op):
         if self.sizes is not None:
             return TensorType(x.dtype, self.sizes)
         return TensorType(x.dtype, tuple(self._scaled(at, axis, dim) for axis, dim in enumerate(x.shape)))
+
+    def _open(self, at: Inference, x: Fact, resized: Sequence[int], sizes: Fact | None) -> tuple[Dim, ...]:
+        """The sizes of the result where elements decide them: those that are known, and new ones."""
+        parts = () if sizes is None or self.policy != "stretch" else sizes.elements or sizes.partly or ()
+        known = dict(zip(resized, parts, strict=False))
+        shape: list[Dim] = []
+        for axis, dim in enumerate(x.shape):
+            part = known.get(axis)
+            if axis in resized and part is None:
+                part = at.symbols.fresh("resized")
+            shape.append(dim if part is None else part)
+        return tuple(shape)
 
     def _scaled(self, at: Inference, axis: int, dim: Dim) -> Dim:
         scale = self._reach(axis) * (self.scales or ())[axis]

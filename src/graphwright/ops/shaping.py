@@ -10,7 +10,7 @@ import numpy as np
 from graphwright.ir.op import Array, Fact, Inference, UnknownRank, is_known
 from graphwright.ir.symbols import Dim, Expr, SymbolTable, maximum
 from graphwright.ir.types import TensorType
-from graphwright.ops.common import known_size
+from graphwright.ops.common import fact_of_parts, known_size, parts_of
 
 
 def known_ints(fact: Fact | None) -> tuple[int, ...] | None:
@@ -36,23 +36,21 @@ def carried(move: Callable[..., Any], type: TensorType, *facts: Fact) -> Fact | 
     """``type``, with the elements that ``move``, an op's reference, makes of those of ``facts``."""
     if type.shape is None or known_size(type.shape) is None:
         return type
-    arrays = [_array_of(fact) for fact in facts]
-    if any(array is None for array in arrays):
+    parts = parts_of(facts)
+    if parts is None or not all(fact.type.is_static for fact in facts):
         return type
-    return Fact(type, elements_of(move(*arrays)))
+    return fact_of_parts(type, elements_of(move(*map(_array_of, parts, facts))))
 
 
-def elements_of(array: Array) -> tuple[Dim, ...]:
-    """The sizes in an array, row-major."""
-    return tuple(e if isinstance(e, Expr) else int(e) for e in array.ravel().tolist())
+def elements_of(array: Array) -> tuple[Dim | None, ...]:
+    """The sizes in an array, row-major; None where they are not known."""
+    return tuple(e if e is None or isinstance(e, Expr) else int(e) for e in array.ravel().tolist())
 
 
-def _array_of(fact: Fact) -> Array | None:
-    if fact.elements is None or not fact.type.is_static:
-        return None
-    plain = all(isinstance(e, int) and abs(e) < 2**63 for e in fact.elements)
-    array: Array = np.empty(len(fact.elements), dtype=np.int64 if plain else object)
-    array[:] = fact.elements
+def _array_of(elements: Sequence[Dim | None], fact: Fact) -> Array:
+    plain = all(isinstance(e, int) and abs(e) < 2**63 for e in elements)
+    array: Array = np.empty(len(elements), dtype=np.int64 if plain else object)
+    array[:] = elements
     return array.reshape(fact.shape)
 
 
@@ -77,6 +75,16 @@ def open_sizes(at: Inference, count: Dim | None, hint: str) -> tuple[Dim, ...]:
     if not isinstance(count, int):
         raise UnknownRank
     return tuple(at.symbols.fresh(hint) for _ in range(count))
+
+
+def known_parts(fact: Fact | None) -> tuple[Dim | None, ...]:
+    """The elements of a vector as far as they are known; raises UnknownRank where their number is not."""
+    length = length_of(fact)
+    if fact is None or not isinstance(length, int):
+        raise UnknownRank
+    if fact.elements is not None:
+        return fact.elements
+    return fact.partly or (None,) * length
 
 
 def length_of(fact: Fact | None) -> Dim | None:

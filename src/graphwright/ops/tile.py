@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.common import simple
-from graphwright.ops.shaping import carried, known_dims, open_sizes
+from graphwright.ops.shaping import carried, known_dims, known_parts
 
 
 @op("Tile")
@@ -23,7 +25,7 @@ class Tile(Op):
 
     def infer(self, at: Inference, x: Fact, repeats: Fact | None = None) -> TensorType | Fact:
         if self.repeats is None:
-            return TensorType(x.dtype, open_sizes(at, x.rank, "tiled"))
+            return TensorType(x.dtype, _open_copies(at, x.shape, known_parts(repeats)))
         if len(self.repeats) != x.rank:
             raise at.fail(f"{len(self.repeats)} repeats for {x.rank} axes")
         shape = tuple(d * r for d, r in zip(x.shape, self.repeats, strict=True))
@@ -34,6 +36,15 @@ class Tile(Op):
 
     def reference(self, x: Array) -> Array:
         return np.array(np.tile(x, self.repeats or ()))  # type: ignore[arg-type]  # numbers once sizes are bound
+
+
+def _open_copies(at: Inference, dims: Sequence[Dim], parts: Sequence[Dim | None]) -> tuple[Dim, ...]:
+    """The sizes of the result, new ones where the number of copies is not known."""
+    if len(parts) != len(dims):
+        raise at.fail(f"{len(parts)} repeats for {len(dims)} axes")
+    return tuple(
+        at.symbols.fresh("tiled") if n is None else dim * n for dim, n in zip(dims, parts, strict=True)
+    )
 
 
 Tile.onnx = {("Tile", 6): simple(Tile)}

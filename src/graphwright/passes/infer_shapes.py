@@ -203,7 +203,7 @@ class Walk:
             value.type = better
             self.modified = True
             self.record.did("types refined")
-        self.facts[value] = Fact(better, fact.elements, fact.data, fact.held)
+        self.facts[value] = Fact(better, fact.elements, fact.data, fact.held, fact.partly)
 
     def forget_unused(self, fresh: frozenset[str], node: Node) -> None:
         """Drop symbols that this inference made anew where an earlier one's are kept."""

@@ -106,10 +106,7 @@ def _split(module: Module, signature: Signature) -> GearModules:
     dynamic = index.op.between == "dynamic"
     if len(case.regions) != len(index.op.gears) + dynamic:
         raise ValueError("it has not a region for each gear")
-    gears = []
-    for region, row in zip(case.regions, index.op.gears, strict=False):
-        gears.append(_entry(module, region))
-        shape_inputs(gears[-1], _shapes(gears[-1].main.inputs, row))
+    gears = [_gear(module, *pair) for pair in zip(case.regions, index.op.gears, strict=False)]
     last = _entry(module, case.regions[-1]) if dynamic else None
     return GearModules(_outer(module, inputs, case), index.op.between, tuple(gears), last)
 
@@ -185,6 +182,16 @@ def _entry(module: Module, region: Graph) -> Module:
     for inner, value in zip(graph.inputs, module.main.inputs, strict=False):
         inner.name = value.name
     graph.set_outputs(graph.outputs, module.main.output_names)
+    return made
+
+
+def _gear(module: Module, region: Graph, row: Sequence[int]) -> Module:
+    """The model for the sizes in ``row``, which is ``region`` with the symbols of the entry bound to them."""
+    made = _entry(module, region)
+    shapes = _shapes(made.main.inputs, row)
+    for value, outer in zip(made.main.inputs, module.main.inputs, strict=False):
+        value.type = outer.type
+    shape_inputs(made, shapes)
     return made
 
 

@@ -88,8 +88,9 @@ def staged(package: Package, options: Options) -> Device | None:
     if package.stages is None:
         return None
     native: dict[int, Device] = {}
+    shared = Shared()  # parts run one after the other
     for part in package.stages.parts():
-        device = None if part.is_open else _native(package.of_variant(part.program), options)
+        device = None if part.is_open else _native(package.of_variant(part.program), options, shared)
         if device is not None:
             native[part.number] = device
         elif not part.is_open:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from graphwright.ir.graph import Graph, Module, Node
+from graphwright.ir.mentions import symbols_of_graph
 from graphwright.ir.op import ConstRef
+from graphwright.ir.symbols import atoms
 from graphwright.ops.case import Case
 from graphwright.ops.if_ import If
 from graphwright.passes.base import Pass, Record, is_dead
@@ -23,6 +25,7 @@ class DeadCode(Pass):
         modified = False
         for graph in module.graphs.values():
             modified |= _clean(graph, record)
+        _drop_constraints(module, record)
         _drop_constants(module, record)  # the pool is no part of any graph: no pass has more to do after it
         return modified
 
@@ -82,6 +85,18 @@ def _drop_operands(graph: Graph, node: Node, record: Record) -> bool:
         record.did("operands dropped")
         modified = True
     return modified
+
+
+def _drop_constraints(module: Module, record: Record) -> None:
+    """Drop constraints on sizes that nothing has any more: better ones have taken their place."""
+    table = module.symbols
+    if not table.constraints:
+        return
+    alive = set[str]().union(*map(symbols_of_graph, module.graphs.values()))
+    for constraint in list(table.constraints):
+        if not {a.name for side in (constraint.left, constraint.right) for a in atoms(side)} <= alive:
+            del table.constraints[constraint]
+            record.did("constraints dropped")
 
 
 def _drop_constants(module: Module, record: Record) -> None:

@@ -11,6 +11,7 @@ from graphwright.config import Options
 from graphwright.ir.clone import clone_graph, copy_node
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.mentions import symbols_of
 from graphwright.ir.names import UniqueNames
 from graphwright.ir.op import ConstRef
 from graphwright.ir.part import Part
@@ -23,7 +24,7 @@ from graphwright.package.weights import pack_weights
 from graphwright.passes.base import Record
 from graphwright.passes.dead_code import DeadCode
 from graphwright.report import stages_report
-from graphwright.stages.cut import Cut, Group, Kind, bound_by, cut, symbols_of
+from graphwright.stages.cut import Cut, Group, Kind, bound_by, cut
 
 
 def package_stages(
@@ -187,8 +188,8 @@ class _Draft:
             self.modules[part] = module
         numbers = tuple(values.numbers[value] for value in inputs)
         made = tuple(map(values.add, part.outputs))
-        new = bool(needed - bound_by(self.module.main.inputs, ()))
-        return PartStep(number, numbers, sizes, made, Variant(*specs, {}), new)
+        meets_new = bool(needed - bound_by(self.module.main.inputs, ()))
+        return PartStep(number, numbers, sizes, made, Variant(*specs, {}), meets_new)
 
 
 class _Values:

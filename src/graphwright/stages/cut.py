@@ -10,12 +10,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Node, Value
+from graphwright.ir.mentions import symbols_in, symbols_of
 from graphwright.ir.sizes import scaled_symbol
-from graphwright.ir.symbols import Expr, atoms
 from graphwright.ir.types import TensorType
 from graphwright.kernels.native_loop import why_not_native
 
@@ -141,7 +140,7 @@ def _holds_no_bytes(node: Node, known: set[str]) -> str:
 
 
 def _makes_sizes(node: Node, known: set[str]) -> str:
-    made = sorted(_symbols(value.type for value in node.outputs) - known)
+    made = sorted(symbols_in(value.type for value in node.outputs) - known)
     return f"elements decide the size {', '.join(made)}" if made else ""
 
 
@@ -165,30 +164,3 @@ _WHYS: Sequence[Callable[[Node, set[str]], str]] = (
     why_not_native,
     _holds_such,
 )
-
-
-# -- sizes ----------------------------------------------------------------------------------------------
-
-
-def symbols_of(node: Node) -> set[str]:
-    """Sizes that ``node`` speaks of: in types, attributes and regions."""
-    types = [value.type for value in (*node.inputs, *node.outputs) if value is not None]
-    found = _symbols(types) | set(_named(tuple(node.op.attributes().values())))
-    for region in node.regions:
-        found |= _symbols(value.type for value in region.inputs)
-        found = found.union(*map(symbols_of, region))
-    return found
-
-
-def _symbols(types: Iterable[TensorType]) -> set[str]:
-    return {atom.name for type in types for dim in type.shape or () for atom in atoms(dim)}
-
-
-def _named(attribute: Any) -> Iterator[str]:
-    if isinstance(attribute, Expr):
-        yield from (atom.name for atom in atoms(attribute))
-    elif isinstance(attribute, tuple):
-        for part in attribute:
-            yield from _named(part)
-    elif isinstance(attribute, TensorType):
-        yield from _symbols((attribute,))

@@ -1,0 +1,37 @@
+"""Which sizes nodes and types speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from graphwright.ir.graph import Graph, Node
+from graphwright.ir.symbols import Expr, atoms
+from graphwright.ir.types import TensorType
+
+
+def symbols_in(types: Iterable[TensorType]) -> set[str]:
+    """Symbols in the shapes of ``types``."""
+    return {atom.name for type in types for dim in type.shape or () for atom in atoms(dim)}
+
+
+def symbols_of(node: Node) -> set[str]:
+    """Symbols of ``node``: in types of its values, its attributes and its regions."""
+    types = [value.type for value in (*node.inputs, *node.outputs) if value is not None]
+    found = symbols_in(types) | set(_named(tuple(node.op.attributes().values())))
+    return found.union(*map(symbols_of_graph, node.regions))
+
+
+def symbols_of_graph(graph: Graph) -> set[str]:
+    """Symbols of the inputs and nodes of ``graph``."""
+    return symbols_in(value.type for value in graph.inputs).union(*map(symbols_of, graph))
+
+
+def _named(attribute: Any) -> Iterator[str]:
+    if isinstance(attribute, Expr):
+        yield from (atom.name for atom in atoms(attribute))
+    elif isinstance(attribute, tuple):
+        for part in attribute:
+            yield from _named(part)
+    elif isinstance(attribute, TensorType):
+        yield from symbols_in((attribute,))

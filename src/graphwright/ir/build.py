@@ -9,8 +9,10 @@ import numpy as np
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.constant import Constant
+from graphwright.ir.foreign import defined_at, is_foreign
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import infer_outputs, received_by
+from graphwright.ir.listing import print_op
 from graphwright.ir.op import Array, Fact, Op, facts_elements
 from graphwright.ir.types import DType, TensorType, type_of
 
@@ -56,6 +58,8 @@ class Builder:
         unknown.
         """
         place = name or " + ".join(self.sources) or op.name
+        if is_foreign(type(op)):
+            _check_attributes(op, place)
         facts = self._infer(op, inputs, regions, place, known)
         node = Node(op, inputs, [f.type for f in facts], regions, name, self.sources)
         self.graph.insert(node, self.before)
@@ -100,6 +104,16 @@ class Builder:
             received = received_by(regions)
             return infer_outputs(op, facts, self.module.symbols, place, known, outputs, received)
         return infer_outputs(op, [self.fact(v) for v in inputs], self.module.symbols, place, known)
+
+
+def _check_attributes(op: Op, place: str) -> None:
+    """A ModelError where a user's op holds what cannot be written to a file and read again."""
+    try:
+        print_op(op)
+    except (TypeError, ValueError) as error:
+        hint = "attributes are numbers, texts, truth values, dtypes, enums, and tuples of them"
+        where = f"{op.name}: {error} (node {place})"
+        raise ModelError(Diagnostic("plugin", where, defined_at(type(op)), hint)) from error
 
 
 def new_graph(

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast, dataclass_transform
@@ -348,7 +349,7 @@ class Op:
         if (
             len(given) != len(values) + len(named)
             or len(state) != len(self._defaults)
-            or dataclasses.MISSING in state.values()
+            or any(value is dataclasses.MISSING for value in state.values())
         ):
             known = ", ".join(self._defaults) or "none"
             raise TypeError(f"{type(self).__name__} takes the attributes {known}: not {values} and {named}")
@@ -464,18 +465,23 @@ class Op:
 _with_fields(Op)
 OpType = TypeVar("OpType", bound=type[Op])
 _REGISTRY: dict[str, type[Op]] = {}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 
 @dataclass_transform(frozen_default=True)
 def op(name: str) -> Callable[[OpType], OpType]:
     """Make a class an op: a frozen dataclass, registered under ``name`` (one definition per name).
 
-    Raises PluginError for a user's class that is no :class:`Op`, or has the name of another op.
+    A name is words of letters, digits and ``_``, with dots between them. Raises PluginError for others, for
+    a user's class that is no :class:`Op`, and for one that has the name of another op.
     """
 
     def register(cls: OpType) -> OpType:
         if not (isinstance(cls, type) and issubclass(cls, Op)):
             message = f"op {name!r}: {getattr(cls, '__name__', cls)!r} is no subclass of Op"
+            raise PluginError(Diagnostic("plugin-class", message, defined_at(cls)))
+        if not _NAME.fullmatch(name):
+            message = f"op {name!r}: a name is words of letters, digits and _, such as Snake or acme.Snake"
             raise PluginError(Diagnostic("plugin-class", message, defined_at(cls)))
         made = family(cls)
         made.name = name

@@ -133,6 +133,7 @@ FAULTS = {
         OP.format(name="Softmax"),
     ),
     "op 'Odd': 'Odd' is no subclass of Op": ("odd.py", OP.format(name="Odd").replace("(Op)", "")),
+    "op 'my op': a name is words of letters": ("named.py", OP.format(name="Odd").replace('"Odd"', '"my op"')),
     "plugin-class": ("number.py", "from graphwright.plugins import register\nregister(3)\n"),
     "there is no point 'nowhere' of the pipeline": (
         "point.py",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 _RANDOM = "random numbers: the case expects those that one engine drew, which no seed tells others"
-_IMAGES = "no library that decodes images is among the dependencies"
 _GRADIENT = "gradients: models are run here, not differentiated"
 _INVERSE = "expects f32's rounding of its own algorithm (1.9e-7) where the exact result is 0; 1e-7 is allowed"
 _CORNERS = (
@@ -22,13 +21,6 @@ FAILURES: dict[str, str] = {
     },
     "test_dft_inverse": _INVERSE,
     "test_dft_inverse_opset19": _INVERSE,
-    **{
-        f"test_image_decoder_decode_{kind}": _IMAGES
-        for kind in (
-            "jpeg_rgb", "jpeg_grayscale", "jpeg_bgr", "jpeg2k_rgb", "bmp_rgb", "png_rgb", "tiff_rgb",
-            "webp_rgb", "pnm_rgb",
-        )
-    },
     "test_maxunpool_export_with_output_shape": (
         "expects flat places in the shape that would be inferred, where ONNX's text has them in the output's"
     ),
@@ -36,5 +28,5 @@ FAILURES: dict[str, str] = {
     "test_resize_downsample_scales_cubic_align_corners": _CORNERS,
     "simple/test_gradient_of_add": _GRADIENT,
     "simple/test_gradient_of_add_and_mul": _GRADIENT,
-}  # fmt: skip
+}
 """By name."""

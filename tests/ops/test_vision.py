@@ -272,3 +272,10 @@ def test_symbolic_shapes() -> None:
     assert b(Det(), square).type == tensor(F32, n)
     blocks = b.graph.add_input(tensor(F32, n, 12, h * w), "blocks")
     assert b(Col2Im((2 * h, 2 * w), (2, 2), (2, 2)), blocks).type == tensor(F32, n, 3, 2 * h, 2 * w)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.5, 0.7])
+def test_max_roi_pool(scale: float) -> None:
+    rows = [[0, 0, 0, 4, 3], [1, 2, 1, 9, 9], [1, 3, 3, 2, 2], [0, 1.5, 2.5, 6, 6.4], [1, -3, 0, 3, 20]]
+    attributes = {"pooled_shape": [3, 2], "spatial_scale": scale}
+    compare("MaxRoiPool", [floats(2, 3, 8, 7), np.array(rows, np.float32)], attributes, 11)

@@ -43,7 +43,7 @@ class Multinomial(Op):
         ends = np.cumsum(powers, axis=1)
         draws = generator(self.seed).uniform(size=(len(wide), self.count)) * ends[:, -1:]
         classes = np.sum(draws[:, :, None] >= ends[:, None, :], axis=2)
-        return np.minimum(classes, wide.shape[1] - 1).astype(self.dtype.numpy)
+        return np.asarray(np.minimum(classes, wide.shape[1] - 1), self.dtype.numpy)
 
 
 def _import(i: Importer) -> Any:

@@ -1,0 +1,143 @@
+"""ONNX Runtime's quantised ops against ONNX Runtime: one node each, on the reference device and compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from .test_contrib import Array, paired
+
+rng = np.random.default_rng(11)
+SCALE, ZERO = np.float32(0.03), np.uint8(120)
+
+
+def codes(*shape: int, dtype: Any = np.uint8) -> Array:
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
+
+
+def scalar(value: float, dtype: Any = np.float32) -> Array:
+    return np.array(value, dtype)
+
+
+def by_step(op_type: str, feeds: list[Array | None], **attributes: Any) -> None:
+    """Results within one step: ONNX Runtime rounds products of scales in places of its own."""
+    for ours, theirs in paired(op_type, feeds, **attributes):
+        for found, wanted in zip(ours, theirs, strict=True):
+            assert found.dtype == wanted.dtype and found.shape == wanted.shape
+            apart = np.abs(found.astype(np.int64) - wanted.astype(np.int64))
+            assert apart.max(initial=0) <= 1 and np.mean(apart > 0) < 0.02
+
+
+def close(op_type: str, feeds: list[Array | None], atol: float = 1e-4, **attributes: Any) -> None:
+    for ours, theirs in paired(op_type, feeds, **attributes):
+        for found, wanted in zip(ours, theirs, strict=True):
+            assert found.dtype == wanted.dtype
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=atol)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
+def test_binary(op_type: str, dtype: Any) -> None:
+    zero = scalar(3, dtype)
+    for b in (codes(4, 5, dtype=dtype), codes(5, dtype=dtype), codes(1, dtype=dtype)):
+        feeds = [codes(4, 5, dtype=dtype), scalar(0.02), zero, b, scalar(0.05), zero, scalar(0.0713), zero]
+        by_step(op_type, feeds)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize(
+    ("op_type", "attributes", "scale"),
+    [
+        ("QLinearSigmoid", {}, 1 / 256),
+        ("QLinearLeakyRelu", {"alpha": 0.2}, 0.03),
+        ("QLinearSoftmax", {"axis": 1, "opset": 13}, 1 / 256),
+        ("QLinearSoftmax", {"axis": 1, "opset": 11}, 1 / 256),
+    ],
+)
+def test_unary(op_type: str, attributes: dict[str, Any], scale: float, dtype: Any) -> None:
+    zero = scalar(np.iinfo(dtype).min, dtype) if scale < 0.01 else scalar(1, dtype)
+    feeds = [codes(2, 3, 4, dtype=dtype), scalar(0.02), scalar(2, dtype), scalar(scale), zero]
+    constants = (1, 2, 3, 4)
+    by_step(op_type, feeds, constants=constants, **attributes)
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_pools(last: int) -> None:
+    x = codes(2, 6, 5, 3) if last else codes(2, 3, 6, 5)
+    feeds = [x, SCALE, ZERO, scalar(0.0213), scalar(100, np.uint8)]
+    feeds = [np.asarray(feed) for feed in feeds]
+    by_step("QLinearGlobalAveragePool", feeds, channels_last=last)
+    pads = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1], "count_include_pad": 1}
+    by_step("QLinearAveragePool", feeds, channels_last=last, **pads)
+
+
+def test_concat() -> None:
+    parts = [codes(2, 3), scalar(0.02), scalar(7, np.uint8), codes(2, 1), scalar(0.05), scalar(9, np.uint8)]
+    by_step("QLinearConcat", [scalar(0.04), scalar(5, np.uint8), *parts], axis=1)
+
+
+def test_where() -> None:
+    condition = rng.integers(0, 2, (4, 5)).astype(bool)
+    branches = [codes(4, 5), scalar(0.02), scalar(7, np.uint8), codes(5), scalar(0.05), scalar(9, np.uint8)]
+    by_step("QLinearWhere", [condition, *branches, scalar(0.04), scalar(5, np.uint8)])
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+@pytest.mark.parametrize("columns", [(), (6,)])
+def test_gemm(transposed: int, columns: tuple[int, ...]) -> None:
+    b = codes(6, 4, dtype=np.int8) if transposed else codes(4, 6, dtype=np.int8)
+    b_scale = rng.uniform(0.01, 0.03, columns).astype(np.float32)
+    c = rng.integers(-500, 500, 6).astype(np.int32)
+    feeds = [codes(3, 4), scalar(0.02), scalar(9, np.uint8), b, b_scale, np.zeros(columns, np.int8), c]
+    close("QGemm", feeds, transB=transposed, constants=(1, 2, 4, 5))
+    by_step("QGemm", [*feeds, scalar(0.5), scalar(128, np.uint8)], transB=transposed, constants=(1, 2, 4, 5))
+
+
+def test_products_of_dynamically_quantised_floats() -> None:
+    a, b = rng.standard_normal((3, 8)).astype(np.float32), codes(8, 5, dtype=np.int8)
+    bias = rng.standard_normal(5).astype(np.float32)
+    close("DynamicQuantizeMatMul", [a, b, scalar(0.02), scalar(3, np.int8), bias])
+    scales = rng.uniform(0.01, 0.03, 5).astype(np.float32)
+    close("DynamicQuantizeMatMul", [a, b, scales, None, bias])
+    feeds = [codes(3, 8), b, scalar(0.1), scalar(0.02), scalar(7, np.uint8), scalar(-2, np.int8), bias]
+    close("MatMulIntegerToFloat", feeds)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize(("k", "block"), [(64, 32), (80, 32), (48, 16)])
+@pytest.mark.parametrize("zeros", ["none", "packed", "plain"])
+def test_packed_weights(bits: int, k: int, block: int, zeros: str) -> None:
+    if bits == 8 and zeros == "plain":
+        pytest.skip("ONNX Runtime does not take them")
+    n, blocks = 6, -(-k // block)
+    a = rng.standard_normal((2, 3, k)).astype(np.float32)
+    packed = codes(n, blocks, block * bits // 8)
+    scales = rng.uniform(0.01, 0.1, (n * blocks)).astype(np.float32)
+    zero = {
+        "none": None,
+        "packed": codes(n * -(-blocks * bits // 8)),
+        "plain": rng.uniform(0, 1 << bits, n * blocks).astype(np.float32),
+    }[zeros]
+    feeds = [a, packed, scales, *([] if zero is None else [zero])]
+    close("MatMulNBits", feeds, 1e-3, constants=(1, 2, 3), K=k, N=n, bits=bits, block_size=block)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("columns", [False, True])
+def test_lstm_with_quantised_weights(direction: str, columns: bool) -> None:
+    """ONNX Runtime quantises inputs and states as well, hence the tolerance."""
+    time, batch, inputs, hidden = 5, 2, 7, 4
+    directions = 2 if direction == "bidirectional" else 1
+    shape = (directions, 4 * hidden) if columns else (directions,)
+    x = rng.standard_normal((time, batch, inputs)).astype(np.float32)
+    w, r = (codes(directions, rows, 4 * hidden, dtype=np.int8) for rows in (inputs, hidden))
+    bias = rng.standard_normal((directions, 8 * hidden)).astype(np.float32)
+    scale, zero = np.full(shape, 0.005, np.float32), np.zeros(shape, np.int8)
+    feeds = [x, w, r, bias, None, None, None, None, scale, zero, scale, zero]
+    close(
+        "DynamicQuantizeLSTM", feeds, 0.03, outputs=("y", "y_h", "y_c"), constants=(1, 2, 3, 8, 9, 10, 11),
+        hidden_size=hidden, direction=direction,
+    )  # fmt: skip

@@ -3,10 +3,10 @@
     python -m benchmarks.shapes [plan | memory | right | hot ...] [--models MODEL ...] [--shapes 200]
 
 ``plan``: CPU time of planning a shape that was not seen before (the shape program, sizes, offsets, arguments)
-on a package that was loaded, and whether the compiler was imported meanwhile. ``memory``: anonymous memory after
-100 and after all random shapes, and after ``trim()``. ``right``: the largest difference from ONNX Runtime at
-random sizes, relative to the largest output or 1. ``hot``: a run before and after the static variant took over, and
-runs while it was made. All on one thread, sizes drawn with one seed.
+on a package that was loaded, and whether the compiler was imported meanwhile. ``memory``: anonymous memory
+after 100 and after all random shapes, and after ``trim()``. ``right``: the largest difference from ONNX
+Runtime at random sizes, relative to the largest output or 1. ``hot``: a run before and after the static
+variant took over, and runs while it was made. All on one thread, sizes drawn with one seed.
 """
 
 from __future__ import annotations
@@ -60,12 +60,13 @@ def _vad(random: np.random.Generator, large: bool) -> Feeds:
     return {"input": audio(random, shape), "state": normal(random, (2, batch, 128)), "sr": np.array(rate)}
 
 
-SIZES = {
-    "ppocr_det": Sizes(_det),
-    "ppocr_rec": Sizes(_rec),
-    "ppocr_cls": Sizes(_cls),
-    "silero_vad": Sizes(_vad),
+SIZES: dict[str, Callable[[np.random.Generator, bool], Feeds]] = {
+    "ppocr_det": _det,
+    "ppocr_rec": _rec,
+    "ppocr_cls": _cls,
+    "silero_vad": _vad,
 }
+"""Random feeds of each model: large ones for planning, which allocates nothing, small ones for runs."""
 
 
 def drawn(name: str, count: int, large: bool) -> Iterator[Feeds]:

@@ -7,7 +7,9 @@ import pytest
 
 import graphwright as gw
 from benchmarks.models import page
-from tests.models.support import answers, assert_close, file_of, session
+from benchmarks.shapes import drawn
+from graphwright.config import Options
+from tests.models.support import answers, assert_close, file_of, marked, session
 
 
 @pytest.mark.models
@@ -41,6 +43,27 @@ def test_rec_runs_at_any_width(width: int) -> None:
     path = file_of("ppocr_rec")
     feeds = {"x": np.random.default_rng(0).standard_normal((1, 3, 48, width), np.float32)}
     assert_close(gw.compile(path).run(feeds), answers(session(path), feeds), path, feeds)
+
+
+@pytest.mark.parametrize("name", [marked(n) for n in ("ppocr_det", "ppocr_rec", "ppocr_cls", "silero_vad")])
+def test_one_program_is_right_at_many_random_sizes(name: str) -> None:
+    path = file_of(name)
+    model, peer = gw.compile(path, options=Options.from_environment(plan_cache=3)), session(path)
+    for feeds in drawn(name, 40, large=False):
+        assert_close(model.run(feeds), answers(peer, feeds), path, feeds)
+    stats = model.stats()
+    assert stats["host_calls"] == 0 and stats["plans"] == 3 and stats["plan_evictions"] >= 10
+
+
+@pytest.mark.models
+def test_det_with_ranges_proves_that_its_maps_fit() -> None:
+    path = file_of("ppocr_det")
+    model = gw.compile(path, shapes={"x": ("N=1..4", 3, "H=32..1024%32", "W=32..1024%32")})
+    assert model.package.constraints == ()
+    for feeds in drawn("ppocr_det", 10, large=False):
+        assert_close(model.run(feeds), answers(session(path), feeds), path, feeds)
+    with pytest.raises(gw.FeedError, match="axis 2 is 32 to 1024 in steps of 32, not 330"):
+        model.run({"x": np.zeros((1, 3, 330, 640), np.float32)})
 
 
 def test_cls_names_the_axis_that_does_not_fit() -> None:

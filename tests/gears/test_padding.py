@@ -1,0 +1,337 @@
+"""Shapes between gears, filled up with zeros: the model's own result, or refused with the op's name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import graphwright as gw
+from graphwright import ops
+from graphwright.config import Options
+from graphwright.frontends.onnx import load
+from graphwright.ir.evaluate import evaluate_module
+from tests.package.models import onnx_model
+
+from .models import FLOAT, INT64, cnn, encoder, images, node, plain, weight
+
+ops.load()
+Array = np.ndarray[Any, Any]
+N, M = 7, 5
+"""Of the largest gear; a gear less has 3 and 2."""
+REFERENCE = Options(device="reference")
+
+
+def one(
+    op: str, shape: list[Any], *operands: Array | tuple[int, list[Any]], outputs: int = 1, **attributes: Any
+) -> bytes:
+    """A node called ``it`` of ``x``, f32, of constants, and of inputs that are (element type, shape)."""
+    names = [f"a{k}" for k in range(len(operands))]
+    fed = {n: o for n, o in zip(names, operands, strict=True) if isinstance(o, tuple)}
+    held = {n: o for n, o in zip(names, operands, strict=True) if not isinstance(o, tuple)}
+    made = [f"y{k}" for k in range(outputs)]
+    return onnx_model(
+        [node(op, ["x", *names], made, name="it", **attributes)],
+        {"x": (FLOAT, shape), **fed},
+        {name: (INT64 if k else FLOAT, None) for k, name in enumerate(made)},
+        held,
+    )
+
+
+def chain(shape: list[Any], *nodes: onnx.NodeProto, **weights: Array) -> bytes:
+    """From ``x`` to ``y``."""
+    return onnx_model(list(nodes), {"x": (FLOAT, shape)}, {"y": (FLOAT, None)}, weights)
+
+
+def ints(*values: int) -> Array:
+    return np.array(values, np.int64)
+
+
+EQUAL: dict[str, bytes] = {
+    "elementwise": one("Exp", ["N", 3]),
+    "broadcast": one("Add", ["N", "M"], weight(0, 1)),
+    "two of one size": one("Mul", ["N", "M"], (FLOAT, ["M"])),
+    "transpose": one("Transpose", ["N", 3, "M"], perm=[2, 0, 1]),
+    "cast": one("Cast", ["N", 2], to=TensorProto.DOUBLE),
+    "rows of a matrix product": one("MatMul", ["N", 4], weight(0, 4, 6)),
+    "columns of a matrix product": one("MatMul", [3, 4], (FLOAT, [4, "N"])),
+    "batches of matrix products": one("MatMul", ["N", 3, 4], (FLOAT, ["N", 4, 2])),
+    "gemm": one("Gemm", ["N", 4], weight(0, 4, 6), weight(1, 6)),
+    "gemm, transposed": one("Gemm", [4, "N"], weight(0, 4, 6), transA=1),
+    "batch of convolutions": one("Conv", ["N", 2, 5, 5], weight(0, 3, 2, 3, 3), pads=[1, 1, 1, 1]),
+    "windows that end inside": one("Conv", [1, 2, "N", "M"], weight(0, 3, 2, 2, 1)),
+    "strided windows": one("Conv", [1, 2, "N", 6], weight(0, 3, 2, 3, 3), strides=[2, 2]),
+    "padded in front": one("Conv", [1, 2, "N"], weight(0, 3, 2, 3), pads=[2, 0]),
+    "dilated": one("Conv", [1, 2, "N"], weight(0, 3, 2, 2), dilations=[2]),
+    "1x1": one("Conv", ["N", 2, "M", "M"], weight(0, 3, 2, 1, 1)),
+    "batch of transposed convolutions": one("ConvTranspose", ["N", 2, 3, 3], weight(0, 2, 3, 2, 2)),
+    "pooling": one("MaxPool", ["N", 2, "M", 4], kernel_shape=[1, 2]),
+    "average of windows": one("AveragePool", [1, 2, "N"], kernel_shape=[3], pads=[1, 0], count_include_pad=1),
+    "global pooling of a batch": one("GlobalAveragePool", ["N", 2, 3, 3]),
+    "a reduction beside": one("ReduceSum", ["N", 4], ints(1)),
+    "softmax of rows": one("Softmax", ["N", "M", 4], axis=-1),
+    "normalised rows": one("LayerNormalization", ["N", 4], weight(0, 4), weight(1, 4)),
+    "normalised images": one("InstanceNormalization", ["N", 2, 3, 3], weight(0, 2), weight(1, 2)),
+    "batch normalisation": one(
+        "BatchNormalization", ["N", 2, "M"], weight(0, 2), weight(1, 2), weight(2, 2), weight(3, 2) ** 2
+    ),
+    "views": chain(
+        ["N", 4, 3],
+        node("Reshape", ["x", "s"], ["r"]),
+        node("Unsqueeze", ["r", "a"], ["u"]),
+        node("Identity", ["u"], ["y"]),
+        s=ints(-1, 2, 6),
+        a=ints(1),
+    ),
+    "the outermost of a group": chain(["N", 4], node("Reshape", ["x", "s"], ["y"]), s=ints(-1)),
+    "flattened images": one("Flatten", ["N", 2, 3], axis=1),
+    "the last of a concatenation": one("Concat", [2, 3], (FLOAT, ["N", 3]), axis=0),
+    "beside a concatenation": one("Concat", ["N", 3], (FLOAT, ["N", 2]), axis=1),
+    "from the front": one("Slice", ["N", 3], ints(1), ints(2**62), ints(0), ints(2)),
+    "all but the last": one("Slice", ["N", 3], ints(0), ints(-1), ints(0), ints(1)),
+    "rows of a table": onnx_model(
+        [node("Gather", ["table", "x"], ["y"], name="it")],
+        {"x": (INT64, ["N", "M"])},
+        {"y": (FLOAT, None)},
+        {"table": weight(0, 9, 3)},
+    ),
+    "elements of rows": one("Gather", ["N", 4], ints(-1, 0), axis=1),
+    "padded at the start": one("Pad", ["N", 3], ints(2, 0, 0, 1)),
+    "running sums": one("CumSum", ["N", 3], np.array(0)),
+    "the largest of rows": one("TopK", ["N", 6], ints(2), outputs=2),
+    "places of the largest": one("ArgMax", ["N", 6], axis=1),
+    "split beside": chain(["N", 4], node("Split", ["x"], ["a", "b"], axis=1), node("Sub", ["a", "b"], ["y"])),
+    "resized beside": one(
+        "Resize", ["N", 2, 3, 3], np.array([], np.float32), np.array([1, 1, 2, 2], np.float32), mode="nearest"
+    ),
+    "a constant of a size": chain(
+        ["N", 2],
+        node("Shape", ["x"], ["s"]),
+        node("ConstantOfShape", ["s"], ["c"]),
+        node("Add", ["x", "c"], ["y"]),
+    ),
+    "sequences of a batch": one(
+        "LSTM", [4, "N", 3], weight(0, 1, 8, 3), weight(1, 1, 8, 2), outputs=1, hidden_size=2
+    ),
+    "einsum": one("Einsum", ["N", 3], weight(0, 3, 4), equation="ij,jk->ki"),
+    "attention of a batch": encoder(),
+}
+"""Models of inputs of N and M, which padding leaves as they are."""
+
+REFUSED: dict[str, tuple[bytes, str]] = {
+    "a sum": (one("ReduceSum", ["N", 4], ints(0)), "ReduceSum: it folds a padded axis"),
+    "a mean": (one("ReduceMean", ["N", 4], axes=[0]), "ReduceMean: it folds a padded axis"),
+    "softmax along": (one("Softmax", [3, "N"], axis=-1), "folds a padded axis"),
+    "normalised along": (one("LayerNormalization", [3, "N"], weight(0, 1)), "folds a padded axis"),
+    "a product along": (one("MatMul", [3, "N"], (FLOAT, ["N", 2])), "MatMul: it sums along a padded axis"),
+    "gemm along": (one("Gemm", ["N", 3], (FLOAT, ["N", 2]), transA=1), "Gemm: it sums along a padded axis"),
+    "windows over the end": (
+        one("Conv", [1, 2, "N"], weight(0, 3, 2, 3), pads=[0, 1]),
+        "Conv: windows hang over the end of axis 2",
+    ),
+    "pooling over the end": (one("MaxPool", [1, 2, "N"], kernel_shape=[2], ceil_mode=1), "hang over the end"),
+    "channels": (one("Conv", [1, "N", 4], (FLOAT, [3, "N", 2])), "Conv: "),
+    "transposed windows": (
+        one("ConvTranspose", [1, 2, "N"], weight(0, 2, 3, 3)),
+        "ConvTranspose: its windows",
+    ),
+    "global pooling": (one("GlobalMaxPool", [1, 2, "N"]), "folds a padded axis"),
+    "in front of others": (one("Concat", ["N", 3], (FLOAT, [2, 3]), axis=0), "Concat: what follows"),
+    "from the end": (one("Slice", ["N", 3], ints(-2), ints(2**62), ints(0), ints(1)), "Slice: it counts"),
+    "backwards": (one("Slice", ["N", 3], ints(-1), ints(-(2**62)), ints(0), ints(-1)), "Slice: it counts"),
+    "merged": (
+        chain([2, "N"], node("Reshape", ["x", "s"], ["y"], name="it"), s=ints(-1)),
+        "[2, N] becomes [2*N]",
+    ),
+    "flattened": (one("Flatten", ["N", 3, "M"], axis=1), "[N, 3, M] becomes"),
+    "indices along": (one("Gather", ["N", 3], (INT64, [2]), axis=0), "Gather: its indices may count"),
+    "padded at the end": (one("Pad", ["N", 3], ints(0, 0, 1, 0)), "Pad: it pads the end of axis 0"),
+    "sums from the end": (one("CumSum", ["N", 3], np.array(0), reverse=1), "CumSum: it runs from the end"),
+    "sorted along": (one("TopK", [3, "N"], ints(1), outputs=2), "TopK: it sorts along"),
+    "resized": (
+        one("Resize", [1, 1, "N"], np.array([], np.float32), np.array([1, 1, 2], np.float32), mode="linear"),
+        "Resize: it resizes axis 2",
+    ),
+    "a sequence": (
+        one("LSTM", ["N", 2, 3], weight(0, 1, 8, 3), weight(1, 1, 8, 2), hidden_size=2),
+        "LSTM: it runs along",
+    ),
+    "its own size": (
+        chain(
+            ["N", 2],
+            node("Shape", ["x"], ["s"]),
+            node("Cast", ["s"], ["f"], to=FLOAT),
+            node("Mul", ["x", "f"], ["y"], name="it"),
+        ),
+        "Shape: no rule says",
+    ),
+    "sizes of elements": (one("NonZero", ["N", 2]), "NonZero"),
+    "a branch": (
+        onnx_model(
+            [
+                node(
+                    "If",
+                    ["c"],
+                    ["y"],
+                    name="it",
+                    then_branch=helper.make_graph(
+                        [node("Neg", ["x"], ["t"])],
+                        "t",
+                        [],
+                        [helper.make_tensor_value_info("t", FLOAT, None)],
+                    ),
+                    else_branch=helper.make_graph(
+                        [node("Abs", ["x"], ["e"])],
+                        "e",
+                        [],
+                        [helper.make_tensor_value_info("e", FLOAT, None)],
+                    ),
+                )
+            ],
+            {"c": (TensorProto.BOOL, []), "x": (FLOAT, ["N"])},
+            {"y": (FLOAT, None)},
+        ),
+        "If: it has regions",
+    ),
+}
+
+
+def sizes_of(model: bytes, n: int, m: int) -> dict[str, list[int | None]]:
+    """Shapes of the inputs at these sizes."""
+    named = {"N": n, "M": m, "S": 4}
+    return {
+        value.name: [dim if isinstance(dim, int) else named[str(dim)] for dim in value.type.dims]
+        for value in load(model).main.inputs
+    }
+
+
+def gears_of(model: bytes) -> gw.Gears:
+    rows = [sizes_of(model, 3, 2), sizes_of(model, N, M)]
+    return gw.Gears({name: [row[name] for row in rows] for name in rows[0]}, between="pad")
+
+
+def feeds_of(model: bytes, n: int, m: int) -> list[Array]:
+    random = np.random.default_rng(n)
+    shapes = sizes_of(model, n, m)
+    return [
+        random.integers(0, 2, shapes[value.name]).astype(value.type.dtype.numpy)
+        if value.type.dtype.is_integer
+        else random.standard_normal(shapes[value.name]).astype(np.float32)  # type: ignore[arg-type]
+        for value in load(model).main.inputs
+    ]
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_padding_that_changes_nothing(name: str) -> None:
+    """On the references: what comes out is what the model gives for just these sizes."""
+    model = EQUAL[name]
+    geared = gw.compile(model, gears=gears_of(model), options=REFERENCE)
+    alone = gw.compile(model, options=REFERENCE)
+    for n, m in ((4, 3), (6, 4), (3, 2), (7, 5), (3, 1), (5, 5)):
+        feeds = feeds_of(model, n, m)
+        for got, want in zip(geared(*feeds), alone(*feeds), strict=True):
+            assert got.shape == want.shape and got.dtype == want.dtype
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_padding_that_could_change_something_is_refused(name: str) -> None:
+    model, words = REFUSED[name]
+    with pytest.raises(gw.ModelError) as caught:
+        gw.compile(model, gears=gears_of(model), options=REFERENCE)
+    assert words in str(caught.value), str(caught.value)
+    assert {d.code for d in caught.value.diagnostics} == {"padding"}
+    assert "dynamic" in str(caught.value), "what to do about it"
+
+
+def test_all_ops_that_refuse_are_named() -> None:
+    with pytest.raises(gw.ModelError) as caught:
+        gw.compile(cnn(), gears=gw.Gears(batch=(1, 2), image=[(16, 16), (32, 32)], between="pad"))
+    places = [d.where for d in caught.value.diagnostics]
+    assert places == ["stem", "middle", "pool"]
+
+
+def test_native_results_are_those_of_the_gear_cropped(options: Options) -> None:
+    shapes = {"x": ["N", 3, 16, 16]}
+    model = gw.compile(cnn(), shapes=shapes, gears=gw.Gears(batch=(2, 4, 8), between="pad"), options=options)
+    for n, gear in ((1, 2), (2, 2), (3, 4), (5, 8), (8, 8), (0, 2)):
+        x = images(n, 3, 16, 16)
+        alone = gw.compile(cnn(), shapes={"x": (gear, 3, 16, 16)}, options=options)
+        filled = np.concatenate([x, np.zeros((gear - n, 3, 16, 16), np.float32)])
+        want = alone(filled)[0][:n]
+        for y in (
+            model(x)[0],
+            model.run({"x": x})["y"],
+            model.run({"x": x}, out={"y": np.empty_like(want)})["y"],
+        ):
+            assert y.shape == (n, 5) and y.tobytes() == want.tobytes()
+        assert model.trace({"x": x})
+
+
+def test_a_package_pads_as_well_and_so_does_one_made_again(options: Options, tmp_path: Any) -> None:
+    shapes = {"x": ["N", 3, 16, 16]}
+    model = gw.compile(cnn(), shapes=shapes, gears=gw.Gears(batch=(2, 4), between="pad"), options=options)
+    model.save(tmp_path / "pad.om")
+    x = images(3, 3, 16, 16)
+    for each in (
+        gw.load(tmp_path / "pad.om", options=options),
+        gw.load(
+            tmp_path / "pad.om", options=Options(cache_dir=options.cache_dir, key_dir=tmp_path, threads=1)
+        ),
+    ):
+        assert each.package.between == "pad"
+        assert each(x)[0].tobytes() == model(x)[0].tobytes()
+
+
+def test_what_no_gear_holds_is_refused(options: Options) -> None:
+    shapes = {"x": ["N", 3, 16, "W"]}
+    gears = gw.Gears({"x": [(2, 3, 16, 16), (4, 3, 16, 16)]}, between="pad")
+    model = gw.compile(cnn(), shapes=shapes, gears=gears, options=options)
+    for shape, words in (
+        ((5, 3, 16, 16), "no gear holds x:5,3,16,16"),
+        ((2, 3, 16, 12), "no gear holds x:2,3,16,12"),  # no gear varies the width: nothing is proved of it
+        ((2, 4, 16, 16), "axis 1 of input 'x' is 3, not 4"),
+        ((2, 3, 16), "3 axes, expected 4"),
+    ):
+        with pytest.raises(gw.FeedError, match=words):
+            model(images(*shape))
+    wrong = np.empty((2, 5), np.float32)
+    with pytest.raises(gw.FeedError, match=r"\[3, 5\]"):
+        model.run({"x": images(3, 3, 16, 16)}, out={"y": wrong})
+
+
+def test_sizes_that_the_model_does_not_take_are_refused(options: Options) -> None:
+    model = plain("MaxPool", [1, 1, "N"], kernel_shape=[3])
+    compiled = gw.compile(
+        model, gears=gw.Gears({"x": [(1, 1, 4), (1, 1, 8)]}, between="pad"), options=options
+    )
+    assert compiled(images(1, 1, 3))[0].shape == (1, 1, 1)
+    with pytest.raises(gw.FeedError, match="do not fit the model"):
+        compiled(images(1, 1, 2))
+
+
+def test_the_next_gear_is_the_smallest_that_holds_the_shape() -> None:
+    shapes = [(1, 16), (8, 2), (4, 5), (16, 16)]
+    model = gw.compile(
+        plain("Neg", ["N", "M"]), gears=gw.Gears({"x": shapes}, between="pad"), options=REFERENCE
+    )
+    taken = []
+    for x in (images(4, 2), images(4, 4), images(1, 6), images(9, 9)):
+        (y,) = model(x)
+        np.testing.assert_array_equal(y, -x)
+        runs = [device.stats()["runs"] for device in model.device._gears.values()]  # type: ignore[attr-defined]
+        taken.append(runs)
+    assert taken == [[0, 1, 0, 0], [0, 1, 1, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
+
+
+def test_the_graph_means_the_same() -> None:
+    """Pads, gears and crops of the printed graph, evaluated as they stand."""
+    model = gw.compile(plain("Neg", ["N", 3]), gears=gw.Gears(batch=(2, 5), between="pad"), options=REFERENCE)
+    module = gw.api.unpacked_module(model.package)  # type: ignore[attr-defined]
+    for n in (1, 2, 3, 5):
+        x = images(n, 3)
+        (y,) = evaluate_module(module, [x, np.array(x.shape)])
+        np.testing.assert_array_equal(y, -x)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Node, Value
+from graphwright.ir.names import identifier
 from graphwright.ir.symbols import Dim, substitute
 from graphwright.kernels.candidates.epilogues import epilogue_of
 from graphwright.kernels.candidates.registry import (
@@ -142,7 +143,7 @@ def _operands(outer: dict[Value, Value], made: RegionKernel) -> tuple[tuple[Valu
 
 def _name(region: Graph) -> str:
     """A readable name: the ops in it, the most telling first."""
-    names = [n.op.name.lower() for n in region if n.inputs]
+    names = [identifier(n.op.name.lower()) for n in region if n.inputs]
     return "_".join(dict.fromkeys(names))[:40].rstrip("_") or "copy"
 
 

@@ -62,6 +62,7 @@ def joined_module(made: GearModules) -> Module:
     regions = [copied(part.main, source, f"gear_{number}") for number, part in enumerate(made.gears)]
     if made.dynamic is not None:
         regions.append(clone_graph(made.dynamic.main, "dynamic"))
+    known = dict(module.symbols.ranges)
     b = Builder(module, main)
     case = b.node(
         Case(len(regions), len(source.outputs)),
@@ -69,8 +70,9 @@ def joined_module(made: GearModules) -> Module:
         *inputs,
         regions=regions,
     )
-    for value, known in zip(case.outputs, source.outputs, strict=True):
-        value.type = known.type
+    for value, wanted in zip(case.outputs, source.outputs, strict=True):
+        value.type = wanted.type
+    module.symbols.ranges = known  # without those made for what regions give
     main.set_outputs(case.outputs, source.output_names)
     return module
 
@@ -104,7 +106,7 @@ def _split(module: Module, signature: Signature) -> GearModules:
     ):
         raise ValueError("its gears take or give something else than the entry")
     dynamic = index.op.between == "dynamic"
-    if len(case.regions) != len(index.op.gears) + dynamic:
+    if not len(case.regions) == case.op.branches == len(index.op.gears) + dynamic:
         raise ValueError("it has not a region for each gear")
     gears = [_gear(module, *pair) for pair in zip(case.regions, index.op.gears, strict=False)]
     last = _entry(module, case.regions[-1]) if dynamic else None

@@ -1,0 +1,198 @@
+"""Packages of models that are cut: the same bytes again, run without the compiler, refused where damaged."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphwright as gw
+from graphwright import api
+from graphwright.api import unpacked_module
+from graphwright.config import Options
+from graphwright.ir.evaluate import evaluate_module
+from graphwright.package.read import read_package
+from graphwright.runtime.devices.staged import Staged as StagedDevice
+from tests.package.damage import manifest_of, members_of, put_together
+from tests.stages.models import MODELS, Staged
+from tests.stages.test_models import assert_same
+
+Compiled = Callable[[str], tuple[Staged, gw.Model]]
+
+_OFFLINE = """
+import sys
+import numpy as np
+import graphwright as gw
+model = gw.load(sys.argv[1], trust=True)
+with np.load(sys.argv[2]) as feed:
+    results = model.run(dict(feed))
+np.savez(sys.argv[2], **results)
+compiler = ("api", "compiler", "stages", "frontends", "fusion", "layout", "passes", "ranks", "schedule")
+print([name for name in sys.modules if name.startswith(tuple(f"graphwright.{part}" for part in compiler))])
+"""
+
+
+@pytest.fixture(scope="session")
+def saved(
+    compiled: Compiled, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], tuple[Staged, gw.Model, Path]]:
+    """A model by name, and its package."""
+    folder = tmp_path_factory.mktemp("packages")
+
+    def made(name: str) -> tuple[Staged, gw.Model, Path]:
+        staged, model = compiled(name)
+        path = folder / f"{name}.om"
+        if not path.exists():
+            model.save(path)
+        return staged, model, path
+
+    return made
+
+
+Saved = Callable[[str], tuple[Staged, gw.Model, Path]]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_loading_and_saving_give_the_same_bits(
+    name: str, saved: Saved, options: Options, tmp_path: Path
+) -> None:
+    staged, model, path = saved(name)
+    loaded = gw.load(path, options=options)
+    assert isinstance(loaded.device, StagedDevice) and loaded.outputs == model.outputs
+    for feed in staged.feeds:
+        for mine, theirs in zip(loaded.run(feed).values(), model.run(feed).values(), strict=True):
+            assert mine.tolist() == theirs.tolist()
+    loaded.save(tmp_path / "loaded.om")
+    gw.compile(staged.model, options=options).save(tmp_path / "again.om")
+    assert (tmp_path / "loaded.om").read_bytes() == path.read_bytes()
+    assert (tmp_path / "again.om").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["detector", "growing"])
+def test_it_runs_without_a_compiler(name: str, saved: Saved, tmp_path: Path) -> None:
+    staged, model, path = saved(name)
+    feed = staged.feeds[0]
+    np.savez(tmp_path / "feed.npz", **feed)  # type: ignore[arg-type]  # names of arrays, not options
+    (tmp_path / "empty").mkdir()
+    ended = subprocess.run(
+        [sys.executable, "-c", _OFFLINE, str(path), str(tmp_path / "feed.npz")],
+        env={**os.environ, "PATH": str(tmp_path / "empty")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.strip() == "[]"
+    with np.load(tmp_path / "feed.npz") as results:
+        assert all(np.array_equal(results[k], array) for k, array in model.run(feed).items())
+
+
+def test_weights_are_held_once(saved: Saved) -> None:
+    _, _, path = saved("detector")
+    assert sum(name.startswith("weights") for name in members_of(path)) == 1
+    package = read_package(path, trust=True)
+    assert package.stages is not None and len(package.stages.parts()) == 2
+    held = [t for t in package.weights.tensors.values() if t.shape == (1, 4)]
+    assert len(held) <= 1
+
+
+@pytest.mark.parametrize("name", ["detector", "branching", "texts", "open_rank"])
+def test_a_stranger_compiles_it_again(name: str, saved: Saved, options: Options, tmp_path: Path) -> None:
+    staged, model, path = saved(name)
+    assert read_package(path).stages is None
+    loaded = gw.load(path, options=replace(options, key_dir=tmp_path / "other"))
+    assert loaded.package.stages is not None
+    assert len(loaded.package.stages.parts()) == staged.parts
+    for feed in staged.feeds:
+        assert_same(list(loaded.run(feed).values()), list(model.run(feed).values()), name)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_its_graph_means_the_same(name: str, saved: Saved) -> None:
+    staged, model, path = saved(name)
+    module = unpacked_module(read_package(path))
+    feed = staged.feeds[0]
+    results = evaluate_module(module, [feed[value.name] for value in module.main.inputs])
+    assert_same(list(results), list(model.run(feed).values()), name)
+
+
+def test_running_never_enters_the_compiler_where_ranks_are_known(
+    saved: Saved, options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> None:
+        raise AssertionError("the compiler was entered")
+
+    monkeypatch.setattr(api, "part_builder", refused)
+    monkeypatch.setattr(api, "rebuild", refused)
+    for name in ("detector", "positives", "reshaped", "resized", "growing", "branching", "texts"):
+        staged, _, path = saved(name)
+        loaded = gw.load(path, options=options)
+        for feed in staged.feeds:
+            loaded.run(feed)
+        assert loaded.stats()["runs"] == len(staged.feeds)
+
+
+def _step(index: int, **changes: Any) -> Callable[[dict[str, Any]], object]:
+    return lambda manifest: manifest["stages"]["steps"][index].update(changes)
+
+
+DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
+    "no stages": lambda m: m.update(stages=3),
+    "no parts": lambda m: m.update(parts=[]),
+    "a value that is not there": _step(0, inputs=[99]),
+    "a negative value": _step(0, inputs=[-1]),
+    "a value that is made later": _step(0, inputs=[4]),
+    "a value made twice": _step(1, outputs=[0]),
+    "a part that is not there": _step(0, part=7),
+    "another part's program": _step(0, part=1),
+    "fewer inputs": _step(0, inputs=[]),
+    "fewer outputs": _step(0, outputs=[]),
+    "sizes that no program takes": _step(0, sizes=["N"]),
+    "an op that is not there": _step(1, op="Nothing"),
+    "an op that is no text": _step(1, op="NonZero["),
+    "another op": _step(1, op="If[results=1]"),
+    "a type that is not there": lambda m: m["stages"]["values"][0].__setitem__(1, "f99"),
+    "another type": lambda m: m["stages"]["values"][0].__setitem__(1, "i32"),
+    "a size that is no size": lambda m: m["stages"]["values"][1].__setitem__(2, ["N +", 3]),
+    "a constant that is not there": lambda m: m["stages"]["constants"].append([0, "0" * 20]),
+    "outputs that are not there": lambda m: m["stages"].update(outputs=[77]),
+    "fewer outputs than the model": lambda m: m["stages"].update(outputs=m["stages"]["outputs"][:1]),
+    "more inputs than the model": lambda m: m["stages"].update(inputs=2),
+    "a step of no kind": lambda m: m["stages"]["steps"].append({"inputs": [], "outputs": []}),
+    "a list in place of a step": lambda m: m["stages"]["steps"].append([]),
+}
+
+
+@pytest.mark.parametrize("change", DAMAGE.values(), ids=DAMAGE)
+def test_malformed_stages_are_refused(
+    change: Callable[[dict[str, Any]], object], saved: Saved, tmp_path: Path
+) -> None:
+    """Though the file be trusted: a PackageError when it is loaded, or a run that ends with an error."""
+    staged, _, path = saved("positives")
+    manifest = manifest_of(path)
+    change(manifest)
+    members = {n: d for n, d in members_of(path).items() if n not in ("manifest.json", "signature")}
+    damaged = put_together(tmp_path / "bad.om", manifest, members, None)
+    with pytest.raises(gw.GraphwrightError):
+        gw.load(damaged, trust=True).run(staged.feeds[0])
+
+
+def test_bodies_that_nest_without_end_are_refused(saved: Saved, tmp_path: Path) -> None:
+    _, _, path = saved("branching")
+    manifest = manifest_of(path)
+    stages = manifest["stages"]
+    for _ in range(60):
+        host = next(step for step in stages["steps"] if "bodies" in step)
+        stages = {**stages, "steps": [{**host, "bodies": [stages]}]}
+    members = {n: d for n, d in members_of(path).items() if n not in ("manifest.json", "signature")}
+    damaged = put_together(tmp_path / "deep.om", {**manifest, "stages": stages}, members, None)
+    with pytest.raises(gw.PackageError):
+        gw.load(damaged, trust=True)

@@ -1,8 +1,9 @@
-"""Random programs: tasks over buffers, on several streams, with Ifs inside Ifs; planned as the compiler does
-it."""
+"""Random programs: tasks over buffers, on several streams, with Ifs and loops inside each other; planned as
+the compiler does it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -77,21 +78,29 @@ class Drafter:
             kernels=(KernelRef("k"),),
         )
 
-    def block(self, known: list[int], count: int, depth: int, result: int) -> int:
-        """A block that reads buffers of ``known`` and writes ``result`` in the end; its number."""
+    def block(self, known: list[int], count: int, depth: int, result: int, last: Sequence[Task] = ()) -> int:
+        """A block that reads buffers of ``known`` and writes ``result`` at its end, before ``last``."""
         number, tasks, hazards = len(self.drafts), list[Task](), Hazards()
         self.drafts.append(tasks)
         known = list(known)
-        for step in range(count + 1):
-            target = result if step == count else self.buffer(Storage.ARENA)
-            if depth and self.random.random() < 0.25:
-                task = self.branch(known, depth - 1, target)
-            else:
-                task = self.launch(known, target)
+
+        def add(task: Task) -> None:
             stream = self.random.randrange(self.streams)
             after = hazards.add(len(tasks), stream, self.accesses(task))
             tasks.append(replace(task, after=after, stream=stream))
+
+        for step in range(count + 1):
+            target = result if step == count else self.buffer(Storage.ARENA)
+            kind = self.random.random() if depth else 1
+            if kind < 0.2:
+                add(self.branch(known, depth - 1, target))
+            else:
+                add(self.launch(known, target))
+            if 0.2 <= kind < 0.4:
+                add(self.loop(known, depth - 1, target))
             known.append(target)
+        for task in last:
+            add(task)
         return number
 
     def launch(self, known: list[int], target: int) -> Task:
@@ -102,7 +111,29 @@ class Drafter:
 
     def branch(self, known: list[int], depth: int, target: int) -> Task:
         blocks = tuple(self.block(known, self.random.randrange(4), depth, target) for _ in range(2))
-        return Task(TaskKind.IF, (self.at(self.random.choice(known)),), blocks=blocks)
+        return Task(TaskKind.IF, (self.at(self.choice(known, 1)),), blocks=blocks)
+
+    def loop(self, known: list[int], depth: int, carried: int) -> Task:
+        """It counts in a buffer of its own, reads and writes ``carried``, and may fill rows of another."""
+        number, trips = self.numbered(8), self.random.randrange(4)
+        others = [buffer for buffer in known if buffer != carried]
+        limit = self.at(self.choice(others, 8)) if self.random.random() < 0.5 else None
+        rows: list[Task] = []
+        if self.random.random() < 0.5:
+            operands = (self.at(self.numbered(64 * trips)), self.at(INPUT), self.at(number))
+            rows.append(Task(TaskKind.COPY, operands, (0,), args=(self.number(64),)))
+        body = self.block([*known, number, carried], self.random.randrange(4), depth, carried, rows)
+        return Task(
+            TaskKind.LOOP, (self.at(number), limit, None), (0,), args=(self.number(trips),), blocks=(body,)
+        )
+
+    def choice(self, known: Sequence[int], least: int) -> int:
+        """One of ``known`` that has as many bytes."""
+        return self.random.choice([b for b in known if self.numbers[self.buffers[b].size] >= least])
+
+    def numbered(self, size: int) -> int:
+        self.buffers.append(Buffer(Storage.ARENA, self.number(size)))
+        return len(self.buffers) - 1
 
     def accesses(self, task: Task) -> list[Access]:
         own = [

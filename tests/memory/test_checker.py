@@ -232,7 +232,7 @@ PROGRAMS = {
     "a written operand that is not there": (broken(0, writes=(2, 5)), "task 0 writes operand 5 of 3"),
     "an edge forward": (broken(0, after=(1,)), "task 0 waits for task 1"),
     "an edge into a branch": (broken(3, after=(0,)), "task 3 waits for task 0"),
-    "a block entered twice": (broken(1, blocks=(1, 1)), "the Ifs enter blocks [1, 1] of 3"),
+    "a block entered twice": (broken(1, blocks=(1, 1)), "tasks enter blocks [1, 1] of 3"),
     "a block that holds its own If": (
         replace(small(), blocks=(Block(0, 3), Block(1, 1), Block(4, 1))),
         "task 1",
@@ -255,6 +255,95 @@ def test_a_broken_program_is_refused(name: str) -> None:
     program, message = PROGRAMS[name]
     faults = check_plan(program, placed(), 1)
     assert any(message in fault for fault in faults), faults
+
+
+# Registers: 0 is 0, 1 is 64, 2 is 1000, 3 is 8. A is read in a loop, B is its body's own, S counts its runs.
+def looping() -> Program:
+    """a = x; twice: b = a, row of y = b"""
+    program = small()
+    return replace(
+        program,
+        outputs=(replace(program.outputs[0], dims=(4,)),),
+        shape=(
+            *program.shape,
+            Instruction(Code.CONST, 8),
+            Instruction(Code.CONST, 128),
+            Instruction(Code.CONST, 2),
+        ),
+        buffers=(
+            program.buffers[X],
+            replace(program.buffers[Y], size=4),
+            *program.buffers[W:S],
+            replace(program.buffers[S], storage=Storage.ARENA, size=3),
+        ),
+        tasks=(
+            run([at(X), at(A)], [1]),
+            Task(TaskKind.LOOP, (at(S), None, None), (0,), args=(5,), blocks=(1,), after=(0,)),
+            run([at(A), at(B)], [1]),
+            Task(TaskKind.COPY, (at(Y), at(B), at(S)), (0,), args=(1,), after=(2,)),
+        ),
+        blocks=(Block(0, 2), Block(2, 2)),
+    )
+
+
+def looped(arena: int = 192, **offsets: int) -> dict[str, Any]:
+    plan = placed(arena, **offsets)
+    return {**plan, "registers": [*NUMBERS, 8, 128, 2], "sizes": [64, 128, 64, 64, 64, 8]}
+
+
+def test_a_right_loop_has_no_faults() -> None:
+    assert check_plan(looping(), looped(), 1) == []
+
+
+def with_loop(index: int, **changes: Any) -> Program:
+    return with_task(looping(), index, replace(looping().tasks[index], **changes))
+
+
+LOOPS = {
+    "what each run reads is overwritten": (looping(), looped(B=0), "share bytes"),
+    "the number of the run is overwritten": (looping(), looped(S=64), "share bytes"),
+    "a body that writes the number": (
+        with_loop(2, operands=(at(A), at(B), at(S)), writes=(1, 2)),
+        looped(),
+        "task 2 writes buffer 5 (arena ''), which counts the runs of 1",
+    ),
+    "more rows than there is room": (with_loop(1, args=(1,)), looped(), "task 3 copies to more rows"),
+    "rows of any number": (with_loop(1, args=()), looped(), "task 3 copies to more rows"),
+    "rows that are not all copied": (
+        with_loop(1, args=(0,)),
+        looped(),
+        "buffer 1 (output '') may not have been written",
+    ),
+    "rows that nothing counts": (
+        with_loop(3, operands=(at(Y), at(B), at(W))),
+        looped(),
+        "rows that the loop around it does not count",
+    ),
+    "a limit beyond its buffer": (
+        with_loop(1, operands=(at(S), at(W, 1), None)),
+        looped(),
+        "task 1 reaches beyond buffer 2",
+    ),
+    "a value that no run has made yet": (
+        with_loop(2, operands=(at(B), at(B)), writes=(1,)),
+        looped(),
+        "task 2 reads buffer 4",
+    ),
+    "a loop that does not wait": (with_loop(1, after=()), looped(), "tasks 0 and 2 may touch buffer 3"),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_broken_loop_is_refused(name: str) -> None:
+    program, plan, message = LOOPS[name]
+    faults = check_plan(program, plan, 1)
+    assert any(message in fault for fault in faults), faults
+
+
+def test_a_value_of_one_run_may_share_with_what_is_past() -> None:
+    """x is copied to a before the loop alone, and b is made in each run anew."""
+    program = with_task(with_loop(2, operands=(at(X), at(B))), 0, run([at(X), at(A)], [1]))
+    assert check_plan(program, looped(B=0), 1) == []
 
 
 def test_every_planned_buffer_is_known_to_the_planner() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from graphwright import ops
 from graphwright.errors import ModelError
 from graphwright.frontends.onnx import load
 from graphwright.ir.symbols import Expr
@@ -136,6 +137,7 @@ def test_inference_again_changes_nothing() -> None:
 
 
 def imported(proto: Any) -> Any:
+    ops.load()
     return load(proto)
 
 

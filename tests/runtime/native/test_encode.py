@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,10 +58,12 @@ def everything() -> Program:
     b.register(Code.CHECK_LE, n, b.const(100), "too long")
     size = b.bytes_of(n)
     y = b.output((n,))
-    w = b.buffer(Storage.WEIGHT, b.const(8), 0)
+    w = b.buffer(Storage.WEIGHT, b.const(16), 0)
     t = b.arena(size)
     u = b.arena(size, [t])
     scratch = b.buffer(Storage.SCRATCH, b.const(100), 0, [t, u])
+    number = b.arena(b.const(8), [t, u, scratch])
+    rows = b.arena(b.register(Code.MUL, size, b.const(2)), [t, u, scratch, number])
     b.task(TaskKind.COPY, [b.at(t), b.at(x)], [0], args=(size,))
     b.task(TaskKind.IF, [b.at(w)], blocks=(1, 2), after=(0,))
     b.hosts.append(HostFunction("Nothing", ((F32, (n,)), None), ((F32, (n,)),)))
@@ -68,11 +71,17 @@ def everything() -> Program:
     b.launch(
         "fail_at", [u, y, w], [1], n, args=[b.const(1), b.const(-1)], after=[2], work=HEAVY, scratch=scratch
     )
+    steering = (b.at(number), b.at(w, 8), b.at(w))  # two limits: one damaged word leaves one of them
+    b.task(TaskKind.LOOP, steering, [0], args=(b.const(2),), blocks=(3,), after=(3,))
     hook = FunctionOperand(b.kernel("triple"))
     b.launch("fail_at", [x, hook, None, t], [3], n, args=[b.const(1), b.const(-1)], work=HEAVY)
-    b.launch("fail_at", [x, t], [1], n, args=[b.const(1), b.const(-1)], after=[4])
+    b.launch("fail_at", [x, t], [1], n, args=[b.const(1), b.const(-1)], after=[5])
     b.task(TaskKind.COPY, [b.at(t), b.at(x)], [0], args=(size,))
-    b.blocks = [Block(0, 4), Block(4, 2), Block(6, 1)]
+    b.launch("fail_at", [t, u], [1], n, args=[b.const(1), b.const(-1)])
+    b.task(TaskKind.COPY, [b.at(rows), b.at(u), b.at(number)], [0], args=(size,), after=(8,))
+    b.task(TaskKind.IF, [b.at(number)], args=(b.const(8),), blocks=(4,), after=(9,))
+    b.launch("fail_at", [t, u], [1], n, args=[b.const(1), b.const(-1)])
+    b.blocks = [Block(0, 5), Block(5, 2), Block(7, 1), Block(8, 3), Block(11, 1)]
     return b.program()
 
 
@@ -82,7 +91,7 @@ def attempt(words: bytes, library: _native.Library) -> bool:
     x = np.arange(10, dtype=np.float32)
     try:
         for condition in range(2):
-            weights = bytes((condition, *range(7)))
+            weights = bytes((condition, *range(7), 2, *bytes(7)))
             model = _native.Program(
                 words, weights, harmless, [lambda inputs, outputs: None], libraries=[library]
             )
@@ -158,6 +167,37 @@ def _if(b: Builder, blocks: tuple[int, ...]) -> int:
     return b.task(TaskKind.IF, [b.at(0)], blocks=blocks)
 
 
+def _loop(
+    b: Builder, operands: tuple[int | None, ...], blocks: tuple[int, ...] = (1,), **fields: Any
+) -> None:
+    """A LOOP that writes operand 0, and its body."""
+    b.tasks.append(
+        Task(
+            TaskKind.LOOP,
+            tuple(None if o is None else b.at(o) for o in operands),
+            fields.pop("writes", (0,)),
+            blocks=blocks,
+            **fields,
+        )
+    )
+    b.blocks = _blocks((0, 1), (1, 0))
+
+
+def test_loops_that_are_malformed_are_refused(library: _native.Library) -> None:
+    cases: list[tuple[Callable[[Builder], object], str]] = [
+        (lambda b: _loop(b, (b.arena(0), None), args=(0,)), "three operands"),
+        (lambda b: _loop(b, (b.arena(0), None, None), args=(0, 0)), "three operands"),
+        (lambda b: _loop(b, (b.arena(0), None, None), args=(0,), blocks=()), "three operands"),
+        (lambda b: _loop(b, (0, None, None), args=(0,)), "writes what is no output"),
+        (lambda b: _loop(b, (b.arena(0), None, None), args=(0,), writes=()), "number of its run"),
+        (lambda b: _loop(b, (b.arena(0), None, None)), "never ends"),
+        (lambda b: _if(b, ()), "an IF takes two blocks"),
+        (lambda b: b.task(TaskKind.COPY, [b.at(b.arena(0))] * 4, [0], args=(0,)), "two or three operands"),
+    ]
+    for change, text in cases:
+        refused(change, text, library)
+
+
 def _blocks(*blocks: tuple[int, int]) -> list[Block]:
     return [Block(first, count) for first, count in blocks]
 
@@ -189,11 +229,12 @@ def test_what_is_inconsistent_is_refused(library: _native.Library) -> None:
         (lambda b: b.launch("add", [], [], -1), "no grid"),
         (lambda b: b.launch("add", [], [], zero, after=[0]), "after a later one"),
         (lambda b: _if(b, (1, 1)), "names no block"),
+        (lambda b: _loop(b, (b.arena(zero), None, 0), blocks=(2,)), "names no block"),
         (lambda b: host(b, (b.at(0), b.at(0)), ()), "writes what it may not"),
         (lambda b: host(b, (b.at(0),), ()), "as many operands"),
         (lambda b: host(b, (None, b.at(b.arena(zero))), (1,)), "present or absent"),
         (lambda b: b.tasks.append(Task(TaskKind.HOSTCALL, kernel=0)), "names no function"),
-        (tree((0, 1), (1, 0), ifs=((1, 1),)), "the branch of two IFs"),
+        (tree((0, 1), (1, 0), ifs=((1, 1),)), "that of two tasks"),
         (tree((0, 1), (1, 0), (1, 0), (1, 0), ifs=((1, 2),)), "not reached"),
         (tree((0, 0), (0, 1), (1, 0), ifs=((1, 2),)), "not reached"),
         (tree((0, 1), (0, 1), (1, 0), ifs=((1, 2),)), "in two blocks"),

@@ -6,6 +6,7 @@ import os
 import random
 import struct
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,9 @@ SANITIZERS = {"address": "address,undefined", "thread": "thread"}
 
 
 def random_program(seed: int, elements: int) -> tuple[Program, np.ndarray, np.ndarray]:
-    """A graph of `mix` launches, some inside an IF whose other branch is empty; with input and output."""
+    """A graph of `mix` launches, some in an IF whose other branch is empty, some in a LOOP; with input and
+    output.
+    """
     pick = random.Random(seed)
     b = Builder()
     x, (n,) = b.input(1, I64)
@@ -36,7 +39,7 @@ def random_program(seed: int, elements: int) -> tuple[Program, np.ndarray, np.nd
     value = np.arange(elements, dtype=np.int64)
     buffers, values, writers, inner = [x], [value], [-1], []
     for i in range(count):
-        left, right = pick.randrange(len(buffers)), pick.randrange(len(buffers))
+        left, right = (pick.choice([k for k, writer in enumerate(writers) if writer > -2]) for _ in range(2))
         target = y if i == count - 1 else b.arena(size, [scratch, *(p for p in buffers if p != x)])
         after = tuple(writers[k] for k in (left, right) if writers[k] >= 0)
         operands = [buffers[left], buffers[right], target]
@@ -46,6 +49,16 @@ def random_program(seed: int, elements: int) -> tuple[Program, np.ndarray, np.nd
             chosen = pick.randrange(2)
             condition = (b.at(yes_no, 1 - chosen),)  # the weights are 1, 0
             b.tasks[task] = Task(TaskKind.IF, condition, blocks=(chosen, 1 - chosen), after=after)
+        elif pick.random() < 0.2:
+            number = b.arena(b.const(8), [scratch, *(p for p in (*buffers, target) if p not in (x, y))])
+            inner.append((task, b.tasks[task]))
+            trips = (b.const(pick.randint(1, 4)),)
+            b.tasks[task] = Task(
+                TaskKind.LOOP, (b.at(number), None, None), (0,), args=trips, blocks=(0,), after=after
+            )
+            buffers.append(number)
+            values.append(value)
+            writers.append(-2)
         buffers.append(target)
         values.append((values[left] * 3 + values[right] + i) % 1000003)
         writers.append(task)
@@ -54,18 +67,19 @@ def random_program(seed: int, elements: int) -> tuple[Program, np.ndarray, np.nd
 
 
 def _move_into_branches(b: Builder, inner: list[tuple[int, Task]]) -> None:
-    """Each launch behind an IF goes to the end, into that branch which its condition chooses."""
+    """Each launch behind an IF or LOOP goes to the end, into that block which runs."""
     entry = len(b.tasks)
     b.blocks = [Block(0, entry)]
     for i, (task, launch) in enumerate(inner):
-        first = 1 + 2 * i
+        first, held = len(b.blocks), b.tasks[task]
         full, empty = Block(entry + i, 1), Block(0, 0)
-        chosen = b.tasks[task].blocks[0]  # condition 1: the first branch runs; 0: the second
-        b.blocks += [full, empty] if chosen == 1 else [empty, full]
-        b.tasks[task] = Task(
-            TaskKind.IF, b.tasks[task].operands, blocks=(first, first + 1), after=b.tasks[task].after
-        )
-        b.tasks.append(Task(**{**vars(launch), "after": ()}))
+        if held.kind is TaskKind.IF:  # condition 1: the first branch runs; 0: the second
+            b.blocks += [full, empty] if held.blocks[0] == 1 else [empty, full]
+        else:
+            b.blocks.append(full)
+        blocks = tuple(range(first, len(b.blocks)))
+        b.tasks[task] = replace(held, blocks=blocks)
+        b.tasks.append(replace(launch, after=()))
 
 
 @pytest.fixture(scope="module", params=SANITIZERS)

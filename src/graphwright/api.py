@@ -32,11 +32,13 @@ from graphwright.package.package import Package
 from graphwright.package.sign import user_key
 from graphwright.package.stages import PartStep
 from graphwright.passes.bind_sizes import Shapes, shape_inputs
+from graphwright.passes.dynamic import what_stays_dynamic
 from graphwright.passes.gears import split_module
 from graphwright.passes.interface import bind_constants, keep_outputs
 from graphwright.passes.manager import PassManager
 from graphwright.passes.pipeline import GRAPH_PASSES
 from graphwright.ranks import is_only, lacks_ranks, package_variants, ranked
+from graphwright.report import with_dynamic
 from graphwright.runtime.devices import NATIVE, specialized
 from graphwright.runtime.devices.base import Device
 from graphwright.runtime.devices.cpu import Cpu
@@ -79,10 +81,11 @@ def compile(
 ) -> Model:
     """Compile an ONNX model (path, bytes or ModelProto) or a module built by hand.
 
-    ``specialize`` is the option of that name. ``shapes`` gives sizes of inputs, or ranges of them, ``constants`` replaces inputs by arrays, numbers or lists, ``outputs``
-    prunes to these (inner values as well; inputs that only others needed go too). ``gears`` are shapes
-    that get programs of their own (by input, or as :class:`graphwright.Gears`). Raises ModelError with all
-    faults of the model, OptionError, PluginError, ToolchainError.
+    ``specialize`` is the option of that name. ``shapes`` gives sizes of inputs, or ranges of them,
+    ``constants`` replaces inputs by arrays, numbers or lists, ``outputs`` prunes to these (inner values as
+    well; inputs that only others needed go too). ``gears`` are shapes that get programs of their own (by
+    input, or as :class:`graphwright.Gears`). Raises ModelError with all faults of the model, OptionError,
+    PluginError, ToolchainError.
     """
     options = options or Options.from_environment()
     options = options if specialize is None else replace(options, specialize=specialize)
@@ -155,22 +158,29 @@ def _compiled(module: Module, options: Options, observe: Observer) -> tuple[Pack
     if options.device == "reference" or not static:  # else no feed could tell more
         PassManager(SHAPE_STAGES, options.verify, lambda m, record: observe(record.name, m)).run(module)
     if options.device == "reference":
-        return package_module(module, options), Reference(module)
+        return _reported(package_module(module, options), what_stays_dynamic(module)), Reference(module)
     if any(value.type.shape is None for value in module.main.inputs) and lacks_ranks(module.main):
         variants = ranked(module)
         if not is_only(variants):
-            return _late(module, variants, options)
+            package, device = _late(module, variants, options)
+            return _reported(package, what_stays_dynamic(module)), device
         (module,) = variants
     records = run_stages(module, GRAPH_PASSES, options, observe)
+    dynamic = what_stays_dynamic(module)
     found = cut(module.main)
     if not found.is_whole:
-        package = package_stages(module, found, options, observe)
+        package = _reported(package_stages(module, found, options, observe), dynamic)
         return package, _staged(package, options)
-    package = compile_modules([module], options, observe, prepared=records)[0].package
+    package = _reported(compile_modules([module], options, observe, prepared=records)[0].package, dynamic)
     device = NATIVE[options.device](package, package.targets[options.isa], options.plan_cache)
     if options.verify and isinstance(device, Cpu):
         _verify_plan(package, device, options)
     return package, specialized(device, package, options)
+
+
+def _reported(package: Package, dynamic: Sequence[str]) -> Package:
+    """``package``, whose report says as well what stayed dynamic."""
+    return replace(package, report=with_dynamic(package.report, dynamic))
 
 
 def _verify_plan(package: Package, device: Cpu, options: Options) -> None:

@@ -42,6 +42,22 @@ def _steps(stages: Stages, depth: int) -> Iterable[str]:
             yield from _steps(body, depth + 2)
 
 
+DYNAMIC = "dynamic"
+"""The section on what stayed dynamic, which ends a report."""
+
+
+def with_dynamic(report: str, lines: Sequence[str]) -> str:
+    """``report`` with what stayed dynamic, and why."""
+    section = [DYNAMIC, *(f"  {terminal(line, 500)}" for line in lines)] if lines else [f"{DYNAMIC}: nothing"]
+    return report + "\n".join(section) + "\n"
+
+
+def dynamic_lines(report: str) -> list[str]:
+    """What a report says of what stayed dynamic."""
+    _, found, section = f"\n{report}".rpartition(f"\n{DYNAMIC}\n")
+    return [line.strip() for line in section.splitlines()] if found else []
+
+
 def _passes(records: Sequence[Record]) -> Iterable[str]:
     yield "passes"
     for record in records:

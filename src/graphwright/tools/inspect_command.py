@@ -34,6 +34,7 @@ from graphwright.package.sign import user_key
 from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.passes.manager import run_passes
 from graphwright.passes.unfuse import Unfuse
+from graphwright.report import dynamic_lines
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.target import target_isa
 from graphwright.runtime.model import Model
@@ -42,6 +43,16 @@ from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, say, table
 from graphwright.tools.feeds import input_sizes, make_feeds
 from graphwright.tools.footprint import measure
+from graphwright.tools.gear_arguments import (
+    Batches,
+    Between,
+    Combine,
+    Combined,
+    GearShapes,
+    Images,
+    Others,
+    parse_gears,
+)
 from graphwright.tools.gear_table import show_gears
 from graphwright.tools.models import is_package, open_model
 from graphwright.tools.progress import Watch, stages
@@ -66,6 +77,11 @@ def inspect(
     shape: Shapes = None,
     const: Constants = None,
     outputs: Outputs = None,
+    gears: GearShapes = None,
+    dynamic_batch: Batches = None,
+    dynamic_image: Images = None,
+    combine: Combined = Combine.ZIP,
+    between: Others = Between.ERROR,
     ir: Annotated[
         Level | None,
         typer.Option(
@@ -110,7 +126,14 @@ def inspect(
     origin = _read(model, trust, verify, options) if is_package(model) else None
     with stages(Watch()) as observe:
         opened = open_model(
-            model, options, shapes=sizes, constants=const, outputs=outputs, trust=trust, observe=observe
+            model,
+            options,
+            shapes=sizes,
+            constants=const,
+            outputs=outputs,
+            gears=parse_gears(gears, dynamic_batch, dynamic_image, combine, between),
+            trust=trust,
+            observe=observe,
         )
     if not opened.package.targets and _is_sized(opened.inputs, sizes):
         opened = _for_sizes(opened.package, sizes, options)
@@ -119,6 +142,7 @@ def inspect(
         return
     _show_file(model, origin, verify)
     _show_interface(opened.package)
+    _show_dynamic(opened.package)
     _show_graph(opened.package)
     if opened.package.between:
         show_gears(opened.package, options.threads, timed=measured)
@@ -226,6 +250,13 @@ def _show_sizes(module: Module) -> None:
     if rows:
         say("sizes")
         table(rows)
+
+
+def _show_dynamic(package: Package) -> None:
+    """Sizes and ranks that only a run tells, each with what decides it."""
+    if lines := dynamic_lines(package.report):
+        say("known at a run alone")
+        table([[line] for line in lines])
 
 
 def _type_text(spec: TensorSpec) -> str:

@@ -1,0 +1,198 @@
+"""What stayed dynamic, and why: each size, rank and shape operand that is not known before a run, with the
+input or the element that decides it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.mentions import symbols_in
+from graphwright.ir.op import Fact, Op, Trait
+from graphwright.ir.symbols import Dim, atoms
+from graphwright.ops.cast import Cast
+from graphwright.ops.common import MAX_PARTLY, known_size
+from graphwright.ops.concat import Concat
+from graphwright.ops.constant_of_shape import ConstantOfShape
+from graphwright.ops.gather import Gather
+from graphwright.ops.range import Range
+from graphwright.passes.base import Record
+from graphwright.passes.infer_shapes import Walk, infer_module
+
+MOST_LINES = 100
+"""The rest are counted."""
+
+
+def what_stays_dynamic(module: Module) -> list[str]:
+    """A line for each, first those that the inputs' own shapes decide. None for a module of numbers alone."""
+    lines = list(_of_inputs(module.main))
+    if _decided_by_elements(module):
+        facts = _Facts()
+        infer_module(module, Record("dynamic"), facts)
+        told = symbols_in(value.type for value in module.main.inputs)
+        lines += _Search(facts.known, told, module.main).graph(module.main)
+    more = len(lines) - MOST_LINES
+    return lines if more <= 0 else [*lines[:MOST_LINES], f"and {more} more"]
+
+
+def _of_inputs(graph: Graph) -> Iterator[str]:
+    """Sizes and ranks that a feed's shapes tell."""
+    places: dict[str, list[str]] = {}
+    for value in graph.inputs:
+        if value.type.shape is None:
+            yield f"the rank of input {value.name}: the model leaves it open"
+        for axis, dim in enumerate(value.type.shape or ()):
+            for name in dict.fromkeys(atom.name for atom in atoms(dim)):
+                places.setdefault(name, []).append(f"axis {axis} of input {value.name}")
+    for name, found in places.items():
+        yield f"{name}: {', '.join(found)}"
+
+
+def _decided_by_elements(module: Module) -> bool:
+    """Whether anything depends on more than the inputs' shapes."""
+    told = symbols_in(value.type for value in module.main.inputs)
+    for node in module.main.walk():
+        for value in node.outputs:
+            if value.type.shape is None or (not value.type.is_static and symbols_in((value.type,)) - told):
+                return True
+        if _is_steered(node.op) and any(map(_is_computed_integer, node.inputs[1:])):
+            return True
+    return False
+
+
+def _is_computed_integer(value: Value | None) -> bool:
+    if value is None or not value.type.dtype.is_integer:
+        return False
+    return value.producer is None or not isinstance(value.producer.op, Constant)
+
+
+@dataclass
+class _Facts:
+    """What a walk knows of every value, collected as it goes."""
+
+    known: dict[Value, Fact] = field(default_factory=dict)
+
+    def __call__(self, walk: Walk, node: Node, facts: Sequence[Fact]) -> bool:
+        for value in (*node.inputs, *node.outputs):
+            if value is not None and value in walk.facts:
+                self.known[value] = walk.facts[value]
+        return False
+
+
+def _is_steered(op: Op) -> bool:
+    """Whether operands may give sizes."""
+    return type(op).absorb is not Op.absorb
+
+
+@dataclass
+class _Search:
+    """Sizes that are ``told`` so far; each new one belongs to the node that makes it."""
+
+    facts: dict[Value, Fact]
+    told: set[str]
+    main: Graph
+
+    def graph(self, graph: Graph) -> Iterator[str]:
+        for node in graph:
+            for region in node.regions:
+                yield from self.graph(region)
+            if not isinstance(node.op, Constant):
+                yield from self.node(node)
+
+    def node(self, node: Node) -> Iterator[str]:
+        title = f"{node.place} ({node.op.name})"
+        steering = dict(self.steering(node)) if _is_steered(node.op) else {}
+        why = " and ".join(steering.values())
+        found = False
+        for number, value in enumerate(node.outputs):
+            which = f"output {number} of " if len(node.outputs) > 1 else ""
+            if value.type.shape is None and all(v is None or v.type.shape is not None for v in node.inputs):
+                found = True
+                yield f"the rank of {which}{title}: {why or self.elements(node)}"
+            for axis, dim in enumerate(value.type.shape or ()):
+                own = steering.get(axis) if len(steering) > 1 else None
+                for name in self.new(dim):
+                    found = True
+                    yield f"{name}: axis {axis} of {which}{title}: {own or why or self.elements(node)}"
+        if why and not found:
+            yield f"{title} reads its sizes in each run: {why}"
+
+    def new(self, dim: Dim) -> list[str]:
+        """Symbols in ``dim`` that nothing before has told."""
+        names = [name for name in dict.fromkeys(atom.name for atom in atoms(dim)) if name not in self.told]
+        self.told.update(names)
+        return names
+
+    def steering(self, node: Node) -> Iterator[tuple[int, str]]:
+        """What decides the sizes that operands give, each with the element that does, which mostly stands for
+        the axis of that number.
+        """
+        first = 0 if isinstance(node.op, Range | ConstantOfShape) else 1
+        for index, value in enumerate(node.inputs[first:], first):
+            if value is None or not (value.type.dtype.is_integer or isinstance(node.op, Range)):
+                continue
+            fact = self.facts.get(value) or Fact(value.type)
+            if fact.elements is not None or fact.data is not None or (fact.type.rank or 0) > 1:
+                continue
+            count = None if fact.type.shape is None else known_size(fact.type.shape)
+            if count is None or count > MAX_PARTLY:
+                yield -index, f"the elements of operand {index} decide, {self.origin(value, None)}"
+                continue
+            parts = fact.partly or (None,) * count
+            for element in (e for e, part in enumerate(parts) if part is None):
+                if value.type.rank:
+                    text = f"element {element} of operand {index} decides, {self.origin(value, element)}"
+                    yield element, text
+                else:
+                    yield -index, f"operand {index} decides, {self.origin(value, element)}"
+
+    def elements(self, node: Node) -> str:
+        """What decides sizes that no operand gives."""
+        if node.regions:
+            decider = node.inputs[0] if node.inputs else None
+            told = "" if decider is None else f", {self.origin(decider, 0)}"
+            return f"which of its regions runs, or how often, decides{told}"
+        first = next((value for value in node.inputs if value is not None), None)
+        return "its elements decide" if first is None else f"elements decide, {self.origin(first, None)}"
+
+    def origin(self, value: Value, element: int | None) -> str:
+        """Where ``element`` of ``value`` (None: all of them) comes from, through what only moves elements."""
+        node = value.producer
+        while node is not None:
+            step = self.moved_from(node, element)
+            if step is None:
+                return f"from {node.place} ({node.op.name})"
+            value, element = step
+            node = value.producer
+        which = "" if element is None or not value.type.rank else f"element {element} of "
+        whose = "input" if value.owner is self.main else "what a region receives as"
+        return f"from {which}{whose} {value.name}"
+
+    def moved_from(self, node: Node, element: int | None) -> tuple[Value, int | None] | None:
+        """The operand, and its element, that an element is a copy of."""
+        first = node.inputs[0] if node.inputs else None
+        if first is None:
+            return None
+        if Trait.VIEW in node.op.traits or isinstance(node.op, Cast):
+            return first, element
+        if element is None or node.output.type.rank != 1 or first.type.rank != 1:
+            return None
+        if isinstance(node.op, Gather):
+            places = self.facts.get(node.operand(1))
+            found = None if places is None or places.elements is None else places.elements[element]
+            return (first, found) if isinstance(found, int) and found >= 0 else None
+        return _joined_from(node, element) if isinstance(node.op, Concat) else None
+
+
+def _joined_from(node: Node, element: int) -> tuple[Value, int | None] | None:
+    """The operand of a Concat of vectors that an element is in."""
+    for value in node.inputs:
+        size = value.type.dims[0] if value is not None and value.type.shape else None
+        if value is None or not isinstance(size, int):
+            return None
+        if element < size:
+            return value, element
+        element -= size
+    return None

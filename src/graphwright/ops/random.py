@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,17 +27,12 @@ class Random(Op):
     dtype: DType
     seed: float | None
 
-    def absorb(self, x: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
-        if x is None or x.type.shape is None:
-            return None
-        return replace(self, shape=x.shape), ()  # type: ignore[type-var]  # set by @op
-
     def infer(self, at: Inference, x: Fact | None = None) -> TensorType:
         if self.dtype not in FLOATS:
             raise at.fail(f"random numbers of {self.dtype}; floats alone can be drawn")
         if self.shape is None and x is None:
             raise at.fail("it needs a shape, or an operand that has one")
-        return TensorType(self.dtype, self.shape)
+        return TensorType(self.dtype, self.shape if x is None else x.type.shape)
 
     def reference(self, x: Array | None = None) -> Array:
         shape = tuple(map(number, self.shape or ())) if x is None else x.shape

@@ -1,0 +1,127 @@
+"""Gears on the command line: what is written, shown and refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphwright as gw
+from tests.gears.models import cnn, encoder, images
+
+from .support import graphwright
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    path = tmp_path / "network.onnx"
+    path.write_bytes(cnn())
+    return path
+
+
+def gears_of(path: Path) -> list[tuple[Any, ...]]:
+    """Shapes of the first input."""
+    return [variant.inputs[0].shape or () for variant in gw.load(path).package.variants]
+
+
+def test_shapes(network: Path) -> None:
+    result = graphwright("compile", network, "-o", "a.om", "--gears", "x:1,3,16,16;4,3,16,16; 2,3,24,8")
+    assert result.exit_code == 0 and "3 gears" in result.stderr
+    assert gears_of(Path("a.om")) == [(1, 3, 16, 16), (4, 3, 16, 16), (2, 3, 24, 8)]
+    model = gw.load("a.om")
+    assert model(images(2, 3, 24, 8))[0].shape == (2, 5)
+    with pytest.raises(gw.FeedError, match="no gear is for"):
+        model(images(2, 3, 16, 16))
+
+
+def test_batches_and_images(network: Path) -> None:
+    flags = ("--dynamic-batch", "1,2", "--dynamic-image", "16x16,8x24", "--between", "dynamic")
+    assert graphwright("compile", network, "-o", "b.om", *flags).exit_code == 0
+    assert gears_of(Path("b.om"))[:4] == [(1, 3, 16, 16), (1, 3, 8, 24), (2, 3, 16, 16), (2, 3, 8, 24)]
+    assert gw.load("b.om")(images(3, 3, 9, 9))[0].shape == (3, 5)
+
+
+def test_padding(network: Path) -> None:
+    flags = ("--shape", "x:?,3,16,16", "--dynamic-batch", "2,4", "--between", "pad")
+    assert graphwright("compile", network, "-o", "p.om", *flags).exit_code == 0
+    assert gw.load("p.om")(images(3, 3, 16, 16))[0].shape == (3, 5)
+    refused = graphwright(
+        "compile", network, "--dynamic-batch", "1", "--dynamic-image", "8x8,9x9", "--between", "pad"
+    )
+    assert refused.exit_code == 1 and "stem" in refused.stderr and "Conv" in refused.stderr
+
+
+@pytest.mark.parametrize(("combine", "count"), [("zip", 2), ("product", 4)])
+def test_several_inputs(tmp_path: Path, combine: str, count: int) -> None:
+    path = tmp_path / "encoder.onnx"
+    path.write_bytes(encoder())
+    flags = ["--gears", "ids:1,8;1,4", "--gears", "mask:?,8;?,4", "--combine", combine]
+    result = graphwright("compile", path, "-o", "e.om", *flags)
+    if combine == "product":  # ids and mask have one size: sequences of 8 do not go with masks of 4
+        assert result.exit_code == 2 and "gear 1 (ids:1,8 mask:?,4)" in result.stderr
+        return
+    assert result.exit_code == 0 and f"{count} gears" in result.stderr
+    feeds = {"ids": np.ones((1, 4), np.int64), "mask": np.ones((1, 4), np.int64)}
+    assert gw.load("e.om").run(feeds)["y"].shape == (1, 4, 8)
+
+
+def test_inspect_shows_gears_with_memory_and_time(network: Path) -> None:
+    graphwright("compile", network, "-o", "g.om", "--gears", "x:1,3,16,16;8,3,32,32")
+    shown = graphwright("inspect", "g.om", "--threads", "1").stdout
+    assert "gears: 2; other shapes are an error" in shown and "MapIndex" in shown and "Case" in shown
+    rows = re.findall(r"(\d)\s+x:(\S+)\s+\d+\s+([\d.]+ \w+)", shown)
+    assert [row[:2] for row in rows] == [("0", "1,3,16,16"), ("1", "8,3,32,32")]
+    assert f"which they share: {rows[1][2]}" in shown, "the arena of the largest"
+    timed = graphwright("inspect", "g.om", "--measure", "--threads", "1").stdout
+    assert len(re.findall(r"[\d.]+ ms", timed)) == 2 and "fastest run" in timed
+    alone = graphwright("inspect", "g.om", "--shape", "x:8,3,32,32", "--threads", "1").stdout
+    assert re.search(r"arena\s+" + re.escape(rows[1][2]), alone)
+    others = graphwright(
+        "inspect", network, "--dynamic-batch", "1,2", "--dynamic-image", "8x8", "--between", "dynamic"
+    )
+    assert others.exit_code == 0 and "run on a program of their own" in others.stdout
+    assert "Case[branches=2" in graphwright("inspect", "g.om", "--ir", "high").stdout
+
+
+def test_run_and_check_take_the_gear_of_the_feeds(network: Path) -> None:
+    graphwright("compile", network, "-o", "r.om", "--gears", "x:1,3,16,16;2,3,16,16")
+    assert graphwright("run", "r.om", "--shape", "x:2,3,16,16").exit_code == 0
+    refused = graphwright("run", "r.om", "--shape", "x:3,3,16,16")
+    assert refused.exit_code == 1 and "the gears are x:1,3,16,16; x:2,3,16,16" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--gears", "1,3,8,8"), "NAME:SIZES;SIZES"),
+        (("--gears", "x:1,3,8,a;2,3,8,8"), "is no size"),
+        (("--gears", "x:1,3,8,8;"), "is no size"),
+        (("--gears", "x:1,3,8,8", "--gears", "x:2,3,8,8"), "named twice"),
+        (("--dynamic-batch", "1,two"), "something else than numbers"),
+        (("--dynamic-batch", "1,,2"), "something else than numbers"),
+        (("--dynamic-image", "8,9"), "no height and width"),
+        (("--dynamic-image", "8x9x10,1x2"), "no height and width"),
+        (("--between", "pad"), "give --gears"),
+        (("--combine", "product"), "give --gears"),
+        (("--between", "sideways", "--dynamic-batch", "1,2"), "sideways"),
+    ],
+)
+def test_what_cannot_be_read_is_a_usage_error(network: Path, flags: tuple[str, ...], words: str) -> None:
+    result = graphwright("compile", network, *flags)
+    assert result.exit_code == 2 and not Path("network.om").exists()
+    assert words in re.sub(r"[\s│]+", " ", result.stderr), result.stderr
+
+
+def test_gears_of_a_package_are_refused(network: Path) -> None:
+    graphwright("compile", network, "-o", "n.om")
+    result = graphwright("inspect", "n.om", "--dynamic-batch", "1,2")
+    assert result.exit_code == 2 and "compiled already" in re.sub(r"[\s│]+", " ", result.stderr)
+
+
+def test_bad_gears_are_one_error_that_names_them(network: Path) -> None:
+    result = graphwright("compile", network, "--gears", "z:1,2;3,4")
+    assert result.exit_code == 2 and "no input 'z'" in result.stderr and "Traceback" not in result.stderr
+    assert not Path("network.om").exists()

@@ -38,7 +38,7 @@ STEPS = 7
 def _blocks_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Images this small are faster row-major: let the pass think otherwise."""
     monkeypatch.setattr(forms, "ROW_MAJOR_GFLOPS", 1e-3)
-    monkeypatch.setattr(assign, "transfer_ns", lambda value: 1e-3)
+    monkeypatch.setattr(assign, "transfer_ns", lambda value, blocks: 1e-3)
 
 
 class Stack:

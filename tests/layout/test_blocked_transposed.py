@@ -45,7 +45,7 @@ def _blocks_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Images this small are faster row-major: let the pass think otherwise."""
     monkeypatch.setattr(forms, "ROW_MAJOR_GFLOPS", 1e-3)
     monkeypatch.setattr(forms, "ROW_MAJOR_TRANSPOSED_GFLOPS", 1e-3)
-    monkeypatch.setattr(assign, "transfer_ns", lambda value: 1e-3)
+    monkeypatch.setattr(assign, "transfer_ns", lambda value, blocks: 1e-3)
 
 
 def _module(kernel: tuple[int, ...], op: ConvTranspose, cin: int, cout: int, bias: bool, tail: str) -> Module:

@@ -7,23 +7,32 @@ import pytest
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module
-from graphwright.ir.symbols import floordiv, maximum, symbol
+from graphwright.ir.symbols import Range, SymbolTable, floordiv, maximum, symbol
 from graphwright.ir.types import F32, tensor
-from graphwright.layout.forms import DIRECT_GFLOPS, ROW_MAJOR_GFLOPS, Form, form_of, nominal
+from graphwright.layout.forms import DIRECT_GFLOPS, ROW_MAJOR_GFLOPS, Blocks, Form, form_of, nominal
 from graphwright.ops.conv import Conv
+
+TABLE = SymbolTable()
+"""Of sizes without ranges."""
 
 
 def test_a_size_that_is_not_known_counts_as_a_batch_or_a_small_image() -> None:
     n, h = symbol("n"), symbol("h")
-    assert [nominal(7), nominal(n), nominal(n * 3), nominal(n * h)] == [7, 64, 192, 4096]
+    assert [nominal(dim, TABLE) for dim in (7, n, n * 3, n * h)] == [7, 64, 192, 4096]
+
+
+def test_a_size_of_a_range_counts_as_its_geometric_mean() -> None:
+    table = SymbolTable({"n": Range(1, 16), "h_32": Range(1, 64), "w": Range(100), "k": Range(0, 9)})
+    n, h, w, k = map(symbol, ("n", "h_32", "w", "k"))
+    assert [nominal(dim, table) for dim in (n, 32 * h, w, k, n * h)] == [4, 256, 100, 3, 32]
 
 
 def test_what_would_be_nothing_at_that_size_is_guessed_larger() -> None:
     frames = maximum(0, floordiv(symbol("samples") + 64, 128) - 1)
-    assert nominal(frames) == 1
-    assert nominal(frames * symbol("batch")) == 256
-    assert nominal(maximum(0, symbol("n") - 10_000)) == 16384 - 10_000
-    assert nominal(0) == 0
+    assert nominal(frames, TABLE) == 1
+    assert nominal(frames * symbol("batch"), TABLE) == 256
+    assert nominal(maximum(0, symbol("n") - 10_000), TABLE) == 16384 - 10_000
+    assert nominal(0, TABLE) == 0
 
 
 @pytest.mark.parametrize(("pixels", "lanes_used"), [(4, 4 / 16), (16, 1.0), (49, 49 / 64), (3136, 1.0)])
@@ -34,7 +43,7 @@ def test_a_convolution_of_few_pixels_wastes_lanes_in_planes(pixels: int, lanes_u
     b = Builder(module, graph)
     y = b(Conv((1,), (0, 0), (1,)), x, b.const(np.ones((64, 64, 1), np.float32)))
     assert y.producer is not None
-    form = form_of(y.producer, 16)
+    form = form_of(y.producer, Blocks(16))
     assert isinstance(form, Form)
     flops = 2.0 * pixels * 64 * 64
     expected = flops / lanes_used / ROW_MAJOR_GFLOPS - flops / DIRECT_GFLOPS

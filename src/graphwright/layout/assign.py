@@ -16,6 +16,7 @@ from graphwright.ir.types import Layout
 from graphwright.layout.blocks import channel_blocks, is_blocked
 from graphwright.layout.cut import INFINITE, SINK, SOURCE, Network
 from graphwright.layout.forms import (
+    Blocks,
     Form,
     channel_axis,
     form_of,
@@ -40,8 +41,9 @@ class AssignLayouts(Pass):
         for graph in [g for top in module.graphs.values() for g in _sequences(top)]:
             if any(isinstance(node.op, TransData) for node in graph):
                 continue  # it has its layouts
-            forms = _forms(graph, self.lanes, record)
-            chosen = _choose(graph, forms)
+            blocks = Blocks(self.lanes, module.symbols)
+            forms = _forms(graph, blocks, record)
+            chosen = _choose(graph, forms, blocks)
             _Rewrite(graph, self.lanes, record).run({node: forms[node] for node in forms if node in chosen})
         return record.counts["nodes on channel blocks"] > before
 
@@ -64,11 +66,11 @@ def _sequences(graph: Graph) -> Iterator[Graph]:
                 yield from _sequences(region)
 
 
-def _forms(graph: Graph, lanes: int, record: Record) -> dict[Node, Form]:
+def _forms(graph: Graph, blocks: Blocks, record: Record) -> dict[Node, Form]:
     """The nodes of ``graph`` that can work on blocks."""
     forms: dict[Node, Form] = {}
     for node in graph:
-        form = form_of(node, lanes)
+        form = form_of(node, blocks)
         if isinstance(form, Form):
             forms[node] = form
         elif node.inputs:
@@ -76,7 +78,7 @@ def _forms(graph: Graph, lanes: int, record: Record) -> dict[Node, Form]:
     return forms
 
 
-def _choose(graph: Graph, forms: dict[Node, Form]) -> set[Node]:
+def _choose(graph: Graph, forms: dict[Node, Form], blocks: Blocks) -> set[Node]:
     """The nodes that work on blocks in the cheapest assignment."""
     if all(form.saves <= 0 for form in forms.values()):
         return set()
@@ -89,8 +91,8 @@ def _choose(graph: Graph, forms: dict[Node, Form]) -> set[Node]:
         made = producer if producer in forms and value.index in forms[producer].results else SINK
         network.edge(("row-major", value), SINK, 0)
         network.edge(SOURCE, ("blocked", value), 0)
-        network.edge(made, ("row-major", value), transfer_ns(value))
-        network.edge(("blocked", value), made, transfer_ns(value))
+        network.edge(made, ("row-major", value), transfer_ns(value, blocks))
+        network.edge(("blocked", value), made, transfer_ns(value, blocks))
         for node, position in value.uses:
             takes = node in forms and position in forms[node].operands
             network.edge(("row-major", value), node if takes else SINK, INFINITE)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Op, Trait, folding
-from graphwright.ir.symbols import Dim, atoms, evaluate, product
+from graphwright.ir.symbols import Dim, Range, SymbolTable, atoms, evaluate, product
 from graphwright.ir.types import F32
 from graphwright.layout.blocks import CHANNELS, can_be_blocked
 from graphwright.layout.cut import INFINITE
@@ -58,21 +58,33 @@ class Form:
     saves: float = 0.0
 
 
-Rule = Callable[[Node, int], "Form | str"]
-"""The form of a node in blocks of so many lanes, or the reason why it has none."""
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks of so many ``lanes``, and what is known of sizes."""
+
+    lanes: int
+    symbols: SymbolTable = field(default_factory=SymbolTable)
+
+    def nominal(self, dim: Dim) -> int:
+        """What ``dim`` counts as (:func:`nominal`)."""
+        return nominal(dim, self.symbols)
+
+
+Rule = Callable[[Node, Blocks], "Form | str"]
+"""The form of a node, or the reason why it has none."""
 
 _RULES: dict[type[Op], Rule] = {}
 
 
-def form_of(node: Node, lanes: int) -> Form | str:
-    """How ``node`` works on blocks of ``lanes`` channels, or why it does not."""
+def form_of(node: Node, at: Blocks) -> Form | str:
+    """How ``node`` works on blocks of channels, or why it does not."""
     rule = _RULES.get(type(node.op))
-    return rule(node, lanes) if rule is not None else f"{node.op.name} has no kernel for channel blocks"
+    return rule(node, at) if rule is not None else f"{node.op.name} has no kernel for channel blocks"
 
 
-def transfer_ns(value: Value) -> float:
+def transfer_ns(value: Value, at: Blocks) -> float:
     """What bringing ``value`` into the other layout costs."""
-    return 1000 + 2 * nominal(value.type.bytes) / MEMORY_GBPS
+    return 1000 + 2 * at.nominal(value.type.bytes) / MEMORY_GBPS
 
 
 def _form(*ops: type[Op]) -> Callable[[Rule], Rule]:
@@ -85,12 +97,12 @@ def _form(*ops: type[Op]) -> Callable[[Rule], Rule]:
 
 
 @_form(Conv)
-def convolution(node: Node, lanes: int) -> Form | str:
+def convolution(node: Node, at: Blocks) -> Form | str:
     """Dense, grouped by whole blocks, or depthwise; of few channels from planes."""
-    return _convolution(node, node.inputs, lanes)
+    return _convolution(node, node.inputs, at)
 
 
-def _convolution(node: Node, operands: Sequence[Value | None], lanes: int) -> Form | str:
+def _convolution(node: Node, operands: Sequence[Value | None], at: Blocks) -> Form | str:
     """``operands``: those of ``node``, as the graph around a region knows them."""
     op, x, w, y = node.op, operands[0], operands[1], node.output
     assert isinstance(op, Conv) and x is not None and w is not None
@@ -100,16 +112,16 @@ def _convolution(node: Node, operands: Sequence[Value | None], lanes: int) -> Fo
     if not all(is_constant(v) for v in operands[1:] if v is not None):
         return "its weights are not constant"
     cout, cin, *kernel = w.type.sizes
-    flops = 2.0 * nominal(y.type.elements) * cin * math.prod(kernel)
+    flops = 2.0 * at.nominal(y.type.elements) * cin * math.prod(kernel)
     if cin == 1 and cout == op.group > 1:
-        return Form(frozenset({0}), frozenset({0}), flops / ROW_MAJOR_GFLOPS - _waste(y, lanes))
-    if op.group > 1 and (cin % lanes or (cout // op.group) % lanes):
-        return f"groups of {cin} to {cout // op.group} channels cut blocks of {lanes}"
-    winograd = op.group == 1 and kernel == [3, 3] and min(cin, cout) >= lanes and set(op.strides) <= {1}
+        return Form(frozenset({0}), frozenset({0}), flops / ROW_MAJOR_GFLOPS - _waste(y, at))
+    if op.group > 1 and (cin % at.lanes or (cout // op.group) % at.lanes):
+        return f"groups of {cin} to {cout // op.group} channels cut blocks of {at.lanes}"
+    winograd = op.group == 1 and kernel == [3, 3] and min(cin, cout) >= at.lanes and set(op.strides) <= {1}
     speed = WINOGRAD_GFLOPS if winograd else DIRECT_GFLOPS
-    pixels = max(nominal(product(y.type.dims[CHANNELS + 1 :])), 1)  # lanes hold pixels there, channels here
-    rows = flops * -(-pixels // lanes) * lanes / pixels / ROW_MAJOR_GFLOPS
-    saves = rows - flops * -(-cout // lanes) * lanes / cout / speed
+    pixels = max(at.nominal(product(y.type.dims[CHANNELS + 1 :])), 1)  # in lanes there; channels here
+    rows = flops * -(-pixels // at.lanes) * at.lanes / pixels / ROW_MAJOR_GFLOPS
+    saves = rows - flops * -(-cout // at.lanes) * at.lanes / cout / speed
     planar = op.group == 1 and cin <= MAX_PLANAR_CHANNELS
     if single:
         return "planes become one" if planar else Form(frozenset({0}), frozenset(), saves)
@@ -117,12 +129,12 @@ def _convolution(node: Node, operands: Sequence[Value | None], lanes: int) -> Fo
 
 
 @_form(ConvTranspose)
-def transposed_convolution(node: Node, lanes: int) -> Form | str:
+def transposed_convolution(node: Node, at: Blocks) -> Form | str:
     """Dense or grouped by whole blocks; into one channel if windows do not overlap."""
-    return _transposed(node, node.inputs, lanes)
+    return _transposed(node, node.inputs, at)
 
 
-def _transposed(node: Node, operands: Sequence[Value | None], lanes: int) -> Form | str:
+def _transposed(node: Node, operands: Sequence[Value | None], at: Blocks) -> Form | str:
     """``operands``: those of ``node``, as the graph around a region knows them."""
     op, x, w, y = node.op, operands[0], operands[1], node.output
     assert isinstance(op, ConvTranspose) and x is not None and w is not None
@@ -131,14 +143,14 @@ def _transposed(node: Node, operands: Sequence[Value | None], lanes: int) -> For
     if not all(isinstance(pad, int) for pad in op.pads):
         return "its pads are not known"
     cin, cout, *kernel = w.type.sizes
-    if op.group > 1 and (cin // op.group % lanes or cout % lanes):
-        return f"groups of {cin // op.group} to {cout} channels cut blocks of {lanes}"
+    if op.group > 1 and (cin // op.group % at.lanes or cout % at.lanes):
+        return f"groups of {cin // op.group} to {cout} channels cut blocks of {at.lanes}"
     single = _has_one_channel(y) and not overlaps(op, w.type.dims[2:])
     if not can_be_blocked(x) or not (single or can_be_blocked(y)):
         return f"no transposed convolution of {x.type} to {y.type} on channel blocks"
-    flops = 2.0 * nominal(x.type.elements) * cout * math.prod(kernel)
+    flops = 2.0 * at.nominal(x.type.elements) * cout * math.prod(kernel)
     columns = cout * math.prod(kernel) if single else cout
-    padded = flops * -(-columns // lanes) * lanes / columns
+    padded = flops * -(-columns // at.lanes) * at.lanes / columns
     saves = flops / ROW_MAJOR_TRANSPOSED_GFLOPS - padded / DIRECT_GFLOPS
     return Form(frozenset({0}), frozenset() if single else frozenset({0}), saves)
 
@@ -150,18 +162,18 @@ def overlaps(op: ConvTranspose, kernel: Sequence[Dim]) -> bool:
 
 
 @_form(MaxPool, AveragePool)
-def pooling(node: Node, lanes: int) -> Form | str:
+def pooling(node: Node, at: Blocks) -> Form | str:
     """A vector of channels at a time."""
     if len(node.outputs) > 1:
         return "positions of largest elements are row-major"
     x, y = node.operand(0), node.output
     if not can_be_blocked(x):
         return f"no pooling of {x.type} on channel blocks"
-    return Form(frozenset({0}), frozenset({0}), nominal(x.type.bytes) / MEMORY_GBPS - _waste(y, lanes))
+    return Form(frozenset({0}), frozenset({0}), at.nominal(x.type.bytes) / MEMORY_GBPS - _waste(y, at))
 
 
 @_form(Concat)
-def concatenation(node: Node, lanes: int) -> Form | str:
+def concatenation(node: Node, at: Blocks) -> Form | str:
     """Along channels: memory side by side where operands are whole blocks."""
     op, y = node.op, node.output
     assert isinstance(op, Concat)
@@ -170,11 +182,11 @@ def concatenation(node: Node, lanes: int) -> Form | str:
         return f"no concatenation to {y.type} on channel blocks"
     if op.axis % len(y.type.dims) != CHANNELS:
         return f"a concatenation along axis {op.axis}"
-    return Form(frozenset(range(len(operands))), frozenset({0}), -_waste(y, lanes))
+    return Form(frozenset(range(len(operands))), frozenset({0}), -_waste(y, at))
 
 
 @_form(Split)
-def splitting(node: Node, lanes: int) -> Form | str:
+def splitting(node: Node, at: Blocks) -> Form | str:
     """Along channels."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, Split)
@@ -182,11 +194,11 @@ def splitting(node: Node, lanes: int) -> Form | str:
         return f"no split of {x.type} on channel blocks"
     if op.sizes is None or op.axis % len(x.type.dims) != CHANNELS:
         return "a split along another axis, or at places that are computed"
-    return Form(frozenset({0}), frozenset(range(len(node.outputs))), -_waste(x, lanes))
+    return Form(frozenset({0}), frozenset(range(len(node.outputs))), -_waste(x, at))
 
 
 @_form(Resize)
-def resizing(node: Node, lanes: int) -> Form | str:
+def resizing(node: Node, at: Blocks) -> Form | str:
     """Over the pixels, as the row-major kernel does."""
     op, x, y = node.op, node.operand(0), node.output
     assert isinstance(op, Resize)
@@ -196,11 +208,11 @@ def resizing(node: Node, lanes: int) -> Form | str:
         return "it crops, filters against aliasing, computes its sizes or places pixels in an old way"
     if op.scales is not None and len(op.scales) != len(x.type.dims):
         return "scales of some axes alone"
-    return Form(frozenset({0}), frozenset({0}), -_waste(y, lanes))
+    return Form(frozenset({0}), frozenset({0}), -_waste(y, at))
 
 
 @_form(LRN)
-def local_response_normalization(node: Node, lanes: int) -> Form | str:
+def local_response_normalization(node: Node, at: Blocks) -> Form | str:
     """Has no other kernel."""
     if not can_be_blocked(node.output):
         return f"no normalisation of {node.output.type} on channel blocks"
@@ -208,11 +220,11 @@ def local_response_normalization(node: Node, lanes: int) -> Form | str:
 
 
 @_form(Fused)
-def region(node: Node, lanes: int) -> Form | str:
+def region(node: Node, at: Blocks) -> Form | str:
     """Elementwise work, sums over pixels, and one convolution: each value has all channels, or one."""
     body, outer = region_of(node), dict(zip(region_of(node).inputs, node.inputs, strict=True))
     anchor = anchor_of(body)
-    given = None if anchor is None else _anchor(anchor, [v and outer[v] for v in anchor.inputs], lanes)
+    given = None if anchor is None else _anchor(anchor, [v and outer[v] for v in anchor.inputs], at)
     if isinstance(given, str):
         return given
     walked = walked_values(body)
@@ -236,16 +248,16 @@ def region(node: Node, lanes: int) -> Form | str:
     return Form(
         frozenset(k for k, v in enumerate(body.inputs) if v in blocked - constants),
         frozenset(k for k, v in enumerate(body.outputs) if v in blocked),
-        given.saves if given is not None else -sum(_waste(v, lanes) for v in passed),
+        given.saves if given is not None else -sum(_waste(v, at) for v in passed),
     )
 
 
-def _anchor(anchor: Node, operands: Sequence[Value | None], lanes: int) -> Form | str:
+def _anchor(anchor: Node, operands: Sequence[Value | None], at: Blocks) -> Form | str:
     """The form of a region's contraction; ``operands`` as the graph around it knows them."""
     if isinstance(anchor.op, Conv):
-        return _convolution(anchor, operands, lanes)
+        return _convolution(anchor, operands, at)
     if isinstance(anchor.op, ConvTranspose):
-        return _transposed(anchor, operands, lanes)
+        return _transposed(anchor, operands, at)
     return f"{anchor.op.name} has no kernel for channel blocks"
 
 
@@ -319,14 +331,25 @@ def _moves(node: Node) -> str | None:
     return None if stays else f"{node.op.name} moves elements"
 
 
-def _waste(value: Value, lanes: int) -> float:
+def _waste(value: Value, at: Blocks) -> float:
     """Nanoseconds that the lanes which pad the last block of ``value`` cost when it is read or written."""
     channels = value.type.dims[CHANNELS]
     assert isinstance(channels, int)
-    return nominal(value.type.bytes) / MEMORY_GBPS * (-channels % lanes) / channels
+    return at.nominal(value.type.bytes) / MEMORY_GBPS * (-channels % at.lanes) / channels
 
 
-def nominal(dim: Dim) -> int:
-    """``dim`` with a guess for every size that is not known."""
-    guesses = (evaluate(dim, {atom.name: size for atom in atoms(dim)}) for size in NOMINAL_SIZES)
-    return next((guess for guess in guesses if guess > 0), 0)
+def nominal(dim: Dim, symbols: SymbolTable) -> int:
+    """``dim`` with a guess for every size that is not known: the geometric mean of a range, for sizes differ
+    by factors; of no range the first of :data:`NOMINAL_SIZES` with which there is something to compute.
+    """
+    spans = {atom.name: symbols.ranges.get(atom.name, Range()) for atom in atoms(dim)}
+    for unknown in NOMINAL_SIZES:
+        guess = evaluate(dim, {name: _guess(span, unknown) for name, span in spans.items()})
+        if guess > 0:
+            return guess
+    return 0
+
+
+def _guess(span: Range, unknown: int) -> int:
+    """A size within ``span``; ``unknown`` where that has no end."""
+    return max(span.low, unknown) if span.high is None else math.isqrt(max(span.low, 1) * span.high)

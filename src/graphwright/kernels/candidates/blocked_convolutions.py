@@ -58,7 +58,7 @@ class BlockedConvolution:
             return None
         cout, cin = self.w.type.sizes[:2]
         images = self.x.type.dims[0]
-        oh, ow = map(nominal, two_axes(self.call.node.output.type.dims)[2:])
+        oh, ow = (nominal(dim, context.symbols) for dim in two_axes(self.call.node.output.type.dims)[2:])
         found = winograd.choose(context.isa, images if isinstance(images, int) else 1, cin, cout, oh, ow)
         return None if found == "direct" else found
 

@@ -21,6 +21,7 @@ from graphwright.ir.text import parse_module, print_module
 from graphwright.ir.types import DType, TensorType
 from graphwright.ops.case import Case
 from graphwright.ops.if_ import If
+from graphwright.ops.loop import Loop
 
 ops.load()
 
@@ -87,10 +88,17 @@ class Evaluator:
                 index = 0 if index else 1
             taken = node.regions[index if 0 <= index < len(node.regions) else -1]
             return self.graph(taken, [a for a in arrays[1:] if a is not None])
+        if isinstance(node.op, Loop):
+            types = [TensorType(v.type.dtype, self._bound(v.type.shape)) for v in node.outputs]
+            loop = self.bound(node.op)
+            return loop.repeat(lambda k, given: self.region(node.regions[k], given), arrays, types)
         if isinstance(node.op, TestPrint):
             self.reports.append((node.op.label, np.asarray(arrays[0])))
         with np.errstate(all="ignore"):
             return evaluate(self.bound(node.op), arrays)
+
+    def region(self, graph: Graph, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
+        return tuple(self.graph(graph, [a for a in arrays if a is not None]))
 
     def bound(self, instance: Op) -> Op:
         """``instance`` with sizes in place of symbols."""

@@ -13,6 +13,8 @@ from graphwright.ops.conv import Conv
 from graphwright.ops.matmul import MatMul
 from graphwright.passes.algebraic import ALGEBRAIC
 from graphwright.passes.base import Pass
+from graphwright.passes.carried_values import CarriedValues
+from graphwright.passes.constants_into_regions import ConstantsIntoRegions
 from graphwright.passes.cse import CommonSubexpressions
 from graphwright.passes.dead_branches import DeadBranches
 from graphwright.passes.dead_code import DeadCode
@@ -21,9 +23,11 @@ from graphwright.passes.fold_constants import FoldConstants
 from graphwright.passes.fold_conv_bn import FOLD_CONV_BN
 from graphwright.passes.fuse_attention import FUSE_ATTENTION
 from graphwright.passes.infer_shapes import InferShapes
+from graphwright.passes.loop_invariants import LoopInvariants
 from graphwright.passes.manager import run_passes
 from graphwright.passes.pipeline import GRAPH_PASSES
 from graphwright.passes.remove_noops import RemoveNoops
+from graphwright.passes.simplify_loops import SimplifyLoops
 from graphwright.passes.simplify_reshapes import SIMPLIFY_RESHAPES
 from graphwright.passes.simplify_sequences import SIMPLIFY_SEQUENCES
 from graphwright.passes.simplify_transposes import SIMPLIFY_TRANSPOSES
@@ -52,6 +56,10 @@ PASSES: tuple[Pass, ...] = (
     SIMPLIFY_RESHAPES,
     SIMPLIFY_SEQUENCES,
     FUSE_ATTENTION,
+    ConstantsIntoRegions(),
+    LoopInvariants(),
+    CarriedValues(),
+    SimplifyLoops(),
     Decompose(_keep_products),
 )
 BY_NAME = {each.name: each for each in PASSES}

@@ -214,6 +214,11 @@ class Graph:
         if value is not None:
             value.uses[node, index] = None
 
+    def add_operand(self, node: Node, value: Value) -> None:
+        """Append ``value`` to the inputs of ``node``."""
+        value.uses[node, len(node.inputs)] = None
+        node.inputs = (*node.inputs, value)
+
     def remove_operand(self, node: Node, index: int) -> None:
         """Drop input ``index`` of ``node``; later ones move up."""
         for position, value in enumerate(node.inputs):

@@ -1,0 +1,126 @@
+"""Loops carry only what changes from run to run and is read, and give only what is read behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ops.loop import Loop
+from graphwright.passes.base import Pass, Record, graphs, has_effect
+
+
+@dataclass(frozen=True)
+class CarriedValues(Pass):
+    """A carried value that runs leave alone becomes one that all runs receive; carried values and scan
+    outputs that nothing needs are dropped.
+    """
+
+    name: str = "carried_values"
+
+    def run(self, module: Module, record: Record) -> bool:
+        modified = False
+        for graph in graphs(module):
+            for node in graph:
+                if isinstance(node.op, Loop):
+                    modified |= _simplify(graph, node, node.op, record)
+        return modified
+
+
+def _simplify(graph: Graph, node: Node, op: Loop, record: Record) -> bool:
+    where, region = op.carried(), node.regions[0]
+    received = region.inputs[where.receive : where.receive + where.count]
+    given = region.outputs[where.result : where.result + where.count]
+    needed = _needed(graph, node, op)
+    fixed = {k for k in range(where.count) if given[k] is received[k]}
+    for k in sorted(fixed):
+        _share(graph, node, node.operand(where.start + k), received[k], node.outputs[k])
+    kept = [k for k in range(where.count) if k not in fixed and k in needed]
+    scans = [k for k in range(op.scans) if _is_used(node.outputs[where.count + k], graph)]
+    if len(kept) == where.count and len(scans) == op.scans:
+        return False
+    record.did("values no longer carried", where.count - len(kept))
+    record.did("scan outputs dropped", op.scans - len(scans))
+    _rebuild(graph, node, op, kept, scans)
+    return True
+
+
+def _is_used(value: Value, graph: Graph) -> bool:
+    return bool(value.uses) or value in graph.outputs
+
+
+def _needed(graph: Graph, node: Node, op: Loop) -> set[int]:
+    """Carried values that the loop's condition, its effects or what is read behind it depend on."""
+    where, region = op.carried(), node.regions[0]
+    last = where.result + where.count
+    wanted = [*region.outputs[: where.result]]
+    wanted += [
+        v for k, v in enumerate(region.outputs[last:]) if _is_used(node.outputs[where.count + k], graph)
+    ]
+    wanted += [value for inner in region if has_effect(inner) for value in inner.inputs if value is not None]
+    needed = {k for k in range(where.count) if _is_used(node.outputs[k], graph)}
+    wanted += [region.outputs[where.result + k] for k in needed]
+    index = {region.inputs[where.receive + k]: k for k in range(where.count)}
+    seen: set[Value] = set()
+    while wanted:
+        value = wanted.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if value in index and index[value] not in needed:
+            needed.add(index[value])
+            wanted.append(region.outputs[where.result + index[value]])
+        wanted += _operands(value)
+    return needed
+
+
+def _operands(value: Value) -> Iterable[Value]:
+    return (v for v in value.producer.inputs if v is not None) if value.producer is not None else ()
+
+
+def _share(graph: Graph, node: Node, start: Value, received: Value, output: Value) -> None:
+    """Let all runs receive ``start``, and what follows the loop read it."""
+    region = node.regions[0]
+    graph.add_operand(node, start)
+    shared = region.add_input(received.type, received.name)
+    shared.layout, shared.device = received.layout, received.device
+    region.replace_all_uses(received, shared)
+    graph.replace_all_uses(output, start)
+
+
+def _rebuild(graph: Graph, node: Node, op: Loop, kept: Sequence[int], scans: Sequence[int]) -> None:
+    """The loop with these carried values and scan outputs alone, in the place of ``node``."""
+    where, region = op.carried(), node.regions[0]
+    first, last = where.start, where.start + where.count
+    results = [
+        *range(where.result),
+        *(where.result + k for k in kept),
+        *(where.result + where.count + k for k in scans),
+    ]
+    names = region.output_names
+    region.set_outputs([region.outputs[k] for k in results], [names[k] for k in results])
+    dropped = [region.inputs[where.receive + k] for k in range(where.count) if k not in kept]
+    _erase_users(region, dropped)
+    for value in dropped:
+        region.remove_input(value.index)
+    inputs = [*node.inputs[:first], *(node.inputs[first + k] for k in kept), *node.inputs[last:]]
+    outputs = [*(node.outputs[k] for k in kept), *(node.outputs[where.count + k] for k in scans)]
+    lean = replace(op, carries=len(kept), scans=len(scans))
+    types = [value.type for value in outputs]
+    made = graph.insert(Node(lean, inputs, types, node.regions, node.name, node.sources), node)
+    for old, new in zip(outputs, made.outputs, strict=True):
+        new.layout, new.device = old.layout, old.device
+        graph.replace_all_uses(old, new)
+    graph.erase(node)
+
+
+def _erase_users(region: Graph, values: Sequence[Value]) -> None:
+    """Nodes that depend on values that nothing needs: nothing needs them either."""
+    gone = set(values)
+    users = []
+    for node in region:
+        if any(value in gone for value in node.inputs):
+            gone.update(node.outputs)
+            users.append(node)
+    for node in reversed(users):
+        region.erase(node)

@@ -1,0 +1,79 @@
+"""Moves what every run of a loop computes anew, though it is the same, out of the loop.
+
+Loop-invariant code motion (Aho, Lam, Sethi and Ullman, 2006, section 9.5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphwright.ir.clone import copy_node
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.op import Fact, Trait
+from graphwright.ops.loop import Loop
+from graphwright.passes.base import Pass, Record, graphs, has_effect
+
+HARMLESS = Trait.ELEMENTWISE | Trait.VIEW | Trait.REDUCTION | Trait.CONTRACTION | Trait.SHAPE_ONLY
+"""Ops that fail for no elements: they may be computed where the loop would never have run."""
+
+
+@dataclass(frozen=True)
+class LoopInvariants(Pass):
+    """Computes before a loop what depends on nothing that changes in it, where the loop surely runs or the op
+    cannot fail.
+    """
+
+    name: str = "loop_invariants"
+
+    def run(self, module: Module, record: Record) -> bool:
+        loops = [(node, graph) for graph in graphs(module) for node in graph if isinstance(node.op, Loop)]
+        return any([_hoist(node, graph, record) for node, graph in reversed(loops)])  # inner loops first
+
+
+def _hoist(loop: Node, graph: Graph, record: Record) -> bool:
+    op, region = loop.op, loop.regions[0]
+    assert isinstance(op, Loop)
+    own = len(region.inputs) - op.captures(len(loop.inputs))
+    shared = zip(reversed(loop.inputs), reversed(region.inputs[own:]), strict=False)
+    outer = {inner: value for value, inner in shared if value is not None}
+    runs = _surely_runs(op, loop)
+    modified = False
+    for node in region:
+        if not _is_invariant(node, outer, runs):
+            continue
+        copies = dict(outer)
+        for value in node.inputs:
+            if value is not None and value not in copies and value.producer is not None:
+                graph.insert(copy_node(value.producer, copies), loop)  # a constant
+        made = graph.insert(copy_node(node, copies, loop.sources), loop)
+        for value, result in zip(node.outputs, made.outputs, strict=True):
+            graph.add_operand(loop, result)
+            inner = region.add_input(value.type, value.name)
+            inner.layout, inner.device = value.layout, value.device
+            region.replace_all_uses(value, inner)
+            outer[inner] = result
+        region.erase(node)
+        record.did("values computed before the loop")
+        modified = True
+    return modified
+
+
+def _surely_runs(op: Loop, loop: Node) -> bool:
+    known = [None if value is None else Fact(value.type) for value in loop.inputs]
+    trips = op.trips_of(known)
+    return not op.conditional and isinstance(trips, int) and trips > 0
+
+
+def _is_invariant(node: Node, outer: dict[Value, Value], runs: bool) -> bool:
+    """Whether ``node`` reads what all runs receive, and constants, alone; one of them at least is none."""
+    if isinstance(node.op, Constant) or node.regions or has_effect(node):
+        return False
+    if not runs and not HARMLESS & node.op.traits:
+        return False
+    read = [value for value in node.inputs if value is not None]
+    return any(v in outer for v in read) and all(v in outer or _is_constant(v) for v in read)
+
+
+def _is_constant(value: Value) -> bool:
+    return value.producer is not None and isinstance(value.producer.op, Constant)

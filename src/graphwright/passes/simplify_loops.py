@@ -1,0 +1,102 @@
+"""Loops that are none: those that never run, run once, or whose condition always holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.clone import copy_nodes
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.symbols import atoms
+from graphwright.ops.constant_of_shape import ConstantOfShape
+from graphwright.ops.loop import Loop
+from graphwright.ops.unsqueeze import Unsqueeze
+from graphwright.passes.base import Pass, Record, graphs
+
+
+@dataclass(frozen=True)
+class SimplifyLoops(Pass):
+    """A loop that never runs gives its start values and no rows; the body of one that runs once takes its
+    place; a condition that always holds is dropped where the runs are counted.
+    """
+
+    name: str = "simplify_loops"
+
+    def run(self, module: Module, record: Record) -> bool:
+        modified = False
+        for graph in graphs(module):
+            for node in graph:
+                if isinstance(node.op, Loop):
+                    modified |= _simplify(module, graph, node, node.op, record)
+        return modified
+
+
+def _simplify(module: Module, graph: Graph, node: Node, op: Loop, record: Record) -> bool:
+    build = Builder(module, graph, node, node.sources)
+    facts = [build.fact(value) for value in node.inputs]
+    if op.never_runs(*facts):
+        rows = _no_rows(build, node, op)
+        if rows is None:
+            record.refused(node, "remove", "a size of a scan output is not known")
+            return False
+        graph.replace_node(node, [*_starts(node, op), *rows])
+        record.did("loops that never run removed")
+        return True
+    if op.conditional and _is_true(build, node.operand(op.counted)) and _gives_true(module, node):
+        return _without_condition(graph, node, op, record)
+    if not op.conditional and op.trips_of(facts) == 1 and None not in node.inputs:
+        _inline(build, graph, node, op)
+        record.did("loops that run once inlined")
+        return True
+    return False
+
+
+def _starts(node: Node, op: Loop) -> list[Value]:
+    first = op.carried().start
+    return [node.operand(first + k) for k in range(op.carries)]
+
+
+def _no_rows(build: Builder, node: Node, op: Loop) -> list[Value] | None:
+    """Scan outputs of no run; None where one has sizes that only runs decide."""
+    types = [value.type for value in node.outputs[op.carries :]]
+    known = {a for v in node.inputs if v is not None for dim in v.type.shape or () for a in atoms(dim)}
+    sizes = [dim for type in types for dim in (type.shape or ())[1:]]
+    if any(type.shape is None for type in types) or not all(known.issuperset(atoms(dim)) for dim in sizes):
+        return None
+    return [build(ConstantOfShape(0, type.dtype, (0, *type.dims[1:]))) for type in types]
+
+
+def _is_true(build: Builder, value: Value) -> bool:
+    fact = build.fact(value)
+    return fact is not None and fact.data is not None and bool(fact.data.all())
+
+
+def _gives_true(module: Module, node: Node) -> bool:
+    region = node.regions[0]
+    return _is_true(Builder(module, region), region.outputs[0])
+
+
+def _without_condition(graph: Graph, node: Node, op: Loop, record: Record) -> bool:
+    if not op.counted and op.trips is None:
+        record.refused(node, "drop the condition", "it would never end")
+        return False
+    region = node.regions[0]
+    names = region.output_names
+    region.set_outputs(region.outputs[1:], names[1:])
+    inputs = [*node.inputs[: op.counted], *node.inputs[op.counted + 1 :]]
+    types = [value.type for value in node.outputs]
+    lean = replace(op, conditional=False)
+    made = graph.insert(Node(lean, inputs, types, node.regions, node.name, node.sources), node)
+    graph.replace_node(node, made.outputs)
+    record.did("conditions dropped")
+    return True
+
+
+def _inline(build: Builder, graph: Graph, node: Node, op: Loop) -> None:
+    number = build.const(np.array(0, np.int64))
+    received = [value for value in node.inputs[op.carried().start :] if value is not None]
+    results = copy_nodes(node.regions[0], [number, *received], graph, node, node.sources)
+    rows = [build(Unsqueeze((0,)), value) for value in results[op.carries :]]
+    graph.replace_node(node, [*results[: op.carries], *rows])

@@ -177,7 +177,7 @@ class _Search:
             return None
         if Trait.VIEW in node.op.traits or isinstance(node.op, Cast):
             return first, element
-        if element is None or node.output.type.rank != 1 or first.type.rank != 1:
+        if element is None or len(node.outputs) != 1 or {node.output.type.rank, first.type.rank} != {1}:
             return None
         if isinstance(node.op, Gather):
             places = self.facts.get(node.operand(1))

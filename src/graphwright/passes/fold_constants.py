@@ -11,7 +11,7 @@ import numpy as np
 from graphwright.ir.arrays import is_repeated
 from graphwright.ir.build import Builder
 from graphwright.ir.constant import Constant
-from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.infer import evaluate
 from graphwright.ir.op import Array, Fact, Op, Trait, facts_elements, is_known
 from graphwright.ir.types import TensorType, type_of
@@ -64,35 +64,7 @@ class _Folding:
     def visit(self, walk: Walk, node: Node, facts: Sequence[Fact]) -> bool:
         if isinstance(node.op, Constant) or Trait.EFFECT in node.op.traits:
             return False
-        moved = bool(node.regions) and self._into_regions(walk, node)
-        return self._known_outputs(walk, node, facts) or moved or self._evaluate(walk, node, facts)
-
-    def _into_regions(self, walk: Walk, node: Node) -> bool:
-        """Let regions hold the constants that they receive, so that what is made of weights can use them."""
-        if node.op.taken(*(None if v is None else walk.facts.get(v) for v in node.inputs)) is not None:
-            return False  # it is about to be inlined
-        modified = False
-        for back in range(1, node.op.captures(len(node.inputs)) + 1):
-            operand = node.inputs[-back]
-            if operand is None or operand.producer is None or not isinstance(operand.producer.op, Constant):
-                continue
-            for region in node.regions:
-                modified |= self._hold(walk, region, region.inputs[-back], operand)
-        return modified
-
-    def _hold(self, walk: Walk, region: Graph, received: Value, constant: Value) -> bool:
-        """Replace an input of ``region`` by the ``constant`` that it is; whether anything read it."""
-        if not received.uses and received not in region.outputs:
-            return False
-        source = constant.producer
-        assert source is not None
-        copy = Node(source.op, (), [constant.type], (), source.name, source.sources)
-        made = region.insert(copy, next(iter(region), None)).output
-        made.layout, made.device = constant.layout, constant.device
-        walk.facts[made] = walk.facts[constant]
-        region.replace_all_uses(received, made)
-        self.record.did("constants moved into regions")
-        return True
+        return self._known_outputs(walk, node, facts) or self._evaluate(walk, node, facts)
 
     def _evaluate(self, walk: Walk, node: Node, facts: Sequence[Fact]) -> bool:
         """Replace ``node`` by what its reference makes of constants; whether it was."""

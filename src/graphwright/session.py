@@ -15,6 +15,7 @@ from typing import Any, Final
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.ir.arrays import Array
+from graphwright.ir.dtypes import DType
 from graphwright.package.package import TensorSpec
 from graphwright.runtime.model import Model
 
@@ -118,5 +119,11 @@ def _open(source: str | os.PathLike[str] | bytes, options: Options) -> Model:
 
 
 def _node_arg(spec: TensorSpec) -> NodeArg:
-    element = _TYPES.get(spec.dtype.name, spec.dtype.name)
-    return NodeArg(spec.name, f"tensor({element})", list(spec.shape or ()))
+    return NodeArg(spec.name, _type_text(spec.dtype), list(spec.shape or ()))
+
+
+def _type_text(dtype: DType) -> str:
+    """``tensor(float)``, ``seq(tensor(float))``."""
+    if dtype.element is None:
+        return f"tensor({_TYPES.get(dtype.name, dtype.name)})"
+    return f"{'seq' if dtype.kind == 'sequence' else dtype.kind}({_type_text(dtype.element)})"

@@ -70,7 +70,7 @@ class Model:
         *,
         out: Mapping[str, Array] | None = None,
     ) -> dict[str, Array]:
-        """Run on named arrays; all outputs, or those named.
+        """Run on named arrays; all outputs, or those named. A sequence is a list, an empty optional None.
 
         ``out``: arrays to write outputs to; they overlap neither inputs nor each other. Raises FeedError
         where arrays do not fit, and RunError where a kernel refuses its data.

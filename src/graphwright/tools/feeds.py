@@ -29,6 +29,7 @@ def make_feeds(
     Random ones need sizes: of the model, of ``shapes``, or of a size that another input shares. A FeedError
     lists every input that is not known, or has a size that nothing says.
     """
+    _refuse_containers(specs)
     arrays = _given_feeds(specs, given or ())
     known = {name: list(array.shape) for name, array in arrays.items()}
     sizes = input_sizes(specs, {**shapes, **known})
@@ -38,6 +39,15 @@ def make_feeds(
                 spec.dtype, sizes[spec.name], np.random.default_rng([seed, index])
             )
     return {spec.name: arrays[spec.name] for spec in specs}
+
+
+def _refuse_containers(specs: Sequence[TensorSpec]) -> None:
+    faults = Collector(FeedError)
+    for spec in specs:
+        if spec.dtype.element is not None:
+            message = f"input {spec.name!r} is {spec.dtype}, and no file or text holds one"
+            faults.add("feed-dtype", message, hint="run the model from Python, with a list or None")
+    faults.raise_if_any()
 
 
 def _given_feeds(specs: Sequence[TensorSpec], given: Sequence[str]) -> dict[str, Array]:

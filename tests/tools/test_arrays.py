@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphwright.errors import FeedError
-from graphwright.ir.types import BF16, F32, I64
+from graphwright.ir.types import BF16, F32, I64, sequence_of
 from graphwright.package.package import TensorSpec
 from graphwright.tools.arguments import parse_constants, parse_shapes
 from graphwright.tools.arrays import read_npy, read_npz, write_npz
@@ -117,3 +117,9 @@ def test_bfloat16_survives_a_file(tmp_path: Path) -> None:
 )
 def test_distances(got: list[float], wanted: list[float], most: float) -> None:
     assert distance(np.array(got, np.float32), np.array(wanted)).most == pytest.approx(most)
+
+
+def test_containers_are_fed_from_python() -> None:
+    specs = [TensorSpec("s", sequence_of(F32), ()), TensorSpec("x", F32, (2,))]
+    with pytest.raises(FeedError, match=r"input 's' is seq\(f32\)"):
+        make_feeds(specs, [], {})

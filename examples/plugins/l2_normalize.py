@@ -27,6 +27,13 @@ class L2Normalize(gp.Op):
     onnx = gp.FromNode("L2Normalize", 1, "example")
 
 
+L2Normalize.samples = (
+    gp.Sample(L2Normalize(), (gp.arg(gp.F32, gp.symbol("N"), gp.symbol("M")),)),
+    gp.Sample(L2Normalize(), (gp.arg(gp.F64, 3, 7),)),
+    gp.Sample(L2Normalize(), (gp.arg(gp.F32),), error="a scalar has no last axis"),
+)
+
+
 @gp.candidate(L2Normalize)
 def l2_normalize(node: gp.Node, context: gp.Context) -> gp.Launch | str:
     """Says how to call the C for a node, or why it cannot be: the op then runs on its reference."""

@@ -17,3 +17,9 @@ class Median(gp.Op):
         return np.asarray(np.median(x, axis=self.axis), x.dtype)
 
     onnx = gp.FromNode("Median", 1, "example")
+
+
+Median.samples = (
+    gp.Sample(Median(0), (gp.arg(gp.F32, 5, gp.symbol("N")),)),
+    gp.Sample(Median(2), (gp.arg(gp.F32, 5, 3),), error="axis 2 is outside a rank of 2"),
+)

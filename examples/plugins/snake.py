@@ -19,3 +19,9 @@ class Snake(gp.Pointwise):
         return x + sine * sine / self.alpha
 
     onnx = gp.FromNode("Snake", 1, "example")
+
+
+Snake.samples = (
+    gp.Sample(Snake(), (gp.arg(gp.F32, gp.symbol("N"), gp.symbol("M")),)),
+    gp.Sample(Snake(0.5), (gp.arg(gp.F16, 3, 7),)),
+)

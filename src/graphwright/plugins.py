@@ -264,7 +264,8 @@ def _loading(name: str, file: str) -> Iterator[None]:
 
 def _registered() -> set[object]:
     """Ops, kernels, rules and passes: those that are registered again are others."""
-    return {*registered_ops().values(), *registered_candidates(), *registered_passes()}
+    kernels = (function for _, function in registered_candidates())
+    return {*registered_ops().values(), *kernels, *(each for _, each in registered_passes())}
 
 
 def _load_fault(error: BaseException, file: str) -> Diagnostic:

@@ -40,7 +40,9 @@ def register(*items: Rule | Pass, at: str = Point.IMPORTED) -> None:
         if not isinstance(item, Rule | Pass):
             message = f"{type(item).__name__} is neither a Rule nor a Pass"
             raise PluginError(Diagnostic("plugin-class", message))
-        made = _of_rule(item) if isinstance(item, Rule) else _Checked(item, type(item), f"pass {item.name}")
+        made = (
+            _of_rule(item) if isinstance(item, Rule) else ForeignPass(item, type(item), f"pass {item.name}")
+        )
         known = _PASSES.get(made.name)
         if known is not None and known[1].plugin != made.plugin:
             message = f"{made.name!r} of {made.plugin} has the name of one of {known[1].plugin}"
@@ -55,13 +57,13 @@ def passes_at(point: Point) -> tuple[Pass, ...]:
     return tuple(each for where, each in _PASSES.values() if where is point)
 
 
-def registered_passes() -> list[Pass]:
-    """All rules, as passes, and passes."""
-    return [each for _, each in _PASSES.values()]
+def registered_passes() -> list[tuple[Point, ForeignPass]]:
+    """All rules, as passes, and passes, with the points that they run at."""
+    return list(_PASSES.values())
 
 
 @dataclass(frozen=True, eq=False)
-class _Checked(Pass):
+class ForeignPass(Pass):
     """A user's pass; what it leaves is verified."""
 
     inner: Pass
@@ -72,6 +74,7 @@ class _Checked(Pass):
 
     @property
     def plugin(self) -> str:
+        """Who brings it."""
         return plugin_of(self.author)
 
     def run(self, module: Module, record: Record) -> bool:
@@ -81,11 +84,15 @@ class _Checked(Pass):
         return bool(modified)
 
 
-_PASSES: Final[dict[str, tuple[Point, _Checked]]] = {}
+_PASSES: Final[dict[str, tuple[Point, ForeignPass]]] = {}
 """By name; each checks what it did."""
 
 
-def _of_rule(rule: Rule) -> _Checked:
+def _of_pass(item: Pass) -> ForeignPass:
+    return ForeignPass(item, type(item), f"pass {item.name}")
+
+
+def _of_rule(rule: Rule) -> ForeignPass:
     """A pass of one rule, so that errors and reports name it."""
     if not isinstance(rule.pattern, P) or not callable(rule.check) or not callable(rule.rewrite):
         message = f"rule {rule.name!r} needs a pattern P(...) and two functions, check and rewrite"
@@ -108,7 +115,7 @@ def _of_rule(rule: Rule) -> _Checked:
         return (made,) if isinstance(made, Value) else made
 
     checked = replace(rule, check=check, rewrite=rewrite)
-    return _Checked(_OneRule(name, (checked,)), _author(rule), name)
+    return ForeignPass(_OneRule(name, (checked,)), _author(rule), name)
 
 
 class _OneRule(RulePass):

@@ -15,7 +15,7 @@ from graphwright.errors import Diagnostic, GraphwrightError, OptionError
 from graphwright.tools.console import report, say
 from graphwright.tools.machine import versions
 
-VERBS = ("compile", "run", "inspect", "check", "bench", "cache")
+VERBS = ("compile", "run", "inspect", "check", "bench", "plugins", "cache")
 """Each is ``app`` in a module of its own, which is imported when the verb is used."""
 
 

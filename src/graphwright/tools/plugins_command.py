@@ -1,0 +1,108 @@
+"""``graphwright plugins``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from graphwright import plugins as loaded
+from graphwright.config import Options
+from graphwright.errors import Diagnostic, PluginError
+from graphwright.ir.foreign import is_foreign, plugin_of
+from graphwright.ir.op import Op, registered_ops
+from graphwright.ir.text import print_op
+from graphwright.kernels.candidates.registry import Candidate, registered_candidates
+from graphwright.passes.foreign import ForeignPass, Point, registered_passes
+from graphwright.tools.arguments import with_options
+from graphwright.tools.console import say, table
+from graphwright.tools.samples import Tried, try_samples
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+@with_options
+def plugins(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Files, modules or installed plugins; default: all that are installed.",
+            metavar="[PLUGIN]...",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    options: Options,
+) -> None:
+    """Show what plugins bring, and try the samples of their ops.
+
+    A sample runs on one, two and three threads, which must give the same bits, and is compared with the op's
+    NumPy reference; sizes that are symbols are given several values. The exit status is 1 if one fails.
+
+    \b
+    [bold]Examples[/bold]
+
+    \b
+      graphwright plugins my_ops.py my_rules.py
+      graphwright plugins
+    """
+    loaded.load(*(names or ()))
+    if not names and not options.plugins:
+        loaded.autoload()
+    ops = [cls for cls in registered_ops().values() if is_foreign(cls)]
+    kernels = [(op, function) for op, function in registered_candidates() if is_foreign(function)]
+    passes = registered_passes()
+    if not (ops or kernels or passes):
+        say("  no plugin is loaded")
+    _show(ops, kernels, passes)
+    faults = _show_samples([(cls, each) for cls in ops for each in try_samples(cls, options)])
+    if faults:
+        raise PluginError(*faults)
+
+
+def _show(
+    ops: Sequence[type[Op]],
+    kernels: Sequence[tuple[type[Op], Candidate]],
+    passes: Sequence[tuple[Point, ForeignPass]],
+) -> None:
+    """Where each comes from; for ops what maps to them and what runs them, for rules at which point."""
+    own = {op for op, _ in kernels}
+    listed = {
+        ("op", "plugin", "ONNX", "runs as"): [
+            [cls.name, plugin_of(cls), _mapped(cls), _way(cls, cls in own)] for cls in ops
+        ],
+        ("kernel", "plugin", "of the op"): [[f.__name__, plugin_of(f), op.name] for op, f in kernels],
+        ("rule or pass", "plugin", "at"): [[each.name, each.plugin, point] for point, each in passes],
+    }
+    for head, rows in listed.items():
+        if rows:
+            table(rows, head)
+
+
+def _mapped(cls: type[Op]) -> str:
+    return ", ".join(f"{'.'.join([*key[2:], key[0]])} {key[1]}" for key in cls.onnx)
+
+
+def _way(cls: type[Op], has_kernel: bool) -> str:
+    if cls.expression is not Op.expression:
+        return "an expression"
+    if has_kernel:
+        return "a kernel"
+    return "simpler ops" if cls.decompose is not Op.decompose else "NumPy"
+
+
+def _show_samples(tried: list[tuple[type[Op], Tried]]) -> list[Diagnostic]:
+    """A row for each sample; what is wrong with those that fail."""
+    rows = [
+        [print_op(each.sample.op), each.shapes, each.ran, "failed" if each.fault else "right"]
+        for cls, each in tried
+    ]
+    if rows:
+        table(rows, ["sample of", "operands", "ran", ""])
+    return [
+        Diagnostic("sample", f"{print_op(each.sample.op)} of {each.shapes}: {each.fault}", plugin_of(cls))
+        for cls, each in tried
+        if each.fault
+    ]

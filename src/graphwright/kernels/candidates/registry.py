@@ -274,9 +274,9 @@ def candidates_of(node: Node) -> list[Candidate]:
     return [function for function, serves in _CANDIDATES.get(type(node.op), ()) if serves(node)]
 
 
-def registered_candidates() -> list[Candidate]:
-    """All of them."""
-    return [function for registered in _CANDIDATES.values() for function, _ in registered]
+def registered_candidates() -> list[tuple[type[Op], Candidate]]:
+    """All of them, with the ops that they do."""
+    return [(op, function) for op, registered in _CANDIDATES.items() for function, _ in registered]
 
 
 def contraction_of(op: Op) -> tuple[ContractionCandidate, Groups, int] | None:

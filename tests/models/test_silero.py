@@ -16,6 +16,7 @@ import graphwright as gw
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.tools.inspect_command import arena_and_live
 from tests.models.support import distance, file_of, host_calls, session
+from tests.tools.support import graphwright
 
 CHUNKS = 20
 RATES = {16000: 512, 8000: 256}
@@ -138,3 +139,30 @@ def test_samples_that_no_branch_takes_end_the_run_with_the_reason(model: gw.Mode
     feeds = {"state": np.zeros((2, 1, 128), np.float32), "sr": np.array(16000, np.int64)}
     with pytest.raises(gw.GraphwrightError, match="this branch cannot run at these sizes"):
         model.run({"input": np.zeros((1, 2000), np.float32), **feeds})
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_the_rate_given_to_the_command_leaves_no_branch_on_it(
+    path: Path, model: gw.Model, rate: int, tmp_path: Path
+) -> None:
+    """Neither nodes nor weights of the other rate are in the package; the branch on a size stays."""
+    file = tmp_path / "fixed.om"
+    result = graphwright("compile", path, "-o", file, "--const", f"sr={rate}")
+    assert result.exit_code == 0, result.stderr
+    fixed = gw.load(file)
+    assert [spec.name for spec in fixed.inputs] == ["input", "state"]
+    assert model.package.graph.count("= If[") == 3 and fixed.package.graph.count("= If[") == 1
+    assert len(fixed.package.weights.data) < 0.6 * len(model.package.weights.data)
+    feeds = {
+        "input": speech(RATES[rate] * 9 // 8, 2),
+        "state": np.full((2, 2, 128), 0.1, np.float32),
+    }
+    open_rate = model.run({**feeds, "sr": np.array(rate, np.int64)})
+    for name, found in fixed.run(feeds).items():
+        assert distance(found, open_rate[name]) < 1e-5
+
+
+def test_sizes_that_are_given_as_well_leave_no_branch_at_all(path: Path) -> None:
+    fixed = gw.compile(path, constants={"sr": 16000}, shapes={"input": (1, 576), "state": (2, 1, 128)})
+    assert "If[" not in fixed.package.graph
+    assert fixed.report().endswith("dynamic: nothing\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from benchmarks.models import page
 from tests.models.support import answers, assert_close, file_of, session
 
 Array = np.ndarray[Any, Any]
+PAGE = Path(__file__).parents[2] / "docs" / "gears.md"
 
 
 def normal(*shape: int) -> Array:
@@ -82,3 +85,17 @@ def test_rec_has_batches_and_widths() -> None:
     for batch, width in ((1, 160), (2, 320), (1, 100)):
         feeds = {"x": normal(batch, 3, 48, width)}
         assert_close(model.run(feeds), answers(peer, feeds), path, feeds)
+
+
+@pytest.mark.models
+def test_the_page_says_what_is_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(file_of("ppocr_rec"), tmp_path / "model.onnx")
+    monkeypatch.chdir(tmp_path)
+    (snippet,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(snippet, PAGE.name, "exec"), names)
+    assert [names[result].shape for result in ("one", "two", "three")] == [
+        (1, 20, 6625),
+        (2, 20, 6625),
+        (3, 20, 6625),
+    ]

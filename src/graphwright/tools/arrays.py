@@ -63,7 +63,7 @@ def _unreadable(path: Path, reason: str, hint: str = "") -> FeedError:
 
 def write_npy(path: Path, array: Array) -> None:
     """Write one array."""
-    write_whole(path, lambda file: np.lib.format.write_array(file, np.asarray(array), allow_pickle=False))
+    write_whole(path, lambda file: np.lib.format.write_array(file, _plain(array), allow_pickle=False))
 
 
 def write_npz(path: Path, arrays: Mapping[str, Array]) -> dict[str, str]:
@@ -75,10 +75,16 @@ def write_npz(path: Path, arrays: Mapping[str, Array]) -> dict[str, str]:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for name, array in arrays.items():
                 with archive.open(f"{kept[name]}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+                    np.lib.format.write_array(member, _plain(array), allow_pickle=False)
 
     write_whole(path, write)
     return kept
+
+
+def _plain(array: Array) -> Array:
+    """``array`` as the file format takes it: texts of a fixed width."""
+    made = np.asarray(array)
+    return made.astype(np.str_) if made.dtype == object else made
 
 
 def _is_plain(name: str) -> bool:

@@ -102,6 +102,9 @@ def _kernels_text(package: Package) -> str:
         return f"; {len(package.variants) - (package.between == 'dynamic')} gears"
     if package.variants:
         return f"; {len(package.variants)} variants for ranks of its inputs"
+    if package.stages is not None:
+        parts, hosts = package.stages.parts(), package.stages.hosts()
+        return f"; {len(parts)} parts, {len(hosts)} nodes run by Python: inspect says why"
     if package.targets:
         return ""
     return "; kernels are made at the first feed, which decides ranks: --shape for each input makes them here"

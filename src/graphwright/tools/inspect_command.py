@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,14 +12,15 @@ import typer
 
 import graphwright.ops
 from graphwright import _native
+from graphwright.api import compile as compile_model
 from graphwright.api import unpacked_module
-from graphwright.compiler import compile_module
 from graphwright.config import Options, to_environment
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Module
 from graphwright.ir.op import registered_ops
+from graphwright.ir.part import Part
 from graphwright.ir.sizes import Dim, span_of
 from graphwright.ir.symbols import Expr
 from graphwright.ir.text import print_module
@@ -31,12 +31,10 @@ from graphwright.memory.liveness import live_bytes
 from graphwright.package.package import Package, Target, TensorSpec
 from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
-from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.passes.manager import run_passes
 from graphwright.passes.unfuse import Unfuse
 from graphwright.report import dynamic_lines
 from graphwright.runtime.devices.cpu import Cpu
-from graphwright.runtime.devices.target import target_isa
 from graphwright.runtime.model import Model
 from graphwright.tools.arguments import Constants, Outputs, Shapes, Sizes, Trust, parse_shapes, with_options
 from graphwright.tools.arguments import Model as ModelPath
@@ -56,6 +54,7 @@ from graphwright.tools.gear_arguments import (
 from graphwright.tools.gear_table import show_gears
 from graphwright.tools.models import is_package, open_model
 from graphwright.tools.progress import Watch, stages
+from graphwright.tools.stages_table import show_stages
 
 ALIGNMENT = 64
 """Of planned buffers, in bytes."""
@@ -135,7 +134,7 @@ def inspect(
             trust=trust,
             observe=observe,
         )
-    if not opened.package.targets and _is_sized(opened.inputs, sizes):
+    if not (opened.package.targets or opened.package.stages) and _is_sized(opened.inputs, sizes):
         opened = _for_sizes(opened.package, sizes, options)
     if ir is not None or report:
         say(_ir_text(opened.package, ir) if ir is not None else opened.report())
@@ -153,6 +152,8 @@ def inspect(
             _show_target(target)
     for target in opened.package.targets.values():
         _show_target(target)
+    if opened.package.stages is not None:
+        show_stages(opened.package.stages)
     _show_memory(opened, sizes, options.threads)
     if measured:
         _show_footprint(model, origin, opened, sizes, options)
@@ -183,11 +184,7 @@ def _for_sizes(package: Package, sizes: Sizes, options: Options) -> Model:
             single = package.of_variant(variant)
             (target,) = variant.targets.values()
             return Model(single, Cpu(single, target), threads=options.threads)
-    module = unpacked_module(package)
-    shape_inputs(module, shapes)
-    made = compile_module(module, replace(options, isa=target_isa(options))).package
-    (target,) = made.targets.values()
-    return Model(made, Cpu(made, target), threads=options.threads)
+    return compile_model(unpacked_module(package), shapes=shapes, options=options)
 
 
 # -- the IRs --------------------------------------------------------------------------------------------
@@ -200,6 +197,11 @@ def _ir_text(package: Package, level: Level) -> str:
         module = unpacked_module(package)
         run_passes(module, Unfuse(), verify_each=False)
         return print_module(module, constants="short").rstrip()
+    if package.stages is not None:
+        parts = [part for part in package.stages.parts() if not part.is_open]
+        return "\n".join(
+            f"// part {p.number}\n{_target_text(t)}" for p in parts for t in p.program.targets.values()
+        )
     if not package.targets:
         message = "which tasks there are depends on the ranks of the inputs"
         raise FeedError(Diagnostic("unknown-rank", message, hint="give --shape for every input"))
@@ -219,7 +221,7 @@ def _show_file(path: Path, package: Package | None, verified: bool) -> None:
     if package is not None:
         trusted = (
             "yes"
-            if package.targets or package.variants
+            if package.targets or package.variants or package.stages
             else "no: its graph and weights were compiled again here (--trust runs it as it is)"
         )
         rows += [["trusted", trusted], *([["verified", "members, weights and graph"]] if verified else [])]
@@ -279,7 +281,7 @@ def _show_graph(package: Package) -> None:
 
 def _show_ops(module: Module) -> None:
     _show_sizes(module)
-    counts = Counter(n.op.name for n in module.walk() if not isinstance(n.op, Fused | Constant))
+    counts = Counter(n.op.name for n in module.walk() if not isinstance(n.op, Fused | Part | Constant))
     regions = [node.regions[0] for node in module.walk() if isinstance(node.op, Fused)]
     inside = sum(not isinstance(node.op, Constant) for region in regions for node in region)
     alone = counts.total() - inside
@@ -301,6 +303,9 @@ def _show_target(target: Target) -> None:
 
 
 def _show_memory(model: Model, sizes: Sizes, threads: int) -> None:
+    if model.package.stages is not None:
+        say("memory: that of the largest part, for the sizes that a run meets")
+        return
     if not isinstance(model.device, Cpu) or not _is_sized(model.inputs, sizes):
         say("memory: depends on sizes that are not known, give --shape for each input")
         return
@@ -338,7 +343,7 @@ def _show_footprint(
     path: Path, package: Package | None, model: Model, sizes: Sizes, options: Options
 ) -> None:
     """What the operating system counts while the package is loaded and run once."""
-    if package is None or not (package.targets or package.variants):
+    if package is None or not (package.targets or package.variants or package.stages):
         raise typer.BadParameter(
             "--measure runs packages whose kernels are trusted: compile, or give --trust"
         )

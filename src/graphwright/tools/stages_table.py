@@ -1,0 +1,56 @@
+"""How ``inspect`` shows models that are cut: what the host runs and why, and the parts between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from graphwright.lower.tasks import TaskKind
+from graphwright.package.package import TensorSpec
+from graphwright.package.stages import HostStep, PartStep, Stages
+from graphwright.tools.console import say, table
+
+MOST_NAMES = 4
+"""Names of values that are shown; the others are counted."""
+
+
+def show_stages(stages: Stages) -> None:
+    """A row for each step, in the order in which they run."""
+    parts, hosts = stages.parts(), stages.hosts()
+    say(f"stages: {len(parts)} parts, {len(hosts)} nodes run by Python between them")
+    table([*_rows(stages, 0)], ["stage", "what", "reads", "makes"])
+
+
+def _rows(stages: Stages, depth: int) -> Iterator[list[str]]:
+    for step in stages.steps:
+        reads = [stages.values[number] for number in step.inputs if number is not None]
+        makes = _names([stages.values[number] for number in step.outputs])
+        if isinstance(step, PartStep):
+            sizes = [f"size {name}" for name in step.sizes]
+            yield [f"{'  ' * depth}part {step.number}", _part_text(step), _names(reads, sizes), makes]
+        else:
+            yield [f"{'  ' * depth}{step.place}", _host_text(step), _names(reads), makes]
+            for number, body in enumerate(step.bodies):
+                yield [f"{'  ' * depth}  body {number}", "", "", ""]
+                yield from _rows(body, depth + 2)
+
+
+def _part_text(part: PartStep) -> str:
+    if part.is_open:
+        return "compiled at the first run, which shows the ranks of its inputs"
+    counted = []
+    for target in part.program.targets.values():
+        hosts = sum(task.kind is TaskKind.HOSTCALL for task in target.program.tasks)
+        counted.append(
+            f"{len(target.program.tasks)} tasks" + (f", {hosts} of them in Python" if hosts else "")
+        )
+    return "; ".join(counted)
+
+
+def _host_text(host: HostStep) -> str:
+    return f"{host.op.partition('[')[0]} in Python: {host.reason}"
+
+
+def _names(specs: Sequence[TensorSpec], more: Sequence[str] = ()) -> str:
+    names = [*(spec.name or "?" for spec in specs), *more]
+    rest = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")

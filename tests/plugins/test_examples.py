@@ -12,9 +12,11 @@ import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from onnx import helper
 
 import graphwright as gw
-from graphwright.ir import op
+from graphwright.ir import op as ir_op
+from graphwright.ir.op import op_class
 
 from .support import EXAMPLES, MODELS, PLUGINS, expected, graphwright, isolated, node, node_model, numbers
 
@@ -54,8 +56,8 @@ def test_the_rule_puts_the_kernel_in_place_of_two_ops() -> None:
 def test_the_rule_says_why_it_leaves_others() -> None:
     gw.plugins.load(PLUGINS["norms"])
     nodes = [
-        onnx.helper.make_node("ReduceL2", ["x"], ["norm"], axes=[0]),
-        onnx.helper.make_node("Div", ["x", "norm"], ["y"]),
+        helper.make_node("ReduceL2", ["x"], ["norm"], axes=[0]),
+        helper.make_node("Div", ["x", "norm"], ["y"]),
     ]
     report = gw.compile(node_model(*nodes)).report()
     assert "rule normalize: normalize 0" in report
@@ -65,14 +67,57 @@ def test_the_rule_says_why_it_leaves_others() -> None:
 def test_an_expression_is_fused_with_its_neighbours() -> None:
     gw.plugins.load(PLUGINS["snake"])
     nodes = [
-        onnx.helper.make_node("Mul", ["x", "x"], ["a"]),
-        onnx.helper.make_node("Snake", ["a"], ["b"], domain="example", alpha=2.0),
-        onnx.helper.make_node("Relu", ["b"], ["y"]),
+        helper.make_node("Mul", ["x", "x"], ["a"]),
+        helper.make_node("Snake", ["a"], ["b"], domain="example", alpha=2.0),
+        helper.make_node("Relu", ["b"], ["y"]),
     ]
     model = gw.compile(node_model(*nodes))
     assert len(model.package.targets.popitem()[1].program.tasks) == 1
     x = numbers(9, 17)
     np.testing.assert_allclose(model(x)[0], np.maximum(expected("snake", x * x), 0), rtol=1e-5, atol=1e-5)
+
+
+def in_a_loop(op: str) -> onnx.NodeProto:
+    """``x + op(x)``, three times."""
+    values = [
+        helper.make_tensor_value_info(*each) for each in (("i", 7, []), ("c", 9, []), ("a", 1, ["N", 16]))
+    ]
+    results = [helper.make_tensor_value_info(*each) for each in (("d", 9, []), ("b", 1, ["N", 16]))]
+    nodes = [
+        helper.make_node(op, ["a"], ["q"], domain="example"),
+        helper.make_node("Add", ["a", "q"], ["b"]),
+        helper.make_node("Identity", ["c"], ["d"]),
+    ]
+    body = helper.make_graph(nodes, "body", values, results)
+    return helper.make_node("Loop", ["three", "", "x"], ["y"], body=body)
+
+
+@pytest.mark.parametrize(("name", "op"), [("snake", "Snake"), ("l2_normalize", "L2Normalize")])
+def test_kernels_run_in_loops(name: str, op: str) -> None:
+    gw.plugins.load(PLUGINS[name])
+    three = helper.make_node("Constant", [], ["three"], value_int=3)
+    model = gw.compile(node_model(three, in_a_loop(op), shape=("N", 16)))
+    x = numbers(5, 16)
+    wanted = x.astype(np.float64)
+    for _ in range(3):
+        wanted = wanted + op_class(op)().reference(wanted)
+    np.testing.assert_allclose(model(x)[0], wanted, rtol=1e-5, atol=1e-5)
+    assert model.device.stats()["host_calls"] == 0
+
+
+def test_sizes_that_depend_on_elements_are_no_hindrance() -> None:
+    """The op that follows runs on what another made of sizes that only a run knows."""
+    gw.plugins.load(PLUGINS["median"], PLUGINS["l2_normalize"])
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["places"]),
+        helper.make_node("Cast", ["places"], ["floats"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("L2Normalize", ["floats"], ["rows"], domain="example"),
+        helper.make_node("Median", ["rows"], ["y"], domain="example"),
+    ]
+    x = (numbers(5, 7) > 0).astype(np.float32)
+    rows = np.stack(np.nonzero(x)).astype(np.float64)
+    wanted = expected("median", expected("l2_normalize", rows))
+    np.testing.assert_allclose(gw.compile(node_model(*nodes))(x)[0], wanted, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -184,7 +229,7 @@ def test_measuring_loads_the_plugin_in_other_processes() -> None:
 def test_inspect_shows_a_package_whose_plugin_is_not_there() -> None:
     gw.plugins.load(PLUGINS["l2_normalize"])
     gw.compile(node_model(*MODELS["l2_normalize"])).save("model.om")
-    del op._REGISTRY["L2Normalize"]
+    del ir_op._REGISTRY["L2Normalize"]
     done = graphwright("inspect", "model.om")
     assert done.exit_code == 0, done.stderr
     assert "L2Normalize  l2_normalize.py" in done.stdout and "1  launch" in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -154,11 +155,15 @@ C = {
 
 
 @pytest.mark.parametrize("message", C)
-def test_c_that_fails(message: str) -> None:
-    """Its line in the Python file is shown, and what stands there."""
+def test_c_that_fails(message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its line in the Python file is shown, and what stands there; nothing is left behind."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
     parts = (HEAD, INFER, REFERENCE, ONNX, CANDIDATE.format(body=C[message], launch=LAUNCH))
     shown = failure(*parts)
     assert message in shown
+    assert list(folder.iterdir()) == []
     if message == "mine.py:14: ":
         assert "14 | return nothing;" in shown and "plugin-source" in shown
 

@@ -67,8 +67,9 @@ class CSource:
             return Diagnostic("plugin-source", message, self.file)
         line = int(found[1])
         lines = self.text.splitlines()
-        shown = lines[line - self.line].strip() if 0 <= line - self.line < len(lines) else ""
-        return Diagnostic("plugin-source", f"{message}\n    {line} | {shown}", f"{self.file}:{line}")
+        if f"{line} | " not in message and 0 <= line - self.line < len(lines):  # clang shows it by itself
+            message += f"\n    {line} | {lines[line - self.line].strip()}"
+        return Diagnostic("plugin-source", message, f"{self.file}:{line}")
 
     @property
     def _shown(self) -> str:

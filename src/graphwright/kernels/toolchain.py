@@ -137,12 +137,12 @@ def compile_shared(source: str, isa: Isa, toolchain: Toolchain) -> bytes:
     folder = Path(tempfile.mkdtemp(prefix="graphwright-"))  # mode 0700
     keep = False
     try:
-        (folder / "kernel.c").write_text(source, encoding="utf-8")
+        (folder / "graphwright.kernel.c").write_text(source, encoding="utf-8")
         fault = _run(toolchain, isa, folder)
         if fault is None:
             return (folder / "kernel.so").read_bytes()
         keep = True
-        where = str(folder / "kernel.c")
+        where = str(folder / "graphwright.kernel.c")
         hint = "the source is kept there for inspection; a compiler as old as gcc 11 is too old"
         raise ToolchainError(Diagnostic("compile-failed", fault, where, hint))
     finally:
@@ -150,9 +150,16 @@ def compile_shared(source: str, isa: Isa, toolchain: Toolchain) -> bytes:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def discard(error: ToolchainError) -> None:
+    """Remove the source that was kept for ``error``, where the user has it anyway."""
+    for fault in error.diagnostics:
+        if fault.code == "compile-failed":
+            shutil.rmtree(Path(fault.where).parent, ignore_errors=True)
+
+
 def _run(toolchain: Toolchain, isa: Isa, folder: Path) -> str | None:
-    """Compile ``kernel.c`` in ``folder``; what went wrong, or None."""
-    command = [*toolchain.command, *toolchain.flags(isa), "-o", "kernel.so", "kernel.c", "-lm"]
+    """Compile ``graphwright.kernel.c`` in ``folder``; what went wrong, or None."""
+    command = [*toolchain.command, *toolchain.flags(isa), "-o", "kernel.so", "graphwright.kernel.c", "-lm"]
     process = subprocess.Popen(
         command,
         cwd=folder,

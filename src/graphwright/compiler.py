@@ -35,7 +35,7 @@ from graphwright.kernels.launch import Step
 from graphwright.kernels.library.isa import ISAS, Isa
 from graphwright.kernels.select import Selection, select_kernels
 from graphwright.kernels.source import SIGNATURE
-from graphwright.kernels.toolchain import find_toolchain
+from graphwright.kernels.toolchain import discard, find_toolchain
 from graphwright.layout.assign import AssignLayouts
 from graphwright.lower.lower import lower, refuse_unknown_ranks
 from graphwright.lower.tasks import Program
@@ -310,6 +310,7 @@ def _objects(
             (objects[name],) = cache.compile([foreign[name]], isa, toolchain)
         except ToolchainError as error:
             faults.diagnostics.append(source.refused(error))
+            discard(error)
             continue
         for fault in export_faults(objects[name], generated.functions[source]):
             faults.add("plugin-source", fault, source.file, f"a kernel is int32_t NAME{SIGNATURE}")

@@ -10,7 +10,7 @@ import pytest
 
 from .cases import Case, all_cases, node_cases
 from .compare import difference
-from .failures import FAILURES
+from .failures import BY_CHANCE, FAILURES
 from .run import Verdict, run_cases
 
 EVERY = 16
@@ -25,7 +25,7 @@ def check(cases: list[Case], device: str) -> None:
     failed = {o.name: o.reason for o in outcomes if o.verdict is Verdict.FAILED}
     listed = {case.name for case in cases} & FAILURES.keys()
     assert {name: reason for name, reason in failed.items() if name not in listed} == {}
-    assert sorted(listed - failed.keys()) == [], "these pass now: take them off the list"
+    assert sorted(listed - failed.keys() - BY_CHANCE) == [], "these pass now: take them off the list"
 
 
 def test_the_reference_passes_all_but_those_listed() -> None:

@@ -264,3 +264,13 @@ def test_the_trip_count_becomes_an_attribute() -> None:
     assert (loop.op.trips, loop.op.counted) == (4, False)
     assert loop.regions[0].inputs[0].type == tensor(I64)
     assert not any(isinstance(d, Expr) for v in loop.outputs for d in v.type.dims)
+
+
+def test_a_size_that_runs_change_may_be_broadcast_in_the_first() -> None:
+    """``h = h + x``: h has one element before the first run, and those of x from then on."""
+    nodes = [node("Identity", "on", "go"), node("Add", "h x", "g")]
+    inner = body(nodes, [NUMBER, GOES_ON, info("h", None)], ["go", "g"])
+    loop = node("Loop", "T _ h0", "y", body=inner)
+    proto = model([loop], [info("T", (), np.int64), info("h0", (1,)), info("x", ("N",))], ["y"])
+    for device in ("reference", "cpu"):
+        compare(proto, {"T": np.array(3), "h0": normal(1), "x": normal(4)}, device)

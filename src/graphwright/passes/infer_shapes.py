@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -10,10 +10,10 @@ from graphwright.errors import Collector, Diagnostic, ModelError
 from graphwright.ir.fail import Fail
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import compatible, infer_node
-from graphwright.ir.op import Fact, InferError, UnknownRank
+from graphwright.ir.op import Fact, InferError, Op, UnknownRank
 from graphwright.ir.require import Require
 from graphwright.ir.settle import settle
-from graphwright.ir.symbols import Dim, Expr, atoms
+from graphwright.ir.symbols import Dim, Expr, Symbol, atoms
 from graphwright.ir.types import TensorType
 from graphwright.passes.base import Known, Pass, Record
 
@@ -71,7 +71,7 @@ class Walk:
             node = self.absorb(node)
             self.modified |= settle(node, self.facts, self.module)
             symbols_before = len(table.ranges)
-            inferred = infer_node(node, self.facts, self.module, partial(self.region, failed))
+            inferred = infer_node(node, self.facts, self.module, partial(self.region, node, failed))
         except ModelError as error:
             if not failed:
                 self.errors.extend(error.diagnostics)
@@ -89,10 +89,16 @@ class Walk:
             self.modified |= self.visit(self, node, [self.facts[value] for value in node.outputs])
 
     def region(
-        self, failed: dict[Graph, tuple[Diagnostic, ...]], graph: Graph, inputs: Sequence[Fact | None]
+        self,
+        node: Node,
+        failed: dict[Graph, tuple[Diagnostic, ...]],
+        graph: Graph,
+        inputs: Sequence[Fact | None],
     ) -> Sequence[Fact]:
-        """Infer a region: its faults go to ``failed``, what it assumes of sizes into Require nodes of its
-        own.
+        """Infer a region of ``node``: its faults go to ``failed``, what it assumes of sizes into Require
+        nodes of its own.
+
+        Not so of sizes that are only found inside: the host runs what has some, and sees how large they are.
         """
         table, errors = self.module.symbols, self.errors
         outside = dict(table.constraints)
@@ -103,12 +109,30 @@ class Walk:
         if self.errors.diagnostics:
             failed[graph] = tuple(self.errors.diagnostics)
         first = next(iter(graph), None)
+        found = self.found_inside(node, graph)
         for constraint in [c for c in table.constraints if c not in outside and c not in known]:
+            if not found.isdisjoint((*atoms(constraint.left), *atoms(constraint.right))):
+                continue
             op = Require(constraint.relation, constraint.left, constraint.right)
             graph.insert(Node(op, (), (), sources=(constraint.node,)), first)
             self.modified = True
         table.constraints, self.errors = outside, errors
         return outputs
+
+    def found_inside(self, node: Node, region: Graph) -> set[Symbol]:
+        """Sizes that elements decide inside a region of ``node``, and sizes that runs of a loop change."""
+        given = self.known_of(node)
+        found = _symbols(value.type for value in region.inputs) - given
+        for inner in region.walk():
+            made = _symbols(value.type for value in inner.outputs)
+            found |= made - given - self.known_of(inner) - _named(inner.op) if made else made
+        return found
+
+    def known_of(self, node: Node) -> set[Symbol]:
+        """Sizes that the operands of ``node`` have, or hold."""
+        facts = [self.facts.get(v) or Fact(v.type) for v in node.inputs if v is not None]
+        held = {atom for fact in facts for element in fact.elements or () for atom in atoms(element)}
+        return _symbols(fact.type for fact in facts) | held
 
     def settle(self, node: Node, op: Require) -> bool:
         """Drop a requirement that is proved, or one of the entry's own that the table can hold; whether it
@@ -219,6 +243,23 @@ class Walk:
         for constraint in list(table.constraints):
             if unused & {a.name for a in (*atoms(constraint.left), *atoms(constraint.right))}:
                 del table.constraints[constraint]
+
+
+def _symbols(types: Iterable[TensorType]) -> set[Symbol]:
+    return {atom for type in types for dim in type.shape or () for atom in atoms(dim)}
+
+
+def _named(op: Op) -> set[Symbol]:
+    """Sizes in attributes."""
+    found: set[Symbol] = set()
+    pending: list[object] = list(op.attributes().values())
+    while pending:
+        attribute = pending.pop()
+        if isinstance(attribute, Expr):
+            found.update(atoms(attribute))
+        elif isinstance(attribute, tuple):
+            pending += attribute
+    return found
 
 
 def failing_region(region: Graph, types: Sequence[TensorType], reason: Diagnostic) -> Graph:

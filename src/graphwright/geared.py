@@ -14,6 +14,7 @@ from graphwright.gears import Gears, Row, row_text
 from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Module
 from graphwright.ir.names import terminal
+from graphwright.ir.types import TensorType
 from graphwright.package.package import Package, Variant
 from graphwright.package.weights import Weights, pack_weights
 from graphwright.passes.bind_sizes import shape_inputs
@@ -33,6 +34,7 @@ def gear_modules(module: Module, gears: Gears, options: Options) -> GearModules:
     one, or padding.
     """
     rows = gears.rows(module.main)
+    _take_ranks(module, rows[0])
     run_stages(module, SHAPE_STAGES, options)
     bound = [_bound(module, row) for row in rows]
     _raise_faults(bound, rows, OptionError)
@@ -44,6 +46,14 @@ def gear_modules(module: Module, gears: Gears, options: Options) -> GearModules:
         refuse_padding(module, made)
     dynamic = clone_module(module) if gears.between == "dynamic" else None
     return GearModules(module, gears.between, made, dynamic)
+
+
+def _take_ranks(module: Module, row: Row) -> None:
+    """Inputs of unknown rank have that of their gears."""
+    for value in module.main.inputs:
+        if value.type.shape is None and value.name in row:
+            dims = (module.symbols.fresh(f"{value.name}_{axis}") for axis in range(len(row[value.name])))
+            value.type = TensorType(value.type.dtype, tuple(dims))
 
 
 def _bound(module: Module, row: Row) -> Module | GraphwrightError:

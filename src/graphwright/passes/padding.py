@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 from math import prod
 
-from graphwright.errors import Collector, ModelError
+from graphwright.errors import Collector, Diagnostic, ModelError
 from graphwright.ir.clone import clone_module
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Module, Node, Value
@@ -44,6 +44,7 @@ from graphwright.passes.decompose import Decompose
 from graphwright.passes.manager import PassManager
 from graphwright.passes.pipeline import SHAPES
 
+_HINT = "shapes between gears can be an error, or dynamic"
 SHOWN = 20
 """Nodes that an error names."""
 
@@ -52,6 +53,10 @@ def refuse_padding(module: Module, gears: Sequence[Module]) -> None:
     """A ModelError with the nodes that could make something else of inputs of ``module`` that are filled up
     to those of one of ``gears``.
     """
+    unknown = [value.name for value in module.main.inputs if value.type.shape is None]
+    if unknown:
+        message = f"the rank of input {unknown[0]!r} is not known, and padding has to know it"
+        raise ModelError(Diagnostic("padding", message, hint=_HINT))
     padded = Padded(varied_sizes(module, gears))
     trial = clone_module(module)
     PassManager((SHAPES, DeadCode(), Decompose(_has_rule), SHAPES, DeadCode())).run(trial)
@@ -60,9 +65,8 @@ def refuse_padding(module: Module, gears: Sequence[Module]) -> None:
     for node in trial.main:
         reason = _reason(node, padded, known)
         if reason and len(faults.diagnostics) < SHOWN:
-            hint = "shapes between gears can be an error, or dynamic"
             faults.add(
-                "padding", f"{node.op.name}: {reason}: padding could change the result", node.place, hint
+                "padding", f"{node.op.name}: {reason}: padding could change the result", node.place, _HINT
             )
     faults.raise_if_any()
 

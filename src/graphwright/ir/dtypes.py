@@ -119,9 +119,14 @@ def dtype_of(array: Array) -> DType:
     """
     if isinstance(array, list):
         return sequence_of(dtype_of(array[0]) if array else F32)
-    if array.dtype.kind in "OSU":
+    return _dtype_of(array.dtype)
+
+
+@cache
+def _dtype_of(dtype: np.dtype[Any]) -> DType:
+    if dtype.kind in "OSU":
         return STRING
     try:
-        return _BY_NUMPY_NAME[array.dtype.name]
+        return _BY_NUMPY_NAME[dtype.name]
     except KeyError:
-        raise TypeError(f"arrays of {array.dtype} are not supported") from None
+        raise TypeError(f"arrays of {dtype} are not supported") from None

@@ -35,7 +35,7 @@ def fact_of(array: Array | None) -> Fact | None:
 
 def evaluate(op: Op, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
     """Run ``op`` on its NumPy reference; always a tuple."""
-    moved = op.absorb(*map(fact_of, arrays))
+    moved = None if type(op).absorb is Op.absorb else op.absorb(*map(fact_of, arrays))
     if moved is not None:
         op, arrays = moved[0], [arrays[position] for position in moved[1]]
     if is_foreign(type(op)):

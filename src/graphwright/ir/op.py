@@ -528,7 +528,7 @@ def facts_elements(array: Array, limit: int = 256) -> tuple[Dim, ...] | None:
     """The elements of a small integer or bool array, for a :class:`Fact`."""
     if isinstance(array, list) or array.dtype.kind not in "iub" or array.size > limit:
         return None
-    return tuple(int(v) for v in array.ravel())
+    return tuple(map(int, array.ravel().tolist()))
 
 
 def is_known(elements: tuple[Dim, ...] | None) -> bool:

@@ -102,6 +102,8 @@ class Fitting:
 
     def __init__(self, general: Device, late: Late) -> None:
         self._general, self._late = general, late
+        self._is_late = False
+        """Whether some shapes did not fit yet."""
 
     def entry(self, threads: int) -> Detour:
         return Detour(threads)
@@ -121,13 +123,14 @@ class Fitting:
         return Counter(self._general.stats()) + Counter(self._late.stats())
 
     def _first_that_fits(self, arrays: Sequence[Array], run: Callable[[Device], T]) -> T:
-        if self._late.has(tuple(array.shape for array in arrays)):
+        if self._is_late and self._late.has(tuple(array.shape for array in arrays)):
             return run(self._late)
         try:
             return run(self._general)
         except FeedError as error:
             if error.diagnostics[0].code != "constraint":
                 raise
+            self._is_late = True
             try:
                 return run(self._late)
             except (FeedError, ModelError):  # they fit nothing

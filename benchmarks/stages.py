@@ -1,0 +1,85 @@
+"""What stages cost: a run of a model that is cut, by the number of its borders.
+
+    python -m benchmarks.stages [--borders 0 1 2 4 8 16] [--rows 16]
+
+A chain of elementwise nodes on a small matrix; between two of them the host reshapes the matrix by a shape
+that is an input. A border is one node of the host and the way back into a program: the slope of a run's time
+over their number. Beside it stands what NumPy alone takes for the same reshapes, in the same process, in turn.
+CPU time of the thread, the least of many short runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import graphwright as gw
+from graphwright.config import Options
+from graphwright.ops.binary import Add
+from graphwright.ops.reshape import Reshape
+from graphwright.ops.unary import Relu
+
+Array = np.ndarray[Any, Any]
+ROUNDS = 200
+RUNS = 20
+"""In a row, in each round."""
+
+
+def chain(borders: int) -> gw.Model:
+    """``borders`` reshapes of ``x: f32[N, 4]`` by a shape that is an input, a program before and behind each."""
+    b = gw.GraphBuilder()
+    x, shape = b.input("x", "f32", ("N", 4)), b.input("shape", "i64", (2,))
+    for _ in range(borders):
+        x = b(Reshape(), b(Relu(), b(Add(), x, x)), shape)
+    b.output("y", b(Relu(), b(Add(), x, x)))
+    return b.compile(options=Options(threads=1))
+
+
+def least(*calls: Callable[[], object]) -> list[float]:
+    """Microseconds of one of each of ``calls``, which take turns."""
+    best = [float("inf")] * len(calls)
+    for _ in range(ROUNDS):
+        for k, call in enumerate(calls):
+            start = time.clock_gettime_ns(time.CLOCK_THREAD_CPUTIME_ID)
+            for _ in range(RUNS):
+                call()
+            taken = (time.clock_gettime_ns(time.CLOCK_THREAD_CPUTIME_ID) - start) / RUNS / 1e3
+            best[k] = min(best[k], taken)
+    return best
+
+
+def main() -> None:
+    """Print a row for each number of borders, and the slopes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--borders", type=int, nargs="+", default=[0, 1, 2, 4, 8, 16])
+    parser.add_argument("--rows", type=int, default=16)
+    given = parser.parse_args()
+    x = np.random.default_rng(0).standard_normal((given.rows, 4)).astype(np.float32)
+    shape = np.array([given.rows, 4])
+    models = [chain(borders) for borders in given.borders]
+
+    def reshapes(borders: int) -> None:
+        for _ in range(borders):
+            x.reshape(tuple(shape.tolist()))
+
+    def runs(model: gw.Model) -> Callable[[], object]:
+        return lambda: model(x, shape)
+
+    staged = least(*map(runs, models))
+    alone = least(*(lambda borders=borders: reshapes(borders) for borders in given.borders))
+    print("borders  host nodes  parts  a run    NumPy's reshapes alone")
+    for borders, model, taken, plain in zip(given.borders, models, staged, alone, strict=True):
+        stages = model.package.stages
+        hosts, parts = (len(stages.hosts()), len(stages.parts())) if stages else (0, 1)
+        print(f"{borders:7}  {hosts:10}  {parts:5}  {taken:5.1f} us  {plain:5.1f} us")
+    if len(models) > 1:
+        slopes = [np.polyfit(given.borders, times, 1)[0] for times in (staged, alone)]
+        print(f"a border takes {slopes[0]:.1f} us, of which NumPy's reshape is {slopes[1]:.1f} us")
+
+
+if __name__ == "__main__":
+    main()

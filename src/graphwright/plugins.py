@@ -38,6 +38,7 @@ from graphwright.ir.op import (
     Import,
     Importer,
     Inference,
+    InferError,
     Op,
     Sample,
     Trait,
@@ -45,13 +46,30 @@ from graphwright.ir.op import (
     op,
     registered_ops,
 )
-from graphwright.ir.symbols import Dim, product, symbol
-from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType, TensorType
+from graphwright.ir.symbols import Dim, ceildiv, product, symbol
+from graphwright.ir.types import (
+    BF16,
+    BOOL,
+    F16,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    STRING,
+    U8,
+    U16,
+    U32,
+    U64,
+    DType,
+    TensorType,
+)
 from graphwright.kernels.candidates.registry import Context, candidate, registered_candidates
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.source import CSource
-from graphwright.ops.common import Pointwise, same_dtype
+from graphwright.ops.common import FLOATS, INTEGERS, Pointwise, need_dtype, same_dtype
 from graphwright.passes.base import Pass, Record
 from graphwright.passes.foreign import Point, register, registered_passes
 
@@ -64,11 +82,18 @@ __all__ = [
     "F16",
     "F32",
     "F64",
+    "FLOATS",
     "GROUP",
     "I8",
+    "I16",
     "I32",
     "I64",
+    "INTEGERS",
+    "STRING",
     "U8",
+    "U16",
+    "U32",
+    "U64",
     "Array",
     "Builder",
     "CSource",
@@ -77,7 +102,9 @@ __all__ = [
     "DType",
     "Dim",
     "Fact",
+    "FromNode",
     "Importer",
+    "InferError",
     "Inference",
     "Launch",
     "Match",
@@ -105,10 +132,12 @@ __all__ = [
     "autoload",
     "candidate",
     "cast",
+    "ceildiv",
     "double_bits",
     "load",
     "maximum",
     "minimum",
+    "need_dtype",
     "op",
     "product",
     "register",

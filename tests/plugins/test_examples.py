@@ -77,6 +77,56 @@ def test_an_expression_is_fused_with_its_neighbours() -> None:
     np.testing.assert_allclose(model(x)[0], np.maximum(expected("snake", x * x), 0), rtol=1e-5, atol=1e-5)
 
 
+SOFTMAX = """
+from graphwright.ops.softmax import Softmax
+from graphwright.plugins import *
+
+SOURCE = CSource.inside(__file__, '''
+#include <math.h>
+int32_t rows(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+    float *powers = scratch;
+    for (int64_t row = begin; row < end; ++row) {
+        const float *x = (const float *)buf[0] + row * arg[0];
+        float top = -INFINITY, sum = 0;
+        for (int64_t i = 0; i < arg[0]; ++i)
+            top = x[i] > top ? x[i] : top;
+        for (int64_t i = 0; i < arg[0]; ++i)
+            sum += powers[i] = expf(x[i] - top);
+        for (int64_t i = 0; i < arg[0]; ++i)
+            ((float *)buf[1])[row * arg[0] + i] = powers[i] / sum;
+    }
+    return 0;
+}
+''')
+
+@candidate(Softmax, serves=lambda node: node.operand(0).type.dtype is F32)
+def softmax(node, context):
+    x, y = node.operand(0), node.output
+    *rows, columns = x.type.dims
+    kernel = context.c_function(SOURCE, "rows")
+    return Launch(kernel, (x, y), (1,), (columns,), product(rows), scratch=4 * columns, in_place=((y, x),))
+"""
+
+
+def test_a_kernel_of_a_built_in_op_comes_first() -> None:
+    """With scratch, and in place; other types go graphwright's way."""
+    Path("softmax.py").write_text(SOFTMAX)
+    gw.plugins.load("softmax.py")
+    nodes = [
+        helper.make_node("Exp", ["x"], ["e"]),
+        helper.make_node("Softmax", ["e"], ["s"], axis=-1),
+        helper.make_node("Neg", ["s"], ["y"]),
+    ]
+    model = gw.compile(node_model(*nodes))
+    assert "1 rows" in model.report()
+    x = numbers(9, 31)
+    powers = np.exp(np.exp(x.astype(np.float64)))
+    np.testing.assert_allclose(model(x)[0], -powers / powers.sum(-1, keepdims=True), rtol=1e-5)
+    wide = gw.compile(node_model(*nodes, dtype=onnx.TensorProto.DOUBLE))
+    assert "1 rows" not in wide.report() and "in Python: nothing" in wide.report()
+    assert wide.package.plugins == {}
+
+
 def in_a_loop(op: str) -> onnx.NodeProto:
     """``x + op(x)``, three times."""
     values = [

@@ -11,7 +11,7 @@ from typing import Any
 from graphwright import plugins
 from graphwright.compiler import SHAPE_STAGES, Observer, compile_modules, package_module, run_stages
 from graphwright.config import Options
-from graphwright.errors import Diagnostic, PackageError, UnknownOpError, VerifyError
+from graphwright.errors import Diagnostic, PackageError, UnknownOpError
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.frontends.onnx import open_model
 from graphwright.frontends.onnx.read import Source
@@ -27,7 +27,6 @@ from graphwright.kernels.candidates.registry import load as load_candidates
 from graphwright.layout.assign import forget_layouts
 from graphwright.layout.transform import unpack
 from graphwright.loading import staged
-from graphwright.memory.checker import check_plan
 from graphwright.package.package import Package
 from graphwright.package.sign import user_key
 from graphwright.package.stages import PartStep
@@ -44,6 +43,7 @@ from graphwright.runtime.devices.base import Device
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.late import Late
 from graphwright.runtime.devices.late import Shapes as FeedShapes
+from graphwright.runtime.devices.plan_check import verify_plan
 from graphwright.runtime.devices.reference import Reference
 from graphwright.runtime.devices.target import target_isa
 from graphwright.runtime.model import Model
@@ -174,24 +174,13 @@ def _compiled(module: Module, options: Options, observe: Observer) -> tuple[Pack
     package = _reported(compile_modules([module], options, observe, prepared=records)[0].package, dynamic)
     device = NATIVE[options.device](package, package.targets[options.isa], options.plan_cache)
     if options.verify and isinstance(device, Cpu):
-        _verify_plan(package, device, options)
+        verify_plan(package, device, options)
     return package, specialized(device, package, options)
 
 
 def _reported(package: Package, dynamic: Sequence[str]) -> Package:
     """``package``, whose report says as well what stayed dynamic."""
     return replace(package, report=with_dynamic(package.report, dynamic))
-
-
-def _verify_plan(package: Package, device: Cpu, options: Options) -> None:
-    """Let the independent checker see the memory plan where all sizes are known. Raises VerifyError."""
-    shapes = [tuple(d for d in spec.shape or () if isinstance(d, int)) for spec in package.inputs]
-    if any(len(shape) < len(spec.shape or ()) for shape, spec in zip(shapes, package.inputs, strict=True)):
-        return
-    threads = max(options.threads, 1)
-    faults = check_plan(package.targets[options.isa].program, device.plan(shapes, threads), threads)
-    if faults:
-        raise VerifyError(*(Diagnostic("memory-plan", fault) for fault in faults[:20]))
 
 
 def _late(module: Module, variants: Sequence[Module], options: Options) -> tuple[Package, Device]:

@@ -22,9 +22,11 @@ from graphwright.passes.gears import GearModules, joined_module
 from graphwright.passes.padding import refuse_padding
 from graphwright.runtime.devices import NATIVE
 from graphwright.runtime.devices.base import Device
+from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.geared import geared
+from graphwright.runtime.devices.plan_check import verify_plan
 from graphwright.runtime.devices.reference import Reference
-from graphwright.runtime.devices.target import target_isa
+from graphwright.runtime.devices.target import Shared, target_isa
 
 
 def gear_modules(module: Module, gears: Gears, options: Options) -> GearModules:
@@ -122,13 +124,18 @@ def compile_gears(
         variants=tuple(Variant(part.inputs, part.outputs, part.targets) for part in parts),
         between=made.between,
     )
-    native = NATIVE[options.device]
-    device = geared(
-        package,
-        lambda part, shared: native(part, part.targets[options.isa], options.plan_cache, shared),
-    )
+    device = geared(package, partial(_native, options))
     assert device is not None
     return package, device
+
+
+def _native(options: Options, package: Package, shared: Shared) -> Device:
+    """What runs the package of one gear."""
+    target = package.targets[options.isa]
+    device = NATIVE[options.device](package, target, options.plan_cache, shared)
+    if options.verify and isinstance(device, Cpu):
+        verify_plan(package, device, options)
+    return device
 
 
 def _interpreted(made: GearModules, options: Options, observe: Observer) -> tuple[Package, Device]:

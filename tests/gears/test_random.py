@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -47,7 +48,7 @@ def test_every_gear_is_as_its_shape_compiled_alone(seed: int, options: Options) 
     rows = random.sample(SIZES, random.choice((2, 3)))
     between = random.choice(("error", "dynamic"))
     gears = gw.Gears(shapes_of(made, rows), between=between)
-    model = gw.compile(clone_module(made.module), gears=gears, options=options)
+    model = gw.compile(clone_module(made.module), gears=gears, options=replace(options, verify=True))
     for turn, row in enumerate((*rows, rows[0])):
         feeds = made.feeds(row, turn)
         shapes = {name: gear[0] for name, gear in shapes_of(made, [row]).items()}

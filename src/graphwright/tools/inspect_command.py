@@ -203,7 +203,7 @@ def _ir_text(package: Package, level: Level) -> str:
             f"// part {p.number}\n{_target_text(t)}" for p in parts for t in p.program.targets.values()
         )
     if not package.targets:
-        message = "which tasks there are depends on the ranks of the inputs"
+        message = "which tasks there are depends on the shapes of the inputs"
         raise FeedError(Diagnostic("unknown-rank", message, hint="give --shape for every input"))
     return "\n".join(_target_text(target) for target in package.targets.values())
 

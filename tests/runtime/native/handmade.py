@@ -225,6 +225,7 @@ def load(
     weights: bytes = b"",
     hosts: Sequence[Callable[..., object]] = (),
     plan_cache: int = 16,
+    arenas: _native.Arenas | None = None,
 ) -> _native.Program:
     return _native.Program(
         encode(program),
@@ -234,6 +235,7 @@ def load(
         plan_cache,
         lambda: [p.dtype.numpy for p in program.outputs],
         [library],
+        arenas,
     )
 
 

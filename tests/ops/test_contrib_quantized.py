@@ -141,3 +141,19 @@ def test_lstm_with_quantised_weights(direction: str, columns: bool) -> None:
         "DynamicQuantizeLSTM", feeds, 0.03, outputs=("y", "y_h", "y_c"), constants=(1, 2, 3, 8, 9, 10, 11),
         hidden_size=hidden, direction=direction,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_attention_of_quantised_rows(columns: bool) -> None:
+    batch, rows, width, heads = 2, 4, 12, 3
+    x, w = codes(batch, rows, width), codes(width, 3 * width, dtype=np.int8)
+    w_scale = rng.uniform(0.004, 0.006, (3 * width,) if columns else ()).astype(np.float32)
+    bias, mask = rng.standard_normal(3 * width).astype(np.float32), np.array([4, 2], np.int32)
+    w_zero = np.zeros(w_scale.shape, np.int8)
+    feeds = [x, w, bias, scalar(0.02), w_scale, mask, scalar(128, np.uint8), w_zero]
+    close("QAttention", feeds, 1e-3, constants=(1, 2, 3, 4, 6, 7), num_heads=heads)
+    past = rng.standard_normal((2, batch, heads, 5, width // heads)).astype(np.float32)
+    close(
+        "QAttention", [*feeds[:5], None, *feeds[6:], past], 1e-3, outputs=("y", "present"),
+        constants=(1, 2, 3, 4, 6, 7), num_heads=heads, unidirectional=1,
+    )  # fmt: skip

@@ -128,7 +128,7 @@ def _after(i: Importer, past: Value | None, x: Heads) -> Heads:
     return x if past is None else Heads(i.emit(Concat(2), past, x.canonical(i)), CANONICAL)
 
 
-def _import_attention(i: Importer) -> Any:
+def import_attention(i: Importer) -> Any:
     """Self-attention of projections by merged weights; the cache holds keys, then values."""
     for name, default in (("do_rotary", 0), ("past_present_share_buffer", 0)):
         if i.attr(name, default):
@@ -203,6 +203,6 @@ def _biased(i: Importer, parts: tuple[Heads, Heads, Heads], heads: int) -> tuple
 
 contribute(
     ScaledDotProductAttention,
-    Attention=ranked(_import_attention),
+    Attention=ranked(import_attention),
     MultiHeadAttention=ranked(_import_multi_head),
 )

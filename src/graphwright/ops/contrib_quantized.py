@@ -1,12 +1,12 @@
 """ONNX Runtime's quantised ops, as those of floats between DequantizeLinear and QuantizeLinear.
 
 Its elementwise ones, pools, QLinearConcat, QLinearSoftmax, QGemm, products with dynamically quantised or
-packed weights, and DynamicQuantizeLSTM.
+packed weights, DynamicQuantizeLSTM and QAttention.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,14 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer, Op
 from graphwright.ir.types import F32, U8, DType
 from graphwright.ops.activations import LeakyRelu
+from graphwright.ops.attention import ScaledDotProductAttention
 from graphwright.ops.average_pool import AveragePool
 from graphwright.ops.binary import Add, Mul, Sub, Where
 from graphwright.ops.cast import Cast
 from graphwright.ops.common import rank_of
 from graphwright.ops.concat import Concat
 from graphwright.ops.contrib import added, contribute, ranked
+from graphwright.ops.contrib_attention import import_attention
 from graphwright.ops.dequantize_linear import DequantizeLinear
 from graphwright.ops.dynamic_quantize_linear import DynamicQuantizeLinear
 from graphwright.ops.gather import Gather
@@ -207,7 +209,14 @@ def _import_lstm(i: Importer) -> Any:
     What ONNX Runtime quantises as it runs, inputs and states, stays as it is here.
     """
     w, r = (_lstm_weights(i, k, scale) for k, scale in ((1, 8), (2, 10)))
-    return import_recurrent(_Replaced(i, {1: w, 2: r}), LSTM, 8, coupled=bool(i.attr("input_forget", 0)))
+    operands = (i.input(0), w, r, *(i.optional(k) for k in range(3, 8)))
+    return import_recurrent(_Replaced(i, operands), LSTM, 8, coupled=bool(i.attr("input_forget", 0)))
+
+
+def _import_attention(i: Importer) -> Any:
+    """Operands: input, weights, bias, the scales of the first two, a mask, their zero points, and a cache."""
+    operands = (_dequantized(i, 0, 3, 6), _dequantized(i, 1, 4, 7), *map(i.optional, (2, 5, 8)))
+    return import_attention(_Replaced(i, operands))
 
 
 def _lstm_weights(i: Importer, index: int, scale: int) -> Value:
@@ -223,13 +232,25 @@ def _lstm_weights(i: Importer, index: int, scale: int) -> Value:
 
 
 class _Replaced:
-    """An importer of which some inputs are others."""
+    """An importer of a node with other inputs; of these, none is a constant of the source."""
 
-    def __init__(self, i: Importer, inputs: dict[int, Value]) -> None:
+    def __init__(self, i: Importer, inputs: Sequence[Value | None]) -> None:
         self._importer, self._inputs = i, inputs
 
     def input(self, index: int) -> Value:
-        return self._inputs.get(index) or self._importer.input(index)
+        value = self.optional(index)
+        if value is None:
+            raise self._importer.fail(f"input {index} is missing")
+        return value
+
+    def optional(self, index: int) -> Value | None:
+        return self._inputs[index] if index < len(self._inputs) else None
+
+    def inputs(self) -> list[Value | None]:
+        return list(self._inputs)
+
+    def constant(self, index: int) -> Array | None:
+        return None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._importer, name)
@@ -258,3 +279,4 @@ contribute(
     MatMulNBits=_import_packed_matmul,
 )
 contribute(LSTM, DynamicQuantizeLSTM=ranked(_import_lstm))
+contribute(ScaledDotProductAttention, QAttention=ranked(_import_attention))

@@ -23,6 +23,7 @@ from graphwright.passes.fold_constants import FoldConstants
 from graphwright.passes.fold_conv_bn import FOLD_CONV_BN
 from graphwright.passes.fuse_attention import FUSE_ATTENTION
 from graphwright.passes.infer_shapes import InferShapes
+from graphwright.passes.integer_products import INTEGER_PRODUCTS
 from graphwright.passes.loop_invariants import LoopInvariants
 from graphwright.passes.manager import run_passes
 from graphwright.passes.pipeline import GRAPH_PASSES
@@ -56,9 +57,10 @@ PASSES: tuple[Pass, ...] = (
     SIMPLIFY_RESHAPES,
     SIMPLIFY_SEQUENCES,
     FUSE_ATTENTION,
-    ConstantsIntoRegions(),
-    LoopInvariants(),
     CarriedValues(),
+    ConstantsIntoRegions(),
+    INTEGER_PRODUCTS,
+    LoopInvariants(),
     SimplifyLoops(),
     Decompose(_keep_products),
 )

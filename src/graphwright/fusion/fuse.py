@@ -107,6 +107,8 @@ class _Grouping:
     def _refusal(self, own: _Group, producer: _Group) -> str | None:
         if own.anchor is not None and producer.anchor is not None:
             return "two contractions"
+        if len(own.nodes) == 1 and _widens_stored(own.nodes[0]):
+            return "its operand is stored in fewer bytes, for readers that can widen it themselves"
         nodes = sorted({*producer.nodes, *own.nodes}, key=self.position.__getitem__)
         if len(nodes) > MAX_NODES:
             return f"more than {MAX_NODES} nodes"
@@ -168,6 +170,15 @@ def _drop_last_views(group: _Group) -> None:
     for node in reversed(group.nodes):
         if Trait.VIEW in node.op.traits and not any(user in group.nodes for user in node.output.users):
             group.nodes.remove(node)
+
+
+def _widens_stored(node: Node) -> bool:
+    """Whether ``node`` gives more bytes than it reads of a value that a contraction reads as well."""
+    if len(node.inputs) != 1 or not node.op.has_expression():
+        return False
+    value = node.operand(0)
+    stored = any(Trait.CONTRACTION in user.op.traits for user in value.users)
+    return stored and value.type.dtype.bytes < node.output.type.dtype.bytes
 
 
 def _operands(nodes: Sequence[Node]) -> list[Value]:

@@ -14,7 +14,16 @@ from graphwright.ir.types import BF16, DTYPES, F16, F32, F64, I8, I16, I32, I64,
 from graphwright.ops.binary import Mul, Sub
 from graphwright.ops.cast import as_dtype
 from graphwright.ops.common import dtype_attribute, need_dtype, quiet, rank_of
-from graphwright.ops.quantized import POWERS, QUANTIZED, SCALES, check_scale, spread, spread_value
+from graphwright.ops.quantized import (
+    POWERS,
+    QUANTIZED,
+    SCALES,
+    check_scale,
+    is_zero,
+    spread,
+    spread_value,
+    steps,
+)
 
 
 @op("DequantizeLinear")
@@ -55,8 +64,8 @@ class DequantizeLinear(Op):
 
     def decompose(self, b: Builder, x: Value, scale: Value, zero: Value | None = None) -> Value:
         rank_of(x)
-        dims, shifted = x.type.dims, as_dtype(b, x, F32)
-        if zero is not None:
+        dims, shifted = x.type.dims, steps(b, x)
+        if zero is not None and not is_zero(b, zero):
             shifted = b(Sub(), shifted, as_dtype(b, spread_value(b, zero, dims, self.axis, self.block), F32))
         factor = as_dtype(b, spread_value(b, scale, dims, self.axis, self.block), F32)
         return as_dtype(b, b(Mul(), shifted, factor), self.to)

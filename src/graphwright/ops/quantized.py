@@ -8,15 +8,16 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
+from graphwright.ir.match import used_once
 from graphwright.ir.op import Array, Fact, Inference
 from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.ir.types import BF16, DTYPES, F16, F32, I8, I16, I32, U8, U16, DType
 from graphwright.ops.binary import Add, Mul, Sub
 from graphwright.ops.cast import Cast, as_dtype, in_f32
-from graphwright.ops.clip import Clip
 from graphwright.ops.common import need_dtype, rank_of, widened
 from graphwright.ops.expand import Expand
 from graphwright.ops.reshape import Reshape
+from graphwright.ops.round_to_range import RoundToRange, round_to_range
 from graphwright.ops.slice import Slice
 from graphwright.ops.unary import Round
 
@@ -42,26 +43,38 @@ def quantized(ratio: Array, zero: Array | None, to: DType, saturate: bool = True
     16-bit floats are shifted and clipped in f32, which holds every zero point.
     """
     wide = widened(ratio)
-    shifted = np.rint(wide) if to.is_integer else wide
-    if zero is not None:
-        shifted = shifted + zero.astype(wide.dtype)
-    if not to.is_integer:
-        return np.asarray(Cast(to, saturate).reference(np.asarray(shifted)))
-    return np.asarray(np.clip(shifted, *limits(to)).astype(to.numpy))
+    shift = None if zero is None else zero.astype(wide.dtype)
+    if to.is_integer:
+        return round_to_range(wide, shift, *limits(to)).astype(to.numpy)
+    return np.asarray(Cast(to, saturate).reference(np.asarray(wide if shift is None else wide + shift)))
 
 
 def into_quantized(b: Builder, ratio: Value, zero: Value | None, to: DType, saturate: bool = True) -> Value:
     """:func:`quantized` in ops."""
-    shifted = in_f32(b, ratio)
+    wide = in_f32(b, ratio)
+    shift = [] if zero is None or is_zero(b, zero) else [as_dtype(b, zero, wide.type.dtype)]
     if to.is_integer:
-        shifted = b(Round(), shifted)
-    if zero is not None:
-        shifted = b(Add(), shifted, as_dtype(b, zero, shifted.type.dtype))
-    if to.is_integer:
-        low, high = limits(to)
-        shifted = b(Clip(float(low), float(high)), shifted)
+        shifted = b(RoundToRange(*map(float, limits(to))), wide, *shift)
+    else:
+        shifted = b(Add(), wide, *shift) if shift else wide
     made: Value = b(Cast(to, saturate), shifted)
     return made
+
+
+def is_zero(b: Builder, zero: Value) -> bool:
+    """Whether a zero point is known to be 0."""
+    known = b.fact(zero)
+    return known is not None and known.data is not None and not known.data.astype(np.float32).any()
+
+
+def steps(b: Builder, x: Value) -> Value:
+    """Quantised ``x`` in f32; what it was made from, if that is f32 and made for one reader alone."""
+    made = x.producer
+    if made is not None and isinstance(made.op, Cast) and used_once(x):
+        source = made.operand(0)
+        if source.type.dtype == F32 and source.producer and isinstance(source.producer.op, RoundToRange):
+            return b(Add(), source, b.const(0.0, F32))  # type: ignore[no-any-return]  # no step is -0
+    return as_dtype(b, x, F32)
 
 
 def is_single(shape: tuple[Dim, ...]) -> bool:

@@ -12,6 +12,7 @@ from graphwright.passes.fold_constants import FoldConstants
 from graphwright.passes.fold_conv_bn import FOLD_CONV_BN
 from graphwright.passes.foreign import Point
 from graphwright.passes.fuse_attention import FUSE_ATTENTION
+from graphwright.passes.integer_products import INTEGER_PRODUCTS
 from graphwright.passes.loop_invariants import LoopInvariants
 from graphwright.passes.manager import Fixpoint, Stage
 from graphwright.passes.remove_noops import RemoveNoops
@@ -47,6 +48,7 @@ SIMPLIFY = Fixpoint(
 )
 
 GRAPH_PASSES: tuple[Stage, ...] = (
+    INTEGER_PRODUCTS,
     SHAPES,
     Point.IMPORTED,
     SIMPLIFY,

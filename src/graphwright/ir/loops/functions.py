@@ -78,6 +78,7 @@ FUNCTIONS: dict[str, Function] = {
     "round": Function(1, np.rint),
     "trunc": Function(1, np.trunc),
     "fma": Function(3, lambda a, b, c: a * b + c),
+    "clamp": Function(3, lambda x, low, high: np.minimum(np.fmax(x, low), high)),
     "select": Function(3, np.where),
     "lt": Function(2, np.less, predicate=True),
     "le": Function(2, np.less_equal, predicate=True),
@@ -92,4 +93,4 @@ FUNCTIONS: dict[str, Function] = {
     "shl": Function(2, np.left_shift),
     "shr": Function(2, np.right_shift),
 }
-"""``and or xor not`` are logical on bool and bitwise on integers."""
+"""``and or xor not`` are logical on bool and bitwise on integers; ``clamp`` makes NaN the lower bound."""

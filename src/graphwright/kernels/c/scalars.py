@@ -104,6 +104,10 @@ SCALAR_HELPERS: Final[dict[str, Template]] = {
         _integers("GW_INLINE @T NAME(@T a, @T b) { return a < b ? a : b; }"),
         _floats("GW_INLINE @T NAME(@T a, @T b) { return a < b || a != a ? a : b; } /* NaN if either is */"),
     ),
+    "clamp": _floats(
+        "GW_INLINE @T NAME(@T x, @T low, @T high) { /* low if NaN */\n"
+        "    return x > low ? (x < high ? x : high) : low;\n}"
+    ),
     "abs": _either(
         _integers(_ABS, "GW_INLINE @T NAME(@T x) { return x; }"),
         lambda dtype: f"GW_INLINE @T NAME(@T x) {{ return __builtin_fabs{'f' if dtype == F32 else ''}(x); }}",

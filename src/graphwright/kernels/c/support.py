@@ -140,6 +140,8 @@ class Support:
         if name in self.defined:
             return name
         masked = _MASKED_MOVES.get((function, lanes * dtype.bytes == 64)) if dtype.bytes >= 4 else None
+        if dtype.bytes < 4 and 4 * lanes == self.isa.vector_bytes == 64:
+            masked = _SMALL_MASKED_MOVES.get(function)
         if function == "power_halves":
             return self._power_halves(name, lanes)
         template = masked or _VECTOR_HELPERS.get(function)
@@ -180,12 +182,14 @@ class Support:
             "REG": "v" if self.isa.vector_bytes == 64 else "x",
             "SUFFIX": {4: "s", 8: "d"}.get(dtype.bytes, ""),
             "QUAD": {4: "d", 8: "q"}.get(dtype.bytes, ""),
+            "BITS": str(dtype.bits),
         }
         text = re.sub(r"@([A-Z]+)(?![A-Z(])", lambda m: words[m[1]], text)
         text = re.sub(
             r"@EACH\((.*?)\)@", lambda m: ", ".join(m[1].replace("#", str(i)) for i in range(lanes)), text
         )
-        return text.replace("NAME", name)
+        rounding = "vrndscale" if self.isa.vector_bytes == 64 else "vround"
+        return text.replace("NAME", name).replace("VROUND", rounding)
 
     def _by_lanes(self, function: str, dtype: DType, lanes: int, name: str) -> str:
         scalar, vector = self.scalar(function, dtype), self.vector(dtype, lanes)
@@ -223,14 +227,43 @@ class Support:
     def widen(self, dtype: DType, lanes: int, stored: str) -> str:
         """A vector of values from a vector of stored elements."""
         if dtype == BOOL:
-            return f"(__builtin_convertvector({stored}, {self.mask(lanes)}) != 0)"
+            return f"({self.spread(U8, lanes, stored)} != 0)"
         return f"{self._half(f'widen_{dtype}', lanes)}({stored})" if dtype in (F16, BF16) else stored
 
     def narrow(self, dtype: DType, lanes: int, value: str) -> str:
         """A vector of stored elements from a vector of values."""
         if dtype == BOOL:
-            return f"__builtin_convertvector(-({value}), {self.vector(U8, lanes)})"
+            return self.gather_low(U8, lanes, f"(-({value}))")
         return f"{self._half(f'narrow_{dtype}', lanes)}({value})" if dtype in (F16, BF16) else value
+
+    def spread(self, dtype: DType, lanes: int, stored: str) -> str:
+        """A vector of integers of 8 or 16 bits as one of i32."""
+        if 4 * lanes != self.isa.vector_bytes:
+            return f"__builtin_convertvector({stored}, {self.vector(I32, lanes)})"
+        extension = f"{'z' if dtype.kind == 'uint' else 's'}x{'b' if dtype.bits == 8 else 'w'}d"
+        return self._small(_SPREAD.replace("EXTENSION", extension), f"spread_{dtype}", dtype, lanes, stored)
+
+    def gather_low(self, dtype: DType, lanes: int, value: str) -> str:
+        """The low 8 or 16 bits of lanes of 32."""
+        if 4 * lanes != self.isa.vector_bytes:
+            return f"__builtin_convertvector({value}, {self.vector(dtype, lanes)})"
+        template = _LOW[self.isa.vector_bytes == 64, dtype.bits]
+        return self._small(template, f"low_{dtype}", dtype, lanes, f"({self.vector(I32, lanes)}){value}")
+
+    def _small(self, template: str, stem: str, dtype: DType, lanes: int, value: str) -> str:
+        """A call of a helper between i32 and integers of 8 or 16 bits, which fill 16 bytes at least."""
+        name, count = f"{stem}x{lanes}", max(lanes, 16 // dtype.bytes)
+        words = {
+            "@I": self.vector(I32, lanes),
+            "@V": self.vector(dtype, lanes),
+            "@WIDE": self.vector(dtype, count),
+            "@FILL": ", ".join(str(i) if i < lanes else "-1" for i in range(count)),
+            "@FIRST": ", ".join(map(str, range(lanes))),
+            "@REG": "v" if self.isa.vector_bytes == 64 else "x",
+            "@NAME": name,
+        }
+        text = re.sub(r"@[A-Z]+", lambda m: words[m[0]], template)
+        return f"{self.define(name, text)}({value})"
 
     def round(self, dtype: DType, lanes: int, value: str) -> str:
         """Values rounded to what ``dtype`` can hold."""
@@ -285,7 +318,60 @@ GW_INLINE @H NAME(@F x) {
 }""",
 }
 
-_FLOAT_ONLY: Final = frozenset({"abs", "sqrt", "floor", "ceil", "round", "trunc"})
+_SPREAD: Final = """\
+GW_INLINE @I @NAME(@V x) {
+    @I y;
+    const @WIDE all = __builtin_shufflevector(x, x, @FILL);
+    __asm__("vpmovEXTENSION %1, %0" : "=@REG"(y) : "@REG"(all));
+    return y;
+}"""
+
+_LOW: Final[dict[tuple[bool, int], str]] = {
+    (True, 8): """\
+GW_INLINE @V @NAME(@I x) {
+    @V y;
+    __asm__("vpmovdb %1, %0" : "=v"(y) : "v"(x));
+    return y;
+}""",
+    (True, 16): """\
+GW_INLINE @V @NAME(@I x) {
+    @V y;
+    __asm__("vpmovdw %1, %0" : "=v"(y) : "v"(x));
+    return y;
+}""",
+    (False, 8): """\
+GW_INLINE @V @NAME(@I x) {
+    @WIDE y;
+    __asm__("vextracti128 $1, %1, %0\\n\\tvpackusdw %0, %x1, %0\\n\\tvpackuswb %0, %0, %0"
+            : "=&x"(y) : "x"(x & 0xff));
+    return __builtin_shufflevector(y, y, @FIRST);
+}""",
+    (False, 16): """\
+GW_INLINE @V @NAME(@I x) {
+    @WIDE y;
+    __asm__("vextracti128 $1, %1, %0\\n\\tvpackusdw %0, %x1, %0" : "=&x"(y) : "x"(x & 0xffff));
+    return __builtin_shufflevector(y, y, @FIRST);
+}""",
+}
+"""By whether it is AVX-512, and bits kept: GCC 12 takes lanes apart one by one."""
+
+_SMALL_MASKED_MOVES: Final[dict[str, str]] = {
+    "load_mask": """\
+GW_INLINE @V NAME(const @T *p, @M mask) { /* zeros where masked off */
+    @V x;
+    __asm__("vpmovd2m %2, %%k1\\n\\tvmovdqu@BITS %1, %0 %{%%k1%}%{z%}"
+            : "=&v"(x) : "m"(*(const @V_any *)p), "v"(mask) : "k1");
+    return x;
+}""",
+    "store_mask": """\
+GW_INLINE void NAME(@T *p, @V x, @M mask) {
+    __asm__("vpmovd2m %2, %%k1\\n\\tvmovdqu@BITS %1, %0 %{%%k1%}"
+            : "+m"(*(@V_any *)p) : "v"(x), "v"(mask) : "k1");
+}""",
+}
+"""Masked moves of 1- and 2-byte elements with AVX-512."""
+
+_FLOAT_ONLY: Final = frozenset({"abs", "clamp", "sqrt", "floor", "ceil", "round", "trunc"})
 
 _EXTREMUM: Final = """\
 GW_INLINE @V NAME(@V a, @V b) { /* NaN if either is */
@@ -328,9 +414,11 @@ functions on the IBM RISC System/6000 processor" (1990)."""
 
 _ROUNDING: Final = """\
 GW_INLINE @V NAME(@V x) {
-    const @V near = @round@(x);
-    return (@V)((@I)(near - ADJUST) | ((@I)x & (@I)@splat@(-(@T)0))); /* keeps the sign of zero */
+    @V y;
+    __asm__("VROUNDp@SUFFIX $MODE, %1, %0" : "=@REG"(y) : "@REG"(x));
+    return y;
 }"""
+"""To an integer: mode 8 to the nearest, halves to even; 9 down, 10 up, 11 towards zero."""
 
 _OF_V4: Final = OF_V4 | {"divided": _DIVIDED_V4}
 """AVX-512's way of helpers of f32."""
@@ -436,6 +524,13 @@ GW_INLINE @V NAME(@M mask, @V yes, @V no) {
     "divided": "GW_INLINE @V NAME(@V x, @T c) { return x / c; }",
     "max": _EXTREMUM.replace("SIGN", ">"),
     "min": _EXTREMUM.replace("SIGN", "<"),
+    "clamp": """\
+GW_INLINE @V NAME(@V x, @V low, @V high) { /* low if NaN: the instruction gives its second operand then */
+    @V y;
+    __asm__("vmaxp@SUFFIX %2, %1, %0\\n\\tvminp@SUFFIX %3, %0, %0"
+            : "=&@REG"(y) : "@REG"(x), "@REG"(low), "@REG"(high));
+    return y;
+}""",
     "abs": "GW_INLINE @V NAME(@V x) { return (@V)((@I)x & ~(@I)@splat@(-(@T)0)); }",
     "sqrt": """\
 GW_INLINE @V NAME(@V x) {
@@ -449,20 +544,9 @@ GW_INLINE @V NAME(@V x) {
     const @I up = (@I)one & (x > zero), down = (@I)(zero - one) & (x < zero);
     return (@V)(up | down | ((@I)x & (x != x)));
 }""",
-    "round": """\
-GW_INLINE @V NAME(@V x) { /* half to even: adding 2^23 (f32) or 2^52 (f64) leaves no bits for a fraction */
-    const @I sign = (@I)x & (@I)@splat@(-(@T)0);
-    const @V size = (@V)((@I)x ^ sign), big = @splat@(sizeof(@T) == 4 ? 8388608 : 4503599627370496);
-    const @V near = size + big - big;
-    const @I small = size < big;
-    return (@V)(sign | ((@I)near & small) | ((@I)size & ~small));
-}""",
-    "floor": _ROUNDING.replace("ADJUST", "(@V)((@I)(near > x) & (@I)@splat@(1))"),
-    "ceil": _ROUNDING.replace("ADJUST", "(@V)((@I)(near < x) & (@I)@splat@(-1))"),
-    "trunc": """\
-GW_INLINE @V NAME(@V x) {
-    const @I sign = (@I)x & (@I)@splat@(-(@T)0);
-    return (@V)((@I)@floor@((@V)((@I)x ^ sign)) | sign);
-}""",
+    "round": _ROUNDING.replace("MODE", "8"),
+    "floor": _ROUNDING.replace("MODE", "9"),
+    "ceil": _ROUNDING.replace("MODE", "10"),
+    "trunc": _ROUNDING.replace("MODE", "11"),
 }  # fmt: skip
 """Vector helpers of a plain dtype: see :meth:`Support.expand` for the notation."""

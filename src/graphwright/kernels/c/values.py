@@ -21,7 +21,7 @@ from graphwright.ir.loops.nodes import (
     Scalar,
 )
 from graphwright.ir.symbols import Dim
-from graphwright.ir.types import BOOL, F32, I64, U32, U64, DType
+from graphwright.ir.types import BOOL, F32, I32, I64, U32, U64, DType
 from graphwright.kernels.c.analysis import COMPARISONS, children, index_of, is_position_test
 from graphwright.kernels.c.dims import along, depends, dim_text, factor_text, strides_of
 from graphwright.kernels.c.literals import literal
@@ -419,11 +419,18 @@ class Values:
     def cast_vector(self, text: str, source: DType, target: DType) -> str:
         if target == BOOL:
             return self.as_mask(f"({text} != 0)", source)
-        final = self.support.vector(target, self.count)
+        final, lanes = self.support.vector(target, self.count), self.support.vector(I32, self.count)
         if source == BOOL:
-            return f"__builtin_convertvector(-{operand(text)}, {final})"
-        if source.is_float and target.is_integer and target.bits < 32:
-            text = f"__builtin_convertvector({text}, {self.support.vector(lane_dtype(BOOL), self.count)})"
+            text, source = f"(-{operand(text)})", I32
+        if source.is_integer and source.bits < 32 <= target.bits:
+            text, source = self.support.spread(source, self.count, text), I32
+        if target.is_integer and target.bits < 32 and source.bits >= 32:
+            if source.is_float:
+                text, source = f"__builtin_convertvector({text}, {lanes})", I32
+            if source.bits == 32:
+                return self.support.gather_low(target, self.count, text)
+        if source == target:
+            return text
         if source.is_float and target in (U32, U64):
             text = f"__builtin_convertvector({text}, {self.support.vector(I64, self.count)})"
         return f"__builtin_convertvector({text}, {final})"

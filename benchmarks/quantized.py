@@ -1,0 +1,195 @@
+"""Quantised models beside ONNX Runtime: milliseconds of processor time on one thread, and how results differ.
+
+Run: ``python -m benchmarks.quantized [NAME]...``. The models are made here and quantised by ONNX Runtime's
+own tools: chains of bottlenecks as ResNet-50 has them, and of BERT's feed-forward layers; with weights and
+inputs from a generator, calibrated on a few of these. The engines take turns; the ratio is the median of
+pairs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime import quantization
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType
+
+import graphwright as gw
+from graphwright.config import Options
+
+SECONDS: Final = 4.0
+"""Processor time of one case."""
+STAGES: Final = ((64, 256, 1), (128, 512, 2), (256, 1024, 2), (512, 2048, 2))
+"""Of bottlenecks: inner and outer channels, and the stride of the first."""
+BLOCKS: Final = 2
+"""Bottlenecks per stage."""
+
+
+class Draft:
+    """A float model while it is written."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.rng = np.random.default_rng(0)
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def weight(self, *shape: int, reach: int = 1) -> str:
+        """Normal numbers whose sums of ``reach`` have unit variance."""
+        array = (self.rng.standard_normal(shape) / reach**0.5).astype(np.float32)
+        self.constants.append(numpy_helper.from_array(array, f"w{len(self.constants)}"))
+        return str(self.constants[-1].name)
+
+    def add(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op_type, inputs, [name], name=f"{op_type}_{name}", **attributes))
+        return name
+
+    def conv(self, x: str, cin: int, cout: int, size: int, stride: int = 1) -> str:
+        w, bias = self.weight(cout, cin, size, size, reach=cin * size * size), self.weight(cout)
+        return self.add("Conv", x, w, bias, strides=[stride] * 2, pads=[size // 2] * 4)
+
+    def model(self, result: str) -> onnx.ModelProto:
+        values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, self.shape)]
+        results = [helper.make_tensor_value_info(result, TensorProto.FLOAT, None)]
+        graph = helper.make_graph(self.nodes, "chain", values, results, self.constants)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def images() -> onnx.ModelProto:
+    """A ResNet of bottlenecks."""
+    d, cin = Draft((1, 3, 224, 224)), 64
+    x = d.add("Relu", d.conv("x", 3, cin, 7, 2))
+    x = d.add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    for inner, outer, first in STAGES:
+        for block in range(BLOCKS):
+            stride = 1 if block else first
+            y = d.add("Relu", d.conv(x, cin, inner, 1))
+            y = d.add("Relu", d.conv(y, inner, inner, 3, stride))
+            y = d.conv(y, inner, outer, 1)
+            x = d.add("Relu", d.add("Add", y, x if block else d.conv(x, cin, outer, 1, stride)))
+            cin = outer
+    pooled = d.add("Flatten", d.add("GlobalAveragePool", x))
+    return d.model(d.add("Gemm", pooled, d.weight(cin, 1000, reach=cin), d.weight(1000)))
+
+
+def layers() -> onnx.ModelProto:
+    """Feed-forward layers of BERT, with their residuals, on 128 tokens."""
+    d, x = Draft((1, 128, 768)), "x"
+    root, half, one = (
+        numpy_helper.from_array(np.float32(v), n) for n, v in (("r", 2**0.5), ("h", 0.5), ("o", 1))
+    )
+    d.constants += [root, half, one]
+    for _ in range(4):
+        y = d.add("Add", d.add("MatMul", x, d.weight(768, 3072, reach=768)), d.weight(3072))
+        gate = d.add("Mul", d.add("Add", d.add("Erf", d.add("Div", y, "r")), "o"), "h")
+        y = d.add("MatMul", d.add("Mul", y, gate), d.weight(3072, 768, reach=3072))
+        x = d.add("Add", d.add("Add", y, d.weight(768)), x)
+    return d.model(x)
+
+
+class Samples(CalibrationDataReader):
+    """A few inputs of a model."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        rng = np.random.default_rng(1)
+        self.feeds: Iterator[Any] = iter(
+            [{"x": rng.standard_normal(shape).astype(np.float32)} for _ in range(4)]
+        )
+
+    def get_next(self) -> Any:
+        return next(self.feeds, None)
+
+
+def static(model: onnx.ModelProto, **how: Any) -> onnx.ModelProto:
+    """Quantised with ranges from :class:`Samples`; weights by channel."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        shape = tuple(d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim)
+        quantization.quantize_static(model, path, Samples(shape), per_channel=True, **how)
+        return onnx.load(path)
+
+
+def dynamic(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Quantised with ranges of each run."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        quantization.quantize_dynamic(model, path, weight_type=QuantType.QInt8)
+        return onnx.load(path)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A float model and how it is quantised."""
+
+    model: Callable[[], onnx.ModelProto]
+    quantise: Callable[..., onnx.ModelProto]
+    how: tuple[tuple[str, Any], ...] = ()
+
+    def quantised(self) -> onnx.ModelProto:
+        return self.quantise(self.model(), **dict(self.how))
+
+
+def _how(format: QuantFormat, activations: QuantType) -> tuple[tuple[str, Any], ...]:
+    return ("quant_format", format), ("activation_type", activations), ("weight_type", QuantType.QInt8)
+
+
+CASES: Final = {
+    "images-f32": Case(images, lambda model: model),
+    "images-qdq": Case(images, static, _how(QuantFormat.QDQ, QuantType.QUInt8)),
+    "images-qdq-s8": Case(images, static, _how(QuantFormat.QDQ, QuantType.QInt8)),
+    "images-qlinear": Case(images, static, _how(QuantFormat.QOperator, QuantType.QUInt8)),
+    "layers-f32": Case(layers, lambda model: model),
+    "layers-qdq": Case(layers, static, _how(QuantFormat.QDQ, QuantType.QUInt8)),
+    "layers-dynamic": Case(layers, dynamic),
+}
+
+
+def timed(step: Callable[[], object]) -> float:
+    """Seconds of this process, all threads."""
+    start = time.process_time()
+    step()
+    return time.process_time() - start
+
+
+def measure(case: Case) -> None:
+    """Print what one case gives."""
+    model = case.quantised()
+    shape = tuple(d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim)
+    feeds: dict[str, Any] = {"x": np.random.default_rng(2).standard_normal(shape).astype(np.float32)}
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = 1
+    peer = onnxruntime.InferenceSession(model.SerializeToString(), settings)
+    own = gw.compile(model, options=Options(threads=1))
+    (expected,) = peer.run(None, feeds)
+    (actual,) = own.run(feeds).values()
+    off = float(np.abs(actual - expected).max() / np.abs(expected).max())
+    pairs: list[tuple[float, float]] = []
+    end = time.process_time() + SECONDS
+    while time.process_time() < end:
+        pairs.append((timed(lambda: own.run(feeds)), timed(lambda: peer.run(None, feeds))))
+    ours, theirs = (min(each) * 1e3 for each in zip(*pairs, strict=True))
+    ratio = statistics.median(b / a for a, b in pairs)
+    print(f"{ours:8.2f} ms, ONNX Runtime {theirs:8.2f} ms, {ratio:5.2f} times as fast; differs by {off:.1e}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(CASES)}")
+    for name in parser.parse_args().names or CASES:
+        print(f"{name:16}", end="", flush=True)
+        measure(CASES[name])
+
+
+if __name__ == "__main__":
+    main()

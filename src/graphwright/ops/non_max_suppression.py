@@ -11,6 +11,9 @@ from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.common import need_dtype, quiet
 
+BLOCK = 256
+"""Boxes that are compared with each other at a time."""
+
 
 @op("NonMaxSuppression")
 class NonMaxSuppression(Op):
@@ -80,26 +83,51 @@ class NonMaxSuppression(Op):
 
 
 def _chosen(corners: Array, ranks: Array, limit: int, threshold: Any, least: Array | None) -> list[int]:
-    """The boxes of one class that stay, best first; of equal scores the first."""
-    lower, upper = corners
-    areas = np.prod(upper - lower, axis=1)
+    """The boxes of one class that stay, best first; of equal scores the first.
+
+    Block by block of the best that are left: what those that stay hide goes, then each that none before hides
+    stays.
+    """
     left = np.argsort(-ranks, kind="stable")
     if least is not None:
         left = left[ranks[left] > least.reshape(())]
+    areas = np.prod(corners[1] - corners[0], axis=1)
     chosen: list[int] = []
-    while len(left) and len(chosen) < limit:
-        best, left = left[0], left[1:]
-        chosen.append(int(best))
-        sides = np.minimum(upper[best], upper[left]) - np.maximum(lower[best], lower[left])
-        common = np.prod(np.maximum(sides, 0), axis=1)
-        hidden = (
-            (areas[best] > 0)
-            & (areas[left] > 0)
-            & (common > 0)
-            & (common / (areas[best] + areas[left] - common) > threshold)
-        )
-        left = left[~hidden]
+    for start in range(0, len(left), BLOCK):
+        if len(chosen) >= limit:
+            break
+        block = left[start : start + BLOCK]
+        block = block[~_hidden(corners, areas, np.array(chosen, np.intp), block, threshold).any(axis=0)]
+        chosen += block[
+            _first(_hidden(corners, areas, block, block, threshold), limit - len(chosen))
+        ].tolist()
     return chosen
+
+
+def _hidden(corners: Array, areas: Array, by: Array, boxes: Array, threshold: Any) -> Array:
+    """Whether each box of ``by`` (rows) hides each of ``boxes`` (columns): they share more than they may."""
+    (lower_by, upper_by), (lower, upper) = corners[:, by, None], corners[:, boxes]
+    sides = [
+        np.minimum(upper_by[..., k], upper[:, k]) - np.maximum(lower_by[..., k], lower[:, k]) for k in (0, 1)
+    ]
+    common = np.maximum(sides[0], 0) * np.maximum(sides[1], 0)
+    areas_by, areas = areas[by, None], areas[boxes]
+    found: Array = common / (areas_by + areas - common) > threshold
+    return found & (areas_by > 0) & (areas > 0) & (common > 0)
+
+
+def _first(hides: Array, limit: int) -> list[int]:
+    """Up to ``limit`` boxes in order of which none hides a later one; rows of bits are whole numbers."""
+    rows = [int.from_bytes(row.tobytes(), "little") for row in np.packbits(hides, axis=1, bitorder="little")]
+    kept: list[int] = []
+    gone = 0
+    for number, row in enumerate(rows):
+        if len(kept) == limit:
+            break
+        if not gone >> number & 1:
+            kept.append(number)
+            gone |= row
+    return kept
 
 
 def _import(i: Importer) -> Any:

@@ -18,6 +18,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import graphwright.ops
+from graphwright.api import compile as compile_model
 from graphwright.compiler import Compilation, compile_module
 from graphwright.config import Options
 from graphwright.frontends.onnx import load
@@ -66,6 +67,20 @@ def tiny() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
 
 
+def sums() -> onnx.ModelProto:
+    """Running sums of rows: a loop."""
+    row, rows = [4], ["N", 4]
+
+    def infos(**shapes: list[Any]) -> list[onnx.ValueInfoProto]:
+        return [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in shapes.items()]
+
+    nodes = [helper.make_node("Add", ["s", "a"], ["t"], "add"), helper.make_node("Identity", ["t"], ["u"])]
+    body = helper.make_graph(nodes, "body", infos(s=row, a=row), infos(t=row, u=row))
+    scan = helper.make_node("Scan", ["s0", "x"], ["sum", "sums"], "scan", body=body, num_scan_inputs=1)
+    graph = helper.make_graph([scan], "sums", infos(s0=row, x=rows), infos(sum=row, sums=rows))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
 def wave(*shape: int) -> np.ndarray[Any, np.dtype[np.float32]]:
     """Numbers that are the same everywhere, in [-0.5, 0.5)."""
     return (np.arange(np.prod(shape)) * 7 % 16 / 16 - 0.5).astype(np.float32).reshape(shape)
@@ -95,9 +110,38 @@ def dumps() -> dict[str, str]:
     made["tasks"] = print_program(
         done.program, "\n".join(print_kernel(k) for k in kernels if k is not softmax)
     )
+    made["repeated"] = print_program(compile_module(load(sums()), Options(isa=ISA)).program)
     made["plan"], made["run"] = _run(done)
     made["members"] = _members(done)
+    made["stages"] = _stages(words())
     return {name: text.strip("\n") + "\n" for name, text in made.items()}
+
+
+def words() -> onnx.ModelProto:
+    """Words that are looked up, kept where they are known, and multiplied with a matrix."""
+    encoder = {"keys_strings": ["one", "two"], "values_int64s": [1, 2], "default_int64": 0}
+    nodes = [
+        helper.make_node("StringSplit", ["lines"], ["words", "counts"], "split", delimiter=" "),
+        helper.make_node("LabelEncoder", ["words"], ["ids"], "encode", domain="ai.onnx.ml", **encoder),
+        helper.make_node("NonZero", ["ids"], ["places"], "known"),
+        helper.make_node("Gather", ["table", "ids"], ["vectors"], "look_up"),
+        helper.make_node("Transpose", ["places"], ["rows"], "turn"),
+        helper.make_node("GatherND", ["vectors", "rows"], ["kept"], "keep"),
+        helper.make_node("MatMul", ["kept", "weight"], ["y"], "mix"),
+    ]
+    lines = helper.make_tensor_value_info("lines", TensorProto.STRING, ["N"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    weights = {"table": wave(3, 8), "weight": wave(8, 4)}
+    tensors = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(nodes, "words", [lines], [y], tensors)
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 4)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def _stages(model: onnx.ModelProto) -> str:
+    """The steps of a model that is cut, as its report lists them."""
+    report = compile_model(load(model), options=Options(isa=ISA)).report()
+    return report.partition("\npart 0\n")[0].partition("stages\n")[2]
 
 
 def _records(records: Sequence[Record]) -> str:

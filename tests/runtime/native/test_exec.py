@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from graphwright import _native
-from graphwright.ir.types import BOOL, F32
+from graphwright.ir.types import BOOL, F32, I64
 from graphwright.lower.tasks import (
     Block,
     Code,
@@ -154,6 +154,108 @@ def test_empty_branch(library: _native.Library, threads: int) -> None:
     model, z = load(b.program(), library), numbers(50)
     np.testing.assert_array_equal(model.run([np.array([True]), z], threads=threads)[0], z * 2 + 1)
     np.testing.assert_array_equal(model.run([np.array([False]), z], threads=threads)[0], z * 2)
+
+
+def looping(library: _native.Library, work: int = HEAVY) -> _native.Program:
+    """As often as input 0 says, while input 1 holds, 100 times at most: y is doubled, plus 1, and a row."""
+    b = Builder()
+    limit, _ = b.input(0, I64)
+    condition, _ = b.input(0, BOOL)
+    x, (n,) = b.input(1)
+    y, rows = b.output((n,)), b.output((b.const(3), n))
+    size, one = b.bytes_of(n), b.const(1)
+    number = b.arena(b.const(8))
+    inner = b.arena(b.const(8), [number])
+    t = b.arena(size, [number, inner])
+    b.task(TaskKind.COPY, [b.at(y), b.at(x)], [0], args=(size,))
+    steering = [b.at(number), b.at(limit), b.at(condition)]
+    b.task(TaskKind.LOOP, steering, [0], args=(b.const(100),), blocks=(1,), after=(0,))
+    b.launch("affine", [y, t], [1], n, args=[one], work=work)  # block 1
+    b.tasks.append(
+        Task(TaskKind.LOOP, (b.at(inner), None, None), (0,), args=(b.const(1),), blocks=(2,), after=(2,))
+    )
+    b.task(TaskKind.COPY, [b.at(rows), b.at(y), b.at(number)], [0], args=(size,), after=(3,))
+    b.task(TaskKind.COPY, [b.at(y), b.at(t)], [0], args=(size,))  # block 2
+    b.blocks = [Block(0, 2), Block(2, 3), Block(5, 1)]
+    return load(b.program(), library)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("poison", [False, True])
+@pytest.mark.parametrize("work", [0, HEAVY])
+def test_loops(library: _native.Library, threads: int, poison: bool, work: int) -> None:
+    model, x = looping(library, work), numbers(333)
+    for trips in (-5, 0, 1, 3):
+        y, rows = model.run([np.array(trips), np.array(True), x], threads=threads, poison=poison)
+        value = x
+        for k in range(trips):
+            value = value * 2 + 1
+            np.testing.assert_array_equal(rows[k], value)
+        np.testing.assert_array_equal(y, value)
+    y, _ = model.run([np.array(3), np.array(False), x], threads=threads, poison=poison)
+    np.testing.assert_array_equal(y, x)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_rows_beyond_their_buffer_end_the_run(library: _native.Library, threads: int) -> None:
+    model, x = looping(library), numbers(65)
+    with pytest.raises(_native.KernelError) as caught:
+        model.run([np.array(4), np.array(True), x], threads=threads)
+    assert caught.value.args == (4, -1)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_a_failing_kernel_ends_a_loop(library: _native.Library, threads: int) -> None:
+    """It would run 2**62 times."""
+    b = Builder()
+    x, (n,) = b.input(1)
+    y = b.output((n,))
+    number = b.arena(b.const(8))
+    b.launch("affine", [x, y], [1], n, args=[b.const(0)], work=HEAVY)
+    b.tasks.append(
+        Task(TaskKind.LOOP, (b.at(number), None, None), (0,), args=(b.const(2**62),), blocks=(1,), after=(0,))
+    )
+    b.launch("fail_at", [], [], n, args=[b.const(42), b.const(5)], work=HEAVY)
+    b.blocks = [Block(0, 2), Block(2, 1)]
+    with pytest.raises(_native.KernelError) as caught:
+        load(b.program(), library).run([numbers(64)], threads=threads)
+    assert caught.value.args == (2, 42)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_a_host_function_in_a_loop_sees_the_number_of_the_run(library: _native.Library, threads: int) -> None:
+    b = Builder()
+    x, (n,) = b.input(1)
+    y = b.output((n,))
+    number = b.arena(b.const(8))
+    b.launch("affine", [x, y], [1], n, args=[b.const(0)], work=HEAVY)
+    b.tasks.append(
+        Task(TaskKind.LOOP, (b.at(number), None, None), (0,), args=(b.const(4),), blocks=(1,), after=(0,))
+    )
+    b.hosts.append(HostFunction("See", ((I64, ()),), ()))
+    b.tasks.append(Task(TaskKind.HOSTCALL, (b.at(number),), (), kernel=0))
+    b.blocks = [Block(0, 2), Block(2, 1)]
+    seen: list[int] = []
+
+    def see(inputs: Any, outputs: Any) -> None:
+        seen.append(int.from_bytes(bytes(inputs[0][0]), "little"))
+
+    model = load(b.program(), library, hosts=[see])
+    model.run([numbers(64)], threads=threads)
+    assert seen == [0, 1, 2, 3]
+
+
+def test_a_loop_of_nothing_ends(library: _native.Library) -> None:
+    b = Builder()
+    x, (n,) = b.input(1)
+    y = b.output((n,))
+    number = b.arena(b.const(8))
+    b.tasks.append(Task(TaskKind.LOOP, (b.at(number), None, None), (0,), args=(b.const(2**62),), blocks=(1,)))
+    b.launch("affine", [x, y], [1], n, args=[b.const(0)], after=[0], work=HEAVY)
+    b.blocks = [Block(0, 2), Block(0, 0)]
+    for threads in THREADS:
+        z = numbers(9)
+        np.testing.assert_array_equal(load(b.program(), library).run([z], threads=threads)[0], z * 2)
 
 
 def failing(library: _native.Library, after_failure: int = 3) -> _native.Program:

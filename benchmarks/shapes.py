@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -166,32 +167,36 @@ def right(name: str, count: int, folder: Path) -> None:
 
 
 def hot(name: str, count: int, folder: Path) -> None:
-    """One shape again and again."""
-    model = gw.load(package(name, folder), specialize="hot", options=ONE_THREAD)
+    """One shape again and again; ``count`` runs before a variant is asked for, and after it took over."""
+    options = replace(ONE_THREAD, specialize="hot", hot_after=count)
+    model = gw.load(package(name, folder), options=options)
     assert isinstance(model.device, Hot)
     feeds = MODELS[name].feeds()
-    before = _run_ms(model, feeds, 15)
-    begin, meanwhile = time.perf_counter(), _run_ms(model, feeds, 2)
+    before, begin = _runs(model, feeds, count), time.perf_counter()
+    meanwhile = np.empty((2, 0))
     while not model.stats()["hot_variants"] and time.perf_counter() - begin < WAIT:
         if model.stats()["hot_failed"]:
             raise SystemExit(f"no variant of {name}: {model.device.faults[-1]}")
-        meanwhile += _run_ms(model, feeds, 2)
+        meanwhile = np.concatenate([meanwhile, _runs(model, feeds, 10)], axis=1)
     made = time.perf_counter() - begin
-    after = _run_ms(model, feeds, 30)
+    after = _runs(model, feeds, count)
+    cpu = [float(np.median(runs[0])) for runs in (before, meanwhile, after)]
+    late = [float(np.percentile(runs[1], 99)) for runs in (before, meanwhile)]
     print(
-        f"hot     {name:12} {np.median(before):.3f} ms before, {np.median(after):.3f} ms after "
-        f"({np.median(before) / np.median(after):.2f} x), made in {made:.1f} s; median meanwhile "
-        f"{np.median(meanwhile):.3f} ms, slowest {max(meanwhile):.1f} ms (before {max(before[1:]):.1f} ms)"
+        f"hot     {name:12} CPU time of a run {cpu[0]:.3f} ms before, {cpu[2]:.3f} after "
+        f"({cpu[0] / cpu[2]:.2f} x), made in {made:.1f} s; {cpu[1]:.3f} meanwhile, "
+        f"99 % within {late[1]:.1f} ms of wall time (before: {late[0]:.1f})"
     )
 
 
-def _run_ms(model: gw.Model, feeds: Feeds, count: int) -> list[float]:
+def _runs(model: gw.Model, feeds: Feeds, count: int) -> Array:
+    """CPU and wall time of each run, in ms."""
     times = []
     for _ in range(count):
-        begin = time.perf_counter()
+        begin = time.thread_time(), time.perf_counter()
         model.run(feeds)
-        times.append((time.perf_counter() - begin) * 1e3)
-    return times
+        times.append((time.thread_time() - begin[0], time.perf_counter() - begin[1]))
+    return 1e3 * np.array(times).T
 
 
 PARTS: dict[str, Callable[[str, int, Path], None]] = {

@@ -204,6 +204,11 @@ def test_help_teaches() -> None:
         ("compile", "model.onnx", "-o", "nowhere/model.om"),
         ("run", "model.onnx", "-o", "y.txt"),
         ("run", "model.onnx", "-i", "x=1.5.5"),
+        ("compile", "model.onnx", "--shape", "x:4..1,4"),
+        ("compile", "model.onnx", "--shape", "x:1..4%0,4"),
+        ("compile", "model.onnx", "--shape", "x:N=,4"),
+        ("compile", "model.onnx", "--plan-cache", "0"),
+        ("compile", "model.onnx", "--specialize", "warm"),
     ],
 )
 def test_misuse_exits_with_2_and_leaves_nothing(model: Path, arguments: tuple[str, ...]) -> None:
@@ -221,6 +226,7 @@ def test_misuse_exits_with_2_and_leaves_nothing(model: Path, arguments: tuple[st
         (("inspect", "zip.om"), "damaged-package"),
         (("compile", "model.onnx", "--shape", "z:1"), "input-name"),
         (("compile", "model.onnx", "--shape", "x:1,5"), "input-size"),
+        (("compile", "model.onnx", "--shape", "x:1..4,1..5"), "input-size"),
         (("compile", "model.onnx", "--outputs", "z"), "output-name"),
         (("run", "model.onnx", "-i", "x=absent.npy"), "array-file"),
         (("run", "model.onnx", "-i", "z=1"), "feed-name"),

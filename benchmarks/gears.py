@@ -98,8 +98,9 @@ def show_switches(size: int) -> None:
 
 
 def show_sizes(counts: Sequence[int], size: int) -> None:
-    """Compiling, the file, and loading, by the number of gears."""
-    print(f"{'gears':>5} {'compile s':>10} {'file KiB':>9} {'load ms':>8} {'ms a gear':>9} {'arena KiB':>10}")
+    """Compiling (without the C compiler), the file, loading, memory and switches, by the number of gears."""
+    titles = ("compile s", "file KiB", "load ms", "arena KiB", "a switch adds us")
+    print(f"{'gears':>5} {' '.join(f'{title:>{len(title) + 1}}' for title in titles)}")
     with tempfile.TemporaryDirectory() as folder:
         for count in counts:
             start = time.process_time()
@@ -109,12 +110,28 @@ def show_sizes(counts: Sequence[int], size: int) -> None:
             path = Path(folder) / "gears.om"
             model.save(path)
             loads = [_load_seconds(path) for _ in range(5)]
-            for shape in shapes:
-                model(np.zeros(shape, np.float32))
+            model.threads = 1
+            feeds = [np.zeros(shape, np.float32) for shape in shapes]
+            added = round_cost(model, feeds)
+            arena = model.stats()["arena_bytes"] / 1024
             print(
                 f"{count:5} {compiled:10.2f} {path.stat().st_size / 1024:9.0f} {1e3 * min(loads):8.2f} "
-                f"{1e3 * min(loads) / count:9.3f} {model.stats()['arena_bytes'] / 1024:10.0f}"
+                f"{arena:10.0f} {added:17.2f}"
             )
+
+
+def round_cost(model: gw.Model, feeds: Sequence[Array]) -> float:
+    """Microseconds of thread time that a run takes more where the gears follow each other in turn."""
+
+    def run(which: int) -> object:
+        return model(feeds[which])
+
+    numbers = range(len(feeds))
+    added = []
+    for _ in range(ROUNDS // len(feeds) + 5):
+        alone = sum(_seconds(run, [which] * 4) for which in numbers)
+        added.append(_seconds(run, [*numbers] * 4) - alone)
+    return 1e6 * median(added) / (4 * len(feeds))
 
 
 def _load_seconds(path: Path) -> float:

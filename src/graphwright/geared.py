@@ -20,6 +20,7 @@ from graphwright.package.weights import Weights, pack_weights
 from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.passes.gears import GearModules, joined_module
 from graphwright.passes.padding import refuse_padding
+from graphwright.passes.pipeline import GRAPH_PASSES
 from graphwright.runtime.devices import NATIVE
 from graphwright.runtime.devices.base import Device
 from graphwright.runtime.devices.cpu import Cpu
@@ -27,6 +28,7 @@ from graphwright.runtime.devices.geared import geared
 from graphwright.runtime.devices.plan_check import verify_plan
 from graphwright.runtime.devices.reference import Reference
 from graphwright.runtime.devices.target import Shared, target_isa
+from graphwright.stages.cut import cut
 
 
 def gear_modules(module: Module, gears: Gears, options: Options) -> GearModules:
@@ -112,7 +114,9 @@ def compile_gears(
     options = replace(options, isa=target_isa(options))
     if options.device == "reference":
         return _interpreted(made, options, observe)
-    compiled = compile_modules(made.modules, options, observe)
+    records = [run_stages(module, GRAPH_PASSES, options, observe) for module in made.modules]
+    _refuse_host_nodes(made.modules)
+    compiled = compile_modules(made.modules, options, observe, prepared=records[0])
     joined = joined_module(_with_modules(made, [each.module for each in compiled]))
     observe("gears", joined)
     spare = {digest: array for each in compiled for digest, array in each.spare.items()}
@@ -127,6 +131,15 @@ def compile_gears(
     device = geared(package, partial(_native, options))
     assert device is not None
     return package, device
+
+
+def _refuse_host_nodes(modules: Sequence[Module]) -> None:
+    """A ModelError with the nodes that the host would have to run between programs."""
+    faults = Collector(ModelError)
+    for node, reason in {n.place: (n, r) for m in modules for n, r in cut(m.main).reasons.items()}.values():
+        message = f"{node.op.name}: {reason}: a gear is one program, which ends before such a node"
+        faults.add("gears", message, node.place, "without gears it runs: the host does such nodes")
+    faults.raise_if_any()
 
 
 def _native(options: Options, package: Package, shared: Shared) -> Device:

@@ -11,7 +11,7 @@ from graphwright import ops
 from graphwright.frontends.onnx import load
 from graphwright.gears import row_text
 
-from .models import FLOAT, INT64, cnn, encoder, node, onnx_model, plain
+from .models import FLOAT, INT64, cnn, encoder, images, node, onnx_model, plain
 
 ops.load()
 SHAPES = [(1, 3, 8, 8), (2, 3, 8, 8)]
@@ -125,6 +125,28 @@ def test_a_gear_that_the_graph_refuses_is_named_with_its_node() -> None:
         gw.compile(model, gears=shapes)
     text = str(caught.value)
     assert "beside" in text and "gear 1 (x:1,1,12,8 half:1,1,5,4)" in text and "gear 0" not in text
+
+
+@pytest.mark.parametrize("between", ["error", "dynamic"])
+def test_nodes_that_the_host_would_run_are_named(between: str) -> None:
+    model = onnx_model(
+        [node("NonZero", ["x"], ["y"], name="it")], {"x": (FLOAT, ["N", 2])}, {"y": (INT64, None)}
+    )
+    with pytest.raises(gw.ModelError) as caught:
+        gw.compile(model, gears=gw.Gears(batch=(2, 3), between=between))
+    (fault,) = caught.value.diagnostics
+    assert fault.where == "it" and "NonZero" in fault.message and "without gears" in fault.hint
+
+
+@pytest.mark.parametrize("between", ["error", "pad", "dynamic"])
+def test_inputs_of_unknown_rank_are_of_that_of_their_gears(between: str) -> None:
+    model = onnx_model([node("Neg", ["x"], ["y"])], {"x": (FLOAT, None)}, {"y": (FLOAT, None)})  # type: ignore[dict-item]
+    gears = gw.Gears({"x": [(2, 3), (4, 3)]}, between=between)
+    compiled = gw.compile(model, gears=gears, options=gw.CompileOptions(device="reference"))
+    assert len(compiled.inputs[0].shape or ()) == 2
+    rows = (2, 4) if between == "error" else (2, 3, 4)
+    for count in rows:
+        assert compiled(images(count, 3))[0].tolist() == (-images(count, 3)).tolist()
 
 
 def test_a_model_of_unknown_rank_takes_ranks_from_its_gears() -> None:

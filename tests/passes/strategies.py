@@ -21,6 +21,7 @@ from graphwright.ops.flatten import Flatten
 from graphwright.ops.gather import Gather
 from graphwright.ops.identity import Identity
 from graphwright.ops.if_ import If
+from graphwright.ops.loop import ITERATION, Loop
 from graphwright.ops.reductions import ReduceMean
 from graphwright.ops.reshape import Reshape
 from graphwright.ops.shape import Shape
@@ -50,7 +51,7 @@ class Grower:
         self.steps: list[Callable[[], None]] = [
             self.unary, self.binary, self.with_number, self.with_number, self.transpose, self.there_and_back,
             self.view, self.shape_arithmetic, self.casts, self.choice, self.joined, self.reduced, self.branch,
-            self.effect, self.pair, self.again, self.product,
+            self.loop, self.effect, self.pair, self.again, self.product,
         ]  # fmt: skip
 
     def grow(self, count: int) -> None:
@@ -161,6 +162,31 @@ class Grower:
         alike = [v for v in grower.values if v.type == operands[0].type]
         graph.set_outputs([self.draw(st.sampled_from(alike))])
         return graph
+
+    def loop(self) -> None:
+        """Carries one or two values, scans one or none; some run no time, some until a constant says no."""
+        if not self.depth:
+            return
+        starts = [self.pick() for _ in range(self.draw(st.integers(1, 2)))]
+        shared = [self.pick() for _ in range(self.draw(st.integers(0, 2)))]
+        body = Graph("body")
+        body.add_input(ITERATION)
+        inner = [body.add_input(value.type) for value in (*starts, *shared)]
+        build = Builder(self.b.module, body)
+        grower = Grower(self.draw, build, inner, self.depth - 1)
+        grower.grow(self.draw(st.integers(0, 4)))
+        results = [
+            self.draw(st.sampled_from([v for v in grower.values if v.type == start.type])) for start in starts
+        ]
+        rows = [v for v in grower.values if v.type == starts[0].type][: self.draw(st.integers(0, 1))]
+        conditional = self.draw(st.booleans())
+        conditions = [build.const(np.array(self.draw(st.booleans())))] if conditional else []
+        body.set_outputs([*conditions, *results, *rows])
+        steering = [self.b.const(np.array(self.draw(st.booleans())))] if conditional else []
+        loop = Loop(len(starts), len(rows), False, conditional, self.draw(st.sampled_from((0, 1, 2, 4))))
+        made = self.b.node(loop, *steering, *starts, *shared, regions=[body])
+        for value in made.outputs[: len(starts)]:
+            self.add(value)
 
     def effect(self) -> None:
         self.add(self.b(TestPrint(f"print{self.draw(st.integers(0, 2))}"), self.pick()))

@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from graphwright.ir.graph import Module
 from graphwright.passes.algebraic import ALGEBRAIC
 from graphwright.passes.base import Pass
+from graphwright.passes.carried_values import CarriedValues
+from graphwright.passes.constants_into_regions import ConstantsIntoRegions
 from graphwright.passes.cse import CommonSubexpressions
 from graphwright.passes.dead_branches import DeadBranches
 from graphwright.passes.dead_code import DeadCode
@@ -17,9 +19,11 @@ from graphwright.passes.decompose import Decompose
 from graphwright.passes.fold_constants import FoldConstants
 from graphwright.passes.fold_conv_bn import FOLD_CONV_BN
 from graphwright.passes.infer_shapes import InferShapes
+from graphwright.passes.loop_invariants import LoopInvariants
 from graphwright.passes.manager import Stage, run_passes
 from graphwright.passes.pipeline import GRAPH_PASSES
 from graphwright.passes.remove_noops import RemoveNoops
+from graphwright.passes.simplify_loops import SimplifyLoops
 from graphwright.passes.simplify_reshapes import SIMPLIFY_RESHAPES
 from graphwright.passes.simplify_transposes import SIMPLIFY_TRANSPOSES
 
@@ -32,6 +36,10 @@ EXACT: tuple[Pass, ...] = (
     CommonSubexpressions(),
     DeadCode(),
     DeadBranches(),
+    ConstantsIntoRegions(),
+    CarriedValues(),
+    LoopInvariants(),
+    SimplifyLoops(),
     RemoveNoops(),
     SIMPLIFY_TRANSPOSES,
     SIMPLIFY_RESHAPES,

@@ -113,7 +113,8 @@ def _hidden(corners: Array, areas: Array, by: Array, boxes: Array, threshold: An
     common = np.maximum(sides[0], 0) * np.maximum(sides[1], 0)
     areas_by, areas = areas[by, None], areas[boxes]
     found: Array = common / (areas_by + areas - common) > threshold
-    return found & (areas_by > 0) & (areas > 0) & (common > 0)
+    found &= (areas_by > 0) & (areas > 0) & (common > 0)
+    return found
 
 
 def _first(hides: Array, limit: int) -> list[int]:

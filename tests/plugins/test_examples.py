@@ -12,7 +12,7 @@ import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import graphwright as gw
 from graphwright.ir import op as ir_op
@@ -125,6 +125,85 @@ def test_a_kernel_of_a_built_in_op_comes_first() -> None:
     wide = gw.compile(node_model(*nodes, dtype=onnx.TensorProto.DOUBLE))
     assert "1 rows" not in wide.report() and "in Python: nothing" in wide.report()
     assert wide.package.plugins == {}
+
+
+SCALED = """
+import numpy as np
+from graphwright.plugins import *
+
+SOURCE = CSource.inside(__file__, '''
+int32_t sums(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    for (int64_t row = begin; row < end; ++row) {
+        float sum = 0;
+        for (int64_t i = 0; i < arg[0]; ++i)
+            sum += ((const float *)buf[0])[row * arg[0] + i] * ((const float *)buf[1])[i];
+        ((float *)buf[2])[row] = sum;
+    }
+    return 0;
+}
+int32_t scale(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    float all = 0;
+    for (int64_t row = 0; row < arg[1]; ++row)
+        all += ((const float *)buf[1])[row];
+    for (int64_t i = begin; i < end; ++i)
+        ((float *)buf[2])[i] = ((const float *)buf[0])[i] / all;
+    return 0;
+}
+''')
+
+@op("Scaled")
+class Scaled(Op):
+    def infer(self, at, x, weights):
+        at.equal(x.shape[-1], weights.shape[0], "the weights")
+        return x.type
+
+    def reference(self, x, weights):
+        return np.asarray(x / np.sum(x @ np.sqrt(weights)), x.dtype)
+
+    onnx = FromNode("Scaled", 1, "example")
+
+@candidate(Scaled)
+def scaled(node, context):
+    x, weights, y = node.operand(0), node.operand(1), node.output
+    if context.constant(weights) is None:
+        return "the weights are no constant"
+    rows, columns = x.type.dims
+    roots = context.derived(weights, "roots", (columns,), lambda out, array: np.sqrt(array, out=out))
+    sums = context.temporary(TensorType(F32, (rows,)), "sums")
+    first = Launch(context.c_function(SOURCE, "sums"), (x, roots, sums), (2,), (columns,), rows)
+    second = Launch(context.c_function(SOURCE, "scale"), (x, sums, y), (2,), (columns, rows), rows * columns)
+    return Run((first, second))
+"""
+
+
+def scaled_model() -> onnx.ModelProto:
+    weights = numpy_helper.from_array(np.arange(1, 8, dtype=np.float32))
+    constant = helper.make_node("Constant", [], ["w"], value=weights)
+    scaled = helper.make_node("Scaled", ["x", "w"], ["y"], domain="example")
+    return node_model(constant, scaled, shape=("N", 7))
+
+
+def test_launches_one_after_the_other_with_constants_prepared_ahead() -> None:
+    Path("scaled.py").write_text(SCALED)
+    gw.plugins.load("scaled.py")
+    model = gw.compile(scaled_model())
+    x = np.abs(numbers(501, 7)) + 1
+    wanted = x / np.sum(x.astype(np.float64) @ np.sqrt(np.arange(1, 8)))
+    for threads in (1, 2, 3):
+        model.threads = threads
+        np.testing.assert_allclose(model(x)[0], wanted, rtol=1e-4)
+    assert model.device.stats()["host_calls"] == 0
+    model.save("scaled.om")
+    np.testing.assert_array_equal(gw.load("scaled.om")(x)[0], model(x)[0])
+
+
+def test_a_constant_that_cannot_be_prepared() -> None:
+    Path("scaled.py").write_text(SCALED.replace("np.sqrt(array, out=out)", "array.nothing"))
+    gw.plugins.load("scaled.py")
+    with pytest.raises(gw.PluginError, match=r"scaled\.py:\d+: deriving a constant raised AttributeError"):
+        gw.compile(scaled_model())
 
 
 def in_a_loop(op: str) -> onnx.NodeProto:

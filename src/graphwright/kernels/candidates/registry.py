@@ -13,7 +13,7 @@ import graphwright.kernels.candidates as package
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.constant import Constant
 from graphwright.ir.deferred import Deferred
-from graphwright.ir.foreign import defined_at, is_foreign
+from graphwright.ir.foreign import defined_at, guarded, is_foreign, plugin_of
 from graphwright.ir.graph import Array, ConstantPool, Graph, Node, Value
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.op import ConstRef, Op
@@ -77,6 +77,8 @@ class Context:
     _prepared: list[Launch] = field(default_factory=list)
     _temporaries: list[Value] = field(default_factory=list)
     _graph: Graph | None = None
+    _plugin: str = ""
+    """Whose candidate is being tried: what it derives is its own."""
 
     def attempt(self, candidate: Candidate, node: Node) -> Run | Alias | str:
         """What ``candidate`` makes of ``node``, behind the launches that prepare operands for it."""
@@ -95,7 +97,11 @@ class Context:
         if not is_foreign(candidate):
             found = candidate(node, self)
             return Run((found,)) if isinstance(found, Launch) else found
-        return checked_candidate(lambda: candidate(node, self), candidate, node, self._temporaries)
+        self._plugin = f"{plugin_of(candidate)}: "
+        try:
+            return checked_candidate(lambda: candidate(node, self), candidate, node, self._temporaries)
+        finally:
+            self._plugin = ""
 
     def c_function(self, source: CSource, name: str) -> KernelRef:
         """The function ``name`` of a user's own C, which is compiled with the model. Raises PluginError."""
@@ -162,9 +168,10 @@ class Context:
         self, value: Value, kind: str, shape: tuple[int, ...], fill: Callable[[Array, Array], None]
     ) -> Value:
         """What ``fill(out, array)`` makes of the constant, once for each ``kind``; the value stays."""
+        kind = self._plugin + kind
         if (value, kind) not in self._derived:
             array, ref = self._source(value)
-            deferred = Deferred(value.type.dtype, shape, lambda out: fill(out, array))
+            deferred = Deferred(value.type.dtype, shape, lambda out: _filled(out, array, fill))
             made = self.constants.derive(ref, f"{kind} {self.isa.name}", deferred)
             type = TensorType(value.type.dtype, shape)
             self._derived[value, kind] = self._held(made, type, f"{value.name} {kind}")
@@ -182,6 +189,14 @@ class Context:
         return [
             made for (source, _), made in self._packed.items() if source is value and made.type == value.type
         ]
+
+
+def _filled(out: Array, array: Array, fill: Callable[[Array, Array], None]) -> None:
+    """Run ``fill``. Raises PluginError where a user's own fails."""
+    if is_foreign(fill):
+        guarded(lambda: fill(out, array), fill, "deriving a constant")
+    else:
+        fill(out, array)
 
 
 Candidate = Callable[[Node, Context], Run | Launch | Alias | str]

@@ -39,9 +39,9 @@ def load(
 
     Its kernels run if this user's own build or one of ``keys`` signed it, or with ``trust``; otherwise, and
     on a CPU or device for which it holds none, or after a change of the kernel library, they are made again
-    from its graph and weights. ``mmap``
-    leaves the weights in the file, which must not change while the model lives. ``specialize`` is the option
-    of that name: "hot" makes static variants for shapes that recur, in the background.
+    from its graph and weights. ``mmap`` leaves the weights in the file, which must not change while the model
+    lives; where some repeat, a file holds those once, and all weights are in memory. ``specialize`` is the
+    option of that name: "hot" makes static variants for shapes that recur, in the background.
     Raises PackageError, PluginError, and ToolchainError where kernels must be made and no compiler is there.
     """
     options = options or Options.from_environment()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphwright.ir.op import Array, Fact, Inference
+from graphwright.ir.op import Fact, Inference
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import TensorType
 
@@ -33,12 +33,5 @@ def _join(at: Inference, index: int, facts: Sequence[Fact]) -> Fact:
         sizes[0] if len(set(sizes)) == 1 else at.symbols.fresh("branch") for sizes in zip(*known, strict=True)
     ]
     same = all(fact.elements == first.elements for fact in facts)
-    data = first.data if all(_same_bits(fact.data, first.data) for fact in facts) else None
+    data = first.data if all(fact.data is first.data for fact in facts) else None  # equal ones are one array
     return Fact(TensorType(first.dtype, tuple(dims)), first.elements if same else None, data)
-
-
-def _same_bits(a: Array | None, b: Array | None) -> bool:
-    """Whether two constants are the same, signs of zeros and NaN included."""
-    if a is None or b is None:
-        return False
-    return a is b or ((a.dtype, a.shape) == (b.dtype, b.shape) and a.tobytes() == b.tobytes())

@@ -217,5 +217,7 @@ def _replace(walk: Walk, value: Value, array: Array) -> None:
     assert node is not None and node.graph is not None
     made = Builder(walk.module, node.graph, node, node.sources).const(array)
     made.device = value.device
-    walk.facts[made] = Fact(made.type, facts_elements(array), array)
+    assert made.producer is not None and isinstance(made.producer.op, Constant)
+    held = walk.module.constants[made.producer.op.value]  # the same array for equal constants
+    walk.facts[made] = Fact(made.type, facts_elements(held), held)
     node.graph.replace_all_uses(value, made)

@@ -349,6 +349,23 @@ def test_steps_side_by_side_in_place(isa: Isa) -> None:
 
 
 @ISAS
+def test_sizes_known_to_be_whole_vectors_have_no_tail(isa: Isa) -> None:
+    body = "parallel o < 1 {{ t: f32[] register = 0 vector i < {0} {{ y[i] = exp(x[i]) }} "
+    body += "vector i < {0} {{ t[] add= y[i] }} s[o] = t[] }}"  # an exponential, and its sum
+    for extent, tails in (("16*N", 0), ("48*M*N", 0), ("16*N + 1", 2), ("N", 2)):
+        parameters = f"x: f32[{extent}], y: f32[{extent}], s: f32[1]"
+        kernel = kernel_of(body.format(extent), parameters, "M, N")
+        assert emit_file([(kernel, "")], isa).count(" = first_") == tails, extent
+    for m, n in ((1, 1), (2, 3), (3, 0)):
+        kernel = kernel_of(body.format("48*M*N"), "x: f32[48*M*N], y: f32[48*M*N], s: f32[1]", "M, N")
+        x = np.linspace(-3, 3, 48 * m * n, dtype=np.float32)
+        arrays = {"x": x, "y": np.zeros_like(x), "s": np.zeros(1, np.float32)}
+        found = outputs(compiled((kernel,), isa), kernel, arrays, {"M": m, "N": n}, ["y", "s"])
+        np.testing.assert_allclose(found["y"], np.exp(x), rtol=1e-6)
+        np.testing.assert_allclose(found["s"], np.exp(x).sum(), rtol=1e-5)
+
+
+@ISAS
 def test_accumulating_where_lanes_meet(isa: Isa) -> None:
     """A histogram, a strided and a dense read-modify-write, and a reduction kept per inner axis."""
     body = """serial once < 1 {

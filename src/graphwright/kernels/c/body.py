@@ -24,7 +24,7 @@ from graphwright.ir.loops.nodes import (
     Tile,
     walk,
 )
-from graphwright.ir.symbols import Dim, product
+from graphwright.ir.symbols import Dim, mod, product
 from graphwright.ir.types import BOOL, F32, F64, DType
 from graphwright.kernels.c.analysis import lanes_of, stores_may_wait, unrolling, vectorises
 from graphwright.kernels.c.dims import depends, strides_of
@@ -147,7 +147,8 @@ class Writer(Values):
             for copies in sorted({unroll, 1}, reverse=True):
                 if known is None or known >= count * copies:
                     self.full_steps(loop, axis, end, count, copies, partials)
-            if known is None or known % count:
+            whole = last is None and mod(loop.extent, count) == 0
+            if not whole:
                 self.tail_step(loop, axis, end, count, partials, known)
             self.close_partials(count, partials)
 

@@ -236,7 +236,7 @@ def _load_file(path: Path) -> ModuleType:
         raise PluginError(Diagnostic("plugin-missing", f"there is no file {str(path)!r}"))
     path = path.resolve()
     for module in list(sys.modules.values()):
-        if getattr(module, "__file__", None) == str(path):
+        if _file_of(module) == str(path):
             return module
     name = path.name
     if name in sys.modules:
@@ -270,7 +270,12 @@ def _beside(folder: Path) -> Iterator[None]:
 
 
 def _is_in(folder: Path, name: str, module: ModuleType) -> bool:
-    return name.endswith(".py") and getattr(module, "__file__", None) == str(folder / name)
+    return name.endswith(".py") and _file_of(module) == str(folder / name)
+
+
+def _file_of(module: ModuleType) -> object:
+    """Where it was read from; some modules import others when they are asked for an attribute."""
+    return vars(module).get("__file__") if isinstance(module, ModuleType) else None
 
 
 @contextmanager

@@ -318,6 +318,24 @@ def test_packages_run_without_the_plugin() -> None:
     assert "--plugin FILE" in found["median"] and "missing-plugin" in found["median"]
 
 
+def test_a_package_that_is_compiled_again_needs_its_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of another user's, or for another CPU; what is trusted runs as it is."""
+    gw.plugins.load(PLUGINS["l2_normalize"])
+    gw.compile(node_model(*MODELS["l2_normalize"])).save("model.om")
+    x = numbers(5, 40)
+    monkeypatch.setenv("GRAPHWRIGHT_KEY_DIR", "another-user")
+    other = gw.load("model.om", options=gw.CompileOptions(isa="v3"))
+    np.testing.assert_allclose(other(x)[0], expected("l2_normalize", x), rtol=2e-6, atol=2e-6)
+    assert "plugin_l2_normalize.c" in other.package.targets["v3"].sources
+    del ir_op._REGISTRY["L2Normalize"]
+    with pytest.raises(gw.PackageError) as caught:
+        gw.load("model.om")
+    missing, untrusted = caught.value.diagnostics
+    assert (missing.code, untrusted.code) == ("missing-plugin", "untrusted")
+    assert "trust=True runs those it holds" in untrusted.hint
+    np.testing.assert_allclose(gw.load("model.om", trust=True)(x)[0], expected("l2_normalize", x), rtol=2e-6)
+
+
 def test_packages_are_the_same_bytes_again(tmp_path: Path) -> None:
     gw.plugins.load(PLUGINS["l2_normalize"])
     for name in "ab":

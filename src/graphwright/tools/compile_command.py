@@ -72,6 +72,7 @@ def compile(
       graphwright compile model.onnx -o model.om --dynamic-batch 1,2,4,8
       graphwright compile vad.onnx -o vad.om --const sr=16000 --outputs output
       graphwright compile model.onnx --print-after fuse --time-passes
+      graphwright compile model.onnx --plugin my_ops.py --plugin my_rules.py
 
     Sizes that are not given stay symbolic: the package then runs every shape that the model allows. Gears
     are shapes that get programs of their own: as fast as if the model were compiled for that shape alone.

@@ -10,7 +10,7 @@ import pytest
 import graphwright.ops
 from graphwright.errors import ModelError
 from graphwright.ir.op import Arg, Sample, registered_ops
-from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ir.types import F32, I64, TensorType, optional_of, sequence_of
 from tests.ops.support import sample_node
 
 graphwright.ops.load()
@@ -18,7 +18,7 @@ OPS = {name: cls for name, cls in registered_ops().items() if cls.__module__.sta
 
 
 def strange(sample: Sample) -> Iterator[Sample]:
-    """The sample with one operand as a scalar, empty, of one more axis, of another type, huge, or absent."""
+    """The sample with one operand as a scalar, empty, of one more axis, of another type, huge, a container, or absent."""
     for position, given in enumerate(sample.inputs):
         if given is None:
             continue
@@ -29,6 +29,9 @@ def strange(sample: Sample) -> Iterator[Sample]:
         others.append(
             replace(given, type=TensorType(I64 if given.type.dtype is F32 else F32, shape), values=None)
         )
+        others += [
+            replace(given, type=TensorType(made(F32), ()), values=None) for made in (sequence_of, optional_of)
+        ]
         for other in others:
             yield replace(sample, inputs=(*sample.inputs[:position], other, *sample.inputs[position + 1 :]))
 

@@ -34,3 +34,12 @@ def test_of_two_branches_one_counts() -> None:
 
 def test_weights_and_ports_do_not_count() -> None:
     assert live_bytes({}, [task(0), task(0, 1)], [Block(0, 2)]) == 0
+
+
+def test_what_runs_of_a_loop_read_or_hand_on_lives_through_all_of_them() -> None:
+    loop = Task(TaskKind.LOOP, (Operand(9, 0), None, None), (0,), args=(0,), blocks=(1,))
+    tasks = [task(0), task(4), loop, task(5), task(0, 1), task(1, 2), task(2, 4)]
+    sizes = {0: 100, 1: 20, 2: 30, 4: 4, 5: 1000, 9: 1}
+    blocks = [Block(0, 4), Block(4, 3)]
+    assert live_bytes(sizes, tasks, blocks) == 1000
+    assert live_bytes({**sizes, 5: 0}, tasks, blocks) == 100 + 4 + 1 + 20 + 30

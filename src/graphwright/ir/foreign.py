@@ -50,7 +50,7 @@ def blamed(error: BaseException, thing: Thing, doing: str) -> Diagnostic:
 
 
 def guarded(call: Callable[[], T], thing: Thing, doing: str, signals: tuple[type[Exception], ...] = ()) -> T:
-    """What ``call``, which runs ``thing``, gives; what it raises becomes a PluginError, but for ``signals``."""
+    """What ``call`` gives, which runs ``thing``. What it raises but ``signals`` becomes a PluginError."""
     try:
         return call()
     except PluginError:

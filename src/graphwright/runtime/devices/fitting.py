@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 
 from graphwright.errors import Collector, FeedError
 from graphwright.ir.arrays import Array, np
 from graphwright.package.package import TensorSpec
 
+REMEMBERED = 256
+"""Shapes between whose gears are known without looking for them again."""
 Shape = tuple[int, ...]
 Shapes = tuple[Shape, ...]
 
@@ -31,14 +33,21 @@ class Fitting:
         self._constraints = constraints
         rows = [[size for shape in gear for size in shape] for gear in gears]
         self._varied = [len(set(sizes)) > 1 for sizes in zip(*rows, strict=True)]
+        self._known = lru_cache(REMEMBERED)(self._found)
 
-    def next(self, shapes: Shapes) -> Shapes | None:
-        """The gear of the fewest elements that holds ``shapes``; sizes that no gear varies must be equal."""
+    def fit(self, shapes: Shapes) -> tuple[Shapes, list[Shape]] | None:
+        """The gear of the least product of sizes that holds ``shapes``, and the shapes of the outputs; None
+        if there is none. Sizes that no gear varies must be equal. Raises FeedError where the model does not
+        take ``shapes``.
+        """
+        return self._known(shapes)
+
+    def _found(self, shapes: Shapes) -> tuple[Shapes, list[Shape]] | None:
+        wanted = self._output_shapes(shapes)
         holding = [gear for gear in self._gears if self._holds(gear, shapes)]
-        return min(holding, key=lambda gear: prod(map(prod, gear)), default=None)
+        return (min(holding, key=lambda gear: prod(map(prod, gear))), wanted) if holding else None
 
-    def output_shapes(self, shapes: Shapes) -> list[Shape]:
-        """What inputs of ``shapes`` make. Raises FeedError where the model does not take them."""
+    def _output_shapes(self, shapes: Shapes) -> list[Shape]:
         sizes = self._named_sizes(shapes)
         faults = Collector(FeedError)
         for text in self._constraints:

@@ -73,10 +73,9 @@ class Geared:
 
     def _fit(self, shapes: Shapes) -> tuple[Shapes, list[tuple[int, ...]]]:
         """The gear for ``shapes``, and the shapes of the outputs. Raises FeedError where there is none."""
-        wanted = [] if self._fitting is None else self._fitting.output_shapes(shapes)
-        gear = None if self._fitting is None else self._fitting.next(shapes)
-        if gear is not None:
-            return gear, wanted
+        found = None if self._fitting is None else self._fitting.fit(shapes)
+        if found is not None:
+            return found
         asked = "is for" if self._fitting is None else "holds"
         hint = f"the gears are {'; '.join(map(self._text, self._gears))}"
         raise FeedError(Diagnostic("gear", f"no gear {asked} {self._text(shapes)}", hint=hint))

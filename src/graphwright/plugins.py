@@ -69,7 +69,7 @@ from graphwright.kernels.candidates.registry import Context, candidate, register
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.source import CSource
-from graphwright.ops.common import FLOATS, INTEGERS, Pointwise, need_dtype, same_dtype
+from graphwright.ops.common import FLOATS, INTEGERS, Pointwise, dtype_attribute, need_dtype, same_dtype
 from graphwright.passes.base import Pass, Record
 from graphwright.passes.foreign import Point, register, registered_passes
 
@@ -172,7 +172,11 @@ def _attribute(i: Importer, field: dataclasses.Field[Any]) -> Any:
     if field.default is dataclasses.MISSING:
         return i.required_attr(field.name)
     value = i.attr(field.name, field.default)
-    return value if isinstance(value, type(field.default)) else type(field.default)(value)
+    if isinstance(field.default, DType):
+        return dtype_attribute(i, value)
+    if field.default is None or isinstance(value, type(field.default)):
+        return value
+    return type(field.default)(value)
 
 
 def load(*plugins: str | os.PathLike[str]) -> tuple[ModuleType, ...]:

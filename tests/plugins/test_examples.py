@@ -287,6 +287,64 @@ def test_other_types_run_on_the_reference() -> None:
     np.testing.assert_allclose(model(x)[0], expected("l2_normalize", x), rtol=1e-14)
 
 
+ATTRIBUTES = """
+import numpy as np
+from graphwright.plugins import *
+
+@op("Attributed")
+class Attributed(Op):
+    outputs = 2
+    optional_inputs = frozenset({1})
+    needed: int
+    ratio: float = 0.5
+    flag: bool = False
+    text: str = "none"
+    sizes: tuple[int, ...] = ()
+    to: DType = F32
+    maybe: float | None = None
+
+    def infer(self, at, x, bias=None):
+        return TensorType(self.to, x.shape), TensorType(I64, (2,))
+
+    def reference(self, x, bias=None):
+        made = x * self.ratio if bias is None else x * self.ratio + bias
+        return made.astype(self.to.numpy), np.array([self.needed, len(self.text) + len(self.sizes)])
+
+    onnx = FromNode("Attributed", 1, "example")
+"""
+
+
+def test_attributes_of_nodes_become_fields() -> None:
+    """Of every kind; with an operand that is absent, and two outputs."""
+    Path("attributed.py").write_text(ATTRIBUTES)
+    gw.plugins.load("attributed.py")
+    given = {
+        "needed": 7,
+        "flag": 1,
+        "text": "abc",
+        "sizes": [4, 5],
+        "to": onnx.TensorProto.DOUBLE,
+        "maybe": 2.0,
+    }
+    nodes = [helper.make_node("Attributed", ["x"], ["y", "z"], domain="example", **given)]
+    model = node_model(*nodes)
+    model.graph.output.append(helper.make_empty_tensor_value_info("z"))
+    compiled = gw.compile(model)
+    assert (
+        'Attributed[needed=7, flag=True, text="abc", sizes=(4, 5), to=f64, maybe=2.0]'
+        in compiled.package.graph
+    )
+    x = numbers(3, 4)
+    y, z = compiled(x)
+    np.testing.assert_array_equal(y, x.astype(np.float64) * 0.5)
+    assert z.tolist() == [7, 5]
+    compiled.save("attributed.om")
+    np.testing.assert_array_equal(gw.load("attributed.om")(x)[0], y)
+    del model.graph.node[0].attribute[:]
+    with pytest.raises(gw.ModelError, match="attribute 'needed' is missing"):
+        gw.compile(model)
+
+
 # -- packages ---------------------------------------------------------------------------------------------
 
 LOAD = """

@@ -114,9 +114,9 @@ def staged(package: Package, options: Options) -> Device | None:
 
 def _variants(package: Package, options: Options, path: Path) -> Device | None:
     """What runs the variants of the package as they are, and compiles one for shapes that none takes."""
-    held = []
+    held, shared = [], Shared()
     for variant in package.variants:
-        device = _native(package.of_variant(variant), options)
+        device = _native(package.of_variant(variant), options, shared)
         if device is None:
             return None
         held.append((variant, device))

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from graphwright.compiler import SHAPE_STAGES, compile_module, package_module
+from graphwright.compiler import SHAPE_STAGES, compile_modules, package_module
 from graphwright.config import Options
 from graphwright.errors import ModelError
 from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Graph, Module
 from graphwright.ir.types import TensorType
 from graphwright.package.package import Package, Variant
-from graphwright.package.weights import Weights, pack_weights
+from graphwright.package.weights import pack_weights
 from graphwright.passes.manager import PassManager
 
 RANKS = range(6)
@@ -76,17 +76,13 @@ def _take(numbers: Iterator[int]) -> None:
 
 
 def package_variants(module: Module, variants: Sequence[Module], options: Options) -> Package:
-    """The package of ``module`` with a program for each of ``variants``, all on one set of weights.
+    """The package of ``module`` with a program for each of ``variants``, on one set of weights and kernels.
 
     Raises ToolchainError.
     """
-    weights: Weights | None = None
-    made = []
-    for variant in variants:
-        package = compile_module(variant, options, shared=weights).package
-        weights = package.weights
-        made.append(Variant(package.inputs, package.outputs, package.targets))
-    package = package_module(module, options, weights)
+    parts = [made.package for made in compile_modules(variants, options)] if variants else []
+    package = package_module(module, options, parts[0].weights if parts else None)
     held = package.weights.tensors
     rest = {ref.digest: module.constants.held(ref) for ref in module.constants if ref.digest not in held}
-    return replace(package, variants=tuple(made), spare=partial(pack_weights, rest))
+    made = tuple(Variant(part.inputs, part.outputs, part.targets) for part in parts)
+    return replace(package, variants=made, spare=partial(pack_weights, rest))

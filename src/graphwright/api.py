@@ -161,10 +161,11 @@ def _compiled(module: Module, options: Options, observe: Observer) -> tuple[Pack
         return _reported(package_module(module, options), what_stays_dynamic(module)), Reference(module)
     if any(value.type.shape is None for value in module.main.inputs) and lacks_ranks(module.main):
         variants = ranked(module)
-        if not is_only(variants):
+        if is_only(variants):
+            (module,) = variants
+        elif all(cut(variant.main).is_whole for variant in variants):
             package, device = _late(module, variants, options)
             return _reported(package, what_stays_dynamic(module)), device
-        (module,) = variants
     records = run_stages(module, GRAPH_PASSES, options, observe)
     dynamic = what_stays_dynamic(module)
     found = cut(module.main)

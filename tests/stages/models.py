@@ -172,6 +172,19 @@ def open_rank() -> Staged:
     return Staged(model, feeds, ["Reshape"], 2, 1)
 
 
+def open_input() -> Staged:
+    """An input of any rank, the places where it is above 0, and how many they are."""
+    nodes = [
+        node("Relu", ["x"], ["r"]),
+        node("NonZero", ["r"], ["places"]),
+        node("Shape", ["places"], ["counts"]),
+        node("Exp", ["r"], ["y"]),
+    ]
+    model = onnx_model(nodes, {"x": (FLOAT, None)}, {"y": FLOAT, "places": INT64, "counts": INT64})
+    feeds = [{"x": normal(*shape)} for shape in ((3, 4), (5,), (2, 1, 3), (2, 5))]
+    return Staged(model, feeds, [], 1, 1)
+
+
 def growing() -> Staged:
     """A loop whose carried value grows with each run, until its sum is large."""
     body = graph(
@@ -262,6 +275,7 @@ def two_in_a_row() -> Staged:
 MODELS: dict[str, Callable[[], Staged]] = {
     made.__name__: made
     for made in (
-        detector, positives, reshaped, resized, expanded, open_rank, growing, branching, texts, two_in_a_row,
+        detector, positives, reshaped, resized, expanded, open_rank, open_input, growing, branching, texts,
+        two_in_a_row,
     )
 }  # fmt: skip

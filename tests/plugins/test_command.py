@@ -44,6 +44,11 @@ def test_without_plugins_it_says_so() -> None:
     assert done.exit_code == 0 and "no plugin is loaded" in done.stdout
 
 
+def test_ops_without_samples_are_mentioned() -> None:
+    status, text = run(HEAD, INFER, REFERENCE)
+    assert status == 0 and "without samples, and so not tried: Mine" in text
+
+
 def kernel(body: str) -> str:
     return CANDIDATE.format(body=f"{SIGNATURE} {{\n{body}}}", launch=LAUNCH)
 

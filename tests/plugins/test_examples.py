@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -403,6 +404,16 @@ def test_packages_are_the_same_bytes_again(tmp_path: Path) -> None:
 
 
 # -- the command ------------------------------------------------------------------------------------------
+
+
+def test_check_finds_a_rule_that_changes_what_a_model_computes() -> None:
+    onnx.save(node_model(*MODELS["norms"]), "model.onnx")
+    folder = Path("wrong")
+    shutil.copytree(EXAMPLES, folder)
+    rule = folder / "normalize_rule.py"
+    rule.write_text(rule.read_text().replace("epsilon=0.0", "epsilon=100.0"))
+    done = graphwright("check", "model.onnx", "--shape", "x:5,40", "--plugin", rule)
+    assert done.exit_code == 1 and "an output is off by" in done.stderr
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -16,7 +16,7 @@ from graphwright.ir.text import print_op
 from graphwright.kernels.candidates.registry import Candidate, registered_candidates
 from graphwright.passes.foreign import ForeignPass, Point, registered_passes
 from graphwright.tools.arguments import with_options
-from graphwright.tools.console import say, table
+from graphwright.tools.console import note, say, table
 from graphwright.tools.samples import Tried, try_samples
 
 app = typer.Typer(add_completion=False)
@@ -57,6 +57,8 @@ def plugins(
     if not (ops or kernels or passes):
         say("  no plugin is loaded")
     _show(ops, kernels, passes)
+    if lacking := [cls.name for cls in ops if not cls.samples]:
+        note(f"without samples, and so not tried: {', '.join(lacking)}")
     faults = _show_samples([(cls, each) for cls in ops for each in try_samples(cls, options)])
     if faults:
         raise PluginError(*faults)

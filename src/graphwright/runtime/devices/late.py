@@ -56,10 +56,13 @@ class Late:
     def stats(self) -> dict[str, int]:
         with self._table:
             totals = self._gone.copy()
-        devices = self._devices()
-        for device in devices:
-            totals.update(device.stats())
-        return {**totals, "variants": len(devices)}
+            own = list(self._variants.values())
+        held = [device.stats() for _, device in self._held]
+        for stats in held[1:]:
+            stats.pop("arena_bytes", 0)  # of memory that all that are held share
+        for stats in (*held, *(device.stats() for device in own)):
+            totals.update(stats)
+        return {**totals, "variants": len(held) + len(own)}
 
     def _devices(self) -> list[Device]:
         with self._table:
@@ -89,7 +92,8 @@ class Late:
         with self._table:
             self._variants[key] = device
             if len(self._variants) > VARIANTS:
-                self._gone.update(self._variants.popitem(last=False)[1].stats())
+                gone = self._variants.popitem(last=False)[1].stats()
+                self._gone.update({name: count for name, count in gone.items() if name != "arena_bytes"})
         return device
 
 

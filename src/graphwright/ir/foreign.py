@@ -5,23 +5,21 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from graphwright.errors import Diagnostic, GraphwrightError, PluginError
 
-ENGINE = "graphwright"
+ENGINE = "graphwright."
 T = TypeVar("T")
 
 Thing = type | Callable[..., Any]
 """A class or function, which knows the module that it was defined in."""
 
 
-@lru_cache(maxsize=4096)
 def is_foreign(thing: Thing) -> bool:
     """Whether ``thing`` was not defined by graphwright itself."""
-    return _module(thing).partition(".")[0] != ENGINE
+    return not _module(thing).startswith(ENGINE)
 
 
 def plugin_of(thing: Thing) -> str:

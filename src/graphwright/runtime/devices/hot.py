@@ -13,11 +13,11 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from graphwright.config import Options
 from graphwright.errors import GraphwrightError
-from graphwright.ir.arrays import Array, np
+from graphwright.ir.arrays import Array
 from graphwright.package.package import Package
 from graphwright.runtime.devices.base import Device, Entry, TaskTime
 from graphwright.runtime.devices.build import Build, Shapes
@@ -35,8 +35,8 @@ _alive: weakref.WeakSet[Hot] = weakref.WeakSet()
 
 def specialized(device: Device, package: Package, options: Options) -> Device:
     """``device``, and variants for shapes that recur where ``options`` ask for them and shapes differ."""
-    fixed = all(spec.shape and all(isinstance(dim, int) for dim in spec.shape) for spec in package.inputs)
-    if options.specialize != "hot" or fixed or not isinstance(device, Cpu):
+    varies = any(not isinstance(dim, int) for spec in package.inputs for dim in spec.shape or ())
+    if options.specialize != "hot" or not varies or not isinstance(device, Cpu):
         return device
     names = tuple(spec.name for spec in package.inputs)
     return Hot(device, names, lambda shapes, build: build(package, shapes, options), options)
@@ -248,28 +248,29 @@ class _Routes:
         self._general.threads = count
         self._hot.set_threads(count)
 
-    def __call__(self, *arrays: object) -> tuple[Array, ...] | None:
+    def __call__(self, *arrays: Any) -> tuple[Array, ...] | None:
         """A run on arrays in the order of the inputs."""
-        return self._entry(arrays)(*arrays)
+        try:
+            entry = self._entry(tuple([array.shape for array in arrays]))
+        except (AttributeError, TypeError):  # what is no array
+            entry = self._general
+        return entry(*arrays)
 
-    def named(self, feeds: object, names: object, /) -> dict[str, Array] | None:
+    def named(self, feeds: Any, names: object, /) -> dict[str, Array] | None:
         """A run on a dict of arrays: the outputs called ``names``, or all."""
         return self._of_feeds(feeds).named(feeds, names)
 
-    def listed(self, feeds: object, names: object, /) -> list[Array] | None:
+    def listed(self, feeds: Any, names: object, /) -> list[Array] | None:
         """As :meth:`named`, in the order of ``names``."""
         return self._of_feeds(feeds).listed(feeds, names)
 
-    def _of_feeds(self, feeds: object) -> Entry:
-        if not isinstance(feeds, dict) or len(feeds) != len(self._names):
+    def _of_feeds(self, feeds: Any) -> Entry:
+        try:
+            return self._entry(tuple([feeds[name].shape for name in self._names]))
+        except (AttributeError, KeyError, TypeError):  # what is no dict of arrays
             return self._general
-        arrays = [feeds.get(name) for name in self._names]
-        return self._entry(arrays)
 
-    def _entry(self, arrays: Sequence[object]) -> Entry:
-        shapes = tuple([array.shape for array in arrays if isinstance(array, np.ndarray)])
-        if len(shapes) != len(arrays):
-            return self._general
+    def _entry(self, shapes: Shapes) -> Entry:
         variant = self._hot.variant(shapes)
         return self._general if variant is None else variant.entry
 

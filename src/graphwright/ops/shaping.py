@@ -10,7 +10,7 @@ import numpy as np
 from graphwright.ir.op import Array, Fact, Inference, UnknownRank, is_known
 from graphwright.ir.symbols import Dim, Expr, SymbolTable, maximum
 from graphwright.ir.types import TensorType
-from graphwright.ops.common import fact_of_parts, known_size, parts_of
+from graphwright.ops.common import MAX_ELEMENTS, fact_of_parts, known_size, parts_of
 
 
 def known_ints(fact: Fact | None) -> tuple[int, ...] | None:
@@ -88,9 +88,13 @@ def known_parts(fact: Fact | None) -> tuple[Dim | None, ...]:
 
 
 def length_of(fact: Fact | None) -> Dim | None:
-    """How many elements a vector has; None where that is not known, or it is no vector."""
+    """How many elements a vector has; None where that is not known, or more than are tracked, or it is no
+    vector.
+    """
     shape = None if fact is None else fact.type.shape
-    return shape[0] if shape is not None and len(shape) == 1 else None
+    if shape is None or len(shape) != 1 or (isinstance(shape[0], int) and shape[0] > MAX_ELEMENTS):
+        return None
+    return shape[0]
 
 
 def number(dim: Dim | None) -> int:

@@ -53,16 +53,17 @@ class TfIdfVectorizer(Op):
             if fact.rank != 1:
                 raise at.fail(f"the {what} is {fact.type}; it is a vector")
         (count,) = pool.shape
-        grams = self._bounds(count) if isinstance(count, int) else None
-        if grams is None:
+        parts = self._parts(count) if isinstance(count, int) else None
+        if parts is None:
             raise at.fail(f"a pool of {count} tokens cannot be cut into n-grams at {self.starts}")
-        at.equal(places.shape[0], len(grams), "indexes and n-grams")
-        at.equal(weights.shape[0], len(grams), "weights and n-grams")
+        grams = sum((end - start) // length for length, start, end in parts)
+        at.equal(places.shape[0], grams, "indexes and n-grams")
+        at.equal(weights.shape[0], grams, "weights and n-grams")
         return TensorType(F32, (*x.shape[:-1], self.size))
 
     def reference(self, x: Array, pool: Array, places: Array, weights: Array) -> Array:
         grams: dict[tuple[Any, ...], list[int]] = {}
-        for k, (start, stop) in enumerate(self._bounds(pool.size) or ()):
+        for k, (start, stop) in enumerate(self._bounds(pool.size)):
             grams.setdefault(tuple(pool[start:stop].tolist()), []).append(k)
         rows = x.reshape(-1, x.shape[-1]) if x.ndim == 2 else x[np.newaxis]
         y = np.zeros((len(rows), self.size), dtype=weights.dtype)
@@ -72,15 +73,18 @@ class TfIdfVectorizer(Op):
                     row[places[k]] += {"TF": count, "IDF": weights[k], "TFIDF": count * weights[k]}[self.mode]
         return y if x.ndim == 2 else y[0]
 
-    def _bounds(self, count: int) -> list[tuple[int, int]] | None:
-        """Where each n-gram lies in a pool of ``count`` tokens; None where it cannot be cut like this."""
+    def _parts(self, count: int) -> list[tuple[int, int, int]] | None:
+        """Lengths of n-grams, and where those of each begin and end in a pool of ``count`` tokens; None where
+        it cannot be cut like this.
+        """
         ends = (*self.starts[1:], count)
-        bounds = []
-        for length, (start, end) in enumerate(zip(self.starts, ends, strict=True), 1):
-            if end < start or (end - start) % length:
-                return None
-            bounds += [(k, k + length) for k in range(start, end, length)]
-        return bounds
+        parts = [(n, start, end) for n, (start, end) in enumerate(zip(self.starts, ends, strict=True), 1)]
+        return None if any(end < start or (end - start) % n for n, start, end in parts) else parts
+
+    def _bounds(self, count: int) -> list[tuple[int, int]]:
+        """Where each n-gram lies."""
+        parts = self._parts(count) or ()
+        return [(k, k + length) for length, start, end in parts for k in range(start, end, length)]
 
     def _windows(self, tokens: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
         """Every n-gram of ``tokens``: single ones once, longer ones at each distance."""

@@ -30,9 +30,11 @@ from graphwright.loading import staged
 from graphwright.package.package import Package
 from graphwright.package.sign import user_key
 from graphwright.package.stages import PartStep
+from graphwright.passes.base import Record
 from graphwright.passes.bind_sizes import Shapes, shape_inputs
 from graphwright.passes.dynamic import what_stays_dynamic
 from graphwright.passes.gears import split_module
+from graphwright.passes.infer_shapes import infer_module
 from graphwright.passes.interface import bind_constants, keep_outputs
 from graphwright.passes.manager import PassManager
 from graphwright.passes.pipeline import GRAPH_PASSES
@@ -224,6 +226,7 @@ def part_builder(package: Package, options: Options) -> Callable[[PartStep, Feed
             rank_inputs(made, list(map(len, shapes)))
         else:
             shape_inputs(made, {v.name: s for v, s in zip(made.main.inputs, shapes, strict=True)})
+            infer_module(made, Record("infer_shapes"))  # sizes that were taken for equal may differ
         return _compiled(made, options, _no_one)[1]
 
     return build

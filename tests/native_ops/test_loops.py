@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.ops.loops import GOES_ON, NUMBER, body, compiled, const, info, model, node
+from tests.ops.loops import GOES_ON, NUMBER, body, by_us, compiled, const, info, model, node
 from tests.ops.test_loop import accumulating, growing, normal, scanning, unsqueezing
 
 from .loops import compare, copies_in_loops, loops_of, native, results
@@ -185,3 +185,20 @@ def test_loops_whose_shapes_change_are_left_to_the_host(proto: Any) -> None:
 def test_rows_of_unknown_number_are_left_to_the_host() -> None:
     made = compiled(accumulating(None, (2, 1), conditional=True), "cpu")
     assert made.package.stages is not None
+
+
+def test_rows_as_many_as_an_input_says() -> None:
+    """The host makes a size of the number; the loop is one program."""
+    proto = accumulating("fed", (2, 3))
+    model = compiled(proto, "cpu")
+    assert model.package.stages is not None
+    (host,) = model.package.stages.hosts()
+    assert "size" in host.reason
+    h, x = normal(2, 3), normal(2, 3)
+    for trips in (-1, 0, 1, 5):
+        feeds = {"T": np.array(trips), "h0": h, "x": x}
+        y, ys = model.run(feeds).values()
+        assert ys.shape == (max(trips, 0), 2, 3)
+        np.testing.assert_allclose(y, h + max(trips, 0) * x, rtol=1e-5, atol=1e-5)
+        for got, want in zip((y, ys), by_us(proto, feeds), strict=True):
+            np.testing.assert_array_equal(got, want)

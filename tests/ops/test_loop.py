@@ -25,8 +25,11 @@ def normal(*shape: int) -> np.ndarray[Any, Any]:
     return RNG.standard_normal(shape).astype(np.float32)
 
 
-def accumulating(trips: int | None, shape: Any, step: str = "Add", *, conditional: bool = False) -> Any:
-    """``h = step(h, x)``, of which each is scanned; with a condition until the sum of h is 10 or more."""
+def accumulating(trips: int | str | None, shape: Any, step: str = "Add", *, conditional: bool = False) -> Any:
+    """``h = step(h, x)``, of which each is scanned; with a condition until the sum of h is 10 or more.
+
+    ``trips`` is ``fed`` where an input tells it.
+    """
     nodes = [
         node(step, "h x", "g"),
         node("Identity", "g", "s"),
@@ -34,9 +37,9 @@ def accumulating(trips: int | None, shape: Any, step: str = "Add", *, conditiona
         node("Less", "total ten", "go") if conditional else node("Identity", "on", "go"),
     ]
     inner = body(nodes, [NUMBER, GOES_ON, info("h", None)], ["go", "g", "s"], [const("ten", 10.0)])
-    trip = [] if trips is None else [const("T", trips, np.int64)]
-    loop = node("Loop", f"{'T' if trip else '_'} yes h0", "y ys", body=inner)
-    inputs = [info("h0", shape), info("x", shape)]
+    trip = [const("T", trips, np.int64)] if isinstance(trips, int) else []
+    loop = node("Loop", f"{'_' if trips is None else 'T'} yes h0", "y ys", body=inner)
+    inputs = [info("h0", shape), info("x", shape), *[info("T", (), np.int64)] * (trips == "fed")]
     return model([loop], inputs, ["y", "ys"], [*trip, const("yes", True, bool)])
 
 

@@ -27,7 +27,8 @@ def why_not_native(node: Node, known: Set[str]) -> str:
         types = list(dict.fromkeys(value.type for value in values if value is not None))
         if len(types) > 1 or types[0].shape is None:
             return f"runs change carried value {index}: {' becomes '.join(map(str, types))}"
-    if loop.scans and (loop.conditional or loop.trips is None):
+    counted = loop.trips is not None or (loop.counted and node.operand(0).type.rank == 1)
+    if loop.scans and (loop.conditional or not counted):
         return "how many rows its scan outputs have is known only when it has ended"
     types = [v.type for v in (*region.inputs, *(v for inner in region.walk() for v in inner.outputs))]
     without = sorted({t.dtype.name for t in types if not t.dtype.bits})

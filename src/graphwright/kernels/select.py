@@ -87,6 +87,8 @@ def _repeat(node: Node, loop: Loop, context: Context) -> Repeat:
     if condition is not None:  # nothing in the body reads it, and nothing behind the loop
         handed.append(Handed(node.operand(loop.counted), condition, region.outputs[0], condition))
     scanned = region.outputs[where.result + where.count :]
+    count = node.operand(0) if loop.counted else None
+    vector = count is not None and count.type.rank == 1
     shared = zip(node.inputs[last:], region.inputs[where.receive + where.count :], strict=True)
     return Repeat(
         _steps(region, context),
@@ -94,8 +96,8 @@ def _repeat(node: Node, loop: Loop, context: Context) -> Repeat:
         tuple(handed),
         tuple(zip(scanned, node.outputs[where.count :], strict=True)),
         tuple((outer, inner) for outer, inner in shared if outer is not None),
-        loop.trips,
-        node.operand(0) if loop.counted else None,
+        count.type.dims[0] if count is not None and vector else loop.trips,
+        None if vector else count,
         condition,
     )
 

@@ -39,11 +39,11 @@ CONDITION = TensorType(BOOL, ())
 class Loop(Op):
     """Runs its region while a condition holds and as often as a trip count says, each time on what it gave.
 
-    Operands: the trip count, an i64 scalar (if ``counted``; ``trips`` is one that is known), the condition, a
-    bool scalar (if ``conditional``), start values of what is ``carried`` from run to run, and what all runs
-    receive. Region inputs: the number of the run from 0 on, the carried values, what all receive. Region
-    outputs: whether to go on (if ``conditional``), the carried values, and ``scans``. Outputs: the last
-    carried values; each scan output of all runs, stacked along a new axis 0.
+    Operands: the trip count, an i64 scalar or a vector of so many elements (if ``counted``; ``trips`` is one
+    that is known), the condition, a bool scalar (if ``conditional``), start values of what it ``carries``
+    from run to run, and what all runs receive. Region inputs: the number of the run from 0 on, the carried
+    values, what all receive. Region outputs: whether to go on (if ``conditional``), the carried values, and
+    ``scans``. Outputs: the last carried values; each scan output of all runs, stacked along a new axis 0.
     """
 
     carries: int
@@ -75,10 +75,9 @@ class Loop(Op):
 
     def absorb(self, *facts: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
         """A trip count that is known, or follows from sizes, becomes ``trips``."""
-        known = facts[0].elements if self.counted and facts[0] is not None else None
-        if known is None or len(known) != 1:
+        trips = self.trips_of(facts) if self.counted else None
+        if trips is None or (_is_vector(facts[0]) and not isinstance(trips, int)):
             return None
-        trips: Dim | None = known[0]
         if self.conditional and isinstance(trips, int) and trips >= NEVER_REACHED:
             trips = None
         return replace(self, counted=False, trips=trips), tuple(range(1, len(facts)))
@@ -93,8 +92,12 @@ class Loop(Op):
 
     def trips_of(self, facts: Sequence[Fact | None]) -> Dim | None:
         """The trip count where it is known or follows from sizes."""
-        known = facts[0].elements if self.counted and facts and facts[0] is not None else None
-        return known[0] if known is not None and len(known) == 1 else self.trips
+        if not self.counted or facts[0] is None:
+            return self.trips
+        if _is_vector(facts[0]):
+            return facts[0].shape[0]
+        known = facts[0].elements
+        return known[0] if known is not None and len(known) == 1 else None
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
         """Sizes that runs change are new symbols; the number of scanned runs is known without a condition."""
@@ -111,7 +114,9 @@ class Loop(Op):
         carried = [
             self._final(at, k, *facts) for k, facts in enumerate(zip(starts, received, given, strict=True))
         ]
-        scanned = [self._stacked(at, fact) for fact in results[where.result + self.carries :]]
+        trips = None if self.conditional or not self.scans else self.trips_of(at.inputs)
+        count = at.symbols.fresh("runs") if trips is None and self.scans else trips
+        scanned = [self._stacked(at, fact, count or 0) for fact in results[where.result + self.carries :]]
         return (*carried, *scanned)
 
     def _check_scalars(self, at: Inference, results: Sequence[Fact]) -> None:
@@ -119,6 +124,8 @@ class Loop(Op):
         if self.conditional:
             given += [(at.inputs[self.counted], CONDITION, "condition"), (results[0], CONDITION, "result 0")]
         for fact, wanted, what in given:
+            if _is_vector(fact) and wanted is ITERATION:
+                continue
             if fact is None or fact.dtype != wanted.dtype or fact.type.shape not in ((), None):
                 raise at.fail(f"its {what} is {fact and fact.type}, not {wanted}")
 
@@ -138,21 +145,19 @@ class Loop(Op):
         dims = zip(start.shape, inside.shape, given.shape, strict=True)
         return Fact(TensorType(dtype, tuple(_outside(at, *sizes) for sizes in dims)))
 
-    def _stacked(self, at: Inference, result: Fact) -> Fact:
+    def _stacked(self, at: Inference, result: Fact, trips: Dim) -> Fact:
         """What is known of a scan output."""
         if result.type.shape is None:
             return Fact(TensorType(result.dtype, None))
-        trips = None if self.conditional else self.trips_of(at.inputs)
-        count = at.symbols.fresh("runs") if trips is None else not_negative(at.symbols, trips)
         known = {a for fact in at.inputs if fact is not None for a in _symbols(fact)}
         sizes = (d if known.issuperset(atoms(d)) else at.symbols.fresh("scan") for d in result.type.shape)
-        return Fact(TensorType(result.dtype, (count, *sizes)))
+        return Fact(TensorType(result.dtype, (not_negative(at.symbols, trips), *sizes)))
 
     def repeat(
         self, run: RunRegion, arrays: Sequence[Array | None], types: Sequence[TensorType]
     ) -> tuple[Array, ...]:
         where = self.carried()
-        trips = int(arrays[0]) if self.counted else self.trips  # type: ignore[arg-type]  # present: verified
+        trips = _count(arrays[0]) if self.counted else self.trips
         goes_on = bool(arrays[self.counted]) if self.conditional else True
         carried = list(arrays[where.start : where.start + self.carries])
         shared = arrays[where.start + self.carries :]
@@ -166,6 +171,17 @@ class Loop(Op):
             number += 1
         scanned = [_stack([row[k] for row in rows], type) for k, type in enumerate(types[self.carries :])]
         return (*carried, *scanned)  # type: ignore[arg-type]  # start values are present
+
+
+def _is_vector(fact: Fact | None) -> bool:
+    return fact is not None and fact.dtype == I64 and fact.type.rank == 1
+
+
+def _count(given: Array | None) -> int:
+    """The trip count that an operand stands for."""
+    if given is None:
+        raise ValueError("the trip count is absent")
+    return given.size if given.ndim else int(given)
 
 
 def _symbols(fact: Fact) -> set[Any]:

@@ -1,4 +1,5 @@
-"""Loops that are none: those that never run, run once, or whose condition always holds."""
+"""Loops that are none: those that never run, run once, or whose condition always holds; and numbers of runs
+as sizes, where rows of outputs are as many."""
 
 from __future__ import annotations
 
@@ -10,8 +11,10 @@ from graphwright.ir.build import Builder
 from graphwright.ir.clone import copy_nodes
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.symbols import atoms
+from graphwright.ir.types import I64, TensorType
 from graphwright.ops.constant_of_shape import ConstantOfShape
 from graphwright.ops.loop import Loop
+from graphwright.ops.range import Range
 from graphwright.ops.unsqueeze import Unsqueeze
 from graphwright.passes.base import Pass, Record, graphs
 
@@ -19,7 +22,8 @@ from graphwright.passes.base import Pass, Record, graphs
 @dataclass(frozen=True)
 class SimplifyLoops(Pass):
     """A loop that never runs gives its start values and no rows; the body of one that runs once takes its
-    place; a condition that always holds is dropped where the runs are counted.
+    place; a condition that always holds is dropped where the runs are counted. Where elements decide how many
+    rows a scan output has, a Range before the loop has that size: what is known of shapes then is enough.
     """
 
     name: str = "simplify_loops"
@@ -50,7 +54,7 @@ def _simplify(module: Module, graph: Graph, node: Node, op: Loop, record: Record
         _inline(build, graph, node, op)
         record.did("loops that run once inlined")
         return True
-    return False
+    return op.counted and op.scans > 0 and not op.conditional and _measure(build, graph, node, op, record)
 
 
 def _starts(node: Node, op: Loop) -> list[Value]:
@@ -91,6 +95,19 @@ def _without_condition(graph: Graph, node: Node, op: Loop, record: Record) -> bo
     made = graph.insert(Node(lean, inputs, types, node.regions, node.name, node.sources), node)
     graph.replace_node(node, made.outputs)
     record.did("conditions dropped")
+    return True
+
+
+def _measure(build: Builder, graph: Graph, node: Node, op: Loop, record: Record) -> bool:
+    """Let a vector stand for the trip count, of a size that is already that of the rows."""
+    count, rows = node.operand(0), node.outputs[op.carries].type
+    if count.type.shape != () or rows.shape is None or not str(rows.shape[0]).isidentifier():
+        return False
+    zero, one = (build.const(np.array(k, np.int64)) for k in (0, 1))
+    size = TensorType(I64, rows.shape[:1])
+    vector = graph.insert(Node(Range(), (zero, count, one), (size,), sources=node.sources), node)
+    graph.replace_input(node, 0, vector.output)
+    record.did("numbers of runs made sizes")
     return True
 
 

@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 from math import prod
+from typing import Any
 
 from graphwright.errors import Collector, Diagnostic, OptionError
 from graphwright.ir.graph import Graph, Value
@@ -70,46 +71,53 @@ class Gears:
         return [_merged(rows) for rows in product(*choices)]
 
     def _given(self, inputs: Mapping[str, Value], faults: Collector) -> list[list[Row]]:
+        columns: dict[str, list[Sizes]] = {}
         for name, shapes in self.shapes.items():
-            for fault in _shape_faults(name, shapes, inputs):
-                faults.add("gears", *fault)
-        columns = {name: [tuple(shape) for shape in shapes] for name, shapes in self.shapes.items()}
+            try:
+                columns[name] = [tuple(map(_plain, shape)) for shape in shapes]
+            except TypeError:
+                faults.add("gears", f"the gears of input {name!r} are {shapes!r}, not a list of shapes")
+                continue
+            faults.extend(_shape_faults(name, columns[name], inputs))
         if self.combine == "product":
             return [[{name: shape} for shape in shapes] for name, shapes in columns.items()]
         counts = {name: len(shapes) for name, shapes in columns.items()}
         if len(set(counts.values())) > 1:
             listed = ", ".join(f"{count} of {name!r}" for name, count in counts.items())
+            message = f"shapes of several inputs go together one by one, and there are {listed}"
             hint = "give each input as many, or combine each with each (product)"
-            faults.add(
-                "gears", f"shapes of several inputs go together one by one, and there are {listed}", "", hint
-            )
+            faults.add("gears", message, hint=hint)
             return []
         rows = zip(*columns.values(), strict=True)
         return [[dict(zip(columns, row, strict=True)) for row in rows]] if columns else []
 
 
-def _shape_faults(
-    name: str, shapes: Sequence[Sequence[int | None]], inputs: Mapping[str, Value]
-) -> Iterable[tuple[str, str, str]]:
-    """What is wrong with the shapes of one input: message, place and hint."""
+def _plain(size: Any) -> Any:
+    """A NumPy integer as a number, anything else as it is."""
+    return size.item() if hasattr(size, "item") else size
+
+
+def _shape_faults(name: str, shapes: Sequence[Sizes], inputs: Mapping[str, Value]) -> Iterator[Diagnostic]:
+    """What is wrong with the shapes of one input."""
     if name not in inputs:
-        yield f"there is no input {name!r}", "", f"the inputs are {', '.join(inputs)}"
+        hint = f"the inputs are {', '.join(inputs)}"
+        yield Diagnostic("gears", f"there is no input {name!r}", hint=hint)
         return
     if not shapes:
-        yield f"input {name!r} has no gear", "", ""
+        yield Diagnostic("gears", f"input {name!r} has no gear")
     for shape in shapes:
         for size in shape:
             if size is not None and not _is_size(size):
-                yield (
-                    f"input {name!r}: {size!r} in {_text(shape)} is no size: it must be a number above 0",
-                    "",
-                    "",
+                message = (
+                    f"input {name!r}: {size!r} in {_text(shape)} is no size: it must be a number above 0"
                 )
+                yield Diagnostic("gears", message)
     ranks, known = set(map(len, shapes)), inputs[name].type.rank
     if len(ranks) > 1:
-        yield f"the gears of input {name!r} have {' and '.join(map(str, sorted(ranks)))} axes", "", ""
+        axes = " and ".join(map(str, sorted(ranks)))
+        yield Diagnostic("gears", f"the gears of input {name!r} have {axes} axes")
     elif known is not None and ranks and ranks != {known}:
-        yield f"the gears of input {name!r} have {ranks.pop()} axes, it has {known}", "", ""
+        yield Diagnostic("gears", f"the gears of input {name!r} have {ranks.pop()} axes, it has {known}")
 
 
 def _batches(sizes: Sequence[int], inputs: Mapping[str, Value], faults: Collector) -> list[Row]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import graphwright as gw
@@ -30,6 +31,17 @@ def refusal(model: bytes, **choice: Any) -> str:
 
 def test_shapes_of_one_input() -> None:
     assert rows(cnn(), gw.Gears({"x": SHAPES})) == ["x:1,3,8,8", "x:2,3,8,8"]
+
+
+def test_sizes_may_be_numpys() -> None:
+    shapes = [np.array(shape) for shape in SHAPES]
+    assert rows(cnn(), gw.Gears({"x": shapes})) == ["x:1,3,8,8", "x:2,3,8,8"]  # type: ignore[dict-item]
+
+
+def test_sizes_beyond_any_memory_are_refused() -> None:
+    text = refusal(cnn(), shapes={"x": [(1, 3, 8, 8), (2**61, 3, 8, 8)]})
+    assert "gear 1" in text and "gear 0" not in text
+    assert "gear 1" in refusal(cnn(), shapes={"x": [(1, 3, 8, 8), (2**80, 3, 8, 8)]})
 
 
 def test_shapes_of_several_inputs_go_together_or_each_with_each() -> None:
@@ -75,6 +87,9 @@ def test_batches_and_images_go_each_with_each() -> None:
         ({"shapes": {"x": [(1, 3, 8, 8.5), (1, 3, 8, True)]}}, ("8.5 in", "True in")),
         ({"shapes": {"x": [*SHAPES, (1, 3, 8, 8)]}}, ("gears 0 and 2 are the same: x:1,3,8,8",)),
         ({"shapes": {"x": [(1, 3, 8, 8), (1, 4, 8, 8)]}}, ("gear 1 (x:1,4,8,8)", "axis 1", "'x'", "3")),
+        ({"shapes": {"x": [1, 2]}}, ("are [1, 2], not a list of shapes",)),
+        ({"shapes": {"x": 5}}, ("are 5, not a list of shapes",)),
+        ({"shapes": {"x": ["1388", "2388"]}}, ("'1' in",)),
         ({"batch": (1, 2)}, ("gear 0 (x:1,?,?,?)", "leaves sizes of input", "open")),
         ({"batch": (0, 1), "image": [(8, 8)]}, ("0 is no batch size",)),
         ({"batch": (1, 2), "image": [(8, -8)]}, ("(8, -8) is no height and width",)),

@@ -355,7 +355,7 @@ def test_what_attention_lacks_is_named() -> None:
 
 
 TOTAL = 6
-"""The input of GroupQueryAttention that is to be known before a run."""
+"""The input of GroupQueryAttention that says how large its caches become: known before a run, or not."""
 
 
 def grouped(
@@ -465,12 +465,16 @@ def test_grouped_attention_with_normalised_queries_and_keys() -> None:
     np.testing.assert_allclose(found[0], results[0][1][0], rtol=2e-5, atol=2e-5)
 
 
+def test_grouped_attention_whose_cache_is_sized_by_an_input() -> None:
+    for feeds in (grouped(5, None, [4, 4], 5), grouped(1, 6, [6, 6], 7), grouped(3, 6, [8], 9, batch=1)):
+        compare("GroupQueryAttention", feeds, ("y", "key", "value"), **GROUPS)
+
+
 def test_what_grouped_attention_lacks_is_named() -> None:
     op_type, feeds = "GroupQueryAttention", grouped(1, 6, [6, 6], 7)
     assert "quantised caches" in refused(op_type, feeds, k_quant_type="PER_TENSOR", **GROUPS)
     window = refused(op_type, feeds, sliding_window_cache=1, local_window_size=6, **GROUPS)
     assert "caches of the window's size" in window
-    assert "total_sequence_length, is not known before a run" in refused(op_type, feeds, **GROUPS)
 
 
 def halves(feeds: Feed) -> list[Array | None]:

@@ -185,6 +185,19 @@ def open_input() -> Staged:
     return Staged(model, feeds, [], 1, 1)
 
 
+def counted() -> Staged:
+    """How many elements are above 0 decides a size; the places themselves are not read."""
+    nodes = [
+        node("NonZero", ["x"], ["places"]),
+        node("Shape", ["places"], ["count"], start=1),
+        node("ConstantOfShape", ["count"], ["zeros"]),
+        node("Cos", ["zeros"], ["y"]),
+    ]
+    model = onnx_model(nodes, {"x": (FLOAT, ["N", 3])}, {"y": FLOAT})
+    feeds = [{"x": np.maximum(normal(rows, 3), 0)} for rows in (2, 5, 0)]
+    return Staged(model, feeds, ["NonZero"], 1)
+
+
 def growing() -> Staged:
     """A loop whose carried value grows with each run, until its sum is large."""
     body = graph(
@@ -276,6 +289,6 @@ MODELS: dict[str, Callable[[], Staged]] = {
     made.__name__: made
     for made in (
         detector, positives, reshaped, resized, expanded, open_rank, open_input, growing, branching, texts,
-        two_in_a_row,
+        two_in_a_row, counted,
     )
 }  # fmt: skip

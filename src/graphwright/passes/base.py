@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.match import Rule, match
+from graphwright.ir.mentions import symbols_in, symbols_of
 from graphwright.ir.op import Op, Trait
 
 MAX_REASONS = 1000
@@ -182,11 +183,22 @@ def prune(node: Node) -> int:
 
 
 def is_dead(node: Node) -> bool:
-    """Whether nothing reads ``node`` and it has no effect."""
+    """Whether nothing reads ``node``, or speaks of sizes that it alone tells, and it has no effect."""
     graph = node.graph
     if graph is None or any(value.uses for value in node.outputs):
         return False
-    return not any(value in graph.outputs for value in node.outputs) and not has_effect(node)
+    if any(value in graph.outputs for value in node.outputs) or has_effect(node):
+        return False
+    return not _tells_sizes(node, graph)
+
+
+def _tells_sizes(node: Node, graph: Graph) -> bool:
+    """Whether ``node`` makes sizes out of elements that other nodes speak of."""
+    if all(value.type.is_static for value in node.outputs):
+        return False
+    made = symbols_in(value.type for value in node.outputs)
+    made -= symbols_in(value.type for value in (*node.inputs, *graph.inputs) if value is not None)
+    return any(made & symbols_of(other) for other in graph if other is not node) if made else False
 
 
 def has_effect(node: Node) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -10,12 +10,15 @@ from graphwright.errors import Collector, Diagnostic, ModelError
 from graphwright.ir.fail import Fail
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import compatible, infer_node
+from graphwright.ir.mentions import symbols_in
 from graphwright.ir.op import Fact, InferError, Op, UnknownRank
 from graphwright.ir.require import Require
 from graphwright.ir.settle import settle
 from graphwright.ir.symbols import Dim, Expr, Symbol, atoms
 from graphwright.ir.types import TensorType
 from graphwright.passes.base import Known, Pass, Record
+from graphwright.passes.base import graphs as all_graphs
+from graphwright.passes.bind_sizes import bind_sizes
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,16 @@ def infer_module(module: Module, record: Record, visit: Visit | None = None) -> 
     for graph in module.graphs.values():
         walk.graph(graph, [Fact(value.type) for value in graph.inputs])
     walk.errors.raise_if_any()
+    _settle_sizes(module, walk.settled)
     return walk.modified
+
+
+def _settle_sizes(module: Module, settled: Mapping[str, Dim]) -> None:
+    """Let symbols that have become better known sizes be those everywhere: attributes speak of them too."""
+    told = symbols_in(v.type for graph in all_graphs(module) for v in graph.inputs) if settled else set[str]()
+    for name, dim in settled.items():
+        if name not in told and name not in {atom.name for atom in atoms(dim)}:
+            bind_sizes(module, {name: dim})
 
 
 @dataclass
@@ -52,6 +64,8 @@ class Walk:
     facts: dict[Value, Fact] = field(default_factory=dict)
     errors: Collector = field(default_factory=lambda: Collector(ModelError))
     modified: bool = False
+    settled: dict[str, Dim] = field(default_factory=dict)
+    """Symbols that are known to be other sizes by now."""
 
     def graph(self, graph: Graph, inputs: Sequence[Fact | None]) -> Sequence[Fact]:
         """Infer ``graph`` given ``inputs``; facts of its outputs."""
@@ -217,12 +231,10 @@ class Walk:
 
     def learn(self, value: Value, fact: Fact, fresh: frozenset[str] = frozenset()) -> None:
         """Give ``value`` the better of its type and that of ``fact``; keep the elements."""
-        known = value.type
-        better = (
-            _merged(known, fact.type, fresh)
-            if compatible(known, fact.type, self.module.symbols)
-            else fact.type
-        )
+        known, better = value.type, fact.type
+        if compatible(known, fact.type, self.module.symbols):
+            better = _merged(known, fact.type, fresh)
+            self.settled |= _settled(known, better)
         if better != known:
             value.type = better
             self.modified = True
@@ -271,6 +283,12 @@ def failing_region(region: Graph, types: Sequence[TensorType], reason: Diagnosti
     node = made.append(Node(Fail(tuple(types)), (), types, sources=(place,)))
     made.set_outputs(node.outputs, region.output_names)
     return made
+
+
+def _settled(known: TensorType, better: TensorType) -> dict[str, Dim]:
+    """Symbols of ``known`` in whose place ``better`` has another size."""
+    pairs = zip(known.shape or (), better.shape or (), strict=False)
+    return {str(old): new for old, new in pairs if old is not new and str(old).isidentifier()}
 
 
 def _merged(old: TensorType, new: TensorType, fresh: frozenset[str]) -> TensorType:

@@ -288,6 +288,50 @@ def test_other_types_run_on_the_reference() -> None:
     np.testing.assert_allclose(model(x)[0], expected("l2_normalize", x), rtol=1e-14)
 
 
+PLUS = """
+from graphwright.plugins import *
+
+@op("Plus{n}")
+class Plus{n}(Op):
+    def infer(self, at, x):
+        return x.type
+
+    onnx = FromNode("Plus{n}", 1, "example")
+
+SOURCE = CSource.inside(__file__, '''
+int32_t plus(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {{
+    (void)arg, (void)scratch;
+    for (int64_t i = begin; i < end; ++i)
+        ((float *)buf[1])[i] = ((const float *)buf[0])[i] + {n};
+    return 0;
+}}
+''')
+
+@candidate(Plus{n})
+def plus(node, context):
+    x, y = node.operand(0), node.output
+    return Launch(context.c_function(SOURCE, "plus"), (x, y), (1,), (), x.type.elements)
+"""
+
+
+def test_functions_of_one_name_stay_apart() -> None:
+    """Of sources of one name, even; the generated kernels beside them have names of their own."""
+    for n in (1, 20):
+        Path(str(n)).mkdir()
+        Path(f"{n}/plus_{n}.py").write_text(PLUS.format(n=n))
+        gw.plugins.load(f"{n}/plus_{n}.py")
+    nodes = [
+        helper.make_node("Plus1", ["x"], ["a"], domain="example"),
+        helper.make_node("Mul", ["a", "a"], ["b"]),
+        helper.make_node("Plus20", ["b"], ["y"], domain="example"),
+    ]
+    model = gw.compile(node_model(*nodes))
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    np.testing.assert_array_equal(model(x)[0], (x + 1) ** 2 + 20)
+    model.save("plus.om")
+    np.testing.assert_array_equal(gw.load("plus.om")(x)[0], (x + 1) ** 2 + 20)
+
+
 ATTRIBUTES = """
 import numpy as np
 from graphwright.plugins import *

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from graphwright import ops
 from graphwright.ir.build import Builder, new_graph
-from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Fact, Op
 from graphwright.ir.symbols import Dim, Expr, substitute, symbol
 from graphwright.ir.types import BOOL, F32, F64, I32, I64, TensorType, tensor
@@ -23,6 +23,7 @@ from graphwright.ops.concat import Concat
 from graphwright.ops.constant_of_shape import ConstantOfShape
 from graphwright.ops.expand import Expand
 from graphwright.ops.gather import Gather
+from graphwright.ops.if_ import If
 from graphwright.ops.range import Range
 from graphwright.ops.reductions import ReduceMax, ReduceProd, ReduceSum
 from graphwright.ops.reshape import Reshape
@@ -278,3 +279,16 @@ def test_chains_of_known_dims_vanish_and_symbolic_ones_stay_symbolic() -> None:
         assert _output(module, b, reshaped).type == tensor(F32, *wanted)
         counted = b(Cast(F64), b(Range(), b.const(np.array(0)), size, b.const(np.array(1))))
         assert _output(module, b, counted).type == tensor(F64, wanted[0])
+
+
+def test_branches_share_the_elements_that_are_the_same_in_all() -> None:
+    module, b, (x, c) = _graph(("x", tensor(F32, N, 3)), ("c", tensor(BOOL)))
+    regions = []
+    for name, last in (("then", 5), ("else", 7)):
+        inner = Builder(module, Graph(name))
+        shape = inner(Shape(), inner.graph.add_input(tensor(F32, N, 3), "p"))
+        inner.graph.set_outputs([inner(Concat(0), shape, inner.const(np.array([last])))], ["s"])
+        regions.append(inner.graph)
+    sizes = b(If(1), c, x, regions=regions, known=(tensor(I64, 3),))
+    fact = _output(module, b, sizes)
+    assert fact.partly == (N, 3, None) and fact.elements is None and fact.data is None

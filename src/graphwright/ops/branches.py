@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from graphwright.ir.op import Fact, Inference
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import TensorType
+from graphwright.ops.common import fact_of_parts
 
 
 def joined(at: Inference, outputs: Sequence[Sequence[Fact]], results: int) -> tuple[Fact, ...]:
@@ -32,6 +34,15 @@ def _join(at: Inference, index: int, facts: Sequence[Fact]) -> Fact:
     dims: list[Dim] = [
         sizes[0] if len(set(sizes)) == 1 else at.symbols.fresh("branch") for sizes in zip(*known, strict=True)
     ]
-    same = all(fact.elements == first.elements for fact in facts)
     data = first.data if all(fact.data is first.data for fact in facts) else None  # equal ones are one array
-    return Fact(TensorType(first.dtype, tuple(dims)), first.elements if same else None, data)
+    made = fact_of_parts(TensorType(first.dtype, tuple(dims)), _shared(facts))
+    return replace(made, data=data) if isinstance(made, Fact) else Fact(made, data=data)
+
+
+def _shared(facts: Sequence[Fact]) -> Sequence[Dim | None]:
+    """The elements that are the same whichever of ``facts`` holds, None for the others."""
+    parts = [fact.partly if fact.elements is None else fact.elements for fact in facts]
+    if any(part is None for part in parts) or len({len(part) for part in parts if part is not None}) > 1:
+        return (None,)
+    columns = zip(*(part for part in parts if part is not None), strict=True)
+    return [row[0] if all(element == row[0] for element in row) else None for row in columns]

@@ -15,6 +15,7 @@ from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Module
 from graphwright.ir.names import terminal
 from graphwright.ir.types import TensorType
+from graphwright.loading import staged
 from graphwright.package.package import Package, Variant
 from graphwright.package.weights import Weights, pack_weights
 from graphwright.passes.bind_sizes import shape_inputs
@@ -24,10 +25,11 @@ from graphwright.passes.pipeline import GRAPH_PASSES
 from graphwright.runtime.devices import NATIVE
 from graphwright.runtime.devices.base import Device
 from graphwright.runtime.devices.cpu import Cpu
-from graphwright.runtime.devices.geared import geared
+from graphwright.runtime.devices.geared import geared, staged_gears
 from graphwright.runtime.devices.plan_check import verify_plan
 from graphwright.runtime.devices.reference import Reference
 from graphwright.runtime.devices.target import Shared, target_isa
+from graphwright.stages.build import package_stages
 from graphwright.stages.cut import cut
 
 
@@ -115,7 +117,8 @@ def compile_gears(
     if options.device == "reference":
         return _interpreted(made, options, observe)
     records = [run_stages(module, GRAPH_PASSES, options, observe) for module in made.modules]
-    _refuse_host_nodes(made.modules)
+    if not all(cut(module.main).is_whole for module in made.modules):
+        return _staged(made, options, observe)
     compiled = compile_modules(made.modules, options, observe, prepared=records[0])
     joined = joined_module(_with_modules(made, [each.module for each in compiled]))
     observe("gears", joined)
@@ -133,13 +136,19 @@ def compile_gears(
     return package, device
 
 
-def _refuse_host_nodes(modules: Sequence[Module]) -> None:
-    """A ModelError with the nodes that the host would have to run between programs."""
-    faults = Collector(ModelError)
-    for node, reason in {n.place: (n, r) for m in modules for n, r in cut(m.main).reasons.items()}.values():
-        message = f"{node.op.name}: {reason}: a gear is one program, which ends before such a node"
-        faults.add("gears", message, node.place, "without gears it runs: the host does such nodes")
-    faults.raise_if_any()
+def _staged(made: GearModules, options: Options, observe: Observer) -> tuple[Package, Device]:
+    """What :func:`compile_gears` gives where the host runs nodes between programs: it takes the Case as well,
+    and what lies between such nodes is compiled for each gear.
+    """
+    joined = joined_module(made)
+    run_stages(joined, GRAPH_PASSES, options, observe)
+    package = package_stages(joined, cut(joined.main), options, observe)
+    parts = [package_module(module, options) for module in made.modules]
+    variants = tuple(Variant(part.inputs, part.outputs, {}) for part in parts)
+    package = replace(package, inputs=package.inputs[:-1], variants=variants, between=made.between)
+    device = staged(package, options)
+    assert device is not None
+    return package, staged_gears(package, device)
 
 
 def _native(options: Options, package: Package, shared: Shared) -> Device:

@@ -17,7 +17,7 @@ from graphwright.package.sign import user_key
 from graphwright.package.stages import PartStep
 from graphwright.runtime.devices import NATIVE, specialized
 from graphwright.runtime.devices.base import Device
-from graphwright.runtime.devices.geared import geared
+from graphwright.runtime.devices.geared import geared, staged_gears
 from graphwright.runtime.devices.late import Fitting, Late, Shapes
 from graphwright.runtime.devices.target import Shared, best_target
 from graphwright.runtime.model import Model
@@ -61,7 +61,8 @@ def load(
 
 def _device(package: Package, options: Options, path: Path) -> Device | None:
     if package.stages is not None:
-        return staged(package, options)
+        device = staged(package, options)
+        return device if device is None or not package.between else staged_gears(package, device)
     if package.between:
         return geared(package, lambda part, shared: _native(part, options, shared))
     return _variants(package, options, path) if package.variants else _native(package, options)

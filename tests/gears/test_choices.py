@@ -142,17 +142,6 @@ def test_a_gear_that_the_graph_refuses_is_named_with_its_node() -> None:
     assert "beside" in text and "gear 1 (x:1,1,12,8 half:1,1,5,4)" in text and "gear 0" not in text
 
 
-@pytest.mark.parametrize("between", ["error", "dynamic"])
-def test_nodes_that_the_host_would_run_are_named(between: str) -> None:
-    model = onnx_model(
-        [node("NonZero", ["x"], ["y"], name="it")], {"x": (FLOAT, ["N", 2])}, {"y": (INT64, None)}
-    )
-    with pytest.raises(gw.ModelError) as caught:
-        gw.compile(model, gears=gw.Gears(batch=(2, 3), between=between))
-    (fault,) = caught.value.diagnostics
-    assert fault.where == "it" and "NonZero" in fault.message and "without gears" in fault.hint
-
-
 @pytest.mark.parametrize("between", ["error", "pad", "dynamic"])
 def test_inputs_of_unknown_rank_are_of_that_of_their_gears(between: str) -> None:
     model = onnx_model([node("Neg", ["x"], ["y"])], {"x": (FLOAT, None)}, {"y": (FLOAT, None)})  # type: ignore[dict-item]

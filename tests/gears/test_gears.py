@@ -17,7 +17,7 @@ from graphwright.package.read import read_package
 from graphwright.runtime.devices.cpu import Cpu
 from tests.package.damage import manifest_of, members_of, put_together
 
-from .models import cnn, encoder, images
+from .models import FLOAT, cnn, encoder, images, node, onnx_model
 
 Array = np.ndarray[Any, Any]
 SHAPES = ((1, 3, 16, 16), (2, 3, 16, 16), (5, 3, 24, 20))
@@ -223,6 +223,29 @@ def test_other_devices(device: str, options: Options, expected: dict[tuple[int, 
             np.testing.assert_allclose(y, expected[shape], rtol=1e-4, atol=1e-6)
     with pytest.raises(gw.FeedError, match="no gear"):
         model(images(*BETWEEN))
+
+
+@pytest.mark.parametrize("between", ["error", "dynamic"])
+def test_nodes_that_the_host_runs_do_so_in_the_branch_of_their_gear(
+    options: Options, tmp_path: Path, between: str
+) -> None:
+    nodes = [node("Relu", ["x"], ["r"]), node("NonZero", ["r"], ["n"]), node("Cast", ["n"], ["c"], to=FLOAT)]
+    nodes += [node("Exp", ["c"], ["y"])]
+    source = onnx_model(nodes, {"x": (FLOAT, ["N", 2])}, {"y": (FLOAT, None)})
+    model = gw.compile(source, gears=gw.Gears(batch=(1, 4), between=between), options=options)
+    model.save(tmp_path / "staged.om")
+    stranger = replace(options, key_dir=tmp_path / "keys")
+    loaded = [gw.load(tmp_path / "staged.om", options=o) for o in (options, stranger)]
+    for each in (model, *loaded):
+        assert [spec.name for spec in each.inputs] == ["x"] and each.stats()["gears"] == 2
+        for batch in (1, 4, 1, 3) if between == "dynamic" else (1, 4, 1):
+            x = images(batch, 2, seed=batch)
+            want = np.exp(np.array(np.nonzero(x > 0), np.float32))
+            np.testing.assert_allclose(each(x)[0], want, rtol=1e-6)
+            np.testing.assert_allclose(each.run({"x": x})["y"], want, rtol=1e-6)
+        if between == "error":
+            with pytest.raises(gw.FeedError, match="no gear is for x:3,2"):
+                each(images(3, 2))
 
 
 def test_a_hundred_gears(options: Options, tmp_path: Path) -> None:

@@ -143,7 +143,8 @@ def _stages(manifest: dict[str, Any], files: _Files) -> Stages:
         if any(target.stored.ports != ports for target in part.program.targets.values()):
             raise ValueError(f"the inputs or outputs of part {part.number} are not those of its program")
     values = [*stages.values[: stages.inputs], *(stages.values[number] for number in stages.outputs)]
-    specs = [*map(read_spec, manifest["inputs"]), *map(read_spec, manifest["outputs"])]
+    sizes = [["", "i64", None]] if manifest["between"] else []
+    specs = list(map(read_spec, [*manifest["inputs"], *sizes, *manifest["outputs"]]))
     if [value.dtype for value in values] != [spec.dtype for spec in specs]:
         raise ValueError("the inputs or outputs of the stages are not those of the manifest")
     return stages

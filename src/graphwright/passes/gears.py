@@ -22,6 +22,9 @@ from graphwright.ops.map_index import MapIndex
 from graphwright.ops.pad import Pad
 from graphwright.ops.slice import Slice
 from graphwright.passes.bind_sizes import shape_inputs
+from graphwright.passes.dead_branches import DeadBranches
+from graphwright.passes.manager import run_passes
+from graphwright.passes.unfuse import Unfuse
 
 SIZES = "gear_sizes"
 """What the input with the true sizes is called, unless another has the name."""
@@ -82,6 +85,7 @@ def split_module(module: Module) -> GearModules | None:
     signature = module.signatures.get("main")
     if signature is None or Role.SIZES not in signature.roles:
         return None
+    run_passes(module, Unfuse(), DeadBranches(), verify_each=False)  # out of regions that were compiled
     try:
         return _split(module, signature)
     except ValueError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -58,6 +58,7 @@ from graphwright.tools.stages_table import show_stages
 
 ALIGNMENT = 64
 """Of planned buffers, in bytes."""
+_UNSIZED = "memory: depends on sizes that are not known, give --shape for each input"
 app = typer.Typer(add_completion=False)
 
 
@@ -142,8 +143,8 @@ def inspect(
     _show_file(model, origin, verify)
     _show_interface(opened.package)
     _show_dynamic(opened.package)
-    _show_graph(opened.package)
-    if opened.package.between:
+    spans = _show_graph(opened.package)
+    if opened.package.between and opened.package.stages is None:
         show_gears(opened.package, options.threads, timed=measured)
         return
     for variant in opened.package.variants:
@@ -154,7 +155,7 @@ def inspect(
         _show_target(target)
     if opened.package.stages is not None:
         show_stages(opened.package.stages)
-    _show_memory(opened, sizes, options.threads)
+    _show_memory(opened, sizes, spans, options.threads)
     if measured:
         _show_footprint(model, origin, opened, sizes, options)
 
@@ -244,14 +245,15 @@ def _show_interface(package: Package) -> None:
         table([[key, text] for key, text in package.metadata.items()])
 
 
-def _show_sizes(module: Module) -> None:
-    """Ranges of the inputs' sizes."""
+def _show_sizes(module: Module) -> dict[str, Dim]:
+    """Ranges of the inputs' sizes, by the sizes' texts."""
     dims = [dim for value in module.main.inputs for dim in value.type.shape or () if isinstance(dim, Expr)]
-    spans = {str(dim): span_of(dim, module.symbols).words for dim in dims}
-    rows = [[dim, words] for dim, words in spans.items() if words != Dim().words]
+    spans = {str(dim): span_of(dim, module.symbols) for dim in dims}
+    rows = [[dim, span.words] for dim, span in spans.items() if span != Dim()]
     if rows:
         say("sizes")
         table(rows)
+    return spans
 
 
 def _show_dynamic(package: Package) -> None:
@@ -265,22 +267,26 @@ def _type_text(spec: TensorSpec) -> str:
     return f"{spec.dtype}[{'*' if spec.shape is None else ', '.join(map(str, spec.shape))}]"
 
 
-def _show_graph(package: Package) -> None:
+def _show_graph(package: Package) -> dict[str, Dim]:
+    """Shows what the graph holds; the ranges of the inputs' sizes."""
+    spans: dict[str, Dim] = {}
     if package.plugins:
         say("ops of plugins")
         table([[name, plugin] for name, plugin in sorted(package.plugins.items())])
     if not package.plugins.keys() <= registered_ops().keys():  # what holds kernels runs without
         say("ops: shown where these plugins are loaded")
     else:
-        _show_ops(unpacked_module(package))
+        module = unpacked_module(package)
+        spans = _show_sizes(module)
+        _show_ops(module)
     for title, weights in (("weights", package.weights), ("of the graph alone", package.spare())):
         tensors = weights.tensors.values()
         if tensors or title == "weights":
             say(f"{title}: {len(tensors)} tensors, {bytes_text(sum(tensor.size for tensor in tensors))}")
+    return spans
 
 
 def _show_ops(module: Module) -> None:
-    _show_sizes(module)
     counts = Counter(n.op.name for n in module.walk() if not isinstance(n.op, Fused | Part | Constant))
     regions = [node.regions[0] for node in module.walk() if isinstance(node.op, Fused)]
     inside = sum(not isinstance(node.op, Constant) for region in regions for node in region)
@@ -302,18 +308,44 @@ def _show_target(target: Target) -> None:
         table([[name] for name in hosts])
 
 
-def _show_memory(model: Model, sizes: Sizes, threads: int) -> None:
+def _show_memory(model: Model, sizes: Sizes, spans: Mapping[str, Dim], threads: int) -> None:
     if model.package.stages is not None:
         say("memory: that of the largest part, for the sizes that a run meets")
         return
+    varies = not sizes or any(isinstance(size, Dim) for shape in sizes.values() for size in shape)
+    if isinstance(model.device, Cpu) and varies and spans:
+        _show_extremes(model, spans, threads)
+        return
     if not isinstance(model.device, Cpu) or not _is_sized(model.inputs, sizes):
-        say("memory: depends on sizes that are not known, give --shape for each input")
+        say(_UNSIZED)
         return
     shapes = input_sizes(model.inputs, sizes)
     arena, live = arena_and_live(model, list(shapes.values()), threads)
     say(f"memory for {', '.join(f'{name}: {list(shape)}' for name, shape in shapes.items())}")
     merit = f"{arena / live:.3f}" if live else "1.000"
     table([["arena", bytes_text(arena)], ["most live at once", bytes_text(live)], ["arena / live", merit]])
+
+
+def _show_extremes(model: Model, spans: Mapping[str, Dim], threads: int) -> None:
+    """The memory of the smallest and of the largest run, where all sizes have bounds."""
+    ends = {"least": lambda span: span.smallest, "most": lambda span: span.largest}
+    rows = []
+    for title, end in ends.items() if all(span.high is not None for span in spans.values()) else ():
+        sizes = {dim: end(span) for dim, span in spans.items()}
+        shapes = [
+            [dim if isinstance(dim, int) else sizes[dim] for dim in s.shape or ()] for s in model.inputs
+        ]
+        try:
+            arena, live = arena_and_live(model, shapes, threads)
+        except FeedError:
+            continue  # sizes that do not go together
+        shown = ", ".join(f"{spec.name}: {shape}" for spec, shape in zip(model.inputs, shapes, strict=True))
+        rows.append([title, shown, bytes_text(arena), bytes_text(live)])
+    if not rows:
+        say(_UNSIZED)
+        return
+    say("memory of the smallest and of the largest sizes")
+    table(rows, ["", "inputs", "arena", "most live at once"])
 
 
 def arena_and_live(model: Model, shapes: Sequence[Sequence[int]], threads: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from operator import attrgetter
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.ir.arrays import Array, np
 from graphwright.package.package import Package, TensorSpec
-from graphwright.runtime.devices.base import Device, Entry, TaskTime
+from graphwright.runtime.devices.base import Detour, Device, Entry, TaskTime
 from graphwright.runtime.devices.fitting import Fitting, Shapes, cropped, filled_up
 from graphwright.runtime.devices.target import Shared
 
@@ -69,7 +69,8 @@ class Geared:
         return {**totals, "arena_bytes": arenas, "gears": len(self._gears)}
 
     def _devices(self) -> list[Device]:
-        return [*self._gears.values(), *([] if self._dynamic is None else [self._dynamic])]
+        dynamic = [] if self._dynamic is None else [self._dynamic]
+        return list(dict.fromkeys([*self._gears.values(), *dynamic]))
 
     def _fit(self, shapes: Shapes) -> tuple[Shapes, list[tuple[int, ...]]]:
         """The gear for ``shapes``, and the shapes of the outputs. Raises FeedError where there is none."""
@@ -155,6 +156,38 @@ def geared(package: Package, native: Callable[[Package, Shared], Device | None])
     padding = package.between == "pad"
     fitting = Fitting(shapes, package.inputs, package.outputs, package.constraints) if padding else None
     return Geared(gears, package.inputs, dynamic, fitting)
+
+
+class Sized:
+    """A device that takes the sizes of its other inputs as its last one."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self.trim, self.stats = device.trim, device.stats
+
+    def entry(self, threads: int) -> Detour:
+        return Detour(threads)
+
+    def run(
+        self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
+    ) -> list[Array]:
+        return self._device.run([*arrays, _sizes(arrays)], outputs, threads)
+
+    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
+        return self._device.traced([*arrays, _sizes(arrays)], threads)
+
+
+def _sizes(arrays: Sequence[Array]) -> Array:
+    return np.array([size for array in arrays for size in array.shape], np.int64)
+
+
+def staged_gears(package: Package, device: Device) -> Geared:
+    """What runs a package with gears that are branches of its stages, which ``device`` runs."""
+    sized = Sized(device)
+    dynamic = sized if package.between == "dynamic" else None
+    static = package.variants[: len(package.variants) - (dynamic is not None)]
+    gears = {gear_shapes(variant.inputs): sized for variant in static}
+    return Geared(gears, package.inputs, dynamic)
 
 
 def gear_shapes(inputs: Sequence[TensorSpec]) -> Shapes:

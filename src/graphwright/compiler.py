@@ -47,6 +47,7 @@ from graphwright.passes.cse import CommonSubexpressions
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.decompose import Decompose
 from graphwright.passes.foreign import Point
+from graphwright.passes.forward_steps import FORWARD_STEPS
 from graphwright.passes.manager import PassManager, Stage
 from graphwright.passes.pipeline import GRAPH_PASSES, SHAPES
 from graphwright.report import compile_report
@@ -92,6 +93,7 @@ def kernel_stages(isa: Isa) -> tuple[Stage, ...]:
         DeadCode(),
         Point.DECOMPOSED,
         Fuse(has_code),
+        FORWARD_STEPS,
         AssignLayouts(isa.lanes),
     )
 

@@ -21,6 +21,7 @@ from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.decompose import Decompose
 from graphwright.passes.fold_constants import FoldConstants
 from graphwright.passes.fold_conv_bn import FOLD_CONV_BN
+from graphwright.passes.forward_steps import FORWARD_STEPS
 from graphwright.passes.fuse_attention import FUSE_ATTENTION
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.integer_products import INTEGER_PRODUCTS
@@ -60,6 +61,7 @@ PASSES: tuple[Pass, ...] = (
     CarriedValues(),
     ConstantsIntoRegions(),
     INTEGER_PRODUCTS,
+    FORWARD_STEPS,
     LoopInvariants(),
     SimplifyLoops(),
     Decompose(_keep_products),

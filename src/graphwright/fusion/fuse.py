@@ -107,7 +107,7 @@ class _Grouping:
     def _refusal(self, own: _Group, producer: _Group) -> str | None:
         if own.anchor is not None and producer.anchor is not None:
             return "two contractions"
-        if len(own.nodes) == 1 and _widens_stored(own.nodes[0]):
+        if len(own.nodes) == 1 and _widens(own.nodes[0]) and self._is_stored(own.nodes[0], producer):
             return "its operand is stored in fewer bytes, for readers that can widen it themselves"
         nodes = sorted({*producer.nodes, *own.nodes}, key=self.position.__getitem__)
         if len(nodes) > MAX_NODES:
@@ -129,6 +129,22 @@ class _Grouping:
         if self._makes_cycle(set(nodes)):
             return "a value would have to leave the kernel and come back"
         return worth_fusing(nodes, nest)
+
+    def _is_stored(self, node: Node, producer: _Group) -> bool:
+        """Whether the operand of ``node`` is stored anyway: a contraction reads it; or the reader at the end of
+        the chain that ``node`` begins waits for something later, whose kernel it will join."""
+        if any(Trait.CONTRACTION in user.op.traits for user in node.operand(0).users):
+            return True
+        value = node.output
+        while producer.anchor is not None and len(value.users) == 1:
+            reader = value.users[0]
+            others = [v.producer for v in reader.inputs if v is not None and v is not value]
+            if any(made and self.position.get(made, -1) > self.position[node] for made in others):
+                return True
+            if not reader.op.has_expression() or not all(map(_is_constant, others)):
+                return False
+            value = reader.output
+        return False
 
     def _makes_cycle(self, members: set[Node]) -> bool:
         """Whether a path leaves ``members`` and returns: found from the consumers outside, up to the last
@@ -172,13 +188,15 @@ def _drop_last_views(group: _Group) -> None:
             group.nodes.remove(node)
 
 
-def _widens_stored(node: Node) -> bool:
-    """Whether ``node`` gives more bytes than it reads of a value that a contraction reads as well."""
+def _widens(node: Node) -> bool:
+    """Whether ``node`` gives more bytes than it reads, of one operand."""
     if len(node.inputs) != 1 or not node.op.has_expression():
         return False
-    value = node.operand(0)
-    stored = any(Trait.CONTRACTION in user.op.traits for user in value.users)
-    return stored and value.type.dtype.bytes < node.output.type.dtype.bytes
+    return node.operand(0).type.dtype.bytes < node.output.type.dtype.bytes
+
+
+def _is_constant(made: Node | None) -> bool:
+    return made is not None and isinstance(made.op, Constant)
 
 
 def _operands(nodes: Sequence[Node]) -> list[Value]:

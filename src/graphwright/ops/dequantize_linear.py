@@ -22,7 +22,6 @@ from graphwright.ops.quantized import (
     is_zero,
     spread,
     spread_value,
-    steps,
 )
 
 
@@ -64,7 +63,7 @@ class DequantizeLinear(Op):
 
     def decompose(self, b: Builder, x: Value, scale: Value, zero: Value | None = None) -> Value:
         rank_of(x)
-        dims, shifted = x.type.dims, steps(b, x)
+        dims, shifted = x.type.dims, as_dtype(b, x, F32)
         if zero is not None and not is_zero(b, zero):
             shifted = b(Sub(), shifted, as_dtype(b, spread_value(b, zero, dims, self.axis, self.block), F32))
         factor = as_dtype(b, spread_value(b, scale, dims, self.axis, self.block), F32)

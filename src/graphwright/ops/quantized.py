@@ -8,7 +8,6 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.match import used_once
 from graphwright.ir.op import Array, Fact, Inference
 from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.ir.types import BF16, DTYPES, F16, F32, I8, I16, I32, U8, U16, DType
@@ -52,7 +51,8 @@ def quantized(ratio: Array, zero: Array | None, to: DType, saturate: bool = True
 def into_quantized(b: Builder, ratio: Value, zero: Value | None, to: DType, saturate: bool = True) -> Value:
     """:func:`quantized` in ops."""
     wide = in_f32(b, ratio)
-    shift = [] if zero is None or is_zero(b, zero) else [as_dtype(b, zero, wide.type.dtype)]
+    none = zero is None or (to.kind == "uint" and is_zero(b, zero))  # else a sum with 0 makes 0 of -0
+    shift = [] if zero is None or none else [as_dtype(b, zero, wide.type.dtype)]
     if to.is_integer:
         shifted = b(RoundToRange(*map(float, limits(to))), wide, *shift)
     else:
@@ -65,16 +65,6 @@ def is_zero(b: Builder, zero: Value) -> bool:
     """Whether a zero point is known to be 0."""
     known = b.fact(zero)
     return known is not None and known.data is not None and not known.data.astype(np.float32).any()
-
-
-def steps(b: Builder, x: Value) -> Value:
-    """Quantised ``x`` in f32; what it was made from, if that is f32 and made for one reader alone."""
-    made = x.producer
-    if made is not None and isinstance(made.op, Cast) and used_once(x):
-        source = made.operand(0)
-        if source.type.dtype == F32 and source.producer and isinstance(source.producer.op, RoundToRange):
-            return b(Add(), source, b.const(0.0, F32))  # type: ignore[no-any-return]  # no step is -0
-    return as_dtype(b, x, F32)
 
 
 def is_single(shape: tuple[Dim, ...]) -> bool:

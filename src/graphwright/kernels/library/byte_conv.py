@@ -39,7 +39,7 @@ output channels of all groups, its columns the output pixels row by row."""
 
 INTERLEAVE_OPERANDS: Final = ("x", "quads")
 
-_BLOCK_BYTES: Final = 384 * 1024
+_BLOCK_BYTES: Final = 512 * 1024
 """Of gathered panels, in the second-level cache."""
 _MOST_PANELS: Final = 8
 _UNIT_CHANNELS: Final = 64

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from graphwright.ir.graph import Graph, Node
+from graphwright.ir.op import Op
 from graphwright.ir.symbols import Expr, atoms
 from graphwright.ir.types import TensorType
 
@@ -18,8 +19,12 @@ def symbols_in(types: Iterable[TensorType]) -> set[str]:
 def symbols_of(node: Node) -> set[str]:
     """Symbols of ``node``: in types of its values, its attributes and its regions."""
     types = [value.type for value in (*node.inputs, *node.outputs) if value is not None]
-    found = symbols_in(types) | set(_named(tuple(node.op.attributes().values())))
-    return found.union(*map(symbols_of_graph, node.regions))
+    return (symbols_in(types) | symbols_named(node.op)).union(*map(symbols_of_graph, node.regions))
+
+
+def symbols_named(op: Op) -> set[str]:
+    """Symbols in the attributes of ``op``."""
+    return set(_named(tuple(op.attributes().values())))
 
 
 def symbols_of_graph(graph: Graph) -> set[str]:

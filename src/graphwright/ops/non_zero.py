@@ -15,7 +15,8 @@ class NonZero(Op):
     """Indices of the elements that are not 0: i64[rank, count], row-major; the count becomes a new symbol."""
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
-        return TensorType(I64, (x.rank, at.symbols.fresh("nonzero")))
+        count = at.symbols.fresh("nonzero") if x.data is None else int(np.count_nonzero(x.data))
+        return TensorType(I64, (x.rank, count))
 
     def reference(self, x: Array) -> Array:
         if x.ndim == 0:

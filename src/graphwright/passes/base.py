@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.match import Rule, match
-from graphwright.ir.mentions import symbols_in, symbols_of
+from graphwright.ir.mentions import symbols_in, symbols_named, symbols_of
 from graphwright.ir.op import Op, Trait
 
 MAX_REASONS = 1000
@@ -198,6 +198,7 @@ def _tells_sizes(node: Node, graph: Graph) -> bool:
         return False
     made = symbols_in(value.type for value in node.outputs)
     made -= symbols_in(value.type for value in (*node.inputs, *graph.inputs) if value is not None)
+    made -= symbols_named(node.op)
     return any(made & symbols_of(other) for other in graph if other is not node) if made else False
 
 

@@ -20,7 +20,7 @@ from graphwright.ops.expand import Expand
 from graphwright.ops.tile import Tile
 from graphwright.ops.transpose import Transpose
 from graphwright.passes.base import Known, Pass, Record, prune
-from graphwright.passes.infer_shapes import Walk, infer_module
+from graphwright.passes.infer_shapes import Walk, infer_module, settled_sizes
 
 MIB = 2**20
 
@@ -220,4 +220,5 @@ def _replace(walk: Walk, value: Value, array: Array) -> None:
     assert made.producer is not None and isinstance(made.producer.op, Constant)
     held = walk.module.constants[made.producer.op.value]  # the same array for equal constants
     walk.facts[made] = Fact(made.type, facts_elements(held), held)
+    walk.settled |= settled_sizes(value.type, made.type)
     node.graph.replace_all_uses(value, made)

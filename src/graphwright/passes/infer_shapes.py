@@ -234,7 +234,7 @@ class Walk:
         known, better = value.type, fact.type
         if compatible(known, fact.type, self.module.symbols):
             better = _merged(known, fact.type, fresh)
-            self.settled |= _settled(known, better)
+            self.settled |= settled_sizes(known, better)
         if better != known:
             value.type = better
             self.modified = True
@@ -285,7 +285,7 @@ def failing_region(region: Graph, types: Sequence[TensorType], reason: Diagnosti
     return made
 
 
-def _settled(known: TensorType, better: TensorType) -> dict[str, Dim]:
+def settled_sizes(known: TensorType, better: TensorType) -> dict[str, Dim]:
     """Symbols of ``known`` in whose place ``better`` has another size."""
     pairs = zip(known.shape or (), better.shape or (), strict=False)
     return {str(old): new for old, new in pairs if old is not new and str(old).isidentifier()}

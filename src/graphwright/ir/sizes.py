@@ -57,6 +57,11 @@ class Dim:
         return least if self.holds(least) else 0
 
     @property
+    def largest(self) -> int | None:
+        """The largest size that fits; None where there is no bound."""
+        return None if self.high is None else self.high // self.multiple * self.multiple
+
+    @property
     def words(self) -> str:
         """``64 to 2048 in steps of 32``"""
         return span_text(self.low, self.high, self.multiple)

@@ -328,10 +328,11 @@ def _show_memory(model: Model, sizes: Sizes, spans: Mapping[str, Dim], threads: 
 
 def _show_extremes(model: Model, spans: Mapping[str, Dim], threads: int) -> None:
     """The memory of the smallest and of the largest run, where all sizes have bounds."""
-    ends = {"least": lambda span: span.smallest, "most": lambda span: span.largest}
+    bounded = all(span.high is not None for span in spans.values())
+    least = {dim: span.smallest for dim, span in spans.items()}
+    most = {dim: span.largest or 0 for dim, span in spans.items()}
     rows = []
-    for title, end in ends.items() if all(span.high is not None for span in spans.values()) else ():
-        sizes = {dim: end(span) for dim, span in spans.items()}
+    for title, sizes in (("least", least), ("most", most)) if bounded else ():
         shapes = [
             [dim if isinstance(dim, int) else sizes[dim] for dim in s.shape or ()] for s in model.inputs
         ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -37,9 +39,9 @@ def accumulating(trips: int | str | None, shape: Any, step: str = "Add", *, cond
         node("Less", "total ten", "go") if conditional else node("Identity", "on", "go"),
     ]
     inner = body(nodes, [NUMBER, GOES_ON, info("h", None)], ["go", "g", "s"], [const("ten", 10.0)])
-    trip = [const("T", trips, np.int64)] if isinstance(trips, int) else []
+    trip = [] if trips is None or isinstance(trips, str) else [const("T", trips, np.asarray(trips).dtype)]
     loop = node("Loop", f"{'_' if trips is None else 'T'} yes h0", "y ys", body=inner)
-    inputs = [info("h0", shape), info("x", shape), *[info("T", (), np.int64)] * (trips == "fed")]
+    inputs = [info("h0", shape), info("x", shape), *[info("T", (), np.int64)] * isinstance(trips, str)]
     return model([loop], inputs, ["y", "ys"], [*trip, const("yes", True, bool)])
 
 
@@ -277,3 +279,65 @@ def test_a_size_that_runs_change_may_be_broadcast_in_the_first() -> None:
     proto = model([loop], [info("T", (), np.int64), info("h0", (1,)), info("x", ("N",))], ["y"])
     for device in ("reference", "cpu"):
         compare(proto, {"T": np.array(3), "h0": normal(1), "x": normal(4)}, device)
+
+
+def changed(proto: Any, change: Any, inner: bool = True) -> Any:
+    """The model with its loop's body, or its node, changed."""
+    made = copy.deepcopy(proto)
+    (loop,) = made.graph.node
+    change(next(a.g for a in loop.attribute if a.name == "body") if inner else loop)
+    return made
+
+
+def with_attribute(name: str, value: Any) -> Any:
+    def change(loop: Any) -> None:
+        kept = [a for a in loop.attribute if a.name != name]
+        del loop.attribute[:]
+        loop.attribute.extend([*kept, helper.make_attribute(name, value)])
+
+    return changed(scanning(), change, inner=False)
+
+
+def renamed(*outputs: str) -> Any:
+    """The counting loop, whose body gives these values."""
+
+    def change(inner: Any) -> None:
+        del inner.output[:]
+        inner.output.extend([onnx.ValueInfoProto(name=name) for name in outputs])
+
+    return changed(accumulating(3, (2, 3)), change)
+
+
+BAD = {
+    "no body": (
+        changed(accumulating(3, (2,)), lambda n: n.ClearField("attribute"), False),
+        "'body' is missing",
+    ),
+    "a start too many": (
+        changed(accumulating(3, (2,)), lambda n: n.input.append("x"), False),
+        "receives 4 inputs",
+    ),
+    "a body's input too many": (
+        changed(accumulating(3, (2,)), lambda g: g.input.append(info("q", (2,)))),
+        "receives 3 inputs, it declares 4",
+    ),
+    "results too few": (renamed("go"), "its body has 1 outputs for 1 carried values"),
+    "a condition that is none": (renamed("g", "g", "s"), "gives f32.2, 3. for the condition"),
+    "a trip count of floats": (accumulating(np.float32(3), (2,)), "cannot be f32"),  # type: ignore[arg-type]
+    "no scan inputs": (with_attribute("num_scan_inputs", 0), "scans 0 of 3 inputs"),
+    "too many scan inputs": (with_attribute("num_scan_inputs", 5), "scans 5 of 3 inputs"),
+    "axes for others": (with_attribute("scan_input_axes", [0]), "has 1 items, 2 are needed"),
+    "an axis that is none": (with_attribute("scan_input_axes", [0, 9]), "axis 9 is outside a rank of 2"),
+    "a result's axis that is none": (
+        with_attribute("scan_output_axes", [-3]),
+        "axis -3 is outside a rank of 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_loops_are_one_clear_error(name: str) -> None:
+    proto, message = BAD[name]
+    with pytest.raises(ModelError, match=message) as caught:
+        compiled(proto)
+    assert len(caught.value.diagnostics) == 1

@@ -215,6 +215,9 @@ def _import(i: Importer) -> Any:
     scans = len(graph.outputs) - 1 - count
     if scans < 0:
         raise i.fail(f"its body has {len(graph.outputs)} outputs for {count} carried values")
+    given = graph.outputs[0].type
+    if given.dtype != BOOL or given.shape not in ((), (1,), None):
+        raise i.fail(f"its body gives {given} for the condition", "it is the first output, a bool")
     endless = condition is None or (_is_true(i, graph.outputs[0], graph) and _is_constant_true(i, condition))
     _receive_number(i, graph)
     _always(i, graph, graph.inputs[1])

@@ -49,7 +49,10 @@ def _import(i: Importer) -> Any:
     states, inputs = operands[: len(operands) - count], operands[len(operands) - count :]
     if not 0 < count <= len(operands):
         raise i.fail(f"it scans {count} of {len(operands)} inputs", "scan one at least")
-    axes = _attribute(i, "scan_input_axes", count)
+    axes = [
+        _axis(i, axis, value.type.rank or 0)
+        for axis, value in zip(_attribute(i, "scan_input_axes", count), inputs, strict=True)
+    ]
     backward = [flag == BACKWARD for flag in _attribute(i, "scan_input_directions", count)]
     graph, captured = _read_body(i, [v.type for v in states], list(map(_slice_type, inputs, axes)))
     scanned = len(graph.outputs) - len(states)
@@ -75,6 +78,8 @@ def _import_batched(i: Importer) -> Any:
     if not 0 < count <= len(operands):
         raise i.fail(f"it scans {count} of {len(operands)} inputs", "scan one at least")
     backward = [flag == BACKWARD for flag in _attribute(i, "directions", count)]
+    for value, needed in zip(operands, [1] * len(states) + [2] * count, strict=True):
+        _axis(i, needed - 1, value.type.rank or 0)
     rows = [_slice_type(v, 0) for v in operands]
     slices = [_slice_type(Value(type), 0) for type in rows[len(states) :]]
     graph, captured = _read_body(i, rows[: len(states)], slices)
@@ -108,6 +113,12 @@ def _operand(i: Importer, index: int) -> Value:
     if value.type.shape is None:
         raise i.fail(f"the rank of input {index} is not known", "give the model's inputs their ranks")
     return value
+
+
+def _axis(i: Importer, axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise i.fail(f"axis {axis} is outside a rank of {rank}")
+    return axis % rank
 
 
 def _attribute(i: Importer, name: str, count: int) -> list[int]:
@@ -148,8 +159,7 @@ def _length(build: Builder, values: Sequence[Value], axes: Sequence[int]) -> Val
     for size in sizes[1:]:
         if not build.module.symbols.proves_equal(sizes[0], size):
             build.node(Require("==", sizes[0], size))
-    axis = axes[0] % len(values[0].type.dims)
-    made: Value = build(Reshape(()), build(Shape(axis, axis + 1), values[0]))
+    made: Value = build(Reshape(()), build(Shape(axes[0], axes[0] + 1), values[0]))
     return made
 
 
@@ -206,7 +216,7 @@ def _turned(i: Importer, rows: Value, axis: int, backward: bool) -> Value:
     if rank is None:
         raise i.fail("the rank of a scan output is not known", "give the model's inputs their ranks")
     order = list(range(1, rank))
-    order.insert(axis % rank, 0)
+    order.insert(_axis(i, axis, rank), 0)
     made: Value = i.emit(Transpose(tuple(order)), rows)
     return made
 

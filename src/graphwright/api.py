@@ -191,7 +191,7 @@ def _late(module: Module, variants: Sequence[Module], options: Options) -> tuple
     package = package_variants(module, variants, options)
     native = NATIVE[options.device]
     held = [
-        (variant, native(package.of_variant(variant), variant.targets[options.isa]))
+        (variant, native(package.of_variant(variant), variant.targets[options.isa], options.plan_cache))
         for variant in package.variants
     ]
     return package, Late(_builder(module, options), held)

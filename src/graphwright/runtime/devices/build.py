@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from graphwright.config import Options, to_environment
+from graphwright.config import Options, to_environment, variable
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.package.package import Package
 from graphwright.package.read import read_package
@@ -50,7 +50,8 @@ class Build:
 
     def _run(self, arguments: list[str], options: Options) -> None:
         path = os.pathsep.join(filter(None, sys.path))
-        environment = os.environ | to_environment(replace(options, specialize="none")) | {"PYTHONPATH": path}
+        environment = {name: text for name, text in os.environ.items() if not name.startswith(variable(""))}
+        environment |= to_environment(replace(options, specialize="none")) | {"PYTHONPATH": path}
         self._process = subprocess.Popen(
             [sys.executable, "-m", _COMMAND, *arguments],
             stdin=subprocess.DEVNULL,

@@ -234,5 +234,9 @@ def part_builder(package: Package, options: Options) -> Callable[[PartStep, Feed
 
 def _staged(package: Package, options: Options) -> Device:
     device = staged(package, options)
-    assert device is not None  # it was compiled for these options
+    assert device is not None and package.stages is not None  # it was compiled for these options
+    for part in package.stages.parts() if options.verify else ():
+        single = package.of_variant(part.program)
+        for target in single.targets.values():
+            verify_plan(single, Cpu(single, target), options)
     return device

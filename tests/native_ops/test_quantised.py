@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 from onnx import TensorProto, helper, numpy_helper
@@ -52,3 +53,63 @@ def test_convolutions_of_bytes(channels: int, constant: bool, largest: bool) -> 
     windows = sliding_window_view(padded, (3, 3), (2, 3))
     expected = np.einsum("nchwij,mcij->nmhw", windows, w.astype(np.float64), optimize=True)
     np.testing.assert_array_equal(run("ConvInteger", x, w, constant, pads=[1, 1, 1, 1]), expected)
+
+
+def quantised_block(zero: Any, per_feature: bool) -> Any:
+    """Convolutions with a residual, pools and a Gemm, each between DequantizeLinear and QuantizeLinear."""
+    nodes: list[Any] = []
+    constants = [numpy_helper.from_array(zero, "zero"), numpy_helper.from_array(np.int8(0), "none")]
+
+    def node(op_type: str, *inputs: str, **attributes: Any) -> str:
+        nodes.append(helper.make_node(op_type, inputs, [f"v{len(nodes)}"], **attributes))
+        return f"v{len(nodes) - 1}"
+
+    def constant(array: Any) -> str:
+        constants.append(numpy_helper.from_array(array, f"c{len(constants)}"))
+        return str(constants[-1].name)
+
+    def stored(x: str, scale: float) -> str:
+        """``x``, quantised and dequantised."""
+        step = constant(np.float32(scale))
+        return node("DequantizeLinear", node("QuantizeLinear", x, step, "zero"), step, "zero")
+
+    def weight(*shape: int) -> str:
+        array = RNG.integers(-127, 128, shape).astype(np.int8)
+        count = shape[0] if per_feature else 1
+        scale = RNG.uniform(0.001, 0.01, count).astype(np.float32)
+        if not per_feature:
+            return node("DequantizeLinear", constant(array), constant(scale[0]), "none")
+        zeros = constant(np.zeros(count, np.int8))
+        return node("DequantizeLinear", constant(array), constant(scale), zeros, axis=0)
+
+    x = stored("x", 0.03)
+    y = node("Conv", x, weight(16, 16, 3, 3), constant(RNG.normal(size=16).astype(np.float32)), pads=[1] * 4)
+    y = stored(node("Relu", stored(y, 0.05)), 0.05)
+    y = stored(node("Conv", y, weight(16, 16, 1, 1)), 0.1)
+    y = stored(node("Relu", node("Add", y, x)), 0.1)
+    y = stored(node("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2]), 0.1)
+    y = stored(node("Flatten", node("GlobalAveragePool", y)), 0.05)
+    y = stored(
+        node("Gemm", y, weight(10, 16), constant(RNG.normal(size=10).astype(np.float32)), transB=1), 0.05
+    )
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 16, 12, 10])]
+    graph = helper.make_graph(
+        nodes, "g", inputs, [helper.make_tensor_value_info(y, TensorProto.FLOAT, None)], constants
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("per_feature", [False, True])
+@pytest.mark.parametrize("zero", [np.uint8(0), np.uint8(128), np.int8(-5)])
+def test_a_model_between_quantised_values_is_that_of_onnx_runtime(zero: Any, per_feature: bool) -> None:
+    model = quantised_block(zero, per_feature)
+    feeds = {"x": RNG.standard_normal((2, 16, 12, 10)).astype(np.float32)}
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    (expected,) = session.run(None, feeds)
+    compiled = gw.compile(model, options=CPU)
+    (actual,) = compiled.run(feeds).values()
+    assert compiled.stats()["host_calls"] == 0
+    steps = np.rint((actual - expected) / 0.05)
+    assert np.abs(actual - expected - steps * 0.05).max() < 1e-5  # both are whole steps
+    assert np.abs(steps).max() <= 1  # a tie may round either way, and show in what follows
+    assert np.count_nonzero(steps) <= 3

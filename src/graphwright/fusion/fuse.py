@@ -131,8 +131,8 @@ class _Grouping:
         return worth_fusing(nodes, nest)
 
     def _is_stored(self, node: Node, producer: _Group) -> bool:
-        """Whether the operand of ``node`` is stored anyway: a contraction reads it; or the reader at the end of
-        the chain that ``node`` begins waits for something later, whose kernel it will join."""
+        """Whether the operand of ``node`` is stored anyway: a contraction reads it; or the reader at the end
+        of the chain that ``node`` begins waits for something later, whose kernel it will join."""
         if any(Trait.CONTRACTION in user.op.traits for user in node.operand(0).users):
             return True
         value = node.output

@@ -34,6 +34,8 @@ W, W_SCALE, W_ZERO = Var("w"), Var("w_scale"), Opt("w_zero")
 BIAS = Opt("bias")
 LEFT, RIGHT = P(DequantizeLinear, X, X_SCALE, X_ZERO), P(DequantizeLinear, W, W_SCALE, W_ZERO)
 CONV, MATMUL, GEMM = P(Conv, LEFT, RIGHT, BIAS), P(MatMul, LEFT, RIGHT), P(Gemm, LEFT, RIGHT, BIAS)
+TURN = P(Transpose, RIGHT)
+TURNED = P(MatMul, LEFT, TURN)
 SUMS, RATIO, ADDEND = P(Cast, P((ConvInteger, MatMulInteger), Rest("operands"))), Var("ratio"), Var("addend")
 SCALED = P(Mul, SUMS, RATIO, once=True)
 Y_SCALE, Y_ZERO = Const("y_scale"), Opt("y_zero")
@@ -77,6 +79,13 @@ def _matmul_refusal(m: Match) -> str | None:
     return _refusal(m, -1, shape[-2:][0] if shape else None)
 
 
+def _turned_refusal(m: Match) -> str | None:
+    shape = m[W].type.shape or ()
+    if len(shape) != 2:
+        return "its right operand is no transposed matrix"
+    return _refusal(m, 0, shape[1])
+
+
 def _gemm_refusal(m: Match) -> str | None:
     op = m.op(GEMM)
     if op.alpha != 1 or op.beta != 1 or op.trans_a:
@@ -103,6 +112,10 @@ def _conv(b: Builder, m: Match) -> Value:
 
 def _matmul(b: Builder, m: Match) -> Value:
     return _product(b, m, m[W])
+
+
+def _turned(b: Builder, m: Match) -> Value:
+    return _product(b, m, b(m.op(TURN), m[W]))
 
 
 def _gemm(b: Builder, m: Match) -> Value:
@@ -155,6 +168,7 @@ def _requantised(b: Builder, m: Match) -> Value:
 RULES: tuple[Rule, ...] = (
     Rule("convolution of bytes", CONV, _conv_refusal, _conv),
     Rule("product of bytes", MATMUL, _matmul_refusal, _matmul),
+    Rule("product of transposed bytes", TURNED, _turned_refusal, _turned),
     Rule("product of bytes with a bias", GEMM, _gemm_refusal, _gemm),
     Rule("product of bytes to bytes", PLAIN, _requantised_refusal, _requantised),
     Rule("product of bytes with a bias to bytes", BIASED, _requantised_refusal, _requantised),

@@ -281,15 +281,33 @@ def test_as_a_module_in_a_pipe(model: Path) -> None:
     assert done.stdout.startswith("// after import") and "Traceback" not in done.stderr
 
 
-def test_a_model_whose_sizes_decide_ranks_is_compiled_at_its_first_feed() -> None:
+def test_a_model_whose_sizes_decide_ranks_is_cut() -> None:
     Path("s.onnx").write_bytes(rank_by_size())
-    said = graphwright("compile", "s.onnx", "-o", "s.om").stderr
-    assert "at the first feed" in said and "--shape" in said
+    assert "; 2 parts, 1 node run by Python" in graphwright("compile", "s.onnx", "-o", "s.om").stderr
     assert graphwright("run", "s.om", "-i", "x=[[-1, 2]]", "-o", "y.npy").exit_code == 0
     assert np.load("y.npy").tolist() == [-1, 2]
-    assert "tasks for" in graphwright("inspect", "s.om", "--shape", "x:2,1").stdout
-    assert graphwright("inspect", "s.om", "--ir", "low").exit_code == 1
-    assert "at the first feed" not in graphwright("compile", "s.onnx", "--shape", "x:1,2").stderr
+    shown = graphwright("inspect", "s.om").stdout
+    assert "stages: 2 parts, 1 node run by Python" in shown and "elements decide the rank" in shown
+    assert "yes" in shown.splitlines()[2], "it is trusted"
+    low = graphwright("inspect", "s.om", "--ir", "low").stdout
+    assert "// part 0" in low and "// part 1" in low
+    assert "run by Python" not in graphwright("compile", "s.onnx", "--shape", "x:1,2").stderr
+
+
+def test_texts_come_as_json_and_go_into_files() -> None:
+    nodes = [helper.make_node("StringConcat", ["x", "x"], ["y"])]
+    ports = {"x": (TensorProto.STRING, ["N"])}, {"y": (TensorProto.STRING, ["N"])}
+    graph = helper.make_graph(
+        nodes, "t", *([helper.make_tensor_value_info(n, *s) for n, s in port.items()] for port in ports)
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), "t.onnx")
+    assert graphwright("run", "t.onnx", "-i", 'x=["a", "bc"]', "-o", "y.npz").exit_code == 0
+    assert np.load("y.npz")["y"].tolist() == ["aa", "bcbc"]
+    np.savez("x.npz", x=np.array(["d"]))
+    assert graphwright("run", "t.onnx", "-i", "x.npz", "-o", "y.npy").exit_code == 0
+    assert np.load("y.npy").tolist() == ["dd"]
+    checked = graphwright("check", "t.onnx", "--shape", "x:3")
+    assert checked.exit_code == 0 and "0.00e+00" in checked.stdout
 
 
 def test_a_model_of_unknown_rank_is_compiled_for_each() -> None:

@@ -16,8 +16,13 @@ MOST_NAMES = 4
 def show_stages(stages: Stages) -> None:
     """A row for each step, in the order in which they run."""
     parts, hosts = stages.parts(), stages.hosts()
-    say(f"stages: {len(parts)} parts, {len(hosts)} nodes run by Python between them")
+    say(f"stages: {counted(len(parts), 'part')}, {counted(len(hosts), 'node')} run by Python between them")
     table([*_rows(stages, 0)], ["stage", "what", "reads", "makes"])
+
+
+def counted(number: int, what: str) -> str:
+    """``1 part``, ``2 parts``"""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _rows(stages: Stages, depth: int) -> Iterator[list[str]]:
@@ -37,13 +42,12 @@ def _rows(stages: Stages, depth: int) -> Iterator[list[str]]:
 def _part_text(part: PartStep) -> str:
     if part.is_open:
         return "compiled at the first run, which shows the ranks of its inputs"
-    counted = []
+    texts = []
     for target in part.program.targets.values():
         hosts = sum(task.kind is TaskKind.HOSTCALL for task in target.program.tasks)
-        counted.append(
-            f"{len(target.program.tasks)} tasks" + (f", {hosts} of them in Python" if hosts else "")
-        )
-    return "; ".join(counted)
+        python = f", {hosts} of them in Python" if hosts else ""
+        texts.append(f"{counted(len(target.program.tasks), 'task')}{python}")
+    return "; ".join(texts)
 
 
 def _host_text(host: HostStep) -> str:

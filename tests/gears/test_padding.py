@@ -50,6 +50,18 @@ def ints(*values: int) -> Array:
     return np.array(values, np.int64)
 
 
+def choice(op: str, *operands: Array, **attributes: Any) -> bytes:
+    """``op`` of ``x``, or its magnitude, by ``c``."""
+    info = helper.make_tensor_value_info
+    names = [f"a{k}" for k in range(len(operands))]
+    made = [node(op, ["x", *names], ["t"], **attributes)]
+    taken = helper.make_graph(made, "taken", [], [info("t", FLOAT, None)])
+    other = helper.make_graph([node("Abs", ["x"], ["e"])], "other", [], [info("e", FLOAT, None)])
+    nodes = [node("If", ["c"], ["y"], name="it", then_branch=taken, else_branch=other)]
+    held = dict(zip(names, operands, strict=True))
+    return onnx_model(nodes, {"c": (TensorProto.BOOL, []), "x": (FLOAT, ["N"])}, {"y": (FLOAT, None)}, held)
+
+
 EQUAL: dict[str, bytes] = {
     "elementwise": one("Exp", ["N", 3]),
     "broadcast": one("Add", ["N", "M"], weight(0, 1)),
@@ -118,6 +130,7 @@ EQUAL: dict[str, bytes] = {
     ),
     "einsum": one("Einsum", ["N", 3], weight(0, 3, 4), equation="ij,jk->ki"),
     "attention of a batch": encoder(),
+    "branches that keep elements apart": choice("Neg"),
 }
 """Models of inputs of N and M, which padding leaves as they are."""
 
@@ -169,32 +182,9 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         "Shape: no rule says",
     ),
     "sizes of elements": (one("NonZero", ["N", 2]), "NonZero"),
-    "a branch": (
-        onnx_model(
-            [
-                node(
-                    "If",
-                    ["c"],
-                    ["y"],
-                    name="it",
-                    then_branch=helper.make_graph(
-                        [node("Neg", ["x"], ["t"])],
-                        "t",
-                        [],
-                        [helper.make_tensor_value_info("t", FLOAT, None)],
-                    ),
-                    else_branch=helper.make_graph(
-                        [node("Abs", ["x"], ["e"])],
-                        "e",
-                        [],
-                        [helper.make_tensor_value_info("e", FLOAT, None)],
-                    ),
-                )
-            ],
-            {"c": (TensorProto.BOOL, []), "x": (FLOAT, ["N"])},
-            {"y": (FLOAT, None)},
-        ),
-        "If: it has regions",
+    "a branch that runs backwards": (
+        choice("CumSum", np.array(0), reverse=1),
+        "If: CumSum in a branch: it runs from the end",
     ),
 }
 
@@ -218,7 +208,7 @@ def feeds_of(model: bytes, n: int, m: int) -> list[Array]:
     shapes = sizes_of(model, n, m)
     return [
         random.integers(0, 2, shapes[value.name]).astype(value.type.dtype.numpy)
-        if value.type.dtype.is_integer
+        if not value.type.dtype.is_float
         else random.standard_normal(shapes[value.name]).astype(np.float32)  # type: ignore[arg-type]
         for value in load(model).main.inputs
     ]

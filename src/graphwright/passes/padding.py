@@ -15,10 +15,11 @@ from math import prod
 from graphwright.errors import Collector, Diagnostic, ModelError
 from graphwright.ir.clone import clone_module
 from graphwright.ir.constant import Constant
-from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Op, Trait, folding
 from graphwright.ir.symbols import Dim, Expr, atoms
 from graphwright.ops.average_pool import AveragePool
+from graphwright.ops.case import Case
 from graphwright.ops.cast import Cast
 from graphwright.ops.concat import Concat
 from graphwright.ops.constant_of_shape import ConstantOfShape
@@ -28,6 +29,7 @@ from graphwright.ops.cumulative import Cumulative
 from graphwright.ops.expand import Expand
 from graphwright.ops.gather import Gather
 from graphwright.ops.gemm import Gemm
+from graphwright.ops.if_ import If
 from graphwright.ops.lp_pool import LpPool
 from graphwright.ops.matmul import MatMul
 from graphwright.ops.max_pool import MaxPool
@@ -57,8 +59,8 @@ def refuse_padding(module: Module, gears: Sequence[Module]) -> None:
     if unknown:
         message = f"the rank of input {unknown[0]!r} is not known, and padding has to know it"
         raise ModelError(Diagnostic("padding", message, hint=_HINT))
-    padded = Padded(varied_sizes(module, gears))
     trial = clone_module(module)
+    padded = Padded(varied_sizes(module, gears), trial.main)
     PassManager((SHAPES, DeadCode(), Decompose(_has_rule), SHAPES, DeadCode())).run(trial)
     faults = Collector(ModelError)
     known = {a.name for value in trial.main.inputs for dim in value.type.dims for a in atoms(dim)}
@@ -85,9 +87,10 @@ def varied_sizes(module: Module, gears: Sequence[Module]) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Padded:
-    """Which axes are padded: those whose size holds one of ``symbols``."""
+    """Which axes are padded: those whose size holds one of ``symbols``; ``main`` takes what is filled up."""
 
     symbols: frozenset[str]
+    main: Graph
 
     def holds(self, dim: object) -> bool:
         """Whether a size differs between the gear and the truth."""
@@ -126,7 +129,9 @@ def _reason(node: Node, padded: Padded, known: set[str]) -> str:
     if not touched and not any(map(padded.holds, _attributes(node.op))):
         return ""
     if node.regions:
-        return "it has regions"
+        return (
+            _branches(node, padded, known) if isinstance(node.op, If | Case) else "its regions may run again"
+        )
     if Trait.ELEMENTWISE in node.op.traits:
         return _elementwise(node, padded)
     if Trait.VIEW in node.op.traits:
@@ -135,6 +140,14 @@ def _reason(node: Node, padded: Padded, known: set[str]) -> str:
         folded = folding(node.op).resolved(len(node.operand(0).type.dims))
         return "it folds a padded axis" if padded.among(node.operand(0), folded) else ""
     return _rule(node.op, node, padded)
+
+
+def _branches(node: Node, padded: Padded, known: set[str]) -> str:
+    """One region runs, once, on the operands: each has to keep what is true."""
+    if padded.axes(node.operand(0)):
+        return "its condition is padded"
+    inner = ((each, _reason(each, padded, known)) for region in node.regions for each in region)
+    return next((f"{each.op.name} in a branch: {reason}" for each, reason in inner if reason), "")
 
 
 def _attributes(op: Op) -> Iterator[object]:
@@ -229,19 +242,18 @@ def _gather(op: Gather, node: Node, padded: Padded) -> str:
     data, indices = node.operand(0), node.operand(1)
     if padded.among(data, [op.axis]):
         return "its indices may count from the end of a padded axis"
-    return (
-        "" if not padded.axes(indices) or _is_fed(indices) else "its indices behind the true ones may be any"
-    )
+    known = not padded.axes(indices) or _is_fed(indices, padded.main)
+    return "" if known else "its indices behind the true ones may be any"
 
 
-def _is_fed(value: Value) -> bool:
-    """Whether a value is an input in another shape or dtype: zeros lie behind its elements."""
+def _is_fed(value: Value, main: Graph) -> bool:
+    """Whether a value is an input of ``main`` in another shape or dtype: zeros lie behind its elements."""
     while value.producer is not None:
         op = value.producer.op
         if not isinstance(op, Cast | Transpose) and Trait.VIEW not in op.traits:
             return False
         value = value.producer.operand(0)
-    return True
+    return value.owner is main
 
 
 @_rule.register

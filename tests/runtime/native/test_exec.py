@@ -197,6 +197,34 @@ def test_loops(library: _native.Library, threads: int, poison: bool, work: int) 
 
 
 @pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("poison", [False, True])
+def test_loops_of_short_tasks_beside_long_ones(library: _native.Library, threads: int, poison: bool) -> None:
+    b = Builder()
+    x, (n,) = b.input(1)
+    y, z = b.output((n,)), b.output((n,))
+    size, one = b.bytes_of(n), b.const(1)
+    scratch = b.buffer(Storage.SCRATCH, size)
+    number = b.arena(b.const(8), [scratch])
+    t = b.arena(size, [scratch, number])
+    b.task(TaskKind.COPY, [b.at(y), b.at(x)], [0], args=(size,))
+    b.tasks.append(
+        Task(TaskKind.LOOP, (b.at(number), None, None), (0,), args=(b.const(9),), blocks=(1,), after=(0,))
+    )
+    b.launch("affine", [x, z], [1], n, args=[one], work=HEAVY)
+    b.launch("affine", [y, t], [1], n, args=[one], scratch=scratch)  # block 1
+    b.task(TaskKind.COPY, [b.at(y), b.at(t)], [0], args=(size,), after=(3,), work=b.const(1))
+    b.blocks = [Block(0, 3), Block(3, 2)]
+    model, value = load(b.program(), library), numbers(700)
+    expected = value
+    for _ in range(9):
+        expected = expected * 2 + 1
+    for _ in range(20):
+        looped, doubled = model.run([value], threads=threads, poison=poison)
+        np.testing.assert_array_equal(looped, expected)
+        np.testing.assert_array_equal(doubled, value * 2 + 1)
+
+
+@pytest.mark.parametrize("threads", THREADS)
 def test_rows_beyond_their_buffer_end_the_run(library: _native.Library, threads: int) -> None:
     model, x = looping(library), numbers(65)
     with pytest.raises(_native.KernelError) as caught:

@@ -43,7 +43,8 @@ def random_program(seed: int, elements: int) -> tuple[Program, np.ndarray, np.nd
         target = y if i == count - 1 else b.arena(size, [scratch, *(p for p in buffers if p != x)])
         after = tuple(writers[k] for k in (left, right) if writers[k] >= 0)
         operands = [buffers[left], buffers[right], target]
-        task = b.launch("mix", operands, [2], n, args=[b.const(i)], work=work, scratch=scratch, after=after)
+        short = pick.choice((0, work))
+        task = b.launch("mix", operands, [2], n, args=[b.const(i)], work=short, scratch=scratch, after=after)
         if pick.random() < 0.2:
             inner.append((task, b.tasks[task]))
             chosen = pick.randrange(2)

@@ -145,24 +145,24 @@ static void trace_end(const run *r, int64_t task, int slot) {
 
 /* ---- one thread: program order is an order of the edges ---- */
 
-static void run_block(run *r, int64_t block);
+static void run_block(run *r, int64_t block, int slot);
 
-static void run_if(run *r, int64_t task) {
+static void run_if(run *r, int64_t task, int slot) {
     int64_t taken = chosen_block(r, task);
     if (r->call->poison)
         gw_poison_choice(&r->poison, task, taken);
-    run_block(r, taken);
+    run_block(r, taken, slot);
 }
 
-static void run_loop(run *r, int64_t task) {
+static void run_loop(run *r, int64_t task, int slot) {
     for (int64_t number = 0; begin_run(r, task, number); number++) {
         if (r->call->poison)
             gw_poison_run(&r->poison, task);
-        run_block(r, r->call->program->tasks[task].blocks.at[0]);
+        run_block(r, r->call->program->tasks[task].blocks.at[0], slot);
     }
 }
 
-static void run_block(run *r, int64_t block) {
+static void run_block(run *r, int64_t block, int slot) {
     const gw_program *p = r->call->program;
     const gw_block *b = &p->blocks[block];
     for (int64_t task = b->first; task < b->first + b->count; task++) {
@@ -172,13 +172,13 @@ static void run_block(run *r, int64_t block) {
         if (r->call->poison)
             gw_poison_before(&r->poison, task);
         switch (p->tasks[task].kind) {
-        case GW_IF: run_if(r, task); break;
-        case GW_LOOP: run_loop(r, task); break;
-        default: perform(r, task, 0);
+        case GW_IF: run_if(r, task, slot); break;
+        case GW_LOOP: run_loop(r, task, slot); break;
+        default: perform(r, task, slot);
         }
         if (r->call->poison && p->tasks[task].kind != GW_IF)
             gw_poison_after(&r->poison, task);
-        trace_end(r, task, 0);
+        trace_end(r, task, slot);
     }
 }
 
@@ -299,7 +299,12 @@ static int64_t start_if(run *r, int64_t task, int slot) {
     return take_and_unlock(r);
 }
 
+/* One thread is enough for a loop of short tasks; poison has to be under the lock. */
 static int64_t start_loop(run *r, int64_t task, int slot) {
+    if (r->call->plan->steps[task].light && !r->call->poison) {
+        run_loop(r, task, slot);
+        return end_task(r, task, slot);
+    }
     gw_lock(&r->lock);
     if (!open_run(r, task, 0))
         retire(r, task, slot);
@@ -472,7 +477,7 @@ static bool execute(run *r) {
     if (r->call->plan->parallel)
         run_graph(r);
     else
-        run_block(r, 0);
+        run_block(r, 0, 0);
     return !atomic_load(&r->failed);
 }
 

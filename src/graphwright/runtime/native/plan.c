@@ -188,6 +188,19 @@ static bool make_step(const maker *m, int64_t index) {
     return true;
 }
 
+static bool is_light(const maker *m, int64_t block) {
+    const gw_block *b = &m->program->blocks[block];
+    for (int64_t i = b->first; i < b->first + b->count; i++) {
+        const gw_list blocks = m->program->tasks[i].blocks;
+        if (m->plan->steps[i].heavy)
+            return false;
+        for (int64_t j = 0; j < blocks.count; j++)
+            if (!is_light(m, blocks.at[j]))
+                return false;
+    }
+    return true;
+}
+
 /* Whether the estimates of all tasks together are known to be short. */
 static bool is_brief(const maker *m) {
     const gw_program *p = m->program;
@@ -240,6 +253,9 @@ static bool fill_plan(const maker *m) {
     for (int64_t i = 0; i < p->task_count; i++)
         if (!make_step(m, i))
             return false;
+    for (int64_t i = 0; i < p->task_count; i++)
+        if (p->tasks[i].kind == GW_LOOP)
+            m->plan->steps[i].light = is_light(m, p->tasks[i].blocks.at[0]);
     m->plan->brief = is_brief(m);
     return true;
 }

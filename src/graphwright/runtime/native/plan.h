@@ -13,6 +13,7 @@ typedef struct {
     int64_t scratch, scratch_stride; /* offset in the arena; from one thread's to the next; -1 if none */
     int32_t chunks;                  /* that the grid is handed out in */
     bool heavy;                      /* worth waking a thread for */
+    bool light;                      /* LOOP: no task of its body is */
 } gw_step;
 
 typedef struct gw_plan {

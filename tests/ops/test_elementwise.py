@@ -49,6 +49,7 @@ from graphwright.ops.binary import (
 )
 from graphwright.ops.cast import Cast
 from graphwright.ops.clip import Clip
+from graphwright.ops.round_to_range import RoundToRange
 from graphwright.ops.unary import Abs, Neg, Relu
 
 from .support import expression_result, run_reference
@@ -94,6 +95,7 @@ ATTRIBUTES: list[tuple[Op, Callable[[Any], Any]]] = [
     (Gelu("tanh"), lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))),
     (Shrink(0.25, 1.5), lambda x: np.where(x < -1.5, x + 0.25, np.where(x > 1.5, x - 0.25, 0))),
     (Binarizer(0.5), lambda x: np.where(x > 0.5, 1, 0)),
+    (RoundToRange(-3.0, 2.0), lambda x: np.minimum(np.fmax(np.rint(x), -3), 2)),
     (IsInf(), np.isinf),
     (IsInf(True, False), np.isneginf),
     (IsInf(False, True), np.isposinf),
@@ -123,7 +125,9 @@ def test_special_values_of_one_operand(op: Op, meaning: Callable[[Any], Any]) ->
     same_special(actual[finite], expected[finite], 4e-6)
     same_special(expression_result(op, [SPECIAL], [type_of(SPECIAL)]), actual, 4e-6)
     assert (
-        np.isnan(actual[0]) or actual.dtype == bool or op.name in ("ThresholdedRelu", "Shrink", "Binarizer")
+        np.isnan(actual[0])
+        or actual.dtype == bool
+        or op.name in ("ThresholdedRelu", "Shrink", "Binarizer", "RoundToRange")
     )
 
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from graphwright.config import Options
-from graphwright.errors import GraphwrightError
 from graphwright.ir.arrays import Array
 from graphwright.package.package import Package
 from graphwright.runtime.devices.base import Device, Entry, TaskTime
@@ -140,6 +139,8 @@ class Hot:
     def _own(self) -> None:
         if self._process != os.getpid():
             self._begin()
+            for seen in list(self._seen.values()):
+                seen.wanted = False
 
     def _want(self, shapes: Shapes, seen: _Seen) -> None:
         """Let a variant be made, if there is a place for it."""
@@ -172,7 +173,7 @@ class Hot:
             try:
                 device = self._make(shapes, build)
                 entry = device.entry(self._threads)
-            except (GraphwrightError, OSError, MemoryError, ValueError) as error:
+            except Exception as error:  # whatever it is: runs go on
                 if not self._closed:
                     self._counts["hot_failed"] += 1
                     self.faults.append(f"{', '.join(map(str, shapes))}: {error}")

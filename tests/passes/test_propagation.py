@@ -71,6 +71,7 @@ class Arithmetic:
     b: Builder
     values: list[Value]
     steps: list[Callable[[list[Array]], Array]] = field(default_factory=list)
+    multiplied: bool = False
 
     def add(self, value: Value, step: Callable[[list[Array]], Array]) -> int:
         self.values.append(value)
@@ -139,14 +140,13 @@ class Arithmetic:
         self.add(self.b(Cast(I64), self.b(Cast(I32), shown)), lambda a: a[i])
 
     def folded(self) -> None:
+        """One product, of two elements at most: what no int64 holds is no size."""
         i = self.vector()
-        op, function = self.draw(
-            st.sampled_from(((ReduceSum, np.sum), (ReduceProd, np.prod), (ReduceMax, np.max)))
-        )
-        if self.size(i):
-            self.add(
-                self.b(op((0,), True), self.values[i]), lambda a: np.asarray(function(a[i], keepdims=True))
-            )
+        op, function = self.draw(st.sampled_from(FOLDED))
+        if not self.size(i) or (op is ReduceProd and (self.multiplied or self.size(i) > 2)):
+            return
+        self.multiplied |= op is ReduceProd
+        self.add(self.b(op((0,), True), self.values[i]), lambda a: np.asarray(function(a[i], keepdims=True)))
 
     def repeated(self) -> None:
         i = self.vector()
@@ -166,6 +166,11 @@ BINARY: tuple[tuple[Op, Callable[[Array, Array], Array], int], ...] = (
     (Add(), np.add, -4), (Sub(), np.subtract, -4), (Mul(), np.multiply, -4), (Min(), np.minimum, -4),
     (Max(), np.maximum, -4), (Div(), _divide, 1), (Mod(), np.mod, 1),
 )  # fmt: skip
+FOLDED: tuple[tuple[Any, Callable[..., Any]], ...] = (
+    (ReduceSum, np.sum),
+    (ReduceProd, np.prod),
+    (ReduceMax, np.max),
+)
 COMPARED = ((Equal(), np.equal), (Less(), np.less), (Greater(), np.greater))
 
 

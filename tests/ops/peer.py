@@ -74,7 +74,10 @@ class NodeImporter:
     def builder(self) -> Builder:
         return self.b
 
-    def region(self, name: str, receives: Sequence[TensorType | None] = ()) -> tuple[Graph, list[Value]]:
+    def declared_ranks(self, name: str) -> list[int | None]:
+        return [value.type.rank for value in self.regions[name][0].inputs]
+
+    def region(self, name: str, receives: Sequence[TensorType] = ()) -> tuple[Graph, list[Value]]:
         return self.regions[name]
 
     def fail(self, message: str, hint: str = "") -> Exception:

@@ -341,3 +341,14 @@ def test_bad_loops_are_one_clear_error(name: str) -> None:
     with pytest.raises(ModelError, match=message) as caught:
         compiled(proto)
     assert len(caught.value.diagnostics) == 1
+
+
+@pytest.mark.parametrize("number", [NUMBER, info("i", (1,), np.int64), onnx.ValueInfoProto(name="i")])
+def test_the_number_of_the_run_may_be_declared_otherwise(number: Any) -> None:
+    nodes = [node("Identity", "on", "go"), node("Cast", "i", "f", to=1), node("Add", "h f", "g")]
+    inner = body(nodes, [number, onnx.ValueInfoProto(name="on"), onnx.ValueInfoProto(name="h")], ["go", "g"])
+    loop = node("Loop", "T _ x", "y", body=inner)
+    (y,) = by_us(
+        model([loop], [info("x", (3,))], ["y"], [const("T", 4, np.int64)]), {"x": np.ones(3, np.float32)}
+    )
+    np.testing.assert_array_equal(y, np.full(3, 7, np.float32))

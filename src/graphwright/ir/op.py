@@ -253,10 +253,13 @@ class Importer(Protocol):
     def builder(self) -> Builder:
         """At the end of the graph that is being read: for what :meth:`emit` does not do."""
 
-    def region(self, name: str, receives: Sequence[TensorType | None] = ()) -> tuple[Graph, list[Value]]:
+    def declared_ranks(self, name: str) -> list[int | None]:
+        """Ranks that a graph attribute declares for its inputs, None where it does not."""
+
+    def region(self, name: str, receives: Sequence[TensorType] = ()) -> tuple[Graph, list[Value]]:
         """A graph attribute as a closed region, and the outer values that became its last inputs.
 
-        ``receives``: the types of its own inputs, None for what the graph declares.
+        ``receives``: the types of its own inputs, instead of what the graph declares.
         """
 
     def inline(self, name: str) -> list[Value]:

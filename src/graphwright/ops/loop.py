@@ -241,7 +241,7 @@ def _present(i: Importer, index: int, value: Value | None) -> Value:
 
 def _read_body(i: Importer, starts: Sequence[Value]) -> tuple[Graph, list[Value]]:
     """The body, for types of the carried values that hold in every run."""
-    number: TensorType | None = None
+    number = TensorType(I64, (1,)) if i.declared_ranks("body")[:1] == [1] else ITERATION
     types = [value.type for value in starts]
     for _ in range(MAX_ROUNDS):
         graph, captured = i.region("body", (number, CONDITION, *types))
@@ -249,10 +249,8 @@ def _read_body(i: Importer, starts: Sequence[Value]) -> tuple[Graph, list[Value]
         if len(results) < len(types):
             raise i.fail(f"its body has {len(graph.outputs)} outputs for {len(types)} carried values")
         wider = widened_types(i, [v.type for v in starts], types, [value.type for value in results])
-        if wider == types and graph.inputs[0].type.shape is not None:
+        if wider == types:
             return graph, captured
-        if graph.inputs[0].type.shape is None:
-            number = ITERATION
         types = wider
     raise i.fail(f"the shapes of its carried values still change after {MAX_ROUNDS} runs")
 

@@ -113,11 +113,11 @@ class GraphReader:
         return values if len(values) == len(names) else None
 
     def read_region(
-        self, proto: onnx.GraphProto, outer: Scope, name: str, receives: Sequence[TensorType | None] = ()
+        self, proto: onnx.GraphProto, outer: Scope, name: str, receives: Sequence[TensorType] = ()
     ) -> tuple[Graph, list[Value]]:
         """A subgraph as a closed region, and the outer values that became its last inputs.
 
-        ``receives`` are the types of its own inputs, None for what it declares.
+        ``receives`` are the types of its own inputs, instead of what it declares.
         """
         if receives and len(receives) != len(proto.input):
             given = f"{len(receives)} inputs, it declares {len(proto.input)}"
@@ -126,8 +126,8 @@ class GraphReader:
         builder = Builder(module, Graph(name), sources=outer.builder.sources)
         scope = Scope(builder, outer.frame, outer.folder, outer, outer.depth + 1)
         for position, info in enumerate(proto.input):
-            type = receives[position] if receives else None
-            made = builder.graph.add_input(type or tensor_type(info, self.dims), text(info.name))
+            type = receives[position] if receives else tensor_type(info, self.dims)
+            made = builder.graph.add_input(type, text(info.name))
             scope.bind(made.name, made)
         names = [info.name for info in proto.output]
         outputs = self._read_body(proto, scope, names, name)

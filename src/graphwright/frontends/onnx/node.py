@@ -22,7 +22,7 @@ from graphwright.ir.types import TensorType
 GUESSED_RANKS = range(7)
 
 Inliner = Callable[[onnx.GraphProto, Scope, str], list[Value]]
-Regions = Callable[[onnx.GraphProto, Scope, str, Sequence[TensorType | None]], tuple[Graph, list[Value]]]
+Regions = Callable[[onnx.GraphProto, Scope, str, Sequence[TensorType]], tuple[Graph, list[Value]]]
 
 
 class OnnxNode:
@@ -102,7 +102,12 @@ class OnnxNode:
         """At the end of the graph that is being read."""
         return self._scope.builder
 
-    def region(self, name: str, receives: Sequence[TensorType | None] = ()) -> tuple[Graph, list[Value]]:
+    def declared_ranks(self, name: str) -> list[int | None]:
+        """Ranks that a graph attribute declares for its inputs, None where it does not."""
+        types = [info.type.tensor_type for info in self._graph(name).proto.g.input]
+        return [len(type.shape.dim) if type.HasField("shape") else None for type in types]
+
+    def region(self, name: str, receives: Sequence[TensorType] = ()) -> tuple[Graph, list[Value]]:
         """A graph attribute as a closed region, and the outer values that became its last inputs."""
         attribute = self._graph(name)
         return self._regions(attribute.proto.g, attribute.scope, name, receives)

@@ -121,17 +121,20 @@ def show_sizes(counts: Sequence[int], size: int) -> None:
 
 
 def round_cost(model: gw.Model, feeds: Sequence[Array]) -> float:
-    """Microseconds of thread time that a run takes more where the gears follow each other in turn."""
+    """Microseconds of thread time that a run takes more behind one of another gear: means of least times."""
 
     def run(which: int) -> object:
         return model(feeds[which])
 
     numbers = range(len(feeds))
-    added = []
-    for _ in range(ROUNDS // len(feeds) + 5):
-        alone = sum(_seconds(run, [which] * 4) for which in numbers)
-        added.append(_seconds(run, [*numbers] * 4) - alone)
-    return 1e6 * median(added) / (4 * len(feeds))
+    alone, turns = [float("inf")] * len(feeds), [float("inf")] * len(feeds)
+    for _ in range(ROUNDS // len(feeds) + 10):
+        for which in numbers:
+            turns[which] = min(turns[which], _seconds(run, [which]))  # behind a run of another gear
+        for which in numbers:
+            run(which)
+            alone[which] = min(alone[which], _seconds(run, [which]))
+    return 1e6 * (sum(turns) - sum(alone)) / len(feeds)
 
 
 def _load_seconds(path: Path) -> float:

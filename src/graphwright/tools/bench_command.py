@@ -172,9 +172,11 @@ def _show(results: Mapping[str, Measured]) -> None:
         if name != OURS:
             found = ratio(measured, results[OURS])
             say(f"  {name} / {OURS}: {found.median:.2f} ({found.low:.2f} to {found.high:.2f})")
-    counters = {name.removeprefix("plan_"): n for name, n in results[OURS].counters.items() if "plan" in name}
-    if counters:
-        say(f"  plans: {counters.pop('plans')} kept, {', '.join(f'{n} {name}' for name, n in counters.items())}")
+    counters = results[OURS].counters
+    if "plans" in counters:
+        names = ("plan_hits", "plan_misses", "plan_evictions")
+        counted = (f"{counters[name]} {name.removeprefix('plan_')}" for name in names)
+        say(f"  plans: {counters['plans']} kept, {', '.join(counted)}")
 
 
 def _show_tasks(tasks: Sequence[TaskRow], top: int) -> None:

@@ -38,7 +38,8 @@ def serve(orders: TextIO, answers: TextIO) -> None:
         run(feeds)
         answer({"load_s": loaded - begin, "first_s": time.perf_counter() - loaded})
         for line in orders:
-            answer({"ns": _times(run, feeds, int(line)), "peak_bytes": peak_bytes(), "counters": counters(run)})
+            taken = _times(run, feeds, int(line))
+            answer({"ns": taken, "peak_bytes": peak_bytes(), "counters": counters(run)})
     except GraphwrightError as error:
         answer(str(error))
     except Exception as error:  # peers raise types of their own

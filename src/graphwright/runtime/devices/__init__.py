@@ -28,7 +28,7 @@ NATIVE: Final[Mapping[str, Native]] = {"cpu": Cpu, "null": Null}
 
 
 def specialized(device: Device, package: Package, options: Options) -> Device:
-    """``device``, with what the option ``specialize`` puts before it: that is imported where it is asked for."""
+    """``device`` and what the option ``specialize`` puts before it, imported where it is asked for."""
     if options.specialize == "none":
         return device
     made: Device = importlib.import_module("graphwright.runtime.devices.hot").specialized(

@@ -22,6 +22,7 @@ from graphwright.ir.types import DType, TensorType
 from graphwright.ops.case import Case
 from graphwright.ops.if_ import If
 from graphwright.ops.loop import Loop
+from graphwright.ops.partitioned_call import PartitionedCall
 
 ops.load()
 
@@ -88,6 +89,8 @@ class Evaluator:
                 index = 0 if index else 1
             taken = node.regions[index if 0 <= index < len(node.regions) else -1]
             return self.graph(taken, [a for a in arrays[1:] if a is not None])
+        if isinstance(node.op, PartitionedCall):
+            return self.region(node.regions[0], arrays)
         if isinstance(node.op, Loop):
             types = [TensorType(v.type.dtype, self._bound(v.type.shape)) for v in node.outputs]
             loop = self.bound(node.op)

@@ -245,7 +245,8 @@ class _Checker:
                 steering = {o.buffer for o in self.program.tasks[loop].operands[:2] if isinstance(o, Operand)}
                 for access in self._accesses_of(index, task):
                     if access.writes and access.buffer in steering:
-                        yield f"task {index} writes {self._name(access.buffer)}, which counts the runs of {loop}"
+                        name = self._name(access.buffer)
+                        yield f"task {index} writes {name}, which counts the runs of {loop}"
 
     def _places(self) -> Iterator[str]:
         for number, buffer in enumerate(self.program.buffers):

@@ -30,7 +30,7 @@ RUNS = 20
 
 
 def chain(borders: int) -> gw.Model:
-    """``borders`` reshapes of ``x: f32[N, 4]`` by a shape that is an input, a program before and behind each."""
+    """``borders`` reshapes of ``x: f32[N, 4]`` by an input, with a program before and behind each."""
     b = gw.GraphBuilder()
     x, shape = b.input("x", "f32", ("N", 4)), b.input("shape", "i64", (2,))
     for _ in range(borders):

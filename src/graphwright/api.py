@@ -216,7 +216,7 @@ def _builder(module: Module, options: Options) -> Callable[[FeedShapes], Device]
 
 
 def part_builder(package: Package, options: Options) -> Callable[[PartStep, FeedShapes], Device]:
-    """Compiles a part of a package for the ranks of its inputs or, where those are known, for their shapes."""
+    """Compiles a part of a package for the ranks of its inputs or, where these are known, their shapes."""
     plugins.use(options)
     module = unpacked_module(package)
 

@@ -4,7 +4,7 @@
 
 A chain of elementwise nodes on a small matrix; between two of them the host reshapes the matrix by a shape
 that is an input. A border is one node of the host and the way back into a program: the slope of a run's time
-over their number. Beside it stands what NumPy alone takes for the same reshapes, in the same process, in turn.
+over their number. Beside it stands what NumPy takes for the same reshapes, in the same process, in turn.
 CPU time of the thread, the least of many short runs.
 """
 

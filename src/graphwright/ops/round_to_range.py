@@ -8,7 +8,7 @@ from graphwright.ir.loops.nodes import Scalar, apply
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, TensorType
-from graphwright.ops.common import need_broadcast, need_dtype, same_dtype
+from graphwright.ops.common import need_broadcast, need_dtype, quiet, same_dtype
 
 
 @op("RoundToRange")
@@ -31,6 +31,7 @@ class RoundToRange(Op):
             need_broadcast(at, zero, x.shape, "the zero point")
         return x.type
 
+    @quiet
     def reference(self, x: Array, zero: Array | None = None) -> Array:
         return round_to_range(x, zero, self.low, self.high)
 

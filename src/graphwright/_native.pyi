@@ -98,8 +98,9 @@ class Program:
         libraries: Sequence[Library] = (),
         arenas: Arenas | None = None,
     ) -> None:
-        """``weights``, ``libraries`` and ``arenas`` are kept alive; without ``arenas`` it has its own. ``dtypes``: those of outputs, asked for at the first
-        run, at which NumPy is imported; None: unsigned of that size.
+        """``weights``, ``libraries`` and ``arenas`` are kept alive; without ``arenas`` it has its own.
+        ``dtypes``: those of outputs, asked for at the first run, at which NumPy is imported; None: unsigned
+        of that size.
 
         Raises ProgramError for malformed words.
         """
@@ -121,7 +122,8 @@ class Program:
         """
 
     def stats(self) -> dict[str, int]:
-        """``runs``, ``host_calls``, ``plans``, ``plan_hits``, ``plan_misses``, ``plan_evictions``, ``contexts``."""
+        """``runs``, ``host_calls``, ``plan_hits``, ``plan_misses`` and ``plan_evictions`` so far; ``plans``,
+        ``contexts`` and ``arena_bytes`` that are kept."""
 
     def trim(self) -> int:
         """Drop all plans and the memory that no run uses, and give it back to the system: bytes of arenas."""

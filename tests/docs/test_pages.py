@@ -126,7 +126,6 @@ def test_the_operators_that_are_not_supported_are_not() -> None:
     assert [name for name in named if is_supported("ai.onnx.ml", name)] == []
 
 
-
 def test_the_path_lists_all_directories() -> None:
     text = (ROOT / "docs" / "path_of_a_model.md").read_text()
     source = ROOT / "src" / "graphwright"

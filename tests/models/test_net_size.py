@@ -40,7 +40,8 @@ def test_the_file_stays_small_and_the_run_as_fast_as_with_stored_weights(
     small = gw.load(tmp_path / "small.om", options=options)
     size, held = (tmp_path / "small.om").stat().st_size, small.package.weights.data.nbytes
     ratio = min(_seconds(small, feeds) / _seconds(stored, feeds) for _ in range(3))
-    print(f"\nmodel {LIGHT.stat().st_size} bytes, package {size}, in memory {held}, run {ratio:.3f} of stored")
+    print(f"\nmodel {LIGHT.stat().st_size} bytes, package {size}, in memory {held}")
+    print(f"run {ratio:.3f} of that with stored weights")
     assert size < SMALL and held > 500e6
     assert ratio < NO_SLOWER
 

@@ -18,7 +18,7 @@ OPS = {name: cls for name, cls in registered_ops().items() if cls.__module__.sta
 
 
 def strange(sample: Sample) -> Iterator[Sample]:
-    """The sample with one operand a scalar, empty, of more axes, another type, huge, a container or absent."""
+    """A sample with one operand a scalar, empty, of more axes, another type, huge, a container or absent."""
     for position, given in enumerate(sample.inputs):
         if given is None:
             continue

@@ -92,7 +92,7 @@ def test_a_new_size_costs_no_compile(loaded: Loaded, monkeypatch: pytest.MonkeyP
     def refused(*_: Any) -> None:
         raise AssertionError("the compiler was entered again")
 
-    monkeypatch.setattr(api, "compile_module", refused)
+    monkeypatch.setattr(api, "compile_modules", refused)
     for variant in loaded.zoo.variants:
         loaded.model.run(loaded.zoo.feeds(variant))
 

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from graphwright import ops, plugins
 from graphwright.ir import op as ir_op
+from graphwright.ir.foreign import is_foreign
 from graphwright.kernels.candidates import registry
 from graphwright.passes import foreign
 from graphwright.tools.cli import app
@@ -32,7 +33,8 @@ def isolated() -> Iterator[None]:
     registry.load()
     modules = set(sys.modules)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ir_op, "_REGISTRY", dict(ir_op._REGISTRY))
+        own = {name: cls for name, cls in ir_op._REGISTRY.items() if not is_foreign(cls)}
+        patch.setattr(ir_op, "_REGISTRY", own)  # nor are the ops of other tests seen
         patch.setattr(registry, "_CANDIDATES", {op: list(c) for op, c in registry._CANDIDATES.items()})
         patch.setattr(foreign, "_PASSES", dict(foreign._PASSES))
         plugins.autoload.cache_clear()

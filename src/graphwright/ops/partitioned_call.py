@@ -2,30 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from graphwright.ir.op import Fact, Inference, Op, op
+from graphwright.ir.enclosing import Enclosing
+from graphwright.ir.op import op
 
 
 @op("PartitionedCall")
-class PartitionedCall(Op):
-    """Computes its one region, once, on its operands. It is inlined before kernels are selected."""
-
-    results: int
-
-    def output_count(self) -> int:
-        return self.results
-
-    def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
-        return inputs
-
-    def captures(self, inputs: int) -> int:
-        return inputs
-
-    def taken(self, *operands: Fact | None) -> int | None:
-        return 0
-
-    def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
-        if len(outputs) != 1 or len(outputs[0]) != self.results:
-            raise at.fail(f"one region with {self.results} outputs is needed")
-        return tuple(outputs[0])
+class PartitionedCall(Enclosing):
+    """Computes its region on its operands. It is inlined before kernels are selected."""

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.library.byte_tile import QUAD, RUN, TILE_ROWS, byte_tiles, panel_columns
 from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.runs import copy_runs
 from graphwright.kernels.library.tile import HELPERS
 
 Array = npt.NDArray[Any]
@@ -183,8 +184,7 @@ def source(isa: Isa) -> str:
         _ENTRY.replace("@SYMBOL@", symbol).replace("@WIDE@", wide)
         for symbol, wide in ((SYMBOL, "!has_vnni()"), (WIDE, "1"))
     )
-    even = ", ".join(str(2 * i) for i in range(isa.lanes))
-    body = _BODY.replace("@EVEN@", even)
+    body = _BODY.replace("@COPY_RUNS@", copy_runs(isa, "quad", "vi", "q", "vi"))
     interleave = _INTERLEAVE.replace("@SYMBOL@", INTERLEAVE)
     tiles = byte_tiles(isa, a_signed=True)
     return "\n".join([prelude(isa), constants, fields, HELPERS, tiles, body, entries, interleave])
@@ -220,39 +220,7 @@ GW_INLINE void vi_store_n(quad *p, vi x, int64_t n) { vf_store_n((float *)(void 
 GW_INLINE vi q_load(const quad *p) { return *(const vi_any *)p; }
 GW_INLINE void q_store(quad *p, vi x) { *(vi_any *)p = x; }
 
-/* to[c][i] = from[c][i * step] for n pixels of each of some planes. */
-static void copy_runs(const quad *from, int64_t from_c, int64_t step, int64_t n, int64_t planes, quad *to,
-                      int64_t to_c) {
-    if (step == 1 && n == NR) {
-        for (; planes > 0; planes--, from += from_c, to += to_c)
-            for (int v = 0; v < NR; v += VL)
-                q_store(to + v, q_load(from + v));
-        return;
-    }
-    if (step == 1) {
-        for (; n > VL; n -= VL, from += VL, to += VL)
-            for (int64_t c = 0; c < planes; c++)
-                q_store(to + c * to_c, q_load(from + c * from_c));
-        for (int64_t c = 0; c < planes; c++)
-            vi_store_n(to + c * to_c, vi_load_n(from + c * from_c, n), n);
-        return;
-    }
-    if (step == 2) {
-        for (; n > 0; n -= VL, from += 2 * VL, to += VL) {
-            const int64_t now = smaller(n, VL), low = smaller(2 * now - 1, VL), high = 2 * now - 1 - low;
-            for (int64_t c = 0; c < planes; c++) {
-                const quad *p = from + c * from_c;
-                const vi a = vi_load_n(p, low), b = vi_load_n(p + (high ? VL : 0), high);
-                vi_store_n(to + c * to_c, __builtin_shufflevector(a, b, @EVEN@), now);
-            }
-        }
-        return;
-    }
-    for (; planes > 0; planes--, from += from_c, to += to_c)
-        for (int64_t i = 0; i < n; i++)
-            to[i] = from[i * step];
-}
-
+@COPY_RUNS@
 /* The panel to[plane][tap][NR] of cols pixels from the pixel at on; zero points outside the image. */
 static void gather_panel(const struct conv *g, const quad *x, int64_t at, int64_t cols, quad *to) {
     const struct args *s = &g->s;

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.runs import copy_runs
 from graphwright.kernels.library.tile import HELPERS, TileShape, tiles
 
 SYMBOL: Final = "gw_conv_f32"
@@ -127,8 +128,7 @@ def source(isa: Isa) -> str:
 #define OPERANDS {len(OPERANDS)}
 """
     fields = f"struct args {{\n    int64_t {', '.join(ConvArgs._fields)};\n}};\n"
-    even = ", ".join(str(2 * i) for i in range(isa.lanes))
-    body = _BODY.replace("@EVEN@", even).replace("@SYMBOL@", SYMBOL)
+    body = _BODY.replace("@COPY_RUNS@", copy_runs(isa, "float", "vf", "vf", "vf")).replace("@SYMBOL@", SYMBOL)
     return "\n".join([prelude(isa), constants, fields, HELPERS, tiles(shape, isa), body])
 
 
@@ -151,39 +151,7 @@ struct block {
     int64_t image, group, tile0, tile1, panel0, panel1;
 };
 
-/* to[c][i] = from[c][i * step] for n pixels of each of some channels. */
-static void copy_runs(const float *from, int64_t from_c, int64_t step, int64_t n, int64_t channels, float *to,
-                      int64_t to_c) {
-    if (step == 1 && n == NR) {
-        for (; channels > 0; channels--, from += from_c, to += to_c)
-            for (int v = 0; v < NR; v += VL)
-                vf_store(to + v, vf_load(from + v));
-        return;
-    }
-    if (step == 1) {
-        for (; n > VL; n -= VL, from += VL, to += VL)
-            for (int64_t c = 0; c < channels; c++)
-                vf_store(to + c * to_c, vf_load(from + c * from_c));
-        for (int64_t c = 0; c < channels; c++)
-            vf_store_n(to + c * to_c, vf_load_n(from + c * from_c, n), n);
-        return;
-    }
-    if (step == 2) {
-        for (; n > 0; n -= VL, from += 2 * VL, to += VL) {
-            const int64_t now = smaller(n, VL), low = smaller(2 * now - 1, VL), high = 2 * now - 1 - low;
-            for (int64_t c = 0; c < channels; c++) {
-                const float *p = from + c * from_c;
-                const vf a = vf_load_n(p, low), b = vf_load_n(p + (high ? VL : 0), high);
-                vf_store_n(to + c * to_c, __builtin_shufflevector(a, b, @EVEN@), now);
-            }
-        }
-        return;
-    }
-    for (; channels > 0; channels--, from += from_c, to += to_c)
-        for (int64_t i = 0; i < n; i++)
-            to[i] = from[i * step];
-}
-
+@COPY_RUNS@
 /* The panel to[channel][tap][NR] of cols pixels from the pixel at on; zeros outside the image. */
 static void gather_panel(const struct conv *g, const float *x, int64_t channels, int64_t at, int64_t cols,
                          float *to) {

@@ -100,7 +100,9 @@ def test_fork_while_other_threads_run(library: _native.Library) -> None:
             other.join()
 
 
-def test_interrupt_leaves_the_process_alive(library: _native.Library) -> None:
+def test_interrupt_leaves_the_process_alive(library: _native.Library, request: pytest.FixtureRequest) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs behind others ignores it
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     model = load(burning(5000), library)
     for threads in (1, 2):
         timer = threading.Timer(0.03, os.kill, (os.getpid(), signal.SIGINT))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from graphwright.fusion.axes import NotOneNest, analyse
 from graphwright.fusion.benefit import worth_fusing
 from graphwright.fusion.epilogue import epilogue_groups
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import Constant, is_constant
 from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Trait
@@ -135,13 +135,15 @@ class _Grouping:
         of the chain that ``node`` begins waits for something later, whose kernel it will join."""
         if any(Trait.CONTRACTION in user.op.traits for user in node.operand(0).users):
             return True
+        if producer.anchor is None:
+            return False
         value = node.output
-        while producer.anchor is not None and len(value.users) == 1:
+        while len(value.users) == 1:
             reader = value.users[0]
-            others = [v.producer for v in reader.inputs if v is not None and v is not value]
-            if any(made and self.position.get(made, -1) > self.position[node] for made in others):
+            others = [v for v in reader.inputs if v is not None and v is not value]
+            if any(v.producer and self.position.get(v.producer, -1) > self.position[node] for v in others):
                 return True
-            if not reader.op.has_expression() or not all(map(_is_constant, others)):
+            if not reader.op.has_expression() or not all(map(is_constant, others)):
                 return False
             value = reader.output
         return False
@@ -195,10 +197,6 @@ def _widens(node: Node) -> bool:
     return node.operand(0).type.dtype.bytes < node.output.type.dtype.bytes
 
 
-def _is_constant(made: Node | None) -> bool:
-    return made is not None and isinstance(made.op, Constant)
-
-
 def _operands(nodes: Sequence[Node]) -> list[Value]:
     """Values from outside, each once; one-element constants of expressions move into the region and do not
     count."""
@@ -210,7 +208,7 @@ def _operands(nodes: Sequence[Node]) -> list[Value]:
 def _is_literal(reader: Node, value: Value) -> bool:
     if Trait.CONTRACTION in reader.op.traits:
         return False
-    return value.producer is not None and isinstance(value.producer.op, Constant) and value.type.elements == 1
+    return is_constant(value) and value.type.elements == 1
 
 
 def outline(graph: Graph, nodes: Sequence[Node]) -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphwright.ir.graph import Value
 from graphwright.ir.op import ConstRef, Inference, Op, op
 from graphwright.ir.types import TensorType
 
@@ -15,3 +16,8 @@ class Constant(Op):
 
     def infer(self, at: Inference) -> TensorType:
         return self.type
+
+
+def is_constant(value: Value) -> bool:
+    """Whether ``value`` is a constant of its graph."""
+    return value.producer is not None and isinstance(value.producer.op, Constant)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from graphwright.errors import Diagnostic, PluginError
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import is_constant
 from graphwright.ir.foreign import defined_at, guarded
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim, Expr, atoms
@@ -74,7 +74,7 @@ def _launch_faults(
         if not isinstance(value, Value):
             yield f"operand {position} is {type(value).__name__}, not a value of the graph"
             return
-        if value not in _values(node) and value not in temporaries and not _is_constant(value):
+        if value not in _values(node) and value not in temporaries and not is_constant(value):
             yield f"operand {position} is neither an input nor an output of the node"
         if value in node.outputs and position not in launch.writes:
             yield f"operand {position} is an output, but its position is not in writes"
@@ -108,7 +108,3 @@ def _written(launch: Launch) -> list[Value | None]:
 
 def _values(node: Node) -> list[Value]:
     return [value for value in (*node.inputs, *node.outputs) if value is not None]
-
-
-def _is_constant(value: Value) -> bool:
-    return value.producer is not None and isinstance(value.producer.op, Constant)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import Constant, is_constant
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Op, Trait, folding
@@ -295,11 +295,6 @@ def has_channels(value: Value, rank: int) -> bool:
 def channel_axis(value: Value, rank: int) -> int:
     """Where the channels of ``value`` are when it is broadcast to ``rank`` axes; negative if nowhere."""
     return len(value.type.dims) - rank + CHANNELS
-
-
-def is_constant(value: Value) -> bool:
-    """Whether ``value`` is a constant of its graph."""
-    return value.producer is not None and isinstance(value.producer.op, Constant)
 
 
 def _has_one_channel(value: Value) -> bool:

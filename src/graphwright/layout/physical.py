@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Op, Trait, folding
 from graphwright.ir.types import TensorType
@@ -36,7 +36,7 @@ def physical_region(region: Graph) -> Graph:
 def _physical(value: Value) -> TensorType:
     if value.layout is not None:
         return TensorType(value.type.dtype, value.layout.physical_shape(value.type.dims))
-    if value.producer is not None and isinstance(value.producer.op, Constant):
+    if is_constant(value):
         return value.type
     return TensorType(value.type.dtype, (*value.type.dims, 1))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphwright.ir.clone import copy_node
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import Constant, is_constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Fact, Trait
 from graphwright.ops.loop import Loop
@@ -72,8 +72,4 @@ def _is_invariant(node: Node, outer: dict[Value, Value], runs: bool) -> bool:
     if not runs and not HARMLESS & node.op.traits:
         return False
     read = [value for value in node.inputs if value is not None]
-    return any(v in outer for v in read) and all(v in outer or _is_constant(v) for v in read)
-
-
-def _is_constant(value: Value) -> bool:
-    return value.producer is not None and isinstance(value.producer.op, Constant)
+    return any(v in outer for v in read) and all(v in outer or is_constant(v) for v in read)

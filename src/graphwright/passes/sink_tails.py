@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphwright.ir.clone import copy_node
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ops.if_ import If
 from graphwright.passes.base import Pass, Record, has_effect
@@ -102,7 +102,7 @@ def _sink(node: Node, tail: Sequence[Node]) -> None:
     results = [value for value in inside if value in graph.outputs]
     condition, *captured = node.inputs
     wanted = dict.fromkeys(value for each in tail for value in each.inputs if value is not None)
-    outer = [v for v in wanted if not _is_constant(v) and v not in {*inside, *captured}]
+    outer = [v for v in wanted if not is_constant(v) and v not in {*inside, *captured}]
     for region in node.regions:
         _append_tail(region, node, tail, outer, results)
     made = Node(
@@ -133,10 +133,6 @@ def _append_tail(
                 region.append(copy_node(value.producer, copies))
         region.append(copy_node(each, copies))
     region.set_outputs([copies[value] for value in results])
-
-
-def _is_constant(value: Value) -> bool:
-    return value.producer is not None and isinstance(value.producer.op, Constant)
 
 
 def _size(node: Node) -> int:

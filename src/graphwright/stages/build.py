@@ -9,7 +9,7 @@ from functools import partial
 from graphwright.compiler import Observer, compile_modules, package_module, spec_of
 from graphwright.config import Options
 from graphwright.ir.clone import clone_graph, copy_node
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import Constant, is_constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.mentions import symbols_of
 from graphwright.ir.names import UniqueNames
@@ -213,11 +213,11 @@ def _closed(nodes: Sequence[Node], name: str) -> tuple[Graph, list[Value], list[
     inside = set(nodes)
     read = dict.fromkeys(value for node in nodes for value in node.inputs if value is not None)
     outside = [value for value in read if value.producer not in inside]
-    inputs = [value for value in outside if not _is_constant(value)]
+    inputs = [value for value in outside if not is_constant(value)]
     region = Graph(name)
     copies = {value: region.add_input(value.type, value.name) for value in inputs}
     for value in outside:
-        if value.producer is not None and _is_constant(value):
+        if value.producer is not None and is_constant(value):
             region.append(copy_node(value.producer, copies))
     for node in nodes:
         region.append(copy_node(node, copies))
@@ -228,7 +228,3 @@ def _closed(nodes: Sequence[Node], name: str) -> tuple[Graph, list[Value], list[
     taken = UniqueNames()
     region.set_outputs([copies[v] for v in outputs], [taken.take(v.name or "value") for v in outputs])
     return region, inputs, outputs
-
-
-def _is_constant(value: Value) -> bool:
-    return value.producer is not None and isinstance(value.producer.op, Constant)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim, numbers, product
 from graphwright.ir.types import I8, U8, TensorType
@@ -138,7 +138,7 @@ def _panels(b: Value, found: _Product, context: Context) -> tuple[Value, Launch 
 
 
 def _convolves(node: Node) -> bool:
-    return _conv_refusal(node) is None and _is_constant(node.operand(1))
+    return _conv_refusal(node) is None and is_constant(node.operand(1))
 
 
 def _conv_refusal(node: Node) -> str | None:
@@ -152,10 +152,6 @@ def _conv_refusal(node: Node) -> str | None:
     if op.group > 1 and min(cin, cout // op.group) < _GROUP_CHANNELS:
         return f"groups of {cin} to {cout // op.group} channels are mostly padding"
     return None
-
-
-def _is_constant(value: Value) -> bool:
-    return value.producer is not None and isinstance(value.producer.op, Constant)
 
 
 candidate(ConvInteger, serves=_convolves)(alone)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv
-from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 
 SYMBOL: Final = "gw_copy_channels_blocked_f32"
@@ -59,7 +59,7 @@ def work_ns(isa: Isa, args: CopyChannelsArgs) -> Dim:
 
 def source(isa: Isa) -> str:
     """One C11 file with :data:`SYMBOL`."""
-    fields = f"struct args {{\n    int64_t {', '.join(CopyChannelsArgs._fields)};\n}};\n"
+    fields = args_struct(CopyChannelsArgs._fields)
     constants = f"#define CHUNK {_CHUNK} /* pixels of a unit */\n"
     return "\n".join([prelude(isa), constants, fields, HELPERS, _BODY.replace("@SYMBOL@", SYMBOL)])
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
-from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 
 SYMBOL: Final = "gw_depthwise_blocked_f32"
@@ -130,7 +130,7 @@ def source(isa: Isa) -> str:
 #define ARGS {len(BlockedDepthwiseArgs._fields)}
 #define OPERANDS {len(OPERANDS)}
 """
-    fields = f"struct args {{\n    int64_t {', '.join(BlockedDepthwiseArgs._fields)};\n}};\n"
+    fields = args_struct(BlockedDepthwiseArgs._fields)
     tiles = [
         tile
         for c in _COLUMNS

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv
-from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 from graphwright.kernels.vmath import vmath
 
@@ -65,7 +65,7 @@ def work_ns(isa: Isa, args: BlockedLrnArgs) -> Dim:
 
 def source(isa: Isa) -> str:
     """One C11 file with :data:`SYMBOL`."""
-    fields = f"struct args {{\n    int64_t {', '.join(BlockedLrnArgs._fields)};\n}};\n"
+    fields = args_struct(BlockedLrnArgs._fields)
     constants = f"#define PIXELS {_PIXELS} /* of a unit */\n"
     body = _BODY.replace("@SYMBOL@", SYMBOL).replace("@VL@", str(isa.lanes))
     return "\n".join([prelude(isa), vmath(isa, ("sqrt", "pow")), constants, fields, HELPERS, body])

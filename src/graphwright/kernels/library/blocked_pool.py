@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, maximum
-from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 
 MAX: Final = "gw_max_pool_blocked_f32"
@@ -81,7 +81,7 @@ def global_work_ns(isa: Isa, args: BlockedPoolArgs) -> Dim:
 
 def source(isa: Isa) -> str:
     """One C11 file with :data:`MAX`, :data:`AVERAGE` and :data:`GLOBAL_AVERAGE`."""
-    fields = f"struct args {{\n    int64_t {', '.join(BlockedPoolArgs._fields)};\n}};\n"
+    fields = args_struct(BlockedPoolArgs._fields)
     parts = [prelude(isa), fields, HELPERS, _WINDOW]
     for name, identity, combine in (("max", "-__builtin_inff()", "larger"), ("average", "0.0f", "sum")):
         parts.append(_ROW.replace("@OP@", name).replace("@IDENTITY@", identity).replace("@COMBINE@", combine))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv
-from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.resize import axis_taps
 from graphwright.kernels.library.tile import HELPERS
 
@@ -70,7 +70,7 @@ def work_ns(isa: Isa, symbol: str, args: BlockedResizeArgs) -> Dim:
 
 def source(isa: Isa) -> str:
     """One C11 file with :data:`NEAREST`, :data:`LINEAR` and :data:`CUBIC`."""
-    fields = f"struct args {{\n    int64_t {', '.join(BlockedResizeArgs._fields)};\n}};\n"
+    fields = args_struct(BlockedResizeArgs._fields)
     modes = (
         _MODE.replace("@SUM@", _sum(taps)).replace("@MODE@", symbol.split("_")[2])
         .replace("@TAPS@", str(taps)).replace("@SYMBOL@", symbol)

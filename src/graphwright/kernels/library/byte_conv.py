@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.library.byte_tile import QUAD, RUN, TILE_ROWS, byte_tiles, panel_columns
-from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.runs import copy_runs
 from graphwright.kernels.library.tile import HELPERS
 
@@ -176,10 +176,7 @@ def source(isa: Isa) -> str:
 #define ARGS {len(ByteConvArgs._fields)}
 #define OPERANDS {len(OPERANDS)}
 """
-    fields = "".join(
-        f"struct {name} {{\n    int64_t {', '.join(each._fields)};\n}};\n"
-        for name, each in (("args", ByteConvArgs), ("interleave_args", InterleaveArgs))
-    )
+    fields = args_struct(ByteConvArgs._fields) + args_struct(InterleaveArgs._fields, "interleave_args")
     entries = "".join(
         _ENTRY.replace("@SYMBOL@", symbol).replace("@WIDE@", wide)
         for symbol, wide in ((SYMBOL, "!has_vnni()"), (WIDE, "1"))

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.library.byte_tile import QUAD, RUN, TILE_ROWS, byte_tiles, panel_columns
-from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 
 Array = npt.NDArray[Any]
@@ -150,10 +150,7 @@ def source(isa: Isa) -> str:
 #define ARGS {len(ByteGemmArgs._fields)}
 #define OPERANDS {len(OPERANDS)}
 """
-    fields = "".join(
-        f"struct {name} {{\n    int64_t {', '.join(each._fields)};\n}};\n"
-        for name, each in (("args", ByteGemmArgs), ("pack_args", BytePackArgs))
-    )
+    fields = args_struct(ByteGemmArgs._fields) + args_struct(BytePackArgs._fields, "pack_args")
     entries = "".join(
         _ENTRY.replace("@SYMBOL@", symbol).replace("@WIDE@", wide)
         for symbol, wide in ((SYMBOL, "!has_vnni()"), (WIDE, "1"))

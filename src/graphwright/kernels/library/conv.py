@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
-from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.runs import copy_runs
 from graphwright.kernels.library.tile import HELPERS, TileShape, tiles
 
@@ -127,7 +127,7 @@ def source(isa: Isa) -> str:
 #define ARGS {len(ConvArgs._fields)}
 #define OPERANDS {len(OPERANDS)}
 """
-    fields = f"struct args {{\n    int64_t {', '.join(ConvArgs._fields)};\n}};\n"
+    fields = args_struct(ConvArgs._fields)
     body = _BODY.replace("@COPY_RUNS@", copy_runs(isa, "float", "vf", "vf", "vf")).replace("@SYMBOL@", SYMBOL)
     return "\n".join([prelude(isa), constants, fields, HELPERS, tiles(shape, isa), body])
 

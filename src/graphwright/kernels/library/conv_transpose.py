@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, product
-from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.pack_transpose import BLOCK
 from graphwright.kernels.library.tile import TileShape, tiles
 
@@ -101,7 +101,7 @@ def source(isa: Isa) -> str:
 #define ARGS {len(ConvTransposeArgs._fields)}
 #define OPERANDS {len(OPERANDS)}
 """
-    fields = f"struct args {{\n    int64_t {', '.join(ConvTransposeArgs._fields)};\n}};\n"
+    fields = args_struct(ConvTransposeArgs._fields)
     body = _BODY.replace("@LOW@", low).replace("@HIGH@", high)
     return "\n".join([prelude(isa), constants, fields, tiles(shape, isa), body])
 

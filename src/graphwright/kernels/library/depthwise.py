@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
-from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 
 SYMBOL: Final = "gw_depthwise_f32"
@@ -102,7 +102,7 @@ def source(isa: Isa) -> str:
 #define ARGS {len(DepthwiseArgs._fields)}
 #define OPERANDS {len(OPERANDS)}
 """
-    fields = f"struct args {{\n    int64_t {', '.join(DepthwiseArgs._fields)};\n}};\n"
+    fields = args_struct(DepthwiseArgs._fields)
     even, odd = (", ".join(str(2 * i + first) for i in range(isa.lanes)) for first in (0, 1))
     body = _BODY.replace("@EVEN@", even).replace("@ODD@", odd)
     choices = "".join(

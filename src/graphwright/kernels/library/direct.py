@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.library.blocked_tile import STEPS, STRUCT, families, widest
-from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 
 SYMBOL: Final = "gw_direct_f32"
@@ -196,7 +196,7 @@ def source(isa: Isa) -> str:
 #define ARGS {len(DirectArgs._fields)}
 #define OPERANDS {len(OPERANDS)}
 """
-    fields = f"struct args {{\n    int64_t {', '.join(DirectArgs._fields)};\n}};\n"
+    fields = args_struct(DirectArgs._fields)
     body = _BODY.replace("@BLOCKED@", SYMBOL).replace("@PLANAR@", PLANAR_SYMBOL)
     body = body.replace("@WIDEST@", ", ".join(map(str, widest(isa))))
     return "\n".join([prelude(isa), constants, fields, HELPERS, STRUCT, families(isa), body])

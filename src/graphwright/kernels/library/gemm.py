@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum
-from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import (
     HELPERS,
     K_RUN,
@@ -164,7 +164,7 @@ def source(isa: Isa) -> str:
 #define ARGS {len(GemmArgs._fields)}
 #define OPERANDS {len(OPERANDS)}
 """
-    fields = f"struct args {{\n    int64_t {', '.join(GemmArgs._fields)};\n}};\n"
+    fields = args_struct(GemmArgs._fields)
     entries = "".join(
         _ENTRY.replace("@SYMBOL@", symbol).replace("@PACKED@", str(int(packed)))
         for symbol, packed in ((UNPACKED, False), (PACKED, True))

@@ -6,6 +6,7 @@ inline assembly, which every GCC and Clang reads alike, whereas the names and ty
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,6 +50,11 @@ def prelude(isa: Isa) -> str:
     iota = ", ".join(map(str, range(isa.lanes)))
     text = _TEMPLATE.replace("@MASKED@", masked.strip()).replace("@IOTA@", iota)
     return text.replace("@VL@", str(isa.lanes)).replace("@BYTES@", str(isa.vector_bytes))
+
+
+def args_struct(fields: Sequence[str], name: str = "args") -> str:
+    """C text of the struct that a kernel's args are copied to: ``fields`` in ABI order."""
+    return f"struct {name} {{\n    int64_t {', '.join(fields)};\n}};\n"
 
 
 _TEMPLATE: Final = """\

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv
-from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS, transpose
 
 BLOCK: Final = "gw_block_f32"
@@ -59,7 +59,7 @@ def work_ns(isa: Isa, args: ReblockArgs) -> Dim:
 
 def source(isa: Isa) -> str:
     """One C11 file with :data:`BLOCK` and :data:`UNBLOCK`."""
-    fields = f"struct args {{\n    int64_t {', '.join(ReblockArgs._fields)};\n}};\n"
+    fields = args_struct(ReblockArgs._fields)
     constants = f"#define CHUNK {_CHUNK} /* pixels of a unit */\n"
     body = _BODY.replace("@BLOCK@", BLOCK).replace("@UNBLOCK@", UNBLOCK)
     return "\n".join([prelude(isa), constants, fields, HELPERS, transpose(isa), body])

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphwright.ir.symbols import Dim, ceildiv, evaluate, floordiv, maximum, minimum
-from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 from graphwright.kernels.library.winograd_tile import K_RUN, product_rows, product_vectors, products
 
@@ -287,7 +287,7 @@ def source(isa: Isa) -> str:
 #define A {_ROOT:.9g}f
 #define B {2 * _ROOT:.9g}f
 """
-    fields = f"struct args {{\n    int64_t {', '.join(WinogradArgs._fields)};\n}};\n"
+    fields = args_struct(WinogradArgs._fields)
     head = [prelude(isa), constants, fields, HELPERS, products(isa), _COMMON]
     forms = [
         _BODY.replace("@M@", str(m)).replace("@N@", str(m + 2)).replace("@SYMBOL@", symbol)

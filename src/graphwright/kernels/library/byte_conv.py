@@ -15,18 +15,25 @@ A 1-D convolution has h = 1.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
-from graphwright.kernels.library.byte_tile import QUAD, RUN, TILE_ROWS, byte_tiles, panel_columns
+from graphwright.kernels.library.byte_tile import (
+    QUAD,
+    RUN,
+    TILE_ROWS,
+    Array,
+    as_signed,
+    byte_tiles,
+    entries,
+    panel_columns,
+    tile_bytes,
+)
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.runs import copy_runs
 from graphwright.kernels.library.tile import HELPERS
-
-Array = npt.NDArray[Any]
 
 SYMBOL: Final = "gw_conv_bytes"
 WIDE: Final = "gw_conv_bytes_wide"
@@ -96,8 +103,7 @@ def quads_bytes(args: InterleaveArgs) -> Dim:
 def packed_bytes(groups: int, cout: int, cin: int, taps: int) -> int:
     """Bytes of the packed weights of ``groups`` groups of cout x cin x taps."""
     quads = -(-cin // QUAD) * taps
-    tile = TILE_ROWS * 4 + -(-quads * QUAD // RUN) * RUN * TILE_ROWS
-    return groups * -(-cout // TILE_ROWS) * tile
+    return groups * -(-cout // TILE_ROWS) * (TILE_ROWS * 4 + tile_bytes(quads))
 
 
 def pack(out: Array, w: Array, groups: int) -> None:
@@ -107,10 +113,9 @@ def pack(out: Array, w: Array, groups: int) -> None:
     channel, then its quads, by four channels and then by tap, in runs.
     """
     cout, cin, taps = w.shape[0] // groups, w.shape[1], int(np.prod(w.shape[2:]))
-    signed = w if w.dtype == np.int8 else (w ^ np.uint8(0x80)).view(np.int8)
     tiles, quads = -(-cout // TILE_ROWS), -(-cin // QUAD)
     padded = np.zeros((groups, tiles * TILE_ROWS, quads * QUAD, taps), np.int8)
-    padded[:, :cout, :cin] = signed.reshape(groups, cout, cin, taps)
+    padded[:, :cout, :cin] = as_signed(w).reshape(groups, cout, cin, taps)
     ordered = padded.reshape(groups, tiles, TILE_ROWS, quads, QUAD, taps).transpose(0, 1, 2, 3, 5, 4)
     runs = -(-quads * QUAD * taps // RUN)
     rows = np.zeros((groups, tiles, TILE_ROWS, runs * RUN), np.int8)
@@ -177,14 +182,10 @@ def source(isa: Isa) -> str:
 #define OPERANDS {len(OPERANDS)}
 """
     fields = args_struct(ByteConvArgs._fields) + args_struct(InterleaveArgs._fields, "interleave_args")
-    entries = "".join(
-        _ENTRY.replace("@SYMBOL@", symbol).replace("@WIDE@", wide)
-        for symbol, wide in ((SYMBOL, "!has_vnni()"), (WIDE, "1"))
-    )
     body = _BODY.replace("@COPY_RUNS@", copy_runs(isa, "quad", "vi", "q", "vi"))
-    interleave = _INTERLEAVE.replace("@SYMBOL@", INTERLEAVE)
+    functions = [entries(_ENTRY, SYMBOL, WIDE), _INTERLEAVE.replace("@SYMBOL@", INTERLEAVE)]
     tiles = byte_tiles(isa, a_signed=True)
-    return "\n".join([prelude(isa), constants, fields, HELPERS, tiles, body, entries, interleave])
+    return "\n".join([prelude(isa), constants, fields, HELPERS, tiles, body, *functions])
 
 
 _BODY: Final = """

@@ -15,17 +15,23 @@ share the packed A, which stays in the second-level cache while the panels pass 
 from __future__ import annotations
 
 import math
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
-from graphwright.kernels.library.byte_tile import QUAD, RUN, TILE_ROWS, byte_tiles, panel_columns
+from graphwright.kernels.library.byte_tile import (
+    QUAD,
+    RUN,
+    TILE_ROWS,
+    Array,
+    as_signed,
+    byte_tiles,
+    entries,
+    panel_columns,
+)
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
-
-Array = npt.NDArray[Any]
 
 SYMBOL: Final = "gw_gemm_bytes"
 WIDE: Final = "gw_gemm_bytes_wide"
@@ -91,10 +97,9 @@ def pack(out: Array, b: Array, isa: Isa) -> None:
     """``b[..., K, N]`` of u8 or s8 into the bytes ``out`` of as many matrices."""
     width = panel_columns(isa)
     *batch, k, n = b.shape
-    signed = b if b.dtype == np.int8 else (b ^ np.uint8(0x80)).view(np.int8)
     panels, quads, matrices = -(-n // width), -(-k // QUAD), math.prod(batch)
     padded = np.zeros((*batch, quads * QUAD, panels * width), np.int8)
-    padded[..., :k, :n] = signed
+    padded[..., :k, :n] = as_signed(b)
     parts = padded.reshape(matrices, quads, QUAD, panels, width).transpose(0, 3, 1, 4, 2)
     sums = padded.sum(axis=-2, dtype=np.int32).reshape(matrices, panels, width)
     target = out.view(np.uint8).reshape(matrices, panels, width * QUAD * (1 + quads))
@@ -151,13 +156,9 @@ def source(isa: Isa) -> str:
 #define OPERANDS {len(OPERANDS)}
 """
     fields = args_struct(ByteGemmArgs._fields) + args_struct(BytePackArgs._fields, "pack_args")
-    entries = "".join(
-        _ENTRY.replace("@SYMBOL@", symbol).replace("@WIDE@", wide)
-        for symbol, wide in ((SYMBOL, "!has_vnni()"), (WIDE, "1"))
-    )
     tiles = byte_tiles(isa, a_signed=False)
-    pack_text = _PACK.replace("@SYMBOL@", PACK)
-    return "\n".join([prelude(isa), constants, fields, HELPERS, tiles, _BODY, entries, pack_text])
+    functions = [entries(_ENTRY, SYMBOL, WIDE), _PACK.replace("@SYMBOL@", PACK)]
+    return "\n".join([prelude(isa), constants, fields, HELPERS, tiles, _BODY, *functions])
 
 
 _BODY: Final = """

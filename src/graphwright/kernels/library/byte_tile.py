@@ -10,9 +10,14 @@ bits.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from graphwright.kernels.library.isa import Isa
+
+Array = npt.NDArray[Any]
 
 QUAD: Final = 4
 """Values of k in a lane."""
@@ -49,6 +54,18 @@ def panel_columns(isa: Isa) -> int:
 def tile_bytes(quads: int) -> int:
     """Bytes of a packed tile of A with so many quads a row."""
     return -(-quads * QUAD // RUN) * RUN * TILE_ROWS
+
+
+def as_signed(x: Array) -> Array:
+    """u8 or s8 as s8: what is unsigned is moved down by 128."""
+    return x if x.dtype == np.int8 else (x ^ np.uint8(0x80)).view(np.int8)
+
+
+def entries(text: str, symbol: str, wide: str) -> str:
+    """The function of the ABI that ``text`` defines, twice: ``symbol``, by VNNI where the CPU has it, and
+    ``wide``, never."""
+    named = ((symbol, "!has_vnni()"), (wide, "1"))
+    return "".join(text.replace("@SYMBOL@", name).replace("@WIDE@", way) for name, way in named)
 
 
 def byte_tiles(isa: Isa, *, a_signed: bool) -> str:

@@ -152,3 +152,41 @@ class Entry:
 
     def listed(self, feeds: object, names: object, /) -> list[NDArray[Any]] | None:
         """As :meth:`named`, in the order of ``names``."""
+
+@final
+class Repeat:
+    """A loop whose body is one program: what a run gives goes to the next, and rows of results pile up."""
+
+    def __init__(
+        self,
+        entry: Callable[..., tuple[NDArray[Any], ...] | None],
+        reads: Sequence[int],
+        makes: Sequence[int],
+        gives: Sequence[int],
+        values: Sequence[object],
+        carried: int,
+        conditional: bool,
+        most: int,
+        goes_on: bool,
+    ) -> None:
+        """``values`` of the body are numbered: that of the run, those ``carried``, and all others. ``entry``
+        makes ``makes`` of ``reads``; the body gives ``gives``: a condition where it is ``conditional``, what is
+        carried, and rows. It runs ``most`` times at most, and not at all unless it ``goes_on``.
+
+        Raises ValueError.
+        """
+
+    def run(self) -> bool:
+        """Repeat the body to the end. False where the entry does not serve the next run: someone else has to
+        run the body on :meth:`received`, and :meth:`take` what it gives. Raises what the entry raises, and what
+        handlers of signals do.
+        """
+
+    def received(self) -> list[Any]:
+        """What the next run receives: its number, and what is carried."""
+
+    def take(self, results: Sequence[object]) -> None:
+        """What the body gave in a run. Raises ValueError where rows differ in shape."""
+
+    def results(self) -> tuple[list[Any], list[Any] | None]:
+        """What the last run handed on, and the rows of each scan output: None if there was no run."""

@@ -433,6 +433,14 @@ class Op:
         """Loops, as their ``reference``: the outputs, of ``types``, by running regions."""
         raise NotImplementedError(self.name)
 
+    def limits(self, arrays: Sequence[Array | None]) -> tuple[int, bool]:
+        """Loops: how many runs there are at most, and whether a condition allows the first."""
+        raise NotImplementedError(self.name)
+
+    def no_rows(self, types: Sequence[TensorType]) -> list[Array]:
+        """Loops: what they scan, where there was no run; ``types`` are those of all outputs."""
+        raise NotImplementedError(self.name)
+
     def forwards(self, gives: TensorType, *facts: Any) -> int | None:
         """The input that the only output, of type ``gives``, always equals; None if there is none."""
         return None

@@ -31,6 +31,8 @@ from graphwright.ops.shaping import not_negative
 
 NEVER_REACHED = 2**62
 """A trip count from here on stands for none: exporters write the largest integer."""
+ENDLESS = 2**63 - 1
+"""Runs of a loop without a trip count, at most."""
 ITERATION = TensorType(I64, ())
 CONDITION = TensorType(BOOL, ())
 
@@ -157,20 +159,28 @@ class Loop(Op):
         self, run: RunRegion, arrays: Sequence[Array | None], types: Sequence[TensorType]
     ) -> tuple[Array, ...]:
         where = self.carried()
-        trips = _count(arrays[0]) if self.counted else self.trips
-        goes_on = bool(arrays[self.counted]) if self.conditional else True
+        most, goes_on = self.limits(arrays)
         carried = list(arrays[where.start : where.start + self.carries])
         shared = arrays[where.start + self.carries :]
         rows: list[tuple[Array, ...]] = []
-        number = 0
-        while goes_on and (trips is None or number < int(trips)):  # type: ignore[arg-type]  # bound by now
-            results = run(0, (np.array(number, np.int64), *carried, *shared))
+        while goes_on and len(rows) < most:
+            results = run(0, (np.array(len(rows), np.int64), *carried, *shared))
             goes_on = bool(results[0]) if self.conditional else True
             carried = list(results[where.result : where.result + self.carries])
             rows.append(results[where.result + self.carries :])
-            number += 1
-        scanned = [_stack([row[k] for row in rows], type) for k, type in enumerate(types[self.carries :])]
-        return (*carried, *scanned)  # type: ignore[arg-type]  # start values are present
+        scanned = [np.stack(of_all) for of_all in zip(*rows, strict=True)] if rows else self.no_rows(types)
+        return (*carried, *scanned)
+
+    def limits(self, arrays: Sequence[Array | None]) -> tuple[int, bool]:
+        trips: Any = _count(arrays[0]) if self.counted else self.trips  # a number by now
+        goes_on = bool(arrays[self.counted]) if self.conditional else True
+        return ENDLESS if trips is None else int(trips), goes_on
+
+    def no_rows(self, types: Sequence[TensorType]) -> list[Array]:
+        """Sizes that are not known are 0."""
+        shapes = [[0 if isinstance(dim, Expr) else dim for dim in type.shape or (0,)] for type in types]
+        scans = list(zip(types, shapes, strict=True))[self.carries :]
+        return [np.zeros((0, *shape[1:]), type.dtype.numpy) for type, shape in scans]
 
 
 def _is_vector(fact: Fact | None) -> bool:
@@ -192,14 +202,6 @@ def _outside(at: Inference, start: Dim, inside: Dim, given: Dim) -> Dim:
     """A size after the last run: as at the start if runs leave it alone."""
     stays = at.symbols.proves_equal(start, inside) and at.symbols.proves_equal(start, given)
     return start if stays else at.symbols.fresh("loop")
-
-
-def _stack(rows: Sequence[Array], type: TensorType) -> Array:
-    """Rows along a new axis 0; sizes of no rows that are not known are 0."""
-    if rows:
-        return np.stack(rows)
-    sizes = [0 if isinstance(dim, Expr) else dim for dim in type.shape or (0,)]
-    return np.zeros((0, *sizes[1:]), type.dtype.numpy)
 
 
 # -- from ONNX ----------------------------------------------------------------------------------------------

@@ -40,7 +40,8 @@ class PartStep:
 @dataclass(frozen=True)
 class HostStep:
     """A node that the host runs, and why: ``op`` as the graph text prints it. An op with regions runs
-    ``bodies``.
+    ``bodies``. If it ``repeats``, it is a loop whose body is a part and no more: native code runs that again
+    and again.
     """
 
     op: str
@@ -49,6 +50,7 @@ class HostStep:
     inputs: tuple[int | None, ...]
     outputs: tuple[int, ...]
     bodies: tuple[Stages, ...] = ()
+    repeats: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ def _plain_host(host: HostStep) -> dict[str, Any]:
         "inputs": list(host.inputs),
         "outputs": list(host.outputs),
         "bodies": [to_plain(body) for body in host.bodies],
+        "repeats": host.repeats,
     }
 
 
@@ -151,13 +154,18 @@ def _step(plain: Any, targets: Targets, depth: int) -> PartStep | HostStep:
         program = Variant(takes, gives, targets(number))
         new = bool(plain["meets new sizes"])
         return PartStep(number, tuple(map(_count, inputs)), sizes, outputs, program, new)
+    bodies = tuple(from_plain(body, targets, depth + 1) for body in plain["bodies"])
+    repeats = bool(plain.get("repeats"))
+    if repeats and [[type(inner) for inner in body.steps] for body in bodies] != [[PartStep]]:
+        raise ValueError("a step repeats what is not one part")
     return HostStep(
         str(plain["op"]),
         str(plain["place"]),
         str(plain["reason"]),
         tuple(None if value is None else _count(value) for value in inputs),
         outputs,
-        tuple(from_plain(body, targets, depth + 1) for body in plain["bodies"]),
+        bodies,
+        repeats,
     )
 
 

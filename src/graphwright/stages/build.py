@@ -115,6 +115,17 @@ def _with_programs(stages: Stages, packages: Mapping[int, Package]) -> Stages:
     return replace(stages, steps=tuple(map(filled, stages.steps)))
 
 
+def _repeats(node: Node, bodies: Sequence[Stages]) -> bool:
+    """Whether ``node`` is a loop whose body is one program, which sees every size that a run may change."""
+    where = node.op.carried()
+    if where is None or len(bodies[0].steps) != 1:
+        return False
+    (step,) = bodies[0].steps
+    region = node.regions[0]
+    changing = region.inputs[where.receive : where.receive + where.count]
+    return isinstance(step, PartStep) and not step.is_open and not set(step.sizes) & bound_by(changing, ())
+
+
 class _Draft:
     """Turns graphs into stages; parts get their programs later, all at once."""
 
@@ -157,13 +168,15 @@ class _Draft:
         return tuple(numbered)
 
     def _host(self, node: Node, reason: str, values: _Values, known: set[str]) -> HostStep:
+        bodies = tuple(self.graph(region, cut(region, known), known) for region in node.regions)
         return HostStep(
             print_op(node.op),
             node.place,
             reason,
             tuple(None if value is None else values.numbers[value] for value in node.inputs),
             tuple(map(values.add, node.outputs)),
-            tuple(self.graph(region, cut(region, known), known) for region in node.regions),
+            bodies,
+            _repeats(node, bodies),
         )
 
     def _part(self, graph: Graph, group: Group, values: _Values) -> PartStep:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from graphwright.errors import FeedError, ModelError
 from graphwright.ir.arrays import Array
 from graphwright.package.package import Variant
-from graphwright.runtime.devices.base import Detour, Device, TaskTime
+from graphwright.runtime.devices.base import Detour, Device, Entry, TaskTime
 
 Shapes = tuple[tuple[int, ...], ...]
 T = TypeVar("T")
@@ -109,8 +109,9 @@ class Fitting:
         self._is_late = False
         """Whether some shapes did not fit yet."""
 
-    def entry(self, threads: int) -> Detour:
-        return Detour(threads)
+    def entry(self, threads: int) -> Entry:
+        """That of ``general``, which serves no shapes but its own."""
+        return self._general.entry(threads)
 
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int

@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from graphwright import _native
 from graphwright.errors import Diagnostic, FeedError, GraphwrightError, PackageError
 from graphwright.ir.arrays import Array, np
+from graphwright.ir.op import Carried
 from graphwright.package.stages import HostStep, PartStep, Stages
 from graphwright.runtime.devices.base import Detour, Device, TaskTime
 from graphwright.runtime.devices.steps import HostRunner, PartRunner, Run, Spec, Step
@@ -110,17 +112,30 @@ class _Graph:
         outer.host_calls += run.host_calls
         return tuple(run.values[number] for number in self._stages.outputs)
 
+    def repeat(
+        self, arrays: Sequence[Any], where: Carried, limits: tuple[int, bool], outer: Run
+    ) -> _native.Repeat | None:
+        """The loop whose body this is, from ``arrays`` on; None where no native code runs it."""
+        part = self._steps[0][0]
+        assert isinstance(part, PartRunner)
+        run = Run([], dict(outer.sizes), outer.threads)
+        self._receive(arrays, run)
+        return part.repeat(self._stages.outputs, where, limits, run)
+
     def _execute(self, arrays: Sequence[Any], run: Run) -> None:
+        self._receive(arrays, run)
+        for step, ends in self._steps:
+            step.run(run)
+            for number in ends:
+                run.values[number] = None
+
+    def _receive(self, arrays: Sequence[Any], run: Run) -> None:
         values = run.values = [None] * len(self._stages.values)
         for number, (spec, array) in enumerate(zip(self._inputs, arrays, strict=True)):
             spec.learn(array, run.sizes, "input")
             values[number] = array
         for number, array in self._constants:
             values[number] = array
-        for step, ends in self._steps:
-            step.run(run)
-            for number in ends:
-                values[number] = None
 
     def _is_own(self, number: int, value: Any, arrays: Sequence[Any], results: Sequence[Any]) -> bool:
         """Whether ``value`` shares its memory with no input, constant or other result."""

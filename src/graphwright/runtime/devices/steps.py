@@ -7,16 +7,24 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from graphwright import _native
 from graphwright.errors import Diagnostic, FeedError, GraphwrightError
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.infer import fact_of
-from graphwright.ir.op import Op
+from graphwright.ir.op import Carried, Op
 from graphwright.ir.sizes import scaled_symbol
 from graphwright.ir.symbols import Dim, Expr, parse_dim, substitute
 from graphwright.ir.types import TensorType
 from graphwright.package.package import TensorSpec
 from graphwright.package.stages import HostStep, PartStep
-from graphwright.runtime.devices.base import REFERENCE_FAULTS, Device, RunError, TaskTime, reference_fault
+from graphwright.runtime.devices.base import (
+    REFERENCE_FAULTS,
+    Detour,
+    Device,
+    RunError,
+    TaskTime,
+    reference_fault,
+)
 from graphwright.runtime.hostcall import op_of, reference_of
 
 Sizes = dict[str, int]
@@ -64,8 +72,7 @@ class PartRunner:
 
     def run(self, run: Run) -> None:
         values = run.values
-        arrays = [_contiguous(values[number]) for number in self._inputs]
-        arrays += [np.empty((run.sizes[name], 0), np.uint8) for name in self._sizes]
+        arrays = [_contiguous(values[number]) for number in self._inputs] + self._told(run)
         if run.times is None:
             results = self._device.run(arrays, self._targets(run), run.threads)
         else:
@@ -74,6 +81,23 @@ class PartRunner:
                 run.stamp(each.name, each.kernel, each.start, each.end, each.thread)
         for number, array in zip(self._outputs, results, strict=True):
             values[number] = array
+
+    def repeat(
+        self, gives: Sequence[int], where: Carried, limits: tuple[int, bool], run: Run
+    ) -> _native.Repeat | None:
+        """The loop whose body this is: ``run`` holds what it starts from. None where no native code runs it."""
+        entry = self._device.entry(run.threads)
+        if isinstance(entry, Detour):
+            return None
+        values: list[Array | None] = [None if v is None else _contiguous(v) for v in run.values]
+        reads = [*self._inputs, *range(len(values), len(values) + len(self._sizes))]
+        values += self._told(run)
+        conditional = where.result > 0
+        return _native.Repeat(entry, reads, self._outputs, gives, values, where.count, conditional, *limits)
+
+    def _told(self, run: Run) -> list[Array]:
+        """What tells the program its sizes."""
+        return [np.empty((run.sizes[name], 0), np.uint8) for name in self._sizes]
 
     def _targets(self, run: Run) -> list[Array | None] | None:
         targets = run.targets
@@ -92,6 +116,11 @@ class Body(Protocol):
     def run_body(self, arrays: Sequence[Any], outer: Run) -> tuple[Any, ...]:
         """Its outputs for ``arrays``; it knows the sizes of ``outer``."""
 
+    def repeat(
+        self, arrays: Sequence[Any], where: Carried, limits: tuple[int, bool], outer: Run
+    ) -> _native.Repeat | None:
+        """The loop whose body this is, from ``arrays`` on; None where no native code runs it."""
+
     def devices(self) -> Iterable[Device]:
         """What runs programs for it."""
 
@@ -101,7 +130,7 @@ class HostRunner:
 
     def __init__(self, host: HostStep, values: Sequence[Spec], bodies: Sequence[Body]) -> None:
         self._op, self._place = op_of(host.op), host.place
-        self._inputs = host.inputs
+        self._inputs, self._repeats = host.inputs, host.repeats
         self._outputs = [(number, values[number]) for number in host.outputs]
         self._bodies = bodies
         self._reference = None if bodies or _has_sizes(self._op) else reference_of(self._op, host.place)
@@ -125,18 +154,33 @@ class HostRunner:
         op = self._op.with_attributes(lambda value: _bound(value, run.sizes))
         if not self._bodies:
             return reference_of(op, self._place)(arrays)
-        if op.carried() is None:
+        where = op.carried()
+        if where is None:
             taken = op.taken(*map(fact_of, arrays))
             if taken is None:
                 raise RunError(Diagnostic("reference", f"{op.name} runs none of its regions", self._place))
             return self._bodies[taken].run_body(arrays[len(arrays) - op.captures(len(arrays)) :], run)
-        types = [spec.type(run.sizes) for _, spec in self._outputs]
         try:
-            return op.repeat(lambda k, given: self._bodies[k].run_body(given, run), arrays, types)
+            return self._repeated(op, where, arrays, run)
         except REFERENCE_FAULTS as error:
             if isinstance(error, GraphwrightError):
                 raise
             raise reference_fault(error, self._place) from error
+
+    def _repeated(self, op: Op, where: Carried, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
+        """What a loop gives: by native code where that can be, and nobody asks for the times of its tasks."""
+        types, body = [spec.type(run.sizes) for _, spec in self._outputs], self._bodies[0]
+        loop = None
+        if self._repeats and run.times is None:
+            first = (np.zeros((), np.int64), *arrays[where.start :])
+            loop = body.repeat(first, where, op.limits(arrays), run)
+        if loop is None:
+            return op.repeat(lambda _, given: body.run_body(given, run), arrays, types)
+        shared = arrays[where.start + where.count :]
+        while not loop.run():  # the long way converts what it gets, and has words for what is wrong
+            loop.take(body.run_body((*loop.received(), *shared), run))
+        carried, rows = loop.results()
+        return (*carried, *(op.no_rows(types) if rows is None else rows))
 
     def _typed(self, result: Any, spec: Spec) -> Any:
         """``result`` as an array of the type that was said; containers as they are."""

@@ -120,3 +120,7 @@ bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const 
 /* ---- entries ---- */
 
 void define_entry(nb::module_ &m);
+
+/* ---- loops ---- */
+
+void define_repeat(nb::module_ &m);

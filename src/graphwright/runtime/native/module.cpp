@@ -254,5 +254,6 @@ NB_MODULE(_native, m) {
         .def("stats", &Program::stats)
         .def("trim", &Program::trim);
     define_entry(m);
+    define_repeat(m);
     watch_interpreter();
 }

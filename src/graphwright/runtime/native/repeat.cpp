@@ -1,0 +1,195 @@
+/* Loops whose body is one program: what a run of it gives goes to the next and rows pile up, all without a
+   Python frame. */
+#include <cstring>
+
+#include "binding.hpp"
+
+extern "C" {
+#include "clock.h"
+}
+
+namespace {
+
+enum { FIRST_ROWS = 16 };
+constexpr int64_t BREATH_NS = 1'000'000;
+
+PyArrayObject *as_array(nb::handle object) { return (PyArrayObject *)object.ptr(); }
+
+nb::object owned(PyObject *object) {
+    if (!object)
+        throw nb::python_error();
+    return nb::steal(object);
+}
+
+/* Arrays of one shape, one behind the other in an array that grows. */
+struct Rows {
+    nb::object all; /* has room for more; null before the first */
+
+    bool fits(nb::handle row) const {
+        if (!PyArray_Check(row.ptr()) || !PyArray_IS_C_CONTIGUOUS(as_array(row)))
+            return false;
+        if (!all.is_valid())
+            return true;
+        PyArrayObject *a = as_array(all), *r = as_array(row);
+        return PyArray_NDIM(a) == PyArray_NDIM(r) + 1 && PyArray_TYPE(a) == PyArray_TYPE(r) &&
+               PyArray_CompareLists(PyArray_DIMS(a) + 1, PyArray_DIMS(r), PyArray_NDIM(r));
+    }
+
+    void append(nb::handle row, int64_t at) {
+        PyArrayObject *r = as_array(row);
+        if (!all.is_valid())
+            start(r);
+        else if (at == PyArray_DIM(as_array(all), 0))
+            resize(2 * at);
+        size_t bytes = (size_t)PyArray_NBYTES(r);
+        if (bytes > 0)
+            memcpy(PyArray_BYTES(as_array(all)) + (size_t)at * bytes, PyArray_BYTES(r), bytes);
+    }
+
+    void start(PyArrayObject *row) {
+        std::vector<npy_intp> dims{FIRST_ROWS};
+        dims.insert(dims.end(), PyArray_DIMS(row), PyArray_DIMS(row) + PyArray_NDIM(row));
+        Py_INCREF(PyArray_DESCR(row));
+        all = owned(PyArray_NewFromDescr(&PyArray_Type, PyArray_DESCR(row), (int)dims.size(), dims.data(),
+                                         nullptr, nullptr, 0, nullptr));
+    }
+
+    void resize(int64_t count) {
+        PyArrayObject *a = as_array(all);
+        std::vector<npy_intp> dims(PyArray_DIMS(a), PyArray_DIMS(a) + PyArray_NDIM(a));
+        dims[0] = count;
+        PyArray_Dims shape = {dims.data(), (int)dims.size()};
+        owned(PyArray_Resize(a, &shape, 0, NPY_CORDER));
+    }
+};
+
+struct Repeat {
+    nb::object entry;
+    std::vector<int64_t> reads, makes, gives;
+    std::vector<nb::object> values; /* of the body: the number of the run, what is carried, all others */
+    std::vector<PyObject *> arguments;
+    std::vector<Rows> rows;
+    int64_t carried, most, number = 0, breath = 0;
+    bool conditional, goes_on;
+
+    Repeat(nb::object entry_, std::vector<int64_t> reads_, std::vector<int64_t> makes_,
+           std::vector<int64_t> gives_, nb::handle given, int64_t carried_, bool conditional_, int64_t most_,
+           bool goes_on_)
+        : entry(std::move(entry_)), reads(std::move(reads_)), makes(std::move(makes_)),
+          gives(std::move(gives_)), arguments(reads.size()), carried(carried_), most(most_),
+          conditional(conditional_), goes_on(goes_on_) {
+        need_numpy();
+        for (nb::handle value : sequence(given, "values must be a sequence"))
+            values.push_back(nb::borrow(value));
+        int64_t steering = carried + conditional;
+        if (carried < 0 || (int64_t)values.size() <= carried || (int64_t)gives.size() < steering)
+            throw nb::value_error("there are fewer values than a run hands to the next");
+        for (const auto *numbers : {&reads, &makes, &gives})
+            for (int64_t value : *numbers)
+                if (value < 0 || value >= (int64_t)values.size())
+                    throw nb::value_error("the number of a value is out of range");
+        rows.resize(gives.size() - (size_t)steering);
+    }
+
+    bool run() {
+        breath = gw_now();
+        while (goes_on && number < most) {
+            if (!run_once())
+                return false;
+            breathe();
+        }
+        return true;
+    }
+
+    /* False, and nothing has changed, if the entry does not serve what there is. */
+    bool run_once() {
+        receive_number();
+        for (size_t i = 0; i < reads.size(); i++)
+            arguments[i] = values[(size_t)reads[i]].ptr();
+        nb::object made = owned(PyObject_Vectorcall(entry.ptr(), arguments.data(), reads.size(), nullptr));
+        if (made.is_none() || (size_t)PyTuple_GET_SIZE(made.ptr()) != makes.size())
+            return false;
+        for (size_t i = 0; i < makes.size(); i++)
+            values[(size_t)makes[i]] = nb::borrow(PyTuple_GET_ITEM(made.ptr(), i));
+        std::vector<nb::object> results;
+        for (int64_t value : gives)
+            results.push_back(values[(size_t)value]);
+        return accept(results);
+    }
+
+    void receive_number() {
+        values[0] = owned(PyArray_SimpleNew(0, nullptr, NPY_INT64));
+        memcpy(PyArray_DATA(as_array(values[0])), &number, sizeof number);
+    }
+
+    /* False, and nothing has changed, if rows differ in shape. */
+    bool accept(std::vector<nb::object> &results) {
+        size_t first = conditional, behind = first + (size_t)carried;
+        for (size_t k = 0; k < rows.size(); k++)
+            if (!rows[k].fits(results[behind + k]))
+                return false;
+        int holds = conditional ? PyObject_IsTrue(results[0].ptr()) : 1;
+        if (holds < 0)
+            throw nb::python_error();
+        for (size_t k = 0; k < rows.size(); k++)
+            rows[k].append(results[behind + k], number);
+        for (size_t k = 0; k < (size_t)carried; k++)
+            values[1 + k] = std::move(results[first + k]);
+        goes_on = holds;
+        number++;
+        return true;
+    }
+
+    /* Now and then other threads get the GIL, and signals are heard. */
+    void breathe() {
+        if (gw_now() - breath < BREATH_NS)
+            return;
+        enter_python(PyEval_SaveThread());
+        if (PyErr_CheckSignals() != 0)
+            throw nb::python_error();
+        breath = gw_now();
+    }
+
+    nb::list received() {
+        receive_number();
+        nb::list list;
+        for (size_t k = 0; k <= (size_t)carried; k++)
+            list.append(values[k]);
+        return list;
+    }
+
+    void take(nb::handle given) {
+        std::vector<nb::object> results;
+        for (nb::handle result : sequence(given, "results must be a sequence"))
+            results.push_back(nb::borrow(result));
+        if (results.size() != gives.size() || !accept(results))
+            throw nb::value_error("rows of a scan output differ in shape");
+    }
+
+    nb::tuple results() {
+        nb::list last, scanned;
+        for (size_t k = 1; k <= (size_t)carried; k++)
+            last.append(values[k]);
+        if (number == 0)
+            return nb::make_tuple(last, nb::none());
+        for (Rows &each : rows) {
+            each.resize(number);
+            scanned.append(each.all);
+        }
+        return nb::make_tuple(last, scanned);
+    }
+};
+
+} // namespace
+
+void define_repeat(nb::module_ &m) {
+    nb::class_<Repeat>(m, "Repeat")
+        .def(nb::init<nb::object, std::vector<int64_t>, std::vector<int64_t>, std::vector<int64_t>,
+                      nb::handle, int64_t, bool, int64_t, bool>(),
+             nb::arg("entry"), nb::arg("reads"), nb::arg("makes"), nb::arg("gives"), nb::arg("values"),
+             nb::arg("carried"), nb::arg("conditional"), nb::arg("most"), nb::arg("goes_on"))
+        .def("run", &Repeat::run)
+        .def("received", &Repeat::received)
+        .def("take", &Repeat::take, nb::arg("results"))
+        .def("results", &Repeat::results);
+}

@@ -32,7 +32,7 @@ from graphwright.kernels.library.byte_tile import (
     tile_bytes,
 )
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
-from graphwright.kernels.library.runs import copy_runs
+from graphwright.kernels.library.runs import gathering
 from graphwright.kernels.library.tile import HELPERS
 
 SYMBOL: Final = "gw_conv_bytes"
@@ -182,7 +182,7 @@ def source(isa: Isa) -> str:
 #define OPERANDS {len(OPERANDS)}
 """
     fields = args_struct(ByteConvArgs._fields) + args_struct(InterleaveArgs._fields, "interleave_args")
-    body = _BODY.replace("@COPY_RUNS@", copy_runs(isa, "quad", "vi", "q", "vi"))
+    body = _BODY.replace("@GATHERING@", gathering(isa, "quad", "vi", "q", "vi"))
     functions = [entries(_ENTRY, SYMBOL, WIDE), _INTERLEAVE.replace("@SYMBOL@", INTERLEAVE)]
     tiles = byte_tiles(isa, a_signed=True)
     return "\n".join([prelude(isa), constants, fields, HELPERS, tiles, body, *functions])
@@ -218,7 +218,7 @@ GW_INLINE void vi_store_n(quad *p, vi x, int64_t n) { vf_store_n((float *)(void 
 GW_INLINE vi q_load(const quad *p) { return *(const vi_any *)p; }
 GW_INLINE void q_store(quad *p, vi x) { *(vi_any *)p = x; }
 
-@COPY_RUNS@
+@GATHERING@
 /* The panel to[plane][tap][NR] of cols pixels from the pixel at on; zero points outside the image. */
 static void gather_panel(const struct conv *g, const quad *x, int64_t at, int64_t cols, quad *to) {
     const struct args *s = &g->s;
@@ -227,24 +227,7 @@ static void gather_panel(const struct conv *g, const quad *x, int64_t at, int64_
         for (int64_t i = 0; i < g->planes * g->taps * NR; i += VL)
             q_store(to + i, outside);
     }
-    for (int64_t col = 0, n; col < cols; col += n) {
-        const int64_t oy = quotient(at + col, s->ow), ox = at + col - oy * s->ow;
-        int64_t y = oy * s->stride_h - s->pad_top, tap = 0;
-        n = smaller(s->ow - ox, cols - col);
-        for (int64_t i = 0; i < s->kh; i++, y += s->dilation_h) {
-            int64_t x0 = ox * s->stride_w - s->pad_left;
-            for (int64_t j = 0; j < s->kw; j++, tap++, x0 += s->dilation_w) {
-                if (y < 0 || y >= s->h || x0 >= s->w)
-                    continue;
-                /* pixels first..last of the run have this tap inside the row */
-                const int64_t first = x0 < 0 ? parts(-x0, s->stride_w) : 0;
-                const int64_t last = smaller(n, parts(s->w - x0, s->stride_w));
-                if (first < last)
-                    copy_runs(x + y * s->w + x0 + first * s->stride_w, s->h * s->w, s->stride_w, last - first,
-                              g->planes, to + tap * NR + col + first, g->taps * NR);
-            }
-        }
-    }
+    gather_runs(s, x, s->h * s->w, s->w, 1, at, cols, g->planes, to);
 }
 
 /* The same where pixels are their own only tap: a copy of planes. */
@@ -254,39 +237,32 @@ static void copy_panel(const struct conv *g, const quad *x, int64_t at, int64_t 
         memset(to + c * NR + cols, 0, (size_t)(-cols & (VL - 1)) * sizeof *to);
 }
 
-/* Sums of a panel's columns, over the channels that there are. */
+/* Sums of a panel's columns, over the channels that there are, less those of as many zero points of x. */
 static void sum_columns(const struct conv *g, const quad *panel, int32_t *sums) {
     const int64_t last = g->s.cin - 4 * (g->planes - 1);
+    const vi zeros = vi_set1((int32_t)((uint32_t)(g->s.cin * g->taps) * (uint32_t)g->zero));
     for (int64_t v = 0; v < NR; v += VL) {
-        vi total = {0};
+        vq total = (vq){0} - (vq)zeros;
         for (int64_t c = 0; c < g->planes; c++) {
             const vi counted = vi_set1(c + 1 < g->planes || last == 4 ? -1 : (1 << 8 * last) - 1);
-            const vs one = (vs){0} + 1;
-            for (int64_t tap = 0; tap < g->taps; tap++) {
-                const vi x = q_load(panel + (c * g->taps + tap) * NR + v) & counted;
-                total += pairs_dot(even_unsigned(x), one) + pairs_dot(odd_unsigned(x), one);
-            }
+            for (int64_t tap = 0; tap < g->taps; tap++)
+                total += (vq)quad_sums(q_load(panel + (c * g->taps + tap) * NR + v) & counted);
         }
-        vi_store(sums + v, total);
+        vi_store(sums + v, (vi)total);
     }
 }
 
 static int32_t zero_of_weights(const struct conv *g, int64_t channel) {
-    if (!g->w_zero)
-        return g->w_moved;
-    const uint8_t *zero = g->w_zero + channel * g->s.w_zero_step;
-    return (g->s.w_signed ? (int32_t)(int8_t)*zero : (int32_t)*zero) + g->w_moved;
+    return zero_at(g->w_zero, channel * g->s.w_zero_step, g->s.w_signed, g->w_moved);
 }
 
-/* tile[r][c] -= zero of the weights of row r * (sums[c] - K * zero of x) */
+/* What zero points of the weights take off a tile. */
 static void shift_tile(const struct conv *g, int64_t channel, int64_t rows, int64_t vectors,
                        const int32_t *sums, int32_t *tile, int64_t ld) {
-    const vq expected = (vq)vi_set1((int32_t)((uint32_t)(g->s.cin * g->taps) * (uint32_t)g->zero));
-    for (int64_t r = 0; r < rows; r++, tile += ld) {
-        const vq factor = (vq)vi_set1(zero_of_weights(g, channel + r));
-        for (int64_t v = 0; v < vectors * VL; v += VL)
-            vi_store(tile + v, (vi)((vq)vi_load(tile + v) - factor * ((vq)vi_load(sums + v) - expected)));
-    }
+    int32_t zeros[TILE_ROWS];
+    for (int64_t r = 0; r < rows; r++)
+        zeros[r] = zero_of_weights(g, channel + r);
+    subtract_products(tile, ld, rows, vectors, zeros, sums);
 }
 
 /* Where panel p begins: so that all have nearly the same number of vectors. */
@@ -295,25 +271,42 @@ static int64_t pixel_of(const struct conv *g, int64_t p) {
     return smaller(cut(parts(pixels, VL), p, parts(pixels, NR)) * VL, pixels);
 }
 
+/* Takes a tile that is not in the output yet to the hook or there. */
+static int32_t deliver_tile(const struct conv *g, int64_t image, int64_t channel, int64_t rows, int64_t at,
+                            int64_t cols, int32_t *out, const struct byte_tile *t) {
+    const struct args *s = &g->s;
+    if (g->hook)
+        return g->hook(g->hook_buf, g->hook_arg, (float *)(void *)out, NR, image, channel, rows, at, cols);
+    if (t->to == out)
+        store_tile(out, rows, cols, g->y + image * s->y_n + channel * s->y_c + at, s->y_c);
+    return 0;
+}
+
+/* The panels of a block, and the sums of their columns if need be. */
+static void gather_block(const struct conv *g, const struct block *o, const int64_t *pixel, quad *panels,
+                         int32_t *sums) {
+    const struct args *s = &g->s;
+    const int64_t pointwise = g->taps == 1 && !g->padded && s->oh == s->h && s->ow == s->w;
+    const quad *x = g->x + (o->image * s->groups + o->group) * g->planes * s->h * s->w;
+    for (int64_t p = 0; p < o->panel1 - o->panel0; p++, panels += g->planes * g->taps * NR, sums += NR) {
+        (pointwise ? copy_panel : gather_panel)(g, x, pixel[p], pixel[p + 1] - pixel[p], panels);
+        if (g->shifts)
+            sum_columns(g, panels, sums);
+    }
+}
+
 static int32_t run_block(const struct conv *g, const struct block *o, uint8_t *scratch) {
     const struct args *s = &g->s;
     const int64_t quads = g->planes * g->taps, tiles = parts(s->cout, TILE_ROWS);
     const int64_t tile_bytes = TILE_ROWS * 4 + parts(quads * 4, RUN) * RUN * TILE_ROWS;
-    const int64_t count = o->panel1 - o->panel0, pointwise = g->taps == 1 && !g->padded && s->oh == s->h &&
-                                                             s->ow == s->w;
+    const int64_t count = o->panel1 - o->panel0;
     quad *panels = (quad *)(void *)scratch;
     int32_t *sums = (int32_t *)(void *)(panels + count * quads * NR);
     int32_t out[TILE_ROWS * NR], start[TILE_ROWS];
     int64_t pixel[MOST_PANELS + 1];
-    const quad *x = g->x + (o->image * s->groups + o->group) * g->planes * s->h * s->w;
     for (int64_t p = 0; p <= count; p++)
         pixel[p] = pixel_of(g, o->panel0 + p);
-    for (int64_t p = 0; p < count; p++) {
-        quad *panel = panels + p * quads * NR;
-        (pointwise ? copy_panel : gather_panel)(g, x, pixel[p], pixel[p + 1] - pixel[p], panel);
-        if (g->shifts)
-            sum_columns(g, panel, sums + p * NR);
-    }
+    gather_block(g, o, pixel, panels, sums);
     for (int64_t tile = o->tile0; tile < o->tile1; tile++) {
         const int64_t row = tile * TILE_ROWS, rows = smaller(s->cout - row, TILE_ROWS);
         const int64_t channel = o->group * s->cout + row;
@@ -323,24 +316,18 @@ static int32_t run_block(const struct conv *g, const struct block *o, uint8_t *s
             start[r] = (int32_t)-((uint32_t)g->zero * (uint32_t)start[r]);
         for (int64_t p = 0; p < count; p++) {
             const int64_t at = pixel[p], cols = pixel[p + 1] - at, vectors = parts(cols, VL);
-            int32_t *y = g->hook ? out : g->y + o->image * s->y_n + channel * s->y_c + at;
-            const int direct = !g->hook && cols % VL == 0;
-            struct byte_tile t = {.from = start, .from_rows = 1};
-            t.to = direct ? y : out;
-            t.to_ld = direct ? s->y_c : NR;
+            struct byte_tile t = {.from = start, .from_rows = 1, .to = out, .to_ld = NR};
+            if (!g->hook && cols % VL == 0) {
+                t.to = g->y + o->image * s->y_n + channel * s->y_c + at;
+                t.to_ld = s->y_c;
+            }
             run_byte_tile(g->wide, rows, vectors, quads, w + TILE_ROWS * 4,
                           (const uint8_t *)(panels + p * quads * NR), &t);
             if (g->shifts)
                 shift_tile(g, channel, rows, vectors, sums + p * NR, t.to, t.to_ld);
-            if (g->hook) {
-                const int32_t error = g->hook(g->hook_buf, g->hook_arg, (float *)(void *)out, NR, o->image,
-                                              channel, rows, at, cols);
-                if (error)
-                    return error;
-            } else if (!direct) {
-                for (int64_t r = 0; r < rows; r++)
-                    memcpy(y + r * s->y_c, out + r * NR, (size_t)cols * sizeof *y);
-            }
+            const int32_t error = deliver_tile(g, o->image, channel, rows, at, cols, out, &t);
+            if (error)
+                return error;
         }
     }
     return 0;

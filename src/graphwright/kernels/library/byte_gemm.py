@@ -177,13 +177,6 @@ struct block {
     int64_t batch0, batch1, tile0, tile1, panel0, panel1;
 };
 
-/* A zero point of an operand as the tile sees that: moved by 128, -128 or not at all. */
-static int32_t zero_at(const uint8_t *zero, int64_t i, int is_signed, int moved) {
-    if (!zero)
-        return moved;
-    return (is_signed ? (int32_t)(int8_t)zero[i] : (int32_t)zero[i]) + moved;
-}
-
 /* A tile to[j / RUN][r][j % RUN] = a[r][j] ^ flip, zeros behind the last. */
 static void pack_rows(const uint8_t *a, int64_t a_m, int64_t rows, int64_t k, uint8_t flip, uint8_t *to) {
     const vi flips = vi_set1((int32_t)(0x01010101u * flip));
@@ -204,14 +197,11 @@ static void pack_rows(const uint8_t *a, int64_t a_m, int64_t rows, int64_t k, ui
 
 /* Sums of the rows of a packed tile. */
 static void sum_rows(const uint8_t *tile, int64_t rows, int64_t k, int32_t *sums) {
-    const vs one = (vs){0} + 1;
     for (int64_t r = 0; r < rows; r++, tile += RUN) {
         vi total = {0};
         for (int64_t j = 0; j < k; j += RUN)
-            for (int64_t i = 0; i < RUN; i += (int64_t)sizeof(vi)) {
-                const vi x = quads_at(tile + j * TILE_ROWS + i);
-                total += pairs_dot(even_unsigned(x), one) + pairs_dot(odd_unsigned(x), one);
-            }
+            for (int64_t i = 0; i < RUN; i += (int64_t)sizeof(vi))
+                total += quad_sums(quads_at(tile + j * TILE_ROWS + i));
         uint32_t sum = 0;
         for (int i = 0; i < VL; i++)
             sum += (uint32_t)total[i];
@@ -219,91 +209,119 @@ static void sum_rows(const uint8_t *tile, int64_t rows, int64_t k, int32_t *sums
     }
 }
 
-/* tile[r][c] -= rows[r] * columns[c] */
-static void subtract_products(int32_t *tile, int64_t ld, int64_t rows, int64_t vectors, const int32_t *of_row,
-                              const int32_t *of_column) {
-    for (int64_t r = 0; r < rows; r++, tile += ld) {
-        const vq factor = (vq)vi_set1(of_row[r]);
-        for (int64_t v = 0; v < vectors * VL; v += VL)
-            vi_store(tile + v, (vi)((vq)vi_load(tile + v) - factor * (vq)vi_load(of_column + v)));
+/* The operands of a batch. */
+struct batch {
+    const uint8_t *a, *b, *a_zero, *b_zero;
+    int32_t *c;
+};
+
+static struct batch batch_of(const struct gemm *g, const struct block *o) {
+    const struct args *s = &g->s;
+    struct batch p = {
+        .a = g->a + o->batch0 * s->a_batch0 + o->batch1 * s->a_batch1,
+        .b = g->b + o->batch0 * s->b_batch0 + o->batch1 * s->b_batch1,
+        .a_zero = g->a_zero,
+        .b_zero = g->b_zero,
+    };
+    p.a_zero += p.a_zero ? o->batch0 * s->za_batch0 + o->batch1 * s->za_batch1 : 0;
+    p.b_zero += p.b_zero ? o->batch0 * s->zb_batch0 + o->batch1 * s->zb_batch1 : 0;
+    p.c = g->hook ? NULL : g->c + o->batch0 * s->c_batch0 + o->batch1 * s->c_batch1;
+    return p;
+}
+
+static int32_t zero_of_row(const struct args *s, const struct batch *p, int64_t row) {
+    return zero_at(p->a_zero, row * s->za_m, s->a_signed, s->a_signed ? 128 : 0);
+}
+
+static int32_t zero_of_column(const struct args *s, const struct batch *p, int64_t col) {
+    return zero_at(p->b_zero, col * s->zb_n, s->b_signed, s->b_signed ? 0 : -128);
+}
+
+/* Whether columns may have zero points. */
+static int shifts(const struct args *s, const struct batch *p) { return p->b_zero || !s->b_signed; }
+
+/* Of a panel: what its tiles start from, sums of its columns, and their zero points if some are not 0. */
+struct columns {
+    int32_t start[NR], sums[NR], zeros[NR];
+    int shifted;
+};
+
+static void read_columns(const struct args *s, const struct batch *p, const uint8_t *panel, int64_t col,
+                         int64_t cols, struct columns *to) {
+    const vq zero = (vq)vi_set1(s->za_m == 0 ? zero_of_row(s, p, 0) : 0);
+    memcpy(to->sums, panel, sizeof to->sums);
+    for (int64_t v = 0; v < NR; v += VL)
+        vi_store(to->start + v, (vi)((vq){0} - zero * (vq)vi_load(to->sums + v)));
+    to->shifted = 0;
+    for (int64_t i = 0; shifts(s, p) && i < NR; i++) {
+        to->zeros[i] = i < cols ? zero_of_column(s, p, col + i) : 0;
+        to->shifted |= to->zeros[i] != 0;
     }
 }
 
-static int any(const int32_t *x, int64_t n) {
-    int32_t found = 0;
-    for (int64_t i = 0; i < n; i++)
-        found |= x[i];
-    return found != 0;
+/* What zero points of rows, unless all have one, and of columns take off a tile; row_sums: of A. */
+static void shift_tile(const struct args *s, const struct batch *p, const struct columns *columns,
+                       int64_t row, int64_t rows, int64_t vectors, const int32_t *row_sums, int32_t *tile,
+                       int64_t ld) {
+    int32_t zeros[TILE_ROWS], sums[TILE_ROWS];
+    for (int64_t r = 0; r < rows; r++)
+        zeros[r] = zero_of_row(s, p, row + r);
+    if (s->za_m)
+        subtract_products(tile, ld, rows, vectors, zeros, columns->sums);
+    if (!columns->shifted)
+        return;
+    for (int64_t r = 0; r < rows; r++)
+        sums[r] = (int32_t)((uint32_t)row_sums[r] - (uint32_t)s->k * (uint32_t)zeros[r]);
+    subtract_products(tile, ld, rows, vectors, sums, columns->zeros);
+}
+
+/* Takes a tile that is not in the output yet to the hook or there. */
+static int32_t deliver_tile(const struct gemm *g, const struct block *o, const struct batch *p, int64_t row,
+                            int64_t rows, int64_t col, int64_t cols, int32_t *out,
+                            const struct byte_tile *t) {
+    if (g->hook)
+        return g->hook(g->hook_buf, g->hook_arg, (float *)(void *)out, NR,
+                       o->batch0 * g->s.batch1 + o->batch1, row, rows, col, cols);
+    if (t->to == out)
+        store_tile(out, rows, cols, p->c + row * g->s.c_m + col, g->s.c_m);
+    return 0;
 }
 
 static int32_t run_block(const struct gemm *g, const struct block *o, uint8_t *scratch, int64_t most_tiles) {
     const struct args *s = &g->s;
-    const int64_t m = s->m, k = s->k, tiles = parts(m, TILE_ROWS), quads = parts(k, 4);
-    const int64_t tile_bytes = parts(k, RUN) * RUN * TILE_ROWS, panel_bytes = (1 + quads) * PANEL_ROW;
-    const int64_t count = o->tile1 - o->tile0;
-    const uint8_t *a = g->a + o->batch0 * s->a_batch0 + o->batch1 * s->a_batch1;
-    const uint8_t *b = g->b + o->batch0 * s->b_batch0 + o->batch1 * s->b_batch1;
-    const uint8_t *a_zero = g->a_zero, *b_zero = g->b_zero;
-    a_zero += a_zero ? o->batch0 * s->za_batch0 + o->batch1 * s->za_batch1 : 0;
-    b_zero += b_zero ? o->batch0 * s->zb_batch0 + o->batch1 * s->zb_batch1 : 0;
-    const int a_moved = s->a_signed ? 128 : 0, b_moved = s->b_signed ? 0 : -128;
+    const int64_t tiles = parts(s->m, TILE_ROWS), quads = parts(s->k, 4), count = o->tile1 - o->tile0;
+    const int64_t tile_bytes = parts(s->k, RUN) * RUN * TILE_ROWS, panel_bytes = (1 + quads) * PANEL_ROW;
+    const struct batch p = batch_of(g, o);
     int32_t *row_sums = (int32_t *)(void *)(scratch + smaller(tiles, most_tiles) * tile_bytes);
-    int32_t start[NR], of_column[NR], of_row[TILE_ROWS], out[TILE_ROWS * NR];
+    int32_t out[TILE_ROWS * NR];
     int64_t row_of[MOST_TILES + 1];
-    const int one_zero = s->za_m == 0, b_shifted = b_zero || b_moved;
-    const int32_t zero = zero_at(a_zero, 0, s->a_signed != 0, a_moved);
+    struct columns columns;
     for (int64_t i = 0; i <= count; i++)
-        row_of[i] = cut(m, o->tile0 + i, tiles);
+        row_of[i] = cut(s->m, o->tile0 + i, tiles);
     for (int64_t i = 0; i < count; i++) {
         const int64_t rows = row_of[i + 1] - row_of[i];
         uint8_t *tile = scratch + i * tile_bytes;
-        pack_rows(a + row_of[i] * s->a_m, s->a_m, rows, k, s->a_signed ? 0x80 : 0, tile);
-        if (b_shifted)
-            sum_rows(tile, rows, k, row_sums + i * TILE_ROWS);
+        pack_rows(p.a + row_of[i] * s->a_m, s->a_m, rows, s->k, s->a_signed ? 0x80 : 0, tile);
+        if (shifts(s, &p))
+            sum_rows(tile, rows, s->k, row_sums + i * TILE_ROWS);
     }
-    for (int64_t p = o->panel0; p < o->panel1; p++) {
-        const int64_t col = p * NR, cols = smaller(s->n - col, NR), now = parts(cols, VL);
-        const uint8_t *panel = b + p * panel_bytes;
-        for (int64_t v = 0; v < NR; v += VL) {
-            const vq sums = (vq)quads_at(panel + v * 4);
-            vi_store(start + v, one_zero ? (vi)((vq){0} - sums * (vq)vi_set1(zero)) : (vi){0});
-        }
-        int shifts = 0;
-        if (b_shifted) {
-            for (int64_t i = 0; i < NR; i++)
-                of_column[i] = i < cols ? zero_at(b_zero, (col + i) * s->zb_n, s->b_signed != 0, b_moved) : 0;
-            shifts = any(of_column, cols);
-        }
+    for (int64_t panel = o->panel0; panel < o->panel1; panel++) {
+        const int64_t col = panel * NR, cols = smaller(s->n - col, NR), vectors = parts(cols, VL);
+        const uint8_t *b = p.b + panel * panel_bytes;
+        read_columns(s, &p, b, col, cols, &columns);
         for (int64_t i = 0; i < count; i++) {
             const int64_t row = row_of[i], rows = row_of[i + 1] - row;
-            int32_t *c = g->c + o->batch0 * s->c_batch0 + o->batch1 * s->c_batch1 + row * s->c_m + col;
-            const int direct = !g->hook && cols % VL == 0;
-            struct byte_tile t = {.from = start, .to = direct ? c : out, .to_ld = direct ? s->c_m : NR};
-            run_byte_tile(g->wide, rows, now, quads, scratch + i * tile_bytes, panel + PANEL_ROW, &t);
-            if (!one_zero) {
-                int32_t sums[NR];
-                memcpy(sums, panel, sizeof sums);
-                for (int64_t r = 0; r < rows; r++)
-                    of_row[r] = zero_at(a_zero, (row + r) * s->za_m, s->a_signed != 0, a_moved);
-                subtract_products(t.to, t.to_ld, rows, now, of_row, sums);
+            struct byte_tile t = {.from = columns.start, .to = out, .to_ld = NR};
+            if (!g->hook && cols % VL == 0) {
+                t.to = p.c + row * s->c_m + col;
+                t.to_ld = s->c_m;
             }
-            if (shifts) {
-                for (int64_t r = 0; r < rows; r++) {
-                    const int32_t of_a = zero_at(a_zero, (row + r) * s->za_m, s->a_signed != 0, a_moved);
-                    const uint32_t expected = (uint32_t)k * (uint32_t)of_a;
-                    of_row[r] = (int32_t)((uint32_t)row_sums[i * TILE_ROWS + r] - expected);
-                }
-                subtract_products(t.to, t.to_ld, rows, now, of_row, of_column);
-            }
-            if (g->hook) {
-                const int32_t error = g->hook(g->hook_buf, g->hook_arg, (float *)(void *)out, NR,
-                                              o->batch0 * s->batch1 + o->batch1, row, rows, col, cols);
-                if (error)
-                    return error;
-            } else if (!direct) {
-                for (int64_t r = 0; r < rows; r++)
-                    memcpy(c + r * s->c_m, out + r * NR, (size_t)cols * sizeof *c);
-            }
+            run_byte_tile(g->wide, rows, vectors, quads, scratch + i * tile_bytes, b + PANEL_ROW, &t);
+            if (s->za_m || columns.shifted)
+                shift_tile(s, &p, &columns, row, rows, vectors, row_sums + i * TILE_ROWS, t.to, t.to_ld);
+            const int32_t error = deliver_tile(g, o, &p, row, rows, col, cols, out, &t);
+            if (error)
+                return error;
         }
     }
     return 0;

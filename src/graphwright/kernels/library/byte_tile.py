@@ -127,6 +127,34 @@ GW_INLINE vs even_unsigned(vi x) { return (vs)((vu)x & 0xff); }
 GW_INLINE vs odd_unsigned(vi x) { return (vs)((vu)x >> 8); }
 GW_INLINE vs even_signed(vi x) { return (vs)((vu)x << 8) >> 8; }
 GW_INLINE vs odd_signed(vi x) { return (vs)x >> 8; }
+/* Sums of the bytes of each quad. */
+GW_INLINE vi quad_sums(vi x) {
+    const vs one = (vs){0} + 1;
+    return pairs_dot(even_unsigned(x), one) + pairs_dot(odd_unsigned(x), one);
+}
+
+/* tile[r][c] -= of_row[r] * of_column[c] */
+static void subtract_products(int32_t *tile, int64_t ld, int64_t rows, int64_t vectors, const int32_t *of_row,
+                              const int32_t *of_column) {
+    for (int64_t r = 0; r < rows; r++, tile += ld) {
+        const vq factor = (vq)vi_set1(of_row[r]);
+        for (int64_t v = 0; v < vectors * VL; v += VL)
+            vi_store(tile + v, (vi)((vq)vi_load(tile + v) - factor * (vq)vi_load(of_column + v)));
+    }
+}
+
+/* A zero point as the tile sees it: `moved` like what it belongs to. */
+static int32_t zero_at(const uint8_t *zero, int64_t i, int64_t is_signed, int moved) {
+    if (!zero)
+        return moved;
+    return (is_signed ? (int32_t)(int8_t)zero[i] : (int32_t)zero[i]) + moved;
+}
+
+/* The first cols columns of rows of a tile. */
+static void store_tile(const int32_t *tile, int64_t rows, int64_t cols, int32_t *to, int64_t to_ld) {
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(to + r * to_ld, tile + r * NR, (size_t)cols * sizeof *to);
+}
 """
 
 

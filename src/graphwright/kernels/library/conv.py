@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
-from graphwright.kernels.library.runs import copy_runs
+from graphwright.kernels.library.runs import gathering
 from graphwright.kernels.library.tile import HELPERS, TileShape, tiles
 
 SYMBOL: Final = "gw_conv_f32"
@@ -128,7 +128,7 @@ def source(isa: Isa) -> str:
 #define OPERANDS {len(OPERANDS)}
 """
     fields = args_struct(ConvArgs._fields)
-    body = _BODY.replace("@COPY_RUNS@", copy_runs(isa, "float", "vf", "vf", "vf")).replace("@SYMBOL@", SYMBOL)
+    body = _BODY.replace("@GATHERING@", gathering(isa, "float", "vf", "vf", "vf")).replace("@SYMBOL@", SYMBOL)
     return "\n".join([prelude(isa), constants, fields, HELPERS, tiles(shape, isa), body])
 
 
@@ -151,32 +151,14 @@ struct block {
     int64_t image, group, tile0, tile1, panel0, panel1;
 };
 
-@COPY_RUNS@
+@GATHERING@
 /* The panel to[channel][tap][NR] of cols pixels from the pixel at on; zeros outside the image. */
 static void gather_panel(const struct conv *g, const float *x, int64_t channels, int64_t at, int64_t cols,
                          float *to) {
     const struct args *s = &g->s;
     if (g->padded || cols < NR)
         memset(to, 0, (size_t)(channels * g->taps * NR) * sizeof *to);
-    for (int64_t col = 0, n; col < cols; col += n) {
-        const int64_t oy = quotient(at + col, s->ow), ox = at + col - oy * s->ow;
-        int64_t y = oy * s->stride_h - s->pad_top, tap = 0;
-        n = smaller(s->ow - ox, cols - col);
-        for (int64_t i = 0; i < s->kh; i++, y += s->dilation_h) {
-            int64_t x0 = ox * s->stride_w - s->pad_left;
-            for (int64_t j = 0; j < s->kw; j++, tap++, x0 += s->dilation_w) {
-                if (y < 0 || y >= s->h || x0 >= s->w)
-                    continue;
-                /* pixels first..last of the run have this tap inside the row */
-                const int64_t first = x0 < 0 ? parts(-x0, s->stride_w) : 0;
-                const int64_t last = smaller(n, parts(s->w - x0, s->stride_w));
-                if (first < last)
-                    copy_runs(x + y * s->x_h + (x0 + first * s->stride_w) * s->x_w, s->x_c,
-                              s->stride_w * s->x_w, last - first, channels, to + tap * NR + col + first,
-                              g->taps * NR);
-            }
-        }
-    }
+    gather_runs(s, x, s->x_c, s->x_h, s->x_w, at, cols, channels, to);
 }
 
 static void store_tile(const struct conv *g, const float *tile, int64_t rows, int64_t at, int64_t cols,

@@ -1,4 +1,4 @@
-"""Runs of pixels copied from rows of an image to rows of a panel: C for lanes of any type of 32 bits."""
+"""Panels of pixels gathered from rows of an image: C for lanes of any type of 32 bits."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 from graphwright.kernels.library.isa import Isa
 
 
-def copy_runs(isa: Isa, element: str, vector: str, whole: str, part: str) -> str:
-    """The function ``copy_runs`` for ``element``, in vectors of type ``vector``.
+def gathering(isa: Isa, element: str, vector: str, whole: str, part: str) -> str:
+    """The functions ``copy_runs`` and ``gather_runs`` for ``element``, in vectors of type ``vector``.
 
-    Functions ``whole_load`` and ``whole_store`` move a vector, ``part_load_n`` and ``part_store_n`` some of
-    its lanes.
+    They read sizes from the kernel's struct ``args``. Functions ``whole_load`` and ``whole_store`` move a
+    vector, ``part_load_n`` and ``part_store_n`` some of its lanes.
     """
     text = _TEXT.replace("@EVEN@", ", ".join(str(2 * i) for i in range(isa.lanes)))
     for name, meant in (("ELEMENT", element), ("VECTOR", vector), ("WHOLE", whole), ("PART", part)):
@@ -51,5 +51,29 @@ static void copy_runs(const @ELEMENT@ *from, int64_t from_c, int64_t step, int64
     for (; planes > 0; planes--, from += from_c, to += to_c)
         for (int64_t i = 0; i < n; i++)
             to[i] = from[i * step];
+}
+
+/* What the panel to[plane][tap][NR] holds of the image x, for cols pixels of y from the pixel at on. */
+GW_INLINE void gather_runs(const struct args *s, const @ELEMENT@ *x, int64_t x_c, int64_t x_h, int64_t x_w,
+                           int64_t at, int64_t cols, int64_t planes, @ELEMENT@ *to) {
+    const int64_t taps = s->kh * s->kw;
+    for (int64_t col = 0, n; col < cols; col += n) {
+        const int64_t oy = quotient(at + col, s->ow), ox = at + col - oy * s->ow;
+        int64_t y = oy * s->stride_h - s->pad_top, tap = 0;
+        n = smaller(s->ow - ox, cols - col);
+        for (int64_t i = 0; i < s->kh; i++, y += s->dilation_h) {
+            int64_t x0 = ox * s->stride_w - s->pad_left;
+            for (int64_t j = 0; j < s->kw; j++, tap++, x0 += s->dilation_w) {
+                if (y < 0 || y >= s->h || x0 >= s->w)
+                    continue;
+                /* pixels first..last of the run have this tap inside the row */
+                const int64_t first = x0 < 0 ? parts(-x0, s->stride_w) : 0;
+                const int64_t last = smaller(n, parts(s->w - x0, s->stride_w));
+                if (first < last)
+                    copy_runs(x + y * x_h + (x0 + first * s->stride_w) * x_w, x_c, s->stride_w * x_w,
+                              last - first, planes, to + tap * NR + col + first, taps * NR);
+            }
+        }
+    }
 }
 """

@@ -13,13 +13,9 @@ from graphwright.kernels.candidates.registry import Context, Contraction, row_ma
 from graphwright.kernels.candidates.transfers import block_strides
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.library import blocked_depthwise, direct, winograd
-from graphwright.kernels.ref import KernelRef
 from graphwright.layout.blocks import is_blocked
 from graphwright.layout.forms import nominal
 from graphwright.ops.spatial import Windows
-
-_RESULT = 4
-"""Where the kernels take their result: behind the image, weights, bias and residual."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +65,13 @@ class BlockedConvolution:
             images, cin, cout, *sizes, *self.window.pads[:2], *block_strides(self.x), *self._strides,
             *self.call.epilogue.args, *winograd.blocking(m, isa, images, cin, cout, *sizes[2:]),
         ))  # fmt: skip
-        return self._made(
+        return self.call.launch(
             winograd.SYMBOLS[m],
-            self._transformed(m, context),
+            self._operands(self._transformed(m, context), context),
             made,
             winograd.grid(m, isa, made),
             winograd.scratch_bytes(m, isa, made),
             winograd.work_ns(m, isa, made),
-            context,
         )
 
     def _transformed(self, m: int, context: Context) -> Value:
@@ -96,14 +91,13 @@ class BlockedConvolution:
             *self.call.epilogue.args,
         ))  # fmt: skip
         isa = context.isa
-        return self._made(
+        return self.call.launch(
             blocked_depthwise.SYMBOL,
-            self._packed(((0, isa.lanes),), context),
+            self._operands(self._packed(((0, isa.lanes),), context), context),
             made,
             blocked_depthwise.grid(isa, made),
             blocked_depthwise.scratch_bytes(isa, made),
             blocked_depthwise.work_ns(isa, made),
-            context,
         )
 
     def _direct(self, context: Context) -> Launch:
@@ -115,14 +109,13 @@ class BlockedConvolution:
             *self._strides, *self._pixels(lanes), 1, 1, *self.call.epilogue.args,
         ))  # fmt: skip
         outputs = (0, lanes)
-        return self._made(
+        return self.call.launch(
             direct.PLANAR_SYMBOL if planar else direct.SYMBOL,
-            self._packed((outputs,) if planar else ((1, lanes), outputs), context),
+            self._operands(self._packed((outputs,) if planar else ((1, lanes), outputs), context), context),
             made,
             direct.grid(isa, made),
             (direct.planar_scratch_bytes if planar else direct.scratch_bytes)(isa, made),
             direct.work_ns(isa, made),
-            context,
         )
 
     @property
@@ -153,6 +146,9 @@ class BlockedConvolution:
         shape = None if len(w.type.dims) == 4 else numbers(two_axes(w.type.dims))
         return packed(w, Layout((0, 1, 2, 3), blocks, zero_padded=True), self.call.node, context, shape)
 
+    def _operands(self, weights: Value, context: Context) -> tuple[Value | None, ...]:
+        return self.x, weights, self._bias(context), self.call.epilogue.residual
+
     def _bias(self, context: Context) -> Value | None:
         """The bias with a lane for each channel of its last block."""
         if self.bias is None:
@@ -160,30 +156,6 @@ class BlockedConvolution:
         layout = Layout((0,), ((0, context.isa.lanes),), zero_padded=True)
         whole = self.bias.type.dims[0] % context.isa.lanes == 0
         return self.bias if whole else context.packed(self.bias, layout)
-
-    def _made(
-        self,
-        symbol: str,
-        weights: Value,
-        args: tuple[Dim, ...],
-        grid: Dim,
-        scratch: Dim,
-        work: Dim,
-        context: Context,
-    ) -> Launch:
-        result, residual = self.call.result, self.call.epilogue.residual
-        return Launch(
-            KernelRef(symbol),
-            (self.x, weights, self._bias(context), residual, result),
-            (_RESULT,) if result is not None else (),
-            args,
-            grid,
-            scratch,
-            work,
-            takes_hook=True,
-            hook=self.call.hook,
-            in_place=((result, residual),) if result is not None and residual is not None else (),
-        )
 
 
 def two_axes(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:

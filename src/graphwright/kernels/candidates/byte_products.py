@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from graphwright.ir.constant import is_constant
-from graphwright.ir.graph import Node, Value
+from graphwright.ir.graph import Array, Node, Value
 from graphwright.ir.symbols import Dim, numbers, product
 from graphwright.ir.types import I8, U8, TensorType
 from graphwright.kernels.candidates.blocked_convolutions import two_axes
@@ -103,17 +103,13 @@ def byte_product(call: Contraction, context: Context) -> Launch | Run | str:
         found.batches[1] * m * n, m * n, n, *found.a_zero, *found.b_zero,
         int(a.type.dtype == I8), signed,
     ))  # fmt: skip
-    operands = (a, packed, a_zero, b_zero, call.result)
-    launch = Launch(
-        KernelRef(byte_gemm.SYMBOL),
-        operands,
-        (len(operands) - 1,) if call.result is not None else (),
+    launch = call.launch(
+        byte_gemm.SYMBOL,
+        (a, packed, a_zero, b_zero),
         args,
         byte_gemm.grid(isa, args),
         byte_gemm.scratch_bytes(isa, args),
         byte_gemm.work_ns(isa, args),
-        takes_hook=True,
-        hook=call.hook,
     )
     if preparation is None:
         return launch
@@ -127,7 +123,7 @@ def _panels(b: Value, found: _Product, context: Context) -> tuple[Value, Launch 
     if context.constant(b) is not None and isinstance(size, int):
         columns = (*b.type.sizes, 1) if len(b.type.dims) == 1 else b.type.sizes
 
-        def fill(out: byte_gemm.Array, array: byte_gemm.Array) -> None:
+        def fill(out: Array, array: Array) -> None:
             byte_gemm.pack(out, array.reshape(columns), isa)
 
         return context.derived(b, "byte panels", (size,), fill), None
@@ -192,16 +188,12 @@ def byte_convolution(call: Contraction, context: Context) -> Run | str:
         KernelRef(byte_conv.INTERLEAVE), (x, quads), (1,), whole,
         byte_conv.interleave_grid(whole), work=byte_conv.interleave_work_ns(whole),
     )  # fmt: skip
-    operands = (quads, weights, x_zero, w_zero, call.result)
-    convolution = Launch(
-        KernelRef(byte_conv.SYMBOL),
-        operands,
-        (len(operands) - 1,) if call.result is not None else (),
+    convolution = call.launch(
+        byte_conv.SYMBOL,
+        (quads, weights, x_zero, w_zero),
         args,
         byte_conv.grid(isa, args),
         byte_conv.scratch_bytes(isa, args),
         byte_conv.work_ns(isa, args),
-        takes_hook=True,
-        hook=call.hook,
     )
     return Run((interleave, convolution), temporaries=(quads,))

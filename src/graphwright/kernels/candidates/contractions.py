@@ -17,7 +17,6 @@ from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library import gemm
 from graphwright.kernels.library.bits import single_bits
 from graphwright.kernels.library.pack import gemm_layout
-from graphwright.kernels.ref import KernelRef
 from graphwright.ops.matmul import MatMul
 
 
@@ -77,21 +76,13 @@ def matmul(call: Contraction, context: Context) -> Launch | str:
         0, 1, *result_strides, *result_strides,
         *epilogue.args, single_bits(epilogue.scale),
     ))  # fmt: skip
-    operands = (a, b, epilogue.bias, epilogue.residual, call.result)
-    in_place: tuple[tuple[Value, Value], ...] = ()
-    if epilogue.residual is not None and call.result is not None and operands.count(epilogue.residual) == 1:
-        in_place = ((call.result, epilogue.residual),)
-    return Launch(
-        KernelRef(gemm.PACKED if packed else gemm.UNPACKED),
-        operands,
-        (len(operands) - 1,) if call.result is not None else (),
+    return call.launch(
+        gemm.PACKED if packed else gemm.UNPACKED,
+        (a, b, epilogue.bias, epilogue.residual),
         args,
         gemm.grid(context.isa, args),
         gemm.scratch_bytes(context.isa, args, packed=packed),
         gemm.work_ns(context.isa, args),
-        takes_hook=True,
-        hook=call.hook,
-        in_place=in_place,
     )
 
 

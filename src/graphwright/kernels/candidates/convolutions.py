@@ -20,7 +20,6 @@ from graphwright.kernels.candidates.registry import (
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library import conv, conv_transpose, depthwise, pack_transpose
 from graphwright.kernels.library.pack import conv_layout
-from graphwright.kernels.ref import KernelRef
 from graphwright.layout.blocks import CHANNELS, is_blocked
 from graphwright.ops.conv import Conv
 from graphwright.ops.conv_transpose import ConvTranspose
@@ -56,16 +55,13 @@ def convolution(call: Contraction, context: Context) -> Launch | str:
         multiplier = w_shape[0] // op.group
         args: tuple[Dim, ...] = (x_shape[0], w_shape[0], multiplier, *placed, *strides, 0)
         made = depthwise.DepthwiseArgs(*args)
-        return _launch(
-            call,
+        return call.launch(
             depthwise.SYMBOL,
             (x, w, bias),
             made,
-            (
-                depthwise.grid(made),
-                depthwise.scratch_bytes(context.isa, made),
-                depthwise.work_ns(context.isa, made),
-            ),
+            depthwise.grid(made),
+            depthwise.scratch_bytes(context.isa, made),
+            depthwise.work_ns(context.isa, made),
         )
     features = w_shape[0] // op.group
     general = conv.ConvArgs._make((x_shape[0], op.group, w_shape[1], features, *placed, *strides, 0))
@@ -77,7 +73,7 @@ def convolution(call: Contraction, context: Context) -> Launch | str:
     else:  # panels do not cross groups
         weights = packed(w, conv_layout(isa), call.node, context, (op.group, features, taps))
     costs = conv.grid(isa, general), conv.scratch_bytes(isa, general), conv.work_ns(isa, general)
-    return _launch(call, conv.SYMBOL, (x, weights, bias), general, costs)
+    return call.launch(conv.SYMBOL, (x, weights, bias), general, *costs)
 
 
 @contraction(ConvTranspose, _groups, channel_axis=CHANNELS)
@@ -106,7 +102,7 @@ def transposed(call: Contraction, context: Context) -> Launch | Run | str:
         conv_transpose.scratch_bytes(isa, made),
         conv_transpose.work_ns(isa, made),
     )
-    return _launch(call, conv_transpose.SYMBOL, (x, weights, bias), made, costs)
+    return call.launch(conv_transpose.SYMBOL, (x, weights, bias), made, *costs)
 
 
 def _operands(call: Contraction) -> tuple[Value, Value, Value | None]:
@@ -125,18 +121,3 @@ def _refusal(x: Value, w: Value, epilogue: Epilogue) -> str | None:
     if not all(isinstance(d, int) for d in w.type.dims):
         return "the sizes of its weights are not known"
     return None
-
-
-def _launch(
-    call: Contraction,
-    symbol: str,
-    operands: tuple[Value | None, ...],
-    args: tuple[Dim, ...],
-    costs: tuple[Dim, Dim, Dim],
-) -> Launch:
-    grid, scratch, work = costs
-    writes = (len(operands),) if call.result is not None else ()
-    return Launch(
-        KernelRef(symbol), (*operands, call.result), writes, tuple(args), grid, scratch, work,
-        takes_hook=True, hook=call.hook,
-    )  # fmt: skip

@@ -217,6 +217,33 @@ class Contraction:
     epilogue: Epilogue = field(default_factory=Epilogue)
     """What the kernel's own store has to do; a candidate that cannot returns the reason."""
 
+    def launch(
+        self,
+        symbol: str,
+        operands: tuple[Value | None, ...],
+        args: tuple[Dim, ...],
+        grid: Dim,
+        scratch: Dim,
+        work: Dim,
+    ) -> Launch:
+        """A call of a library kernel that takes ``operands``, then the result, and a hook."""
+        result, residual = self.result, self.epilogue.residual
+        in_place: tuple[tuple[Value, Value], ...] = ()
+        if result is not None and residual is not None and operands.count(residual) == 1:
+            in_place = ((result, residual),)
+        return Launch(
+            KernelRef(symbol),
+            (*operands, result),
+            (len(operands),) if result is not None else (),
+            args,
+            grid,
+            scratch,
+            work,
+            takes_hook=True,
+            hook=self.hook,
+            in_place=in_place,
+        )
+
 
 ContractionCandidate = Callable[[Contraction, Context], Launch | Run | str]
 Groups = Callable[[Node], tuple[int, int]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from graphwright import plugins
@@ -39,6 +38,7 @@ from graphwright.passes.interface import bind_constants, keep_outputs
 from graphwright.passes.manager import PassManager
 from graphwright.passes.pipeline import GRAPH_PASSES
 from graphwright.ranks import is_only, lacks_ranks, package_variants, ranked
+from graphwright.records import replace
 from graphwright.report import with_dynamic
 from graphwright.runtime.devices import NATIVE, specialized
 from graphwright.runtime.devices.base import Device

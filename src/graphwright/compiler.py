@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 from functools import partial
 
 from graphwright.config import Options
@@ -50,6 +49,7 @@ from graphwright.passes.foreign import Point
 from graphwright.passes.forward_steps import FORWARD_STEPS
 from graphwright.passes.manager import PassManager, Stage
 from graphwright.passes.pipeline import GRAPH_PASSES, SHAPES
+from graphwright.records import dataclass, field, replace
 from graphwright.report import compile_report
 from graphwright.runtime.devices.target import export_faults, library_digest
 

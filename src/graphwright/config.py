@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
 from graphwright.errors import Collector, OptionError
+from graphwright.records import dataclass, field, fields
 
 NUMERICS: Final = ("default", "strict")
 ISA_NAMES: Final = ("auto", "v3", "v4")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from graphwright.records import dataclass
 
 LONGEST = 2000
 """Characters of a message that are shown: a model's own text may be of any length."""

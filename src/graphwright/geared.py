@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -22,6 +21,7 @@ from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.passes.gears import GearModules, joined_module
 from graphwright.passes.padding import refuse_padding
 from graphwright.passes.pipeline import GRAPH_PASSES
+from graphwright.records import replace
 from graphwright.runtime.devices import NATIVE
 from graphwright.runtime.devices.base import Device
 from graphwright.runtime.devices.cpu import Cpu

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import combinations, product
 from math import prod
 from typing import Any
@@ -16,6 +15,7 @@ from graphwright.errors import Collector, Diagnostic, OptionError
 from graphwright.ir.graph import Graph, Value
 from graphwright.ir.symbols import Expr
 from graphwright.ops.map_index import BETWEEN
+from graphwright.records import dataclass, field
 
 FEWEST, MOST = 2, 100
 COMBINE = ("zip", "product")

@@ -6,7 +6,6 @@ import functools
 import importlib
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from graphwright.config import Options
@@ -15,6 +14,7 @@ from graphwright.package.package import Package, TensorSpec
 from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
 from graphwright.package.stages import PartStep
+from graphwright.records import replace
 from graphwright.runtime.devices import NATIVE, specialized
 from graphwright.runtime.devices.base import Device
 from graphwright.runtime.devices.geared import geared, staged_gears

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
 from graphwright.compiler import SHAPE_STAGES, compile_modules, package_module
@@ -15,6 +14,7 @@ from graphwright.ir.types import TensorType
 from graphwright.package.package import Package, Variant
 from graphwright.package.weights import pack_weights
 from graphwright.passes.manager import PassManager
+from graphwright.records import replace
 
 RANKS = range(6)
 """Ranks that are tried: larger ones are rare, and made when they are fed."""

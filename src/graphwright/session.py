@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from graphwright.config import Options
 from graphwright.ir.arrays import Array
 from graphwright.ir.dtypes import DType
 from graphwright.package.package import TensorSpec
+from graphwright.records import dataclass, field, replace
 from graphwright.runtime.model import Model
 
 _TYPES: Final = {

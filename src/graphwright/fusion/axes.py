@@ -8,11 +8,11 @@ common domain.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Trait, folding
 from graphwright.ir.symbols import Dim, product
+from graphwright.records import dataclass, field
 
 Axis = int
 Place = tuple[tuple[Axis, ...], ...]

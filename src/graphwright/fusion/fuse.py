@@ -7,7 +7,6 @@ would arise, and the benefit model agrees. What does not join is recorded with i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from graphwright.fusion.axes import NotOneNest, analyse
 from graphwright.fusion.benefit import worth_fusing
@@ -18,6 +17,7 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Trait
 from graphwright.ir.types import DType
 from graphwright.passes.base import Known, Pass, Record, graphs
+from graphwright.records import dataclass
 
 MAX_NODES = 64
 """Nodes of one region: beyond this the kernel's text grows and nothing is gained."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.dtypes import DType
+from graphwright.records import dataclass
 
 
 @dataclass(frozen=True)

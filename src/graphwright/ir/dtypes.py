@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
 from graphwright.ir.arrays import Array, np
+from graphwright.records import dataclass
 
 
 @dataclass(frozen=True)

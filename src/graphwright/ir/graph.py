@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from graphwright.ir.digest import Ahead, digest, name_of
 from graphwright.ir.op import ConstRef, Op
 from graphwright.ir.symbols import Dim, SymbolTable, product
 from graphwright.ir.types import Layout, Shape, TensorType, dtype_of
+from graphwright.records import dataclass, field
 
 Array = np.ndarray[Any, Any]
 

@@ -7,7 +7,6 @@ import dataclasses
 import enum
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +17,7 @@ from graphwright.ir.graph import ConstantPool, Graph, Module, Node, Signature, V
 from graphwright.ir.op import Array, ConstRef, Op
 from graphwright.ir.symbols import Expr, Range
 from graphwright.ir.types import DTYPES, STRING, DType, TensorType, dtype_of, type_of
+from graphwright.records import dataclass, field
 
 SHORT_ELEMENTS = 16
 """Constants up to this size are written as a list; larger ones in base64, or as ``...`` in short listings."""

@@ -14,13 +14,13 @@ same wildcard twice must be the same value. Operands that a pattern does not men
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
 from graphwright.ir.build import Builder
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Array, Op, Trait
+from graphwright.records import dataclass, field
 
 OpT = TypeVar("OpT", bound=Op, covariant=True)
 

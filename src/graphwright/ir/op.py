@@ -26,7 +26,6 @@ import dataclasses
 import enum
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast, dataclass_transform
 
 import numpy as np
@@ -35,6 +34,7 @@ from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.foreign import defined_at, is_foreign, plugin_of
 from graphwright.ir.symbols import Dim, Expr, SymbolTable
 from graphwright.ir.types import DType, TensorType, dtype_named
+from graphwright.records import dataclass
 
 if TYPE_CHECKING:
     from graphwright.ir.build import Builder
@@ -322,7 +322,7 @@ def dtype_field(value: DType | str) -> DType:
     return value if isinstance(value, DType) else dtype_named(value)
 
 
-_with_fields = dataclass(init=False, repr=False, eq=False)
+_with_fields = dataclasses.dataclass(init=False, repr=False, eq=False)
 """Ops share the methods of a frozen dataclass: making them for each class takes longer than its import."""
 
 

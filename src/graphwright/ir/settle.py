@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.graph import Graph, Module, Node, Value
@@ -17,6 +16,7 @@ from graphwright.ir.infer import infer_node, infer_outputs
 from graphwright.ir.op import Carried, Fact
 from graphwright.ir.symbols import Dim, Expr, Symbol, SymbolTable, atoms
 from graphwright.ir.types import DType, TensorType
+from graphwright.records import dataclass
 
 MAX_ROUNDS = 64
 """Rounds in which the types of one loop have to settle."""

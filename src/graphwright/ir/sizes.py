@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 import re
-from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.ir.symbols import Dim as SymbolicDim
 from graphwright.ir.symbols import Expr, Range, Symbol, SymbolTable, symbol
+from graphwright.records import dataclass
 
 LARGEST: Final = 2**48
 """Beyond any array's size: products of a few still fit 64 bits."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd, prod
 from typing import ClassVar, Final, NoReturn, Union
 from weakref import WeakValueDictionary
+
+from graphwright.records import dataclass, field
 
 Dim = Union[int, "Expr"]
 

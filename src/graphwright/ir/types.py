@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from graphwright.ir.dtypes import dtype_of as dtype_of
 from graphwright.ir.dtypes import optional_of as optional_of
 from graphwright.ir.dtypes import sequence_of as sequence_of
 from graphwright.ir.symbols import Dim, Expr, numbers, parse_dim, product
+from graphwright.records import dataclass
 
 Shape = tuple[Dim, ...]
 

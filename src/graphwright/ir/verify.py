@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from graphwright.errors import Collector, GraphwrightError, ModelError, VerifyError
 from graphwright.ir.constant import Constant
@@ -15,6 +14,7 @@ from graphwright.ir.listing import Listing, same_value
 from graphwright.ir.op import ConstRef, Fact, InferError
 from graphwright.ir.symbols import SymbolTable
 from graphwright.ir.types import type_of
+from graphwright.records import dataclass
 
 Part = tuple[str, int]
 """What a fault points at in a node's line: op, input, output or type, and its index."""

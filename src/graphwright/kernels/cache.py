@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,7 @@ from graphwright.config import Options
 from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.private import PrivateFolder
 from graphwright.kernels.toolchain import Toolchain, compile_all
+from graphwright.records import dataclass, fields
 
 _FORMAT: Final = "1"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
 from typing import Any
 
 from graphwright.errors import Diagnostic, PluginError
@@ -13,6 +12,7 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim, Expr, atoms
 from graphwright.kernels.launch import Alias, Copy, Launch, Part, Run
 from graphwright.kernels.ref import KernelRef
+from graphwright.records import replace
 
 BYTES_PER_NS = 8
 """What a core moves, about: the work of a launch that does not say its own."""

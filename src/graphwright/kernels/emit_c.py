@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.ir.loops.nodes import (
@@ -36,6 +35,7 @@ from graphwright.kernels.c.main import main_text
 from graphwright.kernels.c.scope import Variable, c_name
 from graphwright.kernels.c.support import C_TYPES, Support, check_dtype
 from graphwright.kernels.library.isa import Isa
+from graphwright.records import dataclass, replace
 
 BLOCK = 4096
 """Elements of a vector axis per unit of the grid."""

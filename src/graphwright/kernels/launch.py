@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.ref import KernelRef
+from graphwright.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from graphwright.records import dataclass
 
 FOREIGN: Final = "plugin_"
 """How the module names of users' own C begin."""

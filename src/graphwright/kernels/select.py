@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
@@ -15,6 +14,7 @@ from graphwright.kernels.library.isa import Isa
 from graphwright.ops.case import Case
 from graphwright.ops.if_ import If
 from graphwright.ops.loop import CONDITION, Loop
+from graphwright.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.ir.names import c_comment, identifier
 from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.records import dataclass
 
 _DOUBLE = """\
 /* A double among the args, as double_bits put it there. */

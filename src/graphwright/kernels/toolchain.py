@@ -15,7 +15,6 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +22,7 @@ from graphwright.config import Options
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.private import PrivateFolder
+from graphwright.records import dataclass
 
 CANDIDATES: Final = ("cc", "gcc", "clang")
 TIME_LIMIT: Final = 120.0

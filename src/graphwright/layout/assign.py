@@ -8,7 +8,6 @@ is brought into the other layout once, however many read it there. Inputs and ou
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Module, Node, Value
@@ -26,6 +25,7 @@ from graphwright.layout.forms import (
 )
 from graphwright.layout.trans_data import TransData
 from graphwright.passes.base import Known, Pass, Record
+from graphwright.records import dataclass
 
 
 @dataclass(frozen=True)

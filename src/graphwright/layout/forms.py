@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from graphwright.ir.constant import Constant, is_constant
 from graphwright.ir.fused import Fused, region_of
@@ -26,6 +25,7 @@ from graphwright.ops.lrn import LRN
 from graphwright.ops.max_pool import MaxPool
 from graphwright.ops.resize import Resize
 from graphwright.ops.split import Split
+from graphwright.records import dataclass, field
 
 MAX_PLANAR_CHANNELS = 8
 """Up to so many input channels, a convolution reads planes: blocks would be mostly padding."""

@@ -6,12 +6,11 @@ lanes] it is the same work. A value without channels is broadcast over the lanes
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Op, Trait, folding
 from graphwright.ir.types import TensorType
+from graphwright.records import replace
 
 
 def has_layouts(region: Graph) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.graph import Graph, Node, Value
@@ -28,6 +27,7 @@ from graphwright.lower.tasks import (
 from graphwright.memory.liveness import conflicts
 from graphwright.memory.order import order_steps
 from graphwright.memory.storage import Assignment, LoopMoves, Memory, Move, Place, Weights, assign_storage
+from graphwright.records import dataclass, replace
 from graphwright.schedule.dependencies import Access, Hazards
 from graphwright.schedule.streams import assign_streams
 

@@ -8,11 +8,11 @@ the result, a plan, is what runs. Wherever a field is a ``Reg`` it names the ins
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Final
 
 from graphwright.ir.types import DType
 from graphwright.kernels.ref import KernelRef
+from graphwright.records import dataclass
 
 Reg = int
 

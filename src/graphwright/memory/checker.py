@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Any
 
 from graphwright.lower.tasks import Buffer, FunctionOperand, Operand, Program, Storage, Task, TaskKind
+from graphwright.records import dataclass, replace
 
 ALIGNMENT = 64
 NUMBER_BYTES = 8

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from graphwright.ir.constant import Constant
@@ -13,6 +12,7 @@ from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.launch import Alias, Branch, Copy, Handed, Launch, Part, Repeat, Run, Step
 from graphwright.lower.tasks import Storage
+from graphwright.records import dataclass, field
 
 Weights = Mapping[Value, tuple[int, int]]
 """Byte offset and size of each constant in the package's weights."""

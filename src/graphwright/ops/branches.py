@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from graphwright.ir.op import Fact, Inference
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import TensorType
 from graphwright.ops.common import fact_of_parts
+from graphwright.records import replace
 
 
 def joined(at: Inference, outputs: Sequence[Sequence[Fact]], results: int) -> tuple[Fact, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from graphwright.ir.symbols import maximum as maximum_dim
 from graphwright.ir.symbols import minimum as minimum_dim
 from graphwright.ir.types import F16, F32, F64, I32, I64, U8, TensorType
 from graphwright.ops.common import NUMBERS, elementwise_fact, like, need_dtype
+from graphwright.records import replace
 
 Number = int | float
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from graphwright.ops.shaping import known_dims, number
 from graphwright.ops.slice import Slice
 from graphwright.ops.spatial import Windows, accumulator, tap, windows
 from graphwright.ops.transpose import Transpose
+from graphwright.records import replace
 
 
 @op("Col2Im")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from graphwright.ops.split import Split
 from graphwright.ops.squeeze import Squeeze
 from graphwright.ops.transpose import Transpose
 from graphwright.ops.unsqueeze import Unsqueeze
+from graphwright.records import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from graphwright.ops.conv import Conv
 from graphwright.ops.quantized import BYTES, exact_sums, is_single, need_single, reshaped, sums_are_exact
 from graphwright.ops.spatial import import_padding
 from graphwright.ops.unary import Round
+from graphwright.records import replace
 
 
 @family

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from graphwright.ops.spatial import (
     tap,
     windows,
 )
+from graphwright.records import replace
 
 
 @op("ConvTranspose")

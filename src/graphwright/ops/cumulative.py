@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Samp
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, I64, STRING, TensorType
 from graphwright.ops.common import NUMBERS, like, need_dtype, quiet, widened
+from graphwright.records import replace
 
 
 @family

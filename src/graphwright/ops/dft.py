@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import isqrt
 from typing import Any
 
@@ -21,6 +20,7 @@ from graphwright.ops.reshape import Reshape
 from graphwright.ops.shaping import known_dims, known_ints, number
 from graphwright.ops.slice import Slice
 from graphwright.ops.transpose import Transpose
+from graphwright.records import replace
 
 MAX_MATRIX = 2**22
 """Elements of the largest matrix of a transform (16 MiB of f32); the host runs what needs larger ones."""

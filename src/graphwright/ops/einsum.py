@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from graphwright.ops.reshape import Reshape
 from graphwright.ops.shaping import number
 from graphwright.ops.slice import Slice
 from graphwright.ops.transpose import Transpose
+from graphwright.records import dataclass
 
 _TERM = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
 _ELLIPSIS = "0123456789"

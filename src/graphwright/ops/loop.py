@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from graphwright.ir.types import BOOL, I64, TensorType
 from graphwright.ops.identity import Identity
 from graphwright.ops.reshape import Reshape
 from graphwright.ops.shaping import not_negative
+from graphwright.records import replace
 
 NEVER_REACHED = 2**62
 """A trip count from here on stands for none: exporters write the largest integer."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from graphwright.ops.sampling import reshaped
 from graphwright.ops.scatter_elements import ScatterElements
 from graphwright.ops.shaping import known_dims, number
 from graphwright.ops.spatial import windows
+from graphwright.records import replace
 
 
 @op("MaxUnpool")

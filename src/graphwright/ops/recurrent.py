@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from graphwright.ir.symbols import Dim
 from graphwright.ir.types import I32, TensorType
 from graphwright.ops.common import FLOATS, need_dtype, same_dtype
 from graphwright.ops.spatial import accumulator
+from graphwright.records import dataclass
 
 Function = Callable[[Array], Array]
 DIRECTIONS = ("forward", "reverse", "bidirectional")

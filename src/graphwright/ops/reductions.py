@@ -6,7 +6,6 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,6 +47,7 @@ from graphwright.ops.common import (
 )
 from graphwright.ops.squeeze import Squeeze
 from graphwright.ops.unary import Exp, Log
+from graphwright.records import dataclass, replace
 
 
 @family

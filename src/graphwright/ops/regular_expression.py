@@ -9,8 +9,9 @@ import re
 import string
 import unicodedata
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
+
+from graphwright.records import dataclass, field
 
 MAX_REPEAT = 1000
 """The largest count of a repetition, as in RE2."""

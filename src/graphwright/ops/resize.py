@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from graphwright.ir.symbols import Dim, floordiv, symbol
 from graphwright.ir.types import F16, F32, F64, I64, U8, TensorType
 from graphwright.ops.shaping import known_dims, known_floats, number
 from graphwright.ops.spatial import accumulator
+from graphwright.records import dataclass, replace
 
 MODES = ("nearest", "linear", "cubic")
 COORDINATES = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from graphwright.ops.reshape import Reshape
 from graphwright.ops.shape import Shape
 from graphwright.ops.slice import Slice
 from graphwright.ops.transpose import Transpose
+from graphwright.records import dataclass
 
 BACKWARD = 1
 END = 2**63 - 1

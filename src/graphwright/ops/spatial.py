@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import product as cartesian
 from typing import Any
 
@@ -13,6 +12,7 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.ir.types import BF16, F16, TensorType, dtype_of
 from graphwright.ops.shaping import number
+from graphwright.records import dataclass, replace
 
 AUTO_PADS = ("", "SAME_UPPER", "SAME_LOWER")
 

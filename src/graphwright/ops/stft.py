@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from graphwright.ops.gather import Gather
 from graphwright.ops.range import Range
 from graphwright.ops.reshape import Reshape
 from graphwright.ops.shaping import known_dims, number
+from graphwright.records import replace
 
 
 @op("STFT")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from graphwright.ir.arrays import Array
 from graphwright.ir.dtypes import DType
 from graphwright.package.tasks import StoredProgram
 from graphwright.package.weights import Weights, no_weights
+from graphwright.records import dataclass, field, replace
 
 if TYPE_CHECKING:
     from graphwright.lower.tasks import Program

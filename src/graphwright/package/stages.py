@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from graphwright.ir.dtypes import dtype_named
 from graphwright.package.package import Target, TensorSpec, Variant
+from graphwright.records import dataclass
 
 MAX_DEPTH = 32
 """Of bodies in bodies."""

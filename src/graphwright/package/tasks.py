@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from graphwright.lower.words import words_of
+from graphwright.records import dataclass
 
 if TYPE_CHECKING:
     from graphwright.lower.tasks import HostFunction, Program

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property, partial
 from math import prod
 from typing import Any
@@ -23,6 +22,7 @@ from graphwright.ir.dtypes import DTYPES, STRING, DType, dtype_of
 from graphwright.package.archive import ALIGNMENT, aligned_memory
 from graphwright.package.parts import PART, do_side_by_side, thread_count
 from graphwright.package.runs import fill_jobs, find_runs
+from graphwright.records import dataclass
 
 MAX_RANK = 32
 MOST_EXPANDED = 1 << 31

@@ -18,13 +18,13 @@ import enum
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.match import Rule, match
 from graphwright.ir.mentions import symbols_in, symbols_named, symbols_of
 from graphwright.ir.op import Op, Trait
+from graphwright.records import dataclass, field
 
 MAX_REASONS = 1000
 """Reasons kept per pass; later ones are only counted."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from math import gcd, lcm
 from typing import Any
@@ -14,6 +13,7 @@ from graphwright.ir.sizes import Dim, Size, has_sizes, read_size, scaled_symbol,
 from graphwright.ir.symbols import Constraint, Expr, SymbolTable, substitute, symbol
 from graphwright.ir.symbols import Dim as SymbolicDim
 from graphwright.ir.types import TensorType
+from graphwright.records import dataclass, field, replace
 
 Shapes = Mapping[str, Sequence[Size]]
 """By input: numbers, names that make a size symbolic (shared by name), ranges, or None for what the model

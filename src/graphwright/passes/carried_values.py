@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ops.loop import Loop
 from graphwright.passes.base import Pass, Record, graphs, has_effect
+from graphwright.records import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.passes.base import Pass, Record, graphs
+from graphwright.records import dataclass
 
 
 @dataclass(frozen=True)

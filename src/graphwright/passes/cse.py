@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.listing import attributes_text
 from graphwright.ir.op import Trait
 from graphwright.passes.base import Pass, Record, graphs, has_effect
+from graphwright.records import dataclass
 
 
 @dataclass(frozen=True)

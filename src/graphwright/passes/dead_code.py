@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.mentions import symbols_of_graph
 from graphwright.ir.op import ConstRef
@@ -11,6 +9,7 @@ from graphwright.ir.symbols import atoms
 from graphwright.ops.case import Case
 from graphwright.ops.if_ import If
 from graphwright.passes.base import Pass, Record, is_dead
+from graphwright.records import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from graphwright.errors import Diagnostic, PluginError
@@ -13,6 +12,7 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Op, UnknownRank
 from graphwright.passes.base import Pass, Record, graphs, prune, replace
 from graphwright.passes.foreign import replacement_fault
+from graphwright.records import dataclass
 
 
 @dataclass(frozen=True)

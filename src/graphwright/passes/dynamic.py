@@ -5,7 +5,6 @@ input or the element that decides it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
@@ -20,6 +19,7 @@ from graphwright.ops.gather import Gather
 from graphwright.ops.range import Range
 from graphwright.passes.base import Record
 from graphwright.passes.infer_shapes import Walk, infer_module
+from graphwright.records import dataclass, field
 
 MOST_LINES = 100
 """The rest are counted."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from graphwright.ops.tile import Tile
 from graphwright.ops.transpose import Transpose
 from graphwright.passes.base import Known, Pass, Record, prune
 from graphwright.passes.infer_shapes import Walk, infer_module, settled_sizes
+from graphwright.records import dataclass, replace
 
 MIB = 2**20
 

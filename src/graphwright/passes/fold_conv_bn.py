@@ -7,7 +7,6 @@ and rounded once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from graphwright.ops.conv import Conv
 from graphwright.ops.conv_transpose import ConvTranspose
 from graphwright.ops.gemm import Gemm
 from graphwright.passes.base import RulePass
+from graphwright.records import replace
 
 X, W, BIAS, C = Var("x"), Const("weight"), Opt("bias"), Const("c")
 SCALE, SHIFT, MEAN, VARIANCE = Const("scale"), Const("shift"), Const("mean"), Const("variance")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from graphwright.errors import Diagnostic, PluginError
@@ -15,6 +14,7 @@ from graphwright.ir.infer import compatible
 from graphwright.ir.match import Match, P, Rule
 from graphwright.ir.verify import verify
 from graphwright.passes.base import Known, Pass, Record, RulePass
+from graphwright.records import dataclass, replace
 
 
 class Point(enum.StrEnum):

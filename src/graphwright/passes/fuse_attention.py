@@ -9,7 +9,6 @@ kernel of that node needs no buffer of scores.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -30,6 +29,7 @@ from graphwright.ops.unary import IsNaN, Tanh
 from graphwright.passes.base import RulePass
 from graphwright.passes.simplify_reshapes import reshaped
 from graphwright.passes.simplify_transposes import composed, permutation
+from graphwright.records import dataclass, replace
 
 HIDDEN: Final = -1e31
 """A mask at or below this leaves nothing of a score: it is less than half a unit in its last place."""

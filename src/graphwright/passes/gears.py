@@ -8,7 +8,6 @@ padded, a region pads its inputs and crops its outputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.build import Builder
@@ -25,6 +24,7 @@ from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.passes.dead_branches import DeadBranches
 from graphwright.passes.manager import run_passes
 from graphwright.passes.unfuse import Unfuse
+from graphwright.records import dataclass
 
 SIZES = "gear_sizes"
 """What the input with the true sizes is called, unless another has the name."""

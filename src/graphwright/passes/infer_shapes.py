@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 from graphwright.errors import Collector, Diagnostic, ModelError
@@ -19,6 +18,7 @@ from graphwright.ir.types import TensorType
 from graphwright.passes.base import Known, Pass, Record
 from graphwright.passes.base import graphs as all_graphs
 from graphwright.passes.bind_sizes import bind_sizes
+from graphwright.records import dataclass, field
 
 
 @dataclass(frozen=True)

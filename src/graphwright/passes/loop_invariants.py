@@ -5,14 +5,13 @@ Loop-invariant code motion (Aho, Lam, Sethi and Ullman, 2006, section 9.5).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from graphwright.ir.clone import copy_node
 from graphwright.ir.constant import Constant, is_constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Fact, Trait
 from graphwright.ops.loop import Loop
 from graphwright.passes.base import Pass, Record, graphs, has_effect
+from graphwright.records import dataclass
 
 HARMLESS = Trait.ELEMENTWISE | Trait.VIEW | Trait.REDUCTION | Trait.CONTRACTION | Trait.SHAPE_ONLY
 """Ops that fail for no elements: they may be computed where the loop would never have run."""

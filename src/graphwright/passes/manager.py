@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from graphwright.ir.graph import Module
 from graphwright.ir.verify import verify
 from graphwright.passes.base import Known, Pass, Record
 from graphwright.passes.foreign import Point, passes_at
+from graphwright.records import dataclass, field
 
 AfterPass = Callable[[Module, Record], None]
 """Called after each pass, for instance to print the module."""

@@ -8,7 +8,6 @@ axis is padded if its size depends on a size that gears vary. What no rule prove
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import singledispatch
 from math import prod
 
@@ -45,6 +44,7 @@ from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.decompose import Decompose
 from graphwright.passes.manager import PassManager
 from graphwright.passes.pipeline import SHAPES
+from graphwright.records import dataclass
 
 _HINT = "shapes between gears can be an error, or dynamic"
 SHOWN = 20

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Trait, UnknownRank
 from graphwright.passes.base import Pass, Record, graphs, replace
+from graphwright.records import dataclass
 
 
 @dataclass(frozen=True)

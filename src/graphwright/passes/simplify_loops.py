@@ -3,8 +3,6 @@ as sizes, where rows of outputs are as many."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
 from graphwright.ir.build import Builder
@@ -17,6 +15,7 @@ from graphwright.ops.loop import Loop
 from graphwright.ops.range import Range
 from graphwright.ops.unsqueeze import Unsqueeze
 from graphwright.passes.base import Pass, Record, graphs
+from graphwright.records import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ What follows such a branch is computed in each of its regions instead (tail dupl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from graphwright.ir.clone import copy_node
 from graphwright.ir.constant import is_constant
@@ -16,6 +15,7 @@ from graphwright.ops.if_ import If
 from graphwright.passes.base import Pass, Record, has_effect
 from graphwright.passes.dead_branches import DeadBranches
 from graphwright.passes.fold_constants import FoldConstants
+from graphwright.records import dataclass
 
 DECIDE: tuple[Pass, ...] = (FoldConstants(), DeadBranches())
 """What the types of a tail in its branch settle, before the branches in it are looked at."""

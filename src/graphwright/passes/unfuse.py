@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from graphwright.ir.clone import inline_region
 from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Module, Value
 from graphwright.passes.base import Pass, Record, graphs
+from graphwright.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from graphwright.errors import FeedError
 from graphwright.ir.arrays import Array
 from graphwright.package.package import Package, TensorSpec
+from graphwright.records import replace
 from graphwright.runtime.devices.base import Device, Entry, TaskTime
 from graphwright.runtime.ports import Ports
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+
+from graphwright.records import dataclass, field
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from graphwright.records import dataclass, field
 
 Sizes = Mapping[int, int]
 """Bytes by memory."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from graphwright.compiler import Observer, compile_modules, package_module, spec_of
@@ -23,6 +22,7 @@ from graphwright.package.stages import HostStep, PartStep, Stages
 from graphwright.package.weights import pack_weights
 from graphwright.passes.base import Record
 from graphwright.passes.dead_code import DeadCode
+from graphwright.records import replace
 from graphwright.report import stages_report
 from graphwright.stages.cut import Cut, Group, Kind, bound_by, cut
 

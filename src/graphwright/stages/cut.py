@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Node, Value
@@ -17,6 +16,7 @@ from graphwright.ir.mentions import symbols_in, symbols_of
 from graphwright.ir.sizes import scaled_symbol
 from graphwright.ir.types import TensorType
 from graphwright.kernels.native_loop import why_not_native
+from graphwright.records import dataclass
 
 
 class Kind(enum.IntEnum):

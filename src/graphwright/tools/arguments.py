@@ -6,7 +6,6 @@ import functools
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -17,6 +16,7 @@ import graphwright as gw
 from graphwright.config import Options, variable
 from graphwright.errors import Collector, Diagnostic, FeedError, OptionError
 from graphwright.ir.sizes import Dim, parse_size
+from graphwright.records import fields
 from graphwright.tools.arrays import read_npy, read_npz
 
 Sizes = dict[str, list[int | str | Dim | None]]

@@ -17,7 +17,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ import numpy as np
 
 from graphwright.config import Options, to_environment
 from graphwright.errors import Diagnostic
+from graphwright.records import dataclass, field
 from graphwright.runtime.model import Model
 from graphwright.tools.arrays import write_npz
 from graphwright.tools.engines import ENGINES, OURS, EngineError

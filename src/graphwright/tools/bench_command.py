@@ -6,7 +6,6 @@ import json
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from graphwright import _native
 from graphwright.config import Options
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.ir.arrays import Array
+from graphwright.records import replace
 from graphwright.runtime.model import Model
 from graphwright.tools.arguments import (
     Constants,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import typer
 
 from graphwright.config import Options
 from graphwright.kernels.cache import KernelCache, key_of
 from graphwright.kernels.library.isa import ISAS
 from graphwright.kernels.toolchain import find_toolchain
+from graphwright.records import replace
 from graphwright.runtime.devices.target import target_isa
 from graphwright.tools.arguments import Constants, Outputs, Shapes, parse_shapes, with_options
 from graphwright.tools.arguments import Model as ModelPath

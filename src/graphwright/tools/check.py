@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from graphwright.errors import Diagnostic, GraphwrightError
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module
+from graphwright.records import dataclass
 from graphwright.tools.arguments import as_array
 from graphwright.tools.engines import first_line
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ import numpy as np
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, GraphwrightError
 from graphwright.loading import load
+from graphwright.records import dataclass
 from graphwright.runtime.model import Model
 
 Array = np.ndarray[Any, Any]

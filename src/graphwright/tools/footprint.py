@@ -13,13 +13,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from graphwright.errors import Diagnostic, GraphwrightError
+from graphwright.records import dataclass
 
 Array = np.ndarray[Any, Any]
 _SCRIPT: Final = Path(__file__).with_name("one_run.py")

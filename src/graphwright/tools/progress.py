@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from graphwright.ir.graph import Module
 from graphwright.ir.text import print_module
+from graphwright.records import dataclass, field
 from graphwright.tools.console import note, progress, say, table
 
 if TYPE_CHECKING:

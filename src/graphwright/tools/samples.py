@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from graphwright.ir.infer import evaluate
 from graphwright.ir.op import Arg, Op, Sample
 from graphwright.ir.symbols import atoms
 from graphwright.ir.symbols import evaluate as number_of
+from graphwright.records import dataclass, replace
 from graphwright.tools.check import distance
 
 Array = np.ndarray[Any, Any]

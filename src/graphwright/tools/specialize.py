@@ -9,7 +9,6 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import graphwright.ops
@@ -21,6 +20,7 @@ from graphwright.errors import GraphwrightError
 from graphwright.package.read import read_package
 from graphwright.package.write import write_package
 from graphwright.passes.bind_sizes import shape_inputs
+from graphwright.records import replace
 from graphwright.runtime.devices.target import target_isa
 from graphwright.tools.machine import die_with_parent
 

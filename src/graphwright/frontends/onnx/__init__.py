@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from graphwright.frontends.onnx.types import Binding, tensor_type, usable_name
 from graphwright.ir.build import new_graph
 from graphwright.ir.given import constant_for, did_you_mean, listed
 from graphwright.ir.graph import Module, Role, Signature
+from graphwright.records import dataclass
 
 __all__ = ["OVERRIDABLE", "Opened", "load", "open_model"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import onnx
 from onnx import defs
@@ -11,6 +10,7 @@ from onnx import defs
 from graphwright.frontends.onnx.faults import Fault, Report, text
 from graphwright.frontends.onnx.opsets import Mappings, domain_of, has_body, opset_versions, schema_of
 from graphwright.ir.op import Import
+from graphwright.records import dataclass
 
 Key = tuple[str, str, str]
 """Domain, op type, overload."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.names import terminal
+from graphwright.records import dataclass, field
 
 NAMED_NODES = 3
 """How many nodes an unsupported op's message names."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import onnx
@@ -24,6 +23,7 @@ from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import Import
 from graphwright.ir.symbols import SymbolError
 from graphwright.ir.types import TensorType
+from graphwright.records import dataclass
 
 MAX_INLINED = 50_000
 """Nodes out of functions: a few that call each other twice would grow without end."""

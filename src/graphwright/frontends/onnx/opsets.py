@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +13,7 @@ from graphwright.errors import Diagnostic, PluginError
 from graphwright.frontends.onnx.faults import Fault
 from graphwright.ir.foreign import defined_at, is_foreign
 from graphwright.ir.op import Import, Op, registered_ops
+from graphwright.records import dataclass
 
 OLDEST, NEWEST = 1, 28
 """Opsets of the default domain that are understood."""

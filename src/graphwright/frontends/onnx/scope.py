@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
@@ -14,6 +13,7 @@ from graphwright.ir.build import Builder
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, is_known
+from graphwright.records import dataclass, field
 
 MAX_DEPTH = 64
 """Subgraphs and functions may nest so deep."""

@@ -6,7 +6,6 @@ import math
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -17,6 +16,7 @@ from graphwright.frontends.onnx.faults import Fault, text
 from graphwright.ir.names import terminal
 from graphwright.ir.op import Array
 from graphwright.ir.types import DTYPES, STRING, DType
+from graphwright.records import dataclass, field
 
 MAX_RANK = 64
 """NumPy's limit."""

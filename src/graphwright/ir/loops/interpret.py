@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
@@ -32,6 +31,7 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.loops.text import print_statement
 from graphwright.ir.symbols import Dim, Function, Symbol, evaluate
+from graphwright.records import dataclass, field
 
 Array = np.ndarray[Any, Any]
 COMBINERS = ("add", "mul", "max", "min", "and", "or")

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import BOOL, I64, DType
+from graphwright.records import dataclass
 
 
 class Level(enum.StrEnum):

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from graphwright.errors import Diagnostic, ModelError
@@ -44,6 +43,7 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.symbols import Dim, SymbolError, parse_dim
 from graphwright.ir.types import BOOL, DTYPES, DType
+from graphwright.records import dataclass
 
 _INFIX: Final[dict[str, tuple[str, int]]] = {
     "or": ("|", 1),

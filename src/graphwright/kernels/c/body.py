@@ -4,7 +4,6 @@ microkernels."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.ir.loops.nodes import (
@@ -38,6 +37,7 @@ from graphwright.kernels.c.support import (
     stored_dtype,
 )
 from graphwright.kernels.c.values import Values, element_text, operand
+from graphwright.records import dataclass, replace
 
 
 @dataclass(frozen=True)

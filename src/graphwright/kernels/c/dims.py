@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from graphwright.ir.loops.nodes import Buffer
 from graphwright.ir.symbols import Dim, Function, Symbol, atoms, substitute, symbol
+from graphwright.records import dataclass
 
 
 def dim_text(dim: Dim, names: Mapping[str, str]) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Final
 
 from graphwright.ir.types import DType
+from graphwright.records import dataclass, field
 
 _RESERVED: Final = frozenset(
     [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Final
 
 from graphwright.errors import Diagnostic, ToolchainError
@@ -34,6 +33,7 @@ from graphwright.kernels.c.support import (
     stored_dtype,
     value_dtype,
 )
+from graphwright.records import replace
 
 _INFIX: Final = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 

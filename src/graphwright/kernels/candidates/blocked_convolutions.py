@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from graphwright.ir.graph import Value
@@ -16,6 +15,7 @@ from graphwright.kernels.library import blocked_depthwise, direct, winograd
 from graphwright.layout.blocks import is_blocked
 from graphwright.layout.forms import nominal
 from graphwright.ops.spatial import Windows
+from graphwright.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ the channels of one convolution, which its store spreads over the pixels.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 from math import gcd
 
@@ -30,6 +29,7 @@ from graphwright.layout.forms import overlaps
 from graphwright.layout.transform import pack
 from graphwright.ops.conv_transpose import ConvTranspose
 from graphwright.ops.spatial import Windows
+from graphwright.records import dataclass
 
 _ONE_TAP = (1, 1, 1, 1, 0, 0, 1, 1)
 """Kernel, strides, pads and dilations of a convolution of single pixels."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from graphwright.ir.constant import is_constant
@@ -19,6 +18,7 @@ from graphwright.kernels.ref import KernelRef
 from graphwright.ops.conv_integer import ConvInteger
 from graphwright.ops.matmul_integer import MatMulInteger
 from graphwright.ops.quantized import is_single
+from graphwright.records import dataclass
 
 _GROUP_CHANNELS = 4
 """Channels of a group, in and out, from which on the kernel does not multiply mostly padding."""

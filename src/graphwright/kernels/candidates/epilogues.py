@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import ConstantPool, Graph, Node, Value
@@ -13,6 +12,7 @@ from graphwright.kernels.library.bits import single_bits
 from graphwright.ops.binary import Add, Max, Min, Mul
 from graphwright.ops.clip import Clip
 from graphwright.ops.unary import Relu
+from graphwright.records import dataclass, replace
 
 
 @dataclass(frozen=True)

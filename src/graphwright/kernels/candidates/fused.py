@@ -4,8 +4,6 @@ epilogue.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.names import identifier
@@ -23,6 +21,7 @@ from graphwright.kernels.launch import Hook, Launch, Run
 from graphwright.kernels.region import RegionKernel, hook_kernel, region_kernel
 from graphwright.layout.forms import anchor_of
 from graphwright.layout.physical import has_layouts, physical_region
+from graphwright.records import replace
 
 
 @candidate(Fused)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import (
@@ -25,6 +24,7 @@ from graphwright.ir.types import BF16, F16, F32, I64, U8, U16, U32, U64, DType
 from graphwright.kernels.candidates.registry import Context
 from graphwright.kernels.emit_c import grid_of, scratch_of
 from graphwright.kernels.launch import Launch
+from graphwright.records import replace
 
 _BITS = {1: U8, 2: U16, 4: U32, 8: U64}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
@@ -18,6 +17,7 @@ from graphwright.kernels.ref import KernelRef
 from graphwright.ops.gru import GRU
 from graphwright.ops.lstm import LSTM
 from graphwright.ops.recurrent import ACTIVATIONS, Recurrent
+from graphwright.records import dataclass
 
 _KINDS = {kind.name.replace("_", "").lower(): kind for kind in ActivationKind}
 

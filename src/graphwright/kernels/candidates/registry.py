@@ -7,7 +7,6 @@ import itertools
 import pkgutil
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 
 import graphwright.kernels.candidates as package
 from graphwright.errors import Diagnostic, PluginError
@@ -26,6 +25,7 @@ from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.ref import FOREIGN, KernelRef
 from graphwright.kernels.source import CSource
 from graphwright.layout.transform import pack_into, packed_shape
+from graphwright.records import dataclass, field, replace
 
 GENERATED = "generated"
 """The module name of kernels that are compiled for one model."""

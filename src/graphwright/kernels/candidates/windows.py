@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import (
@@ -37,6 +36,7 @@ from graphwright.ops.conv_transpose import ConvTranspose
 from graphwright.ops.lp_pool import LpPool
 from graphwright.ops.max_pool import MaxPool
 from graphwright.ops.spatial import Pool, Windows
+from graphwright.records import dataclass
 
 
 @dataclass(frozen=True)

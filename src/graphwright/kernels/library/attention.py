@@ -13,7 +13,6 @@ alone, so any chunking gives the same bits.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
@@ -22,6 +21,7 @@ from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.tile import HELPERS, transpose
 from graphwright.kernels.vmath import vmath
+from graphwright.records import dataclass
 
 SYMBOL: Final = "gw_attention_f32"
 OPERANDS: Final = ("q", "k", "v", "mask", "y")

@@ -9,12 +9,12 @@ taps. Taps in rows outside the image are left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
+from graphwright.records import dataclass
 
 SYMBOL: Final = "gw_depthwise_blocked_f32"
 

@@ -14,7 +14,6 @@ and broadcast by the FMA itself, as many as leave the load ports room.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from graphwright.kernels.library.assembly import (
@@ -25,6 +24,7 @@ from graphwright.kernels.library.assembly import (
     spread,
 )
 from graphwright.kernels.library.isa import Isa
+from graphwright.records import dataclass
 
 _LATENCY_BOUND: Final = 8
 """Independent sums that keep two FMA units of latency 4 busy."""

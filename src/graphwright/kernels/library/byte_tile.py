@@ -9,13 +9,13 @@ bits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from graphwright.kernels.library.isa import Isa
+from graphwright.records import dataclass
 
 Array = npt.NDArray[Any]
 

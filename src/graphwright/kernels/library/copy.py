@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, product
 from graphwright.kernels.library import rows, transposition
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.rows import BYTES_PER_NS, pad_left, shares
+from graphwright.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ share the loads of the input rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
+from graphwright.records import dataclass
 
 SYMBOL: Final = "gw_depthwise_f32"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.library import rows
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.rows import BYTES_PER_NS, ELEMENT_SIZES, shares
+from graphwright.records import dataclass
 
 INDEX_OUT_OF_RANGE: Final = 1
 """The error code of ``gw_gather`` when an index is not in ``[-n, n)``."""

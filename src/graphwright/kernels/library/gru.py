@@ -7,7 +7,6 @@ form of cuDNN.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 from graphwright.ir.symbols import Dim
@@ -15,6 +14,7 @@ from graphwright.kernels.library import rnn
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.rnn import SIGMOID, TANH, Activation
+from graphwright.records import dataclass
 
 SYMBOL: Final = "gw_gru_f32"
 OPERANDS: Final = ("x", "w", "r", "b", "sequence_lens", "initial_h", "y", "y_h")

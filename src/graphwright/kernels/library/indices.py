@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, ceildiv, minimum
 from graphwright.kernels.library.gather import INDEX_OUT_OF_RANGE
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.rows import MAX_RANK
+from graphwright.records import dataclass
 
 _SHARE: Final = 1 << 13
 _MAX_SHARES: Final = 64

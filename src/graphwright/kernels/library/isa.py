@@ -7,8 +7,9 @@ inline assembly, which every GCC and Clang reads alike, whereas the names and ty
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from graphwright.records import dataclass
 
 _COMMON_FLAGS: Final = ("-O2", "-std=c11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
 

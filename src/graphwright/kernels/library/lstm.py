@@ -6,7 +6,6 @@ Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997; peepholes after Gers
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 from graphwright.ir.symbols import Dim
@@ -14,6 +13,7 @@ from graphwright.kernels.library import rnn
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.rnn import SIGMOID, TANH, Activation
+from graphwright.records import dataclass
 
 SYMBOL: Final = "gw_lstm_f32"
 OPERANDS: Final = ("x", "w", "r", "b", "sequence_lens", "initial_h", "initial_c", "p", "y", "y_h", "y_c")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, Final
 
@@ -10,6 +9,7 @@ from graphwright.ir.symbols import Dim, product
 from graphwright.kernels.library import rows
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.rows import BYTES_PER_NS, ELEMENT_SIZES, pad_left, shares
+from graphwright.records import dataclass
 
 
 class PadMode(IntEnum):

@@ -7,11 +7,11 @@ of each window are reduced out of that line. Both steps cost ``kernel`` operatio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, product
 from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.records import dataclass
 
 Triple = tuple[Dim, Dim, Dim]
 _MOST_LANES: Final = 16

@@ -9,13 +9,13 @@ shuffles replace the gather.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, product
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.records import dataclass
 
 _TAPS: Final = {"nearest": 1, "linear": 2, "cubic": 4}
 

@@ -9,7 +9,6 @@ does not wait for the recurrence; it is computed for ``POINTS`` rows of as many 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
@@ -18,6 +17,7 @@ from graphwright.ir.types import Layout
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.vmath import vmath
+from graphwright.records import dataclass
 
 PANEL: Final = 64
 ROWS: Final = 12

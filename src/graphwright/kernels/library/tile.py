@@ -7,7 +7,6 @@ column of A (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multipli
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from graphwright.kernels.library.assembly import (
@@ -18,6 +17,7 @@ from graphwright.kernels.library.assembly import (
     zeroed,
 )
 from graphwright.kernels.library.isa import Isa
+from graphwright.records import dataclass
 
 K_RUN: Final = 16
 """Values of k between prefetches, and between gaps in A."""

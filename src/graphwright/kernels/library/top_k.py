@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, maximum
 from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.records import dataclass
 
 
 class Kind(IntEnum):

@@ -21,7 +21,6 @@ chunking.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -31,6 +30,7 @@ from graphwright.ir.symbols import Dim, ceildiv, evaluate, floordiv, maximum, mi
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 from graphwright.kernels.library.winograd_tile import K_RUN, product_rows, product_vectors, products
+from graphwright.records import dataclass
 
 SYMBOLS: Final = {4: "gw_winograd4_f32", 2: "gw_winograd2_f32"}
 """The kernel of each m."""

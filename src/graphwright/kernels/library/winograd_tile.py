@@ -7,7 +7,6 @@ is fetched evenly between the FMAs, as many bytes as the product itself reads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from graphwright.kernels.library.assembly import (
@@ -19,6 +18,7 @@ from graphwright.kernels.library.assembly import (
     zeroed,
 )
 from graphwright.kernels.library.isa import Isa
+from graphwright.records import dataclass
 
 K_RUN: Final = 16
 """Channels that lie side by side in the transformed input."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.fusion.axes import Axis, Nest, Place
@@ -29,6 +28,7 @@ from graphwright.ir.op import Op, Trait, folding
 from graphwright.ir.symbols import Dim, product, substitute, symbol
 from graphwright.ir.types import BF16, F16, F32, DType
 from graphwright.kernels.emit_c import HOOK_SIZES
+from graphwright.records import dataclass, field
 
 COSTLY = frozenset(
     (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from graphwright.fusion.axes import Axis, Nest, analyse
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import ConstantPool, Graph, Node, Value
@@ -23,6 +21,7 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.kernels.emit_c import HOOK_SIZES
 from graphwright.kernels.region.emitter import Emitter, RegionKernel
+from graphwright.records import replace
 
 
 def hook_kernel(

@@ -7,7 +7,6 @@ for the latency of each sum and maximum; those of two rows overlap. Each row is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 
 from graphwright.ir.loops.nodes import (
     Accumulate,
@@ -28,6 +27,7 @@ from graphwright.ir.loops.nodes import (
     Store,
 )
 from graphwright.ir.symbols import Dim, substitute, symbol
+from graphwright.records import dataclass, field, replace
 
 
 def jam(loop: Loop, count: int, take: Callable[[str], str]) -> Loop:

@@ -8,7 +8,6 @@ cheap ones are computed again, for the row is in the first-level cache by then.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import compress
 
 from graphwright.fusion.axes import analyse
@@ -35,6 +34,7 @@ from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
 from graphwright.ir.types import DType
 from graphwright.kernels.region.emitter import Emitter, RegionKernel, compute_dtype, cost_of, expression_of
 from graphwright.kernels.region.jam import jam
+from graphwright.records import replace
 
 COLUMN_BLOCK = 512
 """Columns that a reduction over an outer axis carries at a time: its accumulators stay in the cache."""

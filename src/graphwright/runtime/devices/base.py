@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from graphwright.errors import Diagnostic, GraphwrightError
 from graphwright.ir.arrays import Array
+from graphwright.records import dataclass
 
 REFERENCE_FAULTS: Final = (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 """What references raise for data that they cannot take: what NumPy does."""

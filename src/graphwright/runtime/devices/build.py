@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +16,7 @@ from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.package.package import Package
 from graphwright.package.read import read_package
 from graphwright.package.write import write_package
+from graphwright.records import replace
 from graphwright.runtime.devices.base import Device
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.target import best_target

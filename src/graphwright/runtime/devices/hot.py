@@ -12,12 +12,12 @@ import threading
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from graphwright.config import Options
 from graphwright.ir.arrays import Array
 from graphwright.package.package import Package
+from graphwright.records import dataclass
 from graphwright.runtime.devices.base import Device, Entry, TaskTime
 from graphwright.runtime.devices.build import Build, Shapes
 from graphwright.runtime.devices.cpu import Cpu

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from graphwright import _native
@@ -17,6 +16,7 @@ from graphwright.ir.symbols import Dim, Expr, parse_dim, substitute
 from graphwright.ir.types import TensorType
 from graphwright.package.package import TensorSpec
 from graphwright.package.stages import HostStep, PartStep
+from graphwright.records import dataclass
 from graphwright.runtime.devices.base import (
     REFERENCE_FAULTS,
     Detour,

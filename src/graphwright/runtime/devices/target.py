@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -12,6 +11,7 @@ from graphwright import _native
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, PackageError, ToolchainError
 from graphwright.package.package import Package, Target
+from graphwright.records import dataclass, field
 from graphwright.runtime.hostcall import host_callable
 
 LIBRARY_FOLDER = Path(_native.__file__).parent / "runtime" / "native"

@@ -1,0 +1,202 @@
+"""Dataclasses that are cheap to define: what PEP 557 says, each method made when it is first wanted.
+
+The decorator of the standard library compiles five methods of each class when its module is imported: for all
+classes of a compilation that takes as long as all graph passes on a large model, and its own import is a
+sixth of what running an .om imports. Of most classes the smaller part of these methods is ever called.
+
+What this package does not use is left out: slots, order, keyword-only and init-only fields. To type checkers
+these are the functions of the standard library, whose ``fields``, ``replace``, ``asdict`` and
+``is_dataclass`` take these classes as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+_MISSING: Any = object()
+"""Stands for what was not given."""
+
+
+class _Field:
+    """One field of a class, by the names that the standard library has for it."""
+
+    __slots__ = ("compare", "default", "default_factory", "metadata", "name", "repr", "type")
+
+    def __init__(
+        self,
+        default: Any = _MISSING,
+        default_factory: Any = _MISSING,
+        repr: bool = True,
+        compare: bool = True,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name, self.type = "", ""
+        self.default, self.default_factory = default, default_factory
+        self.repr, self.compare, self.metadata = repr, compare, metadata or {}
+
+
+def _dataclass(cls: Any = None, /, *, frozen: bool = False, eq: bool = True, init: bool = True) -> Any:
+    if cls is None:
+        return functools.partial(_dataclass, frozen=frozen, eq=eq, init=init)
+    known = _fields_of(cls)
+    cls.__record__ = known
+    methods: dict[str, Any] = {"__match_args__": tuple(known), "__repr__": _repr}
+    if init:
+        methods["__init__"] = _Late(cls, "__init__", _init)
+    if frozen:
+        methods |= {"__setattr__": _set, "__delattr__": _delete}
+    if eq:
+        methods["__eq__"] = _Late(cls, "__eq__", _equal)
+        methods["__hash__"] = _Late(cls, "__hash__", _hash) if frozen else None
+    own = vars(cls)
+    for name, method in methods.items():
+        if name not in own or (name == "__hash__" and own[name] is None):  # None is due to an own __eq__
+            setattr(cls, name, method)
+    for name in ("__dataclass_fields__", "__dataclass_params__"):
+        setattr(cls, name, _Late(cls, name, functools.partial(_standard, frozen, name)))
+    return cls
+
+
+def _fields_of(cls: Any) -> dict[str, _Field]:
+    """The fields of all bases and its own; a default stays in the class, where instances need it not."""
+    known: dict[str, _Field] = {}
+    for base in reversed(cls.__mro__[1:]):
+        known |= vars(base).get("__record__", {})
+    for name, kind in cls.__annotations__.items():
+        if str(kind).partition("[")[0].endswith("ClassVar"):
+            continue
+        given = getattr(cls, name, _MISSING)
+        made = given if isinstance(given, _Field) else _Field(given)
+        made.name, made.type = name, kind
+        if type(made.default).__hash__ is None:
+            raise ValueError(f"{cls.__name__}.{name}: a default that can change needs a default_factory")
+        known[name] = made
+        if made is not given:
+            continue
+        if made.default is _MISSING:
+            delattr(cls, name)
+        else:
+            setattr(cls, name, made.default)
+    return known
+
+
+class _Late:
+    """An attribute of a class, made when it is first wanted."""
+
+    __slots__ = ("_make", "_name", "_owner")
+
+    def __init__(self, owner: type, name: str, make: Callable[[Any], Any]) -> None:
+        self._owner, self._name, self._make = owner, name, make
+
+    def __get__(self, instance: object, cls: type | None = None) -> Any:
+        made = self._make(self._owner)
+        setattr(self._owner, self._name, made)
+        return made.__get__(instance, cls) if callable(made) else made
+
+
+def _init(cls: Any) -> Any:
+    parameters, statements = ["self"], []
+    scope: dict[str, Any] = {"_MISSING": _MISSING, "_set": object.__setattr__}
+    assignment = "_set(self, {0!r}, {1})" if cls.__setattr__ is _set else "self.{0} = {1}"
+    for name, each in cls.__record__.items():
+        parameter = value = name
+        if each.default_factory is not _MISSING:
+            scope[f"_{name}"] = each.default_factory
+            parameter, value = f"{name}=_MISSING", f"_{name}() if {name} is _MISSING else {name}"
+        elif each.default is not _MISSING:
+            scope[f"_{name}"] = each.default
+            parameter = f"{name}=_{name}"
+        parameters.append(parameter)
+        statements.append(assignment.format(name, value))
+    if hasattr(cls, "__post_init__"):
+        statements.append("self.__post_init__()")
+    made = _compiled(cls, "__init__", parameters, statements or ["pass"], scope)
+    made.__annotations__ = {name: each.type for name, each in cls.__record__.items()}
+    return made
+
+
+def _equal(cls: Any) -> Any:
+    same = f"return {_values(cls, 'self')} == {_values(cls, 'other')}"
+    statements = ["if other.__class__ is self.__class__:", f"    {same}", "return NotImplemented"]
+    return _compiled(cls, "__eq__", ["self", "other"], statements, {})
+
+
+def _hash(cls: Any) -> Any:
+    return _compiled(cls, "__hash__", ["self"], [f"return hash({_values(cls, 'self')})"], {})
+
+
+def _values(cls: Any, instance: str) -> str:
+    """A tuple of what is compared, as source."""
+    return f"({''.join(f'{instance}.{n}, ' for n, each in cls.__record__.items() if each.compare)})"
+
+
+def _compiled(
+    cls: Any, name: str, parameters: Sequence[str], statements: Sequence[str], scope: dict[str, Any]
+) -> Any:
+    """A method of ``cls`` made from source, whose names are in ``scope``."""
+    body = "".join(f"\n    {statement}" for statement in statements)
+    exec(f"def {name}({', '.join(parameters)}):{body}", scope)
+    made = scope[name]
+    made.__module__, made.__qualname__ = cls.__module__, f"{cls.__qualname__}.{name}"
+    return made
+
+
+@reprlib.recursive_repr()
+def _repr(self: Any) -> str:
+    shown = (f"{name}={getattr(self, name)!r}" for name, each in self.__record__.items() if each.repr)
+    return f"{self.__class__.__qualname__}({', '.join(shown)})"
+
+
+def _set(self: Any, name: str, value: object) -> None:
+    _refuse(self, name, "assign to")
+    object.__setattr__(self, name, value)
+
+
+def _delete(self: Any, name: str) -> None:
+    _refuse(self, name, "delete")
+    object.__delattr__(self, name)
+
+
+def _refuse(self: Any, name: str, what: str) -> None:
+    """Raise FrozenInstanceError, but for other attributes of a class that only inherits."""
+    if "__record__" in vars(type(self)) or name in self.__record__:
+        error: type[Exception] = importlib.import_module("dataclasses").FrozenInstanceError
+        raise error(f"cannot {what} field {name!r}")
+
+
+def _standard(frozen: bool, attribute: str, cls: Any) -> Any:
+    """What the standard library keeps in ``attribute`` of a class with these fields."""
+    standard = importlib.import_module("dataclasses")
+    rows = []
+    for each in cls.__record__.values():
+        default = {} if each.default is _MISSING else {"default": each.default}
+        if each.default_factory is not _MISSING:
+            default = {"default_factory": each.default_factory}
+        shown = {"repr": each.repr, "compare": each.compare, "metadata": each.metadata}
+        rows.append((each.name, each.type, standard.field(**default, **shown)))
+    made = standard.make_dataclass(cls.__name__, rows, init=False, repr=False, eq=False, frozen=frozen)
+    return getattr(made, attribute)
+
+
+def _fields(record: Any) -> tuple[_Field, ...]:
+    return tuple(record.__record__.values())
+
+
+def _replace(record: Any, /, **changes: Any) -> Any:
+    if not hasattr(record, "__record__"):  # an op
+        return importlib.import_module("dataclasses").replace(record, **changes)
+    state = {name: getattr(record, name) for name in record.__record__}
+    return record.__class__(**{**state, **changes})
+
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
+    from dataclasses import field as field
+    from dataclasses import fields as fields
+    from dataclasses import replace as replace
+else:
+    dataclass, field, fields, replace = _dataclass, _Field, _fields, _replace

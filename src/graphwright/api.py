@@ -25,7 +25,7 @@ from graphwright.ir.verify import verify
 from graphwright.kernels.candidates.registry import load as load_candidates
 from graphwright.layout.assign import forget_layouts
 from graphwright.layout.transform import unpack
-from graphwright.loading import staged
+from graphwright.loading import staged, with_variants
 from graphwright.package.package import Package
 from graphwright.package.sign import user_key
 from graphwright.package.stages import PartStep
@@ -40,11 +40,11 @@ from graphwright.passes.pipeline import GRAPH_PASSES
 from graphwright.ranks import is_only, lacks_ranks, package_variants, ranked
 from graphwright.records import replace
 from graphwright.report import with_dynamic
-from graphwright.runtime.devices import NATIVE, specialized
+from graphwright.runtime.devices import NATIVE
 from graphwright.runtime.devices.base import Device
+from graphwright.runtime.devices.base import Shapes as FeedShapes
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.late import Late
-from graphwright.runtime.devices.late import Shapes as FeedShapes
 from graphwright.runtime.devices.plan_check import verify_plan
 from graphwright.runtime.devices.reference import Reference
 from graphwright.runtime.devices.target import target_isa
@@ -173,12 +173,12 @@ def _compiled(module: Module, options: Options, observe: Observer) -> tuple[Pack
     found = cut(module.main)
     if not found.is_whole:
         package = _reported(package_stages(module, found, options, observe), dynamic)
-        return package, _staged(package, options)
+        return package, with_variants(_staged(package, options), package, options)
     package = _reported(compile_modules([module], options, observe, prepared=records)[0].package, dynamic)
     device = NATIVE[options.device](package, package.targets[options.isa], options.plan_cache)
     if options.verify and isinstance(device, Cpu):
         verify_plan(package, device, options)
-    return package, specialized(device, package, options)
+    return package, with_variants(device, package, options)
 
 
 def _reported(package: Package, dynamic: Sequence[str]) -> Package:
@@ -189,11 +189,11 @@ def _reported(package: Package, dynamic: Sequence[str]) -> Package:
 def _late(module: Module, variants: Sequence[Module], options: Options) -> tuple[Package, Device]:
     """The package of ``module`` with ``variants`` for ranks of its inputs, and the device that runs them."""
     package = package_variants(module, variants, options)
-    native = NATIVE[options.device]
-    held = [
-        (variant, native(package.of_variant(variant), variant.targets[options.isa], options.plan_cache))
-        for variant in package.variants
-    ]
+    held = []
+    for variant in package.variants:
+        single = package.of_variant(variant)
+        device = NATIVE[options.device](single, variant.targets[options.isa], options.plan_cache)
+        held.append((variant, with_variants(device, single, options)))
     return package, Late(_builder(module, options), held)
 
 
@@ -201,6 +201,17 @@ def builder(package: Package, options: Options) -> Callable[[FeedShapes], Device
     """Compiles the graph and weights of a package for the shapes of a feed."""
     plugins.use(options)
     return _builder(unpacked_module(package), replace(options, isa=target_isa(options)))
+
+
+def package_for(package: Package, shapes: FeedShapes, options: Options) -> Package:
+    """The graph and weights of a package compiled for the shapes of a feed; of gears, what runs others."""
+    plugins.use(options)
+    module = unpacked_module(package)
+    gears = split_module(module)
+    module = module if gears is None or gears.dynamic is None else gears.dynamic
+    names = [value.name for value in module.main.inputs]
+    shape_inputs(module, dict(zip(names, shapes, strict=True)))
+    return _compiled(module, options, _no_one)[0]
 
 
 def _builder(module: Module, options: Options) -> Callable[[FeedShapes], Device]:

@@ -14,7 +14,7 @@ from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Module
 from graphwright.ir.names import terminal
 from graphwright.ir.types import TensorType
-from graphwright.loading import staged
+from graphwright.loading import staged, with_variants
 from graphwright.package.package import Package, Variant
 from graphwright.package.weights import Weights, pack_weights
 from graphwright.passes.bind_sizes import shape_inputs
@@ -148,7 +148,7 @@ def _staged(made: GearModules, options: Options, observe: Observer) -> tuple[Pac
     package = replace(package, inputs=package.inputs[:-1], variants=variants, between=made.between)
     device = staged(package, options)
     assert device is not None
-    return package, staged_gears(package, device)
+    return package, staged_gears(package, device, lambda each, part: with_variants(each, part, options))
 
 
 def _native(options: Options, package: Package, shared: Shared) -> Device:
@@ -157,7 +157,7 @@ def _native(options: Options, package: Package, shared: Shared) -> Device:
     device = NATIVE[options.device](package, target, options.plan_cache, shared)
     if options.verify and isinstance(device, Cpu):
         verify_plan(package, device, options)
-    return device
+    return with_variants(device, package, options)
 
 
 def _interpreted(made: GearModules, options: Options, observe: Observer) -> tuple[Package, Device]:

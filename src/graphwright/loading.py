@@ -16,9 +16,9 @@ from graphwright.package.sign import user_key
 from graphwright.package.stages import PartStep
 from graphwright.records import replace
 from graphwright.runtime.devices import NATIVE, specialized
-from graphwright.runtime.devices.base import Device
+from graphwright.runtime.devices.base import Device, Shapes
 from graphwright.runtime.devices.geared import geared, staged_gears
-from graphwright.runtime.devices.late import Fitting, Late, Shapes
+from graphwright.runtime.devices.late import Fitting, Late
 from graphwright.runtime.devices.target import Shared, best_target
 from graphwright.runtime.model import Model
 
@@ -56,15 +56,26 @@ def load(
         device = _device_with_plugins(package, options, Path(path))
     if device is None:
         return _rebuilt(package, options, own, Path(path))
-    return Model(package, specialized(device, package, options), threads=options.threads)
+    return Model(package, with_variants(device, package, options), threads=options.threads)
 
 
-def _device(package: Package, options: Options, path: Path) -> Device | None:
+def with_variants(device: Device, package: Package, options: Options) -> Device:
+    """``device``, and variants for shapes that recur where ``options`` ask for them."""
+    return specialized(device, package, options, _device)
+
+
+def _device(package: Package, options: Options, path: Path = Path()) -> Device | None:
+    def native(part: Package, shared: Shared) -> Device | None:
+        device = _native(part, options, shared)
+        return None if device is None else with_variants(device, part, options)
+
     if package.stages is not None:
         device = staged(package, options)
-        return device if device is None or not package.between else staged_gears(package, device)
+        if device is None or not package.between:
+            return device
+        return staged_gears(package, device, lambda each, part: with_variants(each, part, options))
     if package.between:
-        return geared(package, lambda part, shared: _native(part, options, shared))
+        return geared(package, native)
     return _variants(package, options, path) if package.variants else _native(package, options)
 
 
@@ -117,10 +128,11 @@ def _variants(package: Package, options: Options, path: Path) -> Device | None:
     """What runs the variants of the package as they are, and compiles one for shapes that none takes."""
     held, shared = [], Shared()
     for variant in package.variants:
-        device = _native(package.of_variant(variant), options, shared)
+        single = package.of_variant(variant)
+        device = _native(single, options, shared)
         if device is None:
             return None
-        held.append((variant, device))
+        held.append((variant, with_variants(device, single, options)))
     compiler = functools.cache(lambda: importlib.import_module("graphwright.api").builder(package, options))
 
     def build(shapes: Shapes) -> Device:

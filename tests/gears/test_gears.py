@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from onnx import helper
 
 import graphwright as gw
 from graphwright.config import Options
@@ -17,7 +18,7 @@ from graphwright.package.read import read_package
 from graphwright.runtime.devices.cpu import Cpu
 from tests.package.damage import manifest_of, members_of, put_together
 
-from .models import FLOAT, cnn, encoder, images, node, onnx_model
+from .models import FLOAT, INT64, cnn, encoder, images, node, onnx_model
 
 Array = np.ndarray[Any, Any]
 SHAPES = ((1, 3, 16, 16), (2, 3, 16, 16), (5, 3, 24, 20))
@@ -246,6 +247,29 @@ def test_nodes_that_the_host_runs_do_so_in_the_branch_of_their_gear(
         if between == "error":
             with pytest.raises(gw.FeedError, match="no gear is for x:3,2"):
                 each(images(3, 2))
+
+
+@pytest.mark.parametrize("between", ["error", "pad", "dynamic"])
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_sequences_are_no_part_of_a_gear(options: Options, between: str, device: str) -> None:
+    info, sequence = helper.make_tensor_value_info, helper.make_tensor_sequence_value_info
+    graph = helper.make_graph(
+        [node("SequenceLength", ["q"], ["n"]), node("Relu", ["x"], ["y"])],
+        "lists",
+        [sequence("q", FLOAT, None), info("x", FLOAT, ["N", 3])],
+        [info("y", FLOAT, ["N", 3]), info("n", INT64, [])],
+    )
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    gears = gw.Gears(batch=(2, 4), between=between)
+    model = gw.compile(source, gears=gears, options=replace(options, device=device))
+    for batch in (2, 4) if between == "error" else (2, 3, 4):
+        x = images(batch, 3)
+        feeds: dict[str, Any] = {"q": [x, x, x], "x": x}
+        y, n = model.run(feeds).values()
+        assert n == 3 and y.tolist() == np.maximum(x, 0).tolist()
+    if between != "dynamic":
+        with pytest.raises(gw.FeedError, match="x:5,3"):
+            model.run(feeds | {"x": images(5, 3)})
 
 
 def test_a_hundred_gears(options: Options, tmp_path: Path) -> None:

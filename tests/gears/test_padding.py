@@ -41,6 +41,21 @@ def one(
     )
 
 
+def choosing() -> bytes:
+    """The columns of ``x: f32[N, 4]`` where ``m: f32[4]`` is not 0: the host finds how many there are."""
+    return onnx_model(
+        [
+            node("NonZero", ["m"], ["where"]),
+            node("Squeeze", ["where", "first"], ["columns"]),
+            node("Gather", ["x", "columns"], ["taken"], axis=1),
+            node("Exp", ["taken"], ["y"]),
+        ],
+        {"x": (FLOAT, ["N", 4]), "m": (FLOAT, [4])},
+        {"y": (FLOAT, None), "where": (INT64, None)},
+        {"first": np.array([0])},
+    )
+
+
 def chain(shape: list[Any], *nodes: onnx.NodeProto, **weights: Array) -> bytes:
     """From ``x`` to ``y``."""
     return onnx_model(list(nodes), {"x": (FLOAT, shape)}, {"y": (FLOAT, None)}, weights)
@@ -63,6 +78,7 @@ def choice(op: str, *operands: Array, **attributes: Any) -> bytes:
 
 
 EQUAL: dict[str, bytes] = {
+    "sizes of elements that are not padded": choosing(),
     "elementwise": one("Exp", ["N", 3]),
     "broadcast": one("Add", ["N", "M"], weight(0, 1)),
     "two of one size": one("Mul", ["N", "M"], (FLOAT, ["M"])),
@@ -181,7 +197,15 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         ),
         "Shape: no rule says",
     ),
-    "sizes of elements": (one("NonZero", ["N", 2]), "NonZero"),
+    "sizes of elements": (one("NonZero", ["N", 2]), "NonZero: the size nonzero depends on elements"),
+    "a sequence of what is padded": (
+        onnx_model(
+            [node("SequenceConstruct", ["x", "x"], ["q"]), node("SequenceAt", ["q", "i"], ["y"])],
+            {"x": (FLOAT, ["N", 2]), "i": (INT64, [])},
+            {"y": (FLOAT, None)},
+        ),
+        "SequenceConstruct: no rule says",
+    ),
     "a branch that runs backwards": (
         choice("CumSum", np.array(0), reverse=1),
         "If: CumSum in a branch: it runs from the end",
@@ -274,6 +298,29 @@ def test_a_package_pads_as_well_and_so_does_one_made_again(options: Options, tmp
     ):
         assert each.package.between == "pad"
         assert each(x)[0].tobytes() == model(x)[0].tobytes()
+
+
+def test_a_model_that_is_cut_pads_in_its_branches(options: Options, tmp_path: Any) -> None:
+    model = gw.compile(choosing(), gears=gw.Gears(batch=(2, 4), between="pad"), options=options)
+    model.save(tmp_path / "pad.om")
+    stranger = Options(cache_dir=options.cache_dir, key_dir=tmp_path, threads=1)
+    m = np.array([1, 0, 2, 3], np.float32)
+    for each in (model, *(gw.load(tmp_path / "pad.om", options=o) for o in (options, stranger))):
+        for n in (3, 2, 1, 4, 0):
+            x = images(n, 4)
+            y, where = each(x, m)
+            np.testing.assert_allclose(y, np.exp(x[:, [0, 2, 3]]), rtol=1e-6)
+            np.testing.assert_array_equal(where, [[0, 2, 3]])
+            out = {"y": np.empty((n, 3), np.float32)}
+            assert each.run({"x": x, "m": m}, out=out)["y"] is out["y"]
+            np.testing.assert_array_equal(out["y"], y)
+            assert each.trace({"x": x, "m": m})
+        for shape, words in (
+            ((5, 4), "no gear holds x:5,4 m:4"),
+            ((2, 5), "axis 1 of input 'x' is 4, not 5"),
+        ):
+            with pytest.raises(gw.FeedError, match=words):
+                each(images(*shape), m)
 
 
 def test_what_no_gear_holds_is_refused(options: Options) -> None:

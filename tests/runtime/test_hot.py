@@ -12,13 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto as T
+from onnx import helper
 
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.errors import Diagnostic
-from graphwright.runtime.devices.base import Detour, TaskTime
-from graphwright.runtime.devices.build import Build, Shapes
+from graphwright.ir.types import F32
+from graphwright.package.package import TensorSpec
+from graphwright.runtime.devices.base import Detour, Shapes, TaskTime
+from graphwright.runtime.devices.build import Build
 from graphwright.runtime.devices.hot import Hot
 from tests.package.models import Classifier
 
@@ -51,7 +56,9 @@ class Doubles:
 
 
 def hot(make: Callable[[Shapes, Build], Any]) -> Hot:
-    return Hot(Doubles(), ("x",), make, Options(specialize="hot", hot_after=AFTER, hot_variants=MOST))
+    options = Options(specialize="hot", hot_after=AFTER, hot_variants=MOST)
+    inputs = [TensorSpec("x", F32, ("N",))]
+    return Hot(Doubles(), inputs, make, options, lambda package, options: None)
 
 
 def runs(device: Hot, size: int, count: int) -> None:
@@ -229,6 +236,60 @@ def test_static_models_and_other_devices_have_no_variants(classifier: Classifier
         assert not isinstance(model.device, Hot)
     with pytest.raises(gw.GraphwrightError, match="takes one of none, hot"):
         gw.compile(classifier.onnx(), specialize="warm", options=options)
+
+
+def strings_and_lists() -> onnx.ModelProto:
+    """Upper case of ``s: string[N]``, places of what is positive in ``x: f32[N, 3]``, the length of ``q``."""
+    info, sequence = helper.make_tensor_value_info, helper.make_tensor_sequence_value_info
+    nodes = [
+        helper.make_node("StringNormalizer", ["s"], ["upper"], case_change_action="UPPER"),
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("NonZero", ["r"], ["places"]),
+        helper.make_node("SequenceLength", ["q"], ["length"]),
+    ]
+    inputs = [info("s", T.STRING, ["N"]), info("x", T.FLOAT, ["N", 3]), sequence("q", T.FLOAT, None)]
+    outputs = [info("upper", T.STRING, None), info("places", T.INT64, None), info("length", T.INT64, [])]
+    graph = helper.make_graph(nodes, "cut", inputs, outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+@pytest.mark.parametrize("between", ["", "dynamic"])
+def test_models_that_are_cut_have_variants(between: str, quick: Options, tmp_path: Path) -> None:
+    """And those whose gears leave other shapes to a program for all."""
+    gears = gw.Gears(batch=(7, 9), between=between) if between else None
+    model = gw.compile(strings_and_lists(), gears=gears, options=quick)
+    model.save(tmp_path / "cut.om")
+    x = np.array([[1, 0, 2], [0, 3, 0]], np.float32)
+    feeds: dict[str, Any] = {"s": np.array(["a", "b"], object), "x": x, "q": [x] * 5}
+    for each in (model, gw.load(tmp_path / "cut.om", options=quick)):
+        device = each.device if isinstance(each.device, Hot) else each.device._dynamic  # type: ignore[attr-defined]
+        assert isinstance(device, Hot)
+        for run in range(AFTER + 2):
+            if run == AFTER:
+                assert device.wait(SECONDS) and not device.faults
+            made = each.run(feeds)
+            assert made["upper"].tolist() == ["A", "B"] and made["length"] == 5
+            assert made["places"].tolist() == [[0, 0, 1], [0, 2, 1]]
+        stats = each.stats()
+        assert stats["hot_variants"] == stats["hot_builds"] == 1 and stats["runs"] == AFTER + 2
+        assert device.general.stats()["runs"] == AFTER, "the variant ran the others"
+
+
+def test_models_of_unknown_rank_have_variants_of_each_rank(quick: Options, tmp_path: Path) -> None:
+    info = helper.make_tensor_value_info
+    nodes = [helper.make_node("Softmax", ["x"], ["y"], axis=-1)]
+    graph = helper.make_graph(nodes, "any", [info("x", T.FLOAT, None)], [info("y", T.FLOAT, None)])
+    model = gw.compile(helper.make_model(graph), options=quick)
+    model.save(tmp_path / "any.om")
+    x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
+    want = np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+    for each in (model, gw.load(tmp_path / "any.om", options=quick)):
+        hot = [device for _, device in each.device._held]  # type: ignore[attr-defined]
+        for run in range(AFTER + 2):
+            if run == AFTER:
+                assert all(device.wait(SECONDS) and not device.faults for device in hot)
+            np.testing.assert_allclose(each(x)[0], want, rtol=1e-5)
+        assert each.stats()["hot_builds"] == 1
 
 
 _SCRIPT = """

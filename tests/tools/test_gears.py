@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphwright as gw
-from tests.gears.models import cnn, encoder, images
+from tests.gears.models import FLOAT, cnn, encoder, images, node, onnx_model
 
 from .support import graphwright
 
@@ -84,6 +84,22 @@ def test_inspect_shows_gears_with_memory_and_time(network: Path) -> None:
     )
     assert others.exit_code == 0 and "run on a program of their own" in others.stdout
     assert "Case[branches=2" in graphwright("inspect", "g.om", "--ir", "high").stdout
+
+
+def test_inspect_shows_gears_of_a_model_that_is_cut(tmp_path: Path) -> None:
+    path = tmp_path / "cut.onnx"
+    nodes = [node("Relu", ["x"], ["r"]), node("Unique", ["r"], ["u"]), node("Exp", ["u"], ["y"])]
+    path.write_bytes(onnx_model(nodes, {"x": (FLOAT, ["N", 3])}, {"y": (FLOAT, None)}))
+    graphwright("compile", path, "-o", "cut.om", "--dynamic-batch", "2,4", "--between", "dynamic")
+    shown = graphwright("inspect", "cut.om").stdout
+    assert "gears: 2; other shapes run on a program of their own" in shown and "variant for" not in shown
+    assert re.findall(r"(\d)\s+x:(\S+)\s+(\d)\s+(\d)\s+(\d)", shown) == [
+        ("0", "2,3", "2", "2", "1"),
+        ("1", "4,3", "2", "2", "1"),
+    ]
+    timed = graphwright("inspect", "cut.om", "--measure", "--threads", "1")
+    assert timed.exit_code == 0 and len(re.findall(r"[\d.]+ ms", timed.stdout)) == 2
+    assert "arena of a run" in timed.stdout
 
 
 def test_run_and_check_take_the_gear_of_the_feeds(network: Path) -> None:

@@ -7,14 +7,14 @@ padded, a region pads its inputs and crops its outputs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.build import Builder
 from graphwright.ir.clone import clone_graph, copy_nodes
 from graphwright.ir.fail import Fail
 from graphwright.ir.graph import ConstantPool, Graph, Module, Node, Role, Signature, Value
-from graphwright.ir.symbols import SymbolTable
+from graphwright.ir.symbols import SymbolTable, atoms
 from graphwright.ir.types import I64, TensorType
 from graphwright.ops.case import Case
 from graphwright.ops.map_index import MapIndex
@@ -129,8 +129,10 @@ def _padded(graph: Graph, source: Graph, name: str) -> Graph:
         _filled_up(region, value, wanted.type) for value, wanted in zip(given, graph.inputs, strict=True)
     ]
     results = copy_nodes(graph, operands, region, None)
+    told = {atom.name for value in source.inputs for dim in value.type.dims for atom in atoms(dim)}
     cropped = [
-        _cropped(region, value, known.type) for value, known in zip(results, source.outputs, strict=True)
+        _cropped(region, value, known.type, told)
+        for value, known in zip(results, source.outputs, strict=True)
     ]
     region.set_outputs(cropped, source.output_names)
     return region
@@ -144,9 +146,15 @@ def _filled_up(graph: Graph, value: Value, wanted: TensorType) -> Value:
     return _added(graph, Pad((*(0,) * len(missing), *missing)), value, wanted)
 
 
-def _cropped(graph: Graph, value: Value, wanted: TensorType) -> Value:
-    """The first elements of ``value`` along each axis, as many as ``wanted`` has."""
-    axes = tuple(axis for axis, dim in enumerate(wanted.dims) if dim != value.type.dims[axis])
+def _cropped(graph: Graph, value: Value, wanted: TensorType, told: Collection[str]) -> Value:
+    """The first elements of ``value`` along each axis, as many as ``wanted`` has by sizes ``told``: others
+    are no matter of padding.
+    """
+    axes = tuple(
+        axis
+        for axis, dim in enumerate(wanted.dims)
+        if dim != value.type.dims[axis] and all(atom.name in told for atom in atoms(dim))
+    )
     if not axes:
         return value
     ends = tuple(wanted.dims[axis] for axis in axes)

@@ -123,11 +123,12 @@ def _reason(node: Node, padded: Padded, known: set[str]) -> str:
     if any(value.type.shape is None for value in values):
         return "a rank is not known"
     names = {atom.name for value in values for dim in value.type.dims for atom in atoms(dim)}
-    if names - known:
-        return f"the size {min(names - known)} depends on elements"
     touched = any(padded.axes(value) for value in values)
     if not touched and not any(map(padded.holds, _attributes(node.op))):
+        known |= names  # sizes that true elements decide are the true ones
         return ""
+    if names - known:
+        return f"the size {min(names - known)} depends on elements"
     if node.regions:
         return (
             _branches(node, padded, known) if isinstance(node.op, If | Case) else "its regions may run again"

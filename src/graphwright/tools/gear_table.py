@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from graphwright import _native
 from graphwright.gears import row_text
 from graphwright.package.package import Package, Variant
+from graphwright.package.stages import Stages
+from graphwright.records import replace
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.geared import gear_shapes
 from graphwright.runtime.model import Model
@@ -17,6 +19,11 @@ from graphwright.tools.feeds import make_feeds
 _SECONDS = 0.2
 """Spent on the runs of one gear."""
 _FEWEST, _MOST = 3, 200
+_OTHERS = {
+    "error": "are an error",
+    "pad": "are padded to the next gear",
+    "dynamic": "run on a program of their own",
+}
 
 
 def show_gears(package: Package, threads: int, *, timed: bool) -> None:
@@ -34,14 +41,55 @@ def show_gears(package: Package, threads: int, *, timed: bool) -> None:
         ]
         for number, gear in enumerate(gears)
     ]
-    others = {
-        "error": "are an error",
-        "pad": "are padded to the next gear",
-        "dynamic": "run on a program of their own",
-    }
-    say(f"gears: {len(gears)}; other shapes {others[package.between]}")
+    say(f"gears: {len(gears)}; other shapes {_OTHERS[package.between]}")
     table(rows, ["gear", "shapes", "tasks", "arena", *(["fastest run"] if timed else [])])
     say(f"arena of all, which they share: {bytes_text(max(gear.arena for gear in gears))}")
+
+
+def show_staged_gears(model: Model, *, timed: bool) -> None:
+    """As :func:`show_gears` where gears are branches of stages: the parts of each, their tasks and the nodes
+    that Python runs. A run decides their memory: it is shown if ``timed``.
+    """
+    package = model.package
+    assert package.stages is not None
+    gears = _static(package)
+    branches = _branches(package.stages, len(package.variants))
+    rows = [
+        [
+            str(number),
+            row_text({spec.name: spec.shape or () for spec in gear.inputs}),
+            *_counts(branches[number] if branches else package.stages),
+            *(_measured(model, gear) if timed else ()),
+        ]
+        for number, gear in enumerate(gears)
+    ]
+    say(f"gears: {len(gears)}; other shapes {_OTHERS[package.between]}")
+    measured = ["arena of a run", "fastest run"] if timed else []
+    table(rows, ["gear", "shapes", "parts", "tasks", "run by Python", *measured])
+
+
+def _branches(stages: Stages, count: int) -> Sequence[Stages]:
+    """The stages of each gear; none where they have all become the same."""
+    found = (host.bodies for host in stages.hosts() if len(host.bodies) == count)
+    return next(found, ())
+
+
+def _counts(stages: Stages) -> list[str]:
+    """How many parts, tasks and nodes of Python there are."""
+    targets = [target for part in stages.parts() for target in part.program.targets.values()]
+    return [
+        str(len(stages.parts())),
+        str(sum(len(target.program.tasks) for target in targets)),
+        str(len(stages.hosts())),
+    ]
+
+
+def _measured(model: Model, gear: Variant) -> list[str]:
+    """The memory of a run on random inputs, and the time of the fastest of some."""
+    single = Model(replace(model.package, inputs=gear.inputs), model.device, threads=model.threads)
+    model.trim()
+    seconds = _fastest(single)
+    return [bytes_text(model.trim()), f"{seconds * 1e3:.3f} ms"]
 
 
 class _Gear:

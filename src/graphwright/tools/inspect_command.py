@@ -51,7 +51,7 @@ from graphwright.tools.gear_arguments import (
     Others,
     parse_gears,
 )
-from graphwright.tools.gear_table import show_gears
+from graphwright.tools.gear_table import show_gears, show_staged_gears
 from graphwright.tools.models import is_package, open_model
 from graphwright.tools.progress import Watch, stages
 from graphwright.tools.stages_table import show_stages
@@ -147,7 +147,7 @@ def inspect(
     if opened.package.between and opened.package.stages is None:
         show_gears(opened.package, options.threads, timed=measured)
         return
-    for variant in opened.package.variants:
+    for variant in () if opened.package.between else opened.package.variants:
         say(f"variant for {', '.join(f'{spec.name} {_type_text(spec)}' for spec in variant.inputs)}")
         for target in variant.targets.values():
             _show_target(target)
@@ -155,6 +155,9 @@ def inspect(
         _show_target(target)
     if opened.package.stages is not None:
         show_stages(opened.package.stages)
+    if opened.package.between:
+        show_staged_gears(opened, timed=measured)
+        return
     _show_memory(opened, sizes, spans, options.threads)
     if measured:
         _show_footprint(model, origin, opened, sizes, options)

@@ -11,17 +11,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import graphwright.ops
-from graphwright import plugins
-from graphwright.api import unpacked_module
-from graphwright.compiler import compile_module
+from graphwright.api import package_for
 from graphwright.config import Options
 from graphwright.errors import GraphwrightError
 from graphwright.package.read import read_package
 from graphwright.package.write import write_package
-from graphwright.passes.bind_sizes import shape_inputs
-from graphwright.records import replace
-from graphwright.runtime.devices.target import target_isa
 from graphwright.tools.machine import die_with_parent
 
 NICE = 10
@@ -33,13 +27,8 @@ def main(source: str, target: str, shapes: str) -> None:
     die_with_parent()
     os.nice(NICE)
     options = Options.from_environment()
-    plugins.use(options)
-    graphwright.ops.load()
-    module = unpacked_module(read_package(Path(source), trust=True, use_mmap=True))
-    names = [value.name for value in module.main.inputs]
-    shape_inputs(module, dict(zip(names, json.loads(shapes), strict=True)))
-    made = compile_module(module, replace(options, isa=target_isa(options))).package
-    write_package(made, Path(target))
+    package = read_package(Path(source), trust=True, use_mmap=True)
+    write_package(package_for(package, json.loads(shapes), options), Path(target))
 
 
 def run(arguments: Sequence[str]) -> int:

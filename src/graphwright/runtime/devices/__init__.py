@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from graphwright.config import Options
@@ -23,15 +23,17 @@ class Native(Protocol):
         """``plans``: how many plans of input shapes it keeps; ``shared``: what it has with other programs."""
 
 
+Load = Callable[[Package, Options], Device | None]
+"""Makes what runs a package, None where it cannot run as it is."""
 NATIVE: Final[Mapping[str, Native]] = {"cpu": Cpu, "null": Null}
 """Devices that run a target of a package."""
 
 
-def specialized(device: Device, package: Package, options: Options) -> Device:
+def specialized(device: Device, package: Package, options: Options, load: Load) -> Device:
     """``device`` and what the option ``specialize`` puts before it, imported where it is asked for."""
     if options.specialize == "none":
         return device
     made: Device = importlib.import_module("graphwright.runtime.devices.hot").specialized(
-        device, package, options
+        device, package, options, load
     )
     return made

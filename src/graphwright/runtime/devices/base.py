@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
 
 from graphwright.errors import Diagnostic, GraphwrightError
 from graphwright.ir.arrays import Array
+from graphwright.package.package import TensorSpec
 from graphwright.records import dataclass
 
+Shapes = tuple[tuple[int, ...], ...]
+"""Of all inputs, in their order."""
 REFERENCE_FAULTS: Final = (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 """What references raise for data that they cannot take: what NumPy does."""
 
@@ -67,6 +70,18 @@ class Detour:
 
     def listed(self, feeds: object, names: object, /) -> None:
         """None."""
+
+
+def shapes_of(inputs: Sequence[TensorSpec]) -> Callable[[Sequence[Any]], Shapes]:
+    """What gives the shapes of arrays for ``inputs``, among which lists and None stand for containers: these
+    are scalars of their dtype.
+    """
+    held = [spec.dtype.element is not None for spec in inputs]
+    if any(held):
+        return lambda values: tuple(
+            () if inner else value.shape for value, inner in zip(values, held, strict=True)
+        )
+    return lambda arrays: tuple([array.shape for array in arrays])
 
 
 class Device(Protocol):

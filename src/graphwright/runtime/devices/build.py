@@ -17,18 +17,18 @@ from graphwright.package.package import Package
 from graphwright.package.read import read_package
 from graphwright.package.write import write_package
 from graphwright.records import replace
-from graphwright.runtime.devices.base import Device
+from graphwright.runtime.devices import Load
+from graphwright.runtime.devices.base import Device, Shapes
 from graphwright.runtime.devices.cpu import Cpu
-from graphwright.runtime.devices.target import best_target
 
-Shapes = tuple[tuple[int, ...], ...]
 _COMMAND: Final = "graphwright.tools.specialize"
 
 
 class Build:
-    """One compilation in another process, which may be stopped."""
+    """One compilation in another process, which may be stopped; ``load`` runs what it made."""
 
-    def __init__(self) -> None:
+    def __init__(self, load: Load) -> None:
+        self._load = load
         self._process: subprocess.Popen[str] | None = None
         self._stopped = False
 
@@ -41,11 +41,11 @@ class Build:
             made = read_package(folder / "variant.om", trust=True, use_mmap=True)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        target = best_target(made, options)
-        if target is None:
+        device = self._load(made, replace(options, specialize="none"))
+        if device is None:
             raise ToolchainError(Diagnostic("target", "the variant is for another CPU"))
-        device = Cpu(made, target)
-        device.plan(shapes, options.threads)
+        if isinstance(device, Cpu):
+            device.plan(shapes, options.threads)
         return device
 
     def _run(self, arguments: list[str], options: Options) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from math import prod
 
-from graphwright.errors import Collector, FeedError
+from graphwright.errors import Collector, Diagnostic, FeedError
 from graphwright.ir.arrays import Array, np
 from graphwright.package.package import TensorSpec
+from graphwright.runtime.devices.base import Shapes
 
 REMEMBERED = 256
 """Shapes between whose gears are known without looking for them again."""
 Shape = tuple[int, ...]
-Shapes = tuple[Shape, ...]
+Part = tuple[int | None, ...]
+"""How much of each axis, all of it where that is None: elements decide its size."""
 
 
 class Fitting:
@@ -35,31 +37,35 @@ class Fitting:
         self._varied = [len(set(sizes)) > 1 for sizes in zip(*rows, strict=True)]
         self._known = lru_cache(REMEMBERED)(self._found)
 
-    def fit(self, shapes: Shapes) -> tuple[Shapes, list[Shape]] | None:
-        """The gear of the least product of sizes that holds ``shapes``, and the shapes of the outputs; None
-        if there is none. Sizes that no gear varies must be equal. Raises FeedError where the model does not
-        take ``shapes``.
+    def fit(self, shapes: Shapes) -> tuple[Shapes, list[Part]]:
+        """The gear of the least product of sizes that holds ``shapes``, and which part of each output is to
+        be kept. Sizes that no gear varies must be equal. Raises FeedError where no gear does, or the model
+        does not take ``shapes``.
         """
         return self._known(shapes)
 
-    def _found(self, shapes: Shapes) -> tuple[Shapes, list[Shape]] | None:
-        wanted = self._output_shapes(shapes)
-        holding = [gear for gear in self._gears if self._holds(gear, shapes)]
-        return (min(holding, key=lambda gear: prod(map(prod, gear))), wanted) if holding else None
-
-    def _output_shapes(self, shapes: Shapes) -> list[Shape]:
+    def _found(self, shapes: Shapes) -> tuple[Shapes, list[Part]]:
         sizes = self._named_sizes(shapes)
+        self._check_constraints(sizes)
+        holding = [gear for gear in self._gears if self._holds(gear, shapes)]
+        if not holding:
+            raise no_gear("holds", [spec.name for spec in self._inputs], self._gears, shapes)
+        kept = [
+            tuple(dim if isinstance(dim, int) else _number(dim, sizes) for dim in spec.shape or ())
+            for spec in self._outputs
+        ]
+        return min(holding, key=lambda gear: prod(map(prod, gear))), kept
+
+    def _check_constraints(self, sizes: Mapping[str, int]) -> None:
         faults = Collector(FeedError)
         for text in self._constraints:
             left, relation, right = _constraint(text)
             a, b = _number(left, sizes), _number(right, sizes)
+            if a is None or b is None:
+                continue  # a size that elements decide: what meets it checks it
             if a != b if relation == "==" else a > b:
                 faults.add("constraint", f"these shapes do not fit the model: {text} fails with {a} and {b}")
         faults.raise_if_any()
-        return [
-            tuple(dim if isinstance(dim, int) else _number(dim, sizes) for dim in spec.shape or ())
-            for spec in self._outputs
-        ]
 
     def _holds(self, gear: Shapes, shapes: Shapes) -> bool:
         if any(len(large) != len(small) for large, small in zip(gear, shapes, strict=True)):
@@ -82,30 +88,43 @@ class Fitting:
         return sizes
 
 
+def no_gear(what: str, names: Sequence[str], gears: Iterable[Shapes], shapes: Shapes) -> FeedError:
+    """That no gear is for ``shapes`` of the inputs ``names``, or "holds" them."""
+    hint = f"the gears are {'; '.join(_text(names, gear) for gear in gears)}"
+    return FeedError(Diagnostic("gear", f"no gear {what} {_text(names, shapes)}", hint=hint))
+
+
+def _text(names: Sequence[str], shapes: Shapes) -> str:
+    """Shapes by input, as the command line takes them."""
+    named = zip(names, shapes, strict=True)
+    return " ".join(f"{name}:{','.join(map(str, shape))}" for name, shape in named)
+
+
 def filled_up(array: Array, shape: Shape) -> Array:
     """``array`` in the first places of zeros of ``shape``."""
-    if array.shape == shape:
+    if not shape or array.shape == shape:  # also a list: a scalar of its dtype
         return array
     made = np.zeros(shape, array.dtype)
     made[tuple(map(slice, array.shape))] = array
     return made
 
 
-def cropped(array: Array, shape: Shape) -> Array:
+def cropped(array: Array, part: Part) -> Array:
     """The first elements along each axis, in memory of their own."""
-    return array if array.shape == shape else np.array(array[tuple(map(slice, shape))], order="C")
+    return array if not part or array.shape == part else np.array(array[tuple(map(slice, part))], order="C")
 
 
-def _number(text: str, sizes: Mapping[str, int]) -> int:
+def _number(text: str, sizes: Mapping[str, int]) -> int | None:
     return sizes[text] if text in sizes else _evaluator(text)(sizes)
 
 
 @cache
-def _evaluator(text: str) -> Callable[[Mapping[str, int]], int]:
+def _evaluator(text: str) -> Callable[[Mapping[str, int]], int | None]:
     """What makes a number of an expression. The IR is imported where one is needed."""
     symbols = importlib.import_module("graphwright.ir.symbols")
     dim = symbols.parse_dim(text)
-    return lambda sizes: int(symbols.evaluate(dim, sizes))
+    names = {atom.name for atom in symbols.atoms(dim)}
+    return lambda sizes: int(symbols.evaluate(dim, sizes)) if names <= sizes.keys() else None
 
 
 @cache

@@ -9,8 +9,8 @@ from operator import attrgetter
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.ir.arrays import Array, np
 from graphwright.package.package import Package, TensorSpec
-from graphwright.runtime.devices.base import Detour, Device, Entry, TaskTime
-from graphwright.runtime.devices.fitting import Fitting, Shapes, cropped, filled_up
+from graphwright.runtime.devices.base import Detour, Device, Entry, Shapes, TaskTime, shapes_of
+from graphwright.runtime.devices.fitting import Fitting, Part, cropped, filled_up, no_gear
 from graphwright.runtime.devices.target import Shared
 
 _SHAPE = attrgetter("shape")
@@ -31,6 +31,7 @@ class Geared:
     ) -> None:
         self._gears, self._dynamic, self._fitting = gears, dynamic, fitting
         self._names = [spec.name for spec in inputs]
+        self._shapes = shapes_of(inputs)
 
     def entry(self, threads: int) -> GearEntry:
         return GearEntry(self._gears, self._dynamic, self._names, threads)
@@ -38,7 +39,7 @@ class Geared:
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
     ) -> list[Array]:
-        shapes = tuple(map(_SHAPE, arrays))
+        shapes = self._shapes(arrays)
         device = self._gears.get(shapes, self._dynamic)
         if device is not None:
             return device.run(arrays, outputs, threads)
@@ -48,7 +49,7 @@ class Geared:
         return made if outputs is None else list(map(_handed_over, made, outputs))
 
     def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
-        shapes = tuple(map(_SHAPE, arrays))
+        shapes = self._shapes(arrays)
         device = self._gears.get(shapes, self._dynamic)
         if device is not None:
             return device.traced(arrays, threads)
@@ -69,22 +70,17 @@ class Geared:
         return {**totals, "arena_bytes": arenas, "gears": len(self._gears)}
 
     def _devices(self) -> list[Device]:
+        """Each once; what stands behind the one for other shapes is a part of that."""
         dynamic = [] if self._dynamic is None else [self._dynamic]
-        return list(dict.fromkeys([*self._gears.values(), *dynamic]))
+        behind = getattr(self._dynamic, "general", None)
+        gears = (device for device in self._gears.values() if device is not behind)
+        return list(dict.fromkeys([*gears, *dynamic]))
 
-    def _fit(self, shapes: Shapes) -> tuple[Shapes, list[tuple[int, ...]]]:
-        """The gear for ``shapes``, and the shapes of the outputs. Raises FeedError where there is none."""
-        found = None if self._fitting is None else self._fitting.fit(shapes)
-        if found is not None:
-            return found
-        asked = "is for" if self._fitting is None else "holds"
-        hint = f"the gears are {'; '.join(map(self._text, self._gears))}"
-        raise FeedError(Diagnostic("gear", f"no gear {asked} {self._text(shapes)}", hint=hint))
-
-    def _text(self, shapes: Shapes) -> str:
-        """Shapes by input, as the command line takes them."""
-        named = zip(self._names, shapes, strict=True)
-        return " ".join(f"{name}:{','.join(map(str, shape))}" for name, shape in named)
+    def _fit(self, shapes: Shapes) -> tuple[Shapes, list[Part]]:
+        """The gear for ``shapes``, and what to keep of the outputs. Raises FeedError where there is none."""
+        if self._fitting is None:
+            raise no_gear("is for", self._names, self._gears, shapes)
+        return self._fitting.fit(shapes)
 
 
 class GearEntry:
@@ -151,18 +147,31 @@ def geared(package: Package, native: Callable[[Package, Shared], Device | None])
             return None
         devices.append(device)
     dynamic = devices.pop() if package.between == "dynamic" else None
-    shapes = [gear_shapes(variant.inputs) for variant in package.variants[: len(devices)]]
-    gears = dict(zip(shapes, devices, strict=True))
-    padding = package.between == "pad"
-    fitting = Fitting(shapes, package.inputs, package.outputs, package.constraints) if padding else None
-    return Geared(gears, package.inputs, dynamic, fitting)
+    gears = dict(zip(_gears(package), devices, strict=True))
+    return Geared(gears, package.inputs, dynamic, _fitting(package))
+
+
+def _gears(package: Package) -> list[Shapes]:
+    """The shapes of each gear of the package."""
+    static = package.variants[: len(package.variants) - (package.between == "dynamic")]
+    return [gear_shapes(variant.inputs) for variant in static]
+
+
+def _fitting(package: Package) -> Fitting | None:
+    """What finds gears for shapes between, where these are padded."""
+    if package.between != "pad":
+        return None
+    return Fitting(_gears(package), package.inputs, package.outputs, package.constraints)
 
 
 class Sized:
-    """A device that takes the sizes of its other inputs as its last one."""
+    """A device that takes the sizes of its other inputs as its last one: it pads and crops by itself for the
+    gear that ``fitting`` finds.
+    """
 
-    def __init__(self, device: Device) -> None:
-        self._device = device
+    def __init__(self, device: Device, inputs: Sequence[TensorSpec], fitting: Fitting | None = None) -> None:
+        self._device, self._fitting = device, fitting
+        self._shapes = shapes_of(inputs)
         self.trim, self.stats = device.trim, device.stats
 
     def entry(self, threads: int) -> Detour:
@@ -171,23 +180,29 @@ class Sized:
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
     ) -> list[Array]:
-        return self._device.run([*arrays, _sizes(arrays)], outputs, threads)
+        return self._device.run([*arrays, self._sizes(arrays)], outputs, threads)
 
     def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
-        return self._device.traced([*arrays, _sizes(arrays)], threads)
+        return self._device.traced([*arrays, self._sizes(arrays)], threads)
+
+    def _sizes(self, arrays: Sequence[Array]) -> Array:
+        shapes = self._shapes(arrays)
+        if self._fitting is not None:
+            self._fitting.fit(shapes)
+        return np.array([size for shape in shapes for size in shape], np.int64)
 
 
-def _sizes(arrays: Sequence[Array]) -> Array:
-    return np.array([size for array in arrays for size in array.shape], np.int64)
-
-
-def staged_gears(package: Package, device: Device) -> Geared:
-    """What runs a package with gears that are branches of its stages, which ``device`` runs."""
-    sized = Sized(device)
-    dynamic = sized if package.between == "dynamic" else None
-    static = package.variants[: len(package.variants) - (dynamic is not None)]
-    gears = {gear_shapes(variant.inputs): sized for variant in static}
-    return Geared(gears, package.inputs, dynamic)
+def staged_gears(
+    package: Package, device: Device, with_variants: Callable[[Device, Package], Device]
+) -> Geared:
+    """What runs a package with gears that are branches of its stages, which ``device`` runs; what runs all
+    other shapes may have variants.
+    """
+    sized = Sized(device, package.inputs, _fitting(package))
+    others: Device | None = None if package.between == "error" else sized
+    if package.between == "dynamic":
+        others = with_variants(sized, package.of_variant(package.variants[-1]))
+    return Geared(dict.fromkeys(_gears(package), sized), package.inputs, others)
 
 
 def gear_shapes(inputs: Sequence[TensorSpec]) -> Shapes:

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from graphwright.config import Options
 from graphwright.ir.arrays import Array
-from graphwright.package.package import Package
+from graphwright.package.package import Package, TensorSpec
 from graphwright.records import dataclass
-from graphwright.runtime.devices.base import Device, Entry, TaskTime
-from graphwright.runtime.devices.build import Build, Shapes
-from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.devices import Load
+from graphwright.runtime.devices.base import Detour, Device, Entry, Shapes, TaskTime, shapes_of
+from graphwright.runtime.devices.build import Build
 
 COUNTED: Final = 256
 """Shapes whose runs are counted: those seen first are forgotten."""
@@ -32,13 +32,14 @@ _COUNTERS: Final = ("hot_builds", "hot_failed", "hot_evictions")
 _alive: weakref.WeakSet[Hot] = weakref.WeakSet()
 
 
-def specialized(device: Device, package: Package, options: Options) -> Device:
-    """``device``, and variants for shapes that recur where ``options`` ask for them and shapes differ."""
+def specialized(device: Device, package: Package, options: Options, load: Load) -> Device:
+    """``device``, and variants for shapes that recur where ``options`` ask for them and shapes differ;
+    ``load`` makes their devices. Of a package with variants these have theirs.
+    """
     varies = any(not isinstance(dim, int) for spec in package.inputs for dim in spec.shape or ())
-    if options.specialize != "hot" or not varies or not isinstance(device, Cpu):
+    if not varies or package.variants or options.specialize != "hot" or options.device != "cpu":
         return device
-    names = tuple(spec.name for spec in package.inputs)
-    return Hot(device, names, lambda shapes, build: build(package, shapes, options), options)
+    return Hot(device, package.inputs, lambda shapes, build: build(package, shapes, options), options, load)
 
 
 @dataclass
@@ -69,11 +70,14 @@ class Hot:
     counted in :meth:`stats` and kept in :attr:`faults`; such shapes stay with ``general``.
     """
 
-    def __init__(self, general: Device, names: tuple[str, ...], make: Make, options: Options) -> None:
+    def __init__(
+        self, general: Device, inputs: Sequence[TensorSpec], make: Make, options: Options, load: Load
+    ) -> None:
         self.general = general
         self.faults: deque[str] = deque(maxlen=FAULTS)
-        self._names = names
-        self._make = make
+        self._names = tuple(spec.name for spec in inputs)
+        self._shapes = shapes_of(inputs)
+        self._make, self._load = make, load
         self._after, self._most = max(options.hot_after, 1), max(options.hot_variants, 1)
         self._variants: dict[Shapes, _Variant] = {}
         self._seen: dict[Shapes, _Seen] = {}
@@ -97,8 +101,10 @@ class Hot:
     # -- runs -----------------------------------------------------------------------------------------------
 
     def entry(self, threads: int) -> Entry:
+        """A model whose runs take the long way in any case is not to be counted twice."""
         self._threads = threads
-        return _Routes(self, self._names, self.general.entry(threads))
+        entry = self.general.entry(threads)
+        return entry if isinstance(entry, Detour) else _Routes(self, self._names, entry)
 
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
@@ -109,7 +115,7 @@ class Hot:
         return self._device(arrays).traced(arrays, threads)
 
     def _device(self, arrays: Sequence[Array]) -> Device:
-        variant = self.variant(tuple([array.shape for array in arrays]))
+        variant = self.variant(self._shapes(arrays))
         return self.general if variant is None else variant.device
 
     def variant(self, shapes: Shapes) -> _Variant | None:
@@ -169,7 +175,7 @@ class Hot:
                     self._worker = None
                     return
                 shapes, seen = self._wanted.popleft()
-                build = self._build = Build()
+                build = self._build = Build(self._load)
             try:
                 device = self._make(shapes, build)
                 entry = device.entry(self._threads)

@@ -10,9 +10,8 @@ from typing import TypeVar
 from graphwright.errors import FeedError, ModelError
 from graphwright.ir.arrays import Array
 from graphwright.package.package import Variant
-from graphwright.runtime.devices.base import Detour, Device, Entry, TaskTime
+from graphwright.runtime.devices.base import Detour, Device, Entry, Shapes, TaskTime
 
-Shapes = tuple[tuple[int, ...], ...]
 T = TypeVar("T")
 VARIANTS = 16
 """Variants made for feeds that are kept; the one used longest ago goes first."""

@@ -36,7 +36,8 @@ def _steps(stages: Stages, depth: int) -> Iterable[str]:
             when = ", compiled when the ranks of its inputs are known" if step.is_open else ""
             yield f"{margin}part {step.number}{when}"
             continue
-        yield f"{margin}{terminal(step.place)}: in Python, as {terminal(step.reason)}"
+        how = "in native code, started from Python" if step.repeats else "in Python"
+        yield f"{margin}{terminal(step.place)}: {how}, as {terminal(step.reason)}"
         for number, body in enumerate(step.bodies):
             yield f"{margin}  body {number}"
             yield from _steps(body, depth + 2)

@@ -51,7 +51,8 @@ def _part_text(part: PartStep) -> str:
 
 
 def _host_text(host: HostStep) -> str:
-    return f"{host.op.partition('[')[0]} in Python: {host.reason}"
+    how = "in native code, started from Python" if host.repeats else "in Python"
+    return f"{host.op.partition('[')[0]} {how}: {host.reason}"
 
 
 def _names(specs: Sequence[TensorSpec], more: Sequence[str] = ()) -> str:

@@ -15,13 +15,15 @@ class DType:
     """An element type. ``kind``: ``bool int uint float complex string``; ``bits`` is 0 for strings.
 
     ``sequence`` and ``optional`` hold ``element``: one value of such a type is a scalar, which NumPy land
-    has as a Python list of arrays, or as None where an optional is empty.
+    has as a Python list of arrays, or as None where an optional is empty. A ``map`` has a ``key`` as well:
+    it is a dict of Python's own numbers and texts.
     """
 
     name: str
     kind: str
     bits: int
     element: DType | None = None
+    key: DType | None = None
 
     @cached_property
     def numpy(self) -> np.dtype[Any]:
@@ -37,6 +39,15 @@ class DType:
     def bytes(self) -> int:
         """Bytes of one element in memory; sub-byte types take a whole byte."""
         return max(1, self.bits // 8)
+
+    @property
+    def computed(self) -> DType:
+        """What its values are computed in: floats below 32 bits in f32, integers below 8 in a byte."""
+        if self.kind == "float" and self.bits < F32.bits:
+            return F32
+        if self.is_integer and self.bits < U8.bits:
+            return I8 if self.kind == "int" else U8
+        return self
 
     @property
     def is_float(self) -> bool:
@@ -82,7 +93,7 @@ DTYPES: dict[str, DType] = {
     )
 }  # fmt: skip
 
-CONTAINERS = {"seq": "sequence", "optional": "optional"}
+CONTAINERS = {"seq": "sequence", "optional": "optional", "map": "map"}
 """Kinds of types that hold others, by how they are written: ``optional(seq(f32))``."""
 
 
@@ -98,15 +109,23 @@ def optional_of(element: DType) -> DType:
     return DType(f"optional({element})", "optional", 0, element)
 
 
+@cache
+def map_of(key: DType, element: DType) -> DType:
+    """The type of dicts from ``key``, an integer or a text, to ``element``."""
+    return DType(f"map({key}:{element})", "map", 0, element, key)
+
+
 def dtype_named(name: str) -> DType:
     """The element type that is written so; raises KeyError where there is none."""
     if name in DTYPES:
         return DTYPES[name]
     container, _, rest = name.partition("(")
-    make = {"seq": sequence_of, "optional": optional_of}[container]
     if not rest.endswith(")"):
         raise KeyError(name)
-    return make(dtype_named(rest[:-1]))
+    if container == "map":
+        key, _, element = rest[:-1].partition(":")
+        return map_of(DTYPES[key], DTYPES[element])
+    return {"seq": sequence_of, "optional": optional_of}[container](dtype_named(rest[:-1]))
 
 
 _BY_NUMPY_NAME = {theirs: DTYPES[ours] for ours, theirs in (_NUMPY | _ML_DTYPES).items()}
@@ -115,11 +134,19 @@ _BY_NUMPY_NAME = {theirs: DTYPES[ours] for ours, theirs in (_NUMPY | _ML_DTYPES)
 def dtype_of(array: Array) -> DType:
     """The element type of a NumPy array; text arrays of any kind are strings.
 
-    That of a list is a sequence: one of f32 where it is empty, and so says nothing.
+    That of a list is a sequence: one of f32 where it is empty, and so says nothing. So it is with a dict, whose
+    numbers do not tell f32 from f64.
     """
     if isinstance(array, list):
         return sequence_of(dtype_of(array[0]) if array else F32)
+    if isinstance(array, dict):
+        key, element = next(iter(array.items()), (0, 0.0))
+        return map_of(_plain(key), _plain(element))
     return _dtype_of(array.dtype)
+
+
+def _plain(value: object) -> DType:
+    return STRING if isinstance(value, str) else I64 if isinstance(value, int) else F32
 
 
 @cache

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.loops.nodes import Scalar, cast, maximum, minimum
+from graphwright.ir.loops.nodes import Const, Scalar, apply, bits, cast, maximum, minimum, select
 from graphwright.ir.op import (
     Array,
     Fact,
@@ -23,12 +23,28 @@ from graphwright.ir.op import (
     op,
 )
 from graphwright.ir.symbols import symbol
-from graphwright.ir.types import BF16, BOOL, DTYPES, F16, F32, F64, I8, I32, I64, STRING, DType, TensorType
+from graphwright.ir.types import (
+    BF16,
+    BOOL,
+    DTYPES,
+    F16,
+    F32,
+    F64,
+    I8,
+    I32,
+    I64,
+    STRING,
+    U8,
+    DType,
+    TensorType,
+)
 from graphwright.ops.common import dtype_attribute, elementwise_fact, quiet, size_fact
 
 _E8M0 = DTYPES["f8e8m0"]
 _LARGEST = {"f8e4m3fn": 448.0, "f8e4m3fnuz": 240.0, "f8e5m2": 57344.0, "f8e5m2fnuz": 57344.0}
-_ROUND_MODES = ("up", "down", "nearest")
+_KEPT = {"up": 0, "down": 0x7FFFFF, "nearest": 0x3FFFFF}
+"""By round mode: the largest fraction of an f32 of which the power of two below is taken. ``nearest``: one
+more where the exponent's bits are 0, since 2^-127 has no implied leading bit."""
 
 
 def _largest(dtype: DType) -> float | None:
@@ -50,8 +66,8 @@ class Cast(Op):
     traits = Trait.ELEMENTWISE
 
     def verify(self) -> None:
-        if self.round_mode not in _ROUND_MODES:
-            raise InferError(f"round_mode {self.round_mode!r} is none of {', '.join(_ROUND_MODES)}")
+        if self.round_mode not in _KEPT:
+            raise InferError(f"round_mode {self.round_mode!r} is none of {', '.join(_KEPT)}")
 
     def infer(self, at: Inference, x: Fact) -> TensorType | Fact:
         if x.dtype == self.to:
@@ -78,31 +94,45 @@ class Cast(Op):
             x = np.array([float(v) for v in x.ravel()], dtype=np.float64).reshape(x.shape)
         if self.to == _E8M0:
             return self._to_powers(x.astype(np.float32))
-        limit = _largest(self.to)
-        if limit is not None and self.saturate:
-            x = np.clip(x.astype(np.float32), -limit, limit)
+        if self.to.is_float and self.to.bits <= 8:
+            x, limit = x.astype(np.float32), _largest(self.to)
+            x = x if limit is None or not self.saturate else np.clip(x, -limit, limit)
         return x.astype(target)
 
     def _to_powers(self, x: Array) -> Array:
         """Powers of two from f32: the exponent's bits (OCP Microscaling Formats, 2023), rounded as asked."""
-        bits = x.view(np.uint32)
-        exponent, fraction = (bits >> 23) & 0xFF, bits & 0x7FFFFF
-        round_up = {"up": fraction > 0, "down": fraction < 0, "nearest": fraction >= 0x400000}[
-            self.round_mode
-        ]
-        code = exponent + round_up
+        pattern = x.view(np.uint32)
+        exponent, fraction = (pattern >> 23) & 0xFF, pattern & 0x7FFFFF
+        whole = (exponent == 0) if self.round_mode == "nearest" else 0
+        code = exponent + (fraction > _KEPT[self.round_mode] + whole)
         code = np.where(code > 254, 254 if self.saturate else 255, code)
         lost = np.isnan(x) if self.saturate else np.isnan(x) | (x < 2.0**-127)
         code = np.where(lost, 255, code)
         return code.astype(np.uint8).view(self.to.numpy)
 
     def expression(self, x: Scalar) -> Scalar:
-        if STRING in (x.dtype, self.to) or self.to == _E8M0:
+        if STRING in (x.dtype, self.to):
             raise NotImplementedError(f"{x.dtype} to {self.to} has no scalar expression")
+        if self.to == _E8M0:
+            return self._power_of(cast(x, F32))
         limit = _largest(self.to)
-        if limit is not None and self.saturate and x.dtype.is_float:
+        if limit is not None and self.saturate:
             x = minimum(maximum(cast(x, F32), -limit), limit)
         return cast(x, self.to)
+
+    def _power_of(self, x: Scalar) -> Scalar:
+        """:meth:`_to_powers` of one element."""
+        pattern = bits(x, I32)
+        exponent = apply("and", apply("shr", pattern, 23), 0xFF)
+        kept: Scalar = Const(_KEPT[self.round_mode], I32)
+        if self.round_mode == "nearest":
+            kept = kept + cast(exponent < 1, I32)
+        code = exponent + cast(kept < apply("and", pattern, 0x7FFFFF), I32)
+        code = select(Const(254, I32) < code, 254 if self.saturate else 255, code)
+        lost = apply("isnan", x)
+        if not self.saturate:
+            lost = apply("or", lost, x < 2.0**-127)
+        return bits(cast(select(lost, 255, code), U8), self.to)
 
 
 def in_f32(b: Builder, x: Value) -> Value:
@@ -145,5 +175,8 @@ Cast.samples = (
     Sample(Cast(F64), (arg(I64, _N, fill="index"),)),
     *(Sample(Cast(DTYPES[n]), (arg(F32, 8, values=_EDGE),)) for n in _LARGEST),
     Sample(Cast(DTYPES["f8e4m3fn"], saturate=False), (arg(F32, 8, values=_EDGE),)),
+    *(Sample(Cast(_E8M0, s, m), (arg(F32, 8, values=_EDGE),)) for m in _KEPT for s in (True, False)),
+    *(Sample(Cast(DTYPES[n]), (arg(I32, 5, values=(-9, -1, 0, 7, 21)),)) for n in ("i4", "u4", "i2", "u2")),
+    *(Sample(Cast(F32), (arg(DTYPES[n], 4, fill="index"),)) for n in ("i4", "u2", "f4e2m1", "f8e5m2")),
     Sample(Cast(F32, round_mode="sideways"), (arg(F32, 2),), "sideways"),
 )  # fmt: skip

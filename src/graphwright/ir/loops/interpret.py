@@ -12,6 +12,7 @@ from graphwright.ir.loops.nodes import (
     Accumulate,
     Alloc,
     Apply,
+    Bits,
     Buffer,
     Call,
     Cast,
@@ -165,6 +166,8 @@ def _evaluate(value: Scalar, state: _State) -> Array:
             return _dim(index, state).astype(np.int64)
         case Cast(operand, dtype):
             return _evaluate(operand, state).astype(dtype.numpy)
+        case Bits(operand, dtype):
+            return np.asarray(_evaluate(operand, state)).view(dtype.numpy)
         case Apply(function, operands):
             result = FUNCTIONS[function].numpy(*(_evaluate(o, state) for o in operands))
             return np.asarray(result).astype(value.dtype.numpy, copy=False)

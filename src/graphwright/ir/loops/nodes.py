@@ -155,6 +155,14 @@ class Cast(Scalar):
     dtype: DType
 
 
+@dataclass(frozen=True)
+class Bits(Scalar):
+    """The bits of an element of ``operand``'s dtype, read as ``dtype`` of as many."""
+
+    operand: Scalar
+    dtype: DType
+
+
 Operand = Scalar | float | int | bool
 
 
@@ -173,10 +181,19 @@ def apply(function: str, *operands: Operand) -> Scalar:
 
 
 def cast(value: Scalar, dtype: DType) -> Scalar:
-    """``value`` as ``dtype``; itself if it is one."""
+    """``value`` as ``dtype``; itself if it is one, and what was ``dtype`` before it was widened."""
     if value.dtype == dtype:
         return value
+    if isinstance(value, Cast) and value.operand.dtype == dtype and value.dtype == dtype.computed:
+        return value.operand
     return Const(value.value, dtype) if isinstance(value, Const) and dtype.is_float else Cast(value, dtype)
+
+
+def bits(value: Scalar, dtype: DType) -> Scalar:
+    """The bits of ``value`` as ``dtype``."""
+    if value.dtype.bits != dtype.bits:
+        raise TypeError(f"{value.dtype} and {dtype} have {value.dtype.bits} and {dtype.bits} bits")
+    return Bits(value, dtype)
 
 
 def select(condition: Scalar, true: Operand, false: Operand) -> Scalar:

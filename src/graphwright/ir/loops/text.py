@@ -22,6 +22,7 @@ from graphwright.ir.loops.nodes import (
     Accumulate,
     Alloc,
     Apply,
+    Bits,
     Buffer,
     Call,
     Cast,
@@ -61,6 +62,8 @@ _INFIX: Final[dict[str, tuple[str, int]]] = {
 _FUNCTION_OF: Final = {sign: (name, level) for name, (sign, level) in _INFIX.items()}
 _COMPARISON: Final = 3
 _UNARY: Final = 6
+_BITS: Final = "bits_"
+"""Before a dtype: the same bits, where the dtype alone converts."""
 RESERVED: Final = frozenset({"inf", "nan", "true", "false", "where", "else", "step"})
 """Names that a buffer, binding, axis or size may not have."""
 
@@ -147,6 +150,8 @@ def _scalar(value: Scalar, level: int = 0, expected: DType | None = None) -> str
             return _element(buffer, index, mask, other)
         case Cast(operand, dtype):
             return f"{dtype}({_scalar(operand)})"
+        case Bits(operand, dtype):
+            return f"{_BITS}{dtype}({_scalar(operand)})"
         case Apply():
             return _application(value, level)
         case _:
@@ -503,6 +508,10 @@ class _Parser:
             if len(operands) != 1:
                 self.fail(f"the cast {name}(...) takes one value")
             return Cast(self.typed(operands[0], None), DTYPES[name])
+        if name.removeprefix(_BITS) in DTYPES:
+            if len(operands) != 1:
+                self.fail(f"{name}(...) takes one value")
+            return Bits(self.typed(operands[0], None), DTYPES[name.removeprefix(_BITS)])
         if name not in FUNCTIONS:
             self.fail(f"no function {name!r}")
         return self.applied(name, *operands)

@@ -11,6 +11,7 @@ from graphwright.ir.loops.nodes import (
     Accumulate,
     Alloc,
     Apply,
+    Bits,
     Buffer,
     Call,
     Cast,
@@ -186,6 +187,9 @@ class _Checker:
                 self.access(buffer, index, mask)
             case Cast(operand):
                 self.scalar(operand)
+            case Bits(operand, dtype):
+                if self.scalar(operand).bits != dtype.bits:
+                    self.add(f"{operand.dtype} and {dtype} differ in bits")
             case Apply(function, operands):
                 self.application(value, function, operands)
             case _:

@@ -9,6 +9,7 @@ from graphwright.ir.loops.nodes import (
     Accumulate,
     Alloc,
     Apply,
+    Bits,
     Call,
     Cast,
     Const,
@@ -36,7 +37,7 @@ def children(value: Scalar) -> list[Scalar]:
     match value:
         case Apply(_, operands):
             return list(operands)
-        case Cast(operand):
+        case Cast(operand) | Bits(operand):
             return [operand]
         case Load(_, index, mask):
             return [*(i for i in index if isinstance(i, Scalar)), *([mask] if mask is not None else [])]

@@ -78,7 +78,9 @@ class Writer(Values):
                 self.alloc(buffer, fill)
             case Store(buffer, index, value, mask):
                 self.shared_values(value, mask)
-                self.store(buffer, index, self.value(value), mask)
+                held = self.variable(buffer).value
+                found = self.value(value) if held else self.value_to_store(value)
+                self.store(buffer, index, found, mask)
             case Accumulate(value=value, mask=mask):
                 self.shared_values(value, mask)
                 self.accumulate(statement)

@@ -5,9 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from graphwright.ir.types import BOOL, F32, U32, U64, DType
-from graphwright.kernels.c.support import (
-    value_dtype,
-)
 
 
 def literal(number: float, dtype: DType) -> str:
@@ -17,7 +14,7 @@ def literal(number: float, dtype: DType) -> str:
     if dtype.is_integer:
         return integer_literal(int(number), dtype)
     wide = float(np.asarray(number).astype(dtype.numpy))
-    single = value_dtype(dtype) == F32
+    single = dtype.computed == F32
     if np.isnan(wide):
         return f'__builtin_nan{"f" if single else ""}("")'
     if np.isinf(wide):

@@ -1,9 +1,10 @@
 """C types of the loop IR's dtypes and the helper functions of a translation unit, each written when first
 used.
 
-A vector of 16 f32 is ``f32x16``. Memory holds a dtype's *storage* elements, registers its *values*: f16 and
-bf16 are computed as f32 and rounded after each function, as NumPy does; a bool is 0 or 1 as a scalar, 0 or
--1 in an i32 lane as a vector (a mask). All other dtypes are stored and computed alike.
+A vector of 16 f32 is ``f32x16``. Memory holds a dtype's *storage* elements, registers its *values*: floats of
+16 bits and fewer are computed as f32 and rounded after each function, as NumPy does, integers of fewer than
+8 bits in a byte; a bool is 0 or 1 as a scalar, 0 or -1 in an i32 lane as a vector (a mask). All other dtypes
+are stored and computed alike.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ import re
 from typing import Final
 
 from graphwright.errors import Diagnostic, ToolchainError
-from graphwright.ir.types import BF16, BOOL, DTYPES, F16, F32, F64, I32, U8, U16, DType
+from graphwright.ir.types import BOOL, DTYPES, F32, F64, I32, U8, U16, U32, DType
 from graphwright.kernels.c.dims import DIM_HELPERS
 from graphwright.kernels.c.polynomials import HELPERS, OF_V4, POLYNOMIALS
 from graphwright.kernels.c.power import POSITIVE, POWER, halves
 from graphwright.kernels.c.scalars import SCALAR_HELPERS
+from graphwright.kernels.c.small import SMALL_FLOATS, SMALL_HELPERS
 from graphwright.kernels.library.isa import Isa
 
 C_TYPES: Final[dict[str, str]] = {
     "bool": "uint8_t", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
     "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t",
     "f16": "uint16_t", "bf16": "uint16_t", "f32": "float", "f64": "double",
+    **dict.fromkeys((*SMALL_FLOATS, "f8e8m0", "i4", "u4", "i2", "u2"), "uint8_t"),
 }  # fmt: skip
 """The C type of a stored element."""
 
@@ -41,19 +44,16 @@ _PRELUDE: Final = """\
 """
 
 
-def value_dtype(dtype: DType) -> DType:
-    """What values of ``dtype`` are computed in."""
-    return F32 if dtype in (F16, BF16) else dtype
-
-
 def stored_dtype(dtype: DType) -> DType:
     """The plain dtype whose C type stores ``dtype``."""
-    return {F16: U16, BF16: U16, BOOL: U8}.get(dtype, dtype)
+    if dtype == BOOL or dtype.computed != dtype:
+        return U16 if dtype.bits == 16 else U8
+    return dtype
 
 
 def lane_dtype(dtype: DType) -> DType:
     """The dtype of a lane that holds a value of ``dtype``."""
-    return I32 if dtype == BOOL else value_dtype(dtype)
+    return I32 if dtype == BOOL else dtype.computed
 
 
 def has_code(dtype: DType) -> bool:
@@ -228,13 +228,13 @@ class Support:
         """A vector of values from a vector of stored elements."""
         if dtype == BOOL:
             return f"({self.spread(U8, lanes, stored)} != 0)"
-        return f"{self._half(f'widen_{dtype}', lanes)}({stored})" if dtype in (F16, BF16) else stored
+        return self._converted("widen", dtype, lanes, stored)
 
     def narrow(self, dtype: DType, lanes: int, value: str) -> str:
         """A vector of stored elements from a vector of values."""
         if dtype == BOOL:
             return self.gather_low(U8, lanes, f"(-({value}))")
-        return f"{self._half(f'narrow_{dtype}', lanes)}({value})" if dtype in (F16, BF16) else value
+        return self._converted("narrow", dtype, lanes, value)
 
     def spread(self, dtype: DType, lanes: int, stored: str) -> str:
         """A vector of integers of 8 or 16 bits as one of i32."""
@@ -267,13 +267,22 @@ class Support:
 
     def round(self, dtype: DType, lanes: int, value: str) -> str:
         """Values rounded to what ``dtype`` can hold."""
-        return self.widen(dtype, lanes, self.narrow(dtype, lanes, value)) if dtype in (F16, BF16) else value
+        if dtype.computed == dtype:
+            return value
+        return self.widen(dtype, lanes, self.narrow(dtype, lanes, value))
 
-    def scalar_half(self, direction: str, dtype: DType, value: str) -> str:
-        """One f16 or bf16 element to (``widen``) or from (``narrow``) float."""
+    def scalar_bits(self, source: DType, target: DType) -> str:
+        """The name of a function that reads the bits of one stored element as another."""
+        name, from_type, to_type = f"bits_{source}_{target}", C_TYPES[source.name], C_TYPES[target.name]
+        body = f"    {to_type} y;\n    __builtin_memcpy(&y, &x, sizeof y);\n    return y;\n"
+        return self.define(name, f"GW_INLINE {to_type} {name}({from_type} x) {{\n{body}}}")
+
+    def scalar_converted(self, direction: str, dtype: DType, value: str) -> str:
+        """One element from memory (``widen``) to what it is computed in, or back (``narrow``)."""
         name = f"{direction}_{dtype}"
-        vector = self._half(f"{direction}_{dtype}", 8)
-        source, target = (U16, F32) if direction == "widen" else (F32, U16)
+        vector = self._helper(direction, dtype, 8)
+        stored, value_type = stored_dtype(dtype), dtype.computed
+        source, target = (stored, value_type) if direction == "widen" else (value_type, stored)
         self.define(
             name,
             f"GW_INLINE {C_TYPES[target.name]} {name}({C_TYPES[source.name]} x) {{\n"
@@ -282,14 +291,25 @@ class Support:
         )
         return f"{name}({value})"
 
-    def _half(self, name: str, lanes: int) -> str:
-        words = {"@H": self.vector(U16, lanes), "@F": self.vector(F32, lanes), "@I": self.mask(lanes)}
-        words["@U"], words["@L"] = self.vector(DTYPES["u32"], lanes), str(lanes)
+    def _converted(self, direction: str, dtype: DType, lanes: int, text: str) -> str:
+        if dtype.computed == dtype:
+            return text
+        return f"{self._helper(direction, dtype, lanes)}({text})"
+
+    def _helper(self, direction: str, dtype: DType, lanes: int) -> str:
+        """The name of a function between stored elements and values of them."""
+        name = f"{direction}_{dtype}"
+        words = {"@H": self.vector(stored_dtype(dtype), lanes), "@F": self.vector(dtype.computed, lanes)}
+        words["@I"], words["@U"], words["@L"] = self.mask(lanes), self.vector(U32, lanes), str(lanes)
         words["@REG"] = "v" if self.isa.vector_bytes == 64 else "x"
         words["@W"] = self.vector(U16, max(lanes, 8))  # the instructions read at least 16 bytes
         words["@LOW"] = ", ".join(str(i) if i < lanes else "-1" for i in range(max(lanes, 8)))
         words["@FIRST"] = ", ".join(map(str, range(lanes)))
-        text = _HALF_HELPERS[name]
+        text = _HALF_HELPERS.get(name) or SMALL_HELPERS[name]
+        if "@SPREAD" in text:
+            words["@SPREAD(x)"] = self.spread(U8, lanes, "x")
+        if "@LOWEST" in text:
+            words["@LOWEST(code)"] = self.gather_low(U8, lanes, "code")
         for word, meaning in sorted(words.items(), key=lambda item: -len(item[0])):
             text = text.replace(word, meaning)
         return self.define(f"{name}x{lanes}", text.replace("NAME", f"{name}x{lanes}"))

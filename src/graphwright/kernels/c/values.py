@@ -10,6 +10,7 @@ from typing import Final
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.ir.loops.nodes import (
     Apply,
+    Bits,
     Buffer,
     Cast,
     Const,
@@ -31,7 +32,6 @@ from graphwright.kernels.c.support import (
     check_dtype,
     lane_dtype,
     stored_dtype,
-    value_dtype,
 )
 from graphwright.records import replace
 
@@ -240,7 +240,9 @@ class Values:
             case Load():
                 return self.load(value)
             case Cast(operand, dtype):
-                return self.cast(self.value(operand), dtype)
+                return self.rounded(self.converted(self.value(operand), dtype))
+            case Bits(operand, dtype):
+                return self.same_bits(self.value(operand), dtype)
             case Apply(function, operands):
                 special = self.compare_positions(value)
                 if special is not None:
@@ -303,17 +305,17 @@ class Values:
 
     def widen_scalar(self, dtype: DType, stored: str) -> str:
         if stored_dtype(dtype) != dtype and dtype != BOOL:
-            return self.support.scalar_half("widen", dtype, stored)
+            return self.support.scalar_converted("widen", dtype, stored)
         return f"({stored} != 0)" if dtype == BOOL else stored
 
     def stored_scalar(self, value: Value) -> str:
         if stored_dtype(value.dtype) != value.dtype and value.dtype != BOOL:
-            return self.support.scalar_half("narrow", value.dtype, value.text)
+            return self.support.scalar_converted("narrow", value.dtype, value.text)
         return value.text
 
     def rounded(self, value: Value) -> Value:
-        """After a function of f16 or bf16: as NumPy, which rounds each result."""
-        if value_dtype(value.dtype) == value.dtype:
+        """After a function of a dtype that is computed in another: as NumPy, which rounds each result."""
+        if value.dtype.computed == value.dtype:
             return value
         if value.vector:
             return replace(value, text=self.support.round(value.dtype, self.count, value.text))
@@ -330,7 +332,7 @@ class Values:
         texts = tuple(operand(self.vectorised(o) if vector else o.text) for o in operands)
         if own == BOOL:
             return Value(self.logic(function, texts, vector), dtype, vector)
-        plain = value_dtype(own)
+        plain = own.computed
         if function in COMPARISONS:
             text = f"({texts[0]} {COMPARISONS[function]} {texts[1]})"
             return Value(self.as_mask(text, plain) if vector else text, BOOL, vector)
@@ -402,14 +404,32 @@ class Values:
             return comparison
         return f"__builtin_convertvector({comparison}, {self.support.mask(self.count)})"
 
-    def cast(self, value: Value, dtype: DType) -> Value:
+    def value_to_store(self, value: Scalar) -> Value:
+        """``value``, but of a conversion not yet rounded: storing it does that."""
+        if isinstance(value, Cast) and id(value) not in self.shared:
+            return self.converted(self.value(value.operand), value.dtype)
+        return self.value(value)
+
+    def converted(self, value: Value, dtype: DType) -> Value:
+        """``value`` as ``dtype``, in what that is computed in."""
         check_dtype(dtype)
-        source, target = value_dtype(value.dtype), value_dtype(dtype)
+        source, target = value.dtype.computed, dtype.computed
         if source == target:
-            return self.rounded(replace(value, dtype=dtype))
+            return replace(value, dtype=dtype)
         if not value.vector:
-            return self.rounded(Value(self.cast_scalar(value.text, source, target), dtype))
-        return self.rounded(Value(self.cast_vector(value.text, source, target), dtype, True))
+            return Value(self.cast_scalar(value.text, source, target), dtype)
+        return Value(self.cast_vector(value.text, source, target), dtype, True)
+
+    def same_bits(self, value: Value, dtype: DType) -> Value:
+        """As the element would lie in memory, read as ``dtype``."""
+        check_dtype(dtype)
+        if not value.vector:
+            source, target = stored_dtype(value.dtype), stored_dtype(dtype)
+            helper = self.support.scalar_bits(source, target)
+            return Value(self.widen_scalar(dtype, f"{helper}({self.stored_scalar(value)})"), dtype)
+        stored = self.support.narrow(value.dtype, self.count, value.text)
+        bits = f"(({self.support.vector(stored_dtype(dtype), self.count)}){operand(stored)})"
+        return Value(self.support.widen(dtype, self.count, bits), dtype, True)
 
     def cast_scalar(self, text: str, source: DType, target: DType) -> str:
         if target == BOOL:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphwright.ir.graph import Node
 from graphwright.ir.loops.nodes import Load, Store, cast
 from graphwright.ir.symbols import symbol
-from graphwright.kernels.candidates.loops import Draft, compute_dtype, nest
+from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Run
 from graphwright.ops.clip import Clip
@@ -14,7 +14,7 @@ from graphwright.ops.clip import Clip
 @candidate(Clip)
 def clip(node: Node, context: Context) -> Run:
     x, y = node.operand(0), node.output
-    dtype, count = compute_dtype(x.type.dtype), x.type.elements
+    dtype, count = x.type.dtype.computed, x.type.elements
     draft = Draft(node, context)
     element = cast(Load(draft.input(x, (count,)), (symbol("i"),)), dtype)
     bounds = [None if b is None else cast(Load(draft.input(b, (1,)), (0,)), dtype) for b in node.inputs[1:]]

@@ -20,7 +20,7 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.names import identifier
 from graphwright.ir.symbols import Dim, atoms, product, substitute, symbol
-from graphwright.ir.types import BF16, F16, F32, I64, U8, U16, U32, U64, DType
+from graphwright.ir.types import I64, U8, U16, U32, U64, DType
 from graphwright.kernels.candidates.registry import Context
 from graphwright.kernels.emit_c import grid_of, scratch_of
 from graphwright.kernels.launch import Launch
@@ -101,11 +101,6 @@ class Draft:
 def moved_dtype(dtype: DType) -> DType | None:
     """Unsigned integers as wide as an element: what moves them bit by bit; None for other widths."""
     return _BITS.get(dtype.bytes)
-
-
-def compute_dtype(dtype: DType) -> DType:
-    """The type to compute in: 16-bit floats widen to f32."""
-    return F32 if dtype in (F16, BF16) else dtype
 
 
 def nest(axes: Sequence[tuple[str, Dim]], *body: Statement, innermost: Kind = Kind.VECTOR) -> Loop:

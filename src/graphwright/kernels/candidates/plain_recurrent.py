@@ -28,7 +28,7 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import Dim, symbol
-from graphwright.ir.types import BF16, F16, I64
+from graphwright.ir.types import I64
 from graphwright.kernels.c.support import C_TYPES
 from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.registry import Context, candidate
@@ -123,7 +123,7 @@ def plain(node: Node, context: Context) -> Run | str:
     op, dtype = node.op, node.operand(0).type.dtype
     assert isinstance(op, RNN)
     names = {name.lower() for name in op.activations or op.defaults}
-    if dtype.name not in C_TYPES or dtype in (F16, BF16):
+    if dtype.name not in C_TYPES or dtype.computed != dtype:
         return f"no recurrent kernel for {dtype}"
     if len(names) > 1 or not names <= _ACTIVATIONS.keys():
         return f"no recurrent kernel with activations {', '.join(sorted(names))}"

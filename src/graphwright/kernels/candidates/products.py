@@ -20,7 +20,7 @@ from graphwright.ir.loops.nodes import (
     cast,
 )
 from graphwright.ir.symbols import Dim, minimum, product, symbol
-from graphwright.ir.types import BF16, F16, F32, F64
+from graphwright.ir.types import F32, F64
 from graphwright.kernels.c.support import C_TYPES
 from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
@@ -34,7 +34,7 @@ _ROWS, _COLUMNS = 48, 128
 @candidate(MatMul)
 def product_of_matrices(node: Node, context: Context) -> Run | str:
     dtype, a, b = node.output.type.dtype, node.operand(0), node.operand(1)
-    if dtype.name not in C_TYPES or dtype in (F16, BF16):
+    if dtype.name not in C_TYPES or dtype.computed != dtype:
         return f"no kernel that multiplies {dtype}"
     draft = Draft(node, context)
     a_shape = a.type.dims if len(a.type.dims) > 1 else (1, *a.type.dims)

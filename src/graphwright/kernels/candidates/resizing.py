@@ -23,7 +23,7 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F32, F64, DType, TensorType
 from graphwright.kernels.c.support import C_TYPES
-from graphwright.kernels.candidates.loops import Draft, compute_dtype, nest, rows_and_columns
+from graphwright.kernels.candidates.loops import Draft, nest, rows_and_columns
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Alias, Launch, Run
 from graphwright.kernels.library.resize import Coordinates, Rounding
@@ -96,7 +96,7 @@ def resize_by_taps(node: Node, context: Context) -> Run | Alias | str:
 
 
 def _wide(dtype: DType) -> DType:
-    return compute_dtype(dtype) if dtype.is_float else F64
+    return dtype.computed if dtype.is_float else F64
 
 
 def _along(axis: int, taps: Taps, source: Value, target: Value, node: Node, context: Context) -> Launch:

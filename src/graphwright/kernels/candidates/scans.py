@@ -7,7 +7,7 @@ import numpy as np
 from graphwright.ir.graph import Node
 from graphwright.ir.loops.nodes import Accumulate, Alloc, Buffer, Kind, Level, Load, Loop, Store, cast
 from graphwright.ir.symbols import Dim, symbol
-from graphwright.kernels.candidates.loops import Draft, compute_dtype, nest, rows_and_columns
+from graphwright.kernels.candidates.loops import Draft, nest, rows_and_columns
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Run
 from graphwright.ops.cumulative import CumProd, CumSum, Cumulative
@@ -25,7 +25,7 @@ def cumulative(node: Node, context: Context) -> Run | str:
     draft = Draft(node, context)
     sizes = (outer, count, inner)
     source, target = draft.input(x, sizes), draft.output(y, sizes)
-    dtype = compute_dtype(x.type.dtype)
+    dtype = x.type.dtype.computed
     total = Buffer("total", dtype, (), Level.REGISTER)
     step: Dim = symbol("t")
     if op.reverse:

@@ -25,7 +25,7 @@ from graphwright.ir.loops.nodes import (
     select,
 )
 from graphwright.ir.symbols import Dim, floordiv, mod, product, symbol
-from graphwright.ir.types import BF16, BOOL, F16, I64, DType
+from graphwright.ir.types import BOOL, I64, DType
 from graphwright.kernels.c.support import C_TYPES
 from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
@@ -120,7 +120,7 @@ def _register(name: str, dtype: DType) -> Buffer:
 
 
 def _unsupported(dtype: DType) -> str | None:
-    return None if dtype.name in C_TYPES and dtype not in (F16, BF16) else f"no window kernel for {dtype}"
+    return None if dtype.name in C_TYPES and dtype.computed == dtype else f"no window kernel for {dtype}"
 
 
 @candidate(Conv, ConvTranspose)

@@ -11,6 +11,7 @@ from graphwright.ir.foreign import defined_at, guarded, is_foreign
 from graphwright.ir.graph import ConstantPool, Graph, Node, Value
 from graphwright.ir.loops.nodes import (
     Apply,
+    Bits,
     Buffer,
     Cast,
     Const,
@@ -26,7 +27,6 @@ from graphwright.ir.loops.text import RESERVED
 from graphwright.ir.names import UniqueNames, identifier
 from graphwright.ir.op import Op, Trait, folding
 from graphwright.ir.symbols import Dim, product, substitute, symbol
-from graphwright.ir.types import BF16, F16, F32, DType
 from graphwright.kernels.emit_c import HOOK_SIZES
 from graphwright.records import dataclass, field
 
@@ -126,9 +126,10 @@ class Emitter:
     def read(self, value: Value) -> Scalar:
         """An operand from outside: a literal if it is a constant inside the region, else a load."""
         if value.producer is not None and isinstance(value.producer.op, Constant):
-            return Const(self.constants[value.producer.op.value].item(), compute_dtype(value.type.dtype))
+            dtype = value.type.dtype.computed
+            return Const(self.constants[value.producer.op.value].astype(dtype.numpy).item(), dtype)
         walked = self.walked(self.nest.reads[value])
-        return cast(Load(self.buffer(value, walked), self.at(walked)), compute_dtype(value.type.dtype))
+        return cast(Load(self.buffer(value, walked), self.at(walked)), value.type.dtype.computed)
 
     def store(self, value: Value, scalar: Scalar) -> Store:
         walked = self.walked(self.nest.places[value])
@@ -142,7 +143,7 @@ class Emitter:
             fold = folding(node.op)
             result = fold.finish(fold.prepare(operands[0]), 1)
         else:
-            result = cast(expression_of(node.op, operands), compute_dtype(node.output.type.dtype))
+            result = cast(expression_of(node.op, operands), node.output.type.dtype.computed)
         self.cost += cost_of(result)
         return result
 
@@ -192,14 +193,9 @@ def _together(place: tuple[Axis, ...], a: Axis, b: Axis) -> bool:
     return a in place and b in place and place.index(b) == place.index(a) + 1
 
 
-def compute_dtype(dtype: DType) -> DType:
-    """The type to compute in: 16-bit floats widen to f32."""
-    return F32 if dtype in (F16, BF16) else dtype
-
-
 def cost_of(scalar: Scalar) -> float:
     """Rough nanoseconds per element of an expression on one core."""
     if isinstance(scalar, Apply):
         own = 0.5 if scalar.function in COSTLY else 0.2 if scalar.function in SLOW else 0.03
         return own + sum(map(cost_of, scalar.operands))
-    return cost_of(scalar.operand) if isinstance(scalar, Cast) else 0.02
+    return cost_of(scalar.operand) if isinstance(scalar, Cast | Bits) else 0.02

@@ -12,6 +12,7 @@ from graphwright.ir.loops.nodes import (
     Accumulate,
     Alloc,
     Apply,
+    Bits,
     Buffer,
     Call,
     Cast,
@@ -105,5 +106,7 @@ class _Copy:
                 return Apply(function, tuple(map(self.value, operands)), dtype)
             case Cast(operand, dtype):
                 return Cast(self.value(operand), dtype)
+            case Bits(operand, dtype):
+                return Bits(self.value(operand), dtype)
             case _:
                 return value

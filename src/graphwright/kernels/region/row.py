@@ -32,7 +32,7 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.op import Trait, folding
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
 from graphwright.ir.types import DType
-from graphwright.kernels.region.emitter import Emitter, RegionKernel, compute_dtype, cost_of, expression_of
+from graphwright.kernels.region.emitter import Emitter, RegionKernel, cost_of, expression_of
 from graphwright.kernels.region.jam import jam
 from graphwright.records import replace
 
@@ -275,7 +275,7 @@ class _Row(Emitter):
         return statements
 
     def _accumulator(self, node: Node) -> Alloc:
-        dtype = compute_dtype(node.output.type.dtype)
+        dtype = node.output.type.dtype.computed
         shape: tuple[Dim, ...] = (COLUMN_BLOCK,) if self.columns else ()
         level = Level.CACHE if self.columns else Level.REGISTER
         buffer = Buffer(self.names.take("acc"), dtype, shape, level)
@@ -357,5 +357,5 @@ def _is_costly(node: Node) -> bool:
     """Whether the expression of ``node`` holds a function worth keeping the result of."""
     if Trait.VIEW in node.op.traits or Trait.REDUCTION in node.op.traits:
         return False
-    dummies = [Ref(f"x{p}", compute_dtype(v.type.dtype)) for p, v in enumerate(node.inputs) if v is not None]
+    dummies = [Ref(f"x{p}", v.type.dtype.computed) for p, v in enumerate(node.inputs) if v is not None]
     return cost_of(expression_of(node.op, dummies)) >= 0.5

@@ -31,6 +31,7 @@ from graphwright.package.sign import user_key
 from graphwright.package.stages import PartStep
 from graphwright.passes.base import Record
 from graphwright.passes.bind_sizes import Shapes, shape_inputs
+from graphwright.passes.bound_sizes import BoundSizes
 from graphwright.passes.dynamic import what_stays_dynamic
 from graphwright.passes.gears import split_module
 from graphwright.passes.infer_shapes import infer_module
@@ -170,6 +171,8 @@ def _compiled(module: Module, options: Options, observe: Observer) -> tuple[Pack
             return _reported(package, what_stays_dynamic(module)), device
     records = run_stages(module, GRAPH_PASSES, options, observe)
     dynamic = what_stays_dynamic(module)
+    if not cut(module.main).is_whole:
+        run_stages(module, (BoundSizes(),), options, observe)
     found = cut(module.main)
     if not found.is_whole:
         package = _reported(package_stages(module, found, options, observe), dynamic)

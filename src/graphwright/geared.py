@@ -18,6 +18,7 @@ from graphwright.loading import staged, with_variants
 from graphwright.package.package import Package, Variant
 from graphwright.package.weights import Weights, pack_weights
 from graphwright.passes.bind_sizes import shape_inputs
+from graphwright.passes.bound_sizes import BoundSizes
 from graphwright.passes.gears import GearModules, joined_module
 from graphwright.passes.padding import refuse_padding
 from graphwright.passes.pipeline import GRAPH_PASSES
@@ -141,7 +142,7 @@ def _staged(made: GearModules, options: Options, observe: Observer) -> tuple[Pac
     and what lies between such nodes is compiled for each gear.
     """
     joined = joined_module(made)
-    run_stages(joined, GRAPH_PASSES, options, observe)
+    run_stages(joined, (*GRAPH_PASSES, BoundSizes()), options, observe)
     package = package_stages(joined, cut(joined.main), options, observe)
     parts = [package_module(module, options) for module in made.modules]
     variants = tuple(Variant(part.inputs, part.outputs, {}) for part in parts)

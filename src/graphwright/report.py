@@ -9,7 +9,7 @@ from graphwright.ir.names import terminal
 from graphwright.kernels.launch import Copy, Launch, Run, Step
 from graphwright.kernels.select import host_steps
 from graphwright.memory.storage import all_steps
-from graphwright.package.stages import PartStep, Stages
+from graphwright.package.stages import FrontStep, PartStep, Stages
 from graphwright.passes.base import Reason, Record
 
 MAX_REASONS = 200
@@ -35,6 +35,9 @@ def _steps(stages: Stages, depth: int) -> Iterable[str]:
         if isinstance(step, PartStep):
             when = ", compiled when the ranks of its inputs are known" if step.is_open else ""
             yield f"{margin}part {step.number}{when}"
+            continue
+        if isinstance(step, FrontStep):
+            yield f"{margin}{terminal(step.place)}: a size is known"
             continue
         how = "in native code, started from Python" if step.repeats else "in Python"
         yield f"{margin}{terminal(step.place)}: {how}, as {terminal(step.reason)}"

@@ -459,6 +459,13 @@ class Op:
         """The same meaning in simpler ops (a Value or a tuple), or None where this op has its own kernels."""
         return None
 
+    def bounded(self, b: Builder, gives: Sequence[TensorType], *inputs: Any) -> Any:
+        """Ops whose elements decide a size that shapes bound: the same meaning (a Value or a tuple) with that
+        size decided by :class:`graphwright.ops.front.Front` alone, which gives values of the types ``gives``;
+        None where there is no bound, or it is too large.
+        """
+        return None
+
     def has_expression(self) -> bool:
         return type(self).expression is not Op.expression
 

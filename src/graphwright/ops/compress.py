@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg,
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, BOOL, F32, I64, STRING, TensorType
 from graphwright.ops.common import need_dtype, rank_of
+from graphwright.ops.front import front
 from graphwright.ops.gather import Gather
+from graphwright.ops.non_zero import found_in
 from graphwright.ops.reshape import Reshape
 from graphwright.ops.shaping import known_ints
 
@@ -50,7 +53,19 @@ class Compress(Op):
         fact = b.fact(condition)
         if fact is None or fact.data is None:
             return None
-        chosen = b.const(np.flatnonzero(fact.data).astype(np.int64))
+        return self._gathered(b, x, b.const(np.flatnonzero(fact.data).astype(np.int64)))
+
+    def bounded(self, b: Builder, gives: Sequence[TensorType], *inputs: Value) -> Value | None:
+        """Where the condition holds, and what is there."""
+        x, condition = inputs
+        found = found_in(b, condition)
+        if found is None or x.type.shape is None or not x.type.dtype.bits:
+            return None
+        room, count = found
+        kept = gives[0].dims[0 if self.axis is None else self.axis]
+        return self._gathered(b, x, front(b, kept, count, (room, (-1,))))
+
+    def _gathered(self, b: Builder, x: Value, chosen: Value) -> Value:
         if self.axis is None and rank_of(x) > 1:
             x = b(Reshape((product(x.type.dims),), True), x)
         kept: Value = b(Gather(0 if self.axis is None else self.axis), x, chosen)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
-from graphwright.ir.symbols import symbol
+from graphwright.ir.symbols import Dim, minimum, product, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.common import need_dtype, quiet
+from graphwright.ops.front import front
+from graphwright.ops.shaping import number
 
 BLOCK = 256
 """Boxes that are compared with each other at a time."""
+MOST_NUMBERED = 2**31
+"""More boxes of a class than this are taken to be all of them."""
 
 
 @op("NonMaxSuppression")
@@ -74,12 +81,54 @@ class NonMaxSuppression(Op):
         ]
         return np.array(rows, np.int64).reshape(-1, 3)
 
+    def bounded(self, b: Builder, gives: Sequence[TensorType], *inputs: Value | None) -> Any:
+        boxes, _scores, *scalars = inputs
+        if boxes is None or boxes.type.rank != 3:
+            return None
+        limit, most = boxes.type.dims[1], b.fact(scalars[0] if scalars else None)
+        known = 0 if most is None else None if most.data is None else int(most.data.reshape(()))
+        if known is not None and known < MOST_NUMBERED:
+            limit = minimum(limit, max(known, 0))
+        rows, count = b(BoundedNonMaxSuppression(limit, self.centered), *inputs)
+        return front(b, gives[0].dims[0], count, (rows, (-1, 3)))
+
     def _corners(self, boxes: Array) -> Array:
         """The lower and the upper corner of each box: [2, S, 2]."""
         if self.centered:
             half = boxes[:, 2:] / boxes.dtype.type(2)
             return np.stack([boxes[:, :2] - half, boxes[:, :2] + half])
         return np.stack([np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])])
+
+
+@op("BoundedNonMaxSuppression")
+class BoundedNonMaxSuppression(Op):
+    """NonMaxSuppression of at most ``limit`` boxes of a class, which are not more than there are.
+
+    Gives as many rows as that can be, of which the first are filled, and how many these are.
+    """
+
+    limit: Dim
+    centered: bool = False
+    outputs = 2
+    optional_inputs = frozenset({2, 3, 4})
+
+    def infer(
+        self, at: Inference, boxes: Fact, scores: Fact, *scalars: Fact | None
+    ) -> tuple[TensorType, TensorType]:
+        NonMaxSuppression().infer(at, boxes, scores, *scalars)
+        at.at_least(self.limit, 0, "the limit")
+        at.at_least(boxes.shape[1] - self.limit, 0, f"{boxes.shape[1]} boxes less a limit of {self.limit}")
+        return TensorType(I64, (product(scores.shape[:2]) * self.limit, 3)), TensorType(I64, ())
+
+    def reference(
+        self, boxes: Array, scores: Array, most: Array | None = None, *thresholds: Array | None
+    ) -> tuple[Array, Array]:
+        limit = number(self.limit)
+        fewest = None if most is None else np.minimum(most, limit)
+        rows = NonMaxSuppression(self.centered).reference(boxes, scores, fewest, *thresholds)
+        room = np.zeros((scores.shape[0] * scores.shape[1] * limit, 3), np.int64)
+        room[: len(rows)] = rows
+        return room, np.array(len(rows))
 
 
 def _chosen(corners: Array, ranks: Array, limit: int, threshold: Any, least: Array | None) -> list[int]:
@@ -122,11 +171,11 @@ def _first(hides: Array, limit: int) -> list[int]:
     rows = [int.from_bytes(row.tobytes(), "little") for row in np.packbits(hides, axis=1, bitorder="little")]
     kept: list[int] = []
     gone = 0
-    for number, row in enumerate(rows):
+    for box, row in enumerate(rows):
         if len(kept) == limit:
             break
-        if not gone >> number & 1:
-            kept.append(number)
+        if not gone >> box & 1:
+            kept.append(box)
             gone |= row
     return kept
 
@@ -154,4 +203,12 @@ NonMaxSuppression.samples = (
     Sample(NonMaxSuppression(), (arg(F32, 6, 4), _SCORES), "both take 3 axes"),
     Sample(NonMaxSuppression(), (_BOXES, _SCORES, arg(I64, 2)), "must be a scalar"),
     Sample(NonMaxSuppression(), (_BOXES, _SCORES, arg(F32, 1)), "the number of boxes is f32"),
+)
+_APART = arg(F32, 1, 2, 4, values=(0, 0, 1, 1, 2, 2, 3, 3))
+BoundedNonMaxSuppression.samples = (
+    Sample(BoundedNonMaxSuppression(2), (_APART, arg(F32, 1, 3, 2), arg(I64, values=(2,)))),
+    Sample(BoundedNonMaxSuppression(1), (_BOXES, _SCORES, _MOST)),
+    Sample(BoundedNonMaxSuppression(3, True), (_BOXES, _SCORES, _MOST, arg(F32, values=(1.0,)))),
+    Sample(BoundedNonMaxSuppression(7), (_BOXES, _SCORES), "less a limit of 7"),
+    Sample(BoundedNonMaxSuppression(-1), (_BOXES, _SCORES), "the limit"),
 )

@@ -54,6 +54,21 @@ class HostStep:
 
 
 @dataclass(frozen=True)
+class FrontStep:
+    """A size that a part found: ``op``, a Front as the graph text prints it, makes ``outputs``, which are
+    views, of the values ``inputs``.
+    """
+
+    op: str
+    place: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+Step = PartStep | HostStep | FrontStep
+
+
+@dataclass(frozen=True)
 class Stages:
     """What runs in place of one program. Values are numbered: the first ``inputs`` are the inputs; those of
     ``constants`` lie in the weights, by digest; steps make the others.
@@ -62,10 +77,10 @@ class Stages:
     inputs: int
     values: tuple[TensorSpec, ...]
     constants: tuple[tuple[int, str], ...]
-    steps: tuple[PartStep | HostStep, ...]
+    steps: tuple[Step, ...]
     outputs: tuple[int, ...]
 
-    def walk(self) -> Iterator[PartStep | HostStep]:
+    def walk(self) -> Iterator[Step]:
         """All steps, those of bodies behind the node that runs them."""
         for step in self.steps:
             yield step
@@ -88,7 +103,7 @@ def to_plain(stages: Stages) -> dict[str, Any]:
         "inputs": stages.inputs,
         "values": [plain_spec(spec) for spec in stages.values],
         "constants": [list(constant) for constant in stages.constants],
-        "steps": [_plain_part(s) if isinstance(s, PartStep) else _plain_host(s) for s in stages.steps],
+        "steps": [_plain_step(step) for step in stages.steps],
         "outputs": list(stages.outputs),
     }
 
@@ -103,6 +118,13 @@ def read_spec(plain: Any) -> TensorSpec:
     name, dtype, shape = plain
     dims = None if shape is None else tuple(int(d) if isinstance(d, int) else str(d) for d in shape)
     return TensorSpec(str(name), dtype_named(dtype), dims)
+
+
+def _plain_step(step: Step) -> dict[str, Any]:
+    if isinstance(step, FrontStep):
+        outputs = list(step.outputs)
+        return {"front": step.op, "place": step.place, "inputs": list(step.inputs), "outputs": outputs}
+    return _plain_part(step) if isinstance(step, PartStep) else _plain_host(step)
 
 
 def _plain_part(part: PartStep) -> dict[str, Any]:
@@ -144,7 +166,7 @@ def from_plain(plain: Any, targets: Targets, depth: int = 0) -> Stages:
     return stages
 
 
-def _step(plain: Any, targets: Targets, depth: int) -> PartStep | HostStep:
+def _step(plain: Any, targets: Targets, depth: int) -> Step:
     inputs, outputs = plain["inputs"], tuple(map(_count, plain["outputs"]))
     if "part" in plain:
         number, sizes = _count(plain["part"]), tuple(map(str, plain["sizes"]))
@@ -154,6 +176,8 @@ def _step(plain: Any, targets: Targets, depth: int) -> PartStep | HostStep:
         program = Variant(takes, gives, targets(number))
         new = bool(plain["meets new sizes"])
         return PartStep(number, tuple(map(_count, inputs)), sizes, outputs, program, new)
+    if "front" in plain:
+        return FrontStep(str(plain["front"]), str(plain["place"]), tuple(map(_count, inputs)), outputs)
     bodies = tuple(from_plain(body, targets, depth + 1) for body in plain["bodies"])
     repeats = bool(plain.get("repeats"))
     if repeats and [[type(inner) for inner in body.steps] for body in bodies] != [[PartStep]]:

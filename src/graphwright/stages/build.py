@@ -17,8 +17,9 @@ from graphwright.ir.part import Part
 from graphwright.ir.symbols import Constraint, SymbolTable, atoms, symbol
 from graphwright.ir.text import print_op
 from graphwright.ir.types import U8, TensorType
+from graphwright.ops.front import Front
 from graphwright.package.package import Package, TensorSpec, Variant
-from graphwright.package.stages import HostStep, PartStep, Stages
+from graphwright.package.stages import FrontStep, HostStep, PartStep, Stages, Step
 from graphwright.package.weights import pack_weights
 from graphwright.passes.base import Record
 from graphwright.passes.dead_code import DeadCode
@@ -105,7 +106,9 @@ def _region(main: Graph, node: Node) -> Graph:
 def _with_programs(stages: Stages, packages: Mapping[int, Package]) -> Stages:
     """``stages`` with the programs of its parts, and of its bodies'."""
 
-    def filled(step: PartStep | HostStep) -> PartStep | HostStep:
+    def filled(step: Step) -> Step:
+        if isinstance(step, FrontStep):
+            return step
         if isinstance(step, HostStep):
             bodies = (_with_programs(body, packages) for body in step.bodies)
             return replace(step, bodies=tuple(bodies))
@@ -144,12 +147,15 @@ class _Draft:
             graph.move(node, None)
         constants = self._constants(graph, found, values)
         known = bound_by(graph.inputs, bound)
-        steps: list[PartStep | HostStep] = []
+        steps: list[Step] = []
         for group in found.groups:
             if group.kind is Kind.HOST:
                 for node in group.nodes:
                     graph.move(node, None)
-                    steps.append(self._host(node, found.reasons[node], values, known))
+                    if isinstance(node.op, Front):
+                        steps.append(_front(node, values))
+                    else:
+                        steps.append(self._host(node, found.reasons[node], values, known))
                     known = bound_by(node.outputs, known)
             else:
                 steps.append(self._part(graph, group, values))
@@ -203,6 +209,11 @@ class _Draft:
         made = tuple(map(values.add, part.outputs))
         meets_new = bool(needed - bound_by(self.module.main.inputs, ()))
         return PartStep(number, numbers, sizes, made, Variant(*specs, {}), meets_new)
+
+
+def _front(node: Node, values: _Values) -> FrontStep:
+    inputs = tuple(values.numbers[value] for value in node.inputs if value is not None)
+    return FrontStep(print_op(node.op), node.place, inputs, tuple(map(values.add, node.outputs)))
 
 
 class _Values:

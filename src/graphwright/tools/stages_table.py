@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from graphwright.lower.tasks import TaskKind
 from graphwright.package.package import TensorSpec
-from graphwright.package.stages import HostStep, PartStep, Stages
+from graphwright.package.stages import FrontStep, HostStep, PartStep, Stages
 from graphwright.tools.console import say, table
 
 MOST_NAMES = 4
@@ -32,6 +32,8 @@ def _rows(stages: Stages, depth: int) -> Iterator[list[str]]:
         if isinstance(step, PartStep):
             sizes = [f"size {name}" for name in step.sizes]
             yield [f"{'  ' * depth}part {step.number}", _part_text(step), _names(reads, sizes), makes]
+        elif isinstance(step, FrontStep):
+            yield [f"{'  ' * depth}{step.place}", "tells a size", _names(reads), makes]
         else:
             yield [f"{'  ' * depth}{step.place}", _host_text(step), _names(reads), makes]
             for number, body in enumerate(step.bodies):

@@ -11,8 +11,10 @@ from graphwright import _native
 from graphwright.errors import Diagnostic, FeedError, GraphwrightError, PackageError
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.op import Carried
-from graphwright.package.stages import HostStep, PartStep, Stages
+from graphwright.package.stages import FrontStep, HostStep, PartStep, Stages
+from graphwright.package.stages import Step as Planned
 from graphwright.runtime.devices.base import Detour, Device, TaskTime
+from graphwright.runtime.devices.front import FrontRunner
 from graphwright.runtime.devices.steps import HostRunner, PartRunner, Run, Spec, Step
 
 Load = Callable[[PartStep], Device]
@@ -78,9 +80,9 @@ class _Graph:
         ]
         self._made_by_parts = {v for step in stages.steps if isinstance(step, PartStep) for v in step.outputs}
 
-    def _step(
-        self, step: PartStep | HostStep, specs: Sequence[Spec], load: Load, constants: Mapping[str, Array]
-    ) -> Step:
+    def _step(self, step: Planned, specs: Sequence[Spec], load: Load, constants: Mapping[str, Array]) -> Step:
+        if isinstance(step, FrontStep):
+            return FrontRunner(step)
         if isinstance(step, HostStep):
             return HostRunner(step, specs, [_Graph(body, load, constants) for body in step.bodies])
         outputs = self._stages.outputs

@@ -1,0 +1,58 @@
+"""Ops that say how much of their room they filled."""
+
+from __future__ import annotations
+
+from graphwright.ir.graph import Node
+from graphwright.ir.types import I64, DType, TensorType
+from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.library.non_max_suppression import Choose, Join
+from graphwright.kernels.library.non_zero import NonZero
+from graphwright.kernels.library.rows import MAX_RANK
+from graphwright.kernels.ref import KernelRef
+from graphwright.ops.non_max_suppression import BoundedNonMaxSuppression
+from graphwright.ops.non_zero import BoundedNonZero
+
+
+@candidate(BoundedNonMaxSuppression)
+def non_max_suppression(node: Node, context: Context) -> Run:
+    op, (rows, total) = node.op, node.outputs
+    assert isinstance(op, BoundedNonMaxSuppression)
+    boxes, scores, *scalars = node.inputs
+    scalars += [None] * (3 - len(scalars))
+    batches, classes, count = node.operand(1).type.dims
+    choose = Choose(op.centered, batches, classes, count, op.limit)
+    join = Join(batches * classes, op.limit)
+    filled = context.temporary(TensorType(I64, (batches * classes,)), "filled")
+    costs = choose.args, choose.grid, choose.scratch_bytes, choose.work_ns
+    operands = (boxes, scores, *scalars, rows, filled)
+    return Run(
+        (
+            Launch(KernelRef(Choose.SYMBOL), operands, (5, 6), *costs),
+            Launch(KernelRef(Join.SYMBOL), (filled, rows, total), (1, 2), join.args, 1, work=join.work_ns),
+        )
+    )
+
+
+@candidate(BoundedNonZero)
+def non_zero(node: Node, context: Context) -> Run | str:
+    x, (room, total) = node.operand(0), node.outputs
+    mask, shape = _mask(x.type.dtype), x.type.dims
+    if mask is None or len(shape) > MAX_RANK:
+        return f"no kernel that finds elements of {x.type}"
+    made = NonZero(x.type.dtype.bytes, mask, shape)
+    counts = context.temporary(TensorType(I64, (made.grid,)), "counts")
+    costs = made.args, made.grid, 0, made.work_ns
+    return Run(
+        (
+            Launch(KernelRef(NonZero.COUNT), (x, counts), (1,), *costs),
+            Launch(KernelRef(NonZero.WRITE), (x, counts, room, total), (2, 3), *costs),
+        )
+    )
+
+
+def _mask(dtype: DType) -> int | None:
+    """The bits of which one is set where an element is not 0; None where no such bits tell."""
+    if dtype.is_float and dtype.bits >= 16:
+        return (1 << dtype.bits - 1) - 1
+    return -1 if dtype.kind in ("bool", "int", "uint") and dtype.bits >= 8 else None

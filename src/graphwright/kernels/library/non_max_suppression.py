@@ -1,0 +1,350 @@
+"""Greedy suppression of boxes that better ones of their class hide, over vectors of those that were kept."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from graphwright.ir.symbols import Dim, ceildiv
+from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.records import dataclass
+
+TOO_MANY_BOXES: Final = 4
+"""The error code for boxes that 32 bits do not number."""
+_LANES: Final = 16
+"""Of the widest vectors: lists are padded to them."""
+_COUNTERS: Final = 4096 * 4
+"""Bytes of the counters of a histogram, or of a sort."""
+
+
+@dataclass(frozen=True)
+class Choose:
+    """Per batch and class up to ``limit`` boxes, best first, of equals the first first; NaN is the worst.
+
+    Operands: boxes f32[batches, count, 4], scores f32[batches, classes, count]; three scalars, each may be
+    absent: how many (i64, 0), the overlap allowed (f32, 0), the score to exceed (f32); rows
+    i64[batches * classes * limit, 3], of which each class fills its own ``limit`` from the first on; how many
+    it filled, i64[batches * classes]. One class is one unit of the grid.
+
+    The best are sorted first, and only if they do not do the rest: a histogram of the leading bits of some
+    scores tells them apart. Sorting is by digits of 8 bits from the last on (H. H. Seward, 1954).
+    """
+
+    SYMBOL: ClassVar[str] = "gw_nms_choose"
+
+    centered: bool
+    batches: Dim
+    classes: Dim
+    count: Dim
+    limit: Dim
+
+    @property
+    def args(self) -> tuple[Dim, ...]:
+        return (int(self.centered), self.classes, self.count, self.limit)
+
+    @property
+    def grid(self) -> Dim:
+        return self.batches * self.classes
+
+    @property
+    def scratch_bytes(self) -> Dim:
+        """Counters, two lists of candidates, and 5 numbers of each box that is kept."""
+        padded = ceildiv(self.limit, _LANES) * _LANES + _LANES
+        return _COUNTERS + 2 * 8 * (self.count + _LANES) + 5 * 4 * padded
+
+    @property
+    def work_ns(self) -> Dim:
+        return self.grid * (1000 + 2 * self.count)
+
+
+@dataclass(frozen=True)
+class Join:
+    """The rows that ``units`` filled moved together. Operands: how many each filled, rows, their number."""
+
+    SYMBOL: ClassVar[str] = "gw_nms_join"
+
+    units: Dim
+    limit: Dim
+
+    @property
+    def args(self) -> tuple[Dim, ...]:
+        return (self.units, self.limit)
+
+    @property
+    def work_ns(self) -> Dim:
+        return 20 * self.units
+
+
+def source(isa: Isa) -> str:
+    """One C file with ``gw_nms_choose`` and ``gw_nms_join``."""
+    text = _KERNELS.replace("@CODE@", str(TOO_MANY_BOXES))
+    return prelude(isa) + (_WIDE if isa.vector_bytes == 64 else _NARROW) + text
+
+
+_NARROW: Final = """
+GW_INLINE vf lesser(vf a, vf b) {
+    __asm__("vminps %1, %0, %0" : "+x"(a) : "x"(b));
+    return a;
+}
+GW_INLINE vf greater(vf a, vf b) {
+    __asm__("vmaxps %1, %0, %0" : "+x"(a) : "x"(b));
+    return a;
+}
+GW_INLINE uint32_t above(vf a, vf b) { /* a > b */
+    vf yes;
+    uint32_t bits;
+    __asm__("vcmpps $30, %2, %1, %0" : "=x"(yes) : "x"(a), "x"(b));
+    __asm__("vmovmskps %1, %0" : "=r"(bits) : "x"(yes));
+    return bits;
+}
+GW_INLINE uint32_t not_below(vi a, vi b) { /* a >= b */
+    uint32_t bits;
+    __asm__("vmovmskps %1, %0" : "=r"(bits) : "x"(~(b > a)));
+    return bits;
+}
+"""
+"""Of two vectors the lesser and the greater (the second where either is NaN); a bit for each lane of which
+something holds.
+"""
+
+_WIDE: Final = """
+GW_INLINE vf lesser(vf a, vf b) {
+    __asm__("vminps %1, %0, %0" : "+v"(a) : "v"(b));
+    return a;
+}
+GW_INLINE vf greater(vf a, vf b) {
+    __asm__("vmaxps %1, %0, %0" : "+v"(a) : "v"(b));
+    return a;
+}
+GW_INLINE uint32_t above(vf a, vf b) { /* a > b */
+    uint16_t bits;
+    __asm__("vcmpps $30, %2, %1, %0" : "=Yk"(bits) : "v"(a), "v"(b));
+    return bits;
+}
+GW_INLINE uint32_t not_below(vi a, vi b) { /* a >= b */
+    uint16_t bits;
+    __asm__("vpcmpd $5, %2, %1, %0" : "=Yk"(bits) : "v"(a), "v"(b));
+    return bits;
+}
+"""
+
+_KERNELS: Final = """
+enum { DIGIT = 8, BINS = 1 << DIGIT, DIGITS = 4, COARSE = 20, COARSE_BINS = 1 << (32 - COARSE) };
+enum { BATCH = 256, SAMPLED = 16 };
+
+typedef struct {
+    int32_t key; /* orders as the score does */
+    uint32_t box;
+} entry;
+
+/* A box of positive area by its corners. */
+typedef struct {
+    float low[2], high[2], area;
+} corners;
+
+/* Boxes that were kept and have an area, in lists of whole vectors; lanes without a box hide nothing. */
+typedef struct {
+    float *low[2], *high[2], *area;
+    int64_t count;
+} kept;
+
+/* One class: where its rows go, and how many there are yet. */
+typedef struct {
+    const float *boxes;
+    int64_t centered, batch, label, limit, chosen;
+    float overlap, doubtful; /* what is not above the second is not above the first, however it was rounded */
+    int64_t *rows;
+    kept kept;
+} class;
+
+/* The value itself, to which no later operation is joined: each rounds on its own, as in NumPy. */
+GW_INLINE float rounded(float x) {
+    __asm__("" : "+x"(x));
+    return x;
+}
+
+/* Larger for larger scores; least for NaN; of -0 that of 0. */
+GW_INLINE vi keys_of(vf score) {
+    const vi bits = (vi)(score + (vf){0});
+    const vi key = bits ^ ((bits >> 31) & vi_set1(INT32_MAX));
+    return (vi)vf_select(score == score, (vf)key, (vf)vi_set1(INT32_MIN));
+}
+
+/* A key that about so many scores reach, by one vector of some. */
+static int32_t reached_by(int64_t wanted, const float *score, int64_t count, uint32_t *counters) {
+    memset(counters, 0, COARSE_BINS * sizeof *counters);
+    for (int64_t at = 0; at + VL <= count; at += SAMPLED * VL) {
+        int32_t keys[VL];
+        vi_store(keys, keys_of(vf_load(score + at)));
+        for (int lane = 0; lane < VL; lane++) counters[((uint32_t)keys[lane] ^ 0x80000000) >> COARSE]++;
+    }
+    int64_t found = 0;
+    uint32_t bin = COARSE_BINS;
+    while (bin > 0 && found * SAMPLED < wanted) found += counters[--bin];
+    return (int32_t)((bin << COARSE) ^ 0x80000000);
+}
+
+/* The boxes, in their order, whose keys are within bounds and whose scores exceed the least; how many. */
+static int64_t candidates(const float *score, int64_t count, const float *least, int32_t low, int32_t high,
+                          entry *found) {
+    int64_t n = 0;
+    const vf more = vf_set1(least ? *least : 0);
+    for (int64_t at = 0; at < count; at += VL) {
+        const int64_t here = count - at < VL ? count - at : VL;
+        const vf x = vf_load_n(score + at, here);
+        uint32_t passing = (uint32_t)(((uint64_t)1 << here) - 1);
+        if (least) passing &= above(x, more);
+        if (!passing) continue;
+        const vi key = keys_of(x);
+        passing &= not_below(key, vi_set1(low)) & not_below(vi_set1(high), key);
+        if (!passing) continue;
+        int32_t keys[VL];
+        vi_store(keys, key);
+        for (int lane = 0; lane < VL; lane++) {
+            found[n] = (entry){keys[lane], (uint32_t)(at + lane)};
+            n += passing >> lane & 1;
+        }
+    }
+    return n;
+}
+
+/* Of the key, counted from the largest. */
+GW_INLINE uint32_t digit_of(entry e, int shift) {
+    return ((uint32_t)INT32_MAX - (uint32_t)e.key) >> shift & (BINS - 1);
+}
+
+/* Sorts by key, largest first, of equals the first first; where the result lies: in one of the two. */
+static entry *sorted(entry *from, int64_t count, entry *spare, uint32_t *counters) {
+    if (count < 2) return from;
+    memset(counters, 0, DIGITS * BINS * sizeof *counters);
+    for (int64_t i = 0; i < count; i++)
+        for (int digit = 0; digit < DIGITS; digit++)
+            counters[digit * BINS + digit_of(from[i], digit * DIGIT)]++;
+    for (int digit = 0; digit < DIGITS; digit++) {
+        uint32_t *place = counters + digit * BINS, before = 0;
+        const int shift = digit * DIGIT;
+        if (place[digit_of(from[0], shift)] == (uint32_t)count) continue;
+        for (int bin = 0; bin < BINS; bin++) {
+            const uint32_t here = place[bin];
+            place[bin] = before;
+            before += here;
+        }
+        for (int64_t i = 0; i < count; i++) spare[place[digit_of(from[i], shift)]++] = from[i];
+        entry *swap = from;
+        from = spare;
+        spare = swap;
+    }
+    return from;
+}
+
+/* NaN if either is. */
+GW_INLINE float lower(float a, float b) { return a < b || a != a ? a : b; }
+GW_INLINE float upper(float a, float b) { return a > b || a != a ? a : b; }
+
+GW_INLINE corners corners_of(const float *box, int64_t centered) {
+    corners c;
+    for (int k = 0; k < 2; k++) {
+        const float a = box[k], b = box[2 + k], half = rounded(b / 2);
+        c.low[k] = rounded(centered ? a - half : lower(a, b));
+        c.high[k] = rounded(centered ? a + half : upper(a, b));
+    }
+    c.area = rounded(rounded(c.high[0] - c.low[0]) * rounded(c.high[1] - c.low[1]));
+    return c;
+}
+
+/* Whether a box that was kept shares more with this one than it may. Areas are positive: nothing is NaN but
+   the product of an infinite side and none, which hides nothing. Few come near enough to be divided. */
+static int is_hidden(const class *c, corners b) {
+    const kept *by = &c->kept;
+    const vf low0 = vf_set1(b.low[0]), low1 = vf_set1(b.low[1]), area = vf_set1(b.area), zero = {0};
+    const vf high0 = vf_set1(b.high[0]), high1 = vf_set1(b.high[1]), doubtful = vf_set1(c->doubtful);
+    for (int64_t at = 0; at < by->count; at += VL) {
+        const vf side0 = lesser(vf_load(by->high[0] + at), high0) - greater(vf_load(by->low[0] + at), low0);
+        const vf side1 = lesser(vf_load(by->high[1] + at), high1) - greater(vf_load(by->low[1] + at), low1);
+        vf common = side0 * side1;
+        __asm__("" : "+x"(common)); /* rounded before it is subtracted */
+        const vf all = (vf_load(by->area + at) + area) - common;
+        const uint32_t meets = above(lesser(side0, side1), zero) & above(common, zero);
+        if (!(meets & ~above(doubtful * all, common))) continue;
+        if (meets & above(common / all, vf_set1(c->overlap))) return 1;
+    }
+    return 0;
+}
+
+static void keep(kept *list, corners c) {
+    const int64_t n = list->count++;
+    float *const arrays[] = {list->low[0], list->low[1], list->high[0], list->high[1], list->area};
+    const float values[] = {c.low[0], c.low[1], c.high[0], c.high[1], c.area};
+    for (int k = 0; k < 5; k++) {
+        if (n % VL == 0) vf_store(arrays[k] + n, (vf){0});
+        arrays[k][n] = values[k];
+    }
+}
+
+/* Goes through candidates, best first, until the class has as many as it may. */
+static void choose(class *c, const entry *best, int64_t count) {
+    for (int64_t i = 0; i < count && c->chosen < c->limit; i++) {
+        const corners box = corners_of(c->boxes + 4 * (int64_t)best[i].box, c->centered);
+        if (box.area > 0) {
+            if (is_hidden(c, box)) continue;
+            keep(&c->kept, box);
+        }
+        int64_t *row = c->rows + 3 * c->chosen++;
+        row[0] = c->batch;
+        row[1] = c->label;
+        row[2] = best[i].box;
+    }
+}
+
+GW_EXPORT int32_t gw_nms_choose(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
+                                void *scratch) {
+    const int64_t centered = arg[0], classes = arg[1], count = arg[2], slots = arg[3];
+    const float *boxes = buf[0], *scores = buf[1], *least = buf[4];
+    const int64_t most = buf[2] ? *(const int64_t *)buf[2] : 0, limit = most < slots ? most : slots;
+    int64_t *rows = buf[5], *filled = buf[6];
+    if (count > UINT32_MAX) return @CODE@;
+    float *lists = scratch;
+    const int64_t room = (slots + 15) / 16 * 16 + 16;
+    uint32_t *counters = (uint32_t *)(lists + 5 * room);
+    entry *found = (entry *)(counters + COARSE_BINS), *spare = found + count + 16;
+    const float overlap = buf[3] ? *(const float *)buf[3] : 0;
+    const float size = overlap < 0 ? -overlap : overlap;
+    for (int64_t unit = begin; unit < end; unit++) {
+        class c = {
+            .boxes = boxes + unit / classes * count * 4,
+            .centered = centered,
+            .batch = unit / classes,
+            .label = unit % classes,
+            .limit = limit,
+            .overlap = overlap,
+            .doubtful = overlap - size * 0x1p-20f - 0x1p-120f,
+            .rows = rows + 3 * unit * slots,
+            .kept = {{lists, lists + room}, {lists + 2 * room, lists + 3 * room}, lists + 4 * room, 0},
+        };
+        const float *score = scores + unit * count;
+        const int64_t wanted = limit < BATCH / 2 ? BATCH : limit < count ? 2 * limit : count;
+        const int32_t best = count > 4 * wanted ? reached_by(wanted, score, count, counters) : INT32_MIN;
+        int64_t n = limit > 0 ? candidates(score, count, least, best, INT32_MAX, found) : 0;
+        choose(&c, sorted(found, n, spare, counters), n);
+        if (c.chosen < limit && best > INT32_MIN) {
+            n = candidates(score, count, least, INT32_MIN, best - 1, found);
+            choose(&c, sorted(found, n, spare, counters), n);
+        }
+        filled[unit] = c.chosen;
+    }
+    return 0;
+}
+
+GW_EXPORT int32_t gw_nms_join(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
+                              void *scratch) {
+    (void)scratch;
+    if (begin >= end) return 0;
+    const int64_t units = arg[0], limit = arg[1], *filled = buf[0];
+    int64_t *rows = buf[1], *total = buf[2], at = 0;
+    for (int64_t unit = 0; unit < units; unit++) {
+        if (at != unit * limit) memmove(rows + 3 * at, rows + 3 * unit * limit, (size_t)filled[unit] * 24);
+        at += filled[unit];
+    }
+    *total = at;
+    return 0;
+}
+"""

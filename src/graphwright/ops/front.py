@@ -1,0 +1,81 @@
+"""Front: where elements decide a size, and nothing else is done."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.common import need_dtype
+
+
+@op("Front")
+class Front(Op):
+    """The first elements of each buffer, row-major, under one of ``shapes``, in which -1 stands for ``size``.
+
+    Operand 0, an i64, says how much that is; buffers are the other operands, and have as many elements at
+    least. So an op whose result is bounded by shapes runs in a program, and what follows sees its true size.
+    """
+
+    size: str
+    shapes: tuple[tuple[int, ...], ...]
+
+    def output_count(self) -> int:
+        return len(self.shapes)
+
+    def verify(self) -> None:
+        if not self.size.isidentifier():
+            raise InferError(f"{self.size!r} is no name of a size")
+        for shape in self.shapes:
+            if min(shape, default=0) < -1:
+                raise InferError(f"{list(shape)} is no shape")
+
+    def infer(self, at: Inference, count: Fact, *buffers: Fact) -> tuple[TensorType, ...]:
+        need_dtype(at, count, {I64}, "the count")
+        if count.shape != ():
+            raise at.fail(f"the count is {count.type}; it must be a scalar")
+        if len(buffers) != len(self.shapes):
+            raise at.fail(f"{len(buffers)} buffers for {len(self.shapes)} shapes")
+        size = symbol(self.size)
+        shapes = [tuple(size if dim < 0 else dim for dim in shape) for shape in self.shapes]
+        return tuple(TensorType(b.dtype, shape) for b, shape in zip(buffers, shapes, strict=True))
+
+    def reference(self, count: Array, *buffers: Array) -> tuple[Array, ...]:
+        sizes = (front_shape(shape, int(count)) for shape in self.shapes)
+        return tuple(front_of(buffer, shape) for buffer, shape in zip(buffers, sizes, strict=True))
+
+
+def front_shape(shape: Sequence[int], count: int) -> tuple[int, ...]:
+    """``shape`` with ``count`` for -1."""
+    return tuple(count if dim < 0 else dim for dim in shape)
+
+
+def front_of(buffer: Array, shape: tuple[int, ...]) -> Array:
+    """A view of the first elements of a contiguous ``buffer``. ValueError if it has not as many."""
+    elements = math.prod(shape)
+    if min(shape, default=0) < 0 or elements > buffer.size:
+        raise ValueError(f"{list(shape)} is not the front of {buffer.size} elements")
+    return np.asarray(buffer.reshape(-1)[:elements].reshape(shape))
+
+
+def front(b: Builder, size: Dim, count: Value, *buffers: tuple[Value, tuple[int, ...]]) -> Any:
+    """The fronts of ``buffers``, given with their shapes; ``size``, a symbol, is what -1 stands for."""
+    return b(Front(str(size), tuple(shape for _, shape in buffers)), count, *(value for value, _ in buffers))
+
+
+_TWO = arg(I64, values=(2,))
+Front.samples = (
+    Sample(Front("some", ((-1, 3),)), (_TWO, arg(F32, 4, 3))),
+    Sample(Front("none", ((2, -1), (-1,))), (arg(I64, values=(0,)), arg(F32, 9), arg(I64, 5, fill="index"))),
+    Sample(Front("no name", ((-1,),)), (_TWO, arg(F32, 4)), "no name of a size"),
+    Sample(Front("some", ((-2,),)), (_TWO, arg(F32, 4)), "no shape"),
+    Sample(Front("some", ((-1,),)), (arg(I64, 1, values=(2,)), arg(F32, 4)), "must be a scalar"),
+    Sample(Front("some", ()), (_TWO, arg(F32, 4)), "1 buffers for 0 shapes"),
+)

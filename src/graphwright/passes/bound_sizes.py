@@ -1,0 +1,45 @@
+"""Sizes that elements decide, decided in one place: what finds them runs within bounds that shapes tell."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.mentions import symbols_in
+from graphwright.ir.op import Op
+from graphwright.passes.base import Pass, Record, replace
+from graphwright.records import dataclass
+
+
+@dataclass(frozen=True)
+class BoundSizes(Pass):
+    """Applies :meth:`Op.bounded` to every node that makes sizes out of elements."""
+
+    name: str = "bound_sizes"
+
+    def run(self, module: Module, record: Record) -> bool:
+        for graph in module.graphs.values():
+            self._bound(graph, module, record, set())
+        return bool(record.counts)
+
+    def _bound(self, graph: Graph, module: Module, record: Record, outer: Collection[str]) -> None:
+        """``outer`` are the sizes that are known from without."""
+        known = symbols_in(value.type for value in graph.inputs).union(outer)
+        for node in graph:
+            for region in node.regions:
+                self._bound(region, module, record, known)
+            made = symbols_in(value.type for value in node.outputs) - known
+            if made and type(node.op).bounded is not Op.bounded:
+                _replace(node, graph, module, record)
+            known |= made
+
+
+def _replace(node: Node, graph: Graph, module: Module, record: Record) -> None:
+    builder = Builder(module, graph, node, node.sources)
+    found = node.op.bounded(builder, [value.type for value in node.outputs], *node.inputs)
+    if found is None:
+        record.refused(node, "bound_sizes", "its result has no bound that is small enough")
+        return
+    record.did(f"{node.op.name} bounded")
+    replace(node, [found] if isinstance(found, Value) else found)

@@ -1,0 +1,46 @@
+"""Sizes that a program of a staged model found: what behind it are the first elements of its room."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+from graphwright.errors import Diagnostic
+from graphwright.ops.front import Front, front_of, front_shape
+from graphwright.package.stages import FrontStep
+from graphwright.runtime.devices.base import Device, RunError
+from graphwright.runtime.devices.steps import Run
+from graphwright.runtime.hostcall import op_of
+
+
+class FrontRunner:
+    """Views of what parts made, by a count that one of them made too: no bytes are moved."""
+
+    def __init__(self, step: FrontStep) -> None:
+        op = op_of(step.op)
+        if not isinstance(op, Front) or len(op.shapes) != len(step.outputs):
+            raise ValueError(f"{step.place} is no front of {len(step.outputs)} values")
+        self._size, self._place = op.size, step.place
+        self._count, *buffers = step.inputs
+        self._views: Sequence[tuple[int, int, tuple[int, ...]]] = [
+            (buffer, output, shape)
+            for buffer, output, shape in zip(buffers, step.outputs, op.shapes, strict=True)
+        ]
+
+    def devices(self) -> Iterable[Device]:
+        return ()
+
+    def run(self, run: Run) -> None:
+        start = time.monotonic_ns()
+        count = int(run.values[self._count])
+        if run.sizes.setdefault(self._size, count) != count:
+            raise self._wrong(f"{self._size} is {count}, not {run.sizes[self._size]}")
+        try:
+            for buffer, output, shape in self._views:
+                run.values[output] = front_of(run.values[buffer], front_shape(shape, count))
+        except ValueError as error:
+            raise self._wrong(str(error)) from error
+        run.stamp(self._place, Front.name, start, time.monotonic_ns())
+
+    def _wrong(self, message: str) -> RunError:
+        return RunError(Diagnostic("front", message, self._place))

@@ -7,12 +7,13 @@ from typing import Any
 
 from graphwright.ir.graph import Graph, Value
 from graphwright.ir.op import Fact, Importer, Inference, Op, op
+from graphwright.ir.types import BOOL
 from graphwright.ops.branches import joined
 
 
 @op("If")
 class If(Op):
-    """The outputs of region 0 if the scalar of operand 0 is true, else of region 1.
+    """The outputs of region 0 if the one bool of operand 0 is true, else of region 1.
 
     Both regions receive the other operands. There is no ``reference``: an executor runs the region taken.
     """
@@ -38,6 +39,11 @@ class If(Op):
         """What is known of the outputs whichever region gives them (:func:`joined`)."""
         if len(outputs) != 2:
             raise at.fail(f"{len(outputs)} regions: one for true and one for false are needed")
+        condition = at.inputs[0]
+        if condition is None or condition.dtype != BOOL:
+            raise at.fail(f"its condition is {condition and condition.type}, not a bool")
+        if condition.type.shape is not None:
+            at.equal(condition.type.elements, 1, "elements of the condition")
         return joined(at, outputs, self.results)
 
 

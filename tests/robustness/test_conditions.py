@@ -1,0 +1,50 @@
+"""A branch is taken by one bool: conditions of more or fewer elements are refused, never read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import graphwright as gw
+from tests.robustness.cases import BOOL, info, model, node
+
+DEVICES = ("cpu", "reference")
+
+
+def branching(shape: list[Any] | None) -> bytes:
+    """``-x`` where the condition ``c`` holds, else ``|x|``."""
+
+    def branch(op: str) -> onnx.GraphProto:
+        return helper.make_graph([node(op, "x", op)], op, [], [info(op, None)])
+
+    either = node("If", "c", "y", then_branch=branch("Neg"), else_branch=branch("Abs"))
+    return model([either], [], [info("x", [2]), info("c", shape, BOOL)])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("shape", [[], [1], ["n"], ["n", 1, "m"], None], ids=str)
+def test_one_element_of_any_rank_decides(device: str, shape: list[Any] | None) -> None:
+    compiled = gw.compile(branching(shape), options=gw.CompileOptions(device=device))
+    x = np.array([1, -2], np.float32)
+    for holds, expected in ((True, [-1, 2]), (False, [1, 2])):
+        condition = np.full([1] * len(shape or [1]) if shape != [] else [], holds)
+        np.testing.assert_array_equal(compiled.run({"x": x, "c": condition})["y"], expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("size", [0, 2, 3])
+def test_others_do_not(device: str, size: int) -> None:
+    feeds = {"x": np.ones(2, np.float32), "c": np.ones(size, np.bool_)}
+    for shape in (["n"], None):
+        compiled = gw.compile(branching(shape), options=gw.CompileOptions(device=device))
+        with pytest.raises(gw.GraphwrightError, match="y"):
+            compiled.run(feeds)
+
+
+def test_a_model_whose_condition_has_more_is_refused() -> None:
+    with pytest.raises(gw.ModelError, match=r"y.*elements of the condition: 3 and 1 differ"):
+        gw.compile(branching([3]))

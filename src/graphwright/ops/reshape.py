@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from graphwright.ir.op import (
@@ -16,7 +17,7 @@ from graphwright.ir.op import (
     arg,
     op,
 )
-from graphwright.ir.symbols import Dim, floordiv, mod, product, symbol
+from graphwright.ir.symbols import Dim, floordiv, mod, numbers, product, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.shaping import cancel, carried, known_dims, known_parts
 
@@ -60,7 +61,7 @@ class Reshape(Op):
                 have, want = list(dims), others
             at.equal(product(have), product(want), f"elements of {list(dims)} and {list(sizes)}")
             return tuple(sizes)
-        if any(d == 0 for d in others):
+        if 0 in want:
             raise at.fail(f"{list(target)}: -1 has no value beside a size of 0")
         rest = _quotient(at, product(have), product(want), dims, target)
         return tuple(rest if d == -1 else d for d in sizes)
@@ -75,7 +76,12 @@ class Reshape(Op):
     def reference(self, x: Array) -> Array:
         assert self.shape is not None
         copy = not self.allow_zero
-        return x.reshape([x.shape[k] if d == 0 and copy else d for k, d in enumerate(self.shape)])
+        sizes = [x.shape[k] if d == 0 and copy else d for k, d in enumerate(numbers(self.shape))]
+        if -1 in sizes and not x.size:  # what NumPy refuses to tell
+            have, want = cancel(x.shape, [size for size in sizes if size != -1])
+            if 0 not in want:
+                sizes[sizes.index(-1)] = prod(numbers(have)) // prod(numbers(want))
+        return x.reshape(sizes)
 
 
 def _but_one(parts: tuple[Dim | None, ...] | None) -> tuple[Dim, ...] | None:
@@ -112,11 +118,12 @@ Reshape.samples = (
     Sample(Reshape((-1,)), (arg(F32),)),
     Sample(Reshape(()), (arg(F32, 1, 1),)),
     Sample(Reshape((0, 5), allow_zero=True), (arg(F32, 3, 0),)),
+    Sample(Reshape((0, -1)), (arg(F32, 0, 2, 3),)),
     Sample(Reshape(), (arg(F32, 2, 6), arg(I64, 3, values=(3, 2, -1)))),
     Sample(Reshape((2, 2)), (arg(I64, 4, values=(1, 2, 3, 4)),)),
     Sample(Reshape((2, 5)), (arg(F32, 4, 3),), "12 and 10 differ"),
     Sample(Reshape((5, -1)), (arg(F32, 4, 3),), "10 and 12 differ"),
     Sample(Reshape((-1, -1)), (arg(F32, 4, 3),), "more than one size open"),
     Sample(Reshape((1, 1, 0)), (arg(F32, 4, 3),), "the input has only 2"),
-    Sample(Reshape((0, -1)), (arg(F32, 0, 3),), "beside a size of 0"),
+    Sample(Reshape((0, 0, -1), allow_zero=True), (arg(F32, 0, 3),), "beside a size of 0"),
 )

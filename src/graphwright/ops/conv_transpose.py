@@ -58,6 +58,8 @@ class ConvTranspose(Op):
             raise InferError(f"{self.group} groups: at least 1 is needed")
         if self.auto_pad not in AUTO_PADS:
             raise InferError(f"auto_pad {self.auto_pad!r} is not one of {AUTO_PADS}")
+        if any(isinstance(extra, int) and extra < 0 for extra in self.output_padding):
+            raise InferError(f"output paddings of {list(self.output_padding)}: at least 0 is needed")
 
     def windows(self, kernel: tuple[Dim, ...]) -> Windows:
         """The geometry, given the weight's spatial sizes."""
@@ -163,6 +165,7 @@ ConvTranspose.samples = (
     Sample(ConvTranspose(), (arg(F32, 1, 2, 2, 3, 2), arg(F32, 2, 2, 2, 2, 2))),
     Sample(ConvTranspose(), (_X, arg(F32, 3, 3, 3, 3)), "4 and 3 differ"),
     Sample(ConvTranspose(group=3), (_X, _W), "4 channels in 3 groups"),
+    Sample(ConvTranspose(output_padding=(-1, 0)), (_X, _W), "output paddings of [-1, 0]: at least 0"),
     Sample(ConvTranspose(), (_X, _W, arg(F32, 2)), "bias and features: 2 and 3 differ"),
     Sample(ConvTranspose(output_shape=(6, 9, 1)), (_X, _W), "for 2 spatial axes"),
     Sample(ConvTranspose(pads=(9, 0, 0, 0)), (_X, _W), "spatial axis 0 of the result: -4 is less than 0"),

@@ -49,10 +49,11 @@ def model(
     output: str = "y",
     kind: int = FLOAT,
     functions: Sequence[onnx.FunctionProto] = (),
+    opset: int = 17,
 ) -> bytes:
     inputs = inputs or [info("x", ["n", 4])]
     graph = helper.make_graph(nodes, "g", inputs, [info(output, None, kind)], weights)
-    imports = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]
+    imports = [helper.make_opsetid(d, v) for d, v in (("", opset), ("ai.onnx.ml", 5), ("local", 1))]
     made = helper.make_model(graph, opset_imports=imports, ir_version=8, functions=functions)
     data: bytes = made.SerializeToString()
     return data
@@ -383,6 +384,28 @@ def a_constant_of_many_numbers() -> bytes:
 def a_split_into_many() -> bytes:
     many = helper.make_node("Split", ["x"], [f"s{k}" for k in range(2000)], "many", axis=0)
     return model([many, node("Relu", "s7", "y")], inputs=[info("x", [2000, 4])])
+
+
+@either
+def regions_of_many_bins() -> bytes:
+    weights = [tensor("r", np.zeros((1, 4), np.float32)), tensor("k", [0])]
+    align = node("RoiAlign", "x r k", "y", output_height=HUGE, output_width=2, sampling_ratio=2)
+    return model([align], weights, [info("x", [1, 1, 4, 4])])
+
+
+@either
+def regions_of_many_samples() -> bytes:
+    weights = [tensor("r", np.zeros((1, 4), np.float32)), tensor("k", [0])]
+    align = node("RoiAlign", "x r k", "y", output_height=2, output_width=2, sampling_ratio=2**62)
+    return model([align], weights, [info("x", [1, 1, 4, 4])])
+
+
+@either
+def frames_as_long_as_memory() -> bytes:
+    weights = [tensor("step", 1), tensor("length", HUGE)]
+    return model(
+        [helper.make_node("STFT", ["x", "step", "", "length"], ["y"], "y")], weights, [info("x", [1, "t", 1])]
+    )
 
 
 @either

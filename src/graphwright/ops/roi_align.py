@@ -20,12 +20,14 @@ from graphwright.ops.binary import (
     LessOrEqual,
     Max,
     Min,
+    Mod,
     Mul,
     Sub,
     Where,
 )
 from graphwright.ops.common import FLOATS, need_dtype, quiet, rank_of, same_dtype, widened
 from graphwright.ops.gather import Gather
+from graphwright.ops.range import Range
 from graphwright.ops.reductions import ReduceMax, ReduceSum
 from graphwright.ops.sampling import as_dtype, build_taps, reshaped, size_value, taps, wide
 from graphwright.ops.slice import Slice
@@ -149,12 +151,16 @@ class RoiAlign(Op):
         if not self.half_pixel:
             length = b(Max(), length, b.const([1], dtype))
         step = b(Div(), length, b.const([bins], dtype))
-        points, shares = (b.const(part[None], dtype) for part in _points(bins, self.points))
-        where = b(Add(), start, b(Mul(), points, step))
+        reads = bins * self.points
+        samples, points = b(Range((0, reads, 1))), b.const([self.points], I64)
+        order, turns = (
+            as_dtype(b, reshaped(b, b(op, samples, points), 1, reads), dtype) for op in (Div(), Mod())
+        )
+        shares = b(Add(), turns, b.const([0.5], dtype))
+        where = b(Add(), start, b(Mul(), order, step))
         where = b(Add(), where, b(Div(), b(Mul(), shares, step), b.const([self.points], dtype)))
         near = b(GreaterOrEqual(), where, b.const([-1], dtype))
         near = b(And(), near, b(LessOrEqual(), where, size_value(b, size, dtype)))
-        reads = bins * self.points
         where = b(Min(), b(Max(), where, b.const([0], dtype)), size_value(b, size - 1, dtype))
         places, weights = build_taps(b, reshaped(b, where, count, reads, 1), size, "linear", "border")
         weights = b(Where(), reshaped(b, near, count, reads, 1), weights, b.const([0], dtype))

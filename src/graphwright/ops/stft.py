@@ -97,7 +97,7 @@ class STFT(Op):
             return None
         count = floordiv(time - length, self.step) + 1
         starts = b(Reshape((count, 1), True), b(Range((0, count * self.step, self.step))))
-        places = b(Add(), starts, b.const(np.arange(length, dtype=np.int64)))
+        places = b(Add(), starts, b(Range((0, length, 1))))
         frames = b(Gather(1), in_f32(b, x), places)
         if window is not None:
             column = b(Reshape((length, 1), True), as_dtype(b, window, frames.type.dtype))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphwright.errors import Diagnostic
 from graphwright.ir.arrays import Array, np
 from graphwright.package.package import Package, Target
-from graphwright.runtime.devices.base import Detour, TaskTime
+from graphwright.runtime.devices.base import Detour, RunError, TaskTime
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.target import PLANS, Shared
 
@@ -30,10 +31,13 @@ class Null:
         shapes = self._cpu.plan([array.shape for array in arrays], threads)["outputs"]
         self._runs += 1
         given = outputs or [None] * len(shapes)
-        return [
-            np.zeros(shape, spec.dtype.numpy) if array is None else array
-            for array, shape, spec in zip(given, shapes, self._outputs, strict=True)
-        ]
+        try:
+            return [
+                np.zeros(shape, spec.dtype.numpy) if array is None else array
+                for array, shape, spec in zip(given, shapes, self._outputs, strict=True)
+            ]
+        except MemoryError as error:
+            raise RunError(Diagnostic("memory", f"not enough memory: {error}")) from None
 
     def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
         return self.run(arrays, None, threads), []

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from benchmarks.calls import call, library, room
 from benchmarks.limits import fma_gflops, read_gbps, thread_seconds
-from graphwright.kernels.library import direct, winograd
+from graphwright.kernels.library import direct, winograd, winograd_cost
 from graphwright.kernels.library.isa import ISAS, Isa
 
 SHAPES: Final = ("64x56", "128x28", "256x14", "512x7")
@@ -98,7 +98,7 @@ def main(arguments: list[str]) -> None:
     for isa in isas:
         for shape in shapes:
             channels, size = map(int, shape.split("x"))
-            chosen = winograd.choose(isa, 1, channels, channels, size, size)
+            chosen = winograd_cost.choose(isa, 1, channels, channels, size, size)
             print(
                 f"{isa.name} {shape}, chosen {chosen}: {'; '.join(measure(isa, channels, size))}", flush=True
             )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import Layout
-from graphwright.kernels.library import winograd
+from graphwright.kernels.library import winograd, winograd_cost, winograd_transforms
 from graphwright.kernels.library.isa import ISAS, Isa
 from graphwright.layout.transform import pack, unpack
 from tests.kernels.library.cases import chunkings, each_isa, guard
@@ -50,8 +50,8 @@ def to_blocks(x: Any, isa: Isa, *, at_end: bool = True, gap: int = 0) -> Array:
 
 
 def transformed(w: Any, m: int, isa: Isa) -> Array:
-    made = np.empty(winograd.transformed_shape(w.shape[0], w.shape[1], m, isa), np.float32)
-    winograd.transform_weights(made, w, m, isa)
+    made = np.empty(winograd_transforms.transformed_shape(w.shape[0], w.shape[1], m, isa), np.float32)
+    winograd_transforms.transform_weights(made, w, m, isa)
     return made
 
 
@@ -276,7 +276,7 @@ def test_sizes_may_be_symbols() -> None:
             args = winograd.dense_args(m, isa, n, 64, 96, h, w, pads=(1, 1, 1, 1))
             known = winograd.dense_args(m, isa, 2, 64, 96, 30, 45, pads=(1, 1, 1, 1))
             assert winograd.WinogradArgs(*(evaluate(dim, values) for dim in args)) == known
-            for formula in (winograd.grid, winograd.scratch_bytes, winograd.work_ns):
+            for formula in (winograd.grid, winograd.scratch_bytes, winograd_cost.work_ns):
                 value = evaluate(formula(m, isa, args), values)
                 assert value == formula(m, isa, known) and value > 0
 
@@ -284,12 +284,12 @@ def test_sizes_may_be_symbols() -> None:
 def test_cost_chooses_the_form() -> None:
     """Large tiles where pixels are many, small ones where weights are, none where there is little to save."""
     v4 = ISAS["v4"]
-    assert winograd.choose(v4, 1, 64, 64, 56, 56) == 4
-    assert winograd.choose(v4, 1, 512, 512, 28, 28) == 4
-    assert winograd.choose(v4, 1, 256, 256, 14, 14) == 4
-    assert winograd.choose(v4, 1, 512, 512, 7, 7) == 2
-    assert winograd.choose(v4, 1, 3, 64, 224, 224) == "direct"
-    assert winograd.choose(v4, 1, 32, 32, 1, 1) == "direct"
+    assert winograd_cost.choose(v4, 1, 64, 64, 56, 56) == 4
+    assert winograd_cost.choose(v4, 1, 512, 512, 28, 28) == 4
+    assert winograd_cost.choose(v4, 1, 256, 256, 14, 14) == 4
+    assert winograd_cost.choose(v4, 1, 512, 512, 7, 7) == 2
+    assert winograd_cost.choose(v4, 1, 3, 64, 224, 224) == "direct"
+    assert winograd_cost.choose(v4, 1, 32, 32, 1, 1) == "direct"
 
 
 @pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)

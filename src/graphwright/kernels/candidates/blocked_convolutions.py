@@ -11,7 +11,13 @@ from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import Context, Contraction, row_major_strides
 from graphwright.kernels.candidates.transfers import block_strides
 from graphwright.kernels.launch import Launch
-from graphwright.kernels.library import blocked_depthwise, direct, winograd
+from graphwright.kernels.library import (
+    blocked_depthwise,
+    direct,
+    winograd,
+    winograd_cost,
+    winograd_transforms,
+)
 from graphwright.layout.blocks import is_blocked
 from graphwright.layout.forms import nominal
 from graphwright.ops.spatial import Windows
@@ -55,7 +61,7 @@ class BlockedConvolution:
         cout, cin = self.w.type.sizes[:2]
         images = self.x.type.dims[0]
         oh, ow = (nominal(dim, context.symbols) for dim in two_axes(self.call.node.output.type.dims)[2:])
-        found = winograd.choose(context.isa, images if isinstance(images, int) else 1, cin, cout, oh, ow)
+        found = winograd_cost.choose(context.isa, images if isinstance(images, int) else 1, cin, cout, oh, ow)
         return None if found == "direct" else found
 
     def _winograd(self, m: Literal[2, 4], context: Context) -> Launch:
@@ -71,7 +77,7 @@ class BlockedConvolution:
             made,
             winograd.grid(m, isa, made),
             winograd.scratch_bytes(m, isa, made),
-            winograd.work_ns(m, isa, made),
+            winograd_cost.work_ns(m, isa, made),
         )
 
     def _transformed(self, m: int, context: Context) -> Value:
@@ -80,8 +86,8 @@ class BlockedConvolution:
         return context.derived(
             self.w,
             f"winograd {m}",
-            winograd.transformed_shape(cout, cin, m, isa),
-            lambda out, w: winograd.transform_weights(out, w, m, isa),
+            winograd_transforms.transformed_shape(cout, cin, m, isa),
+            lambda out, w: winograd_transforms.transform_weights(out, w, m, isa),
         )
 
     def _depthwise(self, context: Context) -> Launch:

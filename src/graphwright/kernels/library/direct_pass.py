@@ -1,0 +1,249 @@
+"""C text of the passes of direct convolution (module ``direct``): tiles of some output blocks over a band.
+
+A pass fetches ahead what the next one reads, and leaves its tiles in the output, in the sums between parts of
+the channels, or in L1 for the hook.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphwright.kernels.library.blocked_tile import widest
+from graphwright.kernels.library.isa import Isa
+
+
+def passes(isa: Isa) -> str:
+    """``run_blocks(g, o, block, blocks)``: output blocks of a band, for the structs of ``direct``."""
+    return _TEXT.replace("@WIDEST@", ", ".join(map(str, widest(isa))))
+
+
+_TEXT: Final = """\
+/* Up to MAX_BLOCKS output blocks of a band, in one part of the input channels. */
+struct pass {
+    const struct conv *g;
+    const struct band *o;
+    int64_t block, blocks;
+    struct tile t;          /* as for the band's first pixel; if apart, `to` is that of the image */
+    int64_t from_h, to_h;   /* between rows of pixels */
+    int64_t to_pixel;
+    int apart;              /* tiles go to L1 first */
+    const float *ahead;     /* the next pass's weights that are to be fetched, of one output block */
+    const float *ahead_end;
+    int64_t ahead_size, ahead_blocks, ahead_step;
+    int far;                /* what is stored is in no cache */
+};
+
+/* How a row of tiles fetches to L2, evenly with its steps, some of what comes later: weights of the next
+   pass, or what later tiles add or overwrite. */
+struct fetch {
+    int64_t lines; /* that a tile can fetch */
+    int64_t sums;  /* of a tile, each a line to be added or overwritten */
+    int64_t step;  /* bytes between the former, so that they span the latter */
+    int64_t block; /* whose turn it is */
+};
+
+static struct fetch fetch_of(const struct pass *p, const struct tile *t, int64_t pixels) {
+    struct fetch f = {.lines = larger(1, t->tap_count * t->channels / 2), .sums = pixels * p->blocks};
+    f.step = parts(4 * LINE * f.sums, f.lines);
+    return f;
+}
+
+static void fetch_ahead(struct pass *p, struct tile *t, struct fetch *f) {
+    t->ahead = t->w;
+    t->ahead_step = 0;
+    if (p->ahead_blocks > 0) {
+        t->ahead = p->ahead;
+        t->ahead_step = p->ahead_step;
+        p->ahead += f->lines * p->ahead_step / 4;
+        if (p->ahead >= p->ahead_end) {
+            p->ahead_blocks--;
+            p->ahead = p->ahead_end + t->w_out - p->ahead_size;
+            p->ahead_end += t->w_out;
+        }
+    } else if (t->add || p->far) {
+        const float *later = t->add ? t->add + f->block * t->add_block : t->to + f->block * t->to_block;
+        t->ahead = later + f->sums * VL;
+        t->ahead_step = f->step;
+        t->far = p->far && f->lines < f->sums;
+        f->block = f->block + 1 < p->blocks ? f->block + 1 : 0;
+    }
+}
+
+/* Where channel (or block) `index` of the `count` of a group begins in its image of y. */
+static int64_t place(const struct args *s, int64_t group, int64_t index, int64_t count) {
+    const int64_t each = count / (s->split_h * s->split_w), column = index % s->split_w;
+    const int64_t channel = index / s->split_w % each, row = index / s->split_w / each;
+    return (group * each + channel) * s->y_c + row * (s->y_h / s->split_h) + column * (s->y_w / s->split_w);
+}
+
+/* A finished tile of one block whose pixels lie apart in y; to: its first pixel in the image. */
+static int32_t store_blocked(const struct pass *p, float *tile, int64_t block, int64_t pixel, int64_t pixels,
+                             float *to) {
+    const struct conv *g = p->g;
+    const int64_t batch = (p->o->image * g->s.groups + p->o->group) * g->blocks + block;
+    if (g->hook)
+        return g->hook(g->hook_buf, g->hook_arg, tile, VL, batch, pixel, pixels, 0, VL);
+    to += place(&g->s, p->o->group, block, g->blocks);
+    for (int64_t i = 0; i < pixels; i++)
+        vf_store(to + i * g->s.y_w, vf_load(tile + i * VL));
+    return 0;
+}
+
+/* The same for y in planes: channels become rows of pixels. */
+static int32_t store_planar(const struct pass *p, const float *tile, int64_t block, int64_t pixel,
+                            int64_t pixels, float *to) {
+    const struct conv *g = p->g;
+    const int64_t first = block * VL, channels = smaller(VL, g->s.cout - first);
+    float rows[VL][WIDEST] __attribute__((aligned(64)));
+    for (int64_t c = 0; c < channels; c++) {
+        float *row = g->hook ? rows[c] : to + place(&g->s, p->o->group, first + c, g->s.cout);
+        const int64_t step = g->hook ? 1 : g->s.y_w;
+        for (int64_t i = 0; i < pixels; i++)
+            row[i * step] = tile[i * VL + c];
+    }
+    return g->hook ? g->hook(g->hook_buf, g->hook_arg, rows[0], WIDEST, p->o->image,
+                             p->o->group * g->s.cout + first, channels, pixel, pixels)
+                   : 0;
+}
+
+/* A tile in L1, for the hook to store or because the pixels of y lie apart. */
+static int32_t run_apart(const struct pass *p, struct tile *t, tile_fn run, int64_t pixels, int64_t pixel) {
+    const struct conv *g = p->g;
+    float out[2 * WIDEST * VL] __attribute__((aligned(64)));
+    float *to = t->to;
+    int32_t error = 0;
+    t->to = out;
+    t->to_block = pixels * VL;
+    run(t);
+    for (int64_t b = 0; b < p->blocks && !error; b++)
+        error = g->s.y_lanes == 1 ? store_planar(p, out + b * pixels * VL, p->block + b, pixel, pixels, to)
+                                  : store_blocked(p, out + b * pixels * VL, p->block + b, pixel, pixels, to);
+    t->to = to;
+    return error;
+}
+
+/* count tiles of so many pixels each, from pixel (y, x) on. */
+static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t count, int64_t y, int64_t x) {
+    const struct conv *g = p->g;
+    const struct args *s = &g->s;
+    const struct rows rows = rows_inside(s, y);
+    const int64_t down = y - p->o->y0, right = x - p->o->x0, outside = s->kh - (rows.last - rows.first);
+    const int64_t tap = s->kw * g->lanes * VL;
+    struct tile t = p->t;
+    t.deep = 4 * p->blocks * t.tap_count * t.channels * VL > DEEP;
+    t.x_next = pixels * g->step * g->lanes - (parts(t.channels, g->lanes) - 1) * t.x_block;
+    t.x += down * g->row_step + right * g->step * g->lanes;
+    t.taps += rows.first * s->kw;
+    t.tap_count -= outside * s->kw;
+    t.w += rows.first * tap;
+    t.w_skip += outside * tap;
+    t.from += down * p->from_h + right * t.from_pixel;
+    if (t.add)
+        t.add += down * s->r_h + right * VL;
+    if (t.to)
+        t.to += down * p->to_h + right * p->to_pixel;
+    struct fetch fetch = fetch_of(p, &t, pixels);
+    for (int64_t i = 0; i < count; i++, x += pixels) {
+        t.edges = (x == 0) | (x + pixels == s->ow) << 1;
+        fetch_ahead(p, &t, &fetch);
+        if (p->apart) {
+            const int32_t error = run_apart(p, &t, run, pixels, y * s->ow + x);
+            if (error)
+                return error;
+        } else
+            run(&t);
+        t.x += pixels * g->step * g->lanes;
+        t.from += pixels * t.from_pixel;
+        t.add = t.add ? t.add + pixels * VL : NULL;
+        t.to = t.to ? t.to + pixels * p->to_pixel : NULL;
+    }
+    return 0;
+}
+
+/* Tiles that make up a row. */
+static int64_t row_tiles(const struct pass *p) {
+    static const int8_t widest[MAX_BLOCKS] = {@WIDEST@};
+    return parts(p->o->x1 - p->o->x0, widest[p->blocks - 1]);
+}
+
+/* All tiles of a pass: each row in tiles of nearly equal width. */
+static int32_t run_pass(struct pass *p) {
+    const struct conv *g = p->g;
+    const struct band *o = p->o;
+    const tile_fn *tile_of = g->tiles[p->blocks - 1];
+    const int64_t columns = o->x1 - o->x0, tiles = row_tiles(p);
+    const int64_t width = columns / tiles, wider = columns - width * tiles;
+    int32_t error = 0;
+    for (int64_t y = o->y0; y < o->y1 && !error; y++) {
+        if (wider)
+            error = run_tiles(p, tile_of[width + 1], width + 1, wider, y, o->x0);
+        if (!error)
+            error = run_tiles(p, tile_of[width], width, tiles - wider, y, o->x0 + wider * (width + 1));
+    }
+    return error;
+}
+
+/* The next pass: `channels` of `blocks` output blocks whose weights begin at w. */
+static void fetch_next(struct pass *p, const float *w, int64_t channels, int64_t blocks) {
+    p->ahead_size = channels * p->t.tap_count * VL;
+    p->ahead_blocks = p->g->streamed ? blocks : 0;
+    p->ahead = w;
+    p->ahead_end = w + p->ahead_size;
+    p->ahead_step = smaller(4 * LINE, parts(8 * LINE * blocks, row_tiles(p) * (p->o->y1 - p->o->y0)));
+}
+
+/* Output blocks [block, block + blocks) of a band: parts of the channels one after another. */
+static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t block, int64_t blocks) {
+    const struct args *s = &g->s;
+    const int64_t tap = g->lanes * VL, w_in = s->kh * s->kw * tap, w_out = parts(s->cin, g->lanes) * w_in;
+    const int64_t total = o->group * g->blocks + block, room = (o->x1 - o->x0) * VL;
+    struct pass p = {.g = g, .o = o, .block = block, .blocks = blocks};
+    p.t = (struct tile){
+        .x = o->in + o->at,
+        .x_block = g->x_block,
+        .taps = g->taps,
+        .tap_count = s->kh * s->kw,
+        .w = g->w + total * w_out,
+        .w_out = w_out,
+        .from = g->bias ? g->bias + total * VL : zeros,
+        .from_block = g->bias ? VL : 0,
+        .add_block = s->r_c,
+        .zeros = zeros,
+        .lo = g->lo,
+        .hi = g->hi,
+    };
+    if (g->residual)
+        p.t.add = g->residual + o->image * s->r_n + total * s->r_c + o->y0 * s->r_h + o->x0 * VL;
+    int64_t left = s->cin;
+    for (; left > g->part; left -= g->part) {
+        const int64_t part = g->part / g->lanes;
+        p.t.channels = g->part;
+        p.t.to = g->sums;
+        p.t.to_block = room * (o->y1 - o->y0);
+        p.to_pixel = VL;
+        p.to_h = room;
+        fetch_next(&p, p.t.w + part * w_in, smaller(g->part, left - g->part), blocks);
+        run_pass(&p);
+        p.t.x += part * g->x_block;
+        p.t.w += part * w_in;
+        p.t.add = NULL;
+        p.t.from = g->sums;
+        p.t.from_block = p.t.to_block;
+        p.t.from_pixel = VL;
+        p.from_h = room;
+    }
+    fetch_next(&p, g->w + (total + blocks) * w_out, smaller(g->part, s->cin),
+               smaller(MAX_BLOCKS, g->blocks - block - blocks));
+    p.t.channels = left;
+    p.apart = g->hook || s->y_w != VL || s->y_lanes != VL || s->split_h > 1;
+    p.t.to = g->hook ? NULL : g->y + o->image * s->y_n + o->y0 * s->y_h + o->x0 * s->y_w;
+    if (!p.apart)
+        p.t.to += total * s->y_c;
+    p.t.to_block = s->y_c;
+    p.to_pixel = s->y_w;
+    p.to_h = s->y_h;
+    p.t.act = s->act;
+    p.far = !p.apart && s->groups * s->oh * s->ow * g->blocks * VL > CACHED;
+    return run_pass(&p);
+}
+"""

@@ -11,6 +11,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from graphwright.garbage import uncollected
+
 if TYPE_CHECKING:
     from graphwright import plugins as plugins
     from graphwright._native import set_threads as set_threads
@@ -68,7 +70,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'graphwright' has no attribute {name!r}")
     module, attribute = _HOMES[name]
-    home = importlib.import_module(module)
+    with uncollected():
+        home = importlib.import_module(module)
     value = getattr(home, attribute) if attribute else home
     globals()[name] = value
     return value

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graphwright import plugins
@@ -14,6 +12,7 @@ from graphwright.errors import Diagnostic, PackageError, UnknownOpError
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.frontends.onnx import open_model
 from graphwright.frontends.onnx.read import Source
+from graphwright.garbage import uncollected
 from graphwright.geared import compile_gears, gear_modules
 from graphwright.gears import Gears
 from graphwright.ir.clone import clone_module
@@ -58,19 +57,7 @@ def _no_one(name: str, product: object) -> None:
     """Observes nothing."""
 
 
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Cycles are left to later: most of what a compilation makes stays, and would be searched in vain."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-@_uncollected()
+@uncollected()
 def compile(
     source: Source | Module,
     *,
@@ -111,7 +98,7 @@ def compile(
     return Model(*compile_gears(made, options, observe), key, options.threads)
 
 
-@_uncollected()
+@uncollected()
 def rebuild(package: Package, options: Options, key: bytes | None) -> Model:
     """Compile the graph and weights of a package for this machine. Raises PackageError, ToolchainError."""
     plugins.use(options)

@@ -76,15 +76,15 @@ Rule = Callable[[Node, Blocks], "Form | str"]
 _RULES: dict[type[Op], Rule] = {}
 
 
-def form_of(node: Node, at: Blocks) -> Form | str:
+def form_of(node: Node, blocks: Blocks) -> Form | str:
     """How ``node`` works on blocks of channels, or why it does not."""
     rule = _RULES.get(type(node.op))
-    return rule(node, at) if rule is not None else f"{node.op.name} has no kernel for channel blocks"
+    return rule(node, blocks) if rule is not None else f"{node.op.name} has no kernel for channel blocks"
 
 
-def transfer_ns(value: Value, at: Blocks) -> float:
+def transfer_ns(value: Value, blocks: Blocks) -> float:
     """What bringing ``value`` into the other layout costs."""
-    return 1000 + 2 * at.nominal(value.type.bytes) / MEMORY_GBPS
+    return 1000 + 2 * blocks.nominal(value.type.bytes) / MEMORY_GBPS
 
 
 def _form(*ops: type[Op]) -> Callable[[Rule], Rule]:
@@ -97,12 +97,12 @@ def _form(*ops: type[Op]) -> Callable[[Rule], Rule]:
 
 
 @_form(Conv)
-def convolution(node: Node, at: Blocks) -> Form | str:
+def convolution(node: Node, blocks: Blocks) -> Form | str:
     """Dense, grouped by whole blocks, or depthwise; of few channels from planes."""
-    return _convolution(node, node.inputs, at)
+    return _convolution(node, node.inputs, blocks)
 
 
-def _convolution(node: Node, operands: Sequence[Value | None], at: Blocks) -> Form | str:
+def _convolution(node: Node, operands: Sequence[Value | None], blocks: Blocks) -> Form | str:
     """``operands``: those of ``node``, as the graph around a region knows them."""
     op, x, w, y = node.op, operands[0], operands[1], node.output
     assert isinstance(op, Conv) and x is not None and w is not None
@@ -112,16 +112,17 @@ def _convolution(node: Node, operands: Sequence[Value | None], at: Blocks) -> Fo
     if not all(is_constant(v) for v in operands[1:] if v is not None):
         return "its weights are not constant"
     cout, cin, *kernel = w.type.sizes
-    flops = 2.0 * at.nominal(y.type.elements) * cin * math.prod(kernel)
+    flops = 2.0 * blocks.nominal(y.type.elements) * cin * math.prod(kernel)
     if cin == 1 and cout == op.group > 1:
-        return Form(frozenset({0}), frozenset({0}), flops / ROW_MAJOR_GFLOPS - _waste(y, at))
-    if op.group > 1 and (cin % at.lanes or (cout // op.group) % at.lanes):
-        return f"groups of {cin} to {cout // op.group} channels cut blocks of {at.lanes}"
-    winograd = op.group == 1 and kernel == [3, 3] and min(cin, cout) >= at.lanes and set(op.strides) <= {1}
+        return Form(frozenset({0}), frozenset({0}), flops / ROW_MAJOR_GFLOPS - _waste(y, blocks))
+    if op.group > 1 and (cin % blocks.lanes or (cout // op.group) % blocks.lanes):
+        return f"groups of {cin} to {cout // op.group} channels cut blocks of {blocks.lanes}"
+    plain = op.group == 1 and kernel == [3, 3] and set(op.strides) <= {1}
+    winograd = plain and min(cin, cout) >= blocks.lanes
     speed = WINOGRAD_GFLOPS if winograd else DIRECT_GFLOPS
-    pixels = max(at.nominal(product(y.type.dims[CHANNELS + 1 :])), 1)  # in lanes there; channels here
-    rows = flops * -(-pixels // at.lanes) * at.lanes / pixels / ROW_MAJOR_GFLOPS
-    saves = rows - flops * -(-cout // at.lanes) * at.lanes / cout / speed
+    pixels = max(blocks.nominal(product(y.type.dims[CHANNELS + 1 :])), 1)  # in lanes there; channels here
+    rows = flops * -(-pixels // blocks.lanes) * blocks.lanes / pixels / ROW_MAJOR_GFLOPS
+    saves = rows - flops * -(-cout // blocks.lanes) * blocks.lanes / cout / speed
     planar = op.group == 1 and cin <= MAX_PLANAR_CHANNELS
     if single:
         return "planes become one" if planar else Form(frozenset({0}), frozenset(), saves)
@@ -129,12 +130,12 @@ def _convolution(node: Node, operands: Sequence[Value | None], at: Blocks) -> Fo
 
 
 @_form(ConvTranspose)
-def transposed_convolution(node: Node, at: Blocks) -> Form | str:
+def transposed_convolution(node: Node, blocks: Blocks) -> Form | str:
     """Dense or grouped by whole blocks; into one channel if windows do not overlap."""
-    return _transposed(node, node.inputs, at)
+    return _transposed(node, node.inputs, blocks)
 
 
-def _transposed(node: Node, operands: Sequence[Value | None], at: Blocks) -> Form | str:
+def _transposed(node: Node, operands: Sequence[Value | None], blocks: Blocks) -> Form | str:
     """``operands``: those of ``node``, as the graph around a region knows them."""
     op, x, w, y = node.op, operands[0], operands[1], node.output
     assert isinstance(op, ConvTranspose) and x is not None and w is not None
@@ -143,14 +144,14 @@ def _transposed(node: Node, operands: Sequence[Value | None], at: Blocks) -> For
     if not all(isinstance(pad, int) for pad in op.pads):
         return "its pads are not known"
     cin, cout, *kernel = w.type.sizes
-    if op.group > 1 and (cin // op.group % at.lanes or cout % at.lanes):
-        return f"groups of {cin // op.group} to {cout} channels cut blocks of {at.lanes}"
+    if op.group > 1 and (cin // op.group % blocks.lanes or cout % blocks.lanes):
+        return f"groups of {cin // op.group} to {cout} channels cut blocks of {blocks.lanes}"
     single = _has_one_channel(y) and not overlaps(op, w.type.dims[2:])
     if not can_be_blocked(x) or not (single or can_be_blocked(y)):
         return f"no transposed convolution of {x.type} to {y.type} on channel blocks"
-    flops = 2.0 * at.nominal(x.type.elements) * cout * math.prod(kernel)
+    flops = 2.0 * blocks.nominal(x.type.elements) * cout * math.prod(kernel)
     columns = cout * math.prod(kernel) if single else cout
-    padded = flops * -(-columns // at.lanes) * at.lanes / columns
+    padded = flops * -(-columns // blocks.lanes) * blocks.lanes / columns
     saves = flops / ROW_MAJOR_TRANSPOSED_GFLOPS - padded / DIRECT_GFLOPS
     return Form(frozenset({0}), frozenset() if single else frozenset({0}), saves)
 
@@ -162,18 +163,19 @@ def overlaps(op: ConvTranspose, kernel: Sequence[Dim]) -> bool:
 
 
 @_form(MaxPool, AveragePool)
-def pooling(node: Node, at: Blocks) -> Form | str:
+def pooling(node: Node, blocks: Blocks) -> Form | str:
     """A vector of channels at a time."""
     if len(node.outputs) > 1:
         return "positions of largest elements are row-major"
     x, y = node.operand(0), node.output
     if not can_be_blocked(x):
         return f"no pooling of {x.type} on channel blocks"
-    return Form(frozenset({0}), frozenset({0}), at.nominal(x.type.bytes) / MEMORY_GBPS - _waste(y, at))
+    saves = blocks.nominal(x.type.bytes) / MEMORY_GBPS - _waste(y, blocks)
+    return Form(frozenset({0}), frozenset({0}), saves)
 
 
 @_form(Concat)
-def concatenation(node: Node, at: Blocks) -> Form | str:
+def concatenation(node: Node, blocks: Blocks) -> Form | str:
     """Along channels: memory side by side where operands are whole blocks."""
     op, y = node.op, node.output
     assert isinstance(op, Concat)
@@ -182,11 +184,11 @@ def concatenation(node: Node, at: Blocks) -> Form | str:
         return f"no concatenation to {y.type} on channel blocks"
     if op.axis % len(y.type.dims) != CHANNELS:
         return f"a concatenation along axis {op.axis}"
-    return Form(frozenset(range(len(operands))), frozenset({0}), -_waste(y, at))
+    return Form(frozenset(range(len(operands))), frozenset({0}), -_waste(y, blocks))
 
 
 @_form(Split)
-def splitting(node: Node, at: Blocks) -> Form | str:
+def splitting(node: Node, blocks: Blocks) -> Form | str:
     """Along channels."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, Split)
@@ -194,11 +196,11 @@ def splitting(node: Node, at: Blocks) -> Form | str:
         return f"no split of {x.type} on channel blocks"
     if op.sizes is None or op.axis % len(x.type.dims) != CHANNELS:
         return "a split along another axis, or at places that are computed"
-    return Form(frozenset({0}), frozenset(range(len(node.outputs))), -_waste(x, at))
+    return Form(frozenset({0}), frozenset(range(len(node.outputs))), -_waste(x, blocks))
 
 
 @_form(Resize)
-def resizing(node: Node, at: Blocks) -> Form | str:
+def resizing(node: Node, blocks: Blocks) -> Form | str:
     """Over the pixels, as the row-major kernel does."""
     op, x, y = node.op, node.operand(0), node.output
     assert isinstance(op, Resize)
@@ -208,11 +210,11 @@ def resizing(node: Node, at: Blocks) -> Form | str:
         return "it crops, filters against aliasing, computes its sizes or places pixels in an old way"
     if op.scales is not None and len(op.scales) != len(x.type.dims):
         return "scales of some axes alone"
-    return Form(frozenset({0}), frozenset({0}), -_waste(y, at))
+    return Form(frozenset({0}), frozenset({0}), -_waste(y, blocks))
 
 
 @_form(LRN)
-def local_response_normalization(node: Node, at: Blocks) -> Form | str:
+def local_response_normalization(node: Node, blocks: Blocks) -> Form | str:
     """Has no other kernel."""
     if not can_be_blocked(node.output):
         return f"no normalisation of {node.output.type} on channel blocks"
@@ -220,11 +222,11 @@ def local_response_normalization(node: Node, at: Blocks) -> Form | str:
 
 
 @_form(Fused)
-def region(node: Node, at: Blocks) -> Form | str:
+def region(node: Node, blocks: Blocks) -> Form | str:
     """Elementwise work, sums over pixels, and one convolution: each value has all channels, or one."""
     body, outer = region_of(node), dict(zip(region_of(node).inputs, node.inputs, strict=True))
     anchor = anchor_of(body)
-    given = None if anchor is None else _anchor(anchor, [v and outer[v] for v in anchor.inputs], at)
+    given = None if anchor is None else _anchor(anchor, [v and outer[v] for v in anchor.inputs], blocks)
     if isinstance(given, str):
         return given
     walked = walked_values(body)
@@ -248,16 +250,16 @@ def region(node: Node, at: Blocks) -> Form | str:
     return Form(
         frozenset(k for k, v in enumerate(body.inputs) if v in blocked - constants),
         frozenset(k for k, v in enumerate(body.outputs) if v in blocked),
-        given.saves if given is not None else -sum(_waste(v, at) for v in passed),
+        given.saves if given is not None else -sum(_waste(v, blocks) for v in passed),
     )
 
 
-def _anchor(anchor: Node, operands: Sequence[Value | None], at: Blocks) -> Form | str:
+def _anchor(anchor: Node, operands: Sequence[Value | None], blocks: Blocks) -> Form | str:
     """The form of a region's contraction; ``operands`` as the graph around it knows them."""
     if isinstance(anchor.op, Conv):
-        return _convolution(anchor, operands, at)
+        return _convolution(anchor, operands, blocks)
     if isinstance(anchor.op, ConvTranspose):
-        return _transposed(anchor, operands, at)
+        return _transposed(anchor, operands, blocks)
     return f"{anchor.op.name} has no kernel for channel blocks"
 
 
@@ -326,11 +328,11 @@ def _moves(node: Node) -> str | None:
     return None if stays else f"{node.op.name} moves elements"
 
 
-def _waste(value: Value, at: Blocks) -> float:
+def _waste(value: Value, blocks: Blocks) -> float:
     """Nanoseconds that the lanes which pad the last block of ``value`` cost when it is read or written."""
     channels = value.type.dims[CHANNELS]
     assert isinstance(channels, int)
-    return at.nominal(value.type.bytes) / MEMORY_GBPS * (-channels % at.lanes) / channels
+    return blocks.nominal(value.type.bytes) / MEMORY_GBPS * (-channels % blocks.lanes) / channels
 
 
 def nominal(dim: Dim, symbols: SymbolTable) -> int:

@@ -31,6 +31,8 @@ LINK_FLAGS: Final = ("-shared", "-fPIC", "-fvisibility=hidden", "-Wl,--as-needed
 CODE_FLAGS: Final = ("-fwrapv",)
 """Beside the ISA's own: integers wrap around, as NumPy's do."""
 _MESSAGE_LIMIT: Final = 4000
+_SOURCE: Final = "graphwright.kernel.c"
+"""A name that no user's own C is likely to have: messages of the compiler are told apart by it."""
 
 
 @dataclass(frozen=True)
@@ -137,14 +139,14 @@ def compile_shared(source: str, isa: Isa, toolchain: Toolchain) -> bytes:
     folder = Path(tempfile.mkdtemp(prefix="graphwright-"))  # mode 0700
     keep = False
     try:
-        (folder / "graphwright.kernel.c").write_text(source, encoding="utf-8")
+        path = folder / _SOURCE
+        path.write_text(source, encoding="utf-8")
         fault = _run(toolchain, isa, folder)
         if fault is None:
             return (folder / "kernel.so").read_bytes()
         keep = True
-        where = str(folder / "graphwright.kernel.c")
         hint = "the source is kept there for inspection; a compiler as old as gcc 11 is too old"
-        raise ToolchainError(Diagnostic("compile-failed", fault, where, hint))
+        raise ToolchainError(Diagnostic("compile-failed", fault, str(path), hint))
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
@@ -158,8 +160,8 @@ def discard(error: ToolchainError) -> None:
 
 
 def _run(toolchain: Toolchain, isa: Isa, folder: Path) -> str | None:
-    """Compile ``graphwright.kernel.c`` in ``folder``; what went wrong, or None."""
-    command = [*toolchain.command, *toolchain.flags(isa), "-o", "kernel.so", "graphwright.kernel.c", "-lm"]
+    """Compile :data:`_SOURCE` in ``folder``; what went wrong, or None."""
+    command = [*toolchain.command, *toolchain.flags(isa), "-o", "kernel.so", _SOURCE, "-lm"]
     process = subprocess.Popen(
         command,
         cwd=folder,

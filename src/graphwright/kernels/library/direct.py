@@ -198,7 +198,8 @@ def source(isa: Isa) -> str:
 #define OPERANDS {len(OPERANDS)}
 """
     fields = args_struct(DirectArgs._fields)
-    body = _BODY.replace("@PASSES@", passes(isa)).replace("@BLOCKED@", SYMBOL).replace("@PLANAR@", PLANAR_SYMBOL)
+    named = _BODY.replace("@BLOCKED@", SYMBOL).replace("@PLANAR@", PLANAR_SYMBOL)
+    body = named.replace("@PASSES@", passes(isa))
     return "\n".join([prelude(isa), constants, fields, HELPERS, STRUCT, families(isa), body])
 
 

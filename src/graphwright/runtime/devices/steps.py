@@ -85,7 +85,7 @@ class PartRunner:
     def repeat(
         self, gives: Sequence[int], where: Carried, limits: tuple[int, bool], run: Run
     ) -> _native.Repeat | None:
-        """The loop whose body this is: ``run`` holds what it starts from. None where no native code runs it."""
+        """The loop whose body this is: ``run`` holds what it starts from. None where there is no short way."""
         entry = self._device.entry(run.threads)
         if isinstance(entry, Detour):
             return None
@@ -169,18 +169,21 @@ class HostRunner:
 
     def _repeated(self, op: Op, where: Carried, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
         """What a loop gives: by native code where that can be, and nobody asks for the times of its tasks."""
-        types, body = [spec.type(run.sizes) for _, spec in self._outputs], self._bodies[0]
-        loop = None
+        body, loop = self._bodies[0], None
         if self._repeats and run.times is None:
             first = (np.zeros((), np.int64), *arrays[where.start :])
             loop = body.repeat(first, where, op.limits(arrays), run)
         if loop is None:
-            return op.repeat(lambda _, given: body.run_body(given, run), arrays, types)
+            return op.repeat(lambda _, given: body.run_body(given, run), arrays, self._types(run))
         shared = arrays[where.start + where.count :]
         while not loop.run():  # the long way converts what it gets, and has words for what is wrong
             loop.take(body.run_body((*loop.received(), *shared), run))
         carried, rows = loop.results()
-        return (*carried, *(op.no_rows(types) if rows is None else rows))
+        return (*carried, *(op.no_rows(self._types(run)) if rows is None else rows))
+
+    def _types(self, run: Run) -> list[TensorType]:
+        """Of the outputs, with the sizes that are known."""
+        return [spec.type(run.sizes) for _, spec in self._outputs]
 
     def _typed(self, result: Any, spec: Spec) -> Any:
         """``result`` as an array of the type that was said; containers as they are."""

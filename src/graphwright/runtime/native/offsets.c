@@ -199,18 +199,19 @@ static bool place_in_best_order(placing *p, int64_t *rows, sized *by_size, int64
 bool gw_plan_memory(int64_t count, const int64_t *sizes, const int64_t *starts, const int64_t *conflicts,
                     int64_t work, int64_t *offsets, int64_t *arena_bytes, gw_error *error) {
     size_t places = (size_t)count + 2, edges = 2 * (size_t)starts[count] + 1;
-    sized *by_size = calloc(places, sizeof *by_size);
-    int64_t *first = calloc(places, sizeof *first), *other = calloc(edges, sizeof *other);
-    int64_t *rounded = calloc(places, sizeof *rounded), *rows = calloc(3 * places, sizeof *rows);
-    extent *taken = calloc(edges, sizeof *taken);
-    bool done = by_size && first && other && rounded && rows && taken;
-    if (!done)
-        gw_fail_memory(error);
-    if (done && (done = round_sizes(count, sizes, rounded, error))) {
+    sized *by_size = calloc(1, places * (sizeof *by_size + 5 * sizeof(int64_t)) +
+                                   edges * (sizeof(int64_t) + sizeof(extent)));
+    if (!by_size)
+        return gw_fail_memory(error);
+    int64_t *first = (int64_t *)(by_size + places), *rounded = first + places, *rows = rounded + places,
+            *other = rows + 3 * places;
+    extent *taken = (extent *)(other + edges);
+    bool done = round_sizes(count, sizes, rounded, error);
+    if (done) {
         turn_both_ways(count, starts, conflicts, first, other);
         placing p = {count, rounded, first, other, taken, 0, work};
         done = place_in_best_order(&p, rows, by_size, offsets, arena_bytes, error);
     }
-    free(by_size), free(first), free(other), free(rounded), free(rows), free(taken);
+    free(by_size);
     return done;
 }

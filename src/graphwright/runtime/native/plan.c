@@ -214,33 +214,23 @@ static bool is_brief(const maker *m) {
     return true;
 }
 
-static void free_plan(gw_plan *plan) {
+/* A plan and its tables, all zero, in one piece of memory: a loop may make a plan for each of its runs. */
+static gw_plan *allocate(const gw_program *p) {
+    const int64_t counts[] = {p->input_dim_count, p->shape_count, p->buffer_count, p->buffer_count,
+                              p->operand_count,   p->arg_count,   p->input_count,  p->output_count};
+    size_t bytes = sizeof(gw_plan) + (size_t)p->task_count * sizeof(gw_step);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        bytes += (size_t)counts[i] * sizeof(int64_t);
+    gw_plan *plan = calloc(1, bytes);
     if (!plan)
-        return;
-    free(plan->dims), free(plan->registers), free(plan->sizes), free(plan->offsets),
-        free(plan->operand_offsets);
-    free(plan->args), free(plan->input_bytes), free(plan->output_bytes), free(plan->steps);
-    free(plan);
-}
-
-static bool allocate(gw_plan *plan, const gw_program *p) {
-    const struct {
-        int64_t **at;
-        int64_t count;
-    } tables[] = {
-        {&plan->dims, p->input_dim_count},
-        {&plan->registers, p->shape_count},
-        {&plan->sizes, p->buffer_count},
-        {&plan->offsets, p->buffer_count},
-        {&plan->operand_offsets, p->operand_count},
-        {&plan->args, p->arg_count},
-        {&plan->input_bytes, p->input_count},
-        {&plan->output_bytes, p->output_count},
-    };
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        if (!(*tables[i].at = calloc((size_t)tables[i].count + 1, sizeof(int64_t))))
-            return false;
-    return (plan->steps = calloc((size_t)p->task_count + 1, sizeof *plan->steps)) != NULL;
+        return NULL;
+    int64_t **tables[] = {&plan->dims,            &plan->registers, &plan->sizes,       &plan->offsets,
+                          &plan->operand_offsets, &plan->args,      &plan->input_bytes, &plan->output_bytes};
+    plan->steps = (gw_step *)(plan + 1);
+    int64_t *next = (int64_t *)(plan->steps + p->task_count);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; next += counts[i++])
+        *tables[i] = next;
+    return plan;
 }
 
 static bool fill_plan(const maker *m) {
@@ -263,9 +253,8 @@ static bool fill_plan(const maker *m) {
 static gw_plan *make_plan(const gw_program *program, const gw_links *links, const int64_t *dims, int threads,
                           gw_error *error) {
     static atomic_int_least64_t serial;
-    gw_plan *plan = calloc(1, sizeof *plan);
-    if (!plan || !allocate(plan, program)) {
-        free_plan(plan);
+    gw_plan *plan = allocate(program);
+    if (!plan) {
         gw_fail_memory(error);
         return NULL;
     }
@@ -276,7 +265,7 @@ static gw_plan *make_plan(const gw_program *program, const gw_links *links, cons
     plan->references = 1;
     if (fill_plan(&(maker){program, links, plan, error}))
         return plan;
-    free_plan(plan);
+    free(plan);
     return NULL;
 }
 
@@ -336,7 +325,7 @@ void gw_plan_release(gw_plan *plan) {
     bool last = --plan->references == 0;
     gw_global_unlock();
     if (last)
-        free_plan(plan);
+        free(plan);
 }
 
 void gw_plan_cache_clear(gw_plan_cache *cache) {

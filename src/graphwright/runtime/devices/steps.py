@@ -85,7 +85,7 @@ class PartRunner:
     def repeat(
         self, gives: Sequence[int], where: Carried, limits: tuple[int, bool], run: Run
     ) -> _native.Repeat | None:
-        """The loop whose body this is: ``run`` holds what it starts from. None where there is no short way."""
+        """The loop whose body this is: ``run`` holds what it starts from. None where no entry serves it."""
         entry = self._device.entry(run.threads)
         if isinstance(entry, Detour):
             return None

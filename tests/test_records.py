@@ -136,7 +136,9 @@ def test_functions_of_the_standard_take_them(kind: str) -> None:
     theirs, ours = THEIRS[kind], OURS[kind]
     assert dataclasses.is_dataclass(ours)
     wanted = [(f.name, f.default, f.default_factory, f.repr, f.compare) for f in dataclasses.fields(theirs)]
-    assert [(f.name, f.default, f.default_factory, f.repr, f.compare) for f in dataclasses.fields(ours)] == wanted
+    assert [
+        (f.name, f.default, f.default_factory, f.repr, f.compare) for f in dataclasses.fields(ours)
+    ] == wanted
     for a, b in zip(*_both(kind), strict=True):
         assert dataclasses.asdict(b) == dataclasses.asdict(a)
         assert vars(dataclasses.replace(b)) == vars(dataclasses.replace(a))

@@ -84,7 +84,7 @@ class Options:
     on."""
 
     cc: str = _option("", "C compiler: a command or path; empty looks for cc, gcc, clang, ziglang", str)
-    cache_dir: Path | None = _option(None, "folder of compiled kernels; default: the user's", _folder)  # noqa: RUF009
+    cache_dir: Path | None = _option(None, "folder of compiled kernels; default: the user's", _folder)
     cache_limit: int = _option(1024, "most MiB that the folder of compiled kernels may hold", _count)
     threads: int = _option(0, "threads that run kernels; 0 is one per usable core", _count)
     isa: str = _option(
@@ -108,7 +108,7 @@ class Options:
         (), "a plugin to load: a .py file, a module, or the name of an installed one", _names
     )
     no_autoload: bool = _option(False, "leave installed plugins alone but for those that are named", _switch)
-    key_dir: Path | None = _option(None, "folder of the signing key; default: the user's", _folder)  # noqa: RUF009
+    key_dir: Path | None = _option(None, "folder of the signing key; default: the user's", _folder)
 
     def __post_init__(self) -> None:
         faults = Collector(OptionError)

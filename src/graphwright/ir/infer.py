@@ -197,5 +197,5 @@ def _check_size(type: TensorType, op: Op, place: str) -> None:
     for dim in type.shape or ():
         if isinstance(dim, int) and dim < 0:
             raise ModelError(Diagnostic("size", f"{op.name}: a negative size in {type}", place))
-    if type.is_static and prod(type.sizes) * type.dtype.bytes > MAX_BYTES:
+    if type.is_static and prod(filter(None, type.sizes)) * type.dtype.bytes > MAX_BYTES:  # NumPy skips 0 too
         raise ModelError(Diagnostic("size", f"{op.name}: {type} is larger than any memory", place))

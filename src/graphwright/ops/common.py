@@ -101,7 +101,9 @@ def same_dtype(at: Inference, *facts: Fact) -> DType:
 
 
 def known_size(dims: Sequence[Dim]) -> int | None:
-    """Number of elements of a shape that is small enough to track; None otherwise."""
+    """Number of elements of a shape that is small enough to track; None otherwise, or if a size is negative."""
+    if any(isinstance(dim, int) and dim < 0 for dim in dims):
+        return None
     size = product(tuple(dims))
     return size if isinstance(size, int) and size <= MAX_ELEMENTS else None
 

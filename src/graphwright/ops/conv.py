@@ -130,6 +130,7 @@ Conv.samples = (
     Sample(Conv(), (arg(F16, 1, 2, 4, 4), arg(F16, 3, 2, 3, 3))),
     Sample(Conv(), (arg(BF16, 0, 2, 4, 4), arg(BF16, 3, 2, 3, 3))),
     Sample(Conv(), (_X, arg(F32, 6, 3, 3, 3)), "4 and 3 differ"),
+    Sample(Conv((2, 2, 1), auto_pad="SAME_UPPER"), (_X, _W), "3 strides for 2 spatial axes"),
     Sample(Conv(group=4), (_X, arg(F32, 6, 1, 3, 3)), "features in 4 groups"),
     Sample(Conv(), (_X, _W, arg(F32, 5)), "bias and features: 5 and 6 differ"),
     Sample(Conv(), (arg(F32, 1, 4, 2, 5), _W), "less a window of 3: -1 is less than 0"),

@@ -58,5 +58,6 @@ Expand.samples = (
     Sample(Expand((2, 0)), (arg(F32, 1),)),
     Sample(Expand(), (arg(F32, 3, 1), arg(I64, 2, values=(1, 4)))),
     Sample(Expand((3,)), (arg(I64, 1, values=(5,)),)),
+    Sample(Expand((-3,)), (arg(I64, 1, values=(5,)),), "negative size"),
     Sample(Expand((2,)), (arg(F32, 3),), "3 and 2 differ"),
 )

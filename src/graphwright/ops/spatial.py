@@ -126,8 +126,8 @@ def same_pads(dims: Sequence[Dim], shape: Windows, auto_pad: str) -> tuple[Dim, 
     totals = [
         same_padding(dim, stride, span(size, dilation))
         for dim, size, stride, dilation in zip(
-            dims, shape.kernel, shape.strides, shape.dilations, strict=True
-        )
+            dims, shape.kernel, shape.strides, shape.dilations, strict=False
+        )  # lists of other lengths are refused where windows are counted
     ]
     return halves(totals, auto_pad == "SAME_UPPER")
 

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.shaping import carried, known_dims, number, open_sizes
+
+MAX_PARTS = 1 << 20
+"""Beyond this many outputs a model is not meant."""
 
 
 @op("Split")
@@ -25,6 +28,10 @@ class Split(Op):
     sizes: tuple[Dim, ...] | None = None
     uneven: bool = False
     from_operand: bool = False
+
+    def verify(self) -> None:
+        if not 1 <= self.parts <= MAX_PARTS:
+            raise InferError(f"{self.parts} parts: 1 to {MAX_PARTS} can be made")
 
     def output_count(self) -> int:
         return self.parts
@@ -97,4 +104,5 @@ Split.samples = (
     Sample(Split(2, 0), (arg(F32, 5),), "4 and 5 differ"),
     Sample(Split(3, 0, (2, 2)), (arg(F32, 4),), "2 sizes for 3 outputs"),
     Sample(Split(2, 2), (arg(F32, 4),), "axis 2 is outside"),
+    *(Sample(Split(parts), (arg(F32, 4),), f"{parts} parts") for parts in (0, 2**62)),
 )

@@ -55,4 +55,5 @@ Tile.samples = (
     Sample(Tile((3,)), (arg(I64, 2, values=(4, 5)),)),
     Sample(Tile((2,)), (arg(F32, 2, 3),), "1 repeats for 2 axes"),
     Sample(Tile((-1,)), (arg(F32, 2),), "negative size"),
+    Sample(Tile((-1,)), (arg(I64, 2, values=(4, 5)),), "negative size"),
 )

@@ -262,15 +262,18 @@ def mutant(number: int) -> bytes:
         return bytes(damaged)
     model = onnx.ModelProto.FromString(data)
     for _ in range(int(generator.integers(1, 4))):
-        try:
-            pick(STRUCTURE, generator)(model, generator)
-        except (
-            ValueError,
-            EncodeError,
-            DecodeError,
-        ):  # the message became too deep, or has nothing to change
+        if not damage_structure(model, generator):
             break
     return model.SerializeToString()
+
+
+def damage_structure(model: onnx.ModelProto, generator: np.random.Generator) -> bool:
+    """Whether there was something to change, and the message did not become too deep."""
+    try:
+        pick(STRUCTURE, generator)(model, generator)
+    except (ValueError, EncodeError, DecodeError):
+        return False
+    return True
 
 
 def parses(data: bytes) -> bool:

@@ -101,7 +101,7 @@ def same_dtype(at: Inference, *facts: Fact) -> DType:
 
 
 def known_size(dims: Sequence[Dim]) -> int | None:
-    """Number of elements of a shape that is small enough to track; None otherwise, or if a size is negative."""
+    """Number of elements of a shape without negative sizes that is small enough to track; None otherwise."""
     if any(isinstance(dim, int) and dim < 0 for dim in dims):
         return None
     size = product(tuple(dims))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
-from graphwright.errors import Diagnostic, GraphwrightError
-from graphwright.ir.arrays import Array
+from graphwright.errors import Diagnostic, FeedError, GraphwrightError
+from graphwright.ir.arrays import Array, np
 from graphwright.package.package import TensorSpec
 from graphwright.records import dataclass
 
@@ -82,6 +82,17 @@ def shapes_of(inputs: Sequence[TensorSpec]) -> Callable[[Sequence[Any]], Shapes]
             () if inner else value.shape for value, inner in zip(values, held, strict=True)
         )
     return lambda arrays: tuple([array.shape for array in arrays])
+
+
+def handed_over(array: Array, target: Array | None, what: str) -> Array:
+    """``array``, or the caller's ``target`` with its elements. Raises FeedError if that has another shape."""
+    if target is None or target is array:
+        return array
+    if target.shape != array.shape:
+        message = f"{what} has shape {array.shape}, not {target.shape}"
+        raise FeedError(Diagnostic("feed-shape", message))
+    np.copyto(target, array, casting="no")
+    return target
 
 
 class Device(Protocol):

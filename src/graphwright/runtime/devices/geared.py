@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
-from graphwright.errors import Diagnostic, FeedError
 from graphwright.ir.arrays import Array, np
 from graphwright.package.package import Package, TensorSpec
-from graphwright.runtime.devices.base import Detour, Device, Entry, Shapes, TaskTime, shapes_of
+from graphwright.runtime.devices.base import Detour, Device, Entry, Shapes, TaskTime, handed_over, shapes_of
 from graphwright.runtime.devices.fitting import Fitting, Part, cropped, filled_up, no_gear
 from graphwright.runtime.devices.target import Shared
 
@@ -45,8 +44,9 @@ class Geared:
             return device.run(arrays, outputs, threads)
         gear, wanted = self._fit(shapes)
         results = self._gears[gear].run(list(map(filled_up, arrays, gear)), None, threads)
-        made = list(map(cropped, results, wanted))
-        return made if outputs is None else list(map(_handed_over, made, outputs))
+        targets = outputs or [None] * len(results)
+        made = map(cropped, results, wanted)
+        return [handed_over(array, target, "an output") for array, target in zip(made, targets, strict=True)]
 
     def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
         shapes = self._shapes(arrays)
@@ -208,14 +208,3 @@ def staged_gears(
 def gear_shapes(inputs: Sequence[TensorSpec]) -> Shapes:
     """The shapes that a gear is for. Raises ValueError where a size is no number."""
     return tuple(tuple(int(size) for size in spec.shape or ()) for spec in inputs)
-
-
-def _handed_over(array: Array, target: Array | None) -> Array:
-    """``array``, or the caller's ``target`` with its elements."""
-    if target is None:
-        return array
-    if target.shape != array.shape:
-        message = f"an output has shape {list(array.shape)}, its array {list(target.shape)}"
-        raise FeedError(Diagnostic("feed-shape", message))
-    np.copyto(target, array, casting="no")
-    return target

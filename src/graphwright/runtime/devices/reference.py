@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphwright.errors import Collector, Diagnostic, FeedError, GraphwrightError
+from graphwright.errors import Collector, FeedError, GraphwrightError
 from graphwright.ir.arrays import Array
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import Observer, evaluate_module, input_sizes
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import SymbolError, evaluate
 from graphwright.passes.bind_sizes import shape_inputs
-from graphwright.runtime.devices.base import REFERENCE_FAULTS, Detour, TaskTime, reference_fault
+from graphwright.runtime.devices.base import REFERENCE_FAULTS, Detour, TaskTime, handed_over, reference_fault
 
 
 class Reference:
@@ -32,15 +32,10 @@ class Reference:
     ) -> list[Array]:
         self._runs += 1
         results = self._evaluated(arrays)
-        for k, target in enumerate(outputs or ()):
-            if target is None:
-                continue
-            if target.shape != results[k].shape:
-                message = f"output {self._module.main.output_names[k]!r} has shape {results[k].shape}"
-                raise FeedError(Diagnostic("feed-shape", f"{message}, not {target.shape}"))
-            np.copyto(target, results[k], casting="no")
-            results[k] = target
-        return results
+        if outputs is None:
+            return results
+        what = [f"output {name!r}" for name in self._module.main.output_names]
+        return list(map(handed_over, results, outputs, what))
 
     def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
         times: list[TaskTime] = []

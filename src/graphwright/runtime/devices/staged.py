@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from graphwright import _native
-from graphwright.errors import Diagnostic, FeedError, GraphwrightError, PackageError
+from graphwright.errors import Diagnostic, GraphwrightError, PackageError
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.op import Carried
 from graphwright.package.stages import FrontStep, HostStep, PartStep, Stages
 from graphwright.package.stages import Step as Planned
-from graphwright.runtime.devices.base import Detour, Device, TaskTime
+from graphwright.runtime.devices.base import Detour, Device, TaskTime, handed_over
 from graphwright.runtime.devices.front import FrontRunner
 from graphwright.runtime.devices.steps import HostRunner, PartRunner, Run, Spec, Step
 
@@ -100,11 +100,9 @@ class _Graph:
         results: list[Any] = []
         for k, number in enumerate(self._stages.outputs):
             value, target = run.values[number], run.targets[k] if run.targets else None
-            if target is not None:
-                _fill(target, value, self._stages.values[number].name)
-            elif not self._is_own(number, value, arrays, results):
+            if target is None and not self._is_own(number, value, arrays, results):
                 value = _copied(value)
-            results.append(value if target is None else target)
+            results.append(handed_over(value, target, f"output {self._stages.values[number].name!r}"))
         return results
 
     def run_body(self, arrays: Sequence[Any], outer: Run) -> tuple[Any, ...]:
@@ -167,12 +165,3 @@ def _copied(value: Any) -> Any:
     if isinstance(value, list):
         return [_copied(item) for item in value]
     return None if value is None else np.array(value, order="C")
-
-
-def _fill(target: Array, value: Array, name: str) -> None:
-    if target is value:
-        return
-    if target.shape != value.shape:
-        message = f"output {name!r} has shape {value.shape}, not {target.shape}"
-        raise FeedError(Diagnostic("feed-shape", message))
-    np.copyto(target, value, casting="no")

@@ -30,6 +30,7 @@ from graphwright.ops.global_pool import GlobalAveragePool
 from graphwright.ops.lstm import LSTM
 from graphwright.ops.matmul import MatMul
 from graphwright.ops.matmul_integer import MatMulInteger
+from graphwright.ops.matmul_nbits import MatMulNBits, unpacked
 from graphwright.ops.quantize_linear import QuantizeLinear
 from graphwright.ops.recurrent import import_recurrent
 from graphwright.ops.reductions import ReduceMean
@@ -38,8 +39,6 @@ from graphwright.ops.softmax import Softmax
 from graphwright.ops.spatial import import_pool
 from graphwright.ops.transpose import Transpose
 from graphwright.ops.unary import Sigmoid
-
-PACKED_BITS = (2, 4, 8)
 
 
 def _dequantized(i: Importer, x: int, scale: int, zero: int, axis: int = 1) -> Value:
@@ -155,46 +154,49 @@ def _import_integer_to_float(i: Importer) -> Value:
 
 
 def _import_packed_matmul(i: Importer) -> Value:
-    """MatMulNBits: ``a @ w.T``, w[N, K] in blocks along K of one scale each, some bits an element, first
-    elements in low bits; zero points, if any, packed alike (or plain, of the dtype of a).
+    """MatMulNBits: zero points, if any, are packed as the codes are, or plain, of the dtype of a.
+
+    Where a table says which block an element of K belongs to, weights are floats from here on.
     """
-    bits, block = int(i.attr("bits", 4)), int(i.required_attr("block_size"))
+    op, a = MatMulNBits(int(i.attr("bits", 4)), int(i.required_attr("block_size"))), i.input(0)
     n, k = int(i.required_attr("N")), int(i.required_attr("K"))
-    packed, a = i.constant(1), i.input(0)
-    if bits not in PACKED_BITS or block <= 0:
-        raise i.fail(f"{bits} bits in blocks of {block}; bits are {', '.join(map(str, PACKED_BITS))}")
+    blocks = -(-k // op.block)
+    scales = _as(i, i.emit(Reshape((n, blocks)), i.input(2)), a.type.dtype)
+    zeros = _packed_zeros(i, n, blocks, op.bits)
+    if i.optional(4) is None:
+        codes = i.emit(Reshape((n, blocks, op.block * op.bits // 8)), i.input(1))
+        y = i.emit(op, a, codes, scales, *([] if zeros is None else [zeros]))
+    else:
+        y = i.emit(MatMul(), a, i.emit(Transpose((1, 0)), _grouped_weights(i, op, n, k, scales, zeros)))
+    return added(i, y, i.optional(5))
+
+
+def _grouped_weights(
+    i: Importer, op: MatMulNBits, n: int, k: int, scales: Value, zeros: Value | None
+) -> Value:
+    """w[N, K], its scales and zero points looked up by the block of each k."""
+    packed, dtype = i.constant(1), scales.type.dtype
     if packed is None:
         raise i.fail("the packed weights are computed", hint="make them an initialiser")
-    blocks = -(-k // block)
-    codes = i.const(np.ascontiguousarray(_unpacked(packed.reshape(n, -1), bits)[:, :k]))
-    scales = i.emit(Reshape((n, blocks)), i.input(2))
-    zeros, groups = _packed_zeros(i, n, blocks, bits), i.optional(4)
-    if groups is None and zeros.type.dtype == U8:
-        weights = i.emit(DequantizeLinear(a.type.dtype, 1, block), codes, scales, zeros)
-    else:
-        groups = i.const(np.arange(k) // block) if groups is None else groups
-        scales, zeros = (i.emit(Gather(1), x, groups) for x in (scales, _as(i, zeros, a.type.dtype)))
-        weights = i.emit(Mul(), i.emit(Sub(), _as(i, codes, a.type.dtype), zeros), scales)
-    return added(i, i.emit(MatMul(), a, i.emit(Transpose((1, 0)), weights)), i.optional(5))
+    codes = i.const(np.ascontiguousarray(unpacked(packed.reshape(n, -1), op.bits)[:, :k]))
+    if zeros is None:
+        zeros = i.const(np.full(scales.type.sizes, op.middle, np.uint8))
+    scales, zeros = (i.emit(Gather(1), x, i.input(4)) for x in (scales, _as(i, zeros, dtype)))
+    made: Value = i.emit(Mul(), i.emit(Sub(), _as(i, codes, dtype), zeros), scales)
+    return made
 
 
-def _packed_zeros(i: Importer, n: int, blocks: int, bits: int) -> Value:
-    """Zero points [n, blocks]: the middle where the node has none."""
+def _packed_zeros(i: Importer, n: int, blocks: int, bits: int) -> Value | None:
+    """Zero points [n, blocks], if the node has any."""
     if i.optional(3) is None:
-        return i.const(np.full((n, blocks), 1 << (bits - 1), np.uint8))
+        return None
     given, known = i.input(3), i.constant(3)
     if given.type.dtype != U8:
         made: Value = i.emit(Reshape((n, blocks)), given)
         return made
     if known is None:
         raise i.fail("the packed zero points are computed", hint="make them an initialiser")
-    return i.const(np.ascontiguousarray(_unpacked(known.reshape(n, -1), bits)[:, :blocks]))
-
-
-def _unpacked(packed: Array, bits: int) -> Array:
-    """Elements of ``bits`` each out of rows of bytes, those in low bits first."""
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    return ((packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)).reshape(*packed.shape[:-1], -1)
+    return i.const(np.ascontiguousarray(unpacked(known.reshape(n, -1), bits)[:, :blocks]))
 
 
 def _as(i: Importer, x: Value, dtype: DType) -> Value:
@@ -276,7 +278,7 @@ contribute(
     MatMulInteger,
     DynamicQuantizeMatMul=_import_dynamic_matmul,
     MatMulIntegerToFloat=_import_integer_to_float,
-    MatMulNBits=_import_packed_matmul,
 )
+contribute(MatMulNBits, MatMulNBits=_import_packed_matmul)
 contribute(LSTM, DynamicQuantizeLSTM=ranked(_import_lstm))
 contribute(ScaledDotProductAttention, QAttention=ranked(_import_attention))

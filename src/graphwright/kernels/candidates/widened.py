@@ -17,6 +17,7 @@ from graphwright.ops.gru import GRU
 from graphwright.ops.lp_pool import LpPool
 from graphwright.ops.lstm import LSTM
 from graphwright.ops.matmul import MatMul
+from graphwright.ops.matmul_nbits import MatMulNBits
 from graphwright.ops.max_pool import MaxPool
 from graphwright.ops.resize import Resize
 from graphwright.ops.rnn import RNN
@@ -26,7 +27,8 @@ _EXACT = _HALVES | {I8, U8, I16, U16}
 """What f32 holds exactly."""
 
 _WIDENED: dict[type[Op], frozenset[DType]] = {
-    **dict.fromkeys((MatMul, Conv, ConvTranspose, LSTM, GRU, RNN, AveragePool, LpPool, Resize), _HALVES),
+    **dict.fromkeys((MatMul, MatMulNBits, Conv, ConvTranspose, LSTM, GRU, RNN), _HALVES),
+    **dict.fromkeys((AveragePool, LpPool, Resize), _HALVES),
     MaxPool: _EXACT,
 }
 """By op: the dtypes whose results are those of f32, rounded."""

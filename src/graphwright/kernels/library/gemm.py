@@ -2,9 +2,9 @@
 
 All operands may have any strides.
 
-Two symbols, alike but for B: :data:`PACKED` takes B in panels of :func:`panel_columns` columns, zero padded
+Symbols are alike but for B: :data:`PACKED` takes B in panels of :func:`panel_columns` columns, zero padded
 (``pack.gemm_panels``, ``pack.gemm_layout``); :data:`UNPACKED` takes B with strides and packs one panel at a
-time.
+time; :data:`CODES` takes it as codes of few bits (see :mod:`~graphwright.kernels.library.nbits`).
 
 Two batch axes, since the heads of attention ([batch, sequence, head, feature] read as [batch, head, ...])
 cannot be flattened to one stride. A stride of 0 broadcasts.
@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum
+from graphwright.kernels.library import nbits
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import (
     HELPERS,
@@ -35,10 +36,13 @@ from graphwright.kernels.library.tile import (
 
 PACKED: Final = "gw_gemm_f32_packed"
 UNPACKED: Final = "gw_gemm_f32"
+CODES: Final = "gw_gemm_f32_codes"
 
 OPERANDS: Final = ("a", "b", "bias", "residual", "c")
 """``bias`` and ``residual`` may be absent; ``c`` is ignored when there is a hook. The hook, or a null
 pointer, comes next."""
+CODES_OPERANDS: Final = ("a", "codes", "scales", "zeros", "bias", "residual", "c")
+""":data:`CODES` has these instead; ``zeros`` may be absent."""
 
 K_BLOCK: Final = 768
 """Longest block of K; longer ones are cut into blocks of equal length."""
@@ -98,6 +102,16 @@ class GemmArgs(NamedTuple):
     """The bits of an f32 factor of A @ B."""
 
 
+class CodesArgs(NamedTuple):
+    """What follows the args of :data:`CODES`, whose strides of B are 0."""
+
+    bits: int
+    block: int
+    """Elements of K that share a scale: at least 16, and a power of two."""
+    floats: int
+    """Whether zero points are f32, not i8."""
+
+
 def tile_shape(isa: Isa) -> TileShape:
     """9 x 3 vectors fill 27 of 32 registers, 6 x 2 fill 12 of 16."""
     if isa.vector_bytes == 64:
@@ -132,6 +146,19 @@ def scratch_bytes(isa: Isa, args: GemmArgs, *, packed: bool) -> Dim:
     return 4 * (rows * _A_PITCH + panel + sums)
 
 
+def codes_scratch_bytes(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
+    """As without panels; few rows need the sums of A over blocks."""
+    sums = 4 * nbits.stream_rows(isa) * ceildiv(args.k, codes.block)
+    return maximum(scratch_bytes(isa, args, packed=False), sums)
+
+
+def codes_work_ns(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
+    """As :func:`work_ns`, with codes to read, and each to be decoded for every block of rows."""
+    speed = 125 if isa.vector_bytes == 64 else 70
+    elements = args.k * args.n
+    return maximum(ceildiv(2 * args.m * elements, speed), ceildiv(elements * codes.bits, 80))
+
+
 def work_ns(isa: Isa, args: GemmArgs) -> Dim:
     """Time on one core: bound by FMAs (135 or 75 GFLOP/s) or by reading B (10 GB/s)."""
     speed = 135 if isa.vector_bytes == 64 else 75
@@ -163,8 +190,11 @@ def source(isa: Isa) -> str:
 #define STREAM_CELLS {stream_cells(shape, isa)} /* the most that a tile of few rows has */
 #define ARGS {len(GemmArgs._fields)}
 #define OPERANDS {len(OPERANDS)}
+#define CODES_ARGS {len(CodesArgs._fields)}
+#define CODES_OPERANDS {len(CODES_OPERANDS)}
+#define CODES_ROWS {nbits.stream_rows(isa)} /* as many are computed without decoding B to memory */
 """
-    fields = args_struct(GemmArgs._fields)
+    fields = args_struct(GemmArgs._fields) + args_struct(CodesArgs._fields, "codes_args")
     entries = "".join(
         _ENTRY.replace("@SYMBOL@", symbol).replace("@PACKED@", str(int(packed)))
         for symbol, packed in ((UNPACKED, False), (PACKED, True))
@@ -178,8 +208,9 @@ def source(isa: Isa) -> str:
         tiles_in_place(shape, isa),
         streams(shape, isa),
         transpose(isa),
+        nbits.source_text(isa, shape),
     ]
-    return "\n".join([*text, _BODY, entries])
+    return "\n".join([*text, _BODY, entries, _CODES_ENTRY.replace("@SYMBOL@", CODES)])
 
 
 _BODY: Final = """
@@ -192,6 +223,7 @@ struct gemm {
     const int64_t *hook_arg;
     float scale, clip[2];
     int packed; /* B lies in panels already */
+    const struct codes *codes; /* or as codes of few bits */
 };
 
 /* A block of the output: rows of tiles [tile0, tile1) and panels [panel0, panel1) of one batch. */
@@ -338,7 +370,7 @@ static int32_t deliver_tile(const struct gemm *g, const struct block *o, int64_t
 
 /* Where panel p begins: every NR columns; where B does not lie in panels, so that they are nearly alike. */
 static int64_t column(const struct gemm *g, int64_t p) {
-    if (g->packed)
+    if (g->packed || g->codes)
         return smaller(p * NR, g->s.n);
     return smaller(cut(parts(g->s.n, VL), p, parts(g->s.n, NR)) * VL, g->s.n);
 }
@@ -400,6 +432,9 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
             if (g->packed) {
                 b = b0 + (p * k + k0) * NR;
                 next = p + 1 < o->panel1 ? b + k * NR : b0 + (o->panel0 * k + k0 + depth) * NR;
+            } else if (g->codes) {
+                unpack_codes[g->codes->width](g->codes, p, k0, depth, b_panel);
+                b = next = b_panel;
             } else {
                 b = b0 + k0 * g->s.b_k + col * g->s.b_n;
                 next = b + cols * g->s.b_n;
@@ -480,11 +515,39 @@ static int32_t run_few_rows(const struct gemm *g, const struct block *o, float *
     return 0;
 }
 
+/* Few rows: codes are decoded in registers. */
+static int32_t run_few_rows_of_codes(const struct gemm *g, const struct block *o, float *sums) {
+    const struct codes *q = g->codes;
+    const int64_t m = g->s.m, k = g->s.k;
+    float room[CODES_ROWS * NR] __attribute__((aligned(64)));
+    float out[CODES_ROWS * NR] __attribute__((aligned(64)));
+    for (int64_t i = 0; q->zeros && i < m * q->blocks; i++) {
+        const int64_t row = i / q->blocks, k0 = i % q->blocks * q->block, k1 = smaller(k, k0 + q->block);
+        vf total = {0};
+        for (int64_t j = k0; j < k1; j += VL)
+            total += load_most(g->a + row * g->s.a_m + j, k1 - j);
+        sums[i] = vf_sum(total);
+    }
+    for (int64_t p = o->panel0; p < o->panel1; p++) {
+        const int64_t col = p * NR, cols = smaller(g->s.n - col, NR);
+        struct tile t = {.from_kind = FROM_ZERO};
+        start_tile(g, o, 0, m, col, cols, cols == NR, room, NR, &t);
+        aim_tile(g, o, 0, col, cols == NR, out, NR, &t);
+        stream_codes[q->width][m - 1](q, p, k, g->a, g->s.a_m, sums, &t);
+        const int32_t error = deliver_tile(g, o, 0, m, col, cols, out, NR, &t);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
 static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float *scratch) {
     const int64_t tiles = parts(g->s.m, MR), panels = parts(g->s.n, NR);
     const int64_t m_blocks = parts(tiles, BLOCK_TILES), n_units = parts(panels, UNIT_PANELS);
     const int few = g->packed && g->s.m <= FEW_ROWS && g->s.a_k == 1 && g->scale == 1;
-    const int64_t group = few ? n_units : (g->s.k > K_BLOCK ? RUN_PANELS : GROUP_PANELS) / UNIT_PANELS;
+    const int few_of_codes = g->codes && g->s.m <= CODES_ROWS && g->s.a_k == 1 && g->scale == 1;
+    const int64_t most = (g->s.k > K_BLOCK ? RUN_PANELS : GROUP_PANELS) / UNIT_PANELS;
+    const int64_t group = few || few_of_codes ? n_units : most;
     while (begin < end) {
         const int64_t batch = begin / (m_blocks * n_units), outer = begin % (m_blocks * n_units);
         const int64_t first = outer / (m_blocks * group) * group, width = smaller(n_units - first, group);
@@ -499,7 +562,9 @@ static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float
             .panel0 = n_unit * UNIT_PANELS,
             .panel1 = smaller(panels, (n_unit + run) * UNIT_PANELS),
         };
-        const int32_t error = few ? run_few_rows(g, &o, scratch) : run_block(g, &o, scratch);
+        const int32_t error = few            ? run_few_rows(g, &o, scratch)
+                              : few_of_codes ? run_few_rows_of_codes(g, &o, scratch)
+                                             : run_block(g, &o, scratch);
         if (error)
             return error;
         begin += run;
@@ -525,6 +590,40 @@ GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, 
     memcpy(&g.scale, &g.s.scale, sizeof g.scale);
     memcpy(&g.clip[0], &g.s.lo, sizeof g.clip[0]);
     memcpy(&g.clip[1], &g.s.hi, sizeof g.clip[1]);
+    return run_units(&g, begin, end, scratch);
+}
+"""
+
+_CODES_ENTRY: Final = """
+GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+    struct codes_args own;
+    memcpy(&own, arg + ARGS, sizeof own);
+    struct gemm g = {
+        .a = buf[0],
+        .b = buf[2],
+        .bias = buf[4],
+        .residual = buf[5],
+        .c = buf[6],
+        .hook_buf = buf + CODES_OPERANDS + 1,
+        .hook_arg = arg + ARGS + CODES_ARGS,
+    };
+    memcpy(&g.s, arg, sizeof g.s);
+    memcpy(&g.hook, &buf[CODES_OPERANDS], sizeof g.hook);
+    memcpy(&g.scale, &g.s.scale, sizeof g.scale);
+    memcpy(&g.clip[0], &g.s.lo, sizeof g.clip[0]);
+    memcpy(&g.clip[1], &g.s.hi, sizeof g.clip[1]);
+    const int64_t blocks = parts(g.s.k, own.block);
+    const struct codes codes = {
+        .words = buf[1],
+        .scales = buf[2],
+        .zeros = buf[3],
+        .width = own.bits == 2 ? 0 : own.bits == 4 ? 1 : 2,
+        .block = own.block,
+        .blocks = blocks,
+        .panel_words = blocks * (own.block * own.bits / 32),
+        .floats = own.floats,
+    };
+    g.codes = &codes;
     return run_units(&g, begin, end, scratch);
 }
 """

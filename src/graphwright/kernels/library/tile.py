@@ -368,7 +368,7 @@ def _stream(shape: TileShape, isa: Isa, rows: int, panels: int) -> str:
         "int64_t stride, const struct tile *t) {",
         f"    const float {', '.join(pointers)};",
         "    (void)stride, (void)lda;",
-        *_start(rows, len(columns), 1),
+        *start_sums(rows, len(columns), 1),
         "    const float *ahead = t->ahead;",
         f"    for (; k >= {turn}; k -= {turn}, {', '.join(advance).replace('@', str(turn))}) {{",
     ]
@@ -378,10 +378,10 @@ def _stream(shape: TileShape, isa: Isa, rows: int, panels: int) -> str:
         lines += step(number)
     rest = ", ".join(advance).replace("@", "1")
     lines += ["    }", f"    for (; k > 0; k--, {rest}) {{", *step(0), "    }"]
-    return "\n".join([*lines, *_finish(rows, len(columns)), "}", "", ""])
+    return "\n".join([*lines, *store_sums(rows, len(columns)), "}", "", ""])
 
 
-def _start(rows: int, vectors: int, splits: int) -> list[str]:
+def start_sums(rows: int, vectors: int, splits: int) -> list[str]:
     """The sums, from what the tile starts with."""
     cells = [(r, v, s) for r in range(rows) for v in range(vectors) for s in range(splits)]
     lines = ["    const float *from = t->from;"]
@@ -394,7 +394,7 @@ def _start(rows: int, vectors: int, splits: int) -> list[str]:
     return [*lines, "    }"]
 
 
-def _finish(rows: int, vectors: int) -> list[str]:
+def store_sums(rows: int, vectors: int) -> list[str]:
     """Activation and store."""
     cells = [f"c{r}_{v}_0" for r in range(rows) for v in range(vectors)]
     lines = ["    if (t->relu) {", *(f"        {c} = vf_relu({c});" for c in cells), "    }"]

@@ -1,0 +1,240 @@
+"""Weights of few bits for GEMM: B[K, N] = (codes - zeros) * scales, one scale and zero point per block of K.
+
+:func:`pack_codes` lays codes in panels as wide as GEMM's: of each, words of 32 bits, one per column, that
+hold the codes of ``32 / bits`` consecutive k, the first in the low bits; codes are moved by half their range,
+so that they are signed. Scales and zero points (:func:`pack_per_block`) lie in panels as well.
+
+With few rows the weights stay in registers: what a word holds is decoded, multiplied by A and summed over a
+block, whose sum is scaled. With more rows GEMM's blocks of K are decoded into the panel that it packs other
+matrices into, once for each block of rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from graphwright.ir.symbols import Dim, ceildiv
+from graphwright.kernels.library.isa import Isa
+from graphwright.kernels.library.tile import TileShape, start_sums, store_sums
+
+Array = npt.NDArray[Any]
+
+WIDTHS: Final = (2, 4, 8)
+"""Bits of a code."""
+WORD: Final = 32
+
+ZEROS_NONE, ZEROS_BYTES, ZEROS_FLOATS = 0, 1, 2
+"""Kinds of zero points: the middle of the codes' range; i8, less that middle; f32, less that middle."""
+
+
+def stream_rows(isa: Isa) -> int:
+    """Rows up to which weights are decoded in registers: sums of a block and of all of K have room there."""
+    return 4 if isa.vector_bytes == 64 else 2
+
+
+def middle(bits: int) -> int:
+    """The code that is moved to 0."""
+    return 1 << (bits - 1)
+
+
+def codes_bytes(n: Dim, blocks: Dim, block: int, bits: int, columns: int) -> Dim:
+    """Bytes of the codes of ``n`` rows of ``blocks`` blocks in panels of ``columns``."""
+    return ceildiv(n, columns) * columns * blocks * (block * bits // 8)
+
+
+def pack_codes(out: Array, codes: Array, bits: int, columns: int) -> None:
+    """Rows of bytes, u8[N, blocks, bytes of a block], first codes in low bits, to panels in ``out``."""
+    n, blocks, size = codes.shape
+    words = np.ascontiguousarray(codes).reshape(n, blocks * size).view("<u4")
+    moved = np.uint32(sum(middle(bits) << shift for shift in range(0, WORD, bits)))
+    panels = out.view("<u4").reshape(-(-n // columns), words.shape[1], columns)
+    for p, panel in enumerate(panels):
+        part = words[p * columns : (p + 1) * columns]
+        panel[:, : len(part)] = part.T ^ moved
+        panel[:, len(part) :] = 0
+
+
+def pack_per_block(out: Array, values: Array, columns: int) -> None:
+    """What has one element per column and block, [N, blocks], to ``out`` [panels, blocks, columns]."""
+    n, blocks = values.shape
+    panels = -(-n // columns)
+    padded = np.zeros((panels * columns, blocks), out.dtype)
+    padded[:n] = values
+    out.reshape(panels, blocks, columns)[...] = padded.reshape(panels, columns, blocks).transpose(0, 2, 1)
+
+
+def source_text(isa: Isa, shape: TileShape) -> str:
+    """``unpack_codes``, and ``stream_codes`` for few rows."""
+    rows = range(1, stream_rows(isa) + 1)
+    decode = _DECODE_V4 if isa.vector_bytes == 64 else ""
+    functions = [
+        text
+        for bits in WIDTHS
+        for text in (_unpack(isa, shape, bits), *(_stream(isa, shape, bits, r) for r in rows))
+    ]
+    unpacks = ", ".join(f"unpack_{bits}" for bits in WIDTHS)
+    streams = ",\n".join(f"    {{{', '.join(f'stream_{bits}_{r}' for r in rows)}}}" for bits in WIDTHS)
+    sign_extend = "vpmovsxbd %1, %0"
+    return f"""\
+{_STRUCT.replace("@SIGN_EXTEND@", sign_extend)}{decode}
+{"".join(functions)}
+typedef void (*unpack_codes_fn)(const struct codes *q, int64_t p, int64_t k0, int64_t depth, float *to);
+static const unpack_codes_fn unpack_codes[] = {{{unpacks}}};
+typedef void (*stream_codes_fn)(const struct codes *q, int64_t p, int64_t k, const float *a, int64_t lda,
+                                const float *sums, const struct tile *t);
+static const stream_codes_fn stream_codes[][{len(rows)}] = {{
+{streams},
+}};
+"""
+
+
+_STRUCT: Final = """
+/* B as codes: see nbits.py. width: 0, 1, 2 for 2, 4, 8 bits. */
+struct codes {
+    const int32_t *words;
+    const float *scales;
+    const void *zeros;
+    int64_t width, block, blocks, panel_words, floats;
+};
+
+typedef int8_t vb_any __attribute__((vector_size(VL), aligned(1), may_alias));
+typedef uint32_t vu __attribute__((vector_size(4 * VL)));
+
+/* Zero points of VL columns. */
+GW_INLINE vf zeros_at(const struct codes *q, int64_t at) {
+    if (!q->zeros)
+        return (vf){0};
+    if (q->floats)
+        return vf_load((const float *)q->zeros + at);
+    vi y;
+    __asm__("@SIGN_EXTEND@" : "=v"(y) : "m"(*(const vb_any *)((const int8_t *)q->zeros + at)));
+    return __builtin_convertvector(y, vf);
+}
+"""
+
+_DECODE_V4: Final = """
+/* The numbers of a table of 16 that the low 4 bits of lanes choose. */
+GW_INLINE vf chosen(vu index, vf table) {
+    vf y;
+    __asm__("vpermps %1, %2, %0" : "=v"(y) : "v"(table), "v"(index));
+    return y;
+}
+"""
+
+
+def _table(isa: Isa, bits: int) -> str:
+    """The declaration of the numbers behind 4 bits, where decoding looks them up."""
+    if not _looks_up(isa, bits):
+        return ""
+    half, mask = middle(bits), (1 << bits) - 1
+    numbers = ", ".join(str(((i & mask) ^ half) - half) for i in range(16))
+    return f"    const vf table = {{{numbers}}};\n"
+
+
+def _looks_up(isa: Isa, bits: int) -> bool:
+    return isa.vector_bytes == 64 and bits <= 4
+
+
+def _number(isa: Isa, bits: int, word: str, number: int) -> str:
+    """The ``number``-th code of a vector of words, as f32."""
+    if _looks_up(isa, bits):
+        return f"chosen((vu){word} >> {bits * number}, table)"
+    return _shifted(bits, word, str(WORD - bits - bits * number))
+
+
+def _shifted(bits: int, word: str, left: str) -> str:
+    return f"__builtin_convertvector({word} << {left} >> {WORD - bits}, vf)"
+
+
+def _unpack(isa: Isa, shape: TileShape, bits: int) -> str:
+    """``to[k][NR]`` = codes k0.. of panel p, less their zero points, scaled."""
+    count, vectors = WORD // bits, range(shape.vectors)
+    loads = "".join(f"            const vi x{v} = vi_load(word + {v} * VL);\n" for v in vectors)
+
+    def store(number: str, at: str, v: int) -> str:
+        return f"                vf_store(to + {at}{v} * VL, ({number} - d{v}) * s{v});\n"
+
+    numbers = ((j, v, _number(isa, bits, f"x{v}", j)) for j in range(count) for v in vectors)
+    whole = "".join(store(number, f"{j} * NR + ", v) for j, v, number in numbers)
+    part = "".join(store(_shifted(bits, f"x{v}", "left"), "", v) for v in vectors)
+    scales = "".join(f"        const vf s{v} = vf_load(q->scales + at + {v} * VL);\n" for v in vectors)
+    zeros = "".join(f"        const vf d{v} = zeros_at(q, at + {v} * VL);\n" for v in vectors)
+    return f"""
+static void unpack_{bits}(const struct codes *q, int64_t p, int64_t k0, int64_t depth, float *to) {{
+{_table(isa, bits)}    const int64_t end = k0 + depth;
+    for (int64_t k = k0; k < end;) {{
+        const int64_t block = k / q->block, stop = smaller(end, (block + 1) * q->block);
+        const int64_t at = (p * q->blocks + block) * NR;
+{scales}{zeros}        while (k < stop) {{
+            const int32_t *word = q->words + (p * q->panel_words + k / {count}) * NR;
+{loads}            if (k % {count} == 0 && k + {count} <= stop) {{
+{whole}                k += {count};
+                to += {count} * NR;
+            }} else {{
+                const int left = (int)({WORD - bits} - {bits} * (k % {count}));
+{part}                k++;
+                to += NR;
+            }}
+        }}
+    }}
+}}
+"""
+
+
+_AHEAD: Final = 1024
+"""Words that are fetched ahead."""
+
+
+def _stream(isa: Isa, shape: TileShape, bits: int, rows: int) -> str:
+    """``rows`` rows of A times one panel. ``sums``: A over each block, read where there are zero points."""
+    count, vectors = WORD // bits, range(shape.vectors)
+    cells = [(r, v) for r in range(rows) for v in vectors]
+
+    def products(number: str, weights: list[str]) -> str:
+        lines = [f"                const vf w{v} = {w};" for v, w in enumerate(weights)]
+        lines += [f"                const vf y{r} = vf_set1(a{r}[{number}]);" for r in range(rows)]
+        lines += [f"                ACCUMULATE(e{r}_{v}, y{r}, w{v});" for r, v in cells]
+        return "\n".join(["            {", *lines, "            }"]) + "\n"
+
+    loads = "".join(f"            const vi x{v} = vi_load(word + {v} * VL);\n" for v in vectors)
+    fetches = "".join(
+        f"            __builtin_prefetch(word + {_AHEAD + 16 * line}, 0, 3);\n"
+        for line in range(shape.columns(isa) // 16)
+    )
+    turn = "".join(products(str(j), [_number(isa, bits, f"x{v}", j) for v in vectors]) for j in range(count))
+    rest = (
+        products("j", [_shifted(bits, f"x{v}", "left") for v in vectors]).replace("\n", "\n    ").rstrip(" ")
+    )
+    pointers = ", ".join(f"*a{r} = a + {r} * lda" for r in range(rows))
+    advance = ", ".join(f"a{r} += {count}" for r in range(rows))
+    newline = "\n"
+    return f"""
+static void stream_{bits}_{rows}(const struct codes *q, int64_t p, int64_t k, const float *a, int64_t lda,
+                       const float *sums, const struct tile *t) {{
+{_table(isa, bits)}    const float {pointers};
+    const int32_t *word = q->words + p * q->panel_words * NR;
+    (void)lda;
+{newline.join(start_sums(rows, shape.vectors, 1))}
+    for (int64_t b = 0, at = p * q->blocks * NR; b < q->blocks; b++, at += NR) {{
+        vf {", ".join(f"e{r}_{v} = {{0}}" for r, v in cells)};
+        if (q->zeros) {{
+{newline.join(f"            const vf d{v} = zeros_at(q, at + {v} * VL);" for v in vectors)}
+{newline.join(f"            e{r}_{v} -= d{v} * vf_set1(sums[{r} * q->blocks + b]);" for r, v in cells)}
+        }}
+        int64_t left_over = smaller(q->block, k - b * q->block);
+        for (; left_over >= {count}; left_over -= {count}, word += NR, {advance}) {{
+{fetches}{loads}{turn}        }}
+        if (left_over) {{
+{loads}            for (int64_t j = 0; j < left_over; j++) {{
+                const int left = (int)({WORD - bits} - {bits} * j);
+    {rest}            }}
+        }}
+{newline.join(f"        const vf s{v} = vf_load(q->scales + at + {v} * VL);" for v in vectors)}
+{newline.join(f"        ACCUMULATE(c{r}_{v}_0, s{v}, e{r}_{v});" for r, v in cells)}
+    }}
+{newline.join(store_sums(rows, shape.vectors))}
+}}
+"""

@@ -1,0 +1,127 @@
+"""Products with weights of few bits against float64: widths, blocks, zero points, hook, chunks, guards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from graphwright.kernels.library import gemm, nbits
+from graphwright.kernels.library.bits import single_bits
+from graphwright.kernels.library.isa import Isa
+from tests.kernels.library.cases import chunkings, each_isa
+from tests.kernels.library.harness import call, call_hooked, load, strided
+
+ROWS = st.one_of(st.integers(0, 10), st.sampled_from([16, 17, 145, 150]))
+COLUMNS = st.one_of(st.integers(1, 20), st.sampled_from([47, 48, 49, 97, 200]))
+DEPTHS = st.one_of(st.integers(0, 40), st.sampled_from([64, 100, 769, 1031]))
+
+
+class Product:
+    """``a @ w.T + bias`` of drawn codes, laid out and ready to run; ``expected`` is in float64."""
+
+    def __init__(
+        self, isa: Isa, m: int, n: int, k: int, bits: int, block: int, zeros: str, bias: bool, side: str
+    ) -> None:  # fmt: skip
+        rng, width, blocks = np.random.default_rng(n * 1009 + k), gemm.panel_columns(isa), -(-k // block)
+        codes = rng.integers(0, 256, (n, blocks, block * bits // 8), dtype=np.uint8)
+        scales = rng.uniform(0.5, 1.5, (n, blocks)).astype(np.float32)
+        zero = {
+            "none": np.full((n, blocks), 1 << (bits - 1)),
+            "bytes": rng.integers(0, 1 << bits, (n, blocks)),
+            "floats": rng.uniform(0, 1 << bits, (n, blocks)).astype(np.float32),
+        }[zeros]
+        a = rng.standard_normal((m, k)).astype(np.float32)
+        added = rng.standard_normal((1, n)).astype(np.float32) if bias else None
+        weights = self._weights(codes, scales, zero, bits, block, k)
+        self.expected = a.astype(np.float64) @ weights.T + (0 if added is None else added)
+        self.magnitude = np.abs(a).astype(np.float64) @ np.abs(weights).T + 8
+
+        size = -(-n // width) * width * blocks
+        panels = np.zeros(nbits.codes_bytes(n, blocks, block, bits, width), np.uint8)
+        nbits.pack_codes(panels, codes, bits, width)
+        of_scales = np.zeros(size, np.float32)
+        nbits.pack_per_block(of_scales, scales, width)
+        of_zeros = None if zeros == "none" else np.zeros(size, np.int8 if zeros == "bytes" else np.float32)
+        if of_zeros is not None:
+            nbits.pack_per_block(of_zeros, (zero - nbits.middle(bits)).astype(of_zeros.dtype), width)
+        self.c = strided(np.zeros((1, 1, m, n), np.float32), (0, 1, 2, 3), 0, side, 1)[0]
+        own = gemm.CodesArgs(bits, block, int(zeros == "floats"))
+        args = gemm.GemmArgs(
+            1, 1, m, n, k, 0, 0, k, 1, 0, 0, 0, 0, 0, int(bias), m * n, m * n, n, 1, 0, 0, 0, 0,
+            0, 0, 0, single_bits(1.0),
+        )  # fmt: skip
+        held = [strided(x.view(np.float32), (0,), 0, side, 1)[0] for x in (panels, of_scales)]
+        self.operands: list[Any] = [a, *held, of_zeros, added, None, self.c]
+        self.args = (*args, *own)
+        self.kernel, self.grid = load(gemm, isa)[gemm.CODES], gemm.grid(isa, args)
+        self.scratch = gemm.codes_scratch_bytes(isa, args, own)
+
+    @staticmethod
+    def _weights(codes: Any, scales: Any, zero: Any, bits: int, block: int, k: int) -> Any:
+        """By unpackbits, which takes the bits of a byte apart one by one."""
+        rows = codes.reshape(len(codes), codes[0].size)
+        single = np.unpackbits(rows, axis=1, bitorder="little")
+        parts = single.reshape(len(codes), rows.shape[1] * 8 // bits, bits).astype(np.float64)
+        numbers = (parts * 2.0 ** np.arange(bits)).sum(-1)
+        spread = (np.repeat(x.astype(np.float64), block, 1) for x in (zero, scales))
+        shift, factor = spread
+        return ((numbers - shift) * factor)[:, :k]
+
+    def run(self, chunks: list[tuple[int, int]] | None = None) -> Any:
+        self.c[...] = np.nan
+        chunks = chunks or chunkings(self.grid)[2]
+        assert call(self.kernel, self.operands, self.args, self.grid, self.scratch, chunks=chunks) == 0
+        return self.c.copy().reshape(self.expected.shape)
+
+    def assert_near(self, actual: Any) -> None:
+        error = np.abs(actual - self.expected) / self.magnitude
+        assert not error.size or error.max() < 2e-6
+
+
+@each_isa
+@settings(max_examples=40, deadline=None)
+@given(
+    m=ROWS, n=COLUMNS, k=DEPTHS, bits=st.sampled_from(nbits.WIDTHS), block=st.sampled_from([16, 32, 64, 256]),
+    zeros=st.sampled_from(["none", "bytes", "floats"]), bias=st.booleans(),
+    side=st.sampled_from(["start", "end"]),
+)  # fmt: skip
+@example(1, 200, 1031, 4, 32, "bytes", True, "end")
+@example(4, 97, 769, 2, 16, "floats", False, "start")
+@example(5, 48, 33, 8, 16, "none", True, "end")
+def test_matches_float64(
+    isa: Isa, m: int, n: int, k: int, bits: int, block: int, zeros: str, bias: bool, side: str
+) -> None:  # fmt: skip
+    product = Product(isa, m, n, k, bits, block, zeros, bias, side)
+    whole = product.run([(0, product.grid)])
+    product.assert_near(whole)
+    for chunks in chunkings(product.grid):
+        assert product.run(chunks).tobytes() == whole.tobytes()
+
+
+@each_isa
+@pytest.mark.parametrize("m", [1, 3, 9, 150])
+def test_hook_sees_the_tiles(isa: Isa, m: int) -> None:
+    product = Product(isa, m, 101, 130, 4, 32, "bytes", False, "end")
+    operands = [*product.operands[:-1], None]
+    shape = (1, m, 101)
+    found = call_hooked(product.kernel, operands, product.args, product.grid, product.scratch, shape)
+    expected = 3 * product.run().reshape(shape) + 1
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-4)
+
+
+@pytest.mark.parametrize("bits", nbits.WIDTHS)
+def test_codes_lie_in_words_of_consecutive_k(bits: int) -> None:
+    """Column c of a panel of 16 holds one code that is not the middle one, at k = 3."""
+    count, codes = 32 // bits, np.full((20, 2, 16 * bits // 8), 0, np.uint8)
+    codes[...] = sum(nbits.middle(bits) << s for s in range(0, 8, bits))
+    codes[18, 0, 3 * bits // 8] ^= 1 << (3 * bits % 8)
+    out = np.zeros(nbits.codes_bytes(20, 2, 16, bits, 16), np.uint8)
+    nbits.pack_codes(out, codes, bits, 16)
+    words = out.view("<u4").reshape(2, 32 // count, 16)
+    assert words[1, 0 if count > 3 else 3 // count, 2] == 1 << bits * (3 % count)
+    words[1, 0 if count > 3 else 3 // count, 2] = 0
+    assert not words.any()

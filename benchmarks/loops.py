@@ -3,8 +3,10 @@
     python -m benchmarks.loops [--runs 1000]
 
 ``elementwise``: three operations on 64 or 4096 numbers. ``sums``: a Scan that adds rows of 64. ``cell``: a
-recurrent cell of batch, inputs and states, ``h = tanh(x[i] W + h R)``. Both engines run in turn, in the same
-process; CPU time of the thread, the least of many loops, divided by the number of runs.
+recurrent cell of batch, inputs and states, ``h = tanh(x[i] W + h R)``. The others are not repeated by a
+program, but between programs: ``until``, which may end at each run and keeps a row of each, of 64 numbers,
+and ``cache``, which adds a row of 64 to those that it carries, and sums all of them up. Both engines run in
+turn, in the same process; CPU time of the thread, the least of many loops, divided by the number of runs.
 """
 
 from __future__ import annotations
@@ -28,24 +30,33 @@ Case = tuple[onnx.GraphProto, dict[str, Array]]
 ROUNDS = 15
 
 
-def info(name: str, *shape: int, kind: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
+def info(name: str, *shape: int | str | None, kind: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, kind, shape)
 
 
 def body(
-    steps: Sequence[tuple[str, str, str]], states: Sequence[Any], outputs: Sequence[str]
+    steps: Sequence[tuple[str, str, str]],
+    states: Sequence[Any],
+    outputs: Sequence[str],
+    *,
+    conditional: bool = False,
 ) -> onnx.GraphProto:
-    """A Loop's body: ``steps`` are an operator, its inputs and its output."""
+    """A Loop's body: ``steps`` are an operator, its inputs and its output. ``conditional``: they make ``go``."""
     nodes = [helper.make_node(op, inputs.split(), [output]) for op, inputs, output in steps]
-    nodes.append(helper.make_node("Identity", ["on"], ["go"]))
+    if not conditional:
+        nodes.append(helper.make_node("Identity", ["on"], ["go"]))
     inputs = [info("i", kind=TensorProto.INT64), info("on", kind=TensorProto.BOOL), *states]
     return helper.make_graph(nodes, "body", inputs, [onnx.ValueInfoProto(name=n) for n in ("go", *outputs)])
 
 
 def loop(
-    inner: onnx.GraphProto, outputs: Sequence[str], inputs: Sequence[Any], weights: dict[str, Array]
+    inner: onnx.GraphProto,
+    outputs: Sequence[str],
+    inputs: Sequence[Any],
+    weights: dict[str, Array],
+    condition: str = "",
 ) -> onnx.GraphProto:
-    node = helper.make_node("Loop", ["T", "", "h0"], outputs, body=inner)
+    node = helper.make_node("Loop", ["T", condition, "h0"], outputs, body=inner)
     constants = [numpy_helper.from_array(array, name) for name, array in weights.items()]
     results = [onnx.ValueInfoProto(name=name) for name in outputs]
     return helper.make_graph([node], "loop", [info("T", kind=TensorProto.INT64), *inputs], results, constants)
@@ -82,6 +93,25 @@ def sums(size: int, runs: int) -> Case:
     return graph, {"s0": normal(size), "x": normal(runs, size)}
 
 
+def until(size: int, runs: int) -> Case:
+    """Ends where the largest number is above a bound, which it is not before ``runs``."""
+    steps = [("Add", "h x", "a"), ("Mul", "a w", "b"), ("Relu", "b", "g"), ("Identity", "g", "row")]
+    steps += [("ReduceMax", "g", "top"), ("Reshape", "top one", "most"), ("Less", "most bound", "go")]
+    inner = body(steps, [info("h", size)], ["g", "row"], conditional=True)
+    weights = {"w": np.full(size, 0.5, np.float32), "bound": np.array([9], np.float32)}
+    weights |= {"one": np.array([1]), "yes": np.array(True)}
+    graph = loop(inner, ["y", "ys"], [info("h0", size), info("x", size)], weights, "yes")
+    return graph, {"T": np.array(runs), "h0": normal(size), "x": normal(size)}
+
+
+def cache(size: int, runs: int) -> Case:
+    steps = [("Concat", "h x", "g"), ("ReduceSum", "g", "row")]
+    inner = body(steps, [info("h", None, size)], ["g", "row"])
+    inner.node[0].attribute.append(helper.make_attribute("axis", 0))
+    graph = loop(inner, ["y", "ys"], [info("h0", "N", size), info("x", 1, size)], {})
+    return graph, {"T": np.array(runs), "h0": normal(1, size), "x": normal(1, size)}
+
+
 def normal(*shape: int) -> Array:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
@@ -116,6 +146,8 @@ def main() -> None:
         "sums 64": sums(64, runs),
         "cell 1x5 -> 32": cell(1, 5, 32, runs),
         "cell 4x64 -> 256": cell(4, 64, 256, runs),
+        "until 64": until(64, runs),
+        "cache 64": cache(64, runs),
     }
     print(f"{'loop':20}{'graphwright':>14}{'onnxruntime':>14}{'times':>8}")
     for name, case in cases.items():

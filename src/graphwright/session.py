@@ -123,7 +123,9 @@ def _node_arg(spec: TensorSpec) -> NodeArg:
 
 
 def _type_text(dtype: DType) -> str:
-    """``tensor(float)``, ``seq(tensor(float))``."""
+    """``tensor(float)``, ``seq(tensor(float))``, ``map(int64,tensor(float))``."""
+    if dtype.element is not None and dtype.key is not None:
+        return f"map({_TYPES.get(dtype.key.name, dtype.key.name)},{_type_text(dtype.element)})"
     if dtype.element is None:
         return f"tensor({_TYPES.get(dtype.name, dtype.name)})"
     return f"{'seq' if dtype.kind == 'sequence' else dtype.kind}({_type_text(dtype.element)})"

@@ -11,6 +11,7 @@ HOST_CALLS: dict[str, dict[int, str]] = {
     "LSTM": {5: "f64: the library's recurrent kernels are f32"},
     "MaxRoiPool": {k: "regions are pooled in Python" for k in range(4)},
     "Multinomial": {k: "random numbers are drawn by NumPy" for k in range(6)},
+    "Probit": {2: "quantiles are found by Newton's method"},
     "RandomNormal": {k: "random numbers are drawn by NumPy" for k in range(8)},
     "RandomUniform": {k: "random numbers are drawn by NumPy" for k in range(8)},
     "MelWeightMatrix": {8: "operands that are computed"},
@@ -18,7 +19,6 @@ HOST_CALLS: dict[str, dict[int, str]] = {
     "RoiAlign": {k: "the number of points depends on the region" for k in range(4)},
     "STFT": {9: "the length of the transform is symbolic"},
     "TfIdfVectorizer": {k: "n-grams are looked up in a table" for k in (5, 6)},
-    "TreeEnsemble": {8: "PROBIT has no elementwise form"},
 }
 """By op: numbers of samples that run as a HostCall on the reference."""
 
@@ -29,6 +29,7 @@ STAGED: dict[str, dict[int, str]] = {
     "ImageDecoder": {k: "elements decide its size" for k in range(4)},
     "LabelEncoder": {k: "strings" for k in (6, 7, 8)},
     "OneHot": {5: "elements decide its size"},
+    "OneHotEncoder": {5: "strings"},
     "RegexFullMatch": {k: "strings" for k in (6, 7)},
     "StringConcat": {k: "strings" for k in range(3)},
     "StringNormalizer": {k: "strings" for k in range(9)},
@@ -41,9 +42,10 @@ STAGED: dict[str, dict[int, str]] = {
 """By op: numbers of samples that the host runs between programs."""
 
 _CONTAINERS = {
-    "ConcatFromSequence": 9, "Optional": 4, "OptionalGetElement": 2, "OptionalHasElement": 2, "SequenceAt": 5,
+    "CastMap": 7, "ConcatFromSequence": 9, "DictVectorizer": 6, "Optional": 4, "OptionalGetElement": 2,
+    "OptionalHasElement": 2, "SequenceAt": 5,
     "SequenceConstruct": 3, "SequenceEmpty": 3, "SequenceErase": 6, "SequenceInsert": 7, "SequenceLength": 1,
-    "SplitToSequence": 16,
+    "SplitToSequence": 16, "ZipMap": 4,
 }  # fmt: skip
-"""How many samples of each take or give sequences and optionals: the first ones."""
-STAGED |= {name: {k: "sequences, optionals" for k in range(n)} for name, n in _CONTAINERS.items()}
+"""How many samples of each take or give sequences, optionals and maps: the first ones."""
+STAGED |= {name: {k: "sequences, optionals, maps" for k in range(n)} for name, n in _CONTAINERS.items()}

@@ -66,7 +66,7 @@ def run_samples(samples: Sequence[tuple[int, Sample]]) -> dict[int, Outcome]:
 
 def _array(result: Any) -> Any:
     """``result`` as an array; a container as it is."""
-    return result if result is None or isinstance(result, list) else np.asarray(result)
+    return result if result is None or isinstance(result, list | dict) else np.asarray(result)
 
 
 def _append(

@@ -49,6 +49,10 @@ def _container(dtype: DType, rng: np.random.Generator) -> Any:
         return _container(dtype.element, rng)
     if dtype.kind == "sequence":
         return [_container(dtype.element, rng) for _ in range(2)]
+    if dtype.kind == "map":
+        keys = ["s0", "s1", "s2"] if dtype.key == STRING else [2, 0, 1]
+        values = np.asarray(_filled("normal", dtype.element, (3,), rng)).astype(dtype.element.numpy)
+        return dict(zip(keys, values.tolist(), strict=True))
     return np.asarray(_filled("normal", dtype, (2, 3), rng)).astype(dtype.numpy)
 
 
@@ -115,6 +119,8 @@ def _sealed(array: Any) -> Any:
     """A copy that cannot be written."""
     if isinstance(array, list):
         return [_sealed(item) for item in array]
+    if isinstance(array, dict):
+        return dict(array)
     copy = array.copy()
     copy.flags.writeable = False
     return copy
@@ -185,6 +191,10 @@ def assert_close(actual: Array, expected: Array, what: str, scale: float = 1.0) 
         assert isinstance(actual, list), f"{what}: {type(actual)} instead of a list"
         for a, e in zip(actual, expected, strict=True):
             assert_close(a, e, what, scale)
+        return
+    if isinstance(expected, dict):
+        assert list(actual) == list(expected), f"{what}: {list(actual)} instead of {list(expected)}"
+        assert_close([*map(np.asarray, actual.values())], [*map(np.asarray, expected.values())], what, scale)
         return
     if expected is None:
         assert actual is None, f"{what}: {actual} instead of nothing"

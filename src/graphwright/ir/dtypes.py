@@ -134,8 +134,8 @@ _BY_NUMPY_NAME = {theirs: DTYPES[ours] for ours, theirs in (_NUMPY | _ML_DTYPES)
 def dtype_of(array: Array) -> DType:
     """The element type of a NumPy array; text arrays of any kind are strings.
 
-    That of a list is a sequence: one of f32 where it is empty, and so says nothing. So it is with a dict, whose
-    numbers do not tell f32 from f64.
+    That of a list is a sequence: one of f32 where it is empty, and so says nothing. So it is with a
+    dict, whose numbers do not tell f32 from f64.
     """
     if isinstance(array, list):
         return sequence_of(dtype_of(array[0]) if array else F32)

@@ -37,7 +37,9 @@ def evaluate_module(
 
 
 def _widened(array: Array) -> Array:
-    if array is None or isinstance(array, list):  # an optional's, a sequence's
+    if array is None or isinstance(array, dict):  # an optional's, a map's
+        return array
+    if isinstance(array, list):
         held: Any = array and [_widened(item) for item in array]
         return cast("Array", held)
     return array.astype(np.float64) if array.dtype == np.float32 else array

@@ -25,7 +25,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast, dataclass_transform
 
 import numpy as np
@@ -459,10 +459,10 @@ class Op:
         """The same meaning in simpler ops (a Value or a tuple), or None where this op has its own kernels."""
         return None
 
-    def bounded(self, b: Builder, gives: Sequence[TensorType], *inputs: Any) -> Any:
-        """Ops whose elements decide a size that shapes bound: the same meaning (a Value or a tuple) with that
-        size decided by :class:`graphwright.ops.front.Front` alone, which gives values of the types ``gives``;
-        None where there is no bound, or it is too large.
+    def bounded(self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Any) -> Any:
+        """Ops whose elements decide the sizes ``made``: the same meaning (a Value or a tuple) with these sizes
+        decided by :class:`graphwright.ops.front.Front` alone, and values of the types ``gives``; None where
+        there is no bound on what is written before a size is known, or it is too large.
         """
         return None
 
@@ -544,7 +544,7 @@ def registered_ops() -> dict[str, type[Op]]:
 
 def facts_elements(array: Array, limit: int = 256) -> tuple[Dim, ...] | None:
     """The elements of a small integer or bool array, for a :class:`Fact`."""
-    if isinstance(array, list) or array.dtype.kind not in "iub" or array.size > limit:
+    if isinstance(array, list | dict) or array.dtype.kind not in "iub" or array.size > limit:
         return None
     return tuple(map(int, array.ravel().tolist()))
 

@@ -27,6 +27,7 @@ from graphwright.ir.dtypes import U64 as U64
 from graphwright.ir.dtypes import DType as DType
 from graphwright.ir.dtypes import dtype_named as dtype_named
 from graphwright.ir.dtypes import dtype_of as dtype_of
+from graphwright.ir.dtypes import map_of as map_of
 from graphwright.ir.dtypes import optional_of as optional_of
 from graphwright.ir.dtypes import sequence_of as sequence_of
 from graphwright.ir.symbols import Dim, Expr, numbers, parse_dim, product
@@ -95,7 +96,7 @@ def shape_of(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
 
 def parse_type(text: str) -> TensorType:
     """Read what ``str(type)`` wrote: ``parse_type("f32[N, 3, 2*H]")``; ``f32[*]`` has an unknown rank."""
-    match = re.fullmatch(r"\s*([\w()]+)\[(.*)\]\s*", text, re.DOTALL)
+    match = re.fullmatch(r"\s*([\w():]+)\[(.*)\]\s*", text, re.DOTALL)
     try:
         dtype = dtype_named(match[1] if match else "")
     except KeyError:

@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Arg, Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
-from graphwright.ir.types import BOOL, F16, F32, F64, I32, I64, U8, DType, TensorType
-from graphwright.ops.binary import Div, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Where
-from graphwright.ops.cast import as_dtype, in_f32
-from graphwright.ops.common import like, need_dtype, quiet, widened
-from graphwright.ops.gather import Gather
-from graphwright.ops.gather_elements import GatherElements
-from graphwright.ops.reductions import ReduceMax, ReduceMin, ReduceSum
-from graphwright.ops.softmax import Softmax
-from graphwright.ops.unary import IsNaN, Sigmoid
-from graphwright.ops.unsqueeze import Unsqueeze
+from graphwright.ir.types import BOOL, F32, F64, I32, I64, U8, DType, TensorType
+from graphwright.ops.cast import as_dtype
+from graphwright.ops.common import like, need_dtype, quiet
+from graphwright.ops.post_transforms import DOMAIN, TRANSFORMS, transformed
+from graphwright.records import dataclass
 
-DTYPES = frozenset({F16, F32, F64})
-COMPARISONS: tuple[tuple[Callable[..., Any], Op], ...] = (
-    (np.less_equal, LessOrEqual()),
-    (np.less, Less()),
-    (np.greater_equal, GreaterOrEqual()),
-    (np.greater, Greater()),
-    (np.equal, Equal()),
+DTYPES = frozenset({F32, F64})
+COMPARISONS: tuple[Callable[..., Any], ...] = (
+    np.less_equal,
+    np.less,
+    np.greater_equal,
+    np.greater,
+    np.equal,
 )
 """What a node asks of its feature and its split, by mode, in ONNX's order."""
-_EQUAL, _UNEQUAL, _MEMBER = 4, 5, 6
+EQUAL, _UNEQUAL, _MEMBER = 4, 5, 6
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
-TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 MAX_DEPTH = 4096
 """Trees are walked in steps that all take together: deeper ones are chains, or go in a circle."""
 
@@ -43,19 +35,19 @@ MAX_DEPTH = 4096
 class TreeEnsemble(Op):
     """Decision trees over the rows of x[N, F]: for each target, what the leaves that are reached say of it.
 
-    Operands behind x are each tree's root, and for each node its feature, split, mode, the answer for NaN,
-    the next node if the answer is yes or no, and, of a leaf, target and weight. A leaf's next node is itself:
-    after ``depth`` steps every walk is at one. A target that no leaf speaks of is 0.
+    Operands behind x are each tree's root; for each node its feature, split, mode, the answer for NaN, and
+    the next node if the answer is yes or no; where its votes end, those of the next node begin; and of each
+    vote the target and the weight. A leaf's next node is itself: after ``depth`` steps every walk is at one.
+    A target that no leaf speaks of is 0. Sums are formed in f64.
     """
 
     size: int
     depth: int
     aggregate: str = "SUM"
-    transform: str = "NONE"
 
     def verify(self) -> None:
-        if self.aggregate not in AGGREGATES or self.transform not in TRANSFORMS:
-            raise InferError(f"aggregate {self.aggregate!r} or transform {self.transform!r} is not known")
+        if self.aggregate not in AGGREGATES:
+            raise InferError(f"aggregate {self.aggregate!r} is none of {', '.join(AGGREGATES)}")
         if self.size < 1 or not 0 <= self.depth <= MAX_DEPTH:
             raise InferError(
                 f"{self.size} targets, {self.depth} steps: 1 or more, up to {MAX_DEPTH} are taken"
@@ -65,201 +57,154 @@ class TreeEnsemble(Op):
         need_dtype(at, x, DTYPES)
         if x.rank != 2:
             raise at.fail(f"the input is {x.type}; it takes rows of features")
-        wanted = (I64, x.dtype, U8, BOOL, I64, I64, I64, x.dtype)
-        for fact, dtype in zip((roots, *table), (I64, *wanted), strict=True):
+        wanted = (I64, I64, x.dtype, U8, BOOL, I64, I64, I64, I64, x.dtype)
+        for fact, dtype in zip((roots, *table), wanted, strict=True):
             need_dtype(at, fact, {dtype}, "a column of the nodes")
             if fact.rank != 1:
                 raise at.fail(f"a column of the nodes is {fact.type}; it is a vector")
-            if fact is not roots:
-                at.equal(fact.shape[0], table[0].shape[0], "the number of nodes")
-        features = table[0].data
-        if features is not None and features.size:
-            at.at_least(x.shape[1], int(features.max()) + 1, "the number of features")
+        features, *columns, targets, weights = table
+        for column in columns:
+            at.equal(column.shape[0], features.shape[0], "the number of nodes")
+        at.equal(targets.shape[0], weights.shape[0], "the number of votes")
+        if features.data is not None and features.data.size:
+            at.at_least(x.shape[1], int(features.data.max()) + 1, "the number of features")
         return TensorType(x.dtype, (x.shape[0], self.size))
 
     @quiet
     def reference(self, x: Array, roots: Array, *table: Array) -> Array:
-        features, splits, modes, missing, yes, no, targets, weights = table
+        features, splits, modes, missing, yes, no, ends, targets, weights = table
         node = np.broadcast_to(roots, (x.shape[0], roots.size))
         for _ in range(self.depth):
             value, split, mode = np.take_along_axis(x, features[node], 1), splits[node], modes[node]
-            answer = np.choose(mode, [compare(value, split) for compare, _ in COMPARISONS])
+            answer = np.choose(mode, [compare(value, split) for compare in COMPARISONS])
             node = np.where(np.where(np.isnan(value), missing[node], answer), yes[node], no[node])
-        named = targets[node][..., np.newaxis] == np.arange(self.size)
-        spread = np.where(named, widened(weights)[node][..., np.newaxis], self._neutral())
-        if self.aggregate == "MIN":
-            y = np.where(named.any(1), spread.min(1, initial=np.inf), 0)
-        elif self.aggregate == "MAX":
-            y = np.where(named.any(1), spread.max(1, initial=-np.inf), 0)
-        else:
-            y = spread.sum(1) / (roots.size if self.aggregate == "AVERAGE" else 1)
-        return like(_transformed(y, self.transform), x)
+        starts = np.concatenate([[0], ends[:-1]])
+        row, vote = _votes(node, starts, ends)
+        scores = np.full((x.shape[0], self.size), 0.0 if self.aggregate in ("SUM", "AVERAGE") else np.nan)
+        gather = {"MIN": np.fmin, "MAX": np.fmax}.get(self.aggregate, np.add)
+        gather.at(scores, (row, targets[vote]), weights[vote].astype(np.float64))
+        if self.aggregate == "AVERAGE":
+            scores /= roots.size
+        return like(np.where(np.isnan(scores), 0, scores) if gather is not np.add else scores, x)
 
-    def decompose(self, b: Builder, x: Value, roots: Value, *table: Value) -> Value | None:
-        """All walks a step at a time; None with PROBIT."""
-        if self.transform == "PROBIT":
-            return None
-        yes, no, targets, weights = table[4:]
-        node = roots
-        for step in range(self.depth):
-            feature = b(Gather(), table[0], node)
-            value = b(GatherElements(1) if step else Gather(1), x, feature)
-            answer = _answer(b, value, node, *table[1:4])
-            node = b(Where(), answer, b(Gather(), yes, node), b(Gather(), no, node))
-        return as_dtype(
-            b, self._scores(b, b(Gather(), targets, node), b(Gather(), weights, node)), x.type.dtype
+
+def _votes(leaves: Array, starts: Array, ends: Array) -> tuple[Array, Array]:
+    """The row and the place of every vote of ``leaves``, [N, trees], in their order."""
+    first, count = starts[leaves].ravel(), (ends - starts)[leaves].ravel()
+    behind = np.cumsum(count)
+    within = np.arange(behind[-1] if behind.size else 0) - np.repeat(behind - count, count)
+    row = np.repeat(np.arange(leaves.size) // max(leaves.shape[1], 1), count)
+    return row, np.repeat(first, count) + within
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Columns of nodes and of votes, as the operands of :class:`TreeEnsemble`."""
+
+    roots: Array
+    features: Array
+    splits: Array
+    modes: Array
+    missing: Array
+    yes: Array
+    no: Array
+    ends: Array
+    targets: Array
+    weights: Array
+
+    def emit(self, i: Importer, x: Value, size: int, aggregate: str) -> Value:
+        """Scores [N, size] of the rows of ``x``. Refuses what is no forest."""
+        if size < 1 or not self._in_bounds(size):
+            raise i.fail(f"a target is not below {size}, or a feature is negative", "export the model again")
+        depth = self._depth(i)
+        integers = {"roots", "features", "yes", "no", "ends", "targets"}
+        types = {"splits": x.type.dtype.numpy, "weights": x.type.dtype.numpy, "modes": "u1", "missing": "?"}
+        columns = [
+            array.astype("i8" if name in integers else types[name]) for name, array in vars(self).items()
+        ]
+        made: Value = i.emit(TreeEnsemble(size, depth, aggregate), x, *map(i.const, columns))
+        return made
+
+    def _in_bounds(self, size: int) -> bool:
+        return bool(
+            self.targets.min(initial=0) >= 0
+            and self.targets.max(initial=0) < size
+            and self.features.min(initial=0) >= 0
         )
 
-    def _neutral(self) -> float:
-        """What a leaf says of other targets than its own."""
-        return {"MIN": math.inf, "MAX": -math.inf}.get(self.aggregate, 0.0)
-
-    def _scores(self, b: Builder, targets: Value, weights: Value) -> Value:
-        """Scores [N, size] from the target and weight of each tree's leaf: both are [N, trees]."""
-        weights = in_f32(b, weights)
-        trees, dtype = weights.type.dims[1], weights.type.dtype
-        fold = {"MIN": ReduceMin, "MAX": ReduceMax}.get(self.aggregate, ReduceSum)
-        zero = b.const(0, dtype)
-        named = b(Equal(), b(Unsqueeze((2,)), targets), b.const(np.arange(self.size, dtype=np.int64)))
-        spread = b(Where(), named, b(Unsqueeze((2,)), weights), b.const(self._neutral(), dtype))
-        y: Value = b(fold((1,), False), spread)
-        if self.aggregate in ("MIN", "MAX"):
-            y = b(Where(), b(ReduceMax((1,), False), named), y, zero)
-        if self.aggregate == "AVERAGE":
-            assert isinstance(trees, int)  # the roots are listed
-            y = b(Div(), y, b.const(trees, dtype))
-        if self.transform == "LOGISTIC":
-            y = b(Sigmoid(), y)
-        elif self.transform == "SOFTMAX":
-            y = b(Softmax(), y)
-        elif self.transform == "SOFTMAX_ZERO":
-            absent = b(Equal(), y, zero)
-            y = b(Where(), absent, zero, b(Softmax(), b(Where(), absent, b.const(-math.inf, dtype), y)))
-        return y
+    def _depth(self, i: Importer) -> int:
+        """Steps from the roots until every walk is at a leaf."""
+        if not self.roots.size or self.roots.min() < 0 or self.roots.max() >= self.yes.size:
+            raise i.fail(
+                f"{self.roots.size} trees have roots out of bounds, or none", "export the model again"
+            )
+        inner = (self.yes != np.arange(self.yes.size)) | (self.no != np.arange(self.no.size))
+        walks, depth = np.unique(self.roots), 0
+        while (walks := walks[inner[walks]]).size:
+            walks, depth = np.unique([self.yes[walks], self.no[walks]]), depth + 1
+            if depth > MAX_DEPTH:
+                raise i.fail(f"a tree is deeper than {MAX_DEPTH} nodes, or goes in a circle")
+        return depth
 
 
-def _answer(b: Builder, value: Value, node: Value, splits: Value, modes: Value, missing: Value) -> Value:
-    """Whether each walk goes on at the first of the two next nodes."""
-    split = b(Gather(), splits, node)
-    known, flags = b.fact(modes), b.fact(missing)
-    present = (
-        range(len(COMPARISONS)) if known is None or known.data is None else np.unique(known.data).tolist()
-    )
-    first, *others = present
-    answer: Value = b(COMPARISONS[first][1], value, split)
-    for mode in others:
-        own = b(Equal(), b(Gather(), modes, node), b.const(mode, U8))
-        answer = b(Where(), own, b(COMPARISONS[mode][1], value, split), answer)
-    if flags is not None and flags.data is not None and not flags.data.any():
-        return answer  # a comparison with NaN is false
-    answer = b(Where(), b(IsNaN(), value), b(Gather(), missing, node), answer)
-    return answer
-
-
-def _transformed(y: Array, transform: str) -> Array:
-    if transform == "LOGISTIC":
-        return np.asarray(1 / (1 + np.exp(-y)))
-    if transform == "PROBIT":
-        return np.array([_probit(float(p)) for p in y.ravel()], dtype=y.dtype).reshape(y.shape)
-    if transform == "NONE":
-        return y
-    absent = (y == 0) & (transform == "SOFTMAX_ZERO")
-    scores = np.where(absent, -np.inf, y)
-    powers = np.exp(scores - scores.max(1, keepdims=True))
-    return np.where(absent, 0, powers / powers.sum(1, keepdims=True))
-
-
-def _probit(p: float) -> float:
-    """The normal distribution's quantile, by Newton's method: its lower half is convex, so steps from 0 do
-    not overshoot.
-    """
-    if not 0 < p < 1:
-        return {0.0: -math.inf, 1.0: math.inf}.get(p, math.nan)
-    tail, z = min(p, 1 - p), 0.0
-    for _ in range(1000):
-        density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
-        step = (math.erfc(-z / math.sqrt(2)) / 2 - tail) / density
-        z -= step
-        if abs(step) <= 1e-15 * abs(z):
-            break
-    return z if p < 0.5 else -z
-
-
-Row = tuple[int, Any, int, bool, int, int, int, Any]
-"""One node: feature, split, mode, the answer for NaN, the next node if yes and if no, target, weight."""
+Row = tuple[int, Any, int, bool, int, int]
+"""One node: feature, split, mode, the answer for NaN, the next node if yes and if no."""
 
 
 def _import(i: Importer) -> Any:
     dtype = i.input(0).type.dtype
-    rows = _rows(i, dtype)
-    features, splits, modes, missing, yes, no, targets, weights = zip(*rows, strict=True)
-    after = np.array([yes, no], dtype=np.int64)
-    leaves = len(i.required_attr("leaf_targetids"))
-    roots = np.array(i.required_attr("tree_roots"), dtype=np.int64) + leaves
-    size = i.attr("n_targets", max(targets) + 1)
-    if not all(0 <= target < size for target in targets) or min(features) < 0:
-        raise i.fail(
-            f"a leaf's target is not below {size}, or a feature is negative", "export the model again"
-        )
-    made = TreeEnsemble(
-        size=size,
-        depth=_depth(i, roots, after, leaves),
-        aggregate=_named(i, "aggregate_function", AGGREGATES, 1),
-        transform=_named(i, "post_transform", TRANSFORMS, 0),
-    )
-    columns = (
-        roots,
-        np.array(features, np.int64),
-        np.array(splits, dtype.numpy),
-        np.array(modes, np.uint8),
-        np.array(missing, np.bool_),
-        *after,
-        np.array(targets, np.int64),
-        np.array(weights, dtype.numpy),
-    )
-    return i.emit(made, i.input(0), *map(i.const, columns))
+    targets, weights = i.required_attr("leaf_targetids"), i.required_attr("leaf_weights").ravel()
+    splits, leaves = i.required_attr("nodes_splits"), len(targets)
+    if splits.dtype != dtype.numpy or weights.dtype != dtype.numpy:
+        raise i.fail(f"splits are {splits.dtype} and weights {weights.dtype}, the input is {dtype}")
+    if leaves != weights.size or not leaves:
+        raise i.fail("attributes of leaves have unequal lengths or none", "export the model again")
+    rows = _rows(i, leaves, splits.ravel())
+    roots = np.array(i.required_attr("tree_roots"), np.int64) + leaves
+    if (roots < leaves).any():
+        raise i.fail(f"{roots.size} trees have roots out of bounds", "export the model again")
+    ends = np.minimum(np.arange(1, len(rows) + 1), leaves)
+    features, cuts, modes, missing, yes, no = map(np.array, zip(*rows, strict=True))
+    targets = np.array(targets)
+    trees = Trees(roots, features, cuts, modes, missing, yes, no, ends, targets, weights)
+    size = int(i.attr("n_targets", targets.max() + 1))
+    x = as_dtype(i.builder, i.input(0), F64 if dtype == F64 else F32)
+    transform = _named(i, "post_transform", TRANSFORMS, 0)
+    y = trees.emit(i, x, size, _named(i, "aggregate_function", AGGREGATES, 1))
+    return as_dtype(i.builder, transformed(i, y, transform), dtype)
 
 
-def _rows(i: Importer, dtype: DType) -> list[Row]:
+def _rows(i: Importer, leaves: int, splits: Array) -> list[Row]:
     """Leaves first, then the nodes in their order, then what sets of members need on top."""
-    targets, weights = i.required_attr("leaf_targetids"), i.required_attr("leaf_weights")
-    splits, modes = i.required_attr("nodes_splits"), i.required_attr("nodes_modes").ravel().tolist()
+    modes = i.required_attr("nodes_modes").ravel().tolist()
     features = i.required_attr("nodes_featureids")
-    missing = i.attr("nodes_missing_value_tracks_true", (0,) * len(modes))
+    missing = i.attr("nodes_missing_value_tracks_true") or (0,) * len(modes)
     branches = [
         (i.required_attr(f"nodes_{answer}nodeids"), i.required_attr(f"nodes_{answer}leafs"))
         for answer in ("true", "false")
     ]
-    lengths = {len(c) for c in (modes, features, splits.ravel(), missing, *branches[0], *branches[1])}
-    if lengths != {len(modes)} or not modes or len(targets) != weights.size or not targets:
-        raise i.fail(
-            "attributes of nodes, or of leaves, have unequal lengths or none", "export the model again"
-        )
-    if splits.dtype != dtype.numpy or weights.dtype != dtype.numpy:
-        raise i.fail(f"splits are {splits.dtype} and weights {weights.dtype}, the input is {dtype}")
+    lengths = {len(c) for c in (modes, features, splits, missing, *branches[0], *branches[1])}
+    if lengths != {len(modes)} or not modes:
+        raise i.fail("attributes of nodes have unequal lengths or none", "export the model again")
     if max(modes) > _MEMBER:
         raise i.fail(f"mode {max(modes)} of a node is not known")
     sets = iter(_sets(i))
-    usual = _EQUAL if modes[0] in (_UNEQUAL, _MEMBER) else modes[0]
-    rows: list[Row] = [
-        (0, 0.0, usual, False, k, k, target, weight)
-        for k, (target, weight) in enumerate(zip(targets, weights.ravel(), strict=True))
-    ]
-    more = len(rows) + len(modes)
+    rows: list[Row] = [(0, 0.0, 0, False, k, k) for k in range(leaves)]
+    more = leaves + len(modes)
     chains: list[Row] = []
-    for k, (split, mode) in enumerate(zip(splits.ravel(), modes, strict=True)):
-        yes, no = (_next(i, ids[k], leaves[k], len(targets), len(modes)) for ids, leaves in branches)
+    for k, (split, mode) in enumerate(zip(splits, modes, strict=True)):
+        yes, no = (_next(i, ids[k], is_leaf[k], leaves, len(modes)) for ids, is_leaf in branches)
         flag = bool(missing[k])
         if mode == _UNEQUAL:
-            yes, no, mode, flag = no, yes, _EQUAL, not flag
+            yes, no, mode, flag = no, yes, EQUAL, not flag
         members = [split]
         if mode == _MEMBER:
-            members, mode = next(sets, []) or [math.nan], _EQUAL
+            members, mode = next(sets, []) or [np.nan], EQUAL
         here: list[Row] = []
         for number, member in enumerate(members):
             last = number == len(members) - 1
             further = no if last else more + len(chains) + number
-            here.append((features[k], member, mode, flag, yes, further, 0, 0))
+            here.append((features[k], member, mode, flag, yes, further))
         rows.append(here[0])
         chains += here[1:]
     return rows + chains
@@ -284,18 +229,6 @@ def _next(i: Importer, place: int, is_leaf: int, leaves: int, nodes: int) -> int
     return place if is_leaf else leaves + place
 
 
-def _depth(i: Importer, roots: Array, after: Array, leaves: int) -> int:
-    """Steps from the roots until every walk is at a leaf; ``leaves`` come first."""
-    if not roots.size or roots.min() < leaves or roots.max() >= after.shape[1]:
-        raise i.fail(f"{roots.size} trees have roots out of bounds, or none", "export the model again")
-    walks, depth = np.unique(roots), 0
-    while (walks := walks[walks >= leaves]).size:
-        walks, depth = np.unique(after[:, walks]), depth + 1
-        if depth > MAX_DEPTH:
-            raise i.fail(f"a tree is deeper than {MAX_DEPTH} nodes, or goes in a circle")
-    return depth
-
-
 def _named(i: Importer, attribute: str, names: tuple[str, ...], usual: int) -> str:
     number = int(i.attr(attribute, usual))
     if not 0 <= number < len(names):
@@ -303,11 +236,11 @@ def _named(i: Importer, attribute: str, names: tuple[str, ...], usual: int) -> s
     return names[number]
 
 
-TreeEnsemble.onnx = {("TreeEnsemble", 5, "ai.onnx.ml"): _import}
+TreeEnsemble.onnx = {("TreeEnsemble", 5, DOMAIN): _import}
 
 
 def _stumps(dtype: DType, modes: tuple[int, ...] = (0, 3, 4)) -> tuple[Arg, ...]:
-    """Three leaves and three nodes: a tree of two of these, and one of the third."""
+    """Three leaves, of 1, 2 and 1 votes, and three nodes: a tree of two of these, and one of the third."""
     return (
         arg(I64, 2, values=(3, 5)),
         arg(I64, 6, values=(0, 0, 0, 1, 0, 2)),
@@ -316,8 +249,9 @@ def _stumps(dtype: DType, modes: tuple[int, ...] = (0, 3, 4)) -> tuple[Arg, ...]
         arg(BOOL, 6, values=(0, 0, 0, 1, 0, 0)),
         arg(I64, 6, values=(0, 1, 2, 0, 1, 2)),
         arg(I64, 6, values=(0, 1, 2, 4, 2, 0)),
-        arg(I64, 6, values=(1, 0, 1, 0, 0, 0)),
-        arg(dtype, 6, values=(0.75, -2.5, 1.25, 0, 0, 0)),
+        arg(I64, 6, values=(1, 3, 4, 4, 4, 4)),
+        arg(I64, 4, values=(1, 0, 1, 1)),
+        arg(dtype, 4, values=(0.75, -2.5, 0.5, 1.25)),
     )
 
 
@@ -326,8 +260,7 @@ _NANS = arg(F32, 2, 3, values=(float("nan"), 0.5, 0.0, 0.25, float("nan"), float
 _N = symbol("N")
 TreeEnsemble.samples = (
     *(Sample(TreeEnsemble(3, 2, aggregate), (_X, *_stumps(F32))) for aggregate in AGGREGATES),
-    *(Sample(TreeEnsemble(3, 2, "SUM", transform), (_X, *_stumps(F32))) for transform in TRANSFORMS),
-    *(Sample(TreeEnsemble(2, 2), (arg(t, 4, 3), *_stumps(t))) for t in (F16, F64)),
+    Sample(TreeEnsemble(2, 2), (arg(F64, 4, 3), *_stumps(F64))),
     *(Sample(TreeEnsemble(2, 2), (_NANS, *_stumps(F32, m))) for m in ((0, 1, 2), (3, 4, 0), (1, 1, 1))),
     Sample(TreeEnsemble(2, 2, "AVERAGE"), (arg(F32, _N, 4), *_stumps(F32))),
     Sample(TreeEnsemble(2, 2), (arg(F32, 0, 4), *_stumps(F32))),

@@ -88,7 +88,9 @@ class Ports:
         return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
     def _held(self, index: int, dtype: DType, given: Any) -> Any:
-        """A container as devices take it: a list of arrays, or what an optional holds, be it None."""
+        """A container as devices take it: a list of arrays, a dict, or what an optional holds, be it None."""
+        if dtype.key is not None:
+            return self._mapped(index, dtype, given)
         if dtype.element is None:
             array = self._array(index, dtype, given)
             return array if array.flags.c_contiguous else np.ascontiguousarray(array)
@@ -98,6 +100,18 @@ class Ports:
             name = self.inputs[index].name
             raise self._error("feed-dtype", f"input {name!r} takes a list, not {_kind(given)}")
         return [self._held(index, dtype.element, item) for item in given]
+
+    def _mapped(self, index: int, dtype: DType, given: Any) -> dict[Any, Any]:
+        """A map as devices take it: a dict of Python's numbers and texts."""
+        fits = isinstance(given, Mapping) and all(
+            _is_of(dtype.key, key) and _is_of(dtype.element, value) for key, value in given.items()
+        )
+        if not fits:
+            name = self.inputs[index].name
+            raise self._error(
+                "feed-dtype", f"input {name!r} takes a dict that is {dtype}, not {given!r:.100}"
+            )
+        return {_python(key): _python(value) for key, value in given.items()}
 
     def _converted(self, index: int, given: Any) -> Array:
         return self._array(index, self.inputs[index].dtype, given)
@@ -122,6 +136,19 @@ class Ports:
 
     def _error(self, code: str, message: str) -> FeedError:
         return FeedError(Diagnostic(code, message, hint=self.summary()))
+
+
+def _is_of(dtype: DType | None, value: object) -> bool:
+    """Whether ``value`` is a number or a text as maps of ``dtype`` hold them."""
+    if dtype is STRING or dtype is None:
+        return isinstance(value, str)
+    kinds = (int, np.integer) if dtype.is_integer else (int, float, np.integer, np.floating)
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def _python(value: Any) -> Any:
+    """A number of NumPy's as one of Python's."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _kind(given: object) -> str:

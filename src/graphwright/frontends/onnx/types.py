@@ -14,7 +14,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.infer import MAX_BYTES
 from graphwright.ir.names import identifier
 from graphwright.ir.symbols import Dim, SymbolTable
-from graphwright.ir.types import DType, TensorType, optional_of, sequence_of
+from graphwright.ir.types import DType, TensorType, map_of, optional_of, sequence_of
 
 Binding = int | str | None
 """A number, a name to share, or None for what the model says."""
@@ -52,7 +52,7 @@ def usable_name(dim: onnx.TensorShapeProto.Dimension) -> str:
 def tensor_type(info: onnx.ValueInfoProto, dims: Dims, bound: Sequence[Binding] | None = None) -> TensorType:
     """The declared type of a graph's input, ``bound`` sizes taking the place of unknown ones."""
     name, declared = text(info.name), info.type
-    if declared.WhichOneof("value") in ("sequence_type", "optional_type"):
+    if declared.WhichOneof("value") in ("sequence_type", "optional_type", "map_type"):
         if bound is not None:
             raise Fault("shapes", f"{name!r} is no tensor: it has no sizes to give")
         return TensorType(dtype_of_proto(declared), ())
@@ -60,7 +60,7 @@ def tensor_type(info: onnx.ValueInfoProto, dims: Dims, bound: Sequence[Binding] 
         kind = declared.WhichOneof("value") or "no type"
         raise Fault(
             "input-type",
-            f"the input has {kind}; tensors, sequences and optionals are supported",
+            f"the input has {kind}; tensors, sequences, optionals and maps are supported",
             "unpack it outside the model",
         )
     dtype = dtype_from_onnx(declared.tensor_type.elem_type)
@@ -103,14 +103,22 @@ def dtype_of_proto(declared: onnx.TypeProto) -> DType:
             return sequence_of(dtype_of_proto(declared.sequence_type.elem_type))
         case "optional_type":
             return optional_of(dtype_of_proto(declared.optional_type.elem_type))
+        case "map_type":
+            return map_of(
+                dtype_from_onnx(declared.map_type.key_type), dtype_of_proto(declared.map_type.value_type)
+            )
         case other:
             message = f"{other or 'no type'} is not supported"
-            raise Fault("dtype", message, "tensors, sequences and optionals are")
+            raise Fault("dtype", message, "tensors, sequences, optionals and maps are")
 
 
 def type_proto(type: TensorType) -> onnx.TypeProto:
     """The type as ONNX writes it."""
     made = onnx.TypeProto()
+    if type.dtype.element is not None and type.dtype.key is not None:
+        made.map_type.key_type = onnx_number(type.dtype.key)
+        made.map_type.value_type.CopyFrom(type_proto(TensorType(type.dtype.element, ())))
+        return made
     if type.dtype.element is not None:
         inner = made.sequence_type if type.dtype.kind == "sequence" else made.optional_type
         inner.elem_type.CopyFrom(type_proto(TensorType(type.dtype.element, None)))
@@ -128,7 +136,9 @@ def type_proto(type: TensorType) -> onnx.TypeProto:
 
 
 def type_text(dtype: DType) -> str:
-    """``tensor(float)``, as ONNX's specification calls f32; ``seq(tensor(float))``."""
+    """``tensor(float)``, as ONNX's specification calls f32; ``seq(tensor(float))``; ``map(int64, float)``."""
+    if dtype.element is not None and dtype.key is not None:
+        return f"map({_TEXT[dtype.key.name]}, {_TEXT[dtype.element.name]})"
     if dtype.element is not None:
         return f"{'seq' if dtype.kind == 'sequence' else 'optional'}({type_text(dtype.element)})"
     return f"tensor({_TEXT[dtype.name]})"

@@ -164,4 +164,6 @@ def _ends(stages: Stages) -> list[list[int]]:
 def _copied(value: Any) -> Any:
     if isinstance(value, list):
         return [_copied(item) for item in value]
+    if isinstance(value, dict):
+        return dict(value)
     return None if value is None else np.array(value, order="C")

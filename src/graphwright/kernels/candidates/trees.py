@@ -1,0 +1,129 @@
+"""TreeEnsemble: its columns as one table of nodes that all ask whether a feature is at most a split."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphwright.ir.graph import Node
+from graphwright.ir.op import Array
+from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.launch import Launch
+from graphwright.kernels.library.trees import Fold, Trees
+from graphwright.kernels.ref import KernelRef
+from graphwright.ops.tree_ensemble import EQUAL, TreeEnsemble
+
+NODE_BYTES = 16
+_LESS, _NOT_LESS, _MORE = 1, 2, 3
+"""Modes that are turned into "at most", which is mode 0."""
+
+
+@candidate(TreeEnsemble)
+def trees(node: Node, context: Context) -> Launch | str:
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, TreeEnsemble)
+    columns = [context.constant(value) for value in node.inputs[1:]]
+    known = [column for column in columns if column is not None]
+    if len(known) < len(columns):
+        return "its trees are computed at run time"
+    roots, *table, ends, targets, _ = known
+    if not _in_bounds(roots, table, ends, targets, op.size):
+        return "its trees lead out of their table"
+    table = _at_most(*table)
+    depths = _depths(roots, table[3], table[4], 2 * op.depth)
+    rows, features = x.type.dims
+    mean = int(depths.mean()) if depths.size else 0
+    made = Trees(x.type.dtype.bytes, Fold[op.aggregate], rows, features, roots.size, op.size, mean)
+    places, nodes = _paired(roots, *table)
+    offsets = NODE_BYTES * np.arange(roots.size)
+    votes = np.concatenate([[0], ends])[np.minimum(places, ends.size - 1)[:, np.newaxis] + [0, 1]]
+    operands = (
+        context.table(nodes, "nodes"),
+        context.table(np.stack([offsets, depths], 1).astype(np.int32), "trees"),
+        context.table(votes.astype(np.int32), "votes"),
+        context.table(targets.astype(np.int32), "targets"),
+        node.operand(len(node.inputs) - 1),
+    )
+    costs = made.args, made.grid, made.scratch_bytes, made.work_ns
+    return Launch(KernelRef(Trees.SYMBOL), (x, *operands, node.output), (6,), *costs)
+
+
+def _in_bounds(roots: Array, table: list[Array], ends: Array, targets: Array, size: int) -> bool:
+    """Whether the kernel may trust the table: it checks nothing."""
+    features, _, modes, _, yes, no = table
+    nodes = features.size
+    places = np.concatenate([roots, yes, no])
+    starts = np.concatenate([[0], ends])
+    return bool(
+        0 < nodes < 1 << 24
+        and 0 < roots.size < 1 << 24
+        and (places >= 0).all()
+        and (places < nodes).all()
+        and (features >= 0).all()
+        and (features < 1 << 24).all()
+        and (modes <= EQUAL).all()
+        and (np.diff(starts) >= 0).all()
+        and ends[-1] == targets.size < 1 << 31
+        and (targets >= 0).all()
+        and (targets < size).all()
+    )
+
+
+def _at_most(
+    features: Array, splits: Array, modes: Array, missing: Array, yes: Array, no: Array
+) -> list[Array]:
+    """The table with mode 0 alone, and without its column of modes.
+
+    Less than a split is at most the number before it, none before -inf; the contrary goes the other way; and
+    what is equal is at most the split, and then, in a node of its own, not at most the number before it.
+    """
+    before = np.where(splits == -np.inf, np.nan, np.nextafter(splits, splits.dtype.type(-np.inf)))
+    turned = (modes == _NOT_LESS) | (modes == _MORE)
+    below = np.where((modes == _LESS) | (modes == _NOT_LESS), before, splits)
+    leaf = (yes == np.arange(yes.size)) & (no == np.arange(no.size))
+    equal = np.flatnonzero((modes == EQUAL) & ~leaf)
+    first, second = np.where(turned, no, yes), np.where(turned, yes, no)
+    first = first.copy()
+    first[equal] = features.size + np.arange(equal.size)
+    return [
+        np.concatenate([features, features[equal]]),
+        np.concatenate([below, before[equal]]).astype(splits.dtype),
+        np.concatenate([missing ^ turned, np.zeros(equal.size, np.bool_)]),
+        np.concatenate([first, no[equal]]),
+        np.concatenate([second, yes[equal]]),
+    ]
+
+
+def _depths(roots: Array, yes: Array, no: Array, limit: int) -> Array:
+    """Of each tree the steps to its last leaf, ``limit`` at most."""
+    heights = np.zeros(yes.size, np.int64)
+    inner = (yes != np.arange(yes.size)) | (no != np.arange(no.size))
+    for _ in range(limit):
+        grown = np.where(inner, 1 + np.maximum(heights[yes], heights[no]), 0)
+        if (grown == heights).all():
+            break
+        heights = grown
+    return np.minimum(heights[roots], limit)
+
+
+def _paired(
+    roots: Array, features: Array, splits: Array, missing: Array, yes: Array, no: Array
+) -> tuple[Array, Array]:
+    """Nodes as the kernel has them, i32[places, 4], and the node that is at each place.
+
+    Roots come first; then, for each inner node, the two that follow it. A node that several lead to is there
+    several times, and what follows it once.
+    """
+    inner = np.flatnonzero((yes != np.arange(yes.size)) | (no != np.arange(no.size)))
+    places = np.concatenate([roots, np.stack([yes[inner], no[inner]], 1).ravel()])
+    following = np.full(features.size, -1)
+    following[inner] = roots.size + 2 * np.arange(inner.size)
+    following = following[places]
+    leaf = following < 0
+    float_type = splits.dtype
+    pad = [("pad", np.int32)] if float_type.itemsize == 4 else []
+    nodes = np.zeros(places.size, [("split", float_type), *pad, ("feature", np.int32), ("next", np.int32)])
+    nodes["split"] = np.where(leaf, np.inf, splits[places])
+    nodes["next"] = NODE_BYTES * np.where(leaf, np.arange(places.size), following)
+    offset = float_type.itemsize * np.where(leaf, 0, features[places])
+    nodes["feature"] = np.where(leaf | missing[places], offset - (1 << 31), offset)
+    return places, nodes.view(np.int32).reshape(-1, 4)

@@ -10,15 +10,18 @@ are stored and computed alike.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.ir.types import BOOL, DTYPES, F32, F64, I32, U8, U16, U32, DType
 from graphwright.kernels.c.dims import DIM_HELPERS
-from graphwright.kernels.c.polynomials import HELPERS, OF_V4, POLYNOMIALS
-from graphwright.kernels.c.power import POSITIVE, POWER, halves
+from graphwright.kernels.c.polynomials import POLYNOMIALS
+from graphwright.kernels.c.power import halves
 from graphwright.kernels.c.scalars import SCALAR_HELPERS
 from graphwright.kernels.c.small import SMALL_FLOATS, SMALL_HELPERS
+from graphwright.kernels.c.storage import HALF_HELPERS, LOW_BYTES_V3, LOW_V3, LOW_V4, SPREAD
+from graphwright.kernels.c.vectors import vector_template
 from graphwright.kernels.library.isa import Isa
 
 C_TYPES: Final[dict[str, str]] = {
@@ -139,21 +142,10 @@ class Support:
         name = f"{function}_{dtype}x{lanes}"
         if name in self.defined:
             return name
-        masked = _MASKED_MOVES.get((function, lanes * dtype.bytes == 64)) if dtype.bytes >= 4 else None
-        if dtype.bytes < 4 and 4 * lanes == self.isa.vector_bytes == 64:
-            masked = _SMALL_MASKED_MOVES.get(function)
         if function == "power_halves":
             return self._power_halves(name, lanes)
-        template = masked or _VECTOR_HELPERS.get(function)
-        if dtype == F32 and function == "pow":
-            template = POWER
-        elif dtype == F32:
-            template = POLYNOMIALS.get(function, template or HELPERS.get(function))
-        if function in ("max", "min") and dtype in (F32, F64):
-            template = _FLOAT_EXTREMUM[self.isa.vector_bytes == 64].replace("VERB", function)
-        elif self.isa.vector_bytes == 64 and dtype == F32:
-            template = _OF_V4.get(function, template)
-        if template is None or (function in _FLOAT_ONLY and not dtype.is_float):
+        template = vector_template(function, dtype, lanes, self.isa)
+        if template is None:
             return self.define(name, self._by_lanes(function, dtype, lanes, name))
         return self.define(name, self.expand(template, name, dtype, lanes))
 
@@ -241,29 +233,21 @@ class Support:
         if 4 * lanes != self.isa.vector_bytes:
             return f"__builtin_convertvector({stored}, {self.vector(I32, lanes)})"
         extension = f"{'z' if dtype.kind == 'uint' else 's'}x{'b' if dtype.bits == 8 else 'w'}d"
-        return self._small(_SPREAD.replace("EXTENSION", extension), f"spread_{dtype}", dtype, lanes, stored)
+        template = SPREAD.replace("EXTENSION", extension)
+        return f"{self.define_conversion(f'spread_{dtype}', template, dtype, I32, lanes)}({stored})"
 
     def gather_low(self, dtype: DType, lanes: int, value: str) -> str:
         """The low 8 or 16 bits of lanes of 32."""
         if 4 * lanes != self.isa.vector_bytes:
             return f"__builtin_convertvector({value}, {self.vector(dtype, lanes)})"
-        template = _LOW[self.isa.vector_bytes == 64, dtype.bits]
-        return self._small(template, f"low_{dtype}", dtype, lanes, f"({self.vector(I32, lanes)}){value}")
-
-    def _small(self, template: str, stem: str, dtype: DType, lanes: int, value: str) -> str:
-        """A call of a helper between i32 and integers of 8 or 16 bits, which fill 16 bytes at least."""
-        name, count = f"{stem}x{lanes}", max(lanes, 16 // dtype.bytes)
-        words = {
-            "@I": self.vector(I32, lanes),
-            "@V": self.vector(dtype, lanes),
-            "@WIDE": self.vector(dtype, count),
-            "@FILL": ", ".join(str(i) if i < lanes else "-1" for i in range(count)),
-            "@FIRST": ", ".join(map(str, range(lanes))),
-            "@REG": "v" if self.isa.vector_bytes == 64 else "x",
-            "@NAME": name,
-        }
-        text = re.sub(r"@[A-Z]+", lambda m: words[m[0]], template)
-        return f"{self.define(name, text)}({value})"
+        is_byte = dtype.bits == 8
+        if self.isa.vector_bytes == 64:
+            template = LOW_V4.replace("KIND", "b" if is_byte else "w")
+        else:
+            template = LOW_V3.replace("MASK", "0xff" if is_byte else "0xffff")
+            template = template.replace("BYTES", LOW_BYTES_V3 if is_byte else "")
+        name = self.define_conversion(f"low_{dtype}", template, dtype, I32, lanes)
+        return f"{name}(({self.mask(lanes)}){value})"
 
     def round(self, dtype: DType, lanes: int, value: str) -> str:
         """Values rounded to what ``dtype`` can hold."""
@@ -299,274 +283,32 @@ class Support:
     def _helper(self, direction: str, dtype: DType, lanes: int) -> str:
         """The name of a function between stored elements and values of them."""
         name = f"{direction}_{dtype}"
-        words = {"@H": self.vector(stored_dtype(dtype), lanes), "@F": self.vector(dtype.computed, lanes)}
-        words["@I"], words["@U"], words["@L"] = self.mask(lanes), self.vector(U32, lanes), str(lanes)
-        words["@REG"] = "v" if self.isa.vector_bytes == 64 else "x"
-        words["@W"] = self.vector(U16, max(lanes, 8))  # the instructions read at least 16 bytes
-        words["@LOW"] = ", ".join(str(i) if i < lanes else "-1" for i in range(max(lanes, 8)))
-        words["@FIRST"] = ", ".join(map(str, range(lanes)))
-        text = _HALF_HELPERS.get(name) or SMALL_HELPERS[name]
-        if "@SPREAD" in text:
-            words["@SPREAD(x)"] = self.spread(U8, lanes, "x")
-        if "@LOWEST" in text:
-            words["@LOWEST(code)"] = self.gather_low(U8, lanes, "code")
-        for word, meaning in sorted(words.items(), key=lambda item: -len(item[0])):
-            text = text.replace(word, meaning)
-        return self.define(f"{name}x{lanes}", text.replace("NAME", f"{name}x{lanes}"))
+        template = HALF_HELPERS.get(name) or SMALL_HELPERS[name]
+        return self.define_conversion(name, template, stored_dtype(dtype), dtype.computed, lanes)
 
+    def define_conversion(self, stem: str, template: str, stored: DType, value: DType, lanes: int) -> str:
+        """The name of a function between stored elements and lanes.
 
-_HALF_HELPERS: Final = {
-    "widen_f16": """\
-GW_INLINE @F NAME(@H x) {
-    @F y;
-    const @W wide = __builtin_shufflevector(x, x, @LOW);
-    __asm__("vcvtph2ps %1, %0" : "=@REG"(y) : "@REG"(wide));
-    return y;
-}""",
-    "narrow_f16": """\
-GW_INLINE @H NAME(@F x) {
-    @W y;
-    __asm__("vcvtps2ph $0, %1, %0" : "=@REG"(y) : "@REG"(x)); /* to nearest even */
-    return __builtin_shufflevector(y, y, @FIRST);
-}""",
-    "widen_bf16": "GW_INLINE @F NAME(@H x) { return (@F)(__builtin_convertvector(x, @U) << 16); }",
-    "narrow_bf16": """\
-GW_INLINE @H NAME(@F x) {
-    const @U bits = (@U)x, nan = (@U)(x != x);
-    const @U rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16; /* to nearest even */
-    return __builtin_convertvector((rounded & ~nan) | ((bits >> 16 | 0x40) & nan), @H);
-}""",
-}
-
-_SPREAD: Final = """\
-GW_INLINE @I @NAME(@V x) {
-    @I y;
-    const @WIDE all = __builtin_shufflevector(x, x, @FILL);
-    __asm__("vpmovEXTENSION %1, %0" : "=@REG"(y) : "@REG"(all));
-    return y;
-}"""
-
-_LOW: Final[dict[tuple[bool, int], str]] = {
-    (True, 8): """\
-GW_INLINE @V @NAME(@I x) {
-    @V y;
-    __asm__("vpmovdb %1, %0" : "=v"(y) : "v"(x));
-    return y;
-}""",
-    (True, 16): """\
-GW_INLINE @V @NAME(@I x) {
-    @V y;
-    __asm__("vpmovdw %1, %0" : "=v"(y) : "v"(x));
-    return y;
-}""",
-    (False, 8): """\
-GW_INLINE @V @NAME(@I x) {
-    @WIDE y;
-    __asm__("vextracti128 $1, %1, %0\\n\\tvpackusdw %0, %x1, %0\\n\\tvpackuswb %0, %0, %0"
-            : "=&x"(y) : "x"(x & 0xff));
-    return __builtin_shufflevector(y, y, @FIRST);
-}""",
-    (False, 16): """\
-GW_INLINE @V @NAME(@I x) {
-    @WIDE y;
-    __asm__("vextracti128 $1, %1, %0\\n\\tvpackusdw %0, %x1, %0" : "=&x"(y) : "x"(x & 0xffff));
-    return __builtin_shufflevector(y, y, @FIRST);
-}""",
-}
-"""By whether it is AVX-512, and bits kept: GCC 12 takes lanes apart one by one."""
-
-_SMALL_MASKED_MOVES: Final[dict[str, str]] = {
-    "load_mask": """\
-GW_INLINE @V NAME(const @T *p, @M mask) { /* zeros where masked off */
-    @V x;
-    __asm__("vpmovd2m %2, %%k1\\n\\tvmovdqu@BITS %1, %0 %{%%k1%}%{z%}"
-            : "=&v"(x) : "m"(*(const @V_any *)p), "v"(mask) : "k1");
-    return x;
-}""",
-    "store_mask": """\
-GW_INLINE void NAME(@T *p, @V x, @M mask) {
-    __asm__("vpmovd2m %2, %%k1\\n\\tvmovdqu@BITS %1, %0 %{%%k1%}"
-            : "+m"(*(@V_any *)p) : "v"(x), "v"(mask) : "k1");
-}""",
-}
-"""Masked moves of 1- and 2-byte elements with AVX-512."""
-
-_FLOAT_ONLY: Final = frozenset({"abs", "clamp", "sqrt", "floor", "ceil", "round", "trunc"})
-
-_EXTREMUM: Final = """\
-GW_INLINE @V NAME(@V a, @V b) { /* NaN if either is */
-    const @I take = (a SIGN b) | (a != a);
-    return (@V)(((@I)a & take) | ((@I)b & ~take));
-}"""
-
-_FLOAT_EXTREMUM: Final = {
-    False: """\
-GW_INLINE @V NAME(@V a, @V b) { /* NaN if either is */
-    @V y;
-    __asm__("vVERBp@SUFFIX %2, %1, %0" : "=x"(y) : "x"(a), "x"(b)); /* b if either is NaN */
-    const @I undefined = a != a;
-    return (@V)(((@I)a & undefined) | ((@I)y & ~undefined));
-}""",
-    True: """\
-GW_INLINE @V NAME(@V a, @V b) { /* NaN if either is: the instruction gives b then */
-    @V y;
-    __asm__("vVERBp@SUFFIX %2, %1, %0\\n\\tvcmpp@SUFFIX $3, %1, %1, %%k1\\n\\tvmovap@SUFFIX %1, %0 %{%%k1%}"
-            : "=&v"(y) : "v"(a), "v"(b) : "k1");
-    return y;
-}""",
-}
-"""``max`` and ``min`` of floats, by whether it is AVX-512."""
-
-_DIVIDED_V4: Final = """\
-GW_INLINE @V NAME(@V x, @T c) { /* x / c as it rounds, by c's inverse and what that leaves over */
-    const @T inverse = 1 / c;
-    if (!(c > 1e-30f || c < -1e-30f) || !(c < 1e30f && c > -1e30f))
-        return x / c;
-    @V y = x * inverse; /* kept where zero, subnormal, infinite or NaN: classes 0xbf */
-    const @V rest = x - y * c;
-    __asm__("vfpclassps $0xbf, %0, %%k1\\n\\tknotw %%k1, %%k1\\n\\tvfmadd231ps %2, %1, %0 %{%%k1%}"
-            : "+v"(y) : "v"(rest), "v"(@splat@(inverse)) : "k1");
-    return y;
-}"""
-"""Four instructions, where the divider takes as long as twenty. Of or to numbers below 2^-100 one unit in the
-last place may be lost: what is left over underflows. P. Markstein, "Computation of elementary
-functions on the IBM RISC System/6000 processor" (1990)."""
-
-_ROUNDING: Final = """\
-GW_INLINE @V NAME(@V x) {
-    @V y;
-    __asm__("VROUNDp@SUFFIX $MODE, %1, %0" : "=@REG"(y) : "@REG"(x));
-    return y;
-}"""
-"""To an integer: mode 8 to the nearest, halves to even; 9 down, 10 up, 11 towards zero."""
-
-_OF_V4: Final = OF_V4 | {"divided": _DIVIDED_V4}
-"""AVX-512's way of helpers of f32."""
-
-_MASKED_MOVES: Final[dict[tuple[str, bool], str]] = {
-    ("load_mask", False): """\
-GW_INLINE @V NAME(const @T *p, @M mask) { /* zeros where masked off */
-    @V x;
-    __asm__("vmaskmovp@SUFFIX %1, %2, %0" : "=x"(x)
-            : "m"(*(const @V_any *)p), "x"(__builtin_convertvector(mask, @I)));
-    return x;
-}""",
-    ("store_mask", False): """\
-GW_INLINE void NAME(@T *p, @V x, @M mask) {
-    __asm__("vmaskmovp@SUFFIX %1, %2, %0" : "+m"(*(@V_any *)p)
-            : "x"(x), "x"(__builtin_convertvector(mask, @I)));
-}""",
-    ("load_mask", True): """\
-GW_INLINE @V NAME(const @T *p, @M mask) { /* zeros where masked off */
-    @V x;
-    const @I wide = __builtin_convertvector(mask, @I);
-    __asm__("vpmov@QUAD2m %2, %%k1\\n\\tvmovup@SUFFIX %1, %0 %{%%k1%}%{z%}"
-            : "=&v"(x) : "m"(*(const @V_any *)p), "v"(wide) : "k1");
-    return x;
-}""",
-    ("store_mask", True): """\
-GW_INLINE void NAME(@T *p, @V x, @M mask) {
-    const @I wide = __builtin_convertvector(mask, @I);
-    __asm__("vpmov@QUAD2m %2, %%k1\\n\\tvmovup@SUFFIX %1, %0 %{%%k1%}" 
-            : "+m"(*(@V_any *)p) : "v"(x), "v"(wide) : "k1");
-}""",
-}
-"""Masked moves of 4- and 8-byte elements by function and whether the vector has 64 bytes."""
-
-_VECTOR_HELPERS: Final[dict[str, str]] = {
-    "splat": "GW_INLINE @V NAME(@T x) { return (@V){@EACH(x)@}; }",
-    "iota": "GW_INLINE @V NAME(void) { return (@V){@EACH(#)@}; }",
-    "first": "GW_INLINE @M NAME(int64_t n) { return (@M){@EACH(#)@} < (int32_t)n; }",
-    "load": "GW_INLINE @V NAME(const @T *p) { return *(const @V_any *)p; }",
-    "store": "GW_INLINE void NAME(@T *p, @V x) { *(@V_any *)p = x; }",
-    "load_stride": "GW_INLINE @V NAME(const @T *p, int64_t s) { return (@V){@EACH(p[# * s])@}; }",
-    "gather": "GW_INLINE @V NAME(const @T *p, const int64_t *at) { return (@V){@EACH(p[at[#]])@}; }",
-    "store_stride": """\
-GW_INLINE void NAME(@T *p, int64_t s, @V x) {
-    for (int i = 0; i < @L; ++i)
-        p[i * s] = x[i];
-}""",
-    "scatter": """\
-GW_INLINE void NAME(@T *p, const int64_t *at, @V x) {
-    for (int i = 0; i < @L; ++i)
-        p[at[i]] = x[i];
-}""",
-    "load_mask": """\
-GW_INLINE @V NAME(const @T *p, @M mask) { /* zeros where masked off */
-    @V x = {0};
-    for (int i = 0; i < @L; ++i)
-        if (mask[i])
-            x[i] = p[i];
-    return x;
-}""",
-    "store_mask": """\
-GW_INLINE void NAME(@T *p, @V x, @M mask) {
-    for (int i = 0; i < @L; ++i)
-        if (mask[i])
-            p[i] = x[i];
-}""",
-    "load_stride_mask": """\
-GW_INLINE @V NAME(const @T *p, int64_t s, @M mask) {
-    @V x = {0};
-    for (int i = 0; i < @L; ++i)
-        if (mask[i])
-            x[i] = p[i * s];
-    return x;
-}""",
-    "gather_mask": """\
-GW_INLINE @V NAME(const @T *p, const int64_t *at, @M mask) {
-    @V x = {0};
-    for (int i = 0; i < @L; ++i)
-        if (mask[i])
-            x[i] = p[at[i]];
-    return x;
-}""",
-    "store_stride_mask": """\
-GW_INLINE void NAME(@T *p, int64_t s, @V x, @M mask) {
-    for (int i = 0; i < @L; ++i)
-        if (mask[i])
-            p[i * s] = x[i];
-}""",
-    "scatter_mask": """\
-GW_INLINE void NAME(@T *p, const int64_t *at, @V x, @M mask) {
-    for (int i = 0; i < @L; ++i)
-        if (mask[i])
-            p[at[i]] = x[i];
-}""",
-    "power_positive": POSITIVE,
-    "choose": "GW_INLINE @V NAME(@I take, @V yes, @V no) {\n"
-    "    return (@V)(((@I)yes & take) | ((@I)no & ~take));\n}",
-    "select": """\
-GW_INLINE @V NAME(@M mask, @V yes, @V no) {
-    const @I take = __builtin_convertvector(mask, @I);
-    return (@V)(((@I)yes & take) | ((@I)no & ~take));
-}""",
-    "divided": "GW_INLINE @V NAME(@V x, @T c) { return x / c; }",
-    "max": _EXTREMUM.replace("SIGN", ">"),
-    "min": _EXTREMUM.replace("SIGN", "<"),
-    "clamp": """\
-GW_INLINE @V NAME(@V x, @V low, @V high) { /* low if NaN: the instruction gives its second operand then */
-    @V y;
-    __asm__("vmaxp@SUFFIX %2, %1, %0\\n\\tvminp@SUFFIX %3, %0, %0"
-            : "=&@REG"(y) : "@REG"(x), "@REG"(low), "@REG"(high));
-    return y;
-}""",
-    "abs": "GW_INLINE @V NAME(@V x) { return (@V)((@I)x & ~(@I)@splat@(-(@T)0)); }",
-    "sqrt": """\
-GW_INLINE @V NAME(@V x) {
-    @V y;
-    __asm__("vsqrtp@SUFFIX %1, %0" : "=@REG"(y) : "@REG"(x));
-    return y;
-}""",
-    "sign": """\
-GW_INLINE @V NAME(@V x) {
-    const @V zero = {0}, one = zero + 1;
-    const @I up = (@I)one & (x > zero), down = (@I)(zero - one) & (x < zero);
-    return (@V)(up | down | ((@I)x & (x != x)));
-}""",
-    "round": _ROUNDING.replace("MODE", "8"),
-    "floor": _ROUNDING.replace("MODE", "9"),
-    "ceil": _ROUNDING.replace("MODE", "10"),
-    "trunc": _ROUNDING.replace("MODE", "11"),
-}  # fmt: skip
-"""Vector helpers of a plain dtype: see :meth:`Support.expand` for the notation."""
+        Its template writes ``@H`` and ``@F`` for the vectors of both; ``@W`` for one of stored elements that
+        fills 16 bytes at least, as instructions take them, ``@LOW`` and ``@FIRST`` for the lanes that go
+        there and come back; ``@I`` and ``@U`` for lanes of 32 bits; ``@SPREAD(x)`` and ``@LOWEST(code)`` for
+        :meth:`spread` and :meth:`gather_low` of bytes.
+        """
+        name = f"{stem}x{lanes}"
+        if name in self.defined:
+            return name
+        count = max(lanes, 16 // stored.bytes)
+        words: dict[str, Callable[[], str]] = {
+            "H": lambda: self.vector(stored, lanes),
+            "F": lambda: self.vector(value, lanes),
+            "W": lambda: self.vector(stored, count),
+            "LOW": lambda: ", ".join(str(i) if i < lanes else "-1" for i in range(count)),
+            "FIRST": lambda: ", ".join(map(str, range(lanes))),
+            "I": lambda: self.mask(lanes),
+            "U": lambda: self.vector(U32, lanes),
+            "REG": lambda: "v" if self.isa.vector_bytes == 64 else "x",
+            "SPREAD(x)": lambda: self.spread(U8, lanes, "x"),
+            "LOWEST(code)": lambda: self.gather_low(U8, lanes, "code"),
+        }
+        text = re.sub(r"@([A-Z]+(?:\(\w+\))?)", lambda m: words[m[1]](), template)
+        return self.define(name, text.replace("NAME", name))

@@ -54,8 +54,8 @@ class QuantizedConv(Op):
         """The type of the sums."""
         need_dtype(at, x, BYTES)
         need_dtype(at, w, BYTES, "the weight")
-        wide = (None if fact is None else Fact(TensorType(F64, fact.shape)) for fact in (x, w, bias))
-        return TensorType(I32, self.conv.infer(at, *wide).shape)  # type: ignore[arg-type]  # bias alone is None
+        wide = self.conv.infer(at, _wide(x), _wide(w), None if bias is None else _wide(bias))
+        return TensorType(I32, wide.shape)
 
     def sums(
         self, x: Array, w: Array, x_zero: Array | None, w_zero: Array | None, bias: Array | None = None
@@ -82,6 +82,10 @@ class QuantizedConv(Op):
 
 _LIMIT = 2**22
 """Sums of magnitudes up to here leave f32 two bits to spare for the errors of fast convolutions."""
+
+
+def _wide(fact: Fact) -> Fact:
+    return Fact(TensorType(F64, fact.shape))
 
 
 def _shifted(b: Builder, x: Value, zero: Value | None, dtype: DType) -> Value:

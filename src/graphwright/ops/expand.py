@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
-from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.symbols import Dim, numbers, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.common import simple
 from graphwright.ops.shaping import carried, known_dims, known_parts
@@ -33,7 +33,7 @@ class Expand(Op):
 
     def reference(self, x: Array) -> Array:
         assert self.shape is not None
-        return np.array(np.broadcast_to(x, np.broadcast_shapes(x.shape, self.shape)))  # type: ignore[arg-type]
+        return np.array(np.broadcast_to(x, np.broadcast_shapes(x.shape, numbers(self.shape))))
 
 
 def _open_broadcast(at: Inference, dims: Sequence[Dim], parts: Sequence[Dim | None]) -> tuple[Dim, ...]:

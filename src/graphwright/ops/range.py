@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.ir.types import BF16, F16, F32, I64, DType, TensorType
 from graphwright.ops.common import known_size, same_dtype, simple
@@ -25,6 +25,10 @@ class Range(Op):
 
     bounds: tuple[Number, Number, Number] | None = None
     dtype: DType = I64
+
+    def verify(self) -> None:
+        if self.bounds is not None and len(self.bounds) != 3:
+            raise InferError(f"bounds of {self.bounds}: a start, a limit and a step are needed")
 
     def absorb(self, *bounds: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
         if self.bounds is not None or len(bounds) != 3 or bounds[0] is None:
@@ -52,10 +56,8 @@ class Range(Op):
         count = not_negative(
             at.symbols, ceildiv(limit - start, step) if _up(at, step) else ceildiv(start - limit, -step)
         )
-        type = TensorType(self.dtype, (count,))
-        if known_size((count,)) is None:
-            return type
-        return Fact(type, tuple(start + step * k for k in range(int(count))))  # type: ignore[arg-type]  # known_size: an int
+        type, known = TensorType(self.dtype, (count,)), known_size((count,))
+        return type if known is None else Fact(type, tuple(start + step * k for k in range(known)))
 
     def reference(self) -> Array:
         assert self.bounds is not None

@@ -291,7 +291,8 @@ class _Parser:
         return _CONTROLS.get(found[1], found[1])
 
     def _class(self) -> Characters:
-        negated = bool(self._take(r"\[(\^)?")[1])  # type: ignore[index]  # the caller saw the bracket
+        self._skip("[")
+        negated = self._skip("^")
         ranges: list[tuple[int, int]] = []
         parts: list[Category | Characters] = []
         first = True

@@ -82,8 +82,8 @@ class Slice(Op):
 
 def window(at: Inference, dim: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim]:
     """First element and number of elements of ``[start:end:step]`` along an axis of ``dim`` elements."""
-    if all(isinstance(d, int) for d in (dim, start, end)):
-        chosen = range(*slice(start, end, step).indices(int(dim)))  # type: ignore[arg-type]
+    if isinstance(dim, int) and isinstance(start, int) and isinstance(end, int):
+        chosen = range(*slice(start, end, step).indices(dim))
         return chosen.start, len(chosen)
     if step < 0:
         first, stop = _place(at, dim, start, dim - 1, -1), _place(at, dim, end, dim - 1, -1)

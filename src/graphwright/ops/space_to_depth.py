@@ -7,7 +7,7 @@ from typing import Any
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
-from graphwright.ir.symbols import Dim, floordiv, symbol
+from graphwright.ir.symbols import Dim, floordiv, numbers, symbol
 from graphwright.ir.types import F32, TensorType
 from graphwright.ops.depth_to_space import check_block, image, sizes_of
 from graphwright.ops.reshape import Reshape
@@ -33,7 +33,7 @@ class SpaceToDepth(Op):
 
     def reference(self, x: Array) -> Array:
         split, perm, merged = self._steps(x.shape)
-        return x.reshape(split).transpose(perm).reshape(merged)  # type: ignore[arg-type]
+        return x.reshape(numbers(split)).transpose(perm).reshape(numbers(merged))
 
     def decompose(self, b: Builder, x: Value) -> Value:
         split, perm, merged = self._steps(sizes_of(x))

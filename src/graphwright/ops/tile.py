@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
-from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.symbols import Dim, numbers, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.common import simple
 from graphwright.ops.shaping import carried, known_dims, known_parts
@@ -35,7 +35,7 @@ class Tile(Op):
         return 0 if gives == x.type else None
 
     def reference(self, x: Array) -> Array:
-        return np.array(np.tile(x, self.repeats or ()))  # type: ignore[arg-type]  # numbers once sizes are bound
+        return np.array(np.tile(x, numbers(self.repeats or ())))
 
 
 def _open_copies(at: Inference, dims: Sequence[Dim], parts: Sequence[Dim | None]) -> tuple[Dim, ...]:

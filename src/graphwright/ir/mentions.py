@@ -7,13 +7,13 @@ from typing import Any
 
 from graphwright.ir.graph import Graph, Node
 from graphwright.ir.op import Op
-from graphwright.ir.symbols import Expr, atoms
+from graphwright.ir.symbols import Expr, names_in
 from graphwright.ir.types import TensorType
 
 
 def symbols_in(types: Iterable[TensorType]) -> set[str]:
     """Symbols in the shapes of ``types``."""
-    return {atom.name for type in types for dim in type.shape or () for atom in atoms(dim)}
+    return names_in(*(dim for type in types for dim in type.shape or ()))
 
 
 def symbols_of(node: Node) -> set[str]:
@@ -34,7 +34,7 @@ def symbols_of_graph(graph: Graph) -> set[str]:
 
 def _named(attribute: Any) -> Iterator[str]:
     if isinstance(attribute, Expr):
-        yield from (atom.name for atom in atoms(attribute))
+        yield from names_in(attribute)
     elif isinstance(attribute, tuple):
         for part in attribute:
             yield from _named(part)

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import infer_node, infer_outputs
+from graphwright.ir.mentions import symbols_in
 from graphwright.ir.op import Carried, Fact
-from graphwright.ir.symbols import Dim, Expr, Symbol, SymbolTable, atoms
+from graphwright.ir.symbols import Dim, Expr, SymbolTable, names_in
 from graphwright.ir.types import DType, TensorType
 from graphwright.records import dataclass
 
@@ -72,7 +73,7 @@ def settle(node: Node, facts: Facts, module: Module) -> bool:
     if len(received) < where.count or len(inputs) < where.start + where.count:
         return False  # inference says so
     types = _Trial(_with_own_symbols(module)).carried(node, inputs, where)
-    outer = {a for fact in inputs if fact is not None for dim in fact.type.shape or () for a in atoms(dim)}
+    outer = symbols_in(fact.type for fact in inputs if fact is not None)
     changed = False
     for value, start, type in zip(received, inputs[where.start :], types, strict=False):
         assert start is not None  # verified by the trial
@@ -85,7 +86,7 @@ def settle(node: Node, facts: Facts, module: Module) -> bool:
 
 
 def _with_symbols(
-    type: TensorType, start: TensorType, known: TensorType, table: SymbolTable, outer: set[Symbol]
+    type: TensorType, start: TensorType, known: TensorType, table: SymbolTable, outer: set[str]
 ) -> TensorType:
     """``type``, with the symbols that ``known`` has, or new ones, where sizes are not those of ``start``."""
     if type.shape is None:
@@ -96,7 +97,7 @@ def _with_symbols(
         own = before[axis] if before is not None else None
         if dim == first:
             dims.append(dim)
-        elif isinstance(own, Expr) and str(own).isidentifier() and outer.isdisjoint(atoms(own)):
+        elif isinstance(own, Expr) and str(own).isidentifier() and outer.isdisjoint(names_in(own)):
             dims.append(own)
         else:
             dims.append(table.fresh("loop"))

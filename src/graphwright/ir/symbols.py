@@ -174,6 +174,11 @@ def ceildiv(a: Dim, b: Dim) -> Dim:
     return floordiv(a + b - 1, b)
 
 
+def names_in(*dims: Dim) -> set[str]:
+    """Names of the symbols in ``dims``."""
+    return {atom.name for dim in dims for atom in atoms(dim)}
+
+
 def numbers(dims: Iterable[Dim]) -> tuple[int, ...]:
     """``dims`` as ints; raises TypeError where one is not known."""
     result = []
@@ -228,7 +233,7 @@ def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
     result = substitute(dim, values)
     if isinstance(result, int):
         return result
-    missing = sorted({atom.name for atom in atoms(result)})
+    missing = sorted(names_in(result))
     raise SymbolError(f"{dim} has no value: {', '.join(missing)} unbound")
 
 
@@ -378,6 +383,11 @@ class Constraint:
     right: Dim
     node: str = field(compare=False)
     """The first node that assumed it."""
+
+    @property
+    def names(self) -> set[str]:
+        """Of the symbols that it speaks of."""
+        return names_in(self.left, self.right)
 
     def __str__(self) -> str:
         return f"{self.left} {self.relation} {self.right}"

@@ -9,7 +9,8 @@ from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.constant import is_constant
 from graphwright.ir.foreign import defined_at, guarded
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.symbols import Dim, Expr, atoms
+from graphwright.ir.mentions import symbols_in
+from graphwright.ir.symbols import Dim, Expr, names_in
 from graphwright.kernels.launch import Alias, Copy, Launch, Part, Run
 from graphwright.kernels.ref import KernelRef
 from graphwright.records import replace
@@ -45,8 +46,7 @@ def _with_work(launch: Launch | Copy) -> Launch | Copy:
 
 
 def _faults(run: Run, node: Node, temporaries: Collection[Value]) -> Iterator[str]:
-    known = {atom.name for v in _values(node) for dim in v.type.shape or () for atom in atoms(dim)}
-    known |= {atom.name for v in temporaries for dim in v.type.shape or () for atom in atoms(dim)}
+    known = symbols_in(value.type for value in (*_values(node), *temporaries))
     written: set[Value] = set()
     for launch in run.launches:
         if isinstance(launch, Launch):
@@ -94,7 +94,7 @@ def _size_faults(what: str, dim: Dim, known: Collection[str]) -> Iterator[str]:
     if isinstance(dim, bool) or not isinstance(dim, int | Expr):
         yield f"{what} is {dim!r}, not an integer or a size"
         return
-    strange = sorted({atom.name for atom in atoms(dim)} - set(known))
+    strange = sorted(names_in(dim) - set(known))
     if strange:
         yield f"{what} depends on {', '.join(strange)}, which is no size of the node's inputs or outputs"
     if isinstance(dim, int) and dim < 0 and not what.startswith("args"):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Set
 
 from graphwright.ir.graph import Node
-from graphwright.ir.symbols import atoms
-from graphwright.ir.types import TensorType
+from graphwright.ir.mentions import symbols_in
 from graphwright.ops.loop import Loop
 
 
@@ -36,9 +35,5 @@ def why_not_native(node: Node, known: Set[str]) -> str:
         return f"its body works on values without bytes of their own: {', '.join(without)}"
     if any(type.shape is None for type in types):
         return "its body has a value of unknown rank"
-    sizes = sorted(_symbols([*types, *(v.type for v in node.outputs)]) - known)
+    sizes = sorted(symbols_in([*types, *(v.type for v in node.outputs)]) - known)
     return f"elements decide sizes in its body: {', '.join(sizes)}" if sizes else ""
-
-
-def _symbols(types: Iterable[TensorType]) -> set[str]:
-    return {atom.name for type in types for dim in type.shape or () for atom in atoms(dim)}

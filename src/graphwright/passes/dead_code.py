@@ -5,7 +5,6 @@ from __future__ import annotations
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.mentions import symbols_of_graph
 from graphwright.ir.op import ConstRef
-from graphwright.ir.symbols import atoms
 from graphwright.ops.case import Case
 from graphwright.ops.if_ import If
 from graphwright.passes.base import Pass, Record, is_dead
@@ -93,7 +92,7 @@ def _drop_constraints(module: Module, record: Record) -> None:
         return
     alive = set[str]().union(*map(symbols_of_graph, module.graphs.values()))
     for constraint in list(table.constraints):
-        if not {a.name for side in (constraint.left, constraint.right) for a in atoms(side)} <= alive:
+        if not constraint.names <= alive:
             del table.constraints[constraint]
             record.did("constraints dropped")
 

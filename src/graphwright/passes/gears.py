@@ -14,7 +14,8 @@ from graphwright.ir.build import Builder
 from graphwright.ir.clone import clone_graph, copy_nodes
 from graphwright.ir.fail import Fail
 from graphwright.ir.graph import ConstantPool, Graph, Module, Node, Role, Signature, Value
-from graphwright.ir.symbols import SymbolTable, atoms
+from graphwright.ir.mentions import symbols_in
+from graphwright.ir.symbols import SymbolTable, names_in
 from graphwright.ir.types import I64, TensorType
 from graphwright.ops.case import Case
 from graphwright.ops.map_index import MapIndex
@@ -129,7 +130,7 @@ def _padded(graph: Graph, source: Graph, name: str) -> Graph:
         _filled_up(region, value, wanted.type) for value, wanted in zip(given, graph.inputs, strict=True)
     ]
     results = copy_nodes(graph, operands, region, None)
-    told = {atom.name for value in source.inputs for dim in value.type.dims for atom in atoms(dim)}
+    told = symbols_in(value.type for value in source.inputs)
     cropped = [
         _cropped(region, value, known.type, told)
         for value, known in zip(results, source.outputs, strict=True)
@@ -153,7 +154,7 @@ def _cropped(graph: Graph, value: Value, wanted: TensorType, told: Collection[st
     axes = tuple(
         axis
         for axis, dim in enumerate(wanted.dims)
-        if dim != value.type.dims[axis] and all(atom.name in told for atom in atoms(dim))
+        if dim != value.type.dims[axis] and names_in(dim).issubset(told)
     )
     if not axes:
         return value

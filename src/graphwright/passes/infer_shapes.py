@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from graphwright.errors import Collector, Diagnostic, ModelError
 from graphwright.ir.fail import Fail
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import compatible, infer_node
-from graphwright.ir.mentions import symbols_in
-from graphwright.ir.op import Fact, InferError, Op, UnknownRank
+from graphwright.ir.mentions import symbols_in, symbols_named
+from graphwright.ir.op import Fact, InferError, UnknownRank
 from graphwright.ir.require import Require
 from graphwright.ir.settle import settle
-from graphwright.ir.symbols import Dim, Expr, Symbol, atoms
+from graphwright.ir.symbols import Dim, Expr, names_in
 from graphwright.ir.types import TensorType
 from graphwright.passes.base import Known, Pass, Record
 from graphwright.passes.base import graphs as all_graphs
@@ -50,7 +50,7 @@ def _settle_sizes(module: Module, settled: Mapping[str, Dim]) -> None:
     """Let symbols that have become better known sizes be those everywhere: attributes speak of them too."""
     told = symbols_in(v.type for graph in all_graphs(module) for v in graph.inputs) if settled else set[str]()
     for name, dim in settled.items():
-        if name not in told and name not in {atom.name for atom in atoms(dim)}:
+        if name not in told and name not in names_in(dim):
             bind_sizes(module, {name: dim})
 
 
@@ -125,7 +125,7 @@ class Walk:
         first = next(iter(graph), None)
         found = self.found_inside(node, graph)
         for constraint in [c for c in table.constraints if c not in outside and c not in known]:
-            if not found.isdisjoint((*atoms(constraint.left), *atoms(constraint.right))):
+            if not found.isdisjoint(constraint.names):
                 continue
             op = Require(constraint.relation, constraint.left, constraint.right)
             graph.insert(Node(op, (), (), sources=(constraint.node,)), first)
@@ -133,20 +133,19 @@ class Walk:
         table.constraints, self.errors = outside, errors
         return outputs
 
-    def found_inside(self, node: Node, region: Graph) -> set[Symbol]:
+    def found_inside(self, node: Node, region: Graph) -> set[str]:
         """Sizes that elements decide inside a region of ``node``, and sizes that runs of a loop change."""
         given = self.known_of(node)
-        found = _symbols(value.type for value in region.inputs) - given
+        found = symbols_in(value.type for value in region.inputs) - given
         for inner in region.walk():
-            made = _symbols(value.type for value in inner.outputs)
-            found |= made - given - self.known_of(inner) - _named(inner.op) if made else made
+            made = symbols_in(value.type for value in inner.outputs)
+            found |= made - given - self.known_of(inner) - symbols_named(inner.op) if made else made
         return found
 
-    def known_of(self, node: Node) -> set[Symbol]:
+    def known_of(self, node: Node) -> set[str]:
         """Sizes that the operands of ``node`` have, or hold."""
         facts = [self.facts.get(v) or Fact(v.type) for v in node.inputs if v is not None]
-        held = {atom for fact in facts for element in fact.elements or () for atom in atoms(element)}
-        return _symbols(fact.type for fact in facts) | held
+        return symbols_in(fact.type for fact in facts).union(*(names_in(*(f.elements or ())) for f in facts))
 
     def settle(self, node: Node, op: Require) -> bool:
         """Drop a requirement that is proved, or one of the entry's own that the table can hold; whether it
@@ -246,32 +245,15 @@ class Walk:
         if not fresh:
             return
         inner = (value for region in node.regions for n in region.walk() for value in n.outputs)
-        used = {a.name for v in (*node.outputs, *inner) for dim in v.type.shape or () for a in atoms(dim)}
+        used = symbols_in(value.type for value in (*node.outputs, *inner))
         table = self.module.symbols
         unused = fresh - used
         for name in unused:
             table.ranges.pop(name, None)
             table.multiples.pop(name, None)
         for constraint in list(table.constraints):
-            if unused & {a.name for a in (*atoms(constraint.left), *atoms(constraint.right))}:
+            if not unused.isdisjoint(constraint.names):
                 del table.constraints[constraint]
-
-
-def _symbols(types: Iterable[TensorType]) -> set[Symbol]:
-    return {atom for type in types for dim in type.shape or () for atom in atoms(dim)}
-
-
-def _named(op: Op) -> set[Symbol]:
-    """Sizes in attributes."""
-    found: set[Symbol] = set()
-    pending: list[object] = list(op.attributes().values())
-    while pending:
-        attribute = pending.pop()
-        if isinstance(attribute, Expr):
-            found.update(atoms(attribute))
-        elif isinstance(attribute, tuple):
-            pending += attribute
-    return found
 
 
 def failing_region(region: Graph, types: Sequence[TensorType], reason: Diagnostic) -> Graph:
@@ -304,6 +286,6 @@ def _better(old: Dim, new: Dim, fresh: frozenset[str]) -> Dim:
     """Numbers before expressions, and a symbol made earlier before one made just now."""
     if not isinstance(new, Expr):
         return new
-    if not isinstance(old, Expr) or any(atom.name in fresh for atom in atoms(new)):
+    if not isinstance(old, Expr) or not fresh.isdisjoint(names_in(new)):
         return old
     return new

@@ -15,8 +15,9 @@ from graphwright.errors import Collector, Diagnostic, ModelError
 from graphwright.ir.clone import clone_module
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.mentions import symbols_in
 from graphwright.ir.op import Op, Trait, folding
-from graphwright.ir.symbols import Dim, Expr, atoms
+from graphwright.ir.symbols import Dim, Expr, names_in
 from graphwright.ops.average_pool import AveragePool
 from graphwright.ops.case import Case
 from graphwright.ops.cast import Cast
@@ -63,7 +64,7 @@ def refuse_padding(module: Module, gears: Sequence[Module]) -> None:
     padded = Padded(varied_sizes(module, gears), trial.main)
     PassManager((SHAPES, DeadCode(), Decompose(_has_rule), SHAPES, DeadCode())).run(trial)
     faults = Collector(ModelError)
-    known = {a.name for value in trial.main.inputs for dim in value.type.dims for a in atoms(dim)}
+    known = symbols_in(value.type for value in trial.main.inputs)
     for node in trial.main:
         reason = _reason(node, padded, known)
         if reason and len(faults.diagnostics) < SHOWN:
@@ -77,11 +78,11 @@ def varied_sizes(module: Module, gears: Sequence[Module]) -> frozenset[str]:
     """The symbols in axes of inputs that have not the same size in all gears."""
     shapes = zip(*([v.type.dims for v in gear.main.inputs] for gear in gears), strict=True)
     return frozenset(
-        atom.name
+        name
         for value, sizes in zip(module.main.inputs, shapes, strict=True)
         for dim, held in zip(value.type.dims, zip(*sizes, strict=True), strict=True)
         if len(set(held)) > 1
-        for atom in atoms(dim)
+        for name in names_in(dim)
     )
 
 
@@ -94,7 +95,7 @@ class Padded:
 
     def holds(self, dim: object) -> bool:
         """Whether a size differs between the gear and the truth."""
-        return isinstance(dim, Expr) and any(atom.name in self.symbols for atom in atoms(dim))
+        return isinstance(dim, Expr) and not self.symbols.isdisjoint(names_in(dim))
 
     def axes(self, value: Value | None) -> set[int]:
         """Of a value of known rank."""
@@ -122,7 +123,7 @@ def _reason(node: Node, padded: Padded, known: set[str]) -> str:
     values = [value for value in (*node.inputs, *node.outputs) if value is not None]
     if any(value.type.shape is None for value in values):
         return "a rank is not known"
-    names = {atom.name for value in values for dim in value.type.dims for atom in atoms(dim)}
+    names = symbols_in(value.type for value in values)
     touched = any(padded.axes(value) for value in values)
     if not touched and not any(map(padded.holds, _attributes(node.op))):
         known |= names  # sizes that true elements decide are the true ones

@@ -8,7 +8,8 @@ import numpy as np
 from graphwright.ir.build import Builder
 from graphwright.ir.clone import copy_nodes
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.symbols import atoms
+from graphwright.ir.mentions import symbols_in
+from graphwright.ir.symbols import names_in
 from graphwright.ir.types import I64, TensorType
 from graphwright.ops.constant_of_shape import ConstantOfShape
 from graphwright.ops.loop import Loop
@@ -64,9 +65,9 @@ def _starts(node: Node, op: Loop) -> list[Value]:
 def _no_rows(build: Builder, node: Node, op: Loop) -> list[Value] | None:
     """Scan outputs of no run; None where one has sizes that only runs decide."""
     types = [value.type for value in node.outputs[op.carries :]]
-    known = {a for v in node.inputs if v is not None for dim in v.type.shape or () for a in atoms(dim)}
+    known = symbols_in(value.type for value in node.inputs if value is not None)
     sizes = [dim for type in types for dim in (type.shape or ())[1:]]
-    if any(type.shape is None for type in types) or not all(known.issuperset(atoms(dim)) for dim in sizes):
+    if any(type.shape is None for type in types) or not all(known.issuperset(names_in(dim)) for dim in sizes):
         return None
     return [build(ConstantOfShape(0, type.dtype, (0, *type.dims[1:]))) for type in types]
 

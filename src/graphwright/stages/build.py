@@ -14,7 +14,7 @@ from graphwright.ir.mentions import symbols_of
 from graphwright.ir.names import UniqueNames
 from graphwright.ir.op import ConstRef
 from graphwright.ir.part import Part
-from graphwright.ir.symbols import Constraint, SymbolTable, atoms, symbol
+from graphwright.ir.symbols import SymbolTable, symbol
 from graphwright.ir.text import print_op
 from graphwright.ir.types import U8, TensorType
 from graphwright.ops.front import Front
@@ -81,13 +81,9 @@ def part_module(module: Module, region: Graph, sizes: Sequence[str]) -> Module:
         main.add_input(TensorType(U8, (symbol(size), 0)), taken.take(f"size of {size}"))
     table = module.symbols
     told = bound_by(main.inputs, ())
-    checked = {c: None for c in table.constraints if _sizes_of(c) <= told}
+    checked = {c: None for c in table.constraints if c.names <= told}
     made.symbols = SymbolTable(dict(table.ranges), dict(table.multiples), checked)
     return made
-
-
-def _sizes_of(constraint: Constraint) -> set[str]:
-    return {atom.name for side in (constraint.left, constraint.right) for atom in atoms(side)}
 
 
 def _number(node: Node) -> int:

@@ -14,8 +14,8 @@ from graphwright.errors import GraphwrightError, ModelError
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module, Role, Signature
 from graphwright.ir.infer import evaluate
+from graphwright.ir.mentions import symbols_in
 from graphwright.ir.op import Arg, Op, Sample
-from graphwright.ir.symbols import atoms
 from graphwright.ir.symbols import evaluate as number_of
 from graphwright.records import dataclass, replace
 from graphwright.tools.check import distance
@@ -41,7 +41,7 @@ class Tried:
 def try_samples(op: type[Op], options: Options) -> Iterator[Tried]:
     """Run every sample of ``op``, each for several sizes of its symbols."""
     for sample in op.samples:
-        names = sorted({a.name for i in sample.inputs if i for d in i.type.dims for a in atoms(d)})
+        names = sorted(symbols_in(given.type for given in sample.inputs if given))
         for sizes in SIZES if names else SIZES[:1]:
             bound = {name: sizes[k % len(sizes)] for k, name in enumerate(names)}
             yield _tried(sample, bound, options)

@@ -7,7 +7,7 @@ common domain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Trait, folding
@@ -35,8 +35,10 @@ class AxisSystem:
         self.extents.append(extent)
         return len(self.extents) - 1
 
-    def resolve(self, axes: Iterable[Axis]) -> tuple[Axis, ...]:
+    def resolve(self, axes: Sequence[Axis]) -> tuple[Axis, ...]:
         """The finest axes that ``axes`` have become."""
+        if self._parts.keys().isdisjoint(axes):  # most have stayed what they were
+            return tuple(axes)
         result: list[Axis] = []
         for axis in axes:
             parts = self._parts.get(axis)
@@ -127,7 +129,7 @@ class Nest:
 
     def axes_of(self, place: Place) -> tuple[Axis, ...]:
         """All axes of a place, outermost first."""
-        return self.axes.resolve(axis for dim in place for axis in dim)
+        return self.axes.resolve([axis for dim in place for axis in dim])
 
 
 def analyse(nodes: Sequence[Node]) -> Nest:
@@ -202,12 +204,13 @@ def _set_domain(nest: Nest) -> None:
     if len({frozenset(axes) for axes in reductions}) > 1:
         raise NotOneNest("reductions over different axes")
     nest.reduced = reductions[0] if reductions else ()
-    candidates = [nest.axes_of(place) for place in (*nest.places.values(), *nest.reads.values())]
-    nest.domain = max(candidates, key=len, default=())
-    if any(len(set(axes)) < len(axes) for axes in candidates):
+    made = list(map(nest.axes_of, nest.places.values()))
+    read = list(map(nest.axes_of, nest.reads.values()))
+    nest.domain = max(made + read, key=len, default=())
+    if any(len(set(axes)) < len(axes) for axes in made + read):
         raise NotOneNest("a value meets itself in another order")
     full, rows = frozenset(nest.domain), frozenset(nest.domain) - frozenset(nest.reduced)
-    if any(frozenset(nest.axes_of(place)) not in (full, rows) for place in nest.places.values()):
+    if any(axes not in (full, rows) for axes in map(frozenset, made)):
         raise NotOneNest("a smaller value would be computed again for each element of a larger one")
-    if any(not frozenset(nest.axes_of(place)) <= full for place in nest.reads.values()):
+    if not all(map(full.issuperset, read)):
         raise NotOneNest("an operand has axes of its own")

@@ -409,6 +409,19 @@ def frames_as_long_as_memory() -> bytes:
 
 
 @either
+def trees_of_many_targets() -> bytes:
+    """One leaf, and scores for more targets than any memory holds."""
+    trees = node(
+        "TreeEnsemble", "x", "y", n_targets=HUGE, tree_roots=[0], domain="ai.onnx.ml",
+        nodes_featureids=[0], nodes_splits=tensor("", np.zeros(1, np.float32)),
+        nodes_modes=tensor("", np.zeros(1, np.uint8)),
+        nodes_truenodeids=[0], nodes_trueleafs=[1], nodes_falsenodeids=[0], nodes_falseleafs=[1],
+        leaf_targetids=[0], leaf_weights=tensor("", np.ones(1, np.float32)),
+    )  # fmt: skip
+    return model([trees])
+
+
+@either
 def sizes_that_grow_as_terms() -> bytes:
     """Each reshape multiplies a symbolic size by itself plus one: its terms double."""
     nodes = [node("Shape", "x", "s"), node("Gather", "s zero", "d0")]

@@ -330,6 +330,30 @@ def signal() -> bytes:
     return model(nodes, weights, [info("x", ["n", 32])], opset=18)
 
 
+def trees() -> bytes:
+    """Classic models: a tree ensemble beside thresholds, and labels of what both say."""
+    domain = {"domain": "ai.onnx.ml"}
+    nodes = [
+        node("Binarizer", "x", "b", threshold=0.25, **domain),
+        node("ArrayFeatureExtractor", "b column", "f", **domain),
+        node(
+            "TreeEnsemble", "x", "t", n_targets=1, tree_roots=[0], **domain,
+            nodes_featureids=[0, 1], nodes_splits=tensor("", np.array([0.3, -0.2], np.float32)),
+            nodes_modes=tensor("", np.array([0, 1], np.uint8)),
+            nodes_truenodeids=[1, 0], nodes_trueleafs=[0, 1],
+            nodes_falsenodeids=[2, 1], nodes_falseleafs=[1, 1],
+            leaf_targetids=[0, 0, 0], leaf_weights=tensor("", np.array([1, 2, -1], np.float32)),
+        ),
+        node("Cast", "t", "ti", to=INT64),
+        node(
+            "LabelEncoder", "ti", "l", keys_int64s=[1, 2, -1], values_floats=[0.5, 1.5, 2.5],
+            default_float=-1.0, **domain,
+        ),
+        node("Add", "l f", "y"),
+    ]  # fmt: skip
+    return model(nodes, [tensor("column", [1])], [info("x", ["n", 2])])
+
+
 SEEDS: tuple[Callable[[], bytes], ...] = (
     indexing,
     network,
@@ -341,4 +365,5 @@ SEEDS: tuple[Callable[[], bytes], ...] = (
     selection,
     vision,
     signal,
+    trees,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,9 @@ class Compress(Op):
             return None
         return self._gathered(b, x, b.const(np.flatnonzero(fact.data).astype(np.int64)))
 
-    def bounded(self, b: Builder, gives: Sequence[TensorType], *inputs: Value) -> Value | None:
+    def bounded(
+        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
+    ) -> Value | None:
         """Where the condition holds, and what is there."""
         x, condition = inputs
         found = found_in(b, condition)

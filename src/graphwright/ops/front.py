@@ -14,6 +14,7 @@ from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, ar
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.common import need_dtype
+from graphwright.ops.reshape import Reshape
 
 
 @op("Front")
@@ -68,6 +69,12 @@ def front_of(buffer: Array, shape: tuple[int, ...]) -> Array:
 def front(b: Builder, size: Dim, count: Value, *buffers: tuple[Value, tuple[int, ...]]) -> Any:
     """The fronts of ``buffers``, given with their shapes; ``size``, a symbol, is what -1 stands for."""
     return b(Front(str(size), tuple(shape for _, shape in buffers)), count, *(value for value, _ in buffers))
+
+
+def tell(b: Builder, size: Dim, count: Value) -> None:
+    """Let ``size``, a symbol, be what ``count``, an i64 of one element, says."""
+    scalar = count if count.type.shape == () else b(Reshape(()), count)
+    front(b, size, scalar, (b.const(np.zeros(0, np.uint8)), (-1, 0)))
 
 
 _TWO = arg(I64, values=(2,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,7 @@ class NonMaxSuppression(Op):
         ]
         return np.array(rows, np.int64).reshape(-1, 3)
 
-    def bounded(self, b: Builder, gives: Sequence[TensorType], *inputs: Value | None) -> Any:
+    def bounded(self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value | None) -> Any:
         boxes, _scores, *scalars = inputs
         if boxes is None or boxes.type.rank != 3:
             return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
 
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
 from graphwright.ir.op import (
     Array,
     Fact,
@@ -19,7 +21,16 @@ from graphwright.ir.op import (
     op,
 )
 from graphwright.ir.symbols import Dim, floordiv, symbol
-from graphwright.ir.types import F16, F32, F64, I64, U8, TensorType
+from graphwright.ir.types import F16, F32, F64, I64, U8, DType, TensorType
+from graphwright.ops.resize_open import (
+    Method,
+    given_bounds,
+    given_by,
+    interpolated,
+    sizes_by_scales,
+    sizes_kept,
+    tell_sizes,
+)
 from graphwright.ops.shaping import known_dims, known_floats, number
 from graphwright.ops.spatial import accumulator
 from graphwright.records import dataclass, replace
@@ -210,6 +221,38 @@ class Resize(Op):
             out = np.where(outside, np.asarray(self.extrapolation, out.dtype), out)
         return np.array(out, dtype=x.dtype)
 
+    def bounded(
+        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value | None
+    ) -> Value | None:
+        """With sizes that are told, the kernels of known ones serve; else tables of taps are made."""
+        x, roi, scales, sizes = (*inputs, None, None, None)[:4]
+        decides = sizes if scales is None else scales
+        if x is None or decides is None or self.antialias or not _is_plain(x.type.dtype):
+            return None
+        dims = gives[0].dims
+        axes = range(len(dims)) if self.axes is None else [axis % len(dims) for axis in self.axes]
+        if decides.type.shape != (len(axes),) or (self.crops and roi is None):
+            return None
+        bounds = given_bounds(b, roi, len(axes)) if self.crops and roi is not None else None
+        if scales is not None:
+            sizes = sizes_by_scales(b, x, axes, scales, bounds)
+        elif sizes is not None and self.policy != "stretch":
+            sizes, scales = sizes_kept(b, x, axes, sizes, self.policy)
+        assert sizes is not None
+        tell_sizes(b, sizes, axes, dims, made)
+        if scales is None and bounds is None and dims[:-2] == x.type.dims[:-2]:
+            resized: Value = b(replace(self, sizes=dims, axes=None), x)
+            return resized
+        method = Method(
+            self.mode,
+            self.coordinates,
+            self.rounding,
+            self.cubic_a,
+            self.exclude_outside,
+            self.extrapolation,
+        )
+        return interpolated(b, x, dims, method, given_by(b, axes, scales, bounds))
+
     def _sizes(self, dims: tuple[int, ...]) -> tuple[int, ...]:
         if self.sizes is not None:
             return tuple(number(size) for size in self.sizes)
@@ -259,6 +302,11 @@ class Resize(Op):
             case "half_pixel_symmetric" if scale is not None:
                 return size / 2 * (1 - result / (scale * size)) + (i + 0.5) / scale - 0.5
         return (i + 0.5) * over / under - 0.5
+
+
+def _is_plain(dtype: DType) -> bool:
+    """Whether arithmetic in the graph may stand for that of the reference."""
+    return (dtype.is_float and dtype.bits >= 16) or (dtype.is_integer and dtype.bits >= 8)
 
 
 def _spread(values: Sequence[Any], places: Sequence[int], default: list[Any]) -> tuple[Any, ...]:

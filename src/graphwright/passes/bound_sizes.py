@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Set
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module, Node, Value
@@ -31,13 +31,13 @@ class BoundSizes(Pass):
                 self._bound(region, module, record, known)
             made = symbols_in(value.type for value in node.outputs) - known
             if made and type(node.op).bounded is not Op.bounded:
-                _replace(node, graph, module, record)
+                _replace(node, made, graph, module, record)
             known |= made
 
 
-def _replace(node: Node, graph: Graph, module: Module, record: Record) -> None:
+def _replace(node: Node, made: Set[str], graph: Graph, module: Module, record: Record) -> None:
     builder = Builder(module, graph, node, node.sources)
-    found = node.op.bounded(builder, [value.type for value in node.outputs], *node.inputs)
+    found = node.op.bounded(builder, [value.type for value in node.outputs], made, *node.inputs)
     if found is None:
         record.refused(node, "bound_sizes", "its result has no bound that is small enough")
         return

@@ -33,6 +33,8 @@ class FrontRunner:
     def run(self, run: Run) -> None:
         start = time.monotonic_ns()
         count = int(run.values[self._count])
+        if count < 0:
+            raise self._wrong(f"{self._size} is {count}, which is no size")
         if run.sizes.setdefault(self._size, count) != count:
             raise self._wrong(f"{self._size} is {count}, not {run.sizes[self._size]}")
         try:

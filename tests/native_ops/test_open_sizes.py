@@ -1,0 +1,176 @@
+"""Ops whose elements decide sizes, as programs with a size told between them, against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphwright as gw
+from graphwright.ir.infer import evaluate
+from graphwright.ir.op import Op
+from graphwright.ops.binary import Add, Greater
+from graphwright.ops.compress import Compress
+from graphwright.ops.gather_nd import GatherND
+from graphwright.ops.non_max_suppression import NonMaxSuppression
+from graphwright.ops.non_zero import NonZero
+from graphwright.ops.resize import Resize
+from graphwright.ops.transpose import Transpose
+from graphwright.runtime.devices.base import RunError
+
+Array = np.ndarray[Any, Any]
+Input = tuple[str, Sequence[int | str]] | None
+"""A dtype and a shape; None where an operand is absent."""
+
+
+def compiled(op: Op, inputs: Sequence[Input]) -> gw.Model:
+    """A model of one node."""
+    b = gw.GraphBuilder()
+    values = [None if i is None else b.input(f"x{k}", *i) for k, i in enumerate(inputs)]
+    b.output("y", b(op, *values))
+    return b.compile()
+
+
+def check(op: Op, model: gw.Model, *arrays: Array | None) -> Array:
+    """The one output, which is that of the reference; no node ran in Python."""
+    (wanted,) = evaluate(op, arrays)
+    (got,) = model(*(array for array in arrays if array is not None))
+    assert got.shape == wanted.shape and got.dtype == wanted.dtype
+    assert model.stats()["host_calls"] == 0
+    if got.dtype.kind == "f":
+        tolerance = 1e-3 if got.dtype == np.float16 else 2e-5
+        np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
+    else:
+        np.testing.assert_array_equal(got, wanted)
+    return np.asarray(got)
+
+
+RESIZES = [
+    Resize("nearest"),
+    Resize("nearest", "asymmetric", "floor"),
+    Resize("nearest", "tf_half_pixel_for_nn", "ceil"),
+    Resize("linear"),
+    Resize("linear", "align_corners"),
+    Resize("linear", "half_pixel_symmetric"),
+    Resize("linear", "pytorch_half_pixel", exclude_outside=True),
+    Resize("cubic", cubic_a=-0.5),
+    Resize("cubic", "asymmetric", exclude_outside=True),
+]
+
+
+@pytest.mark.parametrize("op", RESIZES, ids=lambda op: f"{op.mode}-{op.coordinates}")
+def test_resize_by_scales_on_all_axes(op: Resize) -> None:
+    """Up, down, to one element, and as it is: an axis that stays keeps what is infinite beside it."""
+    model = compiled(op, [("f32", (2, "H", "W")), None, ("f32", (3,)), None])
+    rng = np.random.default_rng(0)
+    for size, scales in (((4, 6), (1, 2, 1.5)), ((5, 8), (1, 0.5, 0.13)), ((3, 3), (2, 1, 2.3))):
+        x = rng.standard_normal((2, *size)).astype(np.float32)
+        check(op, model, x, None, np.array(scales, np.float32), None)
+    x[0, 1] = np.inf
+    check(op, model, x, None, np.ones(3, np.float32), None)
+
+
+@pytest.mark.parametrize(
+    "op", [Resize("linear"), Resize("cubic"), Resize("nearest")], ids=lambda op: f"{op.mode}-{op.coordinates}"
+)
+@pytest.mark.parametrize("dtype", ["f32", "f16", "u8"])
+def test_resize_to_sizes(op: Resize, dtype: str) -> None:
+    model = compiled(op, [(dtype, (1, "C", "H", "W")), None, None, ("i64", (4,))])
+    rng = np.random.default_rng(1)
+    kind = {"f32": np.float32, "f16": np.float16, "u8": np.uint8}[dtype]
+    for shape, sizes in (
+        ((1, 2, 4, 6), (1, 2, 7, 3)),
+        ((1, 3, 5, 5), (1, 3, 5, 10)),
+        ((1, 1, 9, 2), (1, 1, 1, 1)),
+    ):
+        x = (100 + rng.random(shape) * 20).astype(kind)  # a cubic stays within 8 bits
+        check(op, model, x, None, None, np.array(sizes))
+
+
+@pytest.mark.parametrize("policy", ["stretch", "not_larger", "not_smaller"])
+def test_resize_some_axes(policy: str) -> None:
+    op = Resize("linear", axes=(-1, 1), policy=policy)
+    model = compiled(op, [("f32", (2, "H", "W")), None, None, ("i64", (2,))])
+    rng = np.random.default_rng(2)
+    for size, wanted in (((4, 6), (9, 8)), ((6, 4), (3, 9)), ((5, 5), (5, 5))):
+        check(op, model, rng.random((2, *size), np.float32), None, None, np.array(wanted))
+
+
+def test_resize_crops() -> None:
+    op = Resize("linear", "tf_crop_and_resize", axes=(1, 2), extrapolation=7.0)
+    rng = np.random.default_rng(3)
+    by_sizes = compiled(op, [("f32", (2, "H", "W")), ("f32", (4,)), None, ("i64", (2,))])
+    by_scales = compiled(op, [("f32", (2, "H", "W")), ("f32", (4,)), ("f32", (2,)), None])
+    for roi in ((0.0, 0.2, 0.7, 1.0), (-0.3, 0.5, 1.2, 0.5)):
+        x, region = rng.random((2, 6, 8), np.float32), np.array(roi, np.float32)
+        check(op, by_sizes, x, region, None, np.array([3, 1]))
+        check(op, by_sizes, x, region, None, np.array([5, 9]))
+    check(op, by_scales, x, np.array((0.25, 0, 0.75, 1), np.float32), np.array((2, 1), np.float32), None)
+
+
+def test_sizes_that_are_none_are_refused() -> None:
+    op = Resize("linear")
+    model = compiled(op, [("f32", (1, 4)), None, None, ("i64", (2,))])
+    with pytest.raises(RunError, match="resized_1 is -3, which is no size"):
+        model(np.ones((1, 4), np.float32), np.array([1, -3]))
+    check(op, model, np.ones((1, 4), np.float32), None, None, np.array([1, 2]))
+    assert model(np.ones((1, 4), np.float32), np.array([1, 0]))[0].shape == (1, 0)
+
+
+def test_boxes_of_any_number_are_suppressed() -> None:
+    """The number of boxes and of those allowed are known at a run; a NaN among them all."""
+    op = NonMaxSuppression()
+    inputs = [("f32", ("B", "S", 4)), ("f32", ("B", "K", "S")), ("i64", (1,)), ("f32", (1,)), ("f32", (1,))]
+    model = compiled(op, inputs)
+    rng = np.random.default_rng(4)
+    for batch, classes, count, most in (
+        (1, 1, 7, 3),
+        (2, 3, 40, 100),
+        (1, 2, 0, 5),
+        (0, 1, 3, 5),
+        (1, 80, 900, 4),
+    ):
+        boxes = rng.integers(0, 9, (batch, count, 4)).astype(np.float32)
+        scores = np.round(rng.random((batch, classes, count)), 1).astype(np.float32)
+        scores.reshape(-1)[:1] = np.nan
+        for least in (-1.0, 0.35):
+            limits = np.array([most]), np.array([0.4], np.float32), np.array([least], np.float32)
+            check(op, model, boxes, scores, *limits)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bool", "i64", "f16"])
+def test_places_of_any_shape(dtype: str) -> None:
+    model = compiled(NonZero(), [(dtype, ("N", 3, "M"))])
+    rng = np.random.default_rng(5)
+    kind = {"f32": np.float32, "bool": np.bool_, "i64": np.int64, "f16": np.float16}[dtype]
+    for rows, columns in ((4, 5), (1, 1), (0, 3), (300, 130)):
+        check(NonZero(), model, rng.integers(0, 2, (rows, 3, columns)).astype(kind))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+def test_what_a_condition_keeps(axis: int | None) -> None:
+    op = Compress(axis)
+    model = compiled(op, [("f32", ("N", 3, "M")), ("bool", ("L",))])
+    rng = np.random.default_rng(6)
+    for size, length in (((4, 3, 5), 3), ((2, 3, 2), 0), ((6, 3, 4), 2)):
+        check(op, model, rng.random(size, np.float32), rng.random(length) < 0.6)
+
+
+def test_one_size_after_the_other() -> None:
+    """Masks of what a mask kept: each size is known when the program before it has run."""
+    b = gw.GraphBuilder()
+    x = b.input("x", "f32", ("N", 4))
+    first = b(GatherND(), x, b(Transpose((1, 0)), b(NonZero(), b(Greater(), x, b.constant(np.float32(0))))))
+    second = b(Compress(0), first, b(Greater(), first, b.constant(np.float32(0.5))))
+    b.output("first", first)
+    b.output("y", b(Add(), second, second))
+    model = b.compile()
+    rng = np.random.default_rng(7)
+    for rows in (3, 0, 50, 3):
+        array = rng.standard_normal((rows, 4)).astype(np.float32)
+        positive, large = model(array)
+        np.testing.assert_array_equal(positive, array[array > 0])
+        np.testing.assert_array_equal(large, 2 * array[array > 0.5])
+    assert model.stats()["host_calls"] == 0

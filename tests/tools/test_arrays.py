@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphwright.errors import FeedError
+from graphwright.frontends.onnx.values import read_value
 from graphwright.ir.sizes import Dim
-from graphwright.ir.types import BF16, F32, I64, sequence_of
+from graphwright.ir.types import BF16, F32, I64, STRING, DType, map_of, optional_of, sequence_of
 from graphwright.package.package import TensorSpec
 from graphwright.tools.arguments import parse_constants, parse_shapes
-from graphwright.tools.arrays import read_npy, read_npz, write_npz
+from graphwright.tools.arrays import read_npy, read_npz, write_json, write_npz
 from graphwright.tools.check import distance
 from graphwright.tools.feeds import input_sizes, make_feeds
 
@@ -125,7 +128,141 @@ def test_distances(got: list[float], wanted: list[float], most: float) -> None:
     assert distance(np.array(got, np.float32), np.array(wanted)).most == pytest.approx(most)
 
 
-def test_containers_are_fed_from_python() -> None:
+def test_containers_are_not_random() -> None:
     specs = [TensorSpec("s", sequence_of(F32), ()), TensorSpec("x", F32, (2,))]
-    with pytest.raises(FeedError, match=r"input 's' is seq\(f32\)"):
+    with pytest.raises(FeedError, match=r"input 's' is seq\(f32\), of which none are random"):
         make_feeds(specs, [], {})
+
+
+SEQUENCE, MAP, MAYBE = sequence_of(F32), map_of(I64, F32), optional_of(sequence_of(I64))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text", "wanted"),
+    [
+        (SEQUENCE, "[[1, 2], [3.5]]", [[1.0, 2.0], [3.5]]),
+        (SEQUENCE, "[]", []),
+        (MAP, '{"3": 0.5, "-1": 2}', {3: 0.5, -1: 2}),
+        (map_of(STRING, F32), '{"a": 1}', {"a": 1}),
+        (sequence_of(MAP), '[{"3": 0.5}, {}]', [{3: 0.5}, {}]),
+        (MAYBE, "null", None),
+        (MAYBE, "[[4, 5]]", [[4, 5]]),
+        (optional_of(F32), "7", 7.0),
+    ],
+)
+def test_containers_in_json(dtype: DType, text: str, wanted: object) -> None:
+    (made,) = make_feeds([TensorSpec("s", dtype, ())], [f"s={text}"], {}).values()
+    assert plain(made) == wanted
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text", "fault"),
+    [
+        (SEQUENCE, "3", "a list is wanted"),
+        (SEQUENCE, '["a"]', "input 's' is float32"),
+        (MAP, "[1]", "an object, as in"),
+        (MAP, '{"a": 1}', "key 'a' is no integer"),
+        (SEQUENCE, "missing.pb", "cannot be read"),
+        (SEQUENCE, "missing.npz", "cannot be read"),
+    ],
+)
+def test_what_is_no_container(dtype: DType, text: str, fault: str) -> None:
+    with pytest.raises(FeedError, match=fault):
+        make_feeds([TensorSpec("s", dtype, ())], [f"s={text}"], {})
+
+
+@pytest.mark.parametrize("text", ["[", "word", ""])
+def test_what_is_no_json(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="nor JSON"):
+        make_feeds([TensorSpec("s", SEQUENCE, ())], [f"s={text}"], {})
+
+
+def plain(value: object) -> object:
+    """Arrays as lists."""
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def test_an_archive_is_a_sequence(tmp_path: Path) -> None:
+    arrays = [np.full(k, k, np.float32) for k in range(12)]
+    np.savez(tmp_path / "s.npz", *arrays)
+    made = make_feeds([TensorSpec("s", SEQUENCE, ())], [f"s={tmp_path / 's.npz'}"], {})["s"]
+    assert plain(made) == plain(arrays)
+
+
+def values_of_all_kinds() -> list[tuple[DType, onnx.TensorProto, object]]:
+    """Dtypes, messages as ONNX's test data has them, and what they mean."""
+    tensor = onnx.numpy_helper.from_array
+    floats, numbers = np.array([1, 2], np.float32), np.array([[3]])
+    half = tensor(np.asarray(0.5, np.float32))
+    mapped = onnx.MapProto(key_type=7, keys=[4, 2], values=onnx.SequenceProto(tensor_values=[half, half]))
+    listed = onnx.SequenceProto(elem_type=1, tensor_values=[tensor(floats), tensor(floats[:1])])
+    return [
+        (F32, tensor(floats), [1.0, 2.0]),
+        (SEQUENCE, listed, [[1.0, 2.0], [1.0]]),
+        (optional_of(I64), onnx.OptionalProto(elem_type=1, tensor_value=tensor(numbers)), [[3]]),
+        (optional_of(I64), onnx.OptionalProto(), None),
+        (optional_of(SEQUENCE), onnx.OptionalProto(elem_type=3, sequence_value=listed), [[1.0, 2.0], [1.0]]),
+        (MAP, mapped, {4: 0.5, 2: 0.5}),
+        (sequence_of(MAP), onnx.SequenceProto(elem_type=4, map_values=[mapped]), [{4: 0.5, 2: 0.5}]),
+        (
+            map_of(STRING, F32),
+            onnx.MapProto(string_keys=[b"a"], values=onnx.SequenceProto(tensor_values=[half])),
+            {"a": 0.5},
+        ),
+    ]
+
+
+def test_a_folder_of_onnx_test_data_gives_all_inputs(tmp_path: Path) -> None:
+    cases = values_of_all_kinds()
+    for k, (_, message, _) in enumerate(cases):
+        (tmp_path / f"input_{k}.pb").write_bytes(message.SerializeToString())
+    specs = [TensorSpec(f"x{k}", dtype, (2,) if k == 0 else ()) for k, (dtype, _, _) in enumerate(cases)]
+    made = make_feeds(specs, [str(tmp_path)], {})
+    assert [plain(value) for value in made.values()] == [wanted for _, _, wanted in cases]
+    alone = make_feeds(specs[1:2], [f"x1={tmp_path / 'input_1.pb'}"], {})
+    assert plain(alone["x1"]) == cases[1][2]
+    with pytest.raises(FeedError, match=r"8 files input_K.pb; the model takes 2 inputs"):
+        make_feeds(specs[:2], [str(tmp_path)], {})
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.binary(max_size=40), st.sampled_from([F32, SEQUENCE, MAP, MAYBE, sequence_of(MAP)]))
+def test_damaged_messages_are_refused_or_read(data: bytes, dtype: DType) -> None:
+    try:
+        read_value(data, dtype, "a file")
+    except FeedError:
+        return
+
+
+@pytest.mark.parametrize("name", ["some.json", "inf.json"])
+def test_results_in_json(tmp_path: Path, name: str) -> None:
+    values = {"y": np.array([[1, 2]]), "z": [{0: 0.5, 7: np.inf}], "t": np.array(["a"], object)}
+    write_json(tmp_path / name, values)
+    assert json.loads((tmp_path / name).read_text()) == {
+        "y": [[1, 2]],
+        "z": [{"0": 0.5, "7": np.inf}],
+        "t": ["a"],
+    }
+
+
+def test_json_has_no_complex_numbers(tmp_path: Path) -> None:
+    with pytest.raises(FeedError, match="JSON has no complex64"):
+        write_json(tmp_path / "a.json", {"y": np.zeros(2, np.complex64)})
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("got", "wanted", "most"),
+    [
+        ([np.ones(2), np.ones(1)], [np.ones(2), np.array([2.0])], 0.5),
+        ([{1: 1.0, 2: 3.0}], [{1: 1.0, 2: 4.0}], 0.25),
+        ([{1: 1.0}], [{2: 1.0}], np.inf),
+        ([np.ones(2)], [], np.inf),
+        (None, None, 0.0),
+        ([], [], 0.0),
+    ],
+)
+def test_distances_of_containers(got: object, wanted: object, most: float) -> None:
+    assert distance(got, wanted).most == pytest.approx(most)

@@ -21,34 +21,36 @@ from graphwright.tools.arrays import read_npy, read_npz
 
 Sizes = dict[str, list[int | str | Dim | None]]
 
+
+def flag(name: str, metavar: str, text: str, panel: str | None = None) -> Any:
+    """A flag that takes a text and has no default to show."""
+    return typer.Option(name, metavar=metavar, help=text, show_default=False, rich_help_panel=panel)
+
+
 Model = Annotated[
     Path, typer.Argument(help="An .onnx model or an .om package.", metavar="MODEL", show_default=False)
 ]
 Shapes = Annotated[
     list[str] | None,
-    typer.Option(
+    flag(
         "--shape",
-        metavar="NAME:SIZES",
-        help="Sizes of an input, as in x:1,3,224,224. A name makes a size symbolic, ? keeps it; 1..16 and "
+        "NAME:SIZES",
+        "Sizes of an input, as in x:1,3,224,224. A name makes a size symbolic, ? keeps it; 1..16 and "
         "N=1..16 are ranges, %32 behind one is for multiples, as in x:N=1..16,3,H=64..2048%32,?. Repeatable.",
-        show_default=False,
     ),
 ]
 Constants = Annotated[
     list[str] | None,
-    typer.Option(
+    flag(
         "--const",
-        metavar="NAME=VALUE",
-        help="Replace an input by a number, a JSON list, or an array of a .npy or .npz file, as in sr=16000. "
+        "NAME=VALUE",
+        "Replace an input by a number, a JSON list, or an array of a .npy or .npz file, as in sr=16000. "
         "An .npz file alone gives several. Repeatable.",
-        show_default=False,
     ),
 ]
 Outputs = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAMES", help="Keep these values only, as in a,b; inner ones too.", show_default=False
-    ),
+    flag("--outputs", "NAMES", "Keep these values only, as in a,b; inner ones too."),
 ]
 Feeds = Annotated[
     list[str] | None,
@@ -56,7 +58,9 @@ Feeds = Annotated[
         "--input",
         "-i",
         metavar="NAME=VALUE",
-        help="An input: a .npy file, a number or a JSON list. Repeatable. A .npz file alone gives several.",
+        help="An input: a .npy file, a .pb file as in ONNX's test data, or JSON: a number, a list, for a map "
+        "an object, for an optional null. A sequence is a list, or an .npz file. Repeatable. Without a name, "
+        "an .npz file gives several inputs, and a folder all of them, as input_0.pb and so on.",
         show_default=False,
     ),
 ]
@@ -70,10 +74,16 @@ def parse_shapes(texts: Sequence[str] | None) -> Sizes:
 
 
 def _parse_shape(text: str) -> tuple[str, list[int | str | Dim | None]]:
+    name, sizes = named_sizes(text, "--shape", "NAME:SIZES, such as x:1,3,224,224")
+    return name, [_parse_size(size.strip(), text) for size in sizes.split(",")] if sizes.strip() else []
+
+
+def named_sizes(text: str, flag: str, form: str) -> tuple[str, str]:
+    """What stands before the last colon, and behind it."""
     name, colon, sizes = text.rpartition(":")
     if not colon or not name:
-        raise typer.BadParameter(f"{text!r} is not NAME:SIZES, such as x:1,3,224,224", param_hint="--shape")
-    return name, [_parse_size(size.strip(), text) for size in sizes.split(",")] if sizes.strip() else []
+        raise typer.BadParameter(f"{text!r} is not {form}", param_hint=flag)
+    return name, sizes
 
 
 def _parse_size(text: str, whole: str) -> int | str | Dim | None:
@@ -118,15 +128,22 @@ def _read_constant(name: str, text: str) -> Any:
 
 def read_value(text: str, flag: str) -> Any:
     """The array in a ``.npy`` file, or the JSON number, truth value or list that ``text`` is."""
-    if text.endswith(".npy"):
-        return read_npy(Path(text))
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, bool | int | float | list):
+    value = read_npy(Path(text)) if text.endswith(".npy") else read_json(text)
+    if not isinstance(value, bool | int | float | list | np.ndarray):
         raise typer.BadParameter(f"{text!r} is no .npy file, number or JSON list", param_hint=flag)
     return value
+
+
+NO_JSON: Final = object()
+"""What a text is that is no JSON: null is a value."""
+
+
+def read_json(text: str) -> Any:
+    """What ``text`` is in JSON, or NO_JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return NO_JSON
 
 
 def as_array(value: Any, dtype: np.dtype[Any], name: str) -> np.ndarray[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import zipfile
@@ -79,6 +80,33 @@ def write_npz(path: Path, arrays: Mapping[str, Array]) -> dict[str, str]:
 
     write_whole(path, write)
     return kept
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Write ``values``, which may hold others, by name: arrays as lists. FeedError for complex ones."""
+    try:
+        text = json.dumps(values, default=_listed, ensure_ascii=False)
+    except TypeError as error:
+        hint = "write an .npz, or choose others with --outputs"
+        raise FeedError(Diagnostic("array-file", f"cannot be written: {error}", str(path), hint)) from error
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.kind not in "cV":
+        return value.tolist()
+    if isinstance(value, np.ndarray) and value.dtype.kind == "V":
+        return value.astype(np.float64).tolist()
+    raise TypeError(f"JSON has no {getattr(value, 'dtype', type(value).__name__)}")
+
+
+def described(value: Any) -> str:
+    """The type of an array as ``float32[2, 3]``; how many a list or a dict holds."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, list | dict):
+        return f"{type(value).__name__}[{len(value)}]"
+    return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
 
 
 def _plain(array: Array) -> Array:

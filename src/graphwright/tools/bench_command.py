@@ -13,6 +13,7 @@ import typer
 
 from graphwright import _native
 from graphwright.config import Options
+from graphwright.errors import Collector, FeedError
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.ir.arrays import Array
 from graphwright.records import replace
@@ -100,6 +101,7 @@ def bench(
         compiled = open_model(
             model, options, shapes=None if symbolic else sizes, constants=const, trust=trust, observe=observe
         )
+    _refuse_containers(compiled)
     feeds = make_feeds(compiled.inputs, input, sizes, seed)
     theirs = all_feeds(load_onnx(str(model)), feeds, parse_constants(const)) if peers else {}
     options = replace(options, threads=options.threads or _native.cpu_count())
@@ -119,6 +121,15 @@ def bench(
             "tasks": [vars(t) for t in tasks],
         }
         write_whole(json_file, lambda file: file.write(json.dumps(made, indent=1).encode() + b"\n"))
+
+
+def _refuse_containers(model: Model) -> None:
+    """Other processes are handed arrays."""
+    faults = Collector(FeedError)
+    for spec in model.inputs:
+        if spec.dtype.element is not None:
+            faults.add("feed-dtype", f"input {spec.name!r} is {spec.dtype}: only models of tensors are timed")
+    faults.raise_if_any()
 
 
 def _peers(against: str | None, model: Path) -> list[str]:

@@ -49,8 +49,12 @@ def all_feeds(module: Module, feeds: Mapping[str, Array], constants: Mapping[str
     return {**feeds, **fixed}
 
 
-def distance(array: Array, expected: Array) -> Distance:
-    """Infinite where shapes differ, and where only one of two elements is finite; NaN equals NaN."""
+def distance(array: Any, expected: Any) -> Distance:
+    """Infinite where shapes differ, and where only one of two elements is finite; NaN equals NaN. Of
+    lists and dicts it is that of what is farthest.
+    """
+    if not isinstance(array, np.ndarray) or not isinstance(expected, np.ndarray):
+        return _farthest(array, expected)
     if array.shape != expected.shape:
         return Distance(np.inf, np.inf)
     if array.dtype == object or expected.dtype == object:
@@ -66,3 +70,16 @@ def distance(array: Array, expected: Array) -> Distance:
         return Distance(0.0, 0.0)
     scale = float(finite.max(initial=0.0)) or 1.0
     return Distance(float(apart.max()) / scale, float(np.sqrt(np.mean((apart / scale) ** 2))))
+
+
+def _farthest(value: Any, expected: Any) -> Distance:
+    if isinstance(value, dict) and isinstance(expected, dict) and list(value) == list(expected):
+        return _farthest([*value.values()], [*expected.values()])
+    if not isinstance(value, list) or not isinstance(expected, list) or len(value) != len(expected):
+        return Distance(0.0, 0.0) if value is expected else Distance(np.inf, np.inf)
+    each = [distance(*map(_array_of_number, pair)) for pair in zip(value, expected, strict=True)]
+    return Distance(max((d.most for d in each), default=0.0), max((d.rms for d in each), default=0.0))
+
+
+def _array_of_number(value: Any) -> Any:
+    return value if value is None or isinstance(value, list | dict | np.ndarray) else np.asarray(value)

@@ -27,6 +27,7 @@ from graphwright.tools.arguments import (
     with_options,
 )
 from graphwright.tools.arguments import Model as ModelPath
+from graphwright.tools.arrays import described
 from graphwright.tools.check import EvaluationError, all_feeds, distance, reference_outputs
 from graphwright.tools.console import note, say, table
 from graphwright.tools.engines import EngineError, is_installed, start
@@ -127,7 +128,7 @@ def _show(results: Mapping[str, Array], expected: Mapping[str, Array], peer: Map
         worst = max(worst, ours.most)
         theirs = [distance(peer[name], expected[name])] if name in peer else []
         errors = [f"{number:.2e}" for each in (ours, *theirs) for number in (each.most, each.rms)]
-        row = [name, f"{array.dtype}[{', '.join(map(str, array.shape))}]", *errors]
+        row = [name, described(array), *errors]
         rows.append(row + [""] * (len(head) - len(row)))
     table(rows, head)
     return worst

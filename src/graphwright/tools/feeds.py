@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 
 from graphwright.errors import Collector, Diagnostic, FeedError
 from graphwright.ir.sizes import Dim
 from graphwright.ir.symbols import SymbolError, evaluate, parse_dim
 from graphwright.ir.types import DType
 from graphwright.package.package import TensorSpec
-from graphwright.tools.arguments import Sizes, as_array, read_value
-from graphwright.tools.arrays import read_npz
+from graphwright.tools.arguments import NO_JSON, Sizes, as_array, read_json, read_value
+from graphwright.tools.arrays import read_npy, read_npz
 
 Array = np.ndarray[Any, Any]
 MAX_ELEMENTS = 2**31
@@ -23,15 +25,17 @@ MAX_ELEMENTS = 2**31
 
 def make_feeds(
     specs: Sequence[TensorSpec], given: Sequence[str] | None, shapes: Sizes, seed: int = 0
-) -> dict[str, Array]:
-    """Feeds for ``specs``: those of ``given`` (``name=file.npy``, ``name=1.5``, ``all.npz``), else random.
+) -> dict[str, Any]:
+    """Feeds for ``specs``: those of ``given`` (``name=file.npy``, ``name=1.5``, ``all.npz``, a folder), else
+    random.
 
     Random ones need sizes: of the model, of ``shapes``, or of a size that another input shares. A FeedError
-    lists every input that is not known, or has a size that nothing says.
+    lists every input that is not known, that holds others and is not given, or has a size that nothing says.
     """
-    _refuse_containers(specs)
     arrays = _given_feeds(specs, given or ())
-    known = {name: list(array.shape) for name, array in arrays.items()}
+    _require_containers(specs, arrays)
+    tensors = [spec for spec in specs if spec.dtype.element is None]
+    known = {spec.name: list(arrays[spec.name].shape) for spec in tensors if spec.name in arrays}
     sizes = input_sizes(specs, {**shapes, **known})
     for index, spec in enumerate(specs):
         if spec.name not in arrays:
@@ -41,16 +45,18 @@ def make_feeds(
     return {spec.name: arrays[spec.name] for spec in specs}
 
 
-def _refuse_containers(specs: Sequence[TensorSpec]) -> None:
+def _require_containers(specs: Sequence[TensorSpec], given: Mapping[str, Any]) -> None:
     faults = Collector(FeedError)
     for spec in specs:
-        if spec.dtype.element is not None:
-            message = f"input {spec.name!r} is {spec.dtype}, and no file or text holds one"
-            faults.add("feed-dtype", message, hint="run the model from Python, with a list or None")
+        if spec.dtype.element is not None and spec.name not in given:
+            message = f"input {spec.name!r} is {spec.dtype}, of which none are random"
+            faults.add(
+                "feed-dtype", message, hint=f"give it: --input {spec.name}=VALUE, in JSON or a .pb file"
+            )
     faults.raise_if_any()
 
 
-def _given_feeds(specs: Sequence[TensorSpec], given: Sequence[str]) -> dict[str, Array]:
+def _given_feeds(specs: Sequence[TensorSpec], given: Sequence[str]) -> dict[str, Any]:
     faults = Collector(FeedError)
     by_name = {spec.name: spec for spec in specs}
     listed = f"the inputs are {', '.join(map(repr, by_name)) or 'none'}"
@@ -59,25 +65,85 @@ def _given_feeds(specs: Sequence[TensorSpec], given: Sequence[str]) -> dict[str,
         named = [name for name in by_name if text.startswith(f"{name}=")]
         if named:
             name = max(named, key=len)
-            values[name] = read_value(text[len(name) + 1 :], "--input")
+            values[name] = _read(text[len(name) + 1 :], by_name[name].dtype)
         elif text.endswith(".npz"):
             values |= read_npz(Path(text))
+        elif Path(text).is_dir():
+            values |= _read_folder(Path(text), specs)
         else:
-            faults.add(
-                "feed-name", f"{text!r} is no input=value of this model, and no .npz file", hint=listed
-            )
+            message = f"{text!r} is no input=value of this model, no .npz file, and no folder"
+            faults.add("feed-name", message, hint=listed)
     for name in values.keys() - by_name.keys():
         faults.add("feed-name", f"there is no input {name!r}", hint=listed)
     faults.raise_if_any()
-    return {
-        name: _typed(as_array(value, by_name[name].dtype.numpy, name), by_name[name])
-        for name, value in values.items()
-    }
+    return {name: _fed(value, by_name[name].dtype, name) for name, value in values.items()}
 
 
-def _typed(array: Array, spec: TensorSpec) -> Array:
+def _read(text: str, dtype: DType) -> Any:
+    """The value that ``text`` says or names, of a kind that an input of ``dtype`` may take."""
+    if text.endswith(".pb"):
+        return _read_pb(Path(text), dtype)
+    if dtype.element is None:
+        return read_value(text, "--input")
+    if text.endswith(".npz") and dtype.kind == "sequence":
+        return list(read_npz(Path(text)).values())
+    if text.endswith(".npy"):
+        return read_npy(Path(text))
+    value = read_json(text)
+    if value is NO_JSON:
+        form = "an .npz or .pb file, nor JSON" if dtype.kind == "sequence" else "a .pb file, nor JSON"
+        raise typer.BadParameter(f"{text!r} is {dtype}, but neither {form}", param_hint="--input")
+    return value
+
+
+def _read_folder(folder: Path, specs: Sequence[TensorSpec]) -> dict[str, Any]:
+    """ONNX's test data: ``input_0.pb`` is the first input, and so on."""
+    files = [folder / f"input_{k}.pb" for k in range(len(specs))]
+    found = sum(1 for _ in folder.glob("input_*.pb"))
+    if found != len(files) or not all(file.is_file() for file in files):
+        message = f"holds {found} files input_K.pb; the model takes {len(specs)} inputs"
+        hint = "give them one by one, as NAME=FILE.pb"
+        raise FeedError(Diagnostic("array-file", message, str(folder), hint))
+    return {spec.name: _read_pb(file, spec.dtype) for file, spec in zip(files, specs, strict=True)}
+
+
+def _read_pb(path: Path, dtype: DType) -> Any:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise FeedError(Diagnostic("array-file", f"cannot be read: {error}", str(path))) from error
+    values = importlib.import_module("graphwright.frontends.onnx.values")  # needs onnx, which an .om does not
+    return values.read_value(data, dtype, str(path))
+
+
+def _fed(value: Any, dtype: DType, name: str) -> Any:
+    """``value`` as an input of ``dtype`` takes it: lists as arrays, keys of JSON as integers."""
+    if dtype.element is None:
+        return _typed(as_array(value, dtype.numpy, name), dtype)
+    if dtype.kind == "optional":
+        return None if value is None else _fed(value, dtype.element, name)
+    if dtype.kind == "sequence" and isinstance(value, list):
+        return [_fed(item, dtype.element, name) for item in value]
+    if dtype.key is not None and isinstance(value, dict):
+        return {_key(key, dtype.key, name): item for key, item in value.items()}
+    form = 'an object, as in {"a": 1.5}' if dtype.key is not None else "a list"
+    raise FeedError(
+        Diagnostic("feed-dtype", f"input {name!r} is {dtype}: {form} is wanted, not {value!r:.60}")
+    )
+
+
+def _key(key: str | int, dtype: DType, name: str) -> str | int:
+    if not dtype.is_integer:
+        return key
+    try:
+        return int(key)
+    except ValueError as error:
+        raise FeedError(Diagnostic("feed-dtype", f"input {name!r}: key {key!r} is no integer")) from error
+
+
+def _typed(array: Array, dtype: DType) -> Array:
     """Types that the file format does not know come back as raw bytes, strings as fixed-width text."""
-    wanted = spec.dtype.numpy
+    wanted = dtype.numpy
     if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize:
         return array.view(wanted)
     return array.astype(object) if array.dtype.kind in "SU" and wanted.kind == "O" else array

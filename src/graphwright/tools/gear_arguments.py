@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from graphwright.gears import Gears
+from graphwright.tools.arguments import flag, named_sizes
 
 
 class Between(enum.StrEnum):
@@ -29,33 +30,19 @@ class Combine(enum.StrEnum):
 _PANEL = "Gears: programs for a few shapes in one package"
 GearShapes = Annotated[
     list[str] | None,
-    typer.Option(
+    flag(
         "--gears",
-        metavar="NAME:SIZES;SIZES...",
-        help="Shapes of an input, as in 'x:1,3,224,224;4,3,224,224'; ? is the model's own size. Repeatable.",
-        show_default=False,
-        rich_help_panel=_PANEL,
+        "NAME:SIZES;SIZES...",
+        "Shapes of an input, as in 'x:1,3,224,224;4,3,224,224'; ? is the model's own size. Repeatable.",
+        _PANEL,
     ),
 ]
 Batches = Annotated[
-    str | None,
-    typer.Option(
-        "--dynamic-batch",
-        metavar="SIZES",
-        help="Sizes of the open first axes, as in 1,2,4,8.",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    ),
+    str | None, flag("--dynamic-batch", "SIZES", "Sizes of the open first axes, as in 1,2,4,8.", _PANEL)
 ]
 Images = Annotated[
     str | None,
-    typer.Option(
-        "--dynamic-image",
-        metavar="HxW,HxW...",
-        help="Heights and widths of images, as in 224x224,640x640.",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    ),
+    flag("--dynamic-image", "HxW,HxW...", "Heights and widths of images, as in 224x224,640x640.", _PANEL),
 ]
 Combined = Annotated[
     Combine,
@@ -100,11 +87,8 @@ def parse_gears(
 
 
 def _parse_shapes(text: str) -> tuple[str, list[list[int | None]]]:
-    name, colon, shapes = text.rpartition(":")
-    if not colon or not name:
-        raise typer.BadParameter(
-            f"{text!r} is not NAME:SIZES;SIZES, such as x:1,3,224,224;4,3,224,224", param_hint="--gears"
-        )
+    form = "NAME:SIZES;SIZES, such as x:1,3,224,224;4,3,224,224"
+    name, shapes = named_sizes(text, "--gears", form)
     return name, [[_size(size.strip(), text) for size in shape.split(",")] for shape in shapes.split(";")]
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, FeedError
-from graphwright.ir.arrays import Array
 from graphwright.tools.arguments import (
     Constants,
     Feeds,
@@ -23,7 +22,7 @@ from graphwright.tools.arguments import (
     with_options,
 )
 from graphwright.tools.arguments import Model as ModelPath
-from graphwright.tools.arrays import write_npy, write_npz
+from graphwright.tools.arrays import described, write_json, write_npy, write_npz
 from graphwright.tools.console import note, table
 from graphwright.tools.feeds import make_feeds
 from graphwright.tools.models import open_model
@@ -40,7 +39,10 @@ def run(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="Write results: .npz all of them, .npy the only one.", show_default=False
+            "--output",
+            "-o",
+            help="Write results: .npz or .json all of them, .npy the only one.",
+            show_default=False,
         ),
     ] = None,
     shape: Shapes = None,
@@ -62,10 +64,11 @@ def run(
       graphwright run model.om --input x=image.npy -o result.npy
       graphwright run model.om -i inputs.npz -o results.npz
       graphwright run model.onnx --shape x:1,3,224,224 --seed 7
+      graphwright run classifier.onnx -i test_data_set_0 -o results.json
       graphwright run vad.onnx -i input=wave.npy -i sr=16000 --shape state:2,1,128
     """
-    if output is not None and output.suffix not in (".npy", ".npz"):
-        raise typer.BadParameter(f"{output} ends neither in .npy nor in .npz", param_hint="--output")
+    if output is not None and output.suffix not in (".npy", ".npz", ".json"):
+        raise typer.BadParameter(f"{output} ends neither in .npy nor in .npz or .json", param_hint="--output")
     require_folder(output, "--output")
     with stages(Watch()) as observe:
         compiled = open_model(
@@ -83,15 +86,22 @@ def run(
         _write(output, results)
 
 
-def _summary(name: str, array: Array) -> list[str]:
-    shown = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
-    if array.size == 0 or array.dtype.kind not in "biufV":
+def _summary(name: str, array: Any) -> list[str]:
+    shown = described(array)
+    if not isinstance(array, np.ndarray) or array.size == 0 or array.dtype.kind not in "biufV":
         return [name, shown, "", "", ""]
     wide = array.astype(np.float64)
     return [name, shown, *(f"{number:.6g}" for number in (wide.min(), wide.mean(), wide.max()))]
 
 
-def _write(path: Path, results: dict[str, Array]) -> None:
+def _write(path: Path, results: dict[str, Any]) -> None:
+    if path.suffix == ".json":
+        write_json(path, results)
+        return
+    for name, value in results.items():
+        if not isinstance(value, np.ndarray):
+            message = f"output {name!r} is {described(value)}, which only a .json file holds"
+            raise FeedError(Diagnostic("array-file", message, str(path)))
     plain = {
         name: array.astype(np.str_) if array.dtype == object else array for name, array in results.items()
     }

@@ -1,0 +1,55 @@
+"""Values that ONNX keeps in files of their own, as its test data: tensors, and what holds some."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf ships no stubs
+
+from graphwright.errors import Diagnostic, FeedError
+from graphwright.frontends.onnx.faults import Fault
+from graphwright.frontends.onnx.tensors import Folder, to_array
+from graphwright.ir.names import terminal
+from graphwright.ir.types import STRING, DType
+
+_MESSAGES: dict[str, type[Any]] = {
+    "sequence": onnx.SequenceProto,
+    "optional": onnx.OptionalProto,
+    "map": onnx.MapProto,
+}
+"""By kind of dtype; all others are tensors."""
+
+
+def read_value(data: bytes, dtype: DType, where: str) -> Any:
+    """The value of ``dtype`` that ``data`` is: an array, a list, a dict, or None for an optional without one.
+
+    Raises FeedError with ``where``.
+    """
+    proto = _MESSAGES.get(dtype.kind, onnx.TensorProto)()
+    try:
+        proto.ParseFromString(data)
+        return _value(proto, dtype)
+    except Fault as fault:
+        raise FeedError(fault.at(where)) from fault
+    except (DecodeError, ValueError, IndexError) as error:
+        message = f"is no {dtype} as ONNX writes one: {terminal(str(error))}"
+        raise FeedError(Diagnostic("array-file", message, where)) from error
+
+
+def _value(proto: Any, dtype: DType) -> Any:
+    if dtype.element is None:
+        return to_array(proto, Folder(None))
+    if dtype.key is not None:
+        keys = proto.string_keys if dtype.key == STRING else proto.keys
+        values = (to_array(tensor, Folder(None)) for tensor in proto.values.tensor_values)
+        held = (array.item() for array in values)
+        return {_key(key): value for key, value in zip(keys, held, strict=True)}
+    kind = dtype.element.kind if dtype.element.kind in _MESSAGES else "tensor"
+    if dtype.kind == "sequence":
+        return [_value(item, dtype.element) for item in getattr(proto, f"{kind}_values")]
+    return _value(getattr(proto, f"{kind}_value"), dtype.element) if proto.elem_type else None
+
+
+def _key(key: int | bytes) -> int | str:
+    return key.decode() if isinstance(key, bytes) else int(key)

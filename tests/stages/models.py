@@ -141,7 +141,7 @@ def resized() -> Staged:
     feeds = [
         {"x": normal(1, 3, 7, 8), "sizes": np.array([1, 3, *size])} for size in ((14, 9), (3, 4), (7, 8))
     ]
-    return Staged(model, feeds, ["Resize"], 2)
+    return Staged(model, feeds, [], 2)
 
 
 def expanded() -> Staged:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -202,3 +205,46 @@ def test_rows_as_many_as_an_input_says() -> None:
         np.testing.assert_allclose(y, h + max(trips, 0) * x, rtol=1e-5, atol=1e-5)
         for got, want in zip((y, ys), by_us(proto, feeds), strict=True):
             np.testing.assert_array_equal(got, want)
+
+
+ENDLESS = """
+import os, signal, sys, threading
+import numpy as np
+import graphwright as gw
+
+model = gw.load(sys.argv[1], trust=True)
+size = model.inputs[1].shape[0]
+feeds = {"start": np.array(True), "bound": np.float32(9)}
+feeds |= {name: np.zeros((size, size), np.float32) for name in ("h0", "x")}
+for model.threads in (1, 2):
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        model.run(feeds)
+    except KeyboardInterrupt:
+        print("interrupted")
+feeds["bound"] -= 10
+print(model.run(feeds)["y"].sum())
+"""
+
+
+@pytest.mark.parametrize("size", [8, 200])
+def test_a_loop_that_never_ends_can_be_interrupted(size: int, tmp_path: Path) -> None:
+    """Also where threads help with its body."""
+    nodes = [
+        node("Add", "h x", "a"),
+        node("MatMul", "a w", "g"),
+        node("ReduceMax", "g", "most", keepdims=0),
+        node("Less", "most bound", "go"),
+    ]
+    shape = (size, size)
+    inner = body(nodes, [NUMBER, GOES_ON, info("h", shape)], ["go", "g"], [const("w", np.zeros(shape))])
+    inputs = [info("start", (), bool), info("h0", shape), info("x", shape), info("bound", ())]
+    native(model([node("Loop", "_ start h0", "y", body=inner)], inputs, ["y"])).save(tmp_path / "endless.om")
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDLESS, str(tmp_path / "endless.om")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.stdout.split() == ["interrupted", "interrupted", "0.0"], ended.stderr

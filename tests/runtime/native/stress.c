@@ -101,6 +101,7 @@ static bool run_once(model *m, const int64_t *dims, const void *input, void *out
                         &(void *const){output},
                         host,
                         NULL,
+                        NULL,
                         poison,
                         NULL};
         done = gw_execute(&call, &error);

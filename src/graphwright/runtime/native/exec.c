@@ -12,6 +12,7 @@
 #include "team.h"
 
 enum { REGIONS = 8, NONE = -1, BAD_ROW = -1 };
+enum { LONG_LOOP = 64, PATIENCE_NS = 50000000 };
 
 /* A launch whose chunks are being handed out. The ticket's upper half tells one use from the next. */
 typedef struct {
@@ -30,11 +31,13 @@ typedef struct {
     gw_error *error;
     _Alignas(128) atomic_bool failed; /* what remains is skipped */
     atomic_bool finished;
-    atomic_bool asleep; /* the caller */
+    atomic_bool asleep;  /* the caller */
+    atomic_bool is_long; /* some loop has had LONG_LOOP runs */
+    int64_t asked;       /* when the caller did so last */
     region regions[REGIONS];
 } run;
 
-/* ---- one task ---- */
+/* ---- failures ---- */
 
 static void fail(run *r, gw_error_kind kind, int64_t task, int64_t code) {
     gw_lock(&r->lock);
@@ -46,6 +49,22 @@ static void fail(run *r, gw_error_kind kind, int64_t task, int64_t code) {
     atomic_store(&r->failed, true);
     pthread_mutex_unlock(&r->lock);
 }
+
+/* On the caller's thread. */
+static void ask_whether_to_stop(run *r) {
+    if (!r->call->interrupted || !atomic_load_explicit(&r->is_long, memory_order_relaxed))
+        return;
+    int64_t now = gw_now();
+    if (r->asked == 0)
+        r->asked = now;
+    if (now - r->asked < PATIENCE_NS)
+        return;
+    r->asked = now;
+    if (r->call->interrupted(r->call->host_data))
+        fail(r, GW_E_HOST, NONE, 0);
+}
+
+/* ---- one task ---- */
 
 static void *const *operands_of(const run *r, int64_t task) {
     return r->call->context->pointers + r->call->program->tasks[task].first_operand;
@@ -90,7 +109,7 @@ static int64_t chosen_block(const run *r, int64_t task) {
 }
 
 /* Whether a LOOP has a run `number`; its body can read that then. */
-static bool begin_run(const run *r, int64_t task, int64_t number) {
+static bool begin_run(run *r, int64_t task, int64_t number) {
     void *const *operands = operands_of(r, task);
     const gw_program *p = r->call->program;
     if (atomic_load(&r->failed) || p->blocks[p->tasks[task].blocks.at[0]].count == 0)
@@ -99,6 +118,8 @@ static bool begin_run(const run *r, int64_t task, int64_t number) {
         (operands[2] && !*(const unsigned char *)operands[2]))
         return false;
     memcpy(operands[0], &number, sizeof number);
+    if (number == LONG_LOOP)
+        atomic_store(&r->is_long, true);
     return true;
 }
 
@@ -159,6 +180,8 @@ static void run_loop(run *r, int64_t task, int slot) {
         if (r->call->poison)
             gw_poison_run(&r->poison, task);
         run_block(r, r->call->program->tasks[task].blocks.at[0], slot);
+        if (slot == 0 && number % LONG_LOOP == 0)
+            ask_whether_to_stop(r);
     }
 }
 
@@ -414,6 +437,8 @@ static uint32_t participate(run *r, int slot, bool patient) {
         uint32_t seen = atomic_load(&r->team.version);
         if (atomic_load(&r->finished))
             return seen;
+        if (slot == 0)
+            ask_whether_to_stop(r);
         task = task != NONE ? start(r, task, slot) : find_work(r, slot, &found);
         if (found || gw_spin(&r->team.version, seen))
             continue;

@@ -10,6 +10,9 @@ typedef int32_t (*gw_kernel)(void *const *operands, const int64_t *args, int64_t
 /* Calls back into the host language; not 0: it failed. */
 typedef int32_t (*gw_host)(void *host, const gw_plan *plan, int64_t task, void *const *operands);
 
+/* Whether the run is to stop: the thread that called asks now and then, while a loop goes on and on. */
+typedef bool (*gw_interrupted)(void *host);
+
 enum { GW_TRACE_WORDS = 3 }; /* of each task: start and end in ns, the thread that ended it */
 
 typedef struct {
@@ -21,6 +24,7 @@ typedef struct {
     void *const *inputs; /* never written */
     void *const *outputs;
     gw_host host;
+    gw_interrupted interrupted; /* or NULL */
     void *host_data;
     bool poison;    /* fill memory that no task may read with NaN bytes */
     int64_t *trace; /* task_count x GW_TRACE_WORDS, or NULL */

@@ -268,6 +268,31 @@ nb::object host_operand(const gw_host_operand &o, const gw_plan *plan, void *dat
     return nb::make_tuple(memory, shape_of(o.dims, plan->registers));
 }
 
+/* Takes over the exception that is set, if it is the first. */
+void keep_exception(HostCalls *calls) {
+    if (!calls->exception) {
+        PyObject *type, *value, *trace;
+        PyErr_Fetch(&type, &value, &trace);
+        PyErr_NormalizeException(&type, &value, &trace);
+        if (trace)
+            PyException_SetTraceback(value, trace);
+        Py_XDECREF(type), Py_XDECREF(trace);
+        calls->exception = value;
+    }
+    PyErr_Clear();
+}
+
+bool is_interrupted(void *host) {
+    come_inside();
+    PyGILState_STATE state = PyGILState_Ensure();
+    bool raised = PyErr_CheckSignals() != 0;
+    if (raised)
+        keep_exception(static_cast<HostCalls *>(host));
+    PyGILState_Release(state);
+    inside--;
+    return raised;
+}
+
 int32_t call_host(void *host, const gw_plan *plan, int64_t task, void *const *operands) {
     auto *calls = static_cast<HostCalls *>(host);
     Program &p = *calls->program;
@@ -290,16 +315,8 @@ int32_t call_host(void *host, const gw_plan *plan, int64_t task, void *const *op
         PyErr_SetString(errors.base, e.what());
         code = 1;
     }
-    if (code != 0 && !calls->exception) {
-        PyObject *type, *value, *trace;
-        PyErr_Fetch(&type, &value, &trace);
-        PyErr_NormalizeException(&type, &value, &trace);
-        if (trace)
-            PyException_SetTraceback(value, trace);
-        Py_XDECREF(type), Py_XDECREF(trace);
-        calls->exception = value;
-    }
-    PyErr_Clear();
+    if (code != 0)
+        keep_exception(calls);
     PyGILState_Release(state);
     inside--;
     return code;
@@ -324,8 +341,8 @@ bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const 
     gw_context *context = gw_context_take(&p.contexts, p.program, plan, error);
     if (!context)
         return false;
-    gw_call call = {p.program, plan,      context,   p.kernels.data(), p.weights.buf, inputs,
-                    outputs,   call_host, &calls,    poison,           trace};
+    gw_call call = {p.program, plan,      context,        p.kernels.data(), p.weights.buf, inputs,
+                    outputs,   call_host, is_interrupted, &calls,           poison,        trace};
     p.runs++;
     bool done;
     if (plan->brief) { /* others wait for less than letting go and asking again may take */

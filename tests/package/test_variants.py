@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,24 +21,13 @@ from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.late import Late
 from tests.package.damage import manifest_of, members_of, put_together
 from tests.package.models import onnx_model, rank_by_size
+from tests.package.offline import COMPILER, run_offline
 
 Array = np.ndarray[Any, Any]
 FLOAT = TensorProto.FLOAT
 WEIGHT = np.random.default_rng(3).standard_normal((6, 5)).astype(np.float32)
 BIAS = np.random.default_rng(4).standard_normal(5).astype(np.float32)
 SHAPES = ((6,), (3, 6), (0, 6), (2, 7, 6), (1, 2, 3, 6), (2, 1, 2, 1, 6))
-
-_OFFLINE = """
-import sys
-import numpy as np
-import graphwright as gw
-model = gw.load(sys.argv[1], trust=True)
-with np.load(sys.argv[2]) as feeds:
-    results = {name: model.run({"x": x})["y"] for name, x in feeds.items()}
-np.savez(sys.argv[2], **results)
-compiler = ("api", "compiler", "frontends", "fusion", "layout", "ops", "passes", "ranks", "schedule")
-print([name for name in sys.modules if name.startswith(tuple(f"graphwright.{part}" for part in compiler))])
-"""
 
 
 def dense() -> bytes:
@@ -90,23 +76,10 @@ def test_every_rank_that_fits_has_a_variant_and_all_share_the_weights(model: gw.
 
 
 def test_each_runs_without_a_compiler(path: Path, tmp_path: Path) -> None:
-    feeds = {f"x{k}": feed(shape) for k, shape in enumerate(SHAPES)}
-    np.savez(tmp_path / "feeds.npz", **feeds)  # type: ignore[arg-type]  # names of arrays, not options
-    (tmp_path / "empty").mkdir()
-    ended = subprocess.run(
-        [sys.executable, "-c", _OFFLINE, str(path), str(tmp_path / "feeds.npz")],
-        env={**os.environ, "PATH": str(tmp_path / "empty")},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.strip() == "[]"
-    with np.load(tmp_path / "feeds.npz") as results:
-        for name, x in feeds.items():
-            assert results[name].shape == (*x.shape[:-1], 5)
-            np.testing.assert_allclose(results[name], value(x), rtol=1e-5, atol=1e-5)
+    runs = [{"x": feed(shape)} for shape in SHAPES]
+    for given, results in zip(runs, run_offline(path, runs, tmp_path, (*COMPILER, "ops")), strict=True):
+        assert results["y"].shape == (*given["x"].shape[:-1], 5)
+        np.testing.assert_allclose(results["y"], value(given["x"]), rtol=1e-5, atol=1e-5)
 
 
 def test_a_rank_that_none_takes_is_compiled_where_a_compiler_is(path: Path, options: Options) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,22 +18,11 @@ from graphwright.ir.evaluate import evaluate_module
 from graphwright.package.read import read_package
 from graphwright.runtime.devices.staged import Staged as StagedDevice
 from tests.package.damage import manifest_of, members_of, put_together
+from tests.package.offline import run_offline
 from tests.stages.models import MODELS, Staged
 from tests.stages.test_models import assert_same
 
 Compiled = Callable[[str], tuple[Staged, gw.Model]]
-
-_OFFLINE = """
-import sys
-import numpy as np
-import graphwright as gw
-model = gw.load(sys.argv[1], trust=True)
-with np.load(sys.argv[2]) as feed:
-    results = model.run(dict(feed))
-np.savez(sys.argv[2], **results)
-compiler = ("api", "compiler", "stages", "frontends", "fusion", "layout", "passes", "ranks", "schedule")
-print([name for name in sys.modules if name.startswith(tuple(f"graphwright.{part}" for part in compiler))])
-"""
 
 
 @pytest.fixture(scope="session")
@@ -79,20 +65,8 @@ def test_loading_and_saving_give_the_same_bits(
 def test_it_runs_without_a_compiler(name: str, saved: Saved, tmp_path: Path) -> None:
     staged, model, path = saved(name)
     feed = staged.feeds[0]
-    np.savez(tmp_path / "feed.npz", **feed)  # type: ignore[arg-type]  # names of arrays, not options
-    (tmp_path / "empty").mkdir()
-    ended = subprocess.run(
-        [sys.executable, "-c", _OFFLINE, str(path), str(tmp_path / "feed.npz")],
-        env={**os.environ, "PATH": str(tmp_path / "empty")},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.strip() == "[]"
-    with np.load(tmp_path / "feed.npz") as results:
-        assert all(np.array_equal(results[k], array) for k, array in model.run(feed).items())
+    (results,) = run_offline(path, [feed], tmp_path)
+    assert all(np.array_equal(results[k], array) for k, array in model.run(feed).items())
 
 
 def test_weights_are_held_once(saved: Saved) -> None:

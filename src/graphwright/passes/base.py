@@ -18,6 +18,7 @@ import enum
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module, Node, Value
@@ -26,6 +27,7 @@ from graphwright.ir.mentions import symbols_in, symbols_named, symbols_of
 from graphwright.ir.op import Op, Trait
 from graphwright.records import dataclass, field
 
+SomeOp = TypeVar("SomeOp", bound=Op)
 MAX_REASONS = 1000
 """Reasons kept per pass; later ones are only counted."""
 
@@ -115,6 +117,14 @@ def graphs(module: Module) -> Iterator[Graph]:
     """All graphs of ``module``, regions after the graph that they are in."""
     for graph in module.graphs.values():
         yield from _with_regions(graph)
+
+
+def nodes_of(module: Module, kind: type[SomeOp]) -> Iterator[tuple[Graph, Node, SomeOp]]:
+    """Every node of ``module`` whose op is of ``kind``, with its graph and the op."""
+    for graph in graphs(module):
+        for node in graph:
+            if isinstance(node.op, kind):
+                yield graph, node, node.op
 
 
 def _with_regions(graph: Graph) -> Iterator[Graph]:

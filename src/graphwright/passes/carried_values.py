@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ops.loop import Loop
-from graphwright.passes.base import Pass, Record, graphs, has_effect
+from graphwright.passes.base import Pass, Record, has_effect, nodes_of
 from graphwright.records import dataclass, replace
 
 
@@ -19,12 +19,7 @@ class CarriedValues(Pass):
     name: str = "carried_values"
 
     def run(self, module: Module, record: Record) -> bool:
-        modified = False
-        for graph in graphs(module):
-            for node in graph:
-                if isinstance(node.op, Loop):
-                    modified |= _simplify(graph, node, node.op, record)
-        return modified
+        return any([_simplify(*loop, record) for loop in nodes_of(module, Loop)])
 
 
 def _simplify(graph: Graph, node: Node, op: Loop, record: Record) -> bool:

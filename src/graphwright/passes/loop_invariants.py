@@ -10,7 +10,7 @@ from graphwright.ir.constant import Constant, is_constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Fact, Trait
 from graphwright.ops.loop import Loop
-from graphwright.passes.base import Pass, Record, graphs, has_effect
+from graphwright.passes.base import Pass, Record, has_effect, nodes_of
 from graphwright.records import dataclass
 
 HARMLESS = Trait.ELEMENTWISE | Trait.VIEW | Trait.REDUCTION | Trait.CONTRACTION | Trait.SHAPE_ONLY
@@ -26,13 +26,12 @@ class LoopInvariants(Pass):
     name: str = "loop_invariants"
 
     def run(self, module: Module, record: Record) -> bool:
-        loops = [(node, graph) for graph in graphs(module) for node in graph if isinstance(node.op, Loop)]
-        return any([_hoist(node, graph, record) for node, graph in reversed(loops)])  # inner loops first
+        inner_first = reversed(list(nodes_of(module, Loop)))
+        return any([_hoist(*loop, record) for loop in inner_first])
 
 
-def _hoist(loop: Node, graph: Graph, record: Record) -> bool:
-    op, region = loop.op, loop.regions[0]
-    assert isinstance(op, Loop)
+def _hoist(graph: Graph, loop: Node, op: Loop, record: Record) -> bool:
+    region = loop.regions[0]
     own = len(region.inputs) - op.captures(len(loop.inputs))
     shared = zip(reversed(loop.inputs), reversed(region.inputs[own:]), strict=False)
     outer = {inner: value for value, inner in shared if value is not None}

@@ -15,7 +15,7 @@ from graphwright.ops.constant_of_shape import ConstantOfShape
 from graphwright.ops.loop import Loop
 from graphwright.ops.range import Range
 from graphwright.ops.unsqueeze import Unsqueeze
-from graphwright.passes.base import Pass, Record, graphs
+from graphwright.passes.base import Pass, Record, nodes_of
 from graphwright.records import dataclass, replace
 
 
@@ -29,12 +29,7 @@ class SimplifyLoops(Pass):
     name: str = "simplify_loops"
 
     def run(self, module: Module, record: Record) -> bool:
-        modified = False
-        for graph in graphs(module):
-            for node in graph:
-                if isinstance(node.op, Loop):
-                    modified |= _simplify(module, graph, node, node.op, record)
-        return modified
+        return any([_simplify(module, *loop, record) for loop in nodes_of(module, Loop)])
 
 
 def _simplify(module: Module, graph: Graph, node: Node, op: Loop, record: Record) -> bool:

@@ -18,7 +18,7 @@ from graphwright.ops.quantized import (
     POWERS,
     QUANTIZED,
     SCALES,
-    check_scale,
+    check_quantisation,
     is_zero,
     spread,
     spread_value,
@@ -47,10 +47,7 @@ class DequantizeLinear(Op):
     def infer(self, at: Inference, x: Fact, scale: Fact, zero: Fact | None = None) -> TensorType:
         need_dtype(at, x, QUANTIZED | {I32})
         need_dtype(at, scale, SCALES | {POWERS}, "the scale")
-        check_scale(at, x, scale, "the scale", self.axis, self.block)
-        if zero is not None:
-            need_dtype(at, zero, {x.dtype}, "the zero point")
-            check_scale(at, x, zero, "the zero point", self.axis, self.block)
+        check_quantisation(at, x, scale, zero, x.dtype, self.axis, self.block)
         return TensorType(self.to, x.type.shape)
 
     @quiet

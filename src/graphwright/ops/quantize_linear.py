@@ -30,7 +30,7 @@ from graphwright.ops.quantized import (
     POWERS,
     QUANTIZED,
     SCALES,
-    check_scale,
+    check_quantisation,
     into_quantized,
     quantized,
     spread,
@@ -65,10 +65,7 @@ class QuantizeLinear(Op):
     def infer(self, at: Inference, x: Fact, scale: Fact, zero: Fact | None = None) -> TensorType:
         need_dtype(at, x, SCALES | {I32})
         need_dtype(at, scale, SCALES | {I32, POWERS}, "the scale")
-        check_scale(at, x, scale, "the scale", self.axis, self.block)
-        if zero is not None:
-            need_dtype(at, zero, {self.to}, "the zero point")
-            check_scale(at, x, zero, "the zero point", self.axis, self.block)
+        check_quantisation(at, x, scale, zero, self.to, self.axis, self.block)
         return TensorType(self.to, x.type.shape)
 
     def divides_in(self, scale: DType) -> DType:

@@ -72,7 +72,7 @@ def is_single(shape: tuple[Dim, ...]) -> bool:
     return shape in ((), (1,))
 
 
-def check_scale(at: Inference, x: Fact, scale: Fact, what: str, axis: int, block: int) -> None:
+def _check_shape(at: Inference, x: Fact, scale: Fact, what: str, axis: int, block: int) -> None:
     """Refuse a shape that is none of: one for all, one for each place of ``axis``, one for each block."""
     if is_single(scale.shape):
         return
@@ -88,8 +88,18 @@ def check_scale(at: Inference, x: Fact, scale: Fact, what: str, axis: int, block
         at.equal(have, ceildiv(dim, block) if k == axis else dim, f"{what} along axis {k}")
 
 
+def check_quantisation(
+    at: Inference, x: Fact, scale: Fact, zero: Fact | None, held: DType, axis: int, block: int
+) -> None:
+    """Refuse a scale or a zero point, which is of the dtype ``held``, that does not fit ``x``."""
+    _check_shape(at, x, scale, "the scale", axis, block)
+    if zero is not None:
+        need_dtype(at, zero, {held}, "the zero point")
+        _check_shape(at, x, zero, "the zero point", axis, block)
+
+
 def spread(scale: Array, shape: tuple[int, ...], axis: int, block: int) -> Array:
-    """A scale or a zero point that :func:`check_scale` lets pass, so that it broadcasts to ``shape``."""
+    """A scale or a zero point that fits (:func:`check_quantisation`), so that it broadcasts to ``shape``."""
     if is_single(scale.shape):
         return scale.reshape(())
     axis %= len(shape)

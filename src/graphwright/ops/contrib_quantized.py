@@ -164,8 +164,8 @@ def _import_packed_matmul(i: Importer) -> Value:
     scales = _as(i, i.emit(Reshape((n, blocks)), i.input(2)), a.type.dtype)
     zeros = _packed_zeros(i, n, blocks, op.bits)
     if i.optional(4) is None:
-        codes = i.emit(Reshape((n, blocks, op.block * op.bits // 8)), i.input(1))
-        y = i.emit(op, a, codes, scales, *([] if zeros is None else [zeros]))
+        words = np.ascontiguousarray(_packed(i).reshape(n, blocks * op.block * op.bits // 8)).view("<u4")
+        y = i.emit(op, a, i.const(words), scales, *([] if zeros is None else [zeros]))
     else:
         y = i.emit(MatMul(), a, i.emit(Transpose((1, 0)), _grouped_weights(i, op, n, k, scales, zeros)))
     return added(i, y, i.optional(5))
@@ -175,15 +175,21 @@ def _grouped_weights(
     i: Importer, op: MatMulNBits, n: int, k: int, scales: Value, zeros: Value | None
 ) -> Value:
     """w[N, K], its scales and zero points looked up by the block of each k."""
-    packed, dtype = i.constant(1), scales.type.dtype
-    if packed is None:
-        raise i.fail("the packed weights are computed", hint="make them an initialiser")
-    codes = i.const(np.ascontiguousarray(unpacked(packed.reshape(n, -1), op.bits)[:, :k]))
+    dtype = scales.type.dtype
+    codes = i.const(np.ascontiguousarray(unpacked(_packed(i).reshape(n, -1), op.bits)[:, :k]))
     if zeros is None:
         zeros = i.const(np.full(scales.type.sizes, op.middle, np.uint8))
     scales, zeros = (i.emit(Gather(1), x, i.input(4)) for x in (scales, _as(i, zeros, dtype)))
     made: Value = i.emit(Mul(), i.emit(Sub(), _as(i, codes, dtype), zeros), scales)
     return made
+
+
+def _packed(i: Importer) -> Array:
+    """The bytes of the codes."""
+    packed = i.constant(1)
+    if packed is None:
+        raise i.fail("the packed weights are computed", hint="make them an initialiser")
+    return packed
 
 
 def _packed_zeros(i: Importer, n: int, blocks: int, bits: int) -> Value | None:

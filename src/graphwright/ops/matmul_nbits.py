@@ -8,11 +8,12 @@ import numpy as np
 
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import ceildiv, symbol
-from graphwright.ir.types import BF16, F16, F32, I8, U8, TensorType
+from graphwright.ir.types import BF16, F16, F32, I8, U8, U32, TensorType
 from graphwright.ops.common import need_dtype, quiet, same_dtype, widened
 from graphwright.ops.quantized import SCALES
 
 WIDTHS = (2, 4, 8)
+WORD = 32
 LEAST_BLOCK = 16
 
 
@@ -20,10 +21,10 @@ LEAST_BLOCK = 16
 class MatMulNBits(Op):
     """``a[..., K] @ w.T`` with w[N, K] = (codes - zeros) * scales.
 
-    ``codes`` are u8[N, blocks, bytes]: blocks of ``block`` elements along K, of ``bits`` each, first elements
-    in low bits, the last block filled up. ``scales`` and ``zeros`` are [N, blocks]; zeros are u8 or of the
-    dtype of ``a``, and the middle of the codes' range where there are none. 16-bit floats are multiplied in
-    f32.
+    ``codes`` are u32[N, words] of ``bits`` an element, the first in the low bits; blocks of ``block``
+    elements along K are whole, the last one filled up. ``scales`` and ``zeros`` are [N, blocks]; zeros are u8
+    or of the dtype of ``a``, and the middle of the codes' range where there are none. 16-bit floats are
+    multiplied in f32.
     """
 
     bits: int = 4
@@ -47,12 +48,11 @@ class MatMulNBits(Op):
     ) -> TensorType:
         need_dtype(at, a, SCALES, "a")
         same_dtype(at, a, scales)
-        need_dtype(at, codes, {U8}, "the codes")
-        if not a.rank or codes.rank != 3:
-            raise at.fail(f"{a.type} and codes of {codes.type}: they need at least one axis, and three")
+        need_dtype(at, codes, {U32}, "the codes")
+        if not a.rank or codes.rank != 2:
+            raise at.fail(f"{a.type} and codes of {codes.type}: they need at least one axis, and two")
         n, blocks = codes.shape[0], ceildiv(a.shape[-1], self.block)
-        at.equal(codes.shape[1], blocks, "blocks of the codes and of K")
-        at.equal(codes.shape[2], self.block * self.bits // 8, "bytes of a block")
+        at.equal(codes.shape[1], blocks * (self.block * self.bits // WORD), "words of a row")
         if zeros is not None:
             need_dtype(at, zeros, {U8, a.dtype}, "the zero points")
         for parameter, what in ((scales, "the scales"), (zeros, "the zero points")):
@@ -71,7 +71,7 @@ class MatMulNBits(Op):
 
     def weights(self, k: int, codes: Array, scales: Array, zeros: Array | None) -> Array:
         """w[N, K] in f32."""
-        numbers = unpacked(codes.reshape(len(codes), -1), self.bits)[:, :k].astype(np.float32)
+        numbers = unpacked(np.ascontiguousarray(codes).view(np.uint8), self.bits)[:, :k].astype(np.float32)
         middles = np.full(scales.shape, self.middle) if zeros is None else zeros
         shift, factor = (np.repeat(x.astype(np.float32), self.block, 1)[:, :k] for x in (middles, scales))
         return np.asarray((numbers - shift) * factor)
@@ -84,9 +84,13 @@ def unpacked(packed: Array, bits: int) -> Array:
     return np.asarray(elements.reshape(*packed.shape[:-1], packed.shape[-1] * len(shifts)))
 
 
-def _codes(seed: int, *shape: int, below: int = 256) -> Any:
+def _codes(seed: int, *shape: int) -> Any:
     size = int(np.prod(shape))
-    return arg(U8, *shape, values=tuple((37 * i + 11 * seed) % below for i in range(size)))
+    return arg(U32, *shape, values=tuple((2654435761 * (i + seed)) % 2**32 for i in range(size)))
+
+
+def _zeros(*shape: int) -> Any:
+    return arg(U8, *shape, values=tuple(7 * i % 16 for i in range(int(np.prod(shape)))))
 
 
 def _small(dtype: Any, *shape: int) -> Any:
@@ -97,24 +101,21 @@ def _small(dtype: Any, *shape: int) -> Any:
 _N = symbol("N")
 MatMulNBits.samples = (
     *(
-        Sample(MatMulNBits(b, 16), (arg(F32, 3, 40), _codes(b, 5, 3, 2 * b), _small(F32, 5, 3)))
+        Sample(MatMulNBits(b, 16), (arg(F32, 3, 40), _codes(b, 5, 3 * b // 2), _small(F32, 5, 3)))
         for b in WIDTHS
     ),
     *(
-        Sample(
-            MatMulNBits(4, 32),
-            (arg(t, 2, 3, 64), _codes(4, 7, 2, 16), _small(t, 7, 2), _codes(0, 7, 2, below=16)),
-        )
+        Sample(MatMulNBits(4, 32), (arg(t, 2, 3, 64), _codes(4, 7, 8), _small(t, 7, 2), _zeros(7, 2)))
         for t in (F32, F16, BF16)
     ),
-    Sample(MatMulNBits(4, 16), (arg(F32, 16), _codes(4, 3, 1, 8), _small(F32, 3, 1), _small(F32, 3, 1))),
-    Sample(MatMulNBits(4, 32), (arg(F32, _N, 32), _codes(4, 50, 1, 16), _small(F32, 50, 1))),
-    Sample(MatMulNBits(8, 16), (arg(F32, 0, 16), _codes(8, 3, 1, 16), _small(F32, 3, 1))),
+    Sample(MatMulNBits(4, 16), (arg(F32, 16), _codes(4, 3, 2), _small(F32, 3, 1), _small(F32, 3, 1))),
+    Sample(MatMulNBits(4, 32), (arg(F32, _N, 32), _codes(4, 50, 4), _small(F32, 50, 1))),
+    Sample(MatMulNBits(8, 16), (arg(F32, 0, 16), _codes(8, 3, 4), _small(F32, 3, 1))),
     Sample(MatMulNBits(3), (), "3 bits are none of 2, 4, 8"),
     Sample(MatMulNBits(4, 24), (), "blocks of 24"),
-    Sample(MatMulNBits(4, 16), (arg(F32, 3, 40), arg(U8, 5, 2, 8), arg(F32, 5, 2)), "blocks of the codes"),
-    Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(I8, 5, 1, 8), arg(F32, 5, 1)), "the codes is i8"),
-    Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(U8, 5, 1, 8), arg(F32, 5)), "they need two axes"),
-    Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(U8, 5, 1, 8), arg(F32, 4, 1)), "rows of the scales"),
-    Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(U8, 5, 1, 8), arg(F16, 5, 1)), "one dtype"),
+    Sample(MatMulNBits(4, 16), (arg(F32, 3, 40), arg(U32, 5, 5), arg(F32, 5, 3)), "words of a row"),
+    Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(I8, 5, 8), arg(F32, 5, 1)), "the codes is i8"),
+    Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(U32, 5, 2), arg(F32, 5)), "they need two axes"),
+    Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(U32, 5, 2), arg(F32, 4, 1)), "rows of the scales"),
+    Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(U32, 5, 2), arg(F16, 5, 1)), "one dtype"),
 )

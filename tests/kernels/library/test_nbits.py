@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from graphwright.kernels.library import gemm, nbits
 from graphwright.kernels.library.bits import single_bits
 from graphwright.kernels.library.isa import Isa
+from graphwright.layout.transform import pack, unpack
 from tests.kernels.library.cases import chunkings, each_isa
 from tests.kernels.library.harness import call, call_hooked, load, strided
 
@@ -40,21 +41,18 @@ class Product:
         self.expected = a.astype(np.float64) @ weights.T + (0 if added is None else added)
         self.magnitude = np.abs(a).astype(np.float64) @ np.abs(weights).T + 8
 
-        size = -(-n // width) * width * blocks
-        panels = np.zeros(nbits.codes_bytes(n, blocks, block, bits, width), np.uint8)
-        nbits.pack_codes(panels, codes, bits, width)
-        of_scales = np.zeros(size, np.float32)
-        nbits.pack_per_block(of_scales, scales, width)
-        of_zeros = None if zeros == "none" else np.zeros(size, np.int8 if zeros == "bytes" else np.float32)
-        if of_zeros is not None:
-            nbits.pack_per_block(of_zeros, (zero - nbits.middle(bits)).astype(of_zeros.dtype), width)
+        layout, words = nbits.panels(width), codes.reshape(n, codes[0].size).view("<u4")
+        packed = [pack(x, layout) for x in (words, scales)]
+        of_zeros = None
+        if zeros != "none":
+            of_zeros = pack(zero.astype(np.uint8 if zeros == "bytes" else np.float32), layout)
         self.c = strided(np.zeros((1, 1, m, n), np.float32), (0, 1, 2, 3), 0, side, 1)[0]
         own = gemm.CodesArgs(bits, block, int(zeros == "floats"))
         args = gemm.GemmArgs(
             1, 1, m, n, k, 0, 0, k, 1, 0, 0, 0, 0, 0, int(bias), m * n, m * n, n, 1, 0, 0, 0, 0,
             0, 0, 0, single_bits(1.0),
         )  # fmt: skip
-        held = [strided(x.view(np.float32), (0,), 0, side, 1)[0] for x in (panels, of_scales)]
+        held = [strided(x.view(np.float32), (0, 1, 2), 0, side, 1)[0] for x in packed]
         self.operands: list[Any] = [a, *held, of_zeros, added, None, self.c]
         self.args = (*args, *own)
         self.kernel, self.grid = load(gemm, isa)[gemm.CODES], gemm.grid(isa, args)
@@ -113,15 +111,9 @@ def test_hook_sees_the_tiles(isa: Isa, m: int) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-4)
 
 
-@pytest.mark.parametrize("bits", nbits.WIDTHS)
-def test_codes_lie_in_words_of_consecutive_k(bits: int) -> None:
-    """Column c of a panel of 16 holds one code that is not the middle one, at k = 3."""
-    count, codes = 32 // bits, np.full((20, 2, 16 * bits // 8), 0, np.uint8)
-    codes[...] = sum(nbits.middle(bits) << s for s in range(0, 8, bits))
-    codes[18, 0, 3 * bits // 8] ^= 1 << (3 * bits % 8)
-    out = np.zeros(nbits.codes_bytes(20, 2, 16, bits, 16), np.uint8)
-    nbits.pack_codes(out, codes, bits, 16)
-    words = out.view("<u4").reshape(2, 32 // count, 16)
-    assert words[1, 0 if count > 3 else 3 // count, 2] == 1 << bits * (3 % count)
-    words[1, 0 if count > 3 else 3 // count, 2] = 0
-    assert not words.any()
+def test_words_of_a_panel_lie_side_by_side() -> None:
+    """For each word, one of every column; zeros behind the last column."""
+    words = np.arange(20 * 3, dtype=np.uint32).reshape(20, 3)
+    packed = pack(words, nbits.panels(16))
+    np.testing.assert_array_equal(packed[1, 2], [*words[16:, 2], *[0] * 12])
+    np.testing.assert_array_equal(unpack(packed, nbits.panels(16), (20, 3)), words)

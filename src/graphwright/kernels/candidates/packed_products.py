@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from graphwright.ir.constant import is_constant
-from graphwright.ir.graph import Array, Node, Value
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import product
 from graphwright.ir.types import F32, U8
 from graphwright.kernels.candidates.contractions import alone
@@ -39,30 +37,18 @@ def product_of_codes(call: Contraction, context: Context) -> Launch | str:
         return "its weights are not constant"
     if zeros is not None and zeros.type.dtype == U8 and _largest(zeros, context) >> op.bits:
         return "zero points beyond the range of the codes"
-    (n, blocks, _), width = codes.type.sizes, gemm.panel_columns(context.isa)
-    m, k = product(a.type.dims[:-1]), a.type.dims[-1]
-    size, epilogue = nbits.codes_bytes(n, blocks, op.block, op.bits, width), call.epilogue
-    assert isinstance(size, int)
-    panels = context.derived(
-        codes, f"codes of {op.bits}", (size,), lambda out, x: nbits.pack_codes(out, x, op.bits, width)
-    )
+    m, k, n = product(a.type.dims[:-1]), a.type.dims[-1], codes.type.dims[0]
+    layout, epilogue = nbits.panels(gemm.panel_columns(context.isa)), call.epilogue
     result_strides = (m * n, m * n, n, 1)
     args = gemm.GemmArgs._make((
         1, 1, m, n, k, 0, 0, k, 1, 0, 0, 0, 0, 0, 1, *result_strides, *result_strides,
         *epilogue.args, single_bits(epilogue.scale),
     ))  # fmt: skip
     own = gemm.CodesArgs(op.bits, op.block, int(zeros is not None and zeros.type.dtype == F32))
-    per_block = -(-n // width) * width * blocks
+    packed = (None if v is None else context.packed(v, layout) for v in (codes, scales, zeros))
     return call.launch(
         gemm.CODES,
-        (
-            a,
-            panels,
-            _per_block(scales, per_block, width, 0, context),
-            None if zeros is None else _per_block(zeros, per_block, width, op.middle, context),
-            epilogue.bias,
-            epilogue.residual,
-        ),
+        (a, *packed, epilogue.bias, epilogue.residual),
         (*args, *own),
         gemm.grid(context.isa, args),
         gemm.codes_scratch_bytes(context.isa, args, own),
@@ -73,13 +59,3 @@ def product_of_codes(call: Contraction, context: Context) -> Launch | str:
 def _largest(value: Value, context: Context) -> int:
     array = context.constant(value)
     return 0 if array is None or not array.size else int(array.max())
-
-
-def _per_block(value: Value, size: int, width: int, middle: int, context: Context) -> Value:
-    """Scales or zero points in panels, less ``middle``: u8 become i8 in the bytes of u8."""
-
-    def fill(out: Array, array: Array) -> None:
-        less = array.astype(np.int16 if value.type.dtype == U8 else np.float32) - middle
-        nbits.pack_per_block(out, less.astype(out.dtype), width)
-
-    return context.derived(value, f"panels less {middle}", (size,), fill)

@@ -109,7 +109,7 @@ class CodesArgs(NamedTuple):
     block: int
     """Elements of K that share a scale: at least 16, and a power of two."""
     floats: int
-    """Whether zero points are f32, not i8."""
+    """Whether zero points are f32, not u8."""
 
 
 def tile_shape(isa: Isa) -> TileShape:

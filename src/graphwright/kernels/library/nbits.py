@@ -1,8 +1,8 @@
 """Weights of few bits for GEMM: B[K, N] = (codes - zeros) * scales, one scale and zero point per block of K.
 
-:func:`pack_codes` lays codes in panels as wide as GEMM's: of each, words of 32 bits, one per column, that
-hold the codes of ``32 / bits`` consecutive k, the first in the low bits; codes are moved by half their range,
-so that they are signed. Scales and zero points (:func:`pack_per_block`) lie in panels as well.
+Codes are words u32[N, words] of ``32 / bits`` consecutive k each, the first in the low bits; words, and
+scales and zero points [N, blocks], lie in panels as wide as GEMM's (:func:`panels`): of each panel, for each
+word or block, one element per column.
 
 With few rows the weights stay in registers: what a word holds is decoded, multiplied by A and summed over a
 block, whose sum is scaled. With more rows GEMM's blocks of K are decoded into the panel that it packs other
@@ -11,23 +11,20 @@ matrices into, once for each block of rows.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
-from graphwright.ir.symbols import Dim, ceildiv
+from graphwright.ir.types import Layout
 from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.library.tile import TileShape, start_sums, store_sums
-
-Array = npt.NDArray[Any]
 
 WIDTHS: Final = (2, 4, 8)
 """Bits of a code."""
 WORD: Final = 32
 
-ZEROS_NONE, ZEROS_BYTES, ZEROS_FLOATS = 0, 1, 2
-"""Kinds of zero points: the middle of the codes' range; i8, less that middle; f32, less that middle."""
+
+def panels(columns: int) -> Layout:
+    """The layout of what has one row per column of B."""
+    return Layout((0, 1), ((0, columns),), zero_padded=True)
 
 
 def stream_rows(isa: Isa) -> int:
@@ -35,35 +32,9 @@ def stream_rows(isa: Isa) -> int:
     return 4 if isa.vector_bytes == 64 else 2
 
 
-def middle(bits: int) -> int:
-    """The code that is moved to 0."""
+def _middle(bits: int) -> int:
+    """The code of 0 where there are no zero points."""
     return 1 << (bits - 1)
-
-
-def codes_bytes(n: Dim, blocks: Dim, block: int, bits: int, columns: int) -> Dim:
-    """Bytes of the codes of ``n`` rows of ``blocks`` blocks in panels of ``columns``."""
-    return ceildiv(n, columns) * columns * blocks * (block * bits // 8)
-
-
-def pack_codes(out: Array, codes: Array, bits: int, columns: int) -> None:
-    """Rows of bytes, u8[N, blocks, bytes of a block], first codes in low bits, to panels in ``out``."""
-    n, blocks, size = codes.shape
-    words = np.ascontiguousarray(codes).reshape(n, blocks * size).view("<u4")
-    moved = np.uint32(sum(middle(bits) << shift for shift in range(0, WORD, bits)))
-    panels = out.view("<u4").reshape(-(-n // columns), words.shape[1], columns)
-    for p, panel in enumerate(panels):
-        part = words[p * columns : (p + 1) * columns]
-        panel[:, : len(part)] = part.T ^ moved
-        panel[:, len(part) :] = 0
-
-
-def pack_per_block(out: Array, values: Array, columns: int) -> None:
-    """What has one element per column and block, [N, blocks], to ``out`` [panels, blocks, columns]."""
-    n, blocks = values.shape
-    panels = -(-n // columns)
-    padded = np.zeros((panels * columns, blocks), out.dtype)
-    padded[:n] = values
-    out.reshape(panels, blocks, columns)[...] = padded.reshape(panels, columns, blocks).transpose(0, 2, 1)
 
 
 def source_text(isa: Isa, shape: TileShape) -> str:
@@ -77,9 +48,8 @@ def source_text(isa: Isa, shape: TileShape) -> str:
     ]
     unpacks = ", ".join(f"unpack_{bits}" for bits in WIDTHS)
     streams = ",\n".join(f"    {{{', '.join(f'stream_{bits}_{r}' for r in rows)}}}" for bits in WIDTHS)
-    sign_extend = "vpmovsxbd %1, %0"
     return f"""\
-{_STRUCT.replace("@SIGN_EXTEND@", sign_extend)}{decode}
+{_STRUCT}{decode}
 {"".join(functions)}
 typedef void (*unpack_codes_fn)(const struct codes *q, int64_t p, int64_t k0, int64_t depth, float *to);
 static const unpack_codes_fn unpack_codes[] = {{{unpacks}}};
@@ -100,18 +70,18 @@ struct codes {
     int64_t width, block, blocks, panel_words, floats;
 };
 
-typedef int8_t vb_any __attribute__((vector_size(VL), aligned(1), may_alias));
+typedef uint8_t vb_any __attribute__((vector_size(VL), aligned(1), may_alias));
 typedef uint32_t vu __attribute__((vector_size(4 * VL)));
 
-/* Zero points of VL columns. */
-GW_INLINE vf zeros_at(const struct codes *q, int64_t at) {
+/* Zero points of VL columns, less the code that is 0 where there are none. */
+GW_INLINE vf zeros_at(const struct codes *q, int64_t at, float middle) {
     if (!q->zeros)
         return (vf){0};
     if (q->floats)
-        return vf_load((const float *)q->zeros + at);
+        return vf_load((const float *)q->zeros + at) - middle;
     vi y;
-    __asm__("@SIGN_EXTEND@" : "=v"(y) : "m"(*(const vb_any *)((const int8_t *)q->zeros + at)));
-    return __builtin_convertvector(y, vf);
+    __asm__("vpmovzxbd %1, %0" : "=v"(y) : "m"(*(const vb_any *)((const uint8_t *)q->zeros + at)));
+    return __builtin_convertvector(y, vf) - middle;
 }
 """
 
@@ -129,8 +99,7 @@ def _table(isa: Isa, bits: int) -> str:
     """The declaration of the numbers behind 4 bits, where decoding looks them up."""
     if not _looks_up(isa, bits):
         return ""
-    half, mask = middle(bits), (1 << bits) - 1
-    numbers = ", ".join(str(((i & mask) ^ half) - half) for i in range(16))
+    numbers = ", ".join(str((i & (1 << bits) - 1) - _middle(bits)) for i in range(16))
     return f"    const vf table = {{{numbers}}};\n"
 
 
@@ -139,14 +108,14 @@ def _looks_up(isa: Isa, bits: int) -> bool:
 
 
 def _number(isa: Isa, bits: int, word: str, number: int) -> str:
-    """The ``number``-th code of a vector of words, as f32."""
+    """The ``number``-th code of a vector of words less the middle one, as f32."""
     if _looks_up(isa, bits):
         return f"chosen((vu){word} >> {bits * number}, table)"
-    return _shifted(bits, word, str(WORD - bits - bits * number))
+    return _shifted(bits, word, str(bits * number))
 
 
-def _shifted(bits: int, word: str, left: str) -> str:
-    return f"__builtin_convertvector({word} << {left} >> {WORD - bits}, vf)"
+def _shifted(bits: int, word: str, right: str) -> str:
+    return f"__builtin_convertvector(({word} >> {right} & {(1 << bits) - 1}) - {_middle(bits)}, vf)"
 
 
 def _unpack(isa: Isa, shape: TileShape, bits: int) -> str:
@@ -159,9 +128,11 @@ def _unpack(isa: Isa, shape: TileShape, bits: int) -> str:
 
     numbers = ((j, v, _number(isa, bits, f"x{v}", j)) for j in range(count) for v in vectors)
     whole = "".join(store(number, f"{j} * NR + ", v) for j, v, number in numbers)
-    part = "".join(store(_shifted(bits, f"x{v}", "left"), "", v) for v in vectors)
+    part = "".join(store(_shifted(bits, f"x{v}", "right"), "", v) for v in vectors)
     scales = "".join(f"        const vf s{v} = vf_load(q->scales + at + {v} * VL);\n" for v in vectors)
-    zeros = "".join(f"        const vf d{v} = zeros_at(q, at + {v} * VL);\n" for v in vectors)
+    zeros = "".join(
+        f"        const vf d{v} = zeros_at(q, at + {v} * VL, {_middle(bits)});\n" for v in vectors
+    )
     return f"""
 static void unpack_{bits}(const struct codes *q, int64_t p, int64_t k0, int64_t depth, float *to) {{
 {_table(isa, bits)}    const int64_t end = k0 + depth;
@@ -174,7 +145,7 @@ static void unpack_{bits}(const struct codes *q, int64_t p, int64_t k0, int64_t 
 {whole}                k += {count};
                 to += {count} * NR;
             }} else {{
-                const int left = (int)({WORD - bits} - {bits} * (k % {count}));
+                const int right = (int)({bits} * (k % {count}));
 {part}                k++;
                 to += NR;
             }}
@@ -206,7 +177,7 @@ def _stream(isa: Isa, shape: TileShape, bits: int, rows: int) -> str:
     )
     turn = "".join(products(str(j), [_number(isa, bits, f"x{v}", j) for v in vectors]) for j in range(count))
     rest = (
-        products("j", [_shifted(bits, f"x{v}", "left") for v in vectors]).replace("\n", "\n    ").rstrip(" ")
+        products("j", [_shifted(bits, f"x{v}", "right") for v in vectors]).replace("\n", "\n    ").rstrip(" ")
     )
     pointers = ", ".join(f"*a{r} = a + {r} * lda" for r in range(rows))
     advance = ", ".join(f"a{r} += {count}" for r in range(rows))
@@ -221,7 +192,7 @@ static void stream_{bits}_{rows}(const struct codes *q, int64_t p, int64_t k, co
     for (int64_t b = 0, at = p * q->blocks * NR; b < q->blocks; b++, at += NR) {{
         vf {", ".join(f"e{r}_{v} = {{0}}" for r, v in cells)};
         if (q->zeros) {{
-{newline.join(f"            const vf d{v} = zeros_at(q, at + {v} * VL);" for v in vectors)}
+{newline.join(f"            const vf d{v} = zeros_at(q, at + {v} * VL, {_middle(bits)});" for v in vectors)}
 {newline.join(f"            e{r}_{v} -= d{v} * vf_set1(sums[{r} * q->blocks + b]);" for r, v in cells)}
         }}
         int64_t left_over = smaller(q->block, k - b * q->block);
@@ -229,7 +200,7 @@ static void stream_{bits}_{rows}(const struct codes *q, int64_t p, int64_t k, co
 {fetches}{loads}{turn}        }}
         if (left_over) {{
 {loads}            for (int64_t j = 0; j < left_over; j++) {{
-                const int left = (int)({WORD - bits} - {bits} * j);
+                const int right = (int)({bits} * j);
     {rest}            }}
         }}
 {newline.join(f"        const vf s{v} = vf_load(q->scales + at + {v} * VL);" for v in vectors)}

@@ -15,13 +15,13 @@ from tests.robustness.cases import BOOL, info, model, node
 DEVICES = ("cpu", "reference")
 
 
-def branching(shape: list[Any] | None) -> bytes:
-    """``-x`` where the condition ``c`` holds, else ``|x|``."""
-
-    def branch(op: str) -> onnx.GraphProto:
-        return helper.make_graph([node(op, "x", op)], op, [], [info(op, None)])
-
-    either = node("If", "c", "y", then_branch=branch("Neg"), else_branch=branch("Abs"))
+def branching(shape: list[Any] | None, other: onnx.NodeProto | None = None) -> bytes:
+    """``-x`` where the condition ``c`` holds, else what ``other`` gives: ``|x|``."""
+    branches = [
+        helper.make_graph([made], made.name, [], [info(made.output[0], None)])
+        for made in (node("Neg", "x", "then"), other or node("Abs", "x", "other"))
+    ]
+    either = node("If", "c", "y", then_branch=branches[0], else_branch=branches[1])
     return model([either], [], [info("x", [2]), info("c", shape, BOOL)])
 
 
@@ -48,3 +48,13 @@ def test_others_do_not(device: str, size: int) -> None:
 def test_a_model_whose_condition_has_more_is_refused() -> None:
     with pytest.raises(gw.ModelError, match=r"y.*elements of the condition: 3 and 1 differ"):
         gw.compile(branching([3]))
+
+
+@pytest.mark.parametrize("size", [0, 3])
+def test_others_do_not_where_the_host_takes_a_branch(size: int) -> None:
+    compiled = gw.compile(branching(None, node("Concat", "x x", "other", axis=0)))
+    x = np.ones(2, np.float32)
+    np.testing.assert_array_equal(compiled.run({"x": x, "c": np.array([[True]])})["y"], -x)
+    assert compiled.run({"x": x, "c": np.array(False)})["y"].shape == (4,)
+    with pytest.raises(gw.GraphwrightError, match=rf"y: .*by one element, not by bool\[{size}\]"):
+        compiled.run({"x": x, "c": np.ones(size, np.bool_)})

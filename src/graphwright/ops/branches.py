@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from graphwright.ir.op import Fact, Inference
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import TensorType
 from graphwright.ops.common import fact_of_parts
 from graphwright.records import replace
+
+
+def chosen_by(fact: Fact) -> Any:
+    """The one element of what chooses a branch; None where it is not known. Raises ValueError for others."""
+    if fact.data is None:
+        return None
+    if fact.data.size != 1:
+        raise ValueError(f"a branch is chosen by one element, not by {fact.type}")
+    return fact.data.item()
 
 
 def joined(at: Inference, outputs: Sequence[Sequence[Fact]], results: int) -> tuple[Fact, ...]:

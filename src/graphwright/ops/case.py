@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from graphwright.ir.op import Fact, Inference, InferError, Op, op
 from graphwright.ir.types import I32, I64
-from graphwright.ops.branches import joined
+from graphwright.ops.branches import chosen_by, joined
 
 
 @op("Case")
@@ -38,9 +38,9 @@ class Case(Op):
 
     def taken(self, index: Fact, *operands: Fact | None) -> int | None:
         """The region of a constant index."""
-        if index.data is None:
+        number = chosen_by(index)
+        if number is None:
             return None
-        number = int(index.data.reshape(()).item())
         return number if 0 <= number < self.branches else self.branches - 1
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from graphwright.ir.graph import Graph, Value
 from graphwright.ir.op import Fact, Importer, Inference, Op, op
 from graphwright.ir.types import BOOL
-from graphwright.ops.branches import joined
+from graphwright.ops.branches import chosen_by, joined
 
 
 @op("If")
@@ -31,9 +31,8 @@ class If(Op):
 
     def taken(self, condition: Fact, *operands: Fact | None) -> int | None:
         """The branch of a constant condition."""
-        if condition.data is not None:
-            return 0 if bool(condition.data.reshape(()).item()) else 1
-        return None
+        holds = chosen_by(condition)
+        return None if holds is None else int(not holds)
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
         """What is known of the outputs whichever region gives them (:func:`joined`)."""

@@ -155,17 +155,19 @@ class HostRunner:
         if not self._bodies:
             return reference_of(op, self._place)(arrays)
         where = op.carried()
-        if where is None:
-            taken = op.taken(*map(fact_of, arrays))
-            if taken is None:
-                raise RunError(Diagnostic("reference", f"{op.name} runs none of its regions", self._place))
-            return self._bodies[taken].run_body(arrays[len(arrays) - op.captures(len(arrays)) :], run)
         try:
-            return self._repeated(op, where, arrays, run)
+            return self._taken(op, arrays, run) if where is None else self._repeated(op, where, arrays, run)
         except REFERENCE_FAULTS as error:
             if isinstance(error, GraphwrightError):
                 raise
             raise reference_fault(error, self._place) from error
+
+    def _taken(self, op: Op, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
+        """What the one region gives that the operands choose."""
+        taken = op.taken(*map(fact_of, arrays))
+        if taken is None:
+            raise RunError(Diagnostic("reference", f"{op.name} runs none of its regions", self._place))
+        return self._bodies[taken].run_body(arrays[len(arrays) - op.captures(len(arrays)) :], run)
 
     def _repeated(self, op: Op, where: Carried, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
         """What a loop gives: by native code where that can be, and nobody asks for the times of its tasks."""

@@ -45,16 +45,17 @@ def _key(node: Node, numbers: Mapping[Value, int]) -> Hashable:
     if Trait.COMMUTATIVE in node.op.traits:
         operands[:2] = sorted(operands[:2])
     lies = tuple((value.type, value.layout, value.device) for value in node.outputs)
-    regions = tuple(_region_key(region) for region in node.regions)
+    regions = tuple(region_key(region) for region in node.regions)
     return type(node.op), attributes_text(node.op), tuple(operands), lies, regions
 
 
-def _region_key(region: Graph) -> Hashable:
+def region_key(region: Graph) -> Hashable:
+    """Equal for regions of the same nodes in the same order, whatever they are called."""
     numbers = {value: number for number, value in enumerate(region.inputs)}
     keys = []
     for node in region:
         keys.append(_key(node, numbers))
         for value in node.outputs:
             numbers[value] = len(numbers)
-    types = tuple(value.type for value in region.inputs)
+    types = tuple((value.type, value.layout) for value in region.inputs)
     return types, tuple(keys), tuple(numbers[value] for value in region.outputs)

@@ -21,6 +21,7 @@ from graphwright.kernels.launch import Hook, Launch, Run
 from graphwright.kernels.region import RegionKernel, hook_kernel, region_kernel
 from graphwright.layout.forms import anchor_of
 from graphwright.layout.physical import has_layouts, physical_region
+from graphwright.passes.cse import region_key
 from graphwright.records import replace
 
 
@@ -87,7 +88,7 @@ def _generated(
     node: Node, region: Graph, context: Context, places: dict[Value, Value] | None = None
 ) -> Launch:
     """The kernel of a region; ``places``: the outer values behind its own, those of ``node`` by default."""
-    made = region_kernel(region, context.constants, _name(region))
+    made = _kernel_of(region, context)
     ref = context.generated.add(made.kernel, node.place)
     operands, writes = _operands(places or _outer(node, region), made)
     return Launch(
@@ -100,6 +101,17 @@ def _generated(
         work=_work(made),
         in_place=_in_place(made, operands, writes),
     )
+
+
+def _kernel_of(region: Graph, context: Context) -> RegionKernel:
+    """The kernel of a region, made once for equal ones: layers of a model repeat."""
+    values = [*region.inputs, *(value for node in region for value in node.outputs)]
+    key, known = region_key(region), context.generated.regions
+    if key not in known:
+        known[key] = region_kernel(region, context.constants, _name(region)), values
+    made, theirs = known[key]
+    here = dict(zip(theirs, values, strict=True))
+    return replace(made, parameters=tuple(here[value] for value in made.parameters))
 
 
 def _with_epilogue(

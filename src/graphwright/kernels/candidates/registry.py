@@ -6,7 +6,7 @@ import importlib
 import itertools
 import pkgutil
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import graphwright.kernels.candidates as package
 from graphwright.errors import Diagnostic, PluginError
@@ -23,6 +23,7 @@ from graphwright.kernels.checks import checked_candidate
 from graphwright.kernels.launch import Alias, Hook, Launch, Run
 from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.ref import FOREIGN, KernelRef
+from graphwright.kernels.region import RegionKernel
 from graphwright.kernels.source import CSource
 from graphwright.layout.transform import pack_into, packed_shape
 from graphwright.records import dataclass, field, replace
@@ -41,6 +42,8 @@ class GeneratedKernels:
     """The users' own C, and the module name of each."""
     functions: dict[CSource, dict[str, None]] = field(default_factory=dict)
     """What is called of it."""
+    regions: dict[Hashable, tuple[RegionKernel, list[Value]]] = field(default_factory=dict)
+    """Kernels of regions and the values of each region, by what equal regions have in common."""
 
     def add(self, kernel: Kernel, comment: str) -> KernelRef:
         """Keep ``kernel`` under a name made from its own and a counter."""

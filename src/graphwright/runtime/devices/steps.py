@@ -21,6 +21,7 @@ from graphwright.runtime.devices.base import (
     REFERENCE_FAULTS,
     Detour,
     Device,
+    Entry,
     RunError,
     TaskTime,
     reference_fault,
@@ -66,6 +67,7 @@ class PartRunner:
         self._inputs, self._sizes, self._outputs = part.inputs, part.sizes, part.outputs
         self._device, self._places = device, places
         self._gives_outputs = any(place is not None for place in places)
+        self._entries: dict[int, Entry] = {}
 
     def devices(self) -> Iterable[Device]:
         return (self._device,)
@@ -73,20 +75,29 @@ class PartRunner:
     def run(self, run: Run) -> None:
         values = run.values
         arrays = [_contiguous(values[number]) for number in self._inputs] + self._told(run)
-        if run.times is None:
-            results = self._device.run(arrays, self._targets(run), run.threads)
-        else:
+        for number, array in zip(self._outputs, self._results(arrays, run), strict=True):
+            values[number] = array
+
+    def _results(self, arrays: list[Array], run: Run) -> Sequence[Array]:
+        if run.times is not None:
             results, times = self._device.traced(arrays, run.threads)
             for each in times:
                 run.stamp(each.name, each.kernel, each.start, each.end, each.thread)
-        for number, array in zip(self._outputs, results, strict=True):
-            values[number] = array
+            return results
+        targets = self._targets(run)
+        served = self._entry(run)(*arrays) if targets is None else None
+        return self._device.run(arrays, targets, run.threads) if served is None else served
+
+    def _entry(self, run: Run) -> Entry:
+        """The short way into the program."""
+        entry = self._entries.get(run.threads)
+        return entry or self._entries.setdefault(run.threads, self._device.entry(run.threads))
 
     def repeat(
         self, gives: Sequence[int], where: Carried, limits: tuple[int, bool], run: Run
     ) -> _native.Repeat | None:
         """The loop whose body this is: ``run`` holds what it starts from. None where no entry serves it."""
-        entry = self._device.entry(run.threads)
+        entry = self._entry(run)
         if isinstance(entry, Detour):
             return None
         values: list[Array | None] = [None if v is None else _contiguous(v) for v in run.values]

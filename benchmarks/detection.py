@@ -5,9 +5,9 @@
 ``nms CLASSESxBOXES``: NonMaxSuppression of random boxes; ``detections`` has few scores above the threshold,
 ``dense`` all, ``every`` keeps as many boxes as stay. ``head``: the end of a YOLO detector: boxes decoded from
 a map of 84 channels, suppressed, and the chosen ones gathered. ``nonzero`` and ``compress``: a mask of a
-million elements of which 1 % or half are true. ``resize``: an image to a size that is an input. Both engines
-run in turn, in the same process, the least of many runs: CPU time of the thread with one thread, else wall
-time.
+million elements of which 1 % or half are true. ``resize``: an image to a size that is an input, or to one for
+each axis. Both engines run in turn, in the same process, the least of many runs: CPU time of the thread with
+one thread, else wall time.
 """
 
 from __future__ import annotations
@@ -92,10 +92,14 @@ def kept(share: float) -> Case:
     return nodes, {}, feeds, ["y"]
 
 
-def resized(mode: str) -> Case:
-    nodes = [node("Resize", ["x", "", "", "sizes"], ["y"], mode=mode)]
-    feeds = {"x": RANDOM.random((1, 3, 480, 640), np.float32), "sizes": np.array([1, 3, 640, 640])}
-    return nodes, {}, feeds, ["y"]
+def resized(mode: str, size: Sequence[int]) -> Case:
+    """The last axes to ``size``, as exporters write it; or all of them."""
+    nodes = [
+        node("Shape", ["x"], ["own"], end=4 - len(size)),
+        node("Concat", ["own", "size"], ["sizes"], axis=0),
+        node("Resize", ["x", "", "", "sizes"], ["y"], mode=mode),
+    ]
+    return nodes, {}, {"x": RANDOM.random((1, 3, 480, 640), np.float32), "size": np.array(size)}, ["y"]
 
 
 CASES: dict[str, Callable[[], Case]] = {
@@ -109,8 +113,10 @@ CASES: dict[str, Callable[[], Case]] = {
     "nonzero half": lambda: places(0.5),
     "compress 1 %": lambda: kept(0.01),
     "compress half": lambda: kept(0.5),
-    "resize linear": lambda: resized("linear"),
-    "resize cubic": lambda: resized("cubic"),
+    "resize linear": lambda: resized("linear", [640, 640]),
+    "resize cubic": lambda: resized("cubic", [640, 640]),
+    "resize linear, all axes": lambda: resized("linear", [1, 3, 640, 640]),
+    "resize cubic, all axes": lambda: resized("cubic", [1, 3, 640, 640]),
 }
 
 

@@ -15,6 +15,7 @@ from graphwright.ops.binary import Add, And, Div, Equal, Greater, Less, Max, Min
 from graphwright.ops.cast import Cast
 from graphwright.ops.front import tell
 from graphwright.ops.gather import Gather
+from graphwright.ops.interpolate import Interpolate
 from graphwright.ops.range import Range
 from graphwright.ops.reductions import ReduceMax, ReduceMin, ReduceSum
 from graphwright.ops.shape import Shape
@@ -166,9 +167,7 @@ def tell_sizes(
 
 def interpolated(b: Builder, x: Value, dims: Sequence[Dim], method: Method, given: dict[int, Given]) -> Value:
     """``x`` brought to ``dims``, one axis of ``given`` after the other."""
-    dtype, wide = x.type.dtype, _wide(x.type.dtype)
-    blends = method.mode != "nearest"
-    out: Value = b(Cast(wide), x) if blends and dtype != wide else x
+    dtype, out, blends = x.type.dtype, x, method.mode != "nearest"
     outside: Value | None = None
     for axis, what in given.items():
         if dims[axis] == x.type.dims[axis] and what.scale is None and not method.crops:
@@ -188,7 +187,8 @@ def interpolated(b: Builder, x: Value, dims: Sequence[Dim], method: Method, give
         if blends:
             out = _blended(b, out, axis, place, size, stays, method)
         else:
-            out = _gathered(b, out, axis, _rounded(place, method.rounding), size)
+            nearest = _rounded(place, method.rounding).clipped(0.0, size - 1.0)
+            out = b(Gather(axis), out, b(Cast(I64), nearest.value))
     if outside is not None:
         out = b(Where(), outside, b.const(method.extrapolation, out.type.dtype), out)
     return out if out.type.dtype == dtype else b(Cast(dtype), out)
@@ -246,13 +246,11 @@ def _blended(
     if method.exclude_outside:
         weights = ((taps > -1.0) & (taps < size)).where(weights, 0.0)
         weights = weights / weights.applied(ReduceSum((1,), True))
-    rank, dtype = len(x.type.dims), x.type.dtype
-    factors = _along(b, b(Cast(dtype), weights.value), axis, rank)
-    terms = b(Mul(), _gathered(b, x, axis, taps, size), factors)
+    places = taps.clipped(0.0, size - 1.0)
     if stays is not None:
-        unused = _along(b, (stays & weights.equals(0.0)).value, axis, rank)
-        terms = b(Where(), unused, b.const(0, dtype), terms)
-    made: Value = b(ReduceSum((axis + 1,), False), terms)
+        places = (stays & weights.equals(0.0)).where(Table(b, b.const(-1.0, F64)), places)
+    factors = b(Cast(_wide(x.type.dtype)), weights.value)
+    made: Value = b(Interpolate(axis), x, b(Cast(I64), places.value), factors)
     return made
 
 
@@ -266,14 +264,8 @@ def _weight(distance: Table, method: Method) -> Table:
     return (distance > 1.0).where((distance < 2.0).where(far, 0.0), near)
 
 
-def _gathered(b: Builder, x: Value, axis: int, places: Table, size: Table) -> Value:
-    """Elements at ``places``, which are moved to the nearest there are."""
-    made: Value = b(Gather(axis), x, b(Cast(I64), places.clipped(0.0, size - 1.0).value))
-    return made
-
-
-def _along(b: Builder, rows: Value, axis: int, rank: int) -> Value:
-    """What belongs to elements along ``axis``, as what broadcasts with the axes behind it."""
-    own, behind = len(rows.type.dims), rank - axis - 1
-    made: Value = b(Unsqueeze(tuple(range(own, own + behind))), rows) if behind else rows
+def _along(b: Builder, vector: Value, axis: int, rank: int) -> Value:
+    """A vector as what broadcasts along ``axis``."""
+    behind = tuple(range(1, rank - axis))
+    made: Value = b(Unsqueeze(behind), vector) if behind else vector
     return made

@@ -18,10 +18,11 @@ from graphwright.ir.loops.nodes import (
     Statement,
     Store,
     cast,
+    maximum,
     select,
 )
 from graphwright.ir.symbols import product, symbol
-from graphwright.ir.types import F32, F64, DType, TensorType
+from graphwright.ir.types import F32, F64, I64, DType, TensorType
 from graphwright.kernels.c.support import C_TYPES
 from graphwright.kernels.candidates.loops import Draft, nest, rows_and_columns
 from graphwright.kernels.candidates.registry import Context, candidate
@@ -29,6 +30,7 @@ from graphwright.kernels.launch import Alias, Launch, Run
 from graphwright.kernels.library.resize import Coordinates, Rounding
 from graphwright.kernels.library.resize import Resize as ResizeKernel
 from graphwright.kernels.ref import KernelRef
+from graphwright.ops.interpolate import Interpolate
 from graphwright.ops.resize import Resize, Taps
 from graphwright.ops.shaping import number
 
@@ -93,6 +95,35 @@ def resize_by_taps(node: Node, context: Context) -> Run | Alias | str:
         launches.append(_along(axis, taps, source, target, node, context))
         source = target
     return Run(tuple(launches))
+
+
+@candidate(Interpolate)
+def interpolate(node: Node, context: Context) -> Launch | str:
+    """Each element a sum over taps whose places and weights come at run time."""
+    x, places, weights, y = (*map(node.operand, range(3)), node.output)
+    op, dtype, (count, taps) = node.op, weights.type.dtype, weights.type.dims
+    assert isinstance(op, Interpolate)
+    if x.type.dtype.name not in C_TYPES or dtype.name not in C_TYPES:
+        return f"no kernel that interpolates {x.type.dtype}"
+    draft = Draft(node, context)
+    outer, size, inner = rows_and_columns(x.type.dims, op.axis % len(x.type.dims))
+    o, r, k, i = symbol("o"), symbol("r"), symbol("k"), 0 if inner == 1 else symbol("i")
+    source, target = draft.input(x, (outer, size, inner)), draft.output(y, (outer, count, inner))
+    place = Load(draft.input(places, (count, taps)), (r, k))
+    factor = Load(draft.input(weights, (count, taps)), (r, k))
+    total = Buffer("total", dtype.computed, (), Level.REGISTER)
+    there = maximum(place, Const(0, I64))
+    term = cast(Load(source, (o, there, i)), total.dtype) * cast(factor, total.dtype)
+    added = select(place >= 0, term, Const(0, total.dtype))
+    body: list[Statement] = [
+        Alloc(total, 0),
+        Loop("k", Kind.SERIAL, draft.size(taps), (Accumulate(total, (), "add", added),)),
+        Store(target, (o, r, i), cast(Load(total, ()), dtype)),
+    ]
+    axes = [("o", draft.size(outer)), ("r", draft.size(count)), ("i", draft.size(inner))]
+    # One element after the other is read faster than places are taken apart into lanes.
+    loops = nest(axes[:2], *body, innermost=Kind.PARALLEL) if inner == 1 else nest(axes, *body)
+    return draft.launch(loops, work=y.type.elements * taps)
 
 
 def _wide(dtype: DType) -> DType:

@@ -22,6 +22,7 @@ from graphwright.ir.symbols import (
     maximum,
     minimum,
     mod,
+    parse_constraint,
     parse_dim,
     product,
     substitute,
@@ -146,3 +147,13 @@ def test_table_proves_by_constraints_and_ranges() -> None:
     fresh = [table.fresh("N"), table.fresh("N"), table.fresh("2 d")]
     assert [str(f) for f in fresh] == ["N_1", "N_2", "s2_d"]
     assert all(isinstance(f, Expr) for f in fresh)
+
+
+def test_constraints_that_sizes_break() -> None:
+    parsed = parse_constraint("2*N <= M + 1 (node add (1))")
+    assert str(parsed) == "2*N <= M + 1" and parsed.node == "add (1)"
+    assert parsed.broken_by({"N": 2, "M": 3}) is None
+    assert parsed.broken_by({"N": 2}) is None, "a size is not known"
+    assert "2*N <= M + 1 fails with 6 and 4" in (parsed.broken_by({"N": 3, "M": 3}) or "")
+    equal = parse_constraint("N == 4")
+    assert equal.broken_by({"N": 4}) is None and equal.broken_by({"N": 5})

@@ -389,8 +389,25 @@ class Constraint:
         """Of the symbols that it speaks of."""
         return names_in(self.left, self.right)
 
+    def broken_by(self, sizes: Mapping[str, int]) -> str | None:
+        """How ``sizes`` break it; None where they do not, or do not make numbers of both sides."""
+        try:
+            left, right = evaluate(self.left, sizes), evaluate(self.right, sizes)
+        except SymbolError:
+            return None
+        holds = left == right if self.relation == "==" else left <= right
+        return None if holds else f"these shapes do not fit the model: {self} fails with {left} and {right}"
+
     def __str__(self) -> str:
         return f"{self.left} {self.relation} {self.right}"
+
+
+def parse_constraint(text: str) -> Constraint:
+    """What a constraint prints, and behind it its node if that is known: ``N <= 2*M (node add)``."""
+    stated, _, node = text.partition(" (node ")
+    relation = "<=" if " <= " in stated else "=="
+    left, right = stated.split(f" {relation} ")
+    return Constraint(relation, parse_dim(left), parse_dim(right), node.removesuffix(")"))
 
 
 @dataclass

@@ -6,11 +6,15 @@ import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from math import prod
+from typing import TYPE_CHECKING
 
 from graphwright.errors import Collector, Diagnostic, FeedError
 from graphwright.ir.arrays import Array, np
 from graphwright.package.package import TensorSpec
 from graphwright.runtime.devices.base import Shapes
+
+if TYPE_CHECKING:
+    from graphwright.ir.symbols import Constraint
 
 REMEMBERED = 256
 """Shapes between whose gears are known without looking for them again."""
@@ -58,13 +62,9 @@ class Fitting:
 
     def _check_constraints(self, sizes: Mapping[str, int]) -> None:
         faults = Collector(FeedError)
-        for text in self._constraints:
-            left, relation, right = _constraint(text)
-            a, b = _number(left, sizes), _number(right, sizes)
-            if a is None or b is None:
-                continue  # a size that elements decide: what meets it checks it
-            if a != b if relation == "==" else a > b:
-                faults.add("constraint", f"these shapes do not fit the model: {text} fails with {a} and {b}")
+        for constraint in map(_constraint, self._constraints):
+            if fault := constraint.broken_by(sizes):  # what meets a size that elements decide checks it
+                faults.add("constraint", fault, constraint.node)
         faults.raise_if_any()
 
     def _holds(self, gear: Shapes, shapes: Shapes) -> bool:
@@ -128,9 +128,7 @@ def _evaluator(text: str) -> Callable[[Mapping[str, int]], int | None]:
 
 
 @cache
-def _constraint(text: str) -> tuple[str, str, str]:
-    """Both sides and the relation of what ``Package.constraints`` holds: ``N <= 2*M (node add)``."""
-    stated = text.partition(" (node ")[0]
-    relation = "<=" if " <= " in stated else "=="
-    left, _, right = stated.partition(f" {relation} ")
-    return left, relation, right
+def _constraint(text: str) -> Constraint:
+    """What ``Package.constraints`` holds."""
+    made: Constraint = importlib.import_module("graphwright.ir.symbols").parse_constraint(text)
+    return made

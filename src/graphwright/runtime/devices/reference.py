@@ -12,7 +12,6 @@ from graphwright.ir.arrays import Array
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import Observer, evaluate_module, input_sizes
 from graphwright.ir.graph import Module, Value
-from graphwright.ir.symbols import SymbolError, evaluate
 from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.runtime.devices.base import REFERENCE_FAULTS, Detour, TaskTime, handed_over, reference_fault
 
@@ -79,11 +78,6 @@ class Reference:
         sizes = input_sizes(self._module.main, arrays)
         faults = Collector(FeedError)
         for constraint in self._module.symbols.constraints:
-            try:
-                left, right = evaluate(constraint.left, sizes), evaluate(constraint.right, sizes)
-            except SymbolError:  # of a size that depends on elements
-                continue
-            if left != right if constraint.relation == "==" else left > right:
-                message = f"these shapes do not fit the model: {constraint} fails with {left} and {right}"
-                faults.add("constraint", message, constraint.node)
+            if fault := constraint.broken_by(sizes):
+                faults.add("constraint", fault, constraint.node)
         faults.raise_if_any()

@@ -573,7 +573,7 @@ class Grower:
 
     def region(self, name: str, operands: Sequence[Value]) -> tuple[Graph, Known]:
         graph = Graph(name)
-        grower = Grower(self.random, Builder(self.b.module, graph), self.depth - 1)
+        grower = type(self)(self.random, Builder(self.b.module, graph), self.depth - 1)
         for v in operands:
             grower.known[graph.add_input(v.type)] = self.known[v]
         grower.size = self.size
@@ -584,14 +584,16 @@ class Grower:
         return graph, grower.known[chosen]
 
 
-def case(random: Random, steps: int = 12, symbols: bool = True) -> Case:
+def case(
+    random: Random, steps: int = 12, symbols: bool = True, growing: Callable[..., Grower] = Grower
+) -> Case:
     """A random module of up to ``steps`` steps over up to four inputs."""
     module = Module()
     graph = module.add_graph(Graph("main"))
     used = symbols and random.random() < 0.5
     for name, high in LARGEST.items():
         module.symbols.ranges[name] = Range(1, high)
-    grower = Grower(random, Builder(module, graph), depth=2)
+    grower = growing(random, Builder(module, graph), depth=2)
     dims: tuple[Dim, ...] = (N, M, *SIZES) if used else SIZES
     shape = [random.choice(dims) for _ in range(random.choice((1, 2, 2, 3, 3, 4)))]
     while grower.most(product(shape)) > 5000:

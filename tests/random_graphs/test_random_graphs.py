@@ -15,6 +15,7 @@ from graphwright.ir.evaluate import evaluate_module
 
 from .check import check
 from .generate import case
+from .wider import Wider
 
 STREAMS = (1, 2, 4)
 FOUND = (
@@ -40,6 +41,12 @@ def test_native_gives_what_the_references_give(seed: int, cache: Path) -> None:
 @pytest.mark.parametrize("seed", range(500, 512))
 def test_large_modules(seed: int, cache: Path) -> None:
     check(case(Random(seed), steps=40), Options(cache_dir=cache, streams=STREAMS[seed % 3], verify=True))
+
+
+@pytest.mark.parametrize("seed", range(700, 740))
+def test_loops_and_bytes_and_sequences(seed: int, cache: Path) -> None:
+    made = case(Random(seed), steps=18, growing=Wider)
+    check(made, Options(cache_dir=cache, streams=STREAMS[seed % 3], verify=seed % 2 == 0))
 
 
 @pytest.mark.parametrize("seed", range(600, 610))

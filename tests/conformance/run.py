@@ -59,7 +59,7 @@ def _host_reasons(report: str) -> list[str]:
     in_section = False
     for line in report.splitlines():
         text = line.strip()
-        _, staged, reason = text.partition(": in Python, as ")
+        _, staged, reason = text.partition("Python, as ")
         if staged:
             reasons[reason] = None
         elif in_section and line[:1] == " " and ": " in text:

@@ -13,6 +13,7 @@ from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Samp
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, I32, I64, STRING, TensorType
 from graphwright.ops.binary import Equal, Or, Where
+from graphwright.ops.cast import Cast
 from graphwright.ops.common import NUMBERS, need_dtype, rank_of
 from graphwright.ops.range import Range
 from graphwright.ops.reductions import ReduceMax, ReduceMin, Reduction, reduced_shape
@@ -57,10 +58,13 @@ class ArgReduce(Op):
         if x.type.dtype.is_float:
             hit = b(Or(), hit, b(IsNaN(), x))  # beside a NaN nothing equals the extremum, which is NaN
         size = x.type.dims[axis]
-        places = b(Reshape((size, *(1,) * (rank - axis - 1)), True), b(Range((0, size, 1))))
-        none = b.const(-1 if self.last else np.iinfo(np.int64).max, I64)
+        most = np.iinfo(np.int32).max
+        dtype = I32 if isinstance(size, int) and size <= most else I64  # half as wide: twice as fast
+        places = b(Reshape((size, *(1,) * (rank - axis - 1)), True), b(Range((0, size, 1), dtype)))
+        none = b.const(-1 if self.last else most if dtype == I32 else np.iinfo(np.int64).max, dtype)
         fold = (ReduceMax if self.last else ReduceMin)((axis,), self.keepdims)
-        result: Value = b(fold, b(Where(), hit, places, none))
+        found = b(fold, b(Where(), hit, places, none))
+        result: Value = found if dtype == I64 else b(Cast(I64), found)
         return result
 
 

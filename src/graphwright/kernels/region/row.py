@@ -36,8 +36,11 @@ from graphwright.kernels.region.emitter import Emitter, RegionKernel, cost_of, e
 from graphwright.kernels.region.jam import jam
 from graphwright.records import replace
 
-COLUMN_BLOCK = 512
-"""Columns that a reduction over an outer axis carries at a time: its accumulators stay in the cache."""
+COLUMN_BLOCK = 1024
+"""Columns that a reduction over an outer axis carries at a time at most: its accumulators stay in the cache.
+Shorter rows are read whole, since memory is fastest without gaps."""
+COLUMN_STEP = 64
+"""Longer rows are cut into blocks of nearly the same size: a multiple of this."""
 SHORT_ROW = 1024
 """Elements of a row with reductions up to which two are computed side by side."""
 PAIR = 2
@@ -101,10 +104,10 @@ class _Row(Emitter):
         ]
         self.loops.index = [symbol(name) for name in self.axis_names]
         self.blocked = last if self.columns else last - 1 if self.short else -1
-        self.block = COLUMN_BLOCK if self.columns else ROW_BLOCK
         self.block_name = ""
         self.inner_extents = list(self.loops.extents)
         extent = self.loops.extents[self.blocked] if self.blocked >= 0 else 0
+        self.block = _column_block(extent) if self.columns else ROW_BLOCK
         if not (isinstance(extent, int) and extent <= self.block):
             self.block_name = self.names.take("b")
             first = self.block * symbol(self.block_name)
@@ -229,7 +232,7 @@ class _Row(Emitter):
         statements: list[Statement] = [Let(name, scalar)]
         self.bound[value] = Ref(name, scalar.dtype)
         if self.columns:
-            row = Buffer(self.names.take("row"), scalar.dtype, (COLUMN_BLOCK,), Level.CACHE)
+            row = Buffer(self.names.take("row"), scalar.dtype, (self.block,), Level.CACHE)
             self.kept[value] = row
             statements = [Alloc(row), *statements, Store(row, self._lane_index(), self.bound[value])]
         if value in self.region.outputs:
@@ -276,7 +279,7 @@ class _Row(Emitter):
 
     def _accumulator(self, node: Node) -> Alloc:
         dtype = node.output.type.dtype.computed
-        shape: tuple[Dim, ...] = (COLUMN_BLOCK,) if self.columns else ()
+        shape: tuple[Dim, ...] = (self.block,) if self.columns else ()
         level = Level.CACHE if self.columns else Level.REGISTER
         buffer = Buffer(self.names.take("acc"), dtype, shape, level)
         self.accumulators[node.output] = buffer
@@ -359,3 +362,11 @@ def _is_costly(node: Node) -> bool:
         return False
     dummies = [Ref(f"x{p}", v.type.dtype.computed) for p, v in enumerate(node.inputs) if v is not None]
     return cost_of(expression_of(node.op, dummies)) >= 0.5
+
+
+def _column_block(columns: Dim) -> int:
+    """Columns of a block."""
+    if not isinstance(columns, int):
+        return COLUMN_BLOCK
+    blocks = max(1, -(-columns // COLUMN_BLOCK))
+    return max(1, -(-columns // (blocks * COLUMN_STEP))) * COLUMN_STEP

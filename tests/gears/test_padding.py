@@ -56,6 +56,40 @@ def choosing() -> bytes:
     )
 
 
+def repeated(*body: onnx.NodeProto, grown: bool = False, **weights: Array) -> bytes:
+    """``body``, from ``c: f32[N, 3]`` to ``d``, repeated ``n`` times from ``x`` on; each run's ``d`` stacked."""
+    info = helper.make_tensor_value_info
+    again = helper.make_node("Identity", ["on"], ["again"])
+    kept = helper.make_node("Identity", ["d"], ["row"])
+    ports = [info("k", INT64, []), info("on", TensorProto.BOOL, []), info("c", FLOAT, None)]
+    results = [info("again", TensorProto.BOOL, []), info("d", FLOAT, None)]
+    rows = [] if grown else [info("row", FLOAT, None)]
+    graph = helper.make_graph([*body, again, kept], "body", ports, results + rows)
+    return onnx_model(
+        [node("Loop", ["n", "", "x"], ["y"] if grown else ["y", "rows"], name="it", body=graph)],
+        {"x": (FLOAT, ["N", 3]), "n": (INT64, [])},
+        {"y": (FLOAT, None)} if grown else {"y": (FLOAT, None), "rows": (FLOAT, None)},
+        weights,
+    )
+
+
+def scanned() -> bytes:
+    """Running sums along the padded axis."""
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [node("Add", ["h", "v"], ["g"]), node("Identity", ["g"], ["row"])],
+        "body",
+        [info("h", FLOAT, [3]), info("v", FLOAT, [3])],
+        [info("g", FLOAT, [3]), info("row", FLOAT, [3])],
+    )
+    return onnx_model(
+        [node("Scan", ["start", "x"], ["y", "rows"], name="it", num_scan_inputs=1, body=graph)],
+        {"x": (FLOAT, ["N", 3])},
+        {"y": (FLOAT, None), "rows": (FLOAT, None)},
+        {"start": np.zeros(3, np.float32)},
+    )
+
+
 def chain(shape: list[Any], *nodes: onnx.NodeProto, **weights: Array) -> bytes:
     """From ``x`` to ``y``."""
     return onnx_model(list(nodes), {"x": (FLOAT, shape)}, {"y": (FLOAT, None)}, weights)
@@ -79,6 +113,13 @@ def choice(op: str, *operands: Array, **attributes: Any) -> bytes:
 
 EQUAL: dict[str, bytes] = {
     "sizes of elements that are not padded": choosing(),
+    "a loop that treats rows apart": repeated(
+        node("MatMul", ["c", "w"], ["m"]),
+        node("Cast", ["k"], ["f"], to=FLOAT),
+        node("Add", ["m", "f"], ["s"]),
+        node("Tanh", ["s"], ["d"]),
+        w=weight(0, 3, 3),
+    ),
     "elementwise": one("Exp", ["N", 3]),
     "broadcast": one("Add", ["N", "M"], weight(0, 1)),
     "two of one size": one("Mul", ["N", "M"], (FLOAT, ["M"])),
@@ -206,6 +247,15 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         ),
         "SequenceConstruct: no rule says",
     ),
+    "a loop that mixes rows": (
+        repeated(node("CumSum", ["c", "axis"], ["d"], reverse=1), axis=np.array(0)),
+        "Loop: CumSum in the body: it runs from the end",
+    ),
+    "a loop whose rows become more": (
+        repeated(node("Concat", ["c", "c"], ["d"], axis=0), grown=True),
+        "depends on elements",
+    ),
+    "a loop along a padded axis": (scanned(), "Loop: how often it runs depends on padded sizes"),
     "a branch that runs backwards": (
         choice("CumSum", np.array(0), reverse=1),
         "If: CumSum in a branch: it runs from the end",

@@ -30,6 +30,7 @@ from graphwright.ops.expand import Expand
 from graphwright.ops.gather import Gather
 from graphwright.ops.gemm import Gemm
 from graphwright.ops.if_ import If
+from graphwright.ops.loop import Loop
 from graphwright.ops.lp_pool import LpPool
 from graphwright.ops.matmul import MatMul
 from graphwright.ops.max_pool import MaxPool
@@ -131,9 +132,7 @@ def _reason(node: Node, padded: Padded, known: set[str]) -> str:
     if names - known:
         return f"the size {min(names - known)} depends on elements"
     if node.regions:
-        return (
-            _branches(node, padded, known) if isinstance(node.op, If | Case) else "its regions may run again"
-        )
+        return _regions(node, padded, known)
     if Trait.ELEMENTWISE in node.op.traits:
         return _elementwise(node, padded)
     if Trait.VIEW in node.op.traits:
@@ -144,12 +143,31 @@ def _reason(node: Node, padded: Padded, known: set[str]) -> str:
     return _rule(node.op, node, padded)
 
 
-def _branches(node: Node, padded: Padded, known: set[str]) -> str:
-    """One region runs, once, on the operands: each has to keep what is true."""
-    if padded.axes(node.operand(0)):
-        return "its condition is padded"
+def _regions(node: Node, padded: Padded, known: set[str]) -> str:
+    """Regions run on the operands, which one and how often is the same: each has to keep what is true."""
+    if isinstance(node.op, Loop):
+        reason = _repeated(node, node.op, padded)
+    elif not isinstance(node.op, If | Case):
+        reason = "no rule says how its regions run"
+    else:
+        reason = "its condition is padded" if padded.axes(node.operand(0)) else ""
+    if reason:
+        return reason
+    what = "the body" if isinstance(node.op, Loop) else "a branch"
     inner = ((each, _reason(each, padded, known)) for region in node.regions for each in region)
-    return next((f"{each.op.name} in a branch: {reason}" for each, reason in inner if reason), "")
+    return next((f"{each.op.name} in {what}: {reason}" for each, reason in inner if reason), "")
+
+
+def _repeated(node: Node, loop: Loop, padded: Padded) -> str:
+    """What is true of a carried value stays so from run to run where its type does."""
+    where, body = loop.carried(), node.regions[0]
+    if any(map(padded.holds, _attributes(loop))) or any(map(padded.axes, node.inputs[: where.start])):
+        return "how often it runs depends on padded sizes"
+    for k in range(loop.carries):
+        start, inside = node.operand(where.start + k), body.inputs[where.receive + k]
+        if padded.axes(start) and not start.type == inside.type == body.outputs[where.result + k].type:
+            return "a padded value changes its size from run to run"
+    return ""
 
 
 def _attributes(op: Op) -> Iterator[object]:

@@ -5,9 +5,9 @@
 ``nms CLASSESxBOXES``: NonMaxSuppression of random boxes; ``detections`` has few scores above the threshold,
 ``dense`` all, ``every`` keeps as many boxes as stay. ``head``: the end of a YOLO detector: boxes decoded from
 a map of 84 channels, suppressed, and the chosen ones gathered. ``nonzero`` and ``compress``: a mask of a
-million elements of which 1 % or half are true. ``resize``: an image to a size that is an input, or to one for
-each axis. Both engines run in turn, in the same process, the least of many runs: CPU time of the thread with
-one thread, else wall time.
+million elements of which 1 % or half are true. ``unique``: integers up to their number. ``resize``: an image
+to a size that is an input, or to one for each axis. Both engines run in turn, in the same process, the least
+of many runs: CPU time of the thread with one thread, else wall time.
 """
 
 from __future__ import annotations
@@ -92,6 +92,12 @@ def kept(share: float) -> Case:
     return nodes, {}, feeds, ["y"]
 
 
+def distinct(count: int) -> Case:
+    nodes = [node("Unique", ["x"], ["y", "first", "inverse", "counts"])]
+    outputs = ["y", "first", "inverse", "counts"]
+    return nodes, {}, {"x": RANDOM.integers(0, count, count)}, outputs
+
+
 def resized(mode: str, size: Sequence[int]) -> Case:
     """The last axes to ``size``, as exporters write it; or all of them."""
     nodes = [
@@ -113,6 +119,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "nonzero half": lambda: places(0.5),
     "compress 1 %": lambda: kept(0.01),
     "compress half": lambda: kept(0.5),
+    "unique 1000": lambda: distinct(1000),
+    "unique 100000": lambda: distinct(100_000),
     "resize linear": lambda: resized("linear", [640, 640]),
     "resize cubic": lambda: resized("cubic", [640, 640]),
     "resize linear, all axes": lambda: resized("linear", [1, 3, 640, 640]),

@@ -18,6 +18,7 @@ from graphwright.ops.non_max_suppression import NonMaxSuppression
 from graphwright.ops.non_zero import NonZero
 from graphwright.ops.resize import Resize
 from graphwright.ops.transpose import Transpose
+from graphwright.ops.unique import Unique
 from graphwright.runtime.devices.base import RunError
 
 Array = np.ndarray[Any, Any]
@@ -156,6 +157,27 @@ def test_what_a_condition_keeps(axis: int | None) -> None:
     rng = np.random.default_rng(6)
     for size, length in (((4, 3, 5), 3), ((2, 3, 2), 0), ((6, 3, 4), 2)):
         check(op, model, rng.random(size, np.float32), rng.random(length) < 0.6)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("dtype", ["f32", "i64", "bool", "u8"])
+def test_different_elements(dtype: str, ordered: bool) -> None:
+    op = Unique(None, ordered)
+    b = gw.GraphBuilder()
+    for name, value in zip("yfic", b(op, b.input("x", dtype, ("N", 3))), strict=True):
+        b.output(name, value)
+    model = b.compile()
+    rng = np.random.default_rng(8)
+    kind = {"f32": np.float32, "i64": np.int64, "bool": np.bool_, "u8": np.uint8}[dtype]
+    for rows in (4, 0, 1, 300):
+        x = rng.integers(0, 9, (rows, 3)).astype(kind)
+        if dtype == "f32":
+            specials = np.array([np.nan, -0.0, np.inf, -np.inf], np.float32)
+            x = np.where(rng.random(x.shape) < 0.3, rng.choice(specials, x.shape), x)
+        for mine, theirs in zip(model(x), evaluate(op, [x]), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+            assert mine.dtype == theirs.dtype and mine.tobytes() == theirs.tobytes()
+    assert model.stats()["host_calls"] == 0
 
 
 def test_one_size_after_the_other() -> None:

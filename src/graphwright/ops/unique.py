@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
 
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, product, symbol
-from graphwright.ir.types import BF16, BOOL, C64, F32, I64, STRING, TensorType
+from graphwright.ir.types import BF16, BOOL, C64, F32, I64, STRING, DType, TensorType
+from graphwright.ops.binary import And, Equal, Max, Or, Sub
+from graphwright.ops.cast import Cast
 from graphwright.ops.common import widened
+from graphwright.ops.constant_of_shape import ConstantOfShape
+from graphwright.ops.cumulative import CumSum
+from graphwright.ops.front import front
+from graphwright.ops.gather import Gather
+from graphwright.ops.non_zero import found_in
+from graphwright.ops.range import Range
+from graphwright.ops.reshape import Reshape
+from graphwright.ops.scatter_elements import ScatterElements
+from graphwright.ops.top_k import TopK
+from graphwright.ops.unary import IsNaN, Not
 
 MAX_SORTED = 2**16
 """A constant of more elements is not sorted just to know the size of the result."""
@@ -41,6 +56,35 @@ class Unique(Op):
         shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
         return TensorType(x.dtype, shape), found, TensorType(I64, (x.shape[axis],)), found
 
+    def bounded(
+        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
+    ) -> tuple[Value, ...] | None:
+        """Of elements: those are counted that differ from the one before them in order."""
+        (x,) = inputs
+        shape, dtype = x.type.shape, x.type.dtype
+        if shape is None or (self.axis is not None and len(shape) != 1) or not _is_ranked(dtype):
+            return None
+        length = product(shape)
+        if len(shape) != 1:
+            x = b(Reshape((length,), True), x)
+        ordered, order = b(TopK(0, largest=False, k=length), x)
+        is_first = _first_of_equals(b, ordered, length)
+        found = found_in(b, is_first)
+        if found is None:
+            return None
+        room, count = found
+        size = gives[1].dims[0]
+        first = b(Gather(0), order, front(b, size, count, (room, (-1,))))
+        group = b(Sub(), b(CumSum(0), b(Cast(I64), is_first)), b.const(1, I64))
+        inverse = b(ScatterElements(0), _zeros(b, length), order, group)
+        if not self.sorted:
+            first, places = b(TopK(0, largest=False, k=size), first)
+            moved = b(ScatterElements(0), _zeros(b, size), places, b(Range((0, size, 1))))
+            inverse = b(Gather(0), moved, inverse)
+        ones = b(ConstantOfShape(1, I64, (length,)))
+        counts = b(ScatterElements(0, "add"), _zeros(b, size), inverse, ones)
+        return b(Gather(0), x, first), first, inverse, counts
+
     def reference(self, x: Array) -> tuple[Array, Array, Array, Array]:
         flat, axis = (x.reshape(-1), 0) if self.axis is None else (x, self.axis)
         ranks = np.moveaxis(_ranks(flat), axis, 0)
@@ -54,6 +98,29 @@ class Unique(Op):
             first, counts, inverse = first[order], counts[order], np.argsort(order)[inverse]
         y = np.take(flat, first, axis)
         return y, first.astype(np.int64), inverse.astype(np.int64), counts.astype(np.int64)
+
+
+def _is_ranked(dtype: DType) -> bool:
+    """Whether elements are ordered by a kernel."""
+    if dtype.is_float:
+        return dtype.bits >= 16
+    return dtype.kind == "bool" or (dtype.is_integer and dtype.bits >= 8)
+
+
+def _first_of_equals(b: Builder, ordered: Value, length: Dim) -> Value:
+    """Whether each of ordered elements is the first, or another than the one before."""
+    number = b(Range((0, length, 1)))
+    before = b(Gather(0), ordered, b(Max(), b(Sub(), number, b.const(1, I64)), b.const(0, I64)))
+    same = b(Equal(), ordered, before)
+    if ordered.type.dtype.is_float:
+        same = b(Or(), same, b(And(), b(IsNaN(), ordered), b(IsNaN(), before)))
+    made: Value = b(Or(), b(Equal(), number, b.const(0, I64)), b(Not(), same))
+    return made
+
+
+def _zeros(b: Builder, length: Dim) -> Value:
+    made: Value = b(ConstantOfShape(0, I64, (length,)))
+    return made
 
 
 def _ranks(x: Array) -> Array:

@@ -9,10 +9,12 @@ import numpy as np
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer
-from graphwright.ir.types import F32
-from graphwright.ops.binary import Add, Greater, Mul
+from graphwright.ir.types import F32, I64
+from graphwright.ops.arg_reduce import ArgMax
+from graphwright.ops.binary import Add, Greater, GreaterOrEqual, Max, Mul
 from graphwright.ops.cast import as_dtype
 from graphwright.ops.clip import Clip
+from graphwright.ops.gather import Gather
 from graphwright.ops.linear_regressor import linear
 from graphwright.ops.matmul import MatMul
 from graphwright.ops.pairwise_coupling import PairwiseCoupling
@@ -20,7 +22,6 @@ from graphwright.ops.post_transforms import (
     DOMAIN,
     best_label,
     class_labels,
-    label_above,
     matrix,
     number,
     post_transform,
@@ -28,6 +29,7 @@ from graphwright.ops.post_transforms import (
     two_scores,
     vector,
 )
+from graphwright.ops.reductions import ReduceMax
 from graphwright.ops.svm_regressor import compared
 from graphwright.ops.unary import Neg, Sigmoid
 
@@ -65,8 +67,14 @@ def _linear(i: Importer, labels: Array) -> Any:
 
 
 def _second_if_sure(i: Importer, y: Value, coefficients: Array, labels: Array) -> Value:
-    """ONNX Runtime takes the second of two classes as soon as any score is above the threshold."""
-    return label_above(i, y, 0.0, labels)
+    """ONNX Runtime takes the second of two classes as soon as any score is above 0, or, where no coefficient
+    is negative, is 1/2; else the better one.
+    """
+    best, positive = i.emit(ReduceMax((1,), False), y), bool((coefficients >= 0).all())
+    compare, threshold = (GreaterOrEqual(), 0.5) if positive else (Greater(), 0.0)
+    sure = as_dtype(i.builder, i.emit(compare, best, number(i, threshold, y)), I64)
+    made: Value = i.emit(Gather(), i.const(labels), i.emit(Max(), sure, i.emit(ArgMax(1, False), y)))
+    return made
 
 
 def _pair_scores(i: Importer, counts: tuple[int, ...], pairs: list[tuple[int, int]]) -> Value:

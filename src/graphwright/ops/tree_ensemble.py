@@ -195,8 +195,8 @@ def _rows(i: Importer, leaves: int, splits: Array) -> list[Row]:
     for k, (split, mode) in enumerate(zip(splits, modes, strict=True)):
         yes, no = (_next(i, ids[k], is_leaf[k], leaves, len(modes)) for ids, is_leaf in branches)
         flag = bool(missing[k])
-        if mode == _UNEQUAL:
-            yes, no, mode, flag = no, yes, EQUAL, not flag
+        if mode == _UNEQUAL:  # NaN is unequal to all
+            yes, no, mode, flag = no, yes, EQUAL, False
         members = [split]
         if mode == _MEMBER:
             members, mode = next(sets, []) or [np.nan], EQUAL

@@ -46,7 +46,7 @@ def numbers(i: Importer, name: str) -> Array:
 
 
 def read_trees(i: Importer, votes: str, targets: str) -> Trees:
-    """The trees of the attributes ``nodes_*``, and the votes of ``{votes}_*``."""
+    """The trees of attributes ``nodes_*`` and the votes of ``{votes}_*``. A tree's root is listed first."""
     trees, ids = _integers(i, "nodes_treeids"), _integers(i, "nodes_nodeids")
     places = {pair: k for k, pair in enumerate(zip(trees, ids, strict=False))}
     modes = [_MODES.get(name, -1) for name in i.required_attr("nodes_modes")]
@@ -58,7 +58,7 @@ def read_trees(i: Importer, votes: str, targets: str) -> Trees:
         raise i.fail("attributes of nodes have unequal lengths or none", "export the model again")
     if len(places) < len(ids) or min(modes) < 0:
         raise i.fail("a node is listed twice, or has a mode that is not known", "export the model again")
-    mode, own = np.array(modes), np.arange(len(ids))
+    mode = np.array(modes)
     leaf, unequal = mode == _MODES["LEAF"], mode == _MODES["BRANCH_NEQ"]
     try:
         yes, no = (
@@ -69,14 +69,13 @@ def read_trees(i: Importer, votes: str, targets: str) -> Trees:
         )
     except KeyError as error:
         raise i.fail(f"tree and node {error} is led to, and not there", "export the model again") from None
-    led_to = np.zeros(len(ids), bool)
-    led_to[np.concatenate([yes[~leaf], no[~leaf]])] = True
+    _, roots = np.unique(trees, return_index=True)
     return Trees(
-        own[~led_to],
+        roots,
         np.where(leaf, 0, features),
         np.where(leaf, 0, splits),
         np.where(leaf, 0, np.where(unequal, EQUAL, mode)),
-        np.where(unequal, 1 - np.array(missing), missing) != 0,
+        np.where(unequal, 0, missing) != 0,  # NaN is unequal to all
         np.where(unequal, no, yes),
         np.where(unequal, yes, no),
         *_votes(i, votes, targets, places),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graphwright import plugins
-from graphwright.compiler import SHAPE_STAGES, Observer, compile_modules, package_module, run_stages
+from graphwright.compiler import Observer, compile_modules, package_module, run_stages, shape_stages
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, PackageError, UnknownOpError
 from graphwright.frontends.onnx import load as load_onnx
@@ -146,7 +146,8 @@ def _compiled(module: Module, options: Options, observe: Observer) -> tuple[Pack
     options = replace(options, isa=target_isa(options))
     static = all(value.type.is_static for value in module.main.inputs)
     if options.device == "reference" or not static:  # else no feed could tell more
-        PassManager(SHAPE_STAGES, options.verify, lambda m, record: observe(record.name, m)).run(module)
+        stages = shape_stages(options)
+        PassManager(stages, options.verify, lambda m, record: observe(record.name, m)).run(module)
     if options.device == "reference":
         return _reported(package_module(module, options), what_stays_dynamic(module)), Reference(module)
     if any(value.type.shape is None for value in module.main.inputs) and lacks_ranks(module.main):

@@ -48,13 +48,21 @@ from graphwright.passes.decompose import Decompose
 from graphwright.passes.foreign import Point
 from graphwright.passes.forward_steps import FORWARD_STEPS
 from graphwright.passes.manager import PassManager, Stage
-from graphwright.passes.pipeline import GRAPH_PASSES, SHAPES
+from graphwright.passes.pipeline import GRAPH_PASSES, PRODUCTS, SHAPES
 from graphwright.records import dataclass, field, replace
 from graphwright.report import compile_report
 from graphwright.runtime.devices.target import export_faults, library_digest
 
 SHAPE_STAGES = (SHAPES,)
 """What shows whether all ranks can be known without a feed."""
+
+
+def shape_stages(options: Options) -> tuple[Stage, ...]:
+    """:data:`SHAPE_STAGES` for a device, behind what must see weights first; the reference runs what the
+    model says.
+    """
+    return SHAPE_STAGES if options.device == "reference" else (*PRODUCTS, *SHAPE_STAGES)
+
 
 Observer = Callable[[str, object], None]
 """Called after each stage with its name and its product: the module, the kernels, the program."""

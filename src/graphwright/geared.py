@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from math import prod
 
-from graphwright.compiler import SHAPE_STAGES, Observer, compile_modules, package_module, run_stages
+from graphwright.compiler import Observer, compile_modules, package_module, run_stages, shape_stages
 from graphwright.config import Options
 from graphwright.errors import Collector, GraphwrightError, ModelError, OptionError
 from graphwright.gears import Gears, Row, row_text
@@ -42,7 +42,7 @@ def gear_modules(module: Module, gears: Gears, options: Options) -> GearModules:
     """
     rows = gears.rows(module.main)
     _take_ranks(module, rows[0])
-    run_stages(module, SHAPE_STAGES, options)
+    run_stages(module, shape_stages(options), options)
     bound = [_bound(module, row) for row in rows]
     _raise_faults(bound, rows, OptionError)
     _refuse_open_sizes([made for made in bound if isinstance(made, Module)], rows)
@@ -74,7 +74,7 @@ def _bound(module: Module, row: Row) -> Module | GraphwrightError:
 
 def _inferred(module: Module, options: Options) -> Module | GraphwrightError:
     try:
-        run_stages(module, SHAPE_STAGES, options)
+        run_stages(module, shape_stages(options), options)
     except GraphwrightError as error:
         return error
     return module

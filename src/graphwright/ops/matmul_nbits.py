@@ -84,6 +84,18 @@ def unpacked(packed: Array, bits: int) -> Array:
     return np.asarray(elements.reshape(*packed.shape[:-1], packed.shape[-1] * len(shifts)))
 
 
+def in_words(codes: Array, op: MatMulNBits) -> Array:
+    """Codes u8[N, K] as the words that ``op`` takes."""
+    n, k = codes.shape
+    padded = np.zeros((n, -(-k // op.block) * op.block), np.uint32)
+    padded[:, :k] = codes
+    parts = padded.reshape(n, padded.shape[1] * op.bits // WORD, WORD // op.bits)
+    words = np.zeros(parts.shape[:2], np.uint32)
+    for position in range(parts.shape[2]):
+        words |= parts[..., position] << np.uint32(position * op.bits)
+    return words
+
+
 def _codes(seed: int, *shape: int) -> Any:
     size = int(np.prod(shape))
     return arg(U32, *shape, values=tuple((2654435761 * (i + seed)) % 2**32 for i in range(size)))

@@ -15,6 +15,7 @@ from graphwright.passes.fuse_attention import FUSE_ATTENTION
 from graphwright.passes.integer_products import INTEGER_PRODUCTS
 from graphwright.passes.loop_invariants import LoopInvariants
 from graphwright.passes.manager import Fixpoint, Stage
+from graphwright.passes.packed_products import PACKED_PRODUCTS
 from graphwright.passes.remove_noops import RemoveNoops
 from graphwright.passes.simplify_loops import SimplifyLoops
 from graphwright.passes.simplify_reshapes import SIMPLIFY_RESHAPES
@@ -47,8 +48,11 @@ SIMPLIFY = Fixpoint(
     ),
 )
 
+PRODUCTS: tuple[Stage, ...] = (INTEGER_PRODUCTS, PACKED_PRODUCTS)
+"""What must see weights before they are folded to floats."""
+
 GRAPH_PASSES: tuple[Stage, ...] = (
-    INTEGER_PRODUCTS,
+    *PRODUCTS,
     SHAPES,
     Point.IMPORTED,
     SIMPLIFY,

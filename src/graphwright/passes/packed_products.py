@@ -1,0 +1,111 @@
+"""Products with constant weights that are dequantised become products that read the codes.
+
+Folded, such weights would be four to sixteen times as large. What is multiplied are the same numbers,
+``(code - zero) * scale`` in f32; sums are formed in blocks of K.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Array, Value
+from graphwright.ir.match import Const, Match, Opt, P, Rule, Var
+from graphwright.ir.types import F32
+from graphwright.ops.binary import Add
+from graphwright.ops.dequantize_linear import DequantizeLinear
+from graphwright.ops.gemm import Gemm
+from graphwright.ops.matmul import MatMul
+from graphwright.ops.matmul_nbits import LEAST_BLOCK, WIDTHS, MatMulNBits, in_words
+from graphwright.ops.quantized import is_single, limits
+from graphwright.ops.transpose import Transpose
+from graphwright.passes.base import RulePass
+
+X, W, SCALE, ZERO, BIAS = Var("x"), Const("w"), Const("scale"), Opt("zero"), Opt("bias")
+RIGHT = P(DequantizeLinear, W, SCALE, ZERO)
+MATMUL, TURNED = P(MatMul, X, RIGHT), P(MatMul, X, P(Transpose, RIGHT))
+GEMM = P(Gemm, X, RIGHT, BIAS)
+
+_BLOCK = 128
+"""Elements of K that are summed before they are scaled, where one scale serves a whole column."""
+
+
+def _refusal(m: Match, depth_axis: int) -> str | None:
+    """Why the weights cannot stay codes; ``depth_axis`` of them is the one that is summed."""
+    op, w, scale, x = m.op(RIGHT), m[W].type, m[SCALE].type, m[X].type
+    if not w.dtype.is_integer or w.dtype.bits not in WIDTHS or len(w.dims) != 2 or not w.sizes[depth_axis]:
+        return f"no product with codes of {w}"
+    if x.dtype != F32 or op.to != F32 or scale.dtype != F32 or not x.shape:
+        return f"a product of {x} and {op.to}"
+    if m.optional(ZERO) is not None and m.constant(ZERO) is None:
+        return "zero points that are computed"
+    along = op.axis % 2 == depth_axis
+    if op.block and not is_single(scale.dims):
+        return (
+            None
+            if along and _block(m, depth_axis) >= LEAST_BLOCK
+            else f"blocks of {op.block} of axis {op.axis}"
+        )
+    return "a scale for each element that is summed" if along and not is_single(scale.dims) else None
+
+
+def _block(m: Match, depth_axis: int) -> int:
+    """The largest power of two that divides the blocks of the weights; or what K has room for."""
+    block = m.op(RIGHT).block
+    if block and not is_single(m[SCALE].type.dims):
+        return block & -block
+    depth = m[W].type.sizes[depth_axis]
+    return max(LEAST_BLOCK, min(_BLOCK, 1 << (depth.bit_length() - 1)))
+
+
+def _product(b: Builder, m: Match, depth_axis: int) -> Value:
+    dtype, block = m[W].type.dtype, _block(m, depth_axis)
+    w = m.array(W).astype(np.int16).swapaxes(0, 1) if depth_axis == 0 else m.array(W).astype(np.int16)
+    n, depth = w.shape
+    lowest, blocks = limits(dtype)[0], -(-depth // block)
+    op = MatMulNBits(dtype.bits, block)
+    zero = m.constant(ZERO)
+    zeros = _per_block(
+        np.array(0, np.int16) if zero is None else zero.astype(np.int16), m, depth_axis, n, blocks
+    )
+    zeros = (zeros - lowest).astype(np.uint8)
+    codes = b.const(in_words((w - lowest).astype(np.uint8), op))
+    scales = b.const(_per_block(m.array(SCALE), m, depth_axis, n, blocks))
+    shifts = [b.const(zeros)] if (zeros != op.middle).any() else []
+    made: Value = b(op, m[X], codes, scales, *shifts)
+    return made
+
+
+def _per_block(parameter: Array, m: Match, depth_axis: int, n: int, blocks: int) -> Array:
+    """A scale or a zero point as [N, blocks]."""
+    if parameter.ndim < 2:
+        column = np.broadcast_to(parameter.reshape(-1, 1), (n, 1))
+        return np.ascontiguousarray(np.broadcast_to(column, (n, blocks)))
+    rows = parameter.swapaxes(0, 1) if depth_axis == 0 else parameter
+    times = m.op(RIGHT).block // _block(m, depth_axis)
+    return np.ascontiguousarray(np.repeat(rows, times, 1)[:, :blocks])
+
+
+def _gemm_refusal(m: Match) -> str | None:
+    op = m.op(GEMM)
+    if op.alpha != 1 or op.beta != 1 or op.trans_a:
+        return "its factors are scaled or its left operand transposed"
+    return _refusal(m, int(op.trans_b))
+
+
+def _gemm(b: Builder, m: Match) -> Value:
+    made, bias = _product(b, m, int(m.op(GEMM).trans_b)), m.optional(BIAS)
+    return made if bias is None else b(Add(), made, bias)
+
+
+PACKED_PRODUCTS = RulePass(
+    "packed_products",
+    (
+        Rule("product with codes", MATMUL, lambda m: _refusal(m, 0), lambda b, m: _product(b, m, 0)),
+        Rule(
+            "product with transposed codes", TURNED, lambda m: _refusal(m, 1), lambda b, m: _product(b, m, 1)
+        ),
+        Rule("product with codes and a bias", GEMM, _gemm_refusal, _gemm),
+    ),
+)
+"""The pass. It runs before constants are folded: dequantised weights would be floats from then on."""

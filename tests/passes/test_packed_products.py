@@ -1,0 +1,149 @@
+"""Weights of few bits stay codes: what a folded matrix would give, in each way that exporters write it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+import graphwright as gw
+from graphwright.ir.graph import Module
+from graphwright.ir.op import Op
+from graphwright.ops.matmul_integer import MatMulInteger
+from graphwright.ops.matmul_nbits import MatMulNBits
+
+CPU = gw.CompileOptions(device="cpu", threads=1)
+DTYPES = {
+    "i4": (ml_dtypes.int4, -8, 8), "u4": (ml_dtypes.uint4, 0, 16), "i2": (ml_dtypes.int2, -2, 2),
+    "u2": (ml_dtypes.uint2, 0, 4), "i8": (np.int8, -128, 128), "u8": (np.uint8, 0, 256),
+}  # fmt: skip
+
+
+def model_of(nodes: list[Any], constants: dict[str, Any], k: int, rows: Any = "rows") -> ModelProto:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, k])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    held = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "g", [x], [y], held)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)], ir_version=11)
+
+
+def compiled(model: ModelProto, kind: type[Op]) -> tuple[gw.Model, int]:
+    """The model, and how many nodes of ``kind`` its kernels were chosen for."""
+    counts: list[int] = []
+
+    def observe(stage: str, made: object) -> None:
+        if isinstance(made, Module):
+            counts.append(sum(isinstance(node.op, kind) for node in made.walk()))
+
+    own = gw.compile(model, options=CPU, observe=observe)
+    assert own.stats()["host_calls"] == 0
+    return own, max(counts)
+
+
+@st.composite
+def products(draw: st.DrawFn) -> dict[str, Any]:
+    """A product of x with weights [K, N], or [N, K] where ``form`` is transposed or a Gemm."""
+    name, form = draw(st.sampled_from(list(DTYPES))), draw(st.sampled_from(["matmul", "transposed", "gemm"]))
+    k, n = draw(st.sampled_from([1, 16, 40, 96, 129])), draw(st.sampled_from([1, 5, 48, 50]))
+    scales, zeros = draw(st.sampled_from(["one", "columns", "blocks"])), draw(st.booleans())
+    return dict(
+        name=name, form=form, k=k, n=n, scales=scales, zeros=zeros, block=draw(st.sampled_from([16, 32, 48]))
+    )
+
+
+@settings(max_examples=14, deadline=None)
+@given(products(), st.integers(0, 2**32 - 1))
+def test_products_are_those_of_the_dequantised_weights(case: dict[str, Any], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dtype, low, high = DTYPES[case["name"]]
+    k, n, block, turned = case["k"], case["n"], case["block"], case["form"] != "matmul"
+    axis = int(turned)
+    w = rng.integers(low, high, (n, k) if turned else (k, n))
+    blocks = -(-k // block)
+    shape: tuple[int, ...] = {"one": (), "columns": (n,), "blocks": (n, blocks) if turned else (blocks, n)}[
+        case["scales"]
+    ]
+    scale = rng.uniform(0.5, 1.5, shape).astype(np.float32)
+    zero = rng.integers(low, high, shape)
+    constants = {"w": w.astype(dtype), "scale": scale}
+    if case["zeros"]:
+        constants["zero"] = np.asarray(zero).astype(dtype)
+    attributes = {"axis": axis, "block_size": block} if case["scales"] == "blocks" else {"axis": 1 - axis}
+    nodes = [helper.make_node("DequantizeLinear", list(constants), ["d"], **attributes)]
+    last = "d"
+    if case["form"] == "transposed":
+        nodes.append(helper.make_node("Transpose", ["d"], ["t"], perm=[1, 0]))
+        last = "t"
+    if case["form"] == "gemm":
+        constants["bias"] = rng.standard_normal(n).astype(np.float32)
+        nodes.append(helper.make_node("Gemm", ["x", "d", "bias"], ["y"], transB=1))
+    else:
+        nodes.append(helper.make_node("MatMul", ["x", last], ["y"]))
+    own, packed = compiled(model_of(nodes, constants, k), MatMulNBits)
+    assert packed == 1
+
+    def spread(p: Any) -> Any:
+        if case["scales"] == "blocks":
+            return np.repeat(p, block, axis).take(range(k), axis)
+        return p.reshape(-1, 1) if case["scales"] == "columns" and turned else p
+
+    weights = (w - (spread(zero) if case["zeros"] else 0)) * spread(scale).astype(np.float64)
+    weights = weights.T if turned else weights
+    for rows in (1, 7):
+        x = rng.standard_normal((rows, k)).astype(np.float32)
+        expected = x.astype(np.float64) @ weights + constants.get("bias", 0)
+        limit = np.abs(x).astype(np.float64) @ np.abs(weights) + 4 * high
+        assert (np.abs(own.run({"x": x})["y"] - expected) / limit).max() < 2e-6
+
+
+def test_scales_of_each_element_of_a_sum_are_folded_as_before() -> None:
+    rng = np.random.default_rng(0)
+    w, scale = rng.integers(-8, 8, (20, 6)), rng.uniform(0.5, 1.5, 20).astype(np.float32)
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "scale"], ["d"], axis=0),
+        helper.make_node("MatMul", ["x", "d"], ["y"]),
+    ]
+    own, packed = compiled(model_of(nodes, {"w": w.astype(ml_dtypes.int4), "scale": scale}, 20), MatMulNBits)
+    x = rng.standard_normal((3, 20)).astype(np.float32)
+    assert packed == 0
+    np.testing.assert_allclose(own.run({"x": x})["y"], x @ (w * scale[:, None]), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [3, "rows"])
+def test_bytes_times_bytes_stay_integers_at_any_batch(rows: Any) -> None:
+    """Weights are not folded to floats while shapes are inferred."""
+    rng = np.random.default_rng(0)
+    w = rng.integers(-128, 128, (16, 5)).astype(np.int8)
+    constants = {"step": np.float32(0.5), "zero": np.uint8(3), "w": w, "scale": np.float32(0.25)}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "step", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "step", "zero"], ["a"]),
+        helper.make_node("DequantizeLinear", ["w", "scale"], ["b"]),
+        helper.make_node("MatMul", ["a", "b"], ["y"]),
+    ]
+    held = {name: np.asarray(array) for name, array in constants.items()}
+    own, integer = compiled(model_of(nodes, held, 16, rows), MatMulInteger)
+    x = rng.integers(0, 40, (3, 16)).astype(np.float32)
+    expected = (np.rint(x / 0.5) * 0.5) @ (w * 0.25)
+    assert integer == 1
+    np.testing.assert_allclose(own.run({"x": x})["y"], expected, rtol=1e-6)
+
+
+def test_a_file_holds_the_codes_once(tmp_path: Any) -> None:
+    rng = np.random.default_rng(0)
+    w, scale = rng.integers(-8, 8, (512, 480)), rng.uniform(0.5, 1.5, (16, 480)).astype(np.float32)
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "scale"], ["d"], axis=0, block_size=32),
+        helper.make_node("MatMul", ["x", "d"], ["y"]),
+    ]
+    own, _ = compiled(model_of(nodes, {"w": w.astype(ml_dtypes.int4), "scale": scale}, 512), MatMulNBits)
+    own.save(tmp_path / "packed.om")
+    assert (tmp_path / "packed.om").stat().st_size < w.size // 2 + scale.nbytes + 60_000
+    x = rng.standard_normal((2, 512)).astype(np.float32)
+    loaded = gw.load(tmp_path / "packed.om")
+    assert loaded.run({"x": x})["y"].tobytes() == own.run({"x": x})["y"].tobytes()

@@ -169,8 +169,15 @@ GW_INLINE vi keys_of(vf score) {
     return (vi)vf_select(score == score, (vf)key, (vf)vi_set1(INT32_MIN));
 }
 
-/* A key that about so many scores reach, by one vector of some. */
-static int32_t reached_by(int64_t wanted, const float *score, int64_t count, uint32_t *counters) {
+/* A key that about so many scores reach, by one vector of some; the least key where not many more exceed the
+   least score. */
+static int32_t reached_by(int64_t wanted, const float *score, int64_t count, const float *least,
+                          uint32_t *counters) {
+    int64_t passing = 0;
+    if (count <= 4 * wanted) return INT32_MIN;
+    for (int64_t at = 0; at + VL <= count; at += SAMPLED * VL)
+        passing += least ? __builtin_popcount(above(vf_load(score + at), vf_set1(*least))) : VL;
+    if (passing * SAMPLED <= 4 * wanted) return INT32_MIN;
     memset(counters, 0, COARSE_BINS * sizeof *counters);
     for (int64_t at = 0; at + VL <= count; at += SAMPLED * VL) {
         int32_t keys[VL];
@@ -322,7 +329,7 @@ GW_EXPORT int32_t gw_nms_choose(void *const *buf, const int64_t *arg, int64_t be
         };
         const float *score = scores + unit * count;
         const int64_t wanted = limit < BATCH / 2 ? BATCH : limit < count ? 2 * limit : count;
-        const int32_t best = count > 4 * wanted ? reached_by(wanted, score, count, counters) : INT32_MIN;
+        const int32_t best = reached_by(wanted, score, count, least, counters);
         int64_t n = limit > 0 ? candidates(score, count, least, best, INT32_MAX, found) : 0;
         choose(&c, sorted(found, n, spare, counters), n);
         if (c.chosen < limit && best > INT32_MIN) {

@@ -270,23 +270,31 @@ GW_INLINE void columns_one_by_one_@MODE@(const columns_@MODE@ *c, const float *x
     }
 }
 
-/* One row of x resized along the width. */
+/* Columns [o, o + 2 * VL), all among those that are doubled. */
+GW_INLINE void resize_doubled_@MODE@(const columns_@MODE@ *c, const float *x, float *y, int64_t o) {
+    vf low = {0}, high = {0};
+    for (int k = 0; k < @TAPS@; k++) {
+        vf even = vf_load(x + o / 2 + c->even[k]), odd = vf_load(x + o / 2 + c->odd[k]);
+        vf a = __builtin_shufflevector(even, odd, @LOW@), b = __builtin_shufflevector(even, odd, @HIGH@);
+        const float *weight = c->weight + k * c->out + o;
+        low = @TAPS@ == 1 ? a : k == 0 ? a * vf_load(weight) : vf_fma(a, vf_load(weight), low);
+        high = @TAPS@ == 1 ? b
+               : k == 0    ? b * vf_load(weight + VL)
+                           : vf_fma(b, vf_load(weight + VL), high);
+    }
+    vf_store(y + o, low);
+    vf_store(y + o + VL, high);
+}
+
+/* One row of x resized along the width; the last vectors of what is doubled overlap those before. */
 static void resize_columns_@MODE@(const columns_@MODE@ *c, const float *x, float *y) {
     int64_t o = c->from;
     columns_one_by_one_@MODE@(c, x, y, 0, o);
-    for (; o + 2 * VL <= c->to; o += 2 * VL) {
-        vf low = {0}, high = {0};
-        for (int k = 0; k < @TAPS@; k++) {
-            vf even = vf_load(x + o / 2 + c->even[k]), odd = vf_load(x + o / 2 + c->odd[k]);
-            vf a = __builtin_shufflevector(even, odd, @LOW@), b = __builtin_shufflevector(even, odd, @HIGH@);
-            const float *weight = c->weight + k * c->out + o;
-            low = @TAPS@ == 1 ? a : k == 0 ? a * vf_load(weight) : vf_fma(a, vf_load(weight), low);
-            high = @TAPS@ == 1 ? b
-                   : k == 0    ? b * vf_load(weight + VL)
-                               : vf_fma(b, vf_load(weight + VL), high);
-        }
-        vf_store(y + o, low);
-        vf_store(y + o + VL, high);
+    for (; o + 2 * VL <= c->to; o += 2 * VL)
+        resize_doubled_@MODE@(c, x, y, o);
+    if (o < c->to && c->to - c->from >= 2 * VL) {
+        resize_doubled_@MODE@(c, x, y, c->to - 2 * VL);
+        o = c->to;
     }
     columns_one_by_one_@MODE@(c, x, y, o, c->out);
 }

@@ -368,5 +368,7 @@ def _column_block(columns: Dim) -> int:
     """Columns of a block."""
     if not isinstance(columns, int):
         return COLUMN_BLOCK
-    blocks = max(1, -(-columns // COLUMN_BLOCK))
-    return max(1, -(-columns // (blocks * COLUMN_STEP))) * COLUMN_STEP
+    if columns <= COLUMN_BLOCK:
+        return max(1, columns)
+    blocks = -(-columns // COLUMN_BLOCK)
+    return -(-columns // (blocks * COLUMN_STEP)) * COLUMN_STEP

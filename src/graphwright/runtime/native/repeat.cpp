@@ -68,18 +68,19 @@ struct Repeat {
     std::vector<int64_t> reads, makes, gives;
     std::vector<nb::object> values; /* of the body: the number of the run, what is carried, all others */
     std::vector<PyObject *> arguments;
+    std::vector<nb::object> given; /* by the run that ended */
     std::vector<Rows> rows;
     int64_t carried, most, number = 0, breath = 0;
     bool conditional, goes_on;
 
     Repeat(nb::object entry_, std::vector<int64_t> reads_, std::vector<int64_t> makes_,
-           std::vector<int64_t> gives_, nb::handle given, int64_t carried_, bool conditional_, int64_t most_,
+           std::vector<int64_t> gives_, nb::handle start, int64_t carried_, bool conditional_, int64_t most_,
            bool goes_on_)
         : entry(std::move(entry_)), reads(std::move(reads_)), makes(std::move(makes_)),
           gives(std::move(gives_)), arguments(reads.size()), carried(carried_), most(most_),
           conditional(conditional_), goes_on(goes_on_) {
         need_numpy();
-        for (nb::handle value : sequence(given, "values must be a sequence"))
+        for (nb::handle value : sequence(start, "values must be a sequence"))
             values.push_back(nb::borrow(value));
         int64_t steering = carried + conditional;
         if (carried < 0 || (int64_t)values.size() <= carried || (int64_t)gives.size() < steering)
@@ -111,10 +112,10 @@ struct Repeat {
             return false;
         for (size_t i = 0; i < makes.size(); i++)
             values[(size_t)makes[i]] = nb::borrow(PyTuple_GET_ITEM(made.ptr(), i));
-        std::vector<nb::object> results;
+        given.clear();
         for (int64_t value : gives)
-            results.push_back(values[(size_t)value]);
-        return accept(results);
+            given.push_back(values[(size_t)value]);
+        return accept();
     }
 
     void receive_number() {
@@ -123,18 +124,18 @@ struct Repeat {
     }
 
     /* False, and nothing has changed, if rows differ in shape. */
-    bool accept(std::vector<nb::object> &results) {
+    bool accept() {
         size_t first = conditional, behind = first + (size_t)carried;
         for (size_t k = 0; k < rows.size(); k++)
-            if (!rows[k].fits(results[behind + k]))
+            if (!rows[k].fits(given[behind + k]))
                 return false;
-        int holds = conditional ? PyObject_IsTrue(results[0].ptr()) : 1;
+        int holds = conditional ? PyObject_IsTrue(given[0].ptr()) : 1;
         if (holds < 0)
             throw nb::python_error();
         for (size_t k = 0; k < rows.size(); k++)
-            rows[k].append(results[behind + k], number);
+            rows[k].append(given[behind + k], number);
         for (size_t k = 0; k < (size_t)carried; k++)
-            values[1 + k] = std::move(results[first + k]);
+            values[1 + k] = std::move(given[first + k]);
         goes_on = holds;
         number++;
         return true;
@@ -158,11 +159,11 @@ struct Repeat {
         return list;
     }
 
-    void take(nb::handle given) {
-        std::vector<nb::object> results;
-        for (nb::handle result : sequence(given, "results must be a sequence"))
-            results.push_back(nb::borrow(result));
-        if (results.size() != gives.size() || !accept(results))
+    void take(nb::handle results) {
+        given.clear();
+        for (nb::handle result : sequence(results, "results must be a sequence"))
+            given.push_back(nb::borrow(result));
+        if (given.size() != gives.size() || !accept())
             throw nb::value_error("rows of a scan output differ in shape");
     }
 

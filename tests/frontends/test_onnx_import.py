@@ -99,6 +99,11 @@ def test_constants_replace_inputs() -> None:
         load(model, constants={"sr": np.ones(1, np.float32)})
     with pytest.raises(ModelError, match="not an input: 'rate'"):
         load(model, constants={"rate": 1})
+    with pytest.raises(ModelError) as caught:
+        load(model, constants={"rate": 1, "sr": [1, 2], "x": 3}, shapes={"y": [1]})
+    faults = [(d.code, d.message) for d in caught.value.diagnostics]
+    assert [code for code, _ in faults].count("constants") == 3, "all faults of a kind at once"
+    assert ("shapes", "not an input: 'y'") in faults
 
 
 @pytest.mark.parametrize("ir_version", [3, 8])

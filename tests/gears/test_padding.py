@@ -57,7 +57,7 @@ def choosing() -> bytes:
 
 
 def repeated(*body: onnx.NodeProto, grown: bool = False, **weights: Array) -> bytes:
-    """``body``, from ``c: f32[N, 3]`` to ``d``, repeated ``n`` times from ``x`` on; each run's ``d`` stacked."""
+    """``body``, from ``c`` to ``d``, repeated ``n`` times from ``x: f32[N, 3]`` on; each ``d`` stacked."""
     info = helper.make_tensor_value_info
     again = helper.make_node("Identity", ["on"], ["again"])
     kept = helper.make_node("Identity", ["d"], ["row"])

@@ -102,6 +102,10 @@ def test_inputs_of_open_rank_take_ranges() -> None:
         ),
         ({"x": (None, 3, "1..3"), "y": (None, 3, "4..9")}, ("no size M is", "1 to 3", "4 to 9")),
         (
+            {"x": ("N=1..2", 3, None), "y": ("N=4..9", 3, None)},
+            ("no size N is 1 to 2 (axis 0 of input 'x') and 4 to 9 (axis 0 of input 'y') [input-size]",),
+        ),
+        (
             {"x": (None, 3, "36..44%4"), "y": (None, 3, "?%16")},
             ("36 to 44 in steps of 4", "a multiple of 16"),
         ),

@@ -110,7 +110,9 @@ class _Binding:
     def _known(self, names: set[str]) -> Iterator[Dim]:
         """What the table has of these symbols."""
         for name in sorted(names & {*self.table.ranges, *self.table.multiples}):
-            yield span_of(symbol(name), self.table)
+            known = span_of(symbol(name), self.table)
+            if known != Dim():
+                yield known
 
     def _joined(self, name: str) -> Dim:
         """All that is said of ``name``, at once."""

@@ -104,10 +104,10 @@ def _read_model(
     if model.ir_version >= 4 and len(data) < len(named):
         module.metadata[OVERRIDABLE] = json.dumps(sorted(named.keys() - data.keys() - constants.keys()))
     _check_names(report, named, data, shapes, constants)
-    for name, sizes in shapes.items():
-        _bind_sizes(reader, data[name], sizes)
-    for name, value in constants.items():
-        _bind_constant_sizes(reader, named[name], value)
+    for name in filter(data.__contains__, shapes):
+        _bind_sizes(reader, data[name], shapes[name])
+    for name in filter(named.__contains__, constants):
+        _bind_constant_sizes(reader, named[name], constants[name])
     nodes, names, unread = _wanted(model.graph, wanted)
     data = {name: info for name, info in data.items() if name not in unread}
     for name, info in (data | {name: named[name] for name in constants if name in named}).items():
@@ -167,7 +167,6 @@ def _check_names(
             inputs = listed([f"{name} {_shape_text(info)}" for name, info in data.items()])
             hint = f"{did_you_mean(unknown, known)}the inputs are: {inputs}"
             report.add(Fault(what, f"not an input: {', '.join(map(repr, unknown))}", hint), "the model")
-    report.raise_if_any()
 
 
 def _bind_constant_sizes(reader: GraphReader, info: onnx.ValueInfoProto, value: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -194,8 +193,13 @@ def compatible(a: TensorType, b: TensorType, symbols: SymbolTable) -> bool:
 
 
 def _check_size(type: TensorType, op: Op, place: str) -> None:
+    count = 1
     for dim in type.shape or ():
-        if isinstance(dim, int) and dim < 0:
+        if not isinstance(dim, int):
+            count = 0
+        elif dim < 0:
             raise ModelError(Diagnostic("size", f"{op.name}: a negative size in {type}", place))
-    if type.is_static and prod(filter(None, type.sizes)) * type.dtype.bytes > MAX_BYTES:  # NumPy skips 0 too
+        else:
+            count *= dim or 1  # NumPy skips 0 too
+    if count * type.dtype.bytes > MAX_BYTES:
         raise ModelError(Diagnostic("size", f"{op.name}: {type} is larger than any memory", place))

@@ -82,6 +82,8 @@ class Expr:
         return parse_dim, (str(self),)
 
     def __add__(self, other: Dim) -> Dim:
+        if not isinstance(other, Expr) and other == 0:
+            return self
         return _from_terms([*self.terms, *_terms(other)])
 
     __radd__ = __add__
@@ -96,6 +98,8 @@ class Expr:
         return self * -1 + other
 
     def __mul__(self, other: Dim) -> Dim:
+        if not isinstance(other, Expr) and other == 1:
+            return self
         return _from_terms([(_times(m, n), a * b) for m, a in self.terms for n, b in _terms(other)])
 
     __rmul__ = __mul__

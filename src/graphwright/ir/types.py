@@ -50,7 +50,7 @@ class TensorType:
     @property
     def is_static(self) -> bool:
         """Whether every dimension is a number."""
-        return self.shape is not None and not any(isinstance(d, Expr) for d in self.shape)
+        return self.shape is not None and Expr not in map(type, self.shape)
 
     @property
     def dims(self) -> Shape:

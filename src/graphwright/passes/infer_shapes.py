@@ -10,7 +10,7 @@ from graphwright.ir.fail import Fail
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import compatible, infer_node
 from graphwright.ir.mentions import symbols_in, symbols_named
-from graphwright.ir.op import Fact, InferError, UnknownRank
+from graphwright.ir.op import Fact, InferError, Op, UnknownRank
 from graphwright.ir.require import Require
 from graphwright.ir.settle import settle
 from graphwright.ir.symbols import Dim, Expr, names_in
@@ -186,6 +186,8 @@ class Walk:
         """Let branches that cannot run claim what is known by now of the others' outputs; whether it is new
         to one.
         """
+        if not node.regions:
+            return False
         failing = [r for r in node.regions if len(r) == 1 and all(isinstance(n.op, Fail) for n in r)]
         sound = next((r for r in node.regions if r not in failing), None)
         if sound is None:
@@ -204,6 +206,8 @@ class Walk:
 
     def absorb(self, node: Node) -> Node:
         """``node``, or the one that stands in its place after :meth:`Op.absorb`."""
+        if type(node.op).absorb is Op.absorb:
+            return node
         facts = [None if v is None else self.facts.get(v) or Fact(v.type) for v in node.inputs]
         try:
             moved = node.op.absorb(*facts)
@@ -231,6 +235,9 @@ class Walk:
     def learn(self, value: Value, fact: Fact, fresh: frozenset[str] = frozenset()) -> None:
         """Give ``value`` the better of its type and that of ``fact``; keep the elements."""
         known, better = value.type, fact.type
+        if better == known:
+            self.facts[value] = fact
+            return
         if compatible(known, fact.type, self.module.symbols):
             better = _merged(known, fact.type, fresh)
             self.settled |= settled_sizes(known, better)

@@ -28,7 +28,6 @@ STAGED: dict[str, dict[int, str]] = {
     "GridSample": {26: "strings"},
     "ImageDecoder": {k: "elements decide its size" for k in range(4)},
     "LabelEncoder": {k: "strings" for k in (6, 7, 8)},
-    "OneHot": {5: "elements decide its size"},
     "OneHotEncoder": {5: "strings"},
     "RegexFullMatch": {k: "strings" for k in (6, 7)},
     "StringConcat": {k: "strings" for k in range(3)},

@@ -13,10 +13,14 @@ from graphwright.ir.infer import evaluate
 from graphwright.ir.op import Op
 from graphwright.ops.binary import Add, Greater
 from graphwright.ops.compress import Compress
+from graphwright.ops.constant_of_shape import ConstantOfShape
 from graphwright.ops.gather_nd import GatherND
 from graphwright.ops.non_max_suppression import NonMaxSuppression
 from graphwright.ops.non_zero import NonZero
+from graphwright.ops.one_hot import OneHot
+from graphwright.ops.range import Range
 from graphwright.ops.resize import Resize
+from graphwright.ops.top_k import TopK
 from graphwright.ops.transpose import Transpose
 from graphwright.ops.unique import Unique
 from graphwright.runtime.devices.base import RunError
@@ -157,6 +161,49 @@ def test_what_a_condition_keeps(axis: int | None) -> None:
     rng = np.random.default_rng(6)
     for size, length in (((4, 3, 5), 3), ((2, 3, 2), 0), ((6, 3, 4), 2)):
         check(op, model, rng.random(size, np.float32), rng.random(length) < 0.6)
+
+
+def test_numbers_that_elements_say() -> None:
+    """How many are best, deep, in a range, in a shape."""
+    rng = np.random.default_rng(9)
+    b = gw.GraphBuilder()
+    x, many, shape = (
+        b.input("x", "f32", ("N", 7)),
+        b.input("many", "i64", (1,)),
+        b.input("shape", "i64", (2,)),
+    )
+    bounds = [b.input(name, "f32", ()) for name in ("start", "limit", "step")]
+    best, places = b(TopK(), x, many)
+    for name, value in (
+        ("best", best),
+        ("places", places),
+        ("marked", b(OneHot(), places, many, b.constant(np.array([0, 1], np.float32)))),
+        ("filled", b(ConstantOfShape(3.0), shape)),
+        ("range", b(Range(), *bounds)),
+    ):
+        b.output(name, value)
+    model = b.compile()
+    for rows, k, sizes, span in (
+        (3, 4, (2, 5), (0, 5, 1)),
+        (1, 7, (0, 3), (4, 1, -0.5)),
+        (2, 1, (1, 1), (1, 1, 1)),
+    ):
+        array = rng.standard_normal((rows, 7)).astype(np.float32)
+        best, places, marked, filled, steps = model(
+            array, np.array([k]), np.array(sizes), *(np.array(v, np.float32) for v in span)
+        )
+        order = np.argsort(-array, 1, kind="stable")[:, :k]
+        np.testing.assert_array_equal(places, order)
+        np.testing.assert_array_equal(best, np.take_along_axis(array, order, 1))
+        np.testing.assert_array_equal(marked, order[..., None] == np.arange(k))
+        np.testing.assert_array_equal(filled, np.full(sizes, 3.0))
+        np.testing.assert_allclose(steps, np.arange(*span), rtol=1e-6)
+    assert model.stats()["host_calls"] == 0
+    scalars = [np.float32(1)] * 3
+    with pytest.raises(RunError, match="is -1, which is no size"):
+        model(array, np.array([-1]), np.array([1, 1]), *scalars)
+    with pytest.raises(gw.GraphwrightError):
+        model(array, np.array([8]), np.array([1, 1]), *scalars)
 
 
 @pytest.mark.parametrize("ordered", [True, False])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
 
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, I64, DType, TensorType, dtype_of
 from graphwright.ops.common import known_size
+from graphwright.ops.front import tell_each
 from graphwright.ops.shaping import known_dims, known_parts
 
 
@@ -37,6 +40,17 @@ class ConstantOfShape(Op):
         if size is None or not (self.dtype.is_integer or self.dtype.kind == "bool"):
             return type
         return Fact(type, (int(self.value),) * size)
+
+    def bounded(
+        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
+    ) -> Value | None:
+        """With sizes told by the elements of the operand."""
+        if not inputs or gives[0].shape is None:
+            return None
+        dims = gives[0].dims
+        tell_each(b, dims, range(len(dims)), inputs[0], made)
+        filled: Value = b(ConstantOfShape(self.value, self.dtype, dims))
+        return filled
 
     def reference(self) -> Array:
         assert self.shape is not None

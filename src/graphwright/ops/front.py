@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, ar
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.common import need_dtype
+from graphwright.ops.gather import Gather
 from graphwright.ops.reshape import Reshape
 
 
@@ -75,6 +76,18 @@ def tell(b: Builder, size: Dim, count: Value) -> None:
     """Let ``size``, a symbol, be what ``count``, an i64 of one element, says."""
     scalar = count if count.type.shape == () else b(Reshape(()), count)
     front(b, size, scalar, (b.const(np.zeros(0, np.uint8)), (-1, 0)))
+
+
+def tell_each(
+    b: Builder, dims: Sequence[Dim], axes: Sequence[int], sizes: Value, made: Collection[str]
+) -> None:
+    """Let each of ``dims`` that is among ``made`` be the element of ``sizes`` that is there for its axis."""
+    names: dict[str, int] = {}
+    for place, axis in enumerate(axes):
+        if str(dims[axis]) in made:
+            names.setdefault(str(dims[axis]), place)
+    for place in names.values():
+        tell(b, dims[axes[place]], b(Gather(0), sizes, b.const(place, I64)))
 
 
 _TWO = arg(I64, values=(2,))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from math import isfinite
 
 import numpy as np
 
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.cast import Cast
+from graphwright.ops.front import tell
 from graphwright.ops.shaping import known_dims, known_floats, number
 
 
@@ -41,6 +46,18 @@ class OneHot(Op):
             at.at_least(depth, 1, "the depth")
         axis = at.axis(self.axis, indices.rank + 1)
         return TensorType(values.dtype, (*indices.shape[:axis], depth, *indices.shape[axis:]))
+
+    def bounded(
+        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
+    ) -> Value | None:
+        """With the depth of the operand told."""
+        if len(inputs) != 3 or gives[0].shape is None or str(gives[0].dims[self.axis]) not in made:
+            return None
+        indices, depth, values = inputs
+        size = gives[0].dims[self.axis]
+        tell(b, size, b(Cast(I64), depth))
+        marked: Value = b(OneHot(self.axis, size), indices, values)
+        return marked
 
     def reference(self, indices: Array, values: Array) -> Array:
         depth = number(self.depth)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from math import ceil, isfinite
 from typing import Any
 
 import numpy as np
 
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, ceildiv
-from graphwright.ir.types import BF16, F16, F32, I64, DType, TensorType
+from graphwright.ir.types import BF16, F16, F32, F64, I64, DType, TensorType
+from graphwright.ops.binary import Add, Div, Max, Mul, Sub
+from graphwright.ops.cast import Cast
 from graphwright.ops.common import known_size, same_dtype, simple
+from graphwright.ops.front import tell
+from graphwright.ops.reshape import Reshape
 from graphwright.ops.shaping import known_dims, known_floats, not_negative, open_sizes
+from graphwright.ops.unary import Ceil
 
 Number = Dim | float
 
@@ -58,6 +66,25 @@ class Range(Op):
         )
         type, known = TensorType(self.dtype, (count,)), known_size((count,))
         return type if known is None else Fact(type, tuple(start + step * k for k in range(known)))
+
+    def bounded(
+        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
+    ) -> Value | None:
+        """With the number of steps told."""
+        if len(inputs) != 3 or gives[0].shape is None:
+            return None
+        (start, limit, step), size, dtype = inputs, gives[0].dims[0], gives[0].dtype.computed
+        if dtype.bits < 32:
+            return None
+        start, limit, step = (
+            b(Reshape(()), v if v.type.dtype == dtype else b(Cast(dtype), v)) for v in (start, limit, step)
+        )
+        span, stride = (b(Cast(F64), v) for v in (b(Sub(), limit, start), step))
+        tell(b, size, b(Cast(I64), b(Max(), b(Ceil(), b(Div(), span, stride)), b.const(0, F64))))
+        number = b(Range((0, size, 1)))
+        made_of = b(Add(), b(Mul(), number if dtype == I64 else b(Cast(dtype), number), step), start)
+        stepped: Value = made_of if dtype == gives[0].dtype else b(Cast(gives[0].dtype), made_of)
+        return stepped
 
     def reference(self) -> Array:
         assert self.bounds is not None

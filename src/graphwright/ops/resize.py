@@ -22,6 +22,7 @@ from graphwright.ir.op import (
 )
 from graphwright.ir.symbols import Dim, floordiv, symbol
 from graphwright.ir.types import F16, F32, F64, I64, U8, DType, TensorType
+from graphwright.ops.front import tell_each
 from graphwright.ops.resize_open import (
     Method,
     given_bounds,
@@ -29,7 +30,6 @@ from graphwright.ops.resize_open import (
     interpolated,
     sizes_by_scales,
     sizes_kept,
-    tell_sizes,
 )
 from graphwright.ops.shaping import known_dims, known_floats, number
 from graphwright.ops.spatial import accumulator
@@ -239,7 +239,7 @@ class Resize(Op):
         elif sizes is not None and self.policy != "stretch":
             sizes, scales = sizes_kept(b, x, axes, sizes, self.policy)
         assert sizes is not None
-        tell_sizes(b, sizes, axes, dims, made)
+        tell_each(b, dims, axes, sizes, made)
         if scales is None and bounds is None and dims[:-2] == x.type.dims[:-2]:
             resized: Value = b(replace(self, sizes=dims, axes=None), x)
             return resized

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, F64, I64, DType
 from graphwright.ops.binary import Add, And, Div, Equal, Greater, Less, Max, Min, Mul, Or, Sub, Where
 from graphwright.ops.cast import Cast
-from graphwright.ops.front import tell
 from graphwright.ops.gather import Gather
 from graphwright.ops.interpolate import Interpolate
 from graphwright.ops.range import Range
@@ -151,18 +150,6 @@ def sizes_kept(b: Builder, x: Value, axes: Sequence[int], sizes: Value, policy: 
     scale = ratios.applied(ReduceMin((0,), True) if policy == "not_larger" else ReduceMax((0,), True))
     kept: Value = b(Cast(I64), (scale * have + 0.5).value)
     return kept, scale.value
-
-
-def tell_sizes(
-    b: Builder, sizes: Value, axes: Sequence[int], dims: Sequence[Dim], made: Collection[str]
-) -> None:
-    """Let each of ``dims`` that is among the sizes ``made`` be what the elements for its axis say."""
-    names: dict[str, int] = {}
-    for place, axis in enumerate(axes):
-        if str(dims[axis]) in made:
-            names.setdefault(str(dims[axis]), place)
-    for place in names.values():
-        tell(b, dims[axes[place]], b(Gather(0), sizes, b.const(place, I64)))
 
 
 def interpolated(b: Builder, x: Value, dims: Sequence[Dim], method: Method, given: dict[int, Given]) -> Value:

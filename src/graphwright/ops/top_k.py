@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
+
 import numpy as np
 
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.common import widened
+from graphwright.ops.front import tell
 from graphwright.ops.shaping import known_dims, number
 
 
@@ -40,6 +45,19 @@ class TopK(Op):
             at.at_least(x.shape[axis] - self.k, 0, f"{x.shape[axis]} elements less k = {self.k}")
         shape = (*x.shape[:axis], kept, *x.shape[axis + 1 :])
         return TensorType(x.dtype, shape), TensorType(I64, shape)
+
+    def bounded(
+        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
+    ) -> tuple[Value, ...] | None:
+        """With the number of the operand told."""
+        if len(inputs) != 2 or gives[0].shape is None:
+            return None
+        size = gives[0].dims[self.axis]
+        if str(size) not in made:
+            return None
+        tell(b, size, inputs[1])
+        values, indices = b(TopK(self.axis, self.largest, self.ordered, size), inputs[0])
+        return values, indices
 
     def reference(self, x: Array) -> tuple[Array, Array]:
         keys = widened(x)  # NumPy sorts bf16 without an order for NaN

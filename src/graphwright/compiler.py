@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from graphwright.beside import Beside
 from graphwright.config import Options
 from graphwright.errors import Collector, PluginError, ToolchainError
 from graphwright.fusion.fuse import Fuse
@@ -156,8 +156,8 @@ def compile_modules(
         observe("select", selection)
     clock.lap("select")
     sources = _sources(generated, isa)
-    with ThreadPoolExecutor(1) as beside:  # compilers are other processes: they run while weights are packed
-        compiled = beside.submit(_objects, sources, generated, isa, options)
+    # compilers are other processes: they run while weights are packed
+    with Beside(partial(_objects, sources, generated, isa, options)) as compiled:
         weights, stored = _weights(modules, selections, shared)
         programs = [
             lower(m.main, selection.steps, m.symbols, held.places, streams=options.streams)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from graphwright._native import condense_all
+from graphwright.beside import Beside
 from graphwright.ir.arrays import is_repeated
 
 _WHOLE = 1 << 16
@@ -25,9 +26,7 @@ class Ahead:
     def __init__(self, contents: Sequence[memoryview]) -> None:
         self._contents = contents  # which stay where they are
         self._places = {_address(np.frombuffer(c, np.uint8)): k for k, c in enumerate(contents)}
-        beside = ThreadPoolExecutor(1)
-        self._made: Future[list[bytes]] = beside.submit(condense_all, contents)
-        beside.shutdown(wait=False)
+        self._made = Beside(partial(condense_all, contents))
 
     def find(self, data: np.ndarray[Any, Any]) -> bytes | None:
         """What stands for ``data``, if it is all of one of the contents."""

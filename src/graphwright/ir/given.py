@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Collection, Iterable
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,8 @@ MOST_NAMES = 20
 
 def did_you_mean(unknown: Iterable[str], known: Collection[str]) -> str:
     """The names among ``known`` that are spelt like ``unknown`` ones, as the beginning of a hint."""
-    alike = dict.fromkeys(near for name in unknown for near in get_close_matches(name, known, 3))
+    close = importlib.import_module("difflib").get_close_matches
+    alike = dict.fromkeys(near for name in unknown for near in close(name, known, 3))
     return f"did you mean {' or '.join(map(repr, alike))}? " if alike else ""
 
 

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -190,5 +189,6 @@ def compile_all(sources: Sequence[str], isa: Isa, toolchain: Toolchain, workers:
     """Shared objects of several sources, compiled side by side in ``workers`` threads (0: one per usable
     core)."""
     count = workers or len(os.sched_getaffinity(0))
-    with ThreadPoolExecutor(max_workers=max(1, min(count, len(sources)))) as pool:
+    pools = importlib.import_module("concurrent.futures")  # slow to import, and not wanted for what is cached
+    with pools.ThreadPoolExecutor(max_workers=max(1, min(count, len(sources)))) as pool:
         return list(pool.map(lambda source: compile_shared(source, isa, toolchain), sources))

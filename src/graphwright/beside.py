@@ -1,0 +1,42 @@
+"""One call in a thread of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Thread
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Beside(Generic[T]):
+    """``call()`` while the caller goes on; a ``with`` block does not end before it.
+
+    ``concurrent.futures`` does as much, but imports ``logging``, which takes longer than most calls here.
+    """
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self._made: list[T] = []
+        self._fault: BaseException | None = None
+        self._thread = Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._made.append(self._call())
+        except BaseException as fault:
+            self._fault = fault
+
+    def result(self) -> T:
+        """What the call gave, or raises what it raised."""
+        self._thread.join()
+        if self._fault is not None:
+            raise self._fault
+        return self._made[0]
+
+    def __enter__(self) -> Beside[T]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join()

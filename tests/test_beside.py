@@ -1,0 +1,51 @@
+"""A call beside the caller: what it gives and raises, and that a block waits for it."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from graphwright.beside import Beside
+
+
+def test_it_runs_while_the_caller_goes_on() -> None:
+    go_on = threading.Event()
+
+    def call() -> tuple[bool, int]:
+        return go_on.wait(10), threading.get_ident()
+
+    made = Beside(call)
+    go_on.set()
+    waited, thread = made.result()
+    assert waited and thread != threading.get_ident()
+    assert made.result() == (waited, thread)
+
+
+def test_it_may_give_none() -> None:
+    assert Beside(lambda: None).result() is None
+
+
+@pytest.mark.parametrize("fault", [ValueError("no"), KeyboardInterrupt(), SystemExit(3)])
+def test_it_raises_what_the_call_raised(fault: BaseException) -> None:
+    def call() -> None:
+        raise fault
+
+    made = Beside(call)
+    for _ in range(2):
+        with pytest.raises(type(fault)) as raised:
+            made.result()
+        assert raised.value is fault
+
+
+def test_a_block_ends_behind_the_call() -> None:
+    go_on, ended = threading.Event(), []
+
+    def call() -> None:
+        go_on.wait(10)
+        ended.append(True)
+
+    with pytest.raises(ZeroDivisionError), Beside(call):
+        go_on.set()
+        raise ZeroDivisionError
+    assert ended == [True]

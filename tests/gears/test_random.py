@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -16,19 +16,9 @@ from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.symbols import Expr
 from graphwright.ir.symbols import evaluate as number_of
 from tests.random_graphs.check import assert_close
-from tests.random_graphs.generate import LARGEST, Case, case
+from tests.random_graphs.generate import LARGEST, Case, case, with_symbols
 
 SIZES = [{"N": n, "M": m} for n in range(1, LARGEST["N"] + 1) for m in range(1, LARGEST["M"] + 1)]
-
-
-def with_symbols(first: int, count: int) -> Iterator[int]:
-    """Seeds of modules that have sizes to vary."""
-    seed = first
-    while count:
-        if case(Random(seed)).sizes[1:]:
-            yield seed
-            count -= 1
-        seed += 1
 
 
 def shapes_of(made: Case, rows: Sequence[Mapping[str, int]]) -> dict[str, list[list[int | None]]]:

@@ -8,7 +8,7 @@ out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -620,3 +620,13 @@ def case(
     graph.set_outputs(outputs, [f"y{k}" for k in range(len(outputs))])
     sizes = [{"N": random.randrange(1, 8), "M": random.randrange(1, 6)} for _ in range(3 if used else 1)]
     return Case(module, sizes, [grower.known[v].error for v in outputs], known)
+
+
+def with_symbols(first: int, count: int) -> Iterator[int]:
+    """Seeds of modules that have sizes to vary."""
+    seed = first
+    while count:
+        if case(Random(seed)).sizes[1:]:
+            yield seed
+            count -= 1
+        seed += 1

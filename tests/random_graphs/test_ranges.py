@@ -4,7 +4,6 @@ loading.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -19,20 +18,10 @@ from graphwright.ir.symbols import Expr
 from graphwright.passes.bind_sizes import Shapes
 
 from .check import assert_close, native
-from .generate import LARGEST, Case, case
+from .generate import LARGEST, Case, case, with_symbols
 
 MODULES = 30
 SIZES = 6
-
-
-def with_symbols(first: int, count: int) -> Iterator[int]:
-    """Seeds of modules that have sizes to vary."""
-    seed = first
-    while count:
-        if case(Random(seed)).sizes[1:]:
-            yield seed
-            count -= 1
-        seed += 1
 
 
 def range_for(random: Random, largest: int) -> Dim:

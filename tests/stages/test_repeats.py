@@ -241,7 +241,9 @@ def test_reports_tell_what_runs_natively(tmp_path: Path, capsys: pytest.CaptureF
     assert f"c1: in native code, started from Python, as {reason}" in model.report()
     assert model.package.stages is not None
     show_stages(model.package.stages)
-    assert "Loop in native code, started from Python" in " ".join(capsys.readouterr().out.split())
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "stages: 1 part, 1 loop in native code" in shown
+    assert "Loop in native code, started from Python" in shown
 
 
 def test_runs_in_several_threads() -> None:

@@ -24,7 +24,7 @@ from graphwright.tools.gear_arguments import (
 )
 from graphwright.tools.models import open_model
 from graphwright.tools.progress import Watch, stages
-from graphwright.tools.stages_table import counted
+from graphwright.tools.stages_table import stages_text
 
 app = typer.Typer(add_completion=False)
 
@@ -106,10 +106,7 @@ def _kernels_text(package: Package) -> str:
     if package.variants:
         return f"; {len(package.variants)} variants for ranks of its inputs"
     if package.stages is not None:
-        parts, hosts = package.stages.parts(), package.stages.hosts()
-        return (
-            f"; {counted(len(parts), 'part')}, {counted(len(hosts), 'node')} run by Python: inspect says why"
-        )
+        return f"; {stages_text(package.stages)}: inspect says why"
     if package.targets:
         return ""
     return "; kernels are made at the first feed, which decides ranks: --shape for each input makes them here"

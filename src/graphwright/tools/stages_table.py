@@ -15,9 +15,20 @@ MOST_NAMES = 4
 
 def show_stages(stages: Stages) -> None:
     """A row for each step, in the order in which they run."""
-    parts, hosts = stages.parts(), stages.hosts()
-    say(f"stages: {counted(len(parts), 'part')}, {counted(len(hosts), 'node')} run by Python between them")
+    say(f"stages: {stages_text(stages)}")
     table([*_rows(stages, 0)], ["stage", "what", "reads", "makes"])
+
+
+def stages_text(stages: Stages) -> str:
+    """``2 parts, 1 node run by Python``, and loops in native code if there are any."""
+    loops = sum(host.repeats for host in stages.hosts())
+    nodes = len(stages.hosts()) - loops
+    texts = [counted(len(stages.parts()), "part")]
+    if nodes:
+        texts.append(f"{counted(nodes, 'node')} run by Python")
+    if loops:
+        texts.append(f"{counted(loops, 'loop')} in native code")
+    return ", ".join(texts)
 
 
 def counted(number: int, what: str) -> str:

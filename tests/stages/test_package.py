@@ -133,6 +133,7 @@ DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
     "an op that is not there": _step(1, front="Nothing"),
     "an op that is no text": _step(1, front="Front["),
     "another op": _step(1, front="If[results=1]"),
+    "a node that repeats what it has not": _step(1, repeats=True),
     "a front of other values": _step(1, front='Front[size="nonzero", shapes=((2, -1), (-1,))]'),
     "a front that is larger than its room": _step(1, front='Front[size="nonzero", shapes=((1000, 1000),)]'),
     "a size that is another": _step(1, front='Front[size="N", shapes=((2, -1),)]'),

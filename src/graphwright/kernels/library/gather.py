@@ -81,6 +81,13 @@ static int pick_@S@(char *dst, int64_t d, const char *src, int64_t s, const void
 """
 
 _GATHER: Final = """
+/* Fetches the beginning of a row that is read soon: rows in no order are none that a CPU foresees. */
+static void fetch_row(const char *row, int64_t bytes) {
+    for (int64_t at = 0; at < bytes; at += 64)
+        __builtin_prefetch(row + at);
+    __builtin_prefetch(row + bytes - 1);
+}
+
 typedef int pick(char *dst, int64_t d, const char *src, int64_t s, const void *indices, int64_t index_size,
                  int64_t axis, int64_t first, int64_t last);
 static pick *const PICK[] = {pick_1, pick_2, pick_4, pick_8, pick_16};
@@ -90,7 +97,7 @@ static pick *const PICK[] = {pick_1, pick_2, pick_4, pick_8, pick_16};
    dst stride, src outer stride, src stride. */
 GW_EXPORT int32_t gw_gather(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
-    enum { OUT_OF_RANGE = 1, SHORT_RUN = 32 };
+    enum { OUT_OF_RANGE = 1, SHORT_RUN = 32, AHEAD_BYTES = 2048, FETCHED_BYTES = 512 };
     int64_t size = arg[0], outer = arg[3], axis = arg[4], count = arg[5], inner = arg[6];
     int64_t dst_outer = arg[7] * size, dst_stride = arg[8] * size;
     int64_t src_outer = arg[9] * size, src_stride = arg[10] * size;
@@ -114,7 +121,15 @@ GW_EXPORT int32_t gw_gather(void *const *buf, const int64_t *arg, int64_t begin,
         return 0;
     }
     int64_t part = first % blocks, k = first / blocks % count, o = first / blocks / count;
+    int64_t row = inner * size, ahead = AHEAD_BYTES / row + 1;
+    int64_t fetched = row < FETCHED_BYTES ? row : FETCHED_BYTES;
     for (int64_t item = first; item < last; item++) {
+        if (row >= SHORT_RUN && part == 0 && k + ahead < count) {
+            int64_t later = arg[2] == 4 ? narrow[k + ahead] : wide[k + ahead];
+            later += later < 0 ? axis : 0;
+            if ((uint64_t)later < (uint64_t)axis)
+                fetch_row((const char *)buf[0] + o * src_outer + later * src_stride, fetched);
+        }
         int64_t index = arg[2] == 4 ? narrow[k] : wide[k];
         index += index < 0 ? axis : 0;
         if (index < 0 || index >= axis) return OUT_OF_RANGE;

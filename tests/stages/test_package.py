@@ -133,7 +133,6 @@ DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
     "an op that is not there": _step(1, front="Nothing"),
     "an op that is no text": _step(1, front="Front["),
     "another op": _step(1, front="If[results=1]"),
-    "a node that repeats what it has not": _step(1, repeats=True),
     "a front of other values": _step(1, front='Front[size="nonzero", shapes=((2, -1), (-1,))]'),
     "a front that is larger than its room": _step(1, front='Front[size="nonzero", shapes=((1000, 1000),)]'),
     "a size that is another": _step(1, front='Front[size="N", shapes=((2, -1),)]'),
@@ -161,6 +160,18 @@ def test_malformed_stages_are_refused(
     damaged = put_together(tmp_path / "bad.om", manifest, members, None)
     with pytest.raises(gw.GraphwrightError):
         gw.load(damaged, trust=True).run(staged.feeds[0])
+
+
+def test_loops_in_native_code_without_a_body_are_refused(saved: Saved, tmp_path: Path) -> None:
+    _, _, path = saved("growing")
+    manifest = manifest_of(path)
+    loop = next(step for step in manifest["stages"]["steps"] if step.get("repeats"))
+    members = {n: d for n, d in members_of(path).items() if n not in ("manifest.json", "signature")}
+    for bodies in ([], [*loop["bodies"], *loop["bodies"]], [{**loop["bodies"][0], "steps": []}]):
+        loop["bodies"] = bodies
+        damaged = put_together(tmp_path / "bad.om", manifest, members, None)
+        with pytest.raises(gw.PackageError):
+            gw.load(damaged, trust=True)
 
 
 def test_bodies_that_nest_without_end_are_refused(saved: Saved, tmp_path: Path) -> None:

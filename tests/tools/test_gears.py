@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphwright as gw
-from tests.gears.models import FLOAT, cnn, encoder, images, node, onnx_model
+from tests.gears.models import FLOAT, INT64, cnn, encoder, images, node, onnx_model
 
 from .support import graphwright
 
@@ -100,6 +100,14 @@ def test_inspect_shows_gears_of_a_model_that_is_cut(tmp_path: Path) -> None:
     timed = graphwright("inspect", "cut.om", "--measure", "--threads", "1")
     assert timed.exit_code == 0 and len(re.findall(r"[\d.]+ ms", timed.stdout)) == 2
     assert "arena of a run" in timed.stdout
+
+
+def test_gears_that_random_inputs_do_not_fit_are_shown_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "reshape.onnx"
+    nodes = [node("Reshape", ["x", "to"], ["r"]), node("Exp", ["r"], ["y"])]
+    path.write_bytes(onnx_model(nodes, {"x": (FLOAT, ["N", 4]), "to": (INT64, [2])}, {"y": (FLOAT, None)}))
+    shown = graphwright("inspect", path, "--gears", "x:6,4;2,4", "--measure")
+    assert shown.exit_code == 0 and shown.stdout.count("random inputs: ") == 2, shown.stdout
 
 
 def test_run_and_check_take_the_gear_of_the_feeds(network: Path) -> None:

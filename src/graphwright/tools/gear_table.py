@@ -6,10 +6,12 @@ import time
 from collections.abc import Sequence
 
 from graphwright import _native
+from graphwright.errors import FeedError
 from graphwright.gears import row_text
 from graphwright.package.package import Package, Variant
 from graphwright.package.stages import Stages
 from graphwright.records import replace
+from graphwright.runtime.devices.base import RunError
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.geared import gear_shapes
 from graphwright.runtime.model import Model
@@ -37,7 +39,7 @@ def show_gears(package: Package, threads: int, *, timed: bool) -> None:
             row_text({spec.name: spec.shape or () for spec in gear.model.inputs}),
             str(len(gear.device.program.tasks)),
             bytes_text(gear.arena),
-            *([f"{_fastest(gear.model) * 1e3:.3f} ms"] if timed else []),
+            *([_fastest(gear.model)] if timed else []),
         ]
         for number, gear in enumerate(gears)
     ]
@@ -88,8 +90,8 @@ def _measured(model: Model, gear: Variant) -> list[str]:
     """The memory of a run on random inputs, and the time of the fastest of some."""
     single = Model(replace(model.package, inputs=gear.inputs), model.device, threads=model.threads)
     model.trim()
-    seconds = _fastest(single)
-    return [bytes_text(model.trim()), f"{seconds * 1e3:.3f} ms"]
+    fastest = _fastest(single)
+    return [bytes_text(model.trim()), fastest]
 
 
 class _Gear:
@@ -109,13 +111,16 @@ def _static(package: Package) -> Sequence[Variant]:
     return package.variants[: len(package.variants) - (package.between == "dynamic")]
 
 
-def _fastest(model: Model) -> float:
-    """Seconds of the fastest of some runs on random inputs."""
+def _fastest(model: Model) -> str:
+    """Milliseconds of the fastest of some runs on random inputs, or why they do not run."""
     feeds = make_feeds(model.inputs, None, {})
-    model.run(feeds)
+    try:
+        model.run(feeds)
+    except (FeedError, RunError) as error:
+        return f"random inputs: {error.diagnostics[0].message}"
     best, count, end = float("inf"), 0, time.perf_counter() + _SECONDS
     while count < _FEWEST or (time.perf_counter() < end and count < _MOST):
         start = time.perf_counter()
         model.run(feeds)
         best, count = min(best, time.perf_counter() - start), count + 1
-    return best
+    return f"{best * 1e3:.3f} ms"

@@ -35,6 +35,7 @@ STAGED: dict[str, dict[int, str]] = {
     "StringSplit": {k: "strings" for k in range(7)},
     "TensorScatter": {5: "strings"},
     "TfIdfVectorizer": {4: "strings"},
+    "Tokenizer": {k: "strings" for k in range(5)},
     "Unique": {k: "slices, complex numbers, strings" for k in (2, 3, 4, 5, 8, 10, 14)},
     "Where": {5: "strings"},
 }

@@ -399,6 +399,18 @@ class _Automaton:
                 return False
         return 0 in self.reached(states, before, "")
 
+    def longest(self, start: int, text: str, place: int) -> int:
+        """Where the longest match that begins at ``place`` ends; ``place`` where none does."""
+        states, end = {start}, place
+        for here in range(place, len(text) + 1):
+            before, after = text[here - 1 : here], text[here : here + 1]
+            reached = self.reached(states, before, after)
+            end = here if 0 in reached else end
+            states = {n for s in reached for n in self._behind(s, after)} if after else set()
+            if not states:
+                break
+        return end
+
     def _behind(self, state: int, character: str) -> Iterator[int]:
         label = self.labels[state]
         if isinstance(label, Characters) and label.holds(character):
@@ -411,3 +423,23 @@ def full_match(pattern: str) -> Callable[[str], bool]:
     automaton = _Automaton()
     start = automaton.grow(_Parser(pattern).whole(), 0)
     return lambda text: automaton.matches(start, text)
+
+
+@lru_cache(maxsize=256)
+def finder(pattern: str) -> Callable[[str], list[tuple[int, int]]]:
+    """A function that gives the places of all matches in a text, from the left, each as long as can be and
+    none empty; SyntaxFault if ``pattern`` is none. Its time is the text's length times that of what is tried.
+    """
+    automaton = _Automaton()
+    start = automaton.grow(_Parser(pattern).whole(), 0)
+
+    def found(text: str) -> list[tuple[int, int]]:
+        places, here = [], 0
+        while here < len(text):
+            end = automaton.longest(start, text, here)
+            if end > here:
+                places.append((here, end))
+            here = max(end, here + 1)
+        return places
+
+    return found

@@ -1,0 +1,58 @@
+"""Tokenizer against ONNX Runtime, and finding matches against Python's own expressions."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+import graphwright as gw
+from graphwright.ops.regular_expression import finder
+
+TEXTS = np.array(
+    [["the cat, sat"], ["a-b  c;d"], [""], ["one1 two22 é é"], ["  lead and trail  "], ["aaa;;a"]], object
+)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"tokenexp": "[a-zA-Z0-9_]+", "mark": 0, "mincharnum": 1},
+        {"tokenexp": "[a-z]+|[0-9]", "mark": 1, "mincharnum": 1},
+        {"tokenexp": "a|aa|ab", "mark": 0, "mincharnum": 1},
+        {"tokenexp": "[a-z]+", "mark": 0, "mincharnum": 2},
+        {"separators": [" "], "mark": 0, "mincharnum": 1},
+        {"separators": [" +", "[,;]"], "mark": 1, "mincharnum": 2},
+        {"separators": [""], "mark": 0, "mincharnum": 1},
+        {"separators": [""], "mark": 1, "mincharnum": 1},
+    ],
+)
+@pytest.mark.parametrize("rows", [slice(0, 6), slice(2, 3), slice(0, 1)])
+def test_tokens_are_those_of_onnx_runtime(attributes: dict[str, Any], rows: slice) -> None:
+    node = helper.make_node("Tokenizer", ["x"], ["y"], domain="com.microsoft", pad_value="#", **attributes)
+    x = helper.make_tensor_value_info("x", TensorProto.STRING, ["N", 1])
+    y = helper.make_tensor_value_info("y", TensorProto.STRING, ["N", 1, None])
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph([node], "g", [x], [y])
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+    (wanted,) = onnxruntime.InferenceSession(model).run(None, {"x": TEXTS[rows]})
+    (made,) = gw.compile(model)(TEXTS[rows])
+    assert made.shape == wanted.shape
+    assert made.tolist() == wanted.tolist()
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    pattern=st.sampled_from(["a+", "[ab]c?", "b*", "(ab)+c", r"\bab*", "c$", "^a", "a{2,3}"]),
+    text=st.text("abc ", max_size=12),
+)
+def test_matches_are_those_of_python(pattern: str, text: str) -> None:
+    """Of these patterns the first match that is tried is the longest one."""
+    wanted = [m.span() for m in re.finditer(pattern, text) if m.group()]
+    assert finder(pattern)(text) == wanted

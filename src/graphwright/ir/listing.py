@@ -149,7 +149,9 @@ class _Line:
 def quote(text: str) -> str:
     """``text`` in double quotes; what a terminal might obey (controls, bidi marks) as ``\\u{hex}``."""
     plain = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return '"' + "".join(c if c.isprintable() else f"\\u{{{ord(c):x}}}" for c in plain) + '"'
+    if not plain.isprintable():
+        plain = "".join(c if c.isprintable() else f"\\u{{{ord(c):x}}}" for c in plain)
+    return f'"{plain}"'
 
 
 def unquote(text: str) -> str:
@@ -247,7 +249,7 @@ def _plain_fields(instance: Any) -> Iterator[tuple[str, Any]]:
     for f in dataclasses.fields(instance):
         value = getattr(instance, f.name)
         default = f.default_factory() if f.default_factory is not dataclasses.MISSING else f.default
-        if not (type(value) is type(default) and same_value(value, default)):
+        if value is not default and not (type(value) is type(default) and same_value(value, default)):
             yield f.name, value
 
 

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 import graphwright as gw
 from tests.gears.models import FLOAT, INT64, cnn, encoder, images, node, onnx_model
 
 from .support import graphwright
+
+STRING = TensorProto.STRING
 
 
 @pytest.fixture
@@ -88,15 +91,14 @@ def test_inspect_shows_gears_with_memory_and_time(network: Path) -> None:
 
 def test_inspect_shows_gears_of_a_model_that_is_cut(tmp_path: Path) -> None:
     path = tmp_path / "cut.onnx"
-    nodes = [node("Relu", ["x"], ["r"]), node("Unique", ["r"], ["u"]), node("Exp", ["u"], ["y"])]
-    path.write_bytes(onnx_model(nodes, {"x": (FLOAT, ["N", 3])}, {"y": (FLOAT, None)}))
+    nodes = [node("Relu", ["x"], ["y"]), node("StringNormalizer", ["s"], ["t"], case_change_action="UPPER")]
+    ports: dict[str, tuple[int, list[Any]]] = {"s": (STRING, ["N"]), "x": (FLOAT, ["N", 3])}
+    path.write_bytes(onnx_model(nodes, ports, {"y": (FLOAT, ["N", 3]), "t": (STRING, ["N"])}))
     graphwright("compile", path, "-o", "cut.om", "--dynamic-batch", "2,4", "--between", "dynamic")
     shown = graphwright("inspect", "cut.om").stdout
     assert "gears: 2; other shapes run on a program of their own" in shown and "variant for" not in shown
-    assert re.findall(r"(\d)\s+x:(\S+)\s+(\d)\s+(\d)\s+(\d)", shown) == [
-        ("0", "2,3", "2", "2", "1"),
-        ("1", "4,3", "2", "2", "1"),
-    ]
+    counted = [("0", "s:2 x:2,3", "1", "1", "1"), ("1", "s:4 x:4,3", "1", "1", "1")]
+    assert re.findall(r"(\d)\s+(s:\S+ x:\S+)\s+(\d)\s+(\d)\s+(\d)", shown) == counted
     timed = graphwright("inspect", "cut.om", "--measure", "--threads", "1")
     assert timed.exit_code == 0 and len(re.findall(r"[\d.]+ ms", timed.stdout)) == 2
     assert "arena of a run" in timed.stdout

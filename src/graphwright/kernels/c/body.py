@@ -97,9 +97,11 @@ class Writer(Values):
 
     def let(self, name: str, value: Scalar) -> None:
         self.shared_values(value)
-        found = self.value(value)
+        found = self.value_to_bind(value)
         variable = c_name(name)
         self.line(f"const {self.value_type(found)} {variable} = {found.text};")
+        if found.stored:  # storing it may be all that is done with it
+            self.line(f"(void){variable};")
         self.scope.values[name] = replace(found, text=variable)
 
     def alloc(self, buffer: Buffer, fill: float | None) -> None:
@@ -244,7 +246,7 @@ class Writer(Values):
             return
         live = self.mask_of(mask)
         dtype = stored_dtype(buffer.dtype)
-        stored = self.support.narrow(buffer.dtype, self.count, self.vectorised(value))
+        stored = self.stored_vector(value, buffer.dtype)
         if self.late_stores is not None and live is None:
             kept = self.fresh(buffer.name)
             self.line(f"{kept} = {stored};")

@@ -106,6 +106,8 @@ class Value:
     text: str
     dtype: DType
     vector: bool = False
+    stored: tuple[DType, str] | None = None
+    """What it was widened from, and the variable that holds it as it lies in memory."""
 
 
 @dataclass(frozen=True)

@@ -308,7 +308,14 @@ class Values:
             return self.support.scalar_converted("widen", dtype, stored)
         return f"({stored} != 0)" if dtype == BOOL else stored
 
+    def stored_vector(self, value: Value, dtype: DType) -> str:
+        if value.vector and value.stored and value.stored[0] == dtype:
+            return value.stored[1]
+        return self.support.narrow(dtype, self.count, self.vectorised(value))
+
     def stored_scalar(self, value: Value) -> str:
+        if value.stored and value.stored[0] == value.dtype:
+            return value.stored[1]
         if stored_dtype(value.dtype) != value.dtype and value.dtype != BOOL:
             return self.support.scalar_converted("narrow", value.dtype, value.text)
         return value.text
@@ -403,6 +410,21 @@ class Values:
         if dtype.bits == 32:
             return comparison
         return f"__builtin_convertvector({comparison}, {self.support.mask(self.count)})"
+
+    def value_to_bind(self, value: Scalar) -> Value:
+        """``value``; what it was widened from gets a name too: storing it need not narrow it again."""
+        inner = value.operand if isinstance(value, Cast) else None
+        if not isinstance(inner, Cast) or inner.dtype == value.dtype or inner.dtype.computed != value.dtype:
+            return self.value(value)
+        found, name, dtype = self.value_to_store(inner), self.fresh("stored"), stored_dtype(inner.dtype)
+        if found.vector:
+            kind, text = self.support.vector(dtype, self.count), self.stored_vector(found, inner.dtype)
+            widened = self.support.widen(inner.dtype, self.count, name)
+        else:
+            kind, text = C_TYPES[dtype.name], self.stored_scalar(found)
+            widened = self.widen_scalar(inner.dtype, name)
+        self.line(f"const {kind} {name} = {text};")
+        return Value(widened, value.dtype, found.vector, (inner.dtype, name))
 
     def value_to_store(self, value: Scalar) -> Value:
         """``value``, but of a conversion not yet rounded: storing it does that."""

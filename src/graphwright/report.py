@@ -37,7 +37,7 @@ def _steps(stages: Stages, depth: int) -> Iterable[str]:
             yield f"{margin}part {step.number}{when}"
             continue
         if isinstance(step, FrontStep):
-            yield f"{margin}{terminal(step.place)}: a size is known"
+            yield f"{margin}{terminal(step.place)}: tells a size"
             continue
         how = "in native code, started from Python" if step.repeats else "in Python"
         yield f"{margin}{terminal(step.place)}: {how}, as {terminal(step.reason)}"

@@ -144,7 +144,8 @@ class HostRunner:
         self._inputs, self._repeats = host.inputs, host.repeats
         self._outputs = [(number, values[number]) for number in host.outputs]
         self._bodies = bodies
-        self._reference = None if bodies or _has_sizes(self._op) else reference_of(self._op, host.place)
+        self._has_sizes = _has_sizes(self._op)
+        self._reference = None if bodies or self._has_sizes else reference_of(self._op, host.place)
 
     def devices(self) -> Iterable[Device]:
         for body in self._bodies:
@@ -162,7 +163,9 @@ class HostRunner:
         run.stamp(self._place, self._op.name, start, time.monotonic_ns())
 
     def _made(self, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
-        op = self._op.with_attributes(lambda value: _bound(value, run.sizes))
+        op = self._op
+        if self._has_sizes:
+            op = op.with_attributes(lambda value: _bound(value, run.sizes))
         if not self._bodies:
             return reference_of(op, self._place)(arrays)
         where = op.carried()

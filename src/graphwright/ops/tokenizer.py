@@ -22,7 +22,8 @@ class Tokenizer(Op):
 
     They match ``token``, lie between what matches ``separators``, of which the first ones prevail, or are
     single characters where both are empty. Those of fewer than ``shortest`` characters are left out. With
-    ``mark`` the tokens of a row stand between marks, if any row has some. Patterns have RE2's syntax; the longest match counts.
+    ``mark`` the tokens of a row stand between marks, if any row has some. Patterns have RE2's syntax; the
+    longest match counts.
     """
 
     pad: str

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from graphwright.errors import ModelError
 from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.graph import Module, Value
-from graphwright.ir.op import Inference
+from graphwright.ir.op import Inference, Op
 from graphwright.ir.symbols import Dim, SymbolTable, evaluate, floordiv, minimum, symbol
 from graphwright.ir.types import F32, I64, tensor
 from graphwright.ops.concat import Concat
 from graphwright.ops.constant_of_shape import ConstantOfShape
 from graphwright.ops.expand import Expand
 from graphwright.ops.gather import Gather
+from graphwright.ops.pad import Pad
 from graphwright.ops.range import Range
 from graphwright.ops.reshape import Reshape
 from graphwright.ops.shape import Shape
@@ -84,6 +85,24 @@ def test_elements_pass_through_every_mover_of_sizes() -> None:
     filled = b(ConstantOfShape(-1, I64), b(Shape(), sizes))
     assert elements(b, filled) == (-1, -1, -1)
     assert b(ConstantOfShape(), sizes).type == x.type
+
+
+@pytest.mark.parametrize(
+    ("op", "sizes"),
+    [
+        (Expand((N,)), (4,)),
+        (Tile((N,)), (0,)),
+        (Reshape((N, 0), allow_zero=True), (N, 0)),
+        (Split(2, 0, (2, N)), (2,)),
+        (Pad((N, 1 - N)), (5,)),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_numbers_are_not_moved_by_sizes_that_a_run_tells(op: Op, sizes: tuple[Dim, ...]) -> None:
+    """The shape is known, or so small that it is: what the reference would make of the elements is not."""
+    _, b, _ = start(N)
+    made = b(op, b.const(vector(*range(0 if 0 in sizes else 4))))
+    assert (made[0] if isinstance(made, tuple) else made).type == tensor(I64, *sizes)
 
 
 def test_a_range_over_a_symbol() -> None:

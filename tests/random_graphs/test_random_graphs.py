@@ -25,6 +25,8 @@ FOUND = (
     1890,  # the outer product of a value with itself
 )
 """Seeds that failed once."""
+FOUND_WIDER = (1945,)  # a constant expanded to a size that is not known yet, in inference
+"""Those of loops and bytes and sequences."""
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +45,9 @@ def test_large_modules(seed: int, cache: Path) -> None:
     check(case(Random(seed), steps=40), Options(cache_dir=cache, streams=STREAMS[seed % 3], verify=True))
 
 
-@pytest.mark.parametrize("seed", range(700, 740))
+@pytest.mark.parametrize("seed", [*FOUND_WIDER, *range(700, 740)])
 def test_loops_and_bytes_and_sequences(seed: int, cache: Path) -> None:
-    made = case(Random(seed), steps=18, growing=Wider)
+    made = case(Random(seed), steps=20, growing=Wider)
     check(made, Options(cache_dir=cache, streams=STREAMS[seed % 3], verify=seed % 2 == 0))
 
 

@@ -25,7 +25,7 @@ class Concat(Op):
             raise at.fail(f"ranks {[x.rank for x in xs]}: they must be equal and at least 1")
         axis = at.axis(self.axis, rank)
         shape = [_joined(at, xs, k, along=k == axis) for k in range(rank)]
-        return carried(self.reference, TensorType(dtype, tuple(shape)), *xs)
+        return carried(self, TensorType(dtype, tuple(shape)), *xs)
 
     def forwards(self, gives: TensorType, *xs: Fact) -> int | None:
         return next((k for k, x in enumerate(xs) if x.type == gives), None)

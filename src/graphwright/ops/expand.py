@@ -26,7 +26,7 @@ class Expand(Op):
     def infer(self, at: Inference, x: Fact, shape: Fact | None = None) -> TensorType | Fact:
         if self.shape is None:
             return TensorType(x.dtype, _open_broadcast(at, x.shape, known_parts(shape)))
-        return carried(self.reference, TensorType(x.dtype, at.broadcast(x.shape, self.shape)), x)
+        return carried(self, TensorType(x.dtype, at.broadcast(x.shape, self.shape)), x)
 
     def forwards(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
         return 0 if gives == x.type else None

@@ -30,7 +30,7 @@ class Gather(Op):
         if not indices.type.is_static or not is_known(indices.elements):
             return type
         places = np.array(indices.elements, np.int64).reshape(indices.type.sizes)
-        return carried(lambda data: self.reference(data, places), type, x)
+        return carried(self, type, x, move=lambda data: self.reference(data, places))
 
     def reference(self, x: Array, indices: Array) -> Array:
         return np.asarray(np.take(x, indices, self.axis), dtype=x.dtype)

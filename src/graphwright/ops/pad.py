@@ -69,7 +69,7 @@ class Pad(Op):
             if self.mode != "constant" and size != dim:
                 at.at_least(dim, 1, f"axis {axis}, of which mode {self.mode} takes elements")
         type = TensorType(x.dtype, shape)
-        return type if value is not None else carried(self.reference, type, x)
+        return type if value is not None else carried(self, type, x)
 
     def forwards(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
         return 0 if self.pads is not None and not any(self.pads) else None

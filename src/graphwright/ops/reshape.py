@@ -48,7 +48,7 @@ class Reshape(Op):
     def infer(self, at: Inference, x: Fact, shape: Fact | None = None) -> TensorType | Fact:
         if self.shape is None:
             return TensorType(x.dtype, tuple(_size(at, part) for part in known_parts(shape)))
-        return carried(self.reference, TensorType(x.dtype, self._sizes(at, x.shape, self.shape)), x)
+        return carried(self, TensorType(x.dtype, self._sizes(at, x.shape, self.shape)), x)
 
     def _sizes(self, at: Inference, dims: tuple[Dim, ...], target: tuple[Dim, ...]) -> tuple[Dim, ...]:
         sizes = [self._copied(at, dims, axis) if d == 0 else d for axis, d in enumerate(target)]

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Inference, UnknownRank, is_known
+from graphwright.ir.mentions import symbols_named
+from graphwright.ir.op import Array, Fact, Inference, Op, UnknownRank, is_known
 from graphwright.ir.symbols import Dim, Expr, SymbolTable, maximum
 from graphwright.ir.types import TensorType
 from graphwright.ops.common import MAX_ELEMENTS, fact_of_parts, known_size, parts_of
@@ -32,14 +33,18 @@ def known_floats(fact: Fact | None) -> tuple[float, ...] | None:
     return tuple(float(v) for v in fact.data.ravel())
 
 
-def carried(move: Callable[..., Any], type: TensorType, *facts: Fact) -> Fact | TensorType:
-    """``type``, with the elements that ``move``, an op's reference, makes of those of ``facts``."""
+def carried(
+    op: Op, type: TensorType, *facts: Fact, move: Callable[..., Any] | None = None
+) -> Fact | TensorType:
+    """``type``, with the elements that the reference of ``op``, or ``move``, makes of those of ``facts``: not
+    where attributes of ``op`` are sizes that only a run knows.
+    """
     if type.shape is None or known_size(type.shape) is None:
         return type
     parts = parts_of(facts)
-    if parts is None or not all(fact.type.is_static for fact in facts):
+    if parts is None or not all(fact.type.is_static for fact in facts) or symbols_named(op):
         return type
-    return fact_of_parts(type, elements_of(move(*map(_array_of, parts, facts))))
+    return fact_of_parts(type, elements_of((move or op.reference)(*map(_array_of, parts, facts))))
 
 
 def elements_of(array: Array) -> tuple[Dim | None, ...]:

@@ -59,7 +59,7 @@ class Slice(Op):
                 raise at.fail(f"the step along axis {axis} is 0")
             seen.add(axis)
             shape[axis] = window(at, x.shape[axis], start, end, step)[1]
-        return carried(self.reference, TensorType(x.dtype, tuple(shape)), x)
+        return carried(self, TensorType(x.dtype, tuple(shape)), x)
 
     def _open(self, at: Inference, x: Fact, bounds: Sequence[Fact | None]) -> tuple[Dim, ...]:
         """The sizes where elements decide the bounds: axes that are not sliced keep theirs."""

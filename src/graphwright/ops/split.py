@@ -69,7 +69,7 @@ class Split(Op):
         at.equal(sum(self.sizes), x.shape[axis], f"axis {axis} in pieces of {list(self.sizes)}")
         shapes = [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in self.sizes]
         return tuple(
-            carried(lambda data, k=k: self.reference(data)[k], TensorType(x.dtype, shape), x)
+            carried(self, TensorType(x.dtype, shape), x, move=lambda data, k=k: self.reference(data)[k])
             for k, shape in enumerate(shapes)
         )
 

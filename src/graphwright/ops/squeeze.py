@@ -36,7 +36,7 @@ class Squeeze(Op):
         for axis in gone:
             at.equal(x.shape[axis], 1, f"axis {axis} is squeezed")
         kept = tuple(d for axis, d in enumerate(x.shape) if axis not in gone)
-        return carried(self.reference, TensorType(x.dtype, kept), x)
+        return carried(self, TensorType(x.dtype, kept), x)
 
     def reference(self, x: Array) -> Array:
         return np.squeeze(x, positive_axes(self.axes, x.ndim))

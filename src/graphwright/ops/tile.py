@@ -29,7 +29,7 @@ class Tile(Op):
         if len(self.repeats) != x.rank:
             raise at.fail(f"{len(self.repeats)} repeats for {x.rank} axes")
         shape = tuple(d * r for d, r in zip(x.shape, self.repeats, strict=True))
-        return carried(self.reference, TensorType(x.dtype, shape), x)
+        return carried(self, TensorType(x.dtype, shape), x)
 
     def forwards(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
         return 0 if gives == x.type else None

@@ -20,7 +20,7 @@ class Transpose(Op):
         perm = tuple(reversed(range(x.rank))) if self.perm is None else self.perm
         if sorted(perm) != list(range(x.rank)):
             raise at.fail(f"{list(perm)} is no permutation of the {x.rank} axes of the input")
-        return carried(self.reference, TensorType(x.dtype, tuple(x.shape[axis] for axis in perm)), x)
+        return carried(self, TensorType(x.dtype, tuple(x.shape[axis] for axis in perm)), x)
 
     def forwards(self, gives: TensorType, x: Fact) -> int | None:
         return 0 if self.perm == tuple(range(x.rank)) or x.rank < 2 else None

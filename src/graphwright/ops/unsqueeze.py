@@ -29,7 +29,7 @@ class Unsqueeze(Op):
         new = resolve_axes(at, self.axes, rank)
         rest = iter(x.shape)
         shape: tuple[Dim, ...] = tuple(1 if axis in new else next(rest) for axis in range(rank))
-        return carried(self.reference, TensorType(x.dtype, shape), x)
+        return carried(self, TensorType(x.dtype, shape), x)
 
     def reference(self, x: Array) -> Array:
         return np.expand_dims(x, self.axes or ())

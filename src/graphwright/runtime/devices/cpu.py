@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphwright.lower.tasks import Program
 
 T = TypeVar("T")
-_KERNEL_FAULTS = {1: "an index is out of range", 2: "the model cannot run on"}
+_KERNEL_FAULTS = {1: "an index is out of range", 2: "it does not take these sizes"}
 """What the library's kernels mean by their codes."""
 
 

@@ -55,11 +55,12 @@ class HostStep:
 
 @dataclass(frozen=True)
 class FrontStep:
-    """A size that a part found: ``op``, a Front as the graph text prints it, makes ``outputs``, which are
-    views, of the values ``inputs``.
+    """A size that a part found: the first of ``inputs`` says how much ``size`` is, the others are rooms of
+    which ``outputs`` are the first elements, under ``shapes`` in which -1 stands for the size.
     """
 
-    op: str
+    size: str
+    shapes: tuple[tuple[int, ...], ...]
     place: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
@@ -122,8 +123,13 @@ def read_spec(plain: Any) -> TensorSpec:
 
 def _plain_step(step: Step) -> dict[str, Any]:
     if isinstance(step, FrontStep):
-        outputs = list(step.outputs)
-        return {"front": step.op, "place": step.place, "inputs": list(step.inputs), "outputs": outputs}
+        return {
+            "front": step.size,
+            "shapes": [list(shape) for shape in step.shapes],
+            "place": step.place,
+            "inputs": list(step.inputs),
+            "outputs": list(step.outputs),
+        }
     return _plain_part(step) if isinstance(step, PartStep) else _plain_host(step)
 
 
@@ -177,7 +183,11 @@ def _step(plain: Any, targets: Targets, depth: int) -> Step:
         new = bool(plain["meets new sizes"])
         return PartStep(number, tuple(map(_count, inputs)), sizes, outputs, program, new)
     if "front" in plain:
-        return FrontStep(str(plain["front"]), str(plain["place"]), tuple(map(_count, inputs)), outputs)
+        shapes = tuple(tuple(map(int, shape)) for shape in plain["shapes"])
+        if not len(shapes) == len(outputs) == len(inputs) - 1:
+            raise ValueError(f"{plain['place']} has another number of rooms than of values")
+        numbers = tuple(map(_count, inputs))
+        return FrontStep(str(plain["front"]), shapes, str(plain["place"]), numbers, outputs)
     bodies = tuple(from_plain(body, targets, depth + 1) for body in plain["bodies"])
     repeats = bool(plain.get("repeats"))
     if repeats and [[type(inner) for inner in body.steps] for body in bodies] != [[PartStep]]:

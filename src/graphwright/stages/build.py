@@ -149,7 +149,7 @@ class _Draft:
                 for node in group.nodes:
                     graph.move(node, None)
                     if isinstance(node.op, Front):
-                        steps.append(_front(node, values))
+                        steps.append(_front(node, node.op, values))
                     else:
                         steps.append(self._host(node, found.reasons[node], values, known))
                     known = bound_by(node.outputs, known)
@@ -207,9 +207,9 @@ class _Draft:
         return PartStep(number, numbers, sizes, made, Variant(*specs, {}), meets_new)
 
 
-def _front(node: Node, values: _Values) -> FrontStep:
+def _front(node: Node, op: Front, values: _Values) -> FrontStep:
     inputs = tuple(values.numbers[value] for value in node.inputs if value is not None)
-    return FrontStep(print_op(node.op), node.place, inputs, tuple(map(values.add, node.outputs)))
+    return FrontStep(op.size, op.shapes, node.place, inputs, tuple(map(values.add, node.outputs)))
 
 
 class _Values:

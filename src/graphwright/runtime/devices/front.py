@@ -10,22 +10,17 @@ from graphwright.ops.front import Front, front_of, front_shape
 from graphwright.package.stages import FrontStep
 from graphwright.runtime.devices.base import Device, RunError
 from graphwright.runtime.devices.steps import Run
-from graphwright.runtime.hostcall import op_of
 
 
 class FrontRunner:
     """Views of what parts made, by a count that one of them made too: no bytes are moved."""
 
     def __init__(self, step: FrontStep) -> None:
-        op = op_of(step.op)
-        if not isinstance(op, Front) or len(op.shapes) != len(step.outputs):
-            raise ValueError(f"{step.place} is no front of {len(step.outputs)} values")
-        self._size, self._place = op.size, step.place
-        self._count, *buffers = step.inputs
-        self._views: Sequence[tuple[int, int, tuple[int, ...]]] = [
-            (buffer, output, shape)
-            for buffer, output, shape in zip(buffers, step.outputs, op.shapes, strict=True)
-        ]
+        self._size, self._place = step.size, step.place
+        self._count, *rooms = step.inputs
+        self._views: Sequence[tuple[int, int, tuple[int, ...]]] = list(
+            zip(rooms, step.outputs, step.shapes, strict=True)
+        )
 
     def devices(self) -> Iterable[Device]:
         return ()
@@ -38,8 +33,8 @@ class FrontRunner:
         if run.sizes.setdefault(self._size, count) != count:
             raise self._wrong(f"{self._size} is {count}, not {run.sizes[self._size]}")
         try:
-            for buffer, output, shape in self._views:
-                run.values[output] = front_of(run.values[buffer], front_shape(shape, count))
+            for room, output, shape in self._views:
+                run.values[output] = front_of(run.values[room], front_shape(shape, count))
         except ValueError as error:
             raise self._wrong(str(error)) from error
         run.stamp(self._place, Front.name, start, time.monotonic_ns())

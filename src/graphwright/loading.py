@@ -120,7 +120,7 @@ def staged(package: Package, options: Options) -> Device | None:
         return Fitting(program, Late(lambda shapes: compiler()(part, shapes)))
 
     arrays = package.weights.arrays if package.stages.constants or package.stages.hosts() else {}
-    made: Device = importlib.import_module(_STAGED).Staged(package.stages, load, arrays)
+    made: Device = importlib.import_module(_STAGED).Staged(package.stages, load, arrays, shared.arenas)
     return made
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright import api
@@ -18,6 +19,7 @@ from graphwright.ir.evaluate import evaluate_module
 from graphwright.package.read import read_package
 from graphwright.runtime.devices.staged import Staged as StagedDevice
 from tests.package.damage import manifest_of, members_of, put_together
+from tests.package.models import onnx_model
 from tests.package.offline import run_offline
 from tests.stages.models import MODELS, Staged
 from tests.stages.test_models import assert_same
@@ -43,6 +45,30 @@ def saved(
 
 
 Saved = Callable[[str], tuple[Staged, gw.Model, Path]]
+
+
+def test_memory_that_programs_share_is_counted_once(options: Options) -> None:
+    """What is counted is what the system has back."""
+    nodes = [
+        helper.make_node("Exp", ["x"], ["e"]),
+        helper.make_node("MatMul", ["e", "w"], ["m"]),
+        helper.make_node("Reshape", ["m", "to"], ["r"]),
+        helper.make_node("Softmax", ["r"], ["s"]),
+        helper.make_node("ReduceSum", ["s"], ["y"], keepdims=0),
+    ]
+    source = onnx_model(
+        nodes,
+        {"x": (TensorProto.FLOAT, ["N", 64]), "to": (TensorProto.INT64, [2])},
+        {"y": (TensorProto.FLOAT, None)},  # type: ignore[dict-item]
+        {"w": np.ones((64, 64), np.float32)},
+    )
+    model = gw.compile(source, options=options)
+    assert isinstance(model.device, StagedDevice) and model.package.stages is not None
+    assert len(model.package.stages.parts()) == 2
+    (y,) = model(np.ones((100, 64), np.float32), np.array([50, 128]))
+    assert y == pytest.approx(50.0)
+    counted = model.stats()["arena_bytes"]
+    assert counted == model.trim() > 0 and model.stats()["arena_bytes"] == 0
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -22,9 +22,15 @@ Load = Callable[[PartStep], Device]
 
 
 class Staged:
-    """Runs stages in order; ``constants`` are the weights by digest. Raises PackageError for bad ones."""
+    """Runs stages in order; ``constants`` are the weights by digest, ``arenas`` memory that programs share.
 
-    def __init__(self, stages: Stages, load: Load, constants: Mapping[str, Array]) -> None:
+    Raises PackageError for bad ones.
+    """
+
+    def __init__(
+        self, stages: Stages, load: Load, constants: Mapping[str, Array], arenas: _native.Arenas
+    ) -> None:
+        self._arenas, self._programs = arenas, sum(not part.is_open for part in stages.parts())
         try:
             self._graph = _Graph(stages, load, constants)
         except GraphwrightError:
@@ -57,7 +63,8 @@ class Staged:
         runs = totals["runs"]
         for device in self._graph.devices():
             totals.update(device.stats())
-        return {**totals, "runs": runs}
+        repeated = (self._programs - 1) * self._arenas.bytes  # each program counts what all share
+        return {**totals, "runs": runs, "arena_bytes": totals["arena_bytes"] - repeated}
 
     def _run(self, arrays: Sequence[Array], run: Run) -> list[Array]:
         results = self._graph.run(arrays, run)

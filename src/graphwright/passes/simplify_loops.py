@@ -29,7 +29,10 @@ class SimplifyLoops(Pass):
     name: str = "simplify_loops"
 
     def run(self, module: Module, record: Record) -> bool:
-        return any([_simplify(module, *loop, record) for loop in nodes_of(module, Loop)])
+        modified = False
+        while any([_simplify(module, *loop, record) for loop in nodes_of(module, Loop)]):
+            modified = True  # what a body held is next, and a loop without its condition may run once
+        return modified
 
 
 def _simplify(module: Module, graph: Graph, node: Node, op: Loop, record: Record) -> bool:

@@ -6,9 +6,8 @@ from typing import Any
 
 from graphwright.ir.op import Importer
 from graphwright.ir.types import F32
-from graphwright.ops.cast import as_dtype
 from graphwright.ops.concat import Concat
-from graphwright.ops.post_transforms import DOMAIN, in_rows
+from graphwright.ops.post_transforms import DOMAIN, as_type, in_rows
 
 
 def _import(i: Importer) -> Any:
@@ -22,7 +21,7 @@ def _import(i: Importer) -> Any:
         last = part.type.dims[-1]
         if widths and isinstance(last, int) and last != widths[k]:
             raise i.fail(f"input {k} has {last} features, and inputdimensions say {widths[k]}")
-    rows = [as_dtype(i.builder, in_rows(i, part), F32) for part in parts]
+    rows = [as_type(i, in_rows(i, part), F32) for part in parts]
     return i.emit(Concat(-1), *rows)
 
 

@@ -7,8 +7,7 @@ from typing import Any
 from graphwright.ir.op import Importer
 from graphwright.ir.types import F32
 from graphwright.ops.binary import Div, Equal, Where
-from graphwright.ops.cast import as_dtype
-from graphwright.ops.post_transforms import DOMAIN, number
+from graphwright.ops.post_transforms import DOMAIN, as_type, number
 from graphwright.ops.reductions import ReduceL1, ReduceL2, ReduceMax
 
 _NORMS = {"MAX": ReduceMax, "L1": ReduceL1, "L2": ReduceL2}
@@ -16,7 +15,7 @@ _NORMS = {"MAX": ReduceMax, "L1": ReduceL1, "L2": ReduceL2}
 
 def _import(i: Importer) -> Any:
     """Rows over their norm; those of norm 0 stay. ``MAX`` is the largest element, be it negative."""
-    x, norm = as_dtype(i.builder, i.input(0), F32), str(i.attr("norm", "MAX"))
+    x, norm = as_type(i, i.input(0), F32), str(i.attr("norm", "MAX"))
     if norm not in _NORMS or not x.type.rank:
         raise i.fail(f"norm {norm!r} of {x.type}: it takes rows, and {', '.join(_NORMS)}")
     size = i.emit(_NORMS[norm]((-1,)), x)

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer
-from graphwright.ir.types import F32, I64
+from graphwright.ir.types import F32, I64, DType
 from graphwright.ops.arg_reduce import ArgMax
 from graphwright.ops.binary import Equal, Greater, Sub, Where
 from graphwright.ops.cast import Cast
@@ -33,7 +33,7 @@ def feature_rows(i: Importer, features: int) -> Value:
     x = in_rows(i, x)
     if isinstance(x.type.dims[1], int) and x.type.dims[1] != features:
         raise i.fail(f"the input has {x.type.dims[1]} features, and the model is of {features}")
-    return x if x.type.dtype == F32 else i.emit(Cast(F32), x)
+    return as_type(i, x, F32)
 
 
 def in_rows(i: Importer, x: Value) -> Value:
@@ -85,6 +85,12 @@ def two_scores(i: Importer, y: Value, transform: str, complement: bool) -> Value
     else:
         pair = i.emit(Sub(), number(i, 1 if complement else 0, y), y), y
     made: Value = i.emit(Concat(-1), *pair)
+    return made
+
+
+def as_type(i: Importer, x: Value, dtype: DType) -> Value:
+    """``x`` as ``dtype``; itself if it is one."""
+    made: Value = x if x.type.dtype == dtype else i.emit(Cast(dtype), x)
     return made
 
 

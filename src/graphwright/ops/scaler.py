@@ -9,13 +9,12 @@ import numpy as np
 from graphwright.ir.op import Importer
 from graphwright.ir.types import F32
 from graphwright.ops.binary import Mul, Sub
-from graphwright.ops.cast import as_dtype
-from graphwright.ops.post_transforms import DOMAIN
+from graphwright.ops.post_transforms import DOMAIN, as_type
 
 
 def _import(i: Importer) -> Any:
     """``(x - offset) * scale`` in f32."""
-    x = as_dtype(i.builder, i.input(0), F32)
+    x = as_type(i, i.input(0), F32)
     offset, scale = (np.array(i.attr(name, ()), np.float32) for name in ("offset", "scale"))
     if not offset.size or not scale.size or {1, offset.size, scale.size} - {1, max(offset.size, scale.size)}:
         raise i.fail(

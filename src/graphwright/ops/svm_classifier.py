@@ -12,7 +12,6 @@ from graphwright.ir.op import Array, Importer
 from graphwright.ir.types import F32, I64
 from graphwright.ops.arg_reduce import ArgMax
 from graphwright.ops.binary import Add, Greater, GreaterOrEqual, Max, Mul
-from graphwright.ops.cast import as_dtype
 from graphwright.ops.clip import Clip
 from graphwright.ops.gather import Gather
 from graphwright.ops.linear_regressor import linear
@@ -20,6 +19,7 @@ from graphwright.ops.matmul import MatMul
 from graphwright.ops.pairwise_coupling import PairwiseCoupling
 from graphwright.ops.post_transforms import (
     DOMAIN,
+    as_type,
     best_label,
     class_labels,
     matrix,
@@ -72,7 +72,7 @@ def _second_if_sure(i: Importer, y: Value, coefficients: Array, labels: Array) -
     """
     best, positive = i.emit(ReduceMax((1,), False), y), bool((coefficients >= 0).all())
     compare, threshold = (GreaterOrEqual(), 0.5) if positive else (Greater(), 0.0)
-    sure = as_dtype(i.builder, i.emit(compare, best, number(i, threshold, y)), I64)
+    sure = as_type(i, i.emit(compare, best, number(i, threshold, y)), I64)
     made: Value = i.emit(Gather(), i.const(labels), i.emit(Max(), sure, i.emit(ArgMax(1, False), y)))
     return made
 
@@ -98,7 +98,7 @@ def _votes(i: Importer, scores: Value, pairs: list[tuple[int, int]], classes: in
     for row, (first, second) in enumerate(pairs):
         signs[row, first], signs[row, second] = 1, -1
         lost[second] += 1
-    won = as_dtype(i.builder, i.emit(Greater(), scores, number(i, 0, scores)), F32)
+    won = as_type(i, i.emit(Greater(), scores, number(i, 0, scores)), F32)
     made: Value = i.emit(Add(), i.emit(MatMul(), won, i.const(signs)), i.const(lost))
     return made
 

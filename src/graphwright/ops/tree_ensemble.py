@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,8 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Arg, Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, F64, I32, I64, U8, DType, TensorType
-from graphwright.ops.cast import as_dtype
 from graphwright.ops.common import like, need_dtype, quiet
-from graphwright.ops.post_transforms import DOMAIN, TRANSFORMS, transformed
-from graphwright.records import dataclass
+from graphwright.ops.post_transforms import DOMAIN, TRANSFORMS, as_type, transformed
 
 DTYPES = frozenset({F32, F64})
 COMPARISONS: tuple[Callable[..., Any], ...] = (
@@ -27,6 +26,8 @@ COMPARISONS: tuple[Callable[..., Any], ...] = (
 """What a node asks of its feature and its split, by mode, in ONNX's order."""
 EQUAL, _UNEQUAL, _MEMBER = 4, 5, 6
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+MAX_TARGETS = 1 << 20
+"""A row of scores has as many elements, whatever the trees say."""
 MAX_DEPTH = 4096
 """Trees are walked in steps that all take together: deeper ones are chains, or go in a circle."""
 
@@ -48,10 +49,9 @@ class TreeEnsemble(Op):
     def verify(self) -> None:
         if self.aggregate not in AGGREGATES:
             raise InferError(f"aggregate {self.aggregate!r} is none of {', '.join(AGGREGATES)}")
-        if self.size < 1 or not 0 <= self.depth <= MAX_DEPTH:
-            raise InferError(
-                f"{self.size} targets, {self.depth} steps: 1 or more, up to {MAX_DEPTH} are taken"
-            )
+        if not 1 <= self.size <= MAX_TARGETS or not 0 <= self.depth <= MAX_DEPTH:
+            limits = f"1 to {MAX_TARGETS}, and up to {MAX_DEPTH} are taken"
+            raise InferError(f"{self.size} targets, {self.depth} steps: {limits}")
 
     def infer(self, at: Inference, x: Fact, roots: Fact, *table: Fact) -> TensorType:
         need_dtype(at, x, DTYPES)
@@ -168,10 +168,10 @@ def _import(i: Importer) -> Any:
     targets = np.array(targets)
     trees = Trees(roots, features, cuts, modes, missing, yes, no, ends, targets, weights)
     size = int(i.attr("n_targets", targets.max() + 1))
-    x = as_dtype(i.builder, i.input(0), F64 if dtype == F64 else F32)
+    x = as_type(i, i.input(0), F64 if dtype == F64 else F32)
     transform = _named(i, "post_transform", TRANSFORMS, 0)
     y = trees.emit(i, x, size, _named(i, "aggregate_function", AGGREGATES, 1))
-    return as_dtype(i.builder, transformed(i, y, transform), dtype)
+    return as_type(i, transformed(i, y, transform), dtype)
 
 
 def _rows(i: Importer, leaves: int, splits: Array) -> list[Row]:
@@ -269,4 +269,5 @@ TreeEnsemble.samples = (
     Sample(TreeEnsemble(2, 2), (arg(I32, 4, 3), *_stumps(F32)), "the input is i32"),
     Sample(TreeEnsemble(2, 2), (arg(F64, 4, 3), *_stumps(F32)), "a column of the nodes is f32"),
     Sample(TreeEnsemble(2, 2, "MEDIAN"), (_X, *_stumps(F32)), "'MEDIAN'"),
+    Sample(TreeEnsemble(1 << 40, 2), (_X, *_stumps(F32)), "1099511627776 targets"),
 )

@@ -10,9 +10,9 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer
 from graphwright.ir.types import F32
 from graphwright.ops.binary import Add
-from graphwright.ops.cast import as_dtype
 from graphwright.ops.post_transforms import (
     DOMAIN,
+    as_type,
     best_label,
     class_labels,
     label_above,
@@ -63,7 +63,7 @@ def _with_base(i: Importer, y: Value, base: Array) -> Value:
         padded = np.zeros(classes, y.type.dtype.numpy)
         padded[: base.size] = base
         y = i.emit(Add(), y, i.const(padded))
-    return as_dtype(i.builder, y, F32)
+    return as_type(i, y, F32)
 
 
 TreeEnsemble.onnx = {**TreeEnsemble.onnx, ("TreeEnsembleClassifier", 1, DOMAIN): _import}

@@ -10,9 +10,9 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer
 from graphwright.ir.types import F32, F64
 from graphwright.ops.binary import Add
-from graphwright.ops.cast import as_dtype
 from graphwright.ops.post_transforms import (
     DOMAIN,
+    as_type,
     in_rows,
     post_transform,
     transformed,
@@ -36,7 +36,7 @@ def typed_rows(i: Importer) -> Value:
     x = i.input(0)
     if x.type.rank not in (1, 2):
         raise i.fail(f"the input is {x.type}; it takes rows of features", "give its sizes with shapes=")
-    return as_dtype(i.builder, in_rows(i, x), F64 if x.type.dtype == F64 else F32)
+    return as_type(i, in_rows(i, x), F64 if x.type.dtype == F64 else F32)
 
 
 def numbers(i: Importer, name: str) -> Array:
@@ -113,7 +113,7 @@ def _import(i: Importer) -> Any:
         raise i.fail(f"{base.size} base_values for {size} targets", "export the model again")
     if base.any():
         y = i.emit(Add(), y, i.const(base.astype(y.type.dtype.numpy)))
-    y = as_dtype(i.builder, y, F32)
+    y = as_type(i, y, F32)
     return transformed_alone(i, y, transform) if size == 1 else transformed(i, y, transform)
 
 

@@ -41,7 +41,7 @@ def body(
     *,
     conditional: bool = False,
 ) -> onnx.GraphProto:
-    """A Loop's body: ``steps`` are an operator, its inputs and its output. ``conditional``: they make ``go``."""
+    """A Loop's body: ``steps`` are an operator, inputs and an output. ``conditional``: they make ``go``."""
     nodes = [helper.make_node(op, inputs.split(), [output]) for op, inputs, output in steps]
     if not conditional:
         nodes.append(helper.make_node("Identity", ["on"], ["go"]))

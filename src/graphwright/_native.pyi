@@ -170,16 +170,16 @@ class Repeat:
         goes_on: bool,
     ) -> None:
         """``values`` of the body are numbered: that of the run, those ``carried``, and all others. ``entry``
-        makes ``makes`` of ``reads``; the body gives ``gives``: a condition where it is ``conditional``, what is
-        carried, and rows. It runs ``most`` times at most, and not at all unless it ``goes_on``.
+        makes ``makes`` of ``reads``; the body gives ``gives``: a condition where it is ``conditional``, what
+        is carried, and rows. It runs ``most`` times at most, and not at all unless it ``goes_on``.
 
         Raises ValueError.
         """
 
     def run(self) -> bool:
         """Repeat the body to the end. False where the entry does not serve the next run: someone else has to
-        run the body on :meth:`received`, and :meth:`take` what it gives. Raises what the entry raises, and what
-        handlers of signals do.
+        run the body on :meth:`received`, and :meth:`take` what it gives. Raises what the entry raises, and
+        what handlers of signals do.
         """
 
     def received(self) -> list[Any]:

@@ -14,7 +14,7 @@ from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import evaluate
 from graphwright.ir.loops.functions import FUNCTIONS
-from graphwright.ir.loops.nodes import Apply, Cast, Const, Position, Ref, Scalar
+from graphwright.ir.loops.nodes import Apply, Bits, Cast, Const, Position, Ref, Scalar
 from graphwright.ir.op import Arg, Op, Sample
 from graphwright.ir.symbols import Expr, atoms, substitute
 from graphwright.ir.symbols import evaluate as evaluate_dim
@@ -167,6 +167,8 @@ def _evaluate(scalar: Scalar, operands: dict[str, Array], sizes: dict[str, int])
             return np.asarray(evaluate_dim(index, sizes), dtype.numpy)
         case Cast(operand, dtype):
             return np.asarray(_evaluate(operand, operands, sizes)).astype(dtype.numpy)
+        case Bits(operand, dtype):
+            return np.asarray(_evaluate(operand, operands, sizes)).view(dtype.numpy)
         case Apply(function, parts, dtype):
             result = FUNCTIONS[function].numpy(*(_evaluate(part, operands, sizes) for part in parts))
             return np.asarray(result).astype(dtype.numpy)

@@ -340,6 +340,24 @@ def test_a_broken_loop_is_refused(name: str) -> None:
     assert any(message in fault for fault in faults), faults
 
 
+@pytest.mark.parametrize(("runs", "faults"), [(1, 0), (0, 1)])
+def test_rows_fill_a_slot_up_to_its_neighbour(runs: int, faults: int) -> None:
+    """a = x; ``runs`` times: b = a, row of y = b; then the second row of y = the first"""
+    program = looping()
+    fill, loop, *body = program.tasks
+    neighbour = Task(TaskKind.COPY, (at(Y, 1), at(Y)), (0,), args=(1,), after=(1,))
+    first, second = (replace(task, after=tuple(t + 1 for t in task.after)) for task in body)
+    program = replace(
+        program,
+        tasks=(fill, replace(loop, args=(6,)), neighbour, first, second),
+        shape=(*program.shape, Instruction(Code.CONST, runs)),
+        blocks=(Block(0, 3), Block(3, 2)),
+    )
+    plan = looped()
+    found = check_plan(program, {**plan, "registers": [*plan["registers"], runs]}, 1)
+    assert found == ["task 2 reads buffer 1 (output ''), which may not have been written"] * faults
+
+
 def test_a_value_of_one_run_may_share_with_what_is_past() -> None:
     """x is copied to a before the loop alone, and b is made in each run anew."""
     program = with_task(with_loop(2, operands=(at(X), at(B))), 0, run([at(X), at(A)], [1]))

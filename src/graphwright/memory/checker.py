@@ -303,7 +303,9 @@ class _Checker:
         return any(a.writes and a.buffer == buffer for a in self._accesses_of(index, task))
 
     def _fills_rows(self, loop: int, buffer: int) -> bool:
-        """Whether the runs of a loop, whose number is known, copy to all rows of ``buffer``."""
+        """Whether the runs of a loop, whose number is known, copy to all rows of ``buffer``, or of a slot of
+        it: to where another task writes.
+        """
         task = self.program.tasks[loop]
         block = self.program.blocks[task.blocks[0]]
         for index in range(block.first, block.first + block.count):
@@ -315,8 +317,9 @@ class _Checker:
                 or task.operands[1:] != (None, None)
             ):
                 continue
-            row = self.registers[inner.args[0]]
-            if self._room(inner) == self.sizes[buffer] == self._most_runs(loop) * row:
+            filled = self.registers[target.offset] + self._most_runs(loop) * self.registers[inner.args[0]]
+            others = {a.offset for a in self.accesses[buffer] if a.writes and a.task != index}
+            if filled in {self.sizes[buffer], *others}:
                 return True
         return False
 

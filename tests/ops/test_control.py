@@ -17,9 +17,12 @@ from graphwright.ops.transpose import Transpose
 from .peer import NodeImporter, RefusedError, importer_of
 
 
+def inference() -> Inference:
+    return Inference(SymbolTable(), "if", [Fact(tensor(BOOL))])
+
+
 def joined(*branches: TensorType) -> TensorType:
-    at = Inference(SymbolTable(), "if")
-    return If(1).infer_regions(at, [[Fact(t)] for t in branches])[0].type
+    return If(1).infer_regions(inference(), [[Fact(t)] for t in branches])[0].type
 
 
 def test_equal_sizes_stay_and_others_become_symbols() -> None:
@@ -41,9 +44,8 @@ def test_dtypes_must_agree() -> None:
 
 
 def test_branches_must_have_as_many_outputs() -> None:
-    at = Inference(SymbolTable(), "if")
     with pytest.raises(InferError, match="1 and 0 outputs"):
-        If(1).infer_regions(at, [[Fact(tensor(F32))], []])
+        If(1).infer_regions(inference(), [[Fact(tensor(F32))], []])
 
 
 def branch(module: Module, name: str, captured: list[Value], join: bool) -> tuple[Graph, list[Value]]:

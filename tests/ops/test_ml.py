@@ -493,8 +493,9 @@ FED: dict[str, Any] = {
 @pytest.mark.parametrize("keys", list(KEYS))
 @pytest.mark.parametrize("values", list(KEYS))
 def test_label_encoders(version: int, keys: str, values: str) -> None:
+    """ONNX Runtime finds NaN from version 4 on, ONNX's text at version 2 already."""
     given: dict[str, Any] = {f"keys_{keys}": KEYS[keys], f"values_{values}": KEYS[values]}
-    compare("LabelEncoder", FED[keys], version, **given)
+    compare("LabelEncoder", FED[keys][int(version < 4) :], version, **given)
 
 
 def test_feature_vectorizers() -> None:

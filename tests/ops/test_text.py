@@ -6,7 +6,6 @@ import itertools
 import re
 import warnings
 from dataclasses import replace
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from graphwright.config import Options
 from graphwright.errors import ModelError
 from graphwright.ir.types import type_of
 from graphwright.ops.regular_expression import SyntaxFault, full_match
-from graphwright.ops.tree_ensemble import TRANSFORMS, TreeEnsemble
 
 from .peer import imported, runtime
 
@@ -401,9 +399,8 @@ def walked(attributes: dict[str, Any], x: Any) -> list[list[tuple[int, float]]]:
             k, leaf = root, 0
             while not leaf:
                 value = float(row[a["nodes_featureids"][k]])
-                yes = a["nodes_missing_value_tracks_true"][k]
-                if not np.isnan(value):
-                    yes = tests[a["nodes_modes"][k]](value, float(a["nodes_splits"][k]), k)
+                yes = tests[a["nodes_modes"][k]](value, float(a["nodes_splits"][k]), k)
+                yes = yes or (np.isnan(value) and a["nodes_missing_value_tracks_true"][k])
                 side = "true" if yes else "false"
                 k, leaf = a[f"nodes_{side}nodeids"][k], a[f"nodes_{side}leafs"][k]
             reached[-1].append((a["leaf_targetids"][k], float(a["leaf_weights"][k])))
@@ -449,27 +446,6 @@ def test_scores_are_transformed(transform: int) -> None:
     model = ml_model("TreeEnsemble", 5, [x], {**attributes, "post_transform": transform})
     for device in devices(x):
         np.testing.assert_allclose(ours(model, [x], device), expected, rtol=1e-5, atol=1e-6)
-
-
-def test_probit_is_the_normal_quantile() -> None:
-    chances = [1e-12, 1e-3, 0.25, 0.5, 0.75, 0.999, 1.0, 0.0, -0.5]
-    ensemble = TreeEnsemble(1, 0, transform="PROBIT")
-    column = np.zeros(9, np.int64)
-    for k, p in enumerate(chances):
-        table = (
-            column,
-            np.zeros(9),
-            column.astype(np.uint8),
-            column > 0,
-            column,
-            column,
-            column,
-            np.array(chances),
-        )
-        y = ensemble.reference(np.zeros((1, 1)), np.array([k]), *table)[0, 0]
-        inside = {0.0: -np.inf, 1.0: np.inf}.get(p, np.nan) if not 0 < p < 1 else NormalDist().inv_cdf(p)
-        np.testing.assert_allclose(y, inside, rtol=1e-12, atol=1e-15)
-    assert set(TRANSFORMS) == {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"}
 
 
 def test_trees_are_those_of_onnx_runtime() -> None:

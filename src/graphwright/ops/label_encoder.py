@@ -22,8 +22,6 @@ from graphwright.ops.unary import IsNaN
 from graphwright.ops.unsqueeze import Unsqueeze
 
 DTYPES = frozenset({STRING, F32, F64, I16, I32, I64})
-_NAN_IS_A_KEY = 4
-"""The first version of which ONNX's text says so."""
 _NAN = "nan"
 """The key of every NaN: it equals none of the numbers."""
 
@@ -93,8 +91,6 @@ def _import_1(i: Importer) -> Any:
 
 def _import_2(i: Importer) -> Any:
     keys, values = _list(i, "keys"), _list(i, "values")
-    if i.version < _NAN_IS_A_KEY and keys.size == values.size:
-        keys, values = keys[keys == keys], values[keys == keys]
     default = i.attr("default_tensor")
     if default is None:
         kind = values.dtype.kind

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, F64, I32, I64, U8, DType, TensorType
 from graphwright.ops.common import like, need_dtype, quiet
 from graphwright.ops.post_transforms import DOMAIN, TRANSFORMS, as_type, transformed
+from graphwright.records import dataclass
 
 DTYPES = frozenset({F32, F64})
 COMPARISONS: tuple[Callable[..., Any], ...] = (

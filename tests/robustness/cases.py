@@ -287,6 +287,13 @@ def resize() -> bytes:
 
 
 @either
+def resize_of_an_input() -> bytes:
+    weights = [tensor("to", [2, HUGE]), tensor("none", np.ones(0, np.float32))]
+    resized = node("Resize", "x none none to", "y", mode="linear", antialias=1)
+    return model([resized], weights, [info("x", [2, 4])], opset=18)
+
+
+@either
 def concats_that_double() -> bytes:
     nodes = [node("Concat", f"c{k} c{k}", f"c{k + 1}", axis=0) for k in range(60)]
     return model([*nodes, node("Add", "x c60", "y")], [tensor("c0", np.ones((1, 4), np.float32))])

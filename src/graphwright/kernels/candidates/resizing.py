@@ -35,6 +35,8 @@ from graphwright.ops.resize import Resize, Taps
 from graphwright.ops.shaping import number
 
 _SYMBOLS = {"nearest": ResizeKernel.NEAREST, "linear": ResizeKernel.LINEAR, "cubic": ResizeKernel.CUBIC}
+LONGEST = 1 << 24
+"""Elements of an axis that tables of taps are made for."""
 
 
 @candidate(Resize)
@@ -81,6 +83,8 @@ def resize_by_taps(node: Node, context: Context) -> Run | Alias | str:
     if 0 in y.type.dims:
         return Run(())
     sizes = list(zip(map(number, x.type.dims), map(number, y.type.dims), strict=True))
+    if any(max(pair) > LONGEST for pair in sizes):
+        return f"tables of taps are made for axes of up to {LONGEST} elements"
     found = [(axis, op.taps(axis, *pair)) for axis, pair in enumerate(sizes)]
     passes = [(axis, taps) for axis, taps in found if taps is not None]
     if 0 in x.type.dims:

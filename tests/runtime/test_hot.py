@@ -262,6 +262,7 @@ def test_models_that_are_cut_have_variants(between: str, quick: Options, tmp_pat
     x = np.array([[1, 0, 2], [0, 3, 0]], np.float32)
     feeds: dict[str, Any] = {"s": np.array(["a", "b"], object), "x": x, "q": [x] * 5}
     for each in (model, gw.load(tmp_path / "cut.om", options=quick)):
+        # with gears it is what runs other shapes, which a device does not show
         device = each.device if isinstance(each.device, Hot) else each.device._dynamic  # type: ignore[attr-defined]
         assert isinstance(device, Hot)
         for run in range(AFTER + 2):
@@ -284,6 +285,7 @@ def test_models_of_unknown_rank_have_variants_of_each_rank(quick: Options, tmp_p
     x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
     want = np.exp(x) / np.exp(x).sum(-1, keepdims=True)
     for each in (model, gw.load(tmp_path / "any.om", options=quick)):
+        # one for each rank, which a device does not show
         hot = [device for _, device in each.device._held]  # type: ignore[attr-defined]
         for run in range(AFTER + 2):
             if run == AFTER:

@@ -27,13 +27,18 @@ TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 def feature_rows(i: Importer, features: int) -> Value:
     """Input 0 as f32[N, features]; a vector is one row."""
-    x = i.input(0)
-    if x.type.rank not in (1, 2):
-        raise i.fail(f"the input is {x.type}; it takes rows of features", "give its sizes with shapes=")
-    x = in_rows(i, x)
+    x = rows_of_features(i)
     if isinstance(x.type.dims[1], int) and x.type.dims[1] != features:
         raise i.fail(f"the input has {x.type.dims[1]} features, and the model is of {features}")
     return as_type(i, x, F32)
+
+
+def rows_of_features(i: Importer) -> Value:
+    """Input 0 with rows; a vector is one."""
+    x = i.input(0)
+    if x.type.rank not in (1, 2):
+        raise i.fail(f"the input is {x.type}; it takes rows of features", "give its sizes with shapes=")
+    return in_rows(i, x)
 
 
 def in_rows(i: Importer, x: Value) -> Value:

@@ -34,9 +34,9 @@ def compared(i: Importer, vectors: Array) -> Value:
         raise i.fail(f"kernel_type {kind!r} is none of {', '.join(KERNELS)}")
     if kind == "RBF":
         return _gaussian(i, x, vectors, gamma)
-    dot = i.emit(MatMul(), x, i.const(np.ascontiguousarray(vectors.T)))
+    dot: Value = i.emit(MatMul(), x, i.const(np.ascontiguousarray(vectors.T)))
     if kind == "LINEAR":
-        return dot  # type: ignore[no-any-return]
+        return dot
     moved = i.emit(Add(), i.emit(Mul(), dot, number(i, gamma, dot)), number(i, offset, dot))
     made: Value = (
         i.emit(Tanh(), moved) if kind == "SIGMOID" else i.emit(Pow(), moved, number(i, degree, moved))

@@ -13,8 +13,8 @@ from graphwright.ops.binary import Add
 from graphwright.ops.post_transforms import (
     DOMAIN,
     as_type,
-    in_rows,
     post_transform,
+    rows_of_features,
     transformed,
     transformed_alone,
 )
@@ -33,10 +33,8 @@ _MODES = {
 
 def typed_rows(i: Importer) -> Value:
     """Input 0 as rows, f64 if it is so, else f32."""
-    x = i.input(0)
-    if x.type.rank not in (1, 2):
-        raise i.fail(f"the input is {x.type}; it takes rows of features", "give its sizes with shapes=")
-    return as_type(i, in_rows(i, x), F64 if x.type.dtype == F64 else F32)
+    x = rows_of_features(i)
+    return as_type(i, x, F64 if x.type.dtype == F64 else F32)
 
 
 def numbers(i: Importer, name: str) -> Array:

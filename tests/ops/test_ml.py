@@ -361,6 +361,22 @@ def test_trees_of_two_classes(transform: str, voted: int, base: list[float] | No
     )
 
 
+def test_votes_for_the_second_class_count_beside_two_base_values() -> None:
+    """ONNX Runtime loses them there, so it is asked without base values."""
+    attributes = forest(3, 4, 3, 3, MODES[:1], "class", 1)
+    attributes["class_ids"] = [1] * len(attributes["class_ids"])
+    x = rows(12, 3)
+
+    def model(base: list[float] | None) -> Any:
+        labels = {"classlabels_int64s": [7, 9]}
+        return model_of("TreeEnsembleClassifier", {"x": x}, base_values=base, **labels, **attributes)
+
+    votes = runtime(model(None), {"x": x})[1][:, 1]
+    _, scores = gw.compile(model([0.05, 0.3]))(x)
+    assert np.abs(votes).max() > 0.1
+    np.testing.assert_allclose(scores, np.stack([0 * votes, votes + 0.3], 1), rtol=1e-5, atol=1e-6)
+
+
 def test_doubles_are_compared_as_doubles() -> None:
     split = 0.1
     x = np.array([[split], [np.nextafter(split, 1)]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import stat
 import struct
@@ -9,12 +10,14 @@ import zipfile
 from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
 
 from graphwright.errors import PackageError
-from graphwright.package.archive import ALIGNMENT, aligned_memory, read_archive
+from graphwright.package import archiver
+from graphwright.package.archive import ALIGNMENT, aligned_memory, open_archive, read_archive
 from graphwright.package.archiver import write_archive
 
 MEMBERS = {"a.json": b"{}", "empty": b"", "targets/v4/x.so": bytes(range(16)), "tail": b"x"}
@@ -211,3 +214,90 @@ def test_members_beyond_4_gib(tmp_path: Path) -> None:
     assert bytes(members["small"]) == b"abc"
     with zipfile.ZipFile(tmp_path / "x.om") as archive:
         assert [info.file_size for info in archive.infolist()] == [size, 3]
+
+
+class Holes:
+    """An open file that leaves large pieces, which are zeros, as holes."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, piece: memoryview) -> int:
+        if len(piece) < 1 << 20:
+            return self._file.write(piece)
+        self._file.seek(len(piece), os.SEEK_CUR)
+        return len(piece)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def zeros(size: int) -> memoryview:
+    """Zeros that take no memory."""
+    return memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+
+
+EDGES = [2**31, 2**32]
+
+
+@pytest.mark.parametrize("edge", EDGES)
+def test_sizes_and_places_about_2_and_4_gib(
+    tmp_path: Path, edge: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a member, of the next one's start, and of the directory's: each is met exactly."""
+    monkeypatch.setattr(archiver, "_checksum", lambda pieces: 0)
+    path, data = tmp_path / "x.om", zeros(edge + 2)
+    for size in (*range(edge - 260, edge - 255), *range(edge - 130, edge - 60), *range(edge - 3, edge + 3)):
+        with open(path, "wb") as file:
+            write_archive(Holes(file), {"large": [data[:size]], "small": [b"abc"]})  # type: ignore[arg-type]
+        members = read_archive(path, use_mmap=True)
+        assert {name: len(member) for name, member in members.items()} == {"large": size, "small": 3}
+        assert bytes(members["small"]) == b"abc"
+        with zipfile.ZipFile(path) as archive:
+            assert [info.file_size for info in archive.infolist()] == [size, 3]
+
+
+@pytest.mark.parametrize("edge", EDGES)
+def test_what_stays_in_its_file_may_be_large(
+    tmp_path: Path, edge: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archiver, "_checksum", lambda pieces: 0)
+    with open(tmp_path / "x.om", "wb") as file:
+        write_archive(Holes(file), {"small": [b"abc"], "large": [zeros(edge)], "last": [b"x"]})  # type: ignore[arg-type]
+    members, later = open_archive(tmp_path / "x.om", later="large")
+    assert {name: bytes(member) for name, member in members.items()} == {"small": b"abc", "last": b"x"}
+    assert later is not None and later.size == edge
+
+
+@pytest.mark.parametrize("size", [2**31 - 1, 2**31, 2**31 + 1, 3 << 30, 2**32 - 1, 2**32, 2**32 + 1])
+def test_the_standard_library_writes_64_bit_records_from_2_gib_on(
+    tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As earlier versions did: the numbers between 2 and 4 GiB are in the 32-bit record as well."""
+    monkeypatch.setattr(zipfile, "crc32", lambda data, value=0: 0)
+    with open(tmp_path / "x.om", "wb") as file, zipfile.ZipFile(Holes(file), "w") as archive:  # type: ignore[type-var]
+        for name, data in (("large", zeros(size)), ("small", memoryview(b"abc"))):
+            info = zipfile.ZipInfo(name)
+            padding = -(file.tell() + 30 + len(name) + 4 + 20) % ALIGNMENT
+            info.extra = b"WG" + padding.to_bytes(2, "little") + bytes(padding)
+            with archive.open(info, "w", force_zip64=True) as member:
+                member.write(data)
+    members = read_archive(tmp_path / "x.om", use_mmap=True)
+    assert {name: len(member) for name, member in members.items()} == {"large": size, "small": 3}
+
+
+class Slowly:
+    """An open file that takes at most seven bytes at a time, and can go nowhere else."""
+
+    def __init__(self) -> None:
+        self.content = b""
+
+    def write(self, piece: memoryview) -> int:
+        self.content += bytes(piece[:7])
+        return min(len(piece), 7)
+
+
+def test_a_pipe_gets_the_same_bytes(path: Path) -> None:
+    pipe = Slowly()
+    write_archive(pipe, {name: [data] for name, data in MEMBERS.items()})  # type: ignore[arg-type]
+    assert pipe.content == path.read_bytes()

@@ -22,12 +22,12 @@ from graphwright.package.parts import fill_in_parts
 
 ALIGNMENT = 64
 LOCAL_HEADER = struct.Struct("<4sHHHHHIIIHH")
-_ENTRY = struct.Struct("<4s6HIIIHHHHHII")
+ENTRY = struct.Struct("<4s6HIIIHHHHHII")
 """Of the central directory; the name and the extra fields follow."""
-_END = struct.Struct("<4sHHHHIIH")
-_END_64 = struct.Struct("<4sQHHIIQQQQ")
-_LOCATOR_64 = struct.Struct("<4sIQI")
-_LARGE = 0xFFFFFFFF
+END = struct.Struct("<4sHHHHIIH")
+END_64 = struct.Struct("<4sQHHIIQQQQ")
+LOCATOR_64 = struct.Struct("<4sIQI")
+LARGE = 0xFFFFFFFF
 """Stands for a number that lies in the extra field of 64-bit numbers, whose id is 1."""
 _NO_HOLE = (0, 0)
 _PAGE = 4096
@@ -106,9 +106,9 @@ def _entries(data: memoryview) -> Iterator[_Entry]:
     count, start, stop = _directory(data)
     for _ in range(count):
         signature, *_, flags, method, _, _, _, stored, size, name, extra, comment, _, _, _, offset = (
-            _ENTRY.unpack_from(data, start)
+            ENTRY.unpack_from(data, start)
         )
-        name_start = start + _ENTRY.size
+        name_start = start + ENTRY.size
         start = name_start + name + extra + comment
         if signature != b"PK\x01\x02" or start > stop:
             raise ValueError("its directory is damaged")
@@ -122,23 +122,31 @@ def _entries(data: memoryview) -> Iterator[_Entry]:
 
 def _directory(data: memoryview) -> tuple[int, int, int]:
     """Entries of the central directory, and where it starts and stops."""
-    end = len(data) - _END.size
+    end = len(data) - END.size
     if end < 0:
         raise ValueError("it is too short")
-    signature, *_, count, size, start, comment = _END.unpack_from(data, end)
+    signature, *_, count, size, start, comment = END.unpack_from(data, end)
     if signature != b"PK\x05\x06" or comment:
         raise ValueError("it does not end as a zip file does")
-    if count == 0xFFFF or _LARGE in (size, start):
-        locator = end - _LOCATOR_64.size
-        if locator < 0:
-            raise ValueError("it is too short")
-        mark, _, end, _ = _LOCATOR_64.unpack_from(data, locator)
-        signature, *_, count, size, start = _END_64.unpack_from(data, end)
-        if (mark, signature) != (b"PK\x06\x07", b"PK\x06\x06"):
-            raise ValueError("its 64-bit directory is damaged")
+    if count == 0xFFFF or LARGE in (size, start) or start + size != end:
+        # some writers add the 64-bit record from 2 GiB on, though the 32-bit one still holds the numbers
+        end, count, size, start = _directory_64(data, end - LOCATOR_64.size)
     if start + size != end:
         raise ValueError("its directory is not where it says")
     return count, start, end
+
+
+def _directory_64(data: memoryview, locator: int) -> tuple[int, int, int, int]:
+    """Where the 64-bit record lies; entries of the central directory, its size, and where it starts."""
+    if locator < 0:
+        raise ValueError("it is too short")
+    mark, _, end, _ = LOCATOR_64.unpack_from(data, locator)
+    if mark != b"PK\x06\x07":
+        raise ValueError("its directory is not where it says")
+    signature, *_, count, size, start = END_64.unpack_from(data, end)
+    if signature != b"PK\x06\x06" or end + END_64.size != locator:
+        raise ValueError("its 64-bit directory is damaged")
+    return end, count, size, start
 
 
 def _full(numbers: tuple[int, ...], extra: bytes) -> Iterator[int]:
@@ -150,7 +158,7 @@ def _full(numbers: tuple[int, ...], extra: bytes) -> Iterator[int]:
             wide = extra[4 : 4 + length]
         extra = extra[4 + length :]
     for number in numbers:
-        if number == _LARGE:
+        if number == LARGE:
             (number,), wide = struct.unpack_from("<Q", wide), wide[8:]
         yield number
 

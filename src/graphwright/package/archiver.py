@@ -1,45 +1,106 @@
-"""Writing the archives that :mod:`graphwright.package.archive` reads: deterministic, whole or not at all."""
+"""Writing the archives that :mod:`graphwright.package.archive` reads: deterministic, front to back.
+
+The standard library's writer goes back to headers whose sizes it did not know, which a pipe does not allow,
+and its bytes may change with its version.
+"""
 
 from __future__ import annotations
 
 import os
 import struct
-import zipfile
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
-from graphwright.package.archive import ALIGNMENT, LOCAL_HEADER
+from graphwright.package.archive import ALIGNMENT, END, END_64, ENTRY, LARGE, LOCAL_HEADER, LOCATOR_64
 
 Piece = bytes | memoryview
 
 _PADDING_ID = 0x4757
 """The extra field that pads a member to its alignment ("GW")."""
-_ZIP64_EXTRA = 20
-"""Bytes of the extra field with 64-bit sizes, which every member has."""
+_VERSION = 45
+"""Of the format that knows 64-bit sizes."""
+_MADE_BY = 3 << 8 | _VERSION
+"""Unix."""
+_MODE = 0o644 << 16
+_DATE = 1 << 5 | 1
+"""1980-01-01, the first day that a zip file knows."""
+_MANY = 0xFFFF
 
 
-def write_archive(path: Path, members: Mapping[str, Sequence[Piece]]) -> None:
-    """Write ``members``, each the pieces of its bytes, in order; the file appears whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
+def write_archive(target: Path | BinaryIO, members: Mapping[str, Sequence[Piece]]) -> None:
+    """Write ``members``, each the pieces of its bytes, in order. Raises OSError.
+
+    A file at a path appears whole or not at all; an open binary file is written from where it stands.
+    """
+    if not isinstance(target, Path):
+        _write(target, members)
+        return
+    temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}")
     try:
         with open(temporary, "xb") as file:
-            with zipfile.ZipFile(file, "w") as archive:
-                for name, pieces in members.items():
-                    with archive.open(_aligned_info(name, file.tell()), "w", force_zip64=True) as member:
-                        for piece in pieces:
-                            member.write(piece)
+            _write(file, members)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def _aligned_info(name: str, position: int) -> zipfile.ZipInfo:
-    info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-    info.create_system, info.external_attr = 3, 0o644 << 16
-    start = position + LOCAL_HEADER.size + len(name) + 4 + _ZIP64_EXTRA
+def _write(file: BinaryIO, members: Mapping[str, Sequence[Piece]]) -> None:
+    position = 0
+    directory: list[bytes] = []
+    for name, given in members.items():
+        pieces = list(given)
+        size, checksum = sum(map(len, pieces)), _checksum(pieces)
+        directory.append(_entry(name, size, checksum, position))
+        for piece in (_header(name, size, checksum, position), *pieces):
+            _write_all(file, piece)
+            position += len(piece)
+    _write_all(file, b"".join([*directory, *_ends(len(directory), sum(map(len, directory)), position)]))
+
+
+def _write_all(file: BinaryIO, piece: Piece) -> None:
+    """Write ``piece``; an unbuffered file may take a part of it at a time."""
+    left = memoryview(piece)
+    while left:
+        count = file.write(left)
+        left = left[len(left) if count is None else count :]
+
+
+def _checksum(pieces: Sequence[Piece]) -> int:
+    checksum = 0
+    for piece in pieces:
+        checksum = zlib.crc32(piece, checksum)
+    return checksum
+
+
+def _header(name: str, size: int, checksum: int, position: int) -> bytes:
+    """What stands before a member: its sizes have 64 bits, and what follows is aligned."""
+    sizes = struct.pack("<HHQQ", 1, 16, size, size)
+    start = position + LOCAL_HEADER.size + len(name) + len(sizes) + 4
     padding = -start % ALIGNMENT
-    info.extra = struct.pack("<HH", _PADDING_ID, padding) + bytes(padding)
-    return info
+    extra = sizes + struct.pack("<HH", _PADDING_ID, padding) + bytes(padding)
+    numbers = (_VERSION, 0, 0, 0, _DATE, checksum, LARGE, LARGE, len(name), len(extra))
+    return LOCAL_HEADER.pack(b"PK\x03\x04", *numbers) + name.encode("ascii") + extra
+
+
+def _entry(name: str, size: int, checksum: int, position: int) -> bytes:
+    """A member as the central directory states it: numbers of 64 bits are in the extra field."""
+    wide = b"".join(struct.pack("<Q", n) for n in (size, size, position) if n >= LARGE)
+    extra = struct.pack("<HH", 1, len(wide)) + wide if wide else b""
+    shown, offset = min(size, LARGE), min(position, LARGE)
+    head = (_MADE_BY, _VERSION, 0, 0, 0, _DATE, checksum, shown, shown, len(name), len(extra), 0, 0, 0, _MODE)
+    return ENTRY.pack(b"PK\x01\x02", *head, offset) + name.encode("ascii") + extra
+
+
+def _ends(count: int, size: int, start: int) -> Iterator[bytes]:
+    """What stands behind the central directory, which has ``size`` bytes from ``start`` on."""
+    if count >= _MANY or size >= LARGE or start >= LARGE:
+        numbers = (END_64.size - 12, _MADE_BY, _VERSION, 0, 0, count, count, size, start)
+        yield END_64.pack(b"PK\x06\x06", *numbers)
+        yield LOCATOR_64.pack(b"PK\x06\x07", 0, start + size, 1)
+    few = min(count, _MANY)
+    yield END.pack(b"PK\x05\x06", 0, 0, few, few, min(size, LARGE), min(start, LARGE), 0)

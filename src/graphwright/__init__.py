@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from graphwright.errors import FeedError as FeedError
     from graphwright.errors import GraphwrightError as GraphwrightError
     from graphwright.errors import ModelError as ModelError
+    from graphwright.errors import OptionError as OptionError
     from graphwright.errors import PackageError as PackageError
     from graphwright.errors import PluginError as PluginError
     from graphwright.errors import ToolchainError as ToolchainError
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from graphwright.session import SessionOptions as SessionOptions
 
     CompileOptions = Options
+    __version__: str
 
 _HOMES = {
     "compile": ("graphwright.api", "compile"),
@@ -66,12 +68,22 @@ used: running an .om needs few of them.
 __all__ = sorted(_HOMES)
 
 
+def __dir__() -> list[str]:
+    return sorted({*_HOMES, "__version__", *(name for name in globals() if name.startswith("__"))})
+
+
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'graphwright' has no attribute {name!r}")
-    module, attribute = _HOMES[name]
-    with uncollected():
-        home = importlib.import_module(module)
-    value = getattr(home, attribute) if attribute else home
+    if name == "__version__":  # asked for seldom, and reading it takes as long as loading a model
+        value = importlib.import_module("importlib.metadata").version("graphwright")
+    elif name in _HOMES:
+        value = _imported(*_HOMES[name])
+    else:
+        raise AttributeError(f"module 'graphwright' has no attribute {name!r}")  # Python says what is close
     globals()[name] = value
     return value
+
+
+def _imported(module: str, attribute: str) -> Any:
+    with uncollected():
+        home = importlib.import_module(module)
+    return getattr(home, attribute) if attribute else home

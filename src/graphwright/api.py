@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graphwright import plugins
+from graphwright.arguments import AnyShapes, read_mapping, read_outputs, read_shapes
 from graphwright.compiler import Observer, compile_modules, package_module, run_stages, shape_stages
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, PackageError, UnknownOpError
@@ -29,7 +30,7 @@ from graphwright.package.package import Package
 from graphwright.package.sign import user_key
 from graphwright.package.stages import PartStep
 from graphwright.passes.base import Record
-from graphwright.passes.bind_sizes import Shapes, shape_inputs
+from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.passes.bound_sizes import BoundSizes
 from graphwright.passes.dynamic import what_stays_dynamic
 from graphwright.passes.gears import split_module
@@ -61,41 +62,48 @@ def _no_one(name: str, product: object) -> None:
 def compile(
     source: Source | Module,
     *,
-    shapes: Shapes | None = None,
+    shapes: AnyShapes | None = None,
     constants: Mapping[str, Any] | None = None,
-    outputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | str | None = None,
     gears: Gears | Mapping[str, Sequence[Sequence[int]]] | None = None,
     specialize: str | None = None,
-    options: Options | None = None,
+    options: Options | Mapping[str, Any] | None = None,
     observe: Observer = _no_one,
 ) -> Model:
     """Compile an ONNX model (path, bytes or ModelProto) or a module built by hand.
 
-    ``specialize`` is the option of that name. ``shapes`` gives sizes of inputs, or ranges of them,
-    ``constants`` replaces inputs by arrays, numbers or lists, ``outputs`` prunes to these (inner values as
-    well; inputs that only others needed go too). ``gears`` are shapes that get programs of their own (by
-    input, or as :class:`graphwright.Gears`). Raises ModelError with all faults of the model, OptionError,
-    PluginError, ToolchainError.
+    ``shapes`` gives sizes of inputs, or ranges of them: a dict such as ``{"x": (1, 3, 224, "W=64..2048")}``,
+    or the sizes alone where the model has one input. ``constants`` replaces inputs by arrays, numbers or
+    lists; ``outputs`` keeps these values and what they need, inner values as well. ``gears`` are shapes that
+    get programs of their own, a dict of lists of shapes by input or a :class:`graphwright.Gears`. ``options``
+    is a :class:`graphwright.CompileOptions`, or a dict of some of them above those of the environment;
+    ``specialize`` is the option of that name. ``observe(stage, product)`` is called after each stage.
+
+    Raises ModelError with all faults of the model, FeedError for sizes that the model does not have,
+    OptionError, PluginError, ToolchainError.
     """
-    options = options or Options.from_environment()
-    options = options if specialize is None else replace(options, specialize=specialize)
+    options = Options.of(options, specialize=specialize)
+    outputs = read_outputs(outputs)
+    constants = read_mapping("constants", constants, "constants={'sr': 16000}")
+    if not isinstance(gears, Gears):
+        shapes_of_gears = read_mapping("gears", gears, "gears={'x': [(1, 64), (8, 64)]}")
+        gears = None if gears is None else Gears(shapes_of_gears)
     given = source if isinstance(source, Module) else open_model(source)  # hashes weights meanwhile
     plugins.use(options)
     load_candidates()
     if isinstance(given, Module):
         module = given
-        bind_constants(module, constants or {})
+        bind_constants(module, constants)
     else:
         module = load_onnx(given, constants=constants, outputs=outputs)
     observe("import", module)
-    shape_inputs(module, shapes or {})
+    shape_inputs(module, read_shapes(shapes, [value.name for value in module.main.inputs]))
     if outputs is not None:
         keep_outputs(module, outputs)
     key = user_key(options.key_folder, create=True)
     if gears is None:
         return Model(*_compiled(module, options, observe), key, options.threads)
-    made = gear_modules(module, gears if isinstance(gears, Gears) else Gears(gears), options)
-    return Model(*compile_gears(made, options, observe), key, options.threads)
+    return Model(*compile_gears(gear_modules(module, gears, options), options, observe), key, options.threads)
 
 
 @uncollected()

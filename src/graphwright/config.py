@@ -6,18 +6,27 @@ Nothing else in graphwright reads the environment.
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from graphwright.errors import Collector, OptionError
-from graphwright.records import dataclass, field, fields
+from graphwright.errors import Collector, Diagnostic, OptionError
+from graphwright.log import warn
+from graphwright.records import dataclass, field, fields, replace
+from graphwright.spelling import close_names, did_you_mean
 
 NUMERICS: Final = ("default", "strict")
 ISA_NAMES: Final = ("auto", "v3", "v4")
 DEVICES: Final = ("cpu", "null", "reference")
 SPECIALIZE: Final = ("none", "hot")
+
+
+_PREFIX: Final = "GRAPHWRIGHT_"
+_OTHER_VARIABLES: Final = ("GRAPHWRIGHT_MODELS",)
+"""Of the benchmarks, which share the prefix."""
 
 
 def _option(default: Any, help_text: str, read: Callable[[str], Any], in_key: bool = False) -> Any:
@@ -117,13 +126,23 @@ class Options:
             if value == option.default:
                 continue
             try:
-                if type(option.metadata["read"](_text(value))) is not type(value) and not isinstance(
-                    value, Path
-                ):
-                    raise ValueError(f"is {value!r}, of the wrong type")
+                object.__setattr__(self, option.name, _checked(value, option.metadata["read"]))
             except ValueError as error:
                 faults.add("option", f"{option.name}={value!r}: {error}", hint=option.metadata["help"])
         faults.raise_if_any()
+
+    @classmethod
+    def of(cls, given: Options | Mapping[str, Any] | None, **overrides: Any) -> Options:
+        """Options as users give them: an object as it is, a mapping or None above the environment's; those
+        of ``overrides`` that are not None above all. Raises OptionError.
+        """
+        above = {name: value for name, value in overrides.items() if value is not None}
+        if isinstance(given, Options):
+            return replace(given, **above) if above else given
+        if given is not None and not isinstance(given, Mapping):
+            message = f"options are a CompileOptions or a dict, not {type(given).__name__}"
+            raise OptionError(Diagnostic("option", message, hint="as in options={'threads': 2}"))
+        return cls.from_environment(**{**(given or {}), **above})
 
     @classmethod
     def from_environment(cls, **overrides: Any) -> Options:
@@ -131,8 +150,10 @@ class Options:
         bad one."""
         faults = Collector(OptionError)
         known = {option.name: option for option in fields(cls)}
-        for name in overrides.keys() - known.keys():
-            faults.add("option", f"there is no option {name}", hint=f"options: {', '.join(known)}")
+        for name in sorted(overrides.keys() - known.keys()):
+            hint = f"{did_you_mean([name], known)}options: {', '.join(known)}"
+            faults.add("option", f"there is no option {name}", hint=hint)
+        _warn_of_unknown_variables(frozenset(name for name in os.environ if name.startswith(_PREFIX)))
         values = {name: value for name, value in overrides.items() if name in known}
         for name, option in known.items():
             text = os.environ.get(variable(name))
@@ -168,6 +189,33 @@ class Options:
         return self.key_dir or _base("XDG_CONFIG_HOME", ".config")
 
 
+def _checked(value: Any, read: Callable[[str], Any]) -> Any:
+    """``value`` as an option holds it: text as a folder where one is wanted, a list as a tuple, an integer of
+    NumPy's as Python's. A ValueError says what the option takes.
+    """
+    if isinstance(value, list):
+        value = tuple(value)
+    elif not isinstance(value, bool) and hasattr(value, "__index__"):
+        value = operator.index(value)
+    made = read(_text(value))
+    if isinstance(made, Path) and isinstance(value, str | os.PathLike):
+        return made
+    if type(made) is not type(value):
+        raise ValueError(f"is {value!r}, of the wrong type")
+    return value
+
+
+@cache
+def _warn_of_unknown_variables(names: frozenset[str]) -> None:
+    """Warn once of variables that look like options and are none."""
+    known = [variable(option.name) for option in fields(Options)]
+    for name in sorted(names - {*known, *_OTHER_VARIABLES}):
+        options = {each.removeprefix(_PREFIX): each for each in known}
+        near = [options[each] for each in close_names(name.removeprefix(_PREFIX), options)]
+        meant = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+        warn("the environment variable %s is no option and is ignored: %s", name, meant)
+
+
 def _text(value: object) -> str:
     if isinstance(value, tuple):
         return os.pathsep.join(map(str, value))
@@ -176,7 +224,7 @@ def _text(value: object) -> str:
 
 def variable(option: str) -> str:
     """The environment variable of an option."""
-    return f"GRAPHWRIGHT_{option.upper()}"
+    return f"{_PREFIX}{option.upper()}"
 
 
 def table() -> Mapping[str, tuple[str, str, str]]:

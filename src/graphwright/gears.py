@@ -16,6 +16,7 @@ from graphwright.ir.graph import Graph, Value
 from graphwright.ir.symbols import Expr
 from graphwright.ops.map_index import BETWEEN
 from graphwright.records import dataclass, field
+from graphwright.spelling import did_you_mean, listed
 
 FEWEST, MOST = 2, 100
 COMBINE = ("zip", "product")
@@ -100,7 +101,7 @@ def _plain(size: Any) -> Any:
 def _shape_faults(name: str, shapes: Sequence[Sizes], inputs: Mapping[str, Value]) -> Iterator[Diagnostic]:
     """What is wrong with the shapes of one input."""
     if name not in inputs:
-        hint = f"the inputs are {', '.join(inputs)}"
+        hint = f"{did_you_mean([name], inputs)}the inputs are {listed(inputs)}"
         yield Diagnostic("gears", f"there is no input {name!r}", hint=hint)
         return
     if not shapes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, PackageError, ToolchainError, UnknownOpError
@@ -14,7 +15,6 @@ from graphwright.package.package import Package, TensorSpec
 from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
 from graphwright.package.stages import PartStep
-from graphwright.records import replace
 from graphwright.runtime.devices import NATIVE, specialized
 from graphwright.runtime.devices.base import Device, Shapes
 from graphwright.runtime.devices.geared import geared, staged_gears
@@ -33,7 +33,7 @@ def load(
     keys: Sequence[bytes] = (),
     mmap: bool = False,
     specialize: str | None = None,
-    options: Options | None = None,
+    options: Options | Mapping[str, Any] | None = None,
 ) -> Model:
     """Load an ``.om`` file.
 
@@ -41,11 +41,11 @@ def load(
     on a CPU or device for which it holds none, or after a change of the kernel library, they are made again
     from its graph and weights. ``mmap`` leaves the weights in the file, which must not change while the model
     lives; where some repeat, a file holds those once, and all weights are in memory. ``specialize`` is the
-    option of that name: "hot" makes static variants for shapes that recur, in the background.
+    option of that name: "hot" makes static variants for shapes that recur, in the background. ``options`` is
+    a CompileOptions, or a dict of some of them above those of the environment.
     Raises PackageError, PluginError, and ToolchainError where kernels must be made and no compiler is there.
     """
-    options = options or Options.from_environment()
-    options = options if specialize is None else replace(options, specialize=specialize)
+    options = Options.of(options, specialize=specialize)
     own = user_key(options.key_folder, create=False)
     package = read_package(Path(path), trust=trust, keys=[*keys, *([own] if own else [])], use_mmap=mmap)
     if options.plugins:

@@ -36,6 +36,11 @@ class DType:
         return np.dtype(_NUMPY.get(self.name, object))
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        """As :attr:`numpy`: by this name ``numpy.dtype(spec.dtype)`` finds it."""
+        return self.numpy
+
+    @property
     def bytes(self) -> int:
         """Bytes of one element in memory; sub-byte types take a whole byte."""
         return max(1, self.bits // 8)
@@ -58,6 +63,9 @@ class DType:
         return self.kind in ("int", "uint")
 
     def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
         return self.name
 
 

@@ -1,31 +1,13 @@
-"""What users give by name: constants in place of inputs, and names that nothing has."""
+"""Constants that users give in place of inputs."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
 
 from graphwright.ir.op import Array
 from graphwright.ir.types import DType, TensorType, type_of
-
-MOST_NAMES = 20
-"""Names that a hint lists."""
-
-
-def did_you_mean(unknown: Iterable[str], known: Collection[str]) -> str:
-    """The names among ``known`` that are spelt like ``unknown`` ones, as the beginning of a hint."""
-    close = importlib.import_module("difflib").get_close_matches
-    alike = dict.fromkeys(near for name in unknown for near in close(name, known, 3))
-    return f"did you mean {' or '.join(map(repr, alike))}? " if alike else ""
-
-
-def listed(names: Collection[str]) -> str:
-    """``names`` with commas between them, the last ones only counted where they are many."""
-    shown = ", ".join(list(names)[:MOST_NAMES]) or "none"
-    return shown if len(names) <= MOST_NAMES else f"{shown} and {len(names) - MOST_NAMES} more"
 
 
 def constant_for(value: Any, declared: TensorType) -> Array:

@@ -14,6 +14,7 @@ from graphwright.ir.symbols import Constraint, Expr, SymbolTable, substitute, sy
 from graphwright.ir.symbols import Dim as SymbolicDim
 from graphwright.ir.types import TensorType
 from graphwright.records import dataclass, field, replace
+from graphwright.spelling import did_you_mean, listed
 
 Shapes = Mapping[str, Sequence[Size]]
 """By input: numbers, names that make a size symbolic (shared by name), ranges, or None for what the model
@@ -28,7 +29,7 @@ def shape_inputs(module: Module, shapes: Shapes) -> None:
     inputs = {value.name: value for value in module.main.inputs}
     for name, wanted in shapes.items():
         if name not in inputs:
-            hint = f"the inputs are {', '.join(inputs)}"
+            hint = f"{did_you_mean([name], inputs)}the inputs are {listed(inputs)}"
             binding.faults.add("input-name", f"there is no input {name!r}", hint=hint)
             continue
         known = inputs[name].type.shape

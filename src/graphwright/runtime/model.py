@@ -66,7 +66,7 @@ class Model:
     def run(
         self,
         feeds: Mapping[str, Array],
-        outputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | str | None = None,
         *,
         out: Mapping[str, Array] | None = None,
     ) -> dict[str, Array]:
@@ -84,8 +84,9 @@ class Model:
         results = ports.results(self._run(arrays, ports.targets(out, arrays) if out else None), out)
         return results if chosen is None else {name: results[name] for name in chosen}
 
-    def listed(self, outputs: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Array]:
-        """As :meth:`run`, a list in the order of ``outputs``, or of all; of anything that makes an array."""
+    def listed(self, outputs: Sequence[str] | str | None, feeds: Mapping[str, Any]) -> list[Array]:
+        """As :meth:`run`: a list in the order of ``outputs``, or of all."""
+        outputs = [outputs] if isinstance(outputs, str) else outputs
         served = self._entry.listed(feeds, outputs)
         if served is not None:
             return served

@@ -11,6 +11,7 @@ from graphwright.errors import Collector, Diagnostic, FeedError
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.dtypes import STRING, DType
 from graphwright.package.package import TensorSpec
+from graphwright.spelling import did_you_mean, listed
 
 
 class Ports:
@@ -40,11 +41,13 @@ class Ports:
         return [self._checked(k, feeds[name]) for k, name in enumerate(self._feed_names)]
 
     def known(self, wanted: Sequence[str]) -> Sequence[str]:
-        """``wanted``, if all are names of outputs."""
+        """``wanted``, a name or several, if all are names of outputs."""
         faults = Collector(FeedError)
+        if isinstance(wanted, str):
+            return self.known([wanted])
         for name in wanted:
             if name not in self.names:
-                hint = f"the outputs are {', '.join(self.names)}"
+                hint = f"{did_you_mean([name], self.names)}the outputs are {listed(self.names)}"
                 faults.add("output-name", f"there is no output {name!r}", hint=hint)
         faults.raise_if_any()
         return wanted
@@ -73,10 +76,15 @@ class Ports:
         return f"the inputs are {', '.join(texts) or 'none'}"
 
     def _wrong_names(self, feeds: Mapping[str, Array]) -> FeedError:
-        unknown = [f"there is no input {name!r}" for name in feeds if name not in self._feed_names]
-        missing = [f"input {name!r} is missing" for name in self._feed_names if name not in feeds]
-        hint = self.summary()
-        return FeedError(*(Diagnostic("feed-name", text, hint=hint) for text in unknown + missing))
+        missing = [name for name in self._feed_names if name not in feeds]
+        faults = Collector(FeedError)
+        for name in feeds:
+            if name not in self._feed_names:
+                hint = f"{did_you_mean([name], missing)}{self.summary()}"
+                faults.add("feed-name", f"there is no input {name!r}", hint=hint)
+        for name in missing:
+            faults.add("feed-name", f"input {name!r} is missing", hint=self.summary())
+        return FeedError(*faults.diagnostics)
 
     def _checked(self, index: int, array: Array) -> Array:
         """The array as devices take it: of the right type, C-contiguous, in native byte order."""

@@ -12,6 +12,8 @@ import typer
 from typer.core import TyperGroup
 
 from graphwright.errors import Diagnostic, GraphwrightError, OptionError
+from graphwright.ir.names import terminal
+from graphwright.spelling import did_you_mean
 from graphwright.tools.console import report, say
 from graphwright.tools.machine import versions
 
@@ -31,6 +33,13 @@ class Verbs(TyperGroup):
         command = typer.main.get_command(importlib.import_module(f"graphwright.tools.{cmd_name}_command").app)
         command.name = cmd_name
         return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """As click does, with the verb that may be meant where there is none of that name."""
+        if not args[0].startswith("-") and args[0] not in VERBS:
+            verbs = f"{did_you_mean(args[:1], VERBS)}The verbs are {', '.join(VERBS)}."
+            ctx.fail(f"No verb {terminal(args[0])!r}. {verbs[0].upper()}{verbs[1:]}")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:

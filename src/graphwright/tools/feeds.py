@@ -15,6 +15,7 @@ from graphwright.ir.sizes import Dim
 from graphwright.ir.symbols import SymbolError, evaluate, parse_dim
 from graphwright.ir.types import DType
 from graphwright.package.package import TensorSpec
+from graphwright.spelling import did_you_mean
 from graphwright.tools.arguments import NO_JSON, Sizes, as_array, read_json, read_value
 from graphwright.tools.arrays import read_npy, read_npz
 
@@ -74,7 +75,8 @@ def _given_feeds(specs: Sequence[TensorSpec], given: Sequence[str]) -> dict[str,
             message = f"{text!r} is no input=value of this model, no .npz file, and no folder"
             faults.add("feed-name", message, hint=listed)
     for name in values.keys() - by_name.keys():
-        faults.add("feed-name", f"there is no input {name!r}", hint=listed)
+        meant = did_you_mean([name], by_name)
+        faults.add("feed-name", f"there is no input {name!r}", hint=f"{meant}{listed}")
     faults.raise_if_any()
     return {name: _fed(value, by_name[name].dtype, name) for name, value in values.items()}
 
@@ -169,8 +171,9 @@ def _input_sizes(
 ) -> dict[str, tuple[int, ...]]:
     faults = Collector(FeedError)
     for name in shapes.keys() - {spec.name for spec in specs}:
-        listed = ", ".join(repr(spec.name) for spec in specs)
-        faults.add("feed-name", f"there is no input {name!r}", hint=f"the inputs are {listed or 'none'}")
+        names = [spec.name for spec in specs]
+        hint = f"{did_you_mean([name], names)}the inputs are {', '.join(map(repr, names)) or 'none'}"
+        faults.add("feed-name", f"there is no input {name!r}", hint=hint)
     bound = _bound_names(specs, shapes, faults)
     sizes = {}
     for spec in specs:

@@ -24,9 +24,10 @@ from graphwright.frontends.onnx.scope import POISON, Frame, Scope
 from graphwright.frontends.onnx.tensors import Folder
 from graphwright.frontends.onnx.types import Binding, tensor_type, usable_name
 from graphwright.ir.build import new_graph
-from graphwright.ir.given import constant_for, did_you_mean, listed
+from graphwright.ir.given import constant_for
 from graphwright.ir.graph import Module, Role, Signature
 from graphwright.records import dataclass
+from graphwright.spelling import did_you_mean, listed
 
 __all__ = ["OVERRIDABLE", "Opened", "load", "open_model"]
 

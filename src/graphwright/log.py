@@ -1,0 +1,41 @@
+"""The logger ``graphwright``, to which the library writes what is neither a result nor an error.
+
+WARNING: something costs time or is ignored, with the remedy. INFO: what was compiled or loaded, and how long
+it took. DEBUG: each stage of a compilation. The library sets no level and adds no handler; the command does,
+with ``-v`` and ``-q``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, Final
+
+NAME: Final = "graphwright"
+
+
+def warn(message: str, *values: object) -> None:
+    """Log a warning; without handlers, Python prints it on stderr."""
+    importlib.import_module("logging").getLogger(NAME).warning(message, *values)
+
+
+def info(message: str, *values: object) -> None:
+    """Log what was done."""
+    logger = _logger()
+    if logger is not None:
+        logger.info(message, *values)
+
+
+def debug(message: str, *values: object) -> None:
+    """Log a detail."""
+    logger = _logger()
+    if logger is not None:
+        logger.debug(message, *values)
+
+
+def _logger() -> Any:
+    """The logger, or None while nothing has imported logging: no handler takes a message then, and the
+    import takes longer than loading a model.
+    """
+    logging = sys.modules.get("logging")
+    return logging.getLogger(NAME) if logging is not None else None

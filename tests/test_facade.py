@@ -1,0 +1,164 @@
+"""What users of Python expect of the package's front: names listed, a version, arguments in several forms."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphwright as gw
+from graphwright.ir.dtypes import DTYPES
+from graphwright.ops.binary import Add
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def _sum(**sizes: Any) -> gw.GraphBuilder:
+    """``total = x + y``, and the inner value ``total``'s parts."""
+    builder = gw.GraphBuilder()
+    x = builder.input("x", "f32", ("N", 3))
+    y = builder.input("y", "f32", ("N", 3))
+    builder.output("total", builder(Add(), x, y))
+    builder.output("twice", builder(Add(), x, x))
+    return builder
+
+
+def _one_input() -> gw.GraphBuilder:
+    builder = gw.GraphBuilder()
+    x = builder.input("x", "f32", ("N", 3))
+    builder.output("twice", builder(Add(), x, x))
+    return builder
+
+
+def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_the_api_is_listed() -> None:
+    assert set(gw.__all__) <= set(dir(gw)) and "__version__" in dir(gw)
+    assert {"annotations", "TYPE_CHECKING", "importlib", "Any"}.isdisjoint(dir(gw))
+    for name in gw.__all__:
+        assert getattr(gw, name) is not None
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    import importlib.metadata
+
+    assert gw.__version__ == importlib.metadata.version("graphwright")
+
+
+def test_names_that_are_not_there_are_said_once() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'complie'"):
+        gw.complie  # type: ignore[attr-defined]  # noqa: B018
+    assert python("import graphwright as gw; gw.complie").stderr.count("Did you mean: 'compile'?") == 1
+
+
+def test_element_types_are_those_of_numpy() -> None:
+    for dtype in DTYPES.values():
+        assert np.dtype(dtype) == dtype.numpy  # type: ignore[call-overload]
+    (spec,) = gw.compile(_one_input().build()).inputs
+    assert np.zeros((2, 3), spec.dtype).dtype == np.float32  # type: ignore[call-overload]
+    assert repr(spec) == "TensorSpec(name='x', dtype=f32, shape=('N', 3))"
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        {"x": (2, 3)},
+        {"x": [2, 3]},
+        {"x": "2,3"},
+        {"x": ("2", 3)},
+        {"x": np.array([2, 3]).tolist()},
+        (2, 3),
+        [2, 3],
+        [(2, 3)],
+        ((2, 3),),
+        {"x": (np.int64(2), None)},
+    ],
+)
+def test_shapes_have_many_forms(shapes: Any) -> None:
+    assert gw.compile(_one_input().build(), shapes=shapes).inputs[0].shape == (2, 3)
+
+
+def test_shapes_by_position() -> None:
+    model = gw.compile(_sum().build(), shapes=[(2, 3), (None, 3)])
+    assert [spec.shape for spec in model.inputs] == [(2, 3), (2, 3)]
+    ranged = gw.compile(_one_input().build(), shapes=(range(1, 5), 3))
+    assert ranged(X)[0].shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"shapes": (2, 3)}, "shapes holds one shape, the model has 2 inputs"),
+        ({"shapes": {"x": 5}}, "the sizes of input 'x' are 5, not a tuple of sizes"),
+        ({"shapes": "x:2,3"}, "shapes is 'x:2,3', not a list"),
+        ({"shapes": 7}, "shapes is 7, not a list"),
+        ({"shapes": {"z": (2, 3)}}, "there is no input 'z'"),
+        ({"outputs": 3}, "outputs is 3, not a list"),
+        ({"outputs": [3]}, r"outputs are names of values, not \[3\]"),
+        ({"outputs": {"total": 1}}, "outputs are names of values"),
+        ({"outputs": "totl"}, "there is no value 'totl'(.|\n)*did you mean 'total'"),
+        ({"constants": [1]}, r"constants is a dict by name of input, not \[1\]"),
+        ({"gears": [(1, 3)]}, r"gears is a dict by name of input, not \[\(1, 3\)\]"),
+        ({"options": "fast"}, "options are a CompileOptions or a dict, not str"),
+        ({"options": {"thread": 1}}, "there is no option thread(.|\n)*did you mean 'threads'"),
+        ({"options": {"threads": "two"}}, "threads='two'"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_one_clear_line(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(gw.GraphwrightError, match=message):
+        gw.compile(_sum().build(), **arguments)
+
+
+def test_one_output_is_a_text() -> None:
+    model = gw.compile(_sum().build(), outputs="twice")
+    assert [spec.name for spec in model.outputs] == ["twice"]
+    both = gw.compile(_sum().build())
+    assert list(both.run({"x": X, "y": X}, "twice")) == ["twice"]
+    (found,) = both.listed("total", {"x": X, "y": X + 1})
+    np.testing.assert_array_equal(found, X + X + 1)
+    with pytest.raises(gw.FeedError, match=r"there is no output 'tota'(.|\n)*did you mean 'total'"):
+        both.run({"x": X, "y": X}, "tota")
+
+
+def test_options_are_an_object_or_a_dict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPHWRIGHT_PLAN_CACHE", "3")
+    given = {"threads": np.int64(1), "cache_dir": str(tmp_path), "plugins": []}
+    options = gw.CompileOptions.of(given)
+    assert (options.threads, options.plan_cache, options.cache_dir) == (1, 3, tmp_path)
+    assert gw.CompileOptions.of(gw.CompileOptions(threads=2)).plan_cache == 16
+    model = gw.compile(_one_input().build(), options=given)
+    assert model.threads == 1
+    model.save(tmp_path / "m.om")
+    assert gw.load(tmp_path / "m.om", options={"threads": 2}).threads == 2
+    with pytest.raises(gw.OptionError, match="there is no option thread"):
+        gw.load(tmp_path / "m.om", options={"thread": 2})
+
+
+def test_variables_that_are_no_options_are_warned_of_once() -> None:
+    code = "import graphwright as gw; [gw.CompileOptions.from_environment() for _ in '123']"
+    found = python(code, GRAPHWRIGHT_THREAD="2", GRAPHWRIGHT_MODELS="here", GRAPHWRIGHT_XYZQ="1").stderr
+    assert "GRAPHWRIGHT_THREAD is no option and is ignored: did you mean GRAPHWRIGHT_THREADS" in found
+    assert "GRAPHWRIGHT_XYZQ is no option and is ignored: there are GRAPHWRIGHT_CC" in found
+    assert found.count("\n") == 2
+
+
+def test_names_of_inputs_are_suggested() -> None:
+    builder = gw.GraphBuilder()
+    builder.output("y", builder(Add(), builder.input("image", "f32", (2,)), np.ones(2, np.float32)))
+    model = builder.compile()
+    with pytest.raises(gw.FeedError, match=r"there is no input 'imgae'\s.*\s*did you mean 'image'"):
+        model.run({"imgae": np.ones(2, np.float32)})

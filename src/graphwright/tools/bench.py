@@ -49,6 +49,8 @@ class Measured:
     counters: dict[str, int] = field(default_factory=dict)
     """What it counts of its runs (:meth:`graphwright.Model.stats`); nothing of other engines."""
     rounds: list[list[int]] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+    """Processor time of a run, of all threads, in ns: each round's mean."""
 
     @cached_property
     def times(self) -> Array:
@@ -109,75 +111,102 @@ def measure(
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         workers = []
         for engine, (model, feeds) in files.items():
-            worker = _worker(engine, model, feeds, threads, options or Options(), Path(folder))
+            worker = stack.enter_context(worker_process(engine, options or Options()))
             try:
-                workers.append(stack.enter_context(worker))
+                worker.load(model, feeds, threads, Path(folder))
             except EngineError as error:
                 if refused is None or engine == OURS:
                     raise
                 refused[engine] = error.diagnostics[0].message
-        counts = [_runs_per_round(worker, round_seconds) for worker in workers]
-        for done in range(rounds):
-            first = done % len(workers)  # so that no engine always follows the same one
-            for index in [*range(first, len(workers)), *range(first)]:
-                workers[index].round(counts[index])
-            progress(done + 1)
+            else:
+                workers.append(worker)
+        take_turns(workers, rounds, round_seconds, progress)
         return {worker.measured.engine: worker.measured for worker in workers}
 
 
-def _runs_per_round(worker: _Worker, seconds: float) -> int:
-    return max(1, min(100_000, round(seconds * 1e9 / max(1, min(worker.times(3))))))
+def take_turns(
+    workers: Sequence[Worker],
+    rounds: int,
+    round_seconds: float = ROUND_SECONDS,
+    progress: Callable[[int], None] = lambda done: None,
+) -> None:
+    """Measure what ``workers`` have loaded; see :func:`measure`."""
+    counts = [_runs_per_round(worker, round_seconds) for worker in workers]
+    for done in range(rounds):
+        first = done % len(workers)  # so that no engine always follows the same one
+        for index in [*range(first, len(workers)), *range(first)]:
+            workers[index].round(counts[index])
+        progress(done + 1)
 
 
-class _Worker:
+def _runs_per_round(worker: Worker, seconds: float) -> int:
+    taken: list[int] = worker.times(3)["ns"]
+    return max(1, min(100_000, round(seconds * 1e9 / max(1, min(taken)))))
+
+
+class Worker:
     """A process of :mod:`graphwright.tools.worker`, stopped unless it is asked."""
 
-    def __init__(self, process: subprocess.Popen[str], engine: str, task: dict[str, Any]) -> None:
+    def __init__(self, process: subprocess.Popen[str], engine: str) -> None:
         self._process, self._engine = process, engine
-        begun = self._ask(json.dumps(task))
-        package = ENGINES[engine].package
-        version = versions([package]).get(package, "")
-        self.measured = Measured(engine, version, begun["load_s"], begun["first_s"])
-        self._process.send_signal(signal.SIGSTOP)
+        self.measured = Measured(engine, "", 0, 0)
 
-    def times(self, runs: int) -> list[int]:
-        """Nanoseconds of each of ``runs`` runs."""
-        self._process.send_signal(signal.SIGCONT)
-        answer = self._ask(str(runs))
-        self._process.send_signal(signal.SIGSTOP)
+    def load(
+        self,
+        model: Path,
+        feeds: Mapping[str, Array],
+        threads: int,
+        folder: Path,
+        outputs: Path | None = None,
+    ) -> None:
+        """Load and run ``model`` once, and measure it from now on. Raises EngineError.
+
+        Feeds are handed over in ``folder``; results go to ``outputs``, an .npz file.
+        """
+        file = folder / f"{self._engine}.npz"
+        write_npz(file, {f"input_{i}": array for i, array in enumerate(feeds.values())})
+        task = {
+            "engine": self._engine,
+            "model": str(model),
+            "feeds": str(file),
+            "names": list(feeds),
+            "threads": threads,
+            "cores": usable_cores(threads),
+            "outputs": str(outputs or ""),
+        }
+        begun = self._ask(task)
+        package = ENGINES[self._engine].package
+        version = versions([package]).get(package, "")
+        self.measured = Measured(self._engine, version, begun["load_s"], begun["first_s"])
+
+    def times(self, runs: int) -> Any:
+        """Nanoseconds of each of ``runs`` runs, and processor time of all."""
+        answer = self._ask(runs)
         self.measured.peak_bytes, self.measured.counters = answer["peak_bytes"], answer["counters"]
-        taken: list[int] = answer["ns"]
-        return taken
+        return answer
 
     def round(self, runs: int) -> None:
         """Run ``runs`` times and keep the times."""
-        self.measured.rounds.append(self.times(runs))
+        answer = self.times(runs)
+        self.measured.rounds.append(answer["ns"])
+        self.measured.processor.append(answer["processor_ns"] / runs)
 
-    def _ask(self, order: str) -> Any:
+    def _ask(self, order: Any) -> Any:
         assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.send_signal(signal.SIGCONT)
         with contextlib.suppress(BrokenPipeError):  # the answer, or its lack, says more
-            print(order, file=self._process.stdin, flush=True)
+            print(json.dumps(order), file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         answer = json.loads(line) if line else f"its process ended with status {self._process.wait()}"
+        self._process.send_signal(signal.SIGSTOP)
         if isinstance(answer, str):
             raise EngineError(Diagnostic("engine", f"{self._engine} cannot run it: {answer}"))
         return answer
 
 
 @contextmanager
-def _worker(
-    engine: str, model: Path, feeds: Mapping[str, Array], threads: int, options: Options, folder: Path
-) -> Iterator[_Worker]:
-    file = folder / f"{engine}.npz"
-    write_npz(file, {f"input_{i}": array for i, array in enumerate(feeds.values())})
-    task = {
-        "engine": engine,
-        "model": str(model),
-        "feeds": str(file),
-        "names": list(feeds),
-        "threads": threads,
-        "cores": usable_cores(threads),
-    }
+def worker_process(engine: str, options: Options) -> Iterator[Worker]:
+    """A worker with graphwright's ``options``, which ends with the context."""
     environment = (
         os.environ | to_environment(options) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     )
@@ -189,7 +218,7 @@ def _worker(
         env=environment,
     )
     try:
-        yield _Worker(process, engine, task)
+        yield Worker(process, engine)
     finally:
         process.kill()
         process.communicate()

@@ -49,9 +49,7 @@ def _openvino(model: Path, threads: int) -> Run:
     }
     compiled = openvino.Core().compile_model(str(model), "CPU", settings)
     names = [output.any_name if output.names else f"output_{i}" for i, output in enumerate(compiled.outputs)]
-    return lambda feeds: {
-        name: np.array(value) for name, value in zip(names, compiled(dict(feeds)).to_tuple(), strict=True)
-    }
+    return lambda feeds: dict(zip(names, compiled(dict(feeds)).to_tuple(), strict=True))
 
 
 def _inductor(program: Path, threads: int) -> Run:

@@ -1,8 +1,10 @@
-"""One engine with one model in a process of its own: ``python -m graphwright.tools.worker``.
+"""One engine in a process of its own, one model after the other: ``python -m graphwright.tools.worker``.
 
-It reads one JSON line (engine, model, feeds: an .npz, threads, cores), takes to those cores, loads and runs
-once, and answers with the seconds of both. Then it answers each number N with the nanoseconds of N runs; one
-run before them does not count. It ends with its parent, also while it is stopped.
+It reads lines of JSON. For a task (engine, model, feeds: an .npz, threads, cores, and outputs: an .npz to
+write, or nothing) it takes to those cores, loads the model, runs it once, and answers with the seconds of
+both. For a number N it answers with the nanoseconds of each of N runs, and the processor time of all; one run
+before them does not count. A text as the answer says what went wrong. It ends with its parent, also while it
+is stopped.
 """
 
 from __future__ import annotations
@@ -11,49 +13,66 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 from graphwright.errors import GraphwrightError
-from graphwright.tools.arrays import read_npz
+from graphwright.records import dataclass
+from graphwright.tools.arrays import read_npz, write_npz
 from graphwright.tools.engines import Run, counters, first_line, start
 from graphwright.tools.machine import die_with_parent, peak_bytes
 
 
 def serve(orders: TextIO, answers: TextIO) -> None:
-    """Follow ``orders`` until they end; an answer that is a text says what went wrong, and is the last."""
-
-    def answer(value: Any) -> None:
-        print(json.dumps(value), file=answers, flush=True)
-
-    try:
-        task = json.loads(orders.readline())
-        names: list[str] = task["names"]
-        arrays = read_npz(Path(task["feeds"]))
-        feeds = {name: arrays[f"input_{i}"] for i, name in enumerate(names)}
-        os.sched_setaffinity(0, task["cores"])  # before an engine starts threads
-        begin = time.perf_counter()
-        run = start(task["engine"], Path(task["model"]), task["threads"])
-        loaded = time.perf_counter()
-        run(feeds)
-        answer({"load_s": loaded - begin, "first_s": time.perf_counter() - loaded})
-        for line in orders:
-            taken = _times(run, feeds, int(line))
-            answer({"ns": taken, "peak_bytes": peak_bytes(), "counters": counters(run)})
-    except GraphwrightError as error:
-        answer(str(error))
-    except Exception as error:  # peers raise types of their own
-        answer(first_line(error))
+    """Follow ``orders`` until they end."""
+    model: _Model | None = None
+    for line in orders:
+        order, answer = json.loads(line), None
+        try:
+            if isinstance(order, dict):
+                model = None  # its memory goes before the next one comes
+                model, answer = _load(order)
+            elif model is not None:
+                answer = _times(model, order)
+        except GraphwrightError as error:
+            answer = str(error)
+        except Exception as error:  # peers raise types of their own
+            answer = first_line(error)
+        print(json.dumps(answer), file=answers, flush=True)
 
 
-def _times(run: Run, feeds: dict[str, Any], count: int) -> list[int]:
-    run(feeds)
-    times = []
+@dataclass(frozen=True)
+class _Model:
+    run: Run
+    feeds: dict[str, Any]
+
+
+def _load(task: Mapping[str, Any]) -> tuple[_Model, Any]:
+    """The model, and the seconds of loading and of the first run."""
+    arrays = read_npz(Path(task["feeds"]))
+    feeds = {name: arrays[f"input_{i}"] for i, name in enumerate(task["names"])}
+    os.sched_setaffinity(0, task["cores"])  # before an engine starts threads
+    begin = time.perf_counter()
+    run = start(task["engine"], Path(task["model"]), task["threads"])
+    loaded = time.perf_counter()
+    results = run(feeds)
+    seconds = {"load_s": loaded - begin, "first_s": time.perf_counter() - loaded}
+    if task["outputs"]:
+        write_npz(Path(task["outputs"]), {f"output_{i}": a for i, a in enumerate(results.values())})
+    return _Model(run, feeds), seconds
+
+
+def _times(model: _Model, count: int) -> Any:
+    """Nanoseconds of ``count`` runs."""
+    model.run(model.feeds)
+    times, begun = [], time.process_time_ns()
     for _ in range(count):
         begin = time.perf_counter_ns()
-        run(feeds)
+        model.run(model.feeds)
         times.append(time.perf_counter_ns() - begin)
-    return times
+    taken = {"ns": times, "processor_ns": time.process_time_ns() - begun}
+    return taken | {"peak_bytes": peak_bytes(), "counters": counters(model.run)}
 
 
 def main() -> None:

@@ -46,6 +46,11 @@ def condense_all(data: Sequence[Buffer]) -> list[bytes]:
     that differ give other bytes but with a chance of 2^-64. No protection where someone wants two contents to
     be alike."""
 
+def dlpack_bits(tensor: object) -> tuple[NDArray[Any], int]:
+    """The elements of an object with ``__dlpack__``, in the CPU's memory, as unsigned integers of their 8 or
+    16 bits, without a copy; DLPack's code of their type. Raises TypeError for other objects.
+    """
+
 @final
 class Library:
     """A loaded shared object; unloaded with its last reference."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+import torch
 from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.config import Options
+from graphwright.ops.identity import Identity
 from tests.package.models import Classifier, onnx_model
 
 Array = np.ndarray[Any, Any]
@@ -104,7 +107,9 @@ def test_every_type_of_element_goes_in_and_out(dtype: Any, shape: tuple[int, ...
         {"x": BASE.astype(str)},
         {"x": None},
         {"x": 3.0},
-        {"x": [[1.0]]},
+        {"x": [[1.0], ["text"]]},
+        {"x": [[1.0 + 1j]]},
+        {"x": [[1e300]]},
         {"x": [[1.0], [1.0, 2.0]]},
         {"x": "text"},
         [BASE],
@@ -136,6 +141,129 @@ def test_bits_are_not_taken_for_another_type(options: Options) -> None:
     bf16 = gw.compile(onnx_model([node], {"x": spec}, {"y": spec}), options=options)
     with pytest.raises(gw.FeedError, match="takes bf16, not uint16"):
         bf16(np.zeros(3, np.uint16))
+
+
+NAN = float("nan")
+PLAIN: list[tuple[str, Any, Any]] = [
+    ("FLOAT", [[1, 2.5], [True, -0.0]], [[1, 2.5], [1, -0.0]]),
+    ("FLOAT", ((1,), (2,)), [[1], [2]]),
+    ("FLOAT", [[0.1, NAN, float("inf")]], np.float32([[0.1, NAN, np.inf]])),
+    ("FLOAT", [range(3)], [[0, 1, 2]]),
+    ("FLOAT", [[]], np.zeros((1, 0))),
+    ("FLOAT", [np.float32([1, 2]), np.float32([3, 4])], [[1, 2], [3, 4]]),
+    ("UINT8", [[0, 255]], [[0, 255]]),
+    ("INT64", [[2**62, -1]], [[2**62, -1]]),
+    ("BOOL", [[True, 0]], [[True, False]]),
+]
+
+
+@functools.cache
+def copier(element: str, options: Options, rank: int = 2) -> gw.Model:
+    """y = x, a matrix."""
+    spec = (getattr(TensorProto, element), ["N", "M"][:rank])
+    node = helper.make_node("Identity", ["x"], ["y"])
+    return gw.compile(onnx_model([node], {"x": spec}, {"y": spec}), options=options)
+
+
+@pytest.mark.parametrize(("element", "given", "expected"), PLAIN)
+def test_numbers_and_lists_take_the_type_of_the_input(
+    element: str, given: Any, expected: Any, options: Options
+) -> None:
+    y = copier(element, options).run({"x": given})["y"]
+    np.testing.assert_array_equal(y, expected)
+    assert y.dtype == {"FLOAT": np.float32, "UINT8": np.uint8, "INT64": np.int64, "BOOL": bool}[element]
+
+
+@pytest.mark.parametrize(
+    ("element", "given"), [("UINT8", [[256]]), ("UINT8", [[-1]]), ("INT64", [[0.5]]), ("BOOL", [[2]])]
+)
+def test_numbers_that_the_input_does_not_hold_are_refused(element: str, given: Any, options: Options) -> None:
+    with pytest.raises(gw.FeedError, match=r"has elements that .* does not hold"):
+        copier(element, options)(given)
+
+
+def test_a_scalar_is_a_number_of_python_or_numpy(options: Options) -> None:
+    scalar = copier("FLOAT", options, 0)
+    for given in (2.5, np.float64(2.5), np.float32(2.5), np.array(2.5, np.float32)):
+        assert scalar(given)[0] == np.float32(2.5)
+    with pytest.raises(gw.FeedError, match=r"takes f32, not int64 .*\s*convert it, as array.astype"):
+        scalar(np.int64(2))
+
+
+class OnlyDlpack:
+    """An array of a library that NumPy does not know."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __dlpack__(self, **given: Any) -> Any:
+        return self._array.__dlpack__(**given)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("form", ["contiguous", "fortran", "strided", "rows", "no rows", "one element"])
+def test_arrays_are_read_through_dlpack(doubler: gw.Model, form: str) -> None:
+    x = FORMS[form](BASE)
+    np.testing.assert_array_equal(doubler(OnlyDlpack(x))[0], x * 2)
+    np.testing.assert_array_equal(doubler(torch.from_numpy(np.array(x)))[0], x * 2)
+    with pytest.raises(gw.FeedError, match="takes f32, not int64"):
+        doubler(OnlyDlpack(x.astype(np.int64)))
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (1, 1), (0, 5), (7, 0), (31, 17)])
+@pytest.mark.parametrize("wrap", [OnlyDlpack, lambda tensor: tensor])
+def test_tensors_of_bfloat16_are_read(
+    wrap: Callable[[Any], Any], shape: tuple[int, int], options: Options
+) -> None:
+    model = copier("BFLOAT16", options)
+    tensor = torch.linspace(-3, 3, shape[0] * shape[1], dtype=torch.bfloat16).reshape(shape)
+    for given in (tensor, tensor.T, tensor[::2]):
+        y = model(wrap(given))[0]
+        assert y.dtype == ml_dtypes.bfloat16
+        np.testing.assert_array_equal(y.astype(np.float32), given.float().numpy())
+    with pytest.raises(gw.FeedError, match="takes bf16, not float16"):
+        model(wrap(tensor.half()))
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"])
+def test_tensors_of_8_bit_floats_are_read(name: str, options: Options) -> None:
+    tensor = torch.tensor([[0.5, -1.5, 2.0]]).to(getattr(torch, name))
+    builder = gw.GraphBuilder()
+    builder.output(
+        "y", builder(Identity(), builder.input("x", name.replace("float", "f").replace("_", ""), (1, 3)))
+    )
+    y = builder.compile(options)(tensor)[0]
+    np.testing.assert_array_equal(y.astype(np.float32), tensor.float().numpy())
+
+
+def test_tensors_that_cannot_be_read_say_why(doubler: gw.Model) -> None:
+    with pytest.raises(gw.FeedError, match=r"input 'x' is no array: .*detach\(\)"):
+        doubler(torch.ones(2, 2, requires_grad=True))
+    with pytest.raises(gw.FeedError, match="input 'x' is no array"):
+        doubler(torch.ones(2, 2, device="meta"))
+
+
+def test_calls_take_names_and_dicts(options: Options) -> None:
+    specs = {name: (TensorProto.FLOAT, ["N", 2]) for name in "ab"}
+    node = helper.make_node("Sub", ["a", "b"], ["y"])
+    model = gw.compile(onnx_model([node], specs, {"y": specs["a"]}), options=options)
+    a, b = np.float32([[3, 5]]), np.float32([[1, 1]])
+    for (y,) in (model(a, b), model(a, b=b), model(b=b, a=a), model({"b": b, "a": a}), model(a, [[1, 1]])):
+        np.testing.assert_array_equal(y, [[2, 4]])
+    wrong: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
+        ((a,), {"a": a}, "input 'a' is given twice"),
+        ((a,), {"c": a}, "there is no input 'c'"),
+        ((a,), {}, "1 arrays are given for 2 inputs"),
+        ((a, b, a), {}, "3 arrays are given for 2 inputs"),
+        ((a, b, a), {"b": b}, "input 'b' is given twice"),
+        (({"a": a},), {}, "input 'b' is missing"),
+        ((), {}, "0 arrays are given for 2 inputs"),
+    ]
+    for arrays, named, message in wrong:
+        with pytest.raises(gw.FeedError, match=message):
+            model(*arrays, **named)
 
 
 class TestOut:

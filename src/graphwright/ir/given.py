@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.op import Array
-from graphwright.ir.types import DType, TensorType, type_of
+from graphwright.ir.arrays import Array
+from graphwright.ir.conversion import converted
+from graphwright.ir.types import TensorType, type_of
 
 
 def constant_for(value: Any, declared: TensorType) -> Array:
@@ -17,7 +18,7 @@ def constant_for(value: Any, declared: TensorType) -> Array:
     number fits every input of one element.
     """
     is_array = isinstance(value, np.ndarray | np.generic)
-    array = np.asarray(value) if is_array else _converted(value, declared.dtype)
+    array = np.asarray(value) if is_array else converted(value, declared.dtype)
     if not is_array and array.shape == () and declared.is_static and set(declared.sizes) <= {1}:
         array = array.reshape(declared.sizes)
     made = type_of(array)
@@ -32,27 +33,3 @@ def _fits(sizes: tuple[int, ...], declared: TensorType) -> bool:
     return len(declared.shape) == len(sizes) and all(
         not isinstance(want, int) or want == have for want, have in zip(declared.shape, sizes, strict=True)
     )
-
-
-def _converted(value: Any, dtype: DType) -> Array:
-    """Numbers, truth values and lists of them as an array of ``dtype``."""
-    try:
-        plain = np.asarray(value)
-        with np.errstate(all="ignore"):
-            made = plain.astype(dtype.numpy)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise ValueError(f"{shown(value)} is no tensor of {dtype}: {error}") from error
-    exact = dtype.is_integer or dtype.kind == "bool"
-    if plain.dtype.kind not in "biuf" and dtype.kind != "string":
-        raise ValueError(f"{shown(value)} is no number, nor a list of numbers")
-    if exact and not bool((made.astype(object) == plain.astype(object)).all()):
-        raise ValueError(f"{shown(value)} has elements that {dtype} does not hold")
-    if dtype.is_float and bool((np.isinf(made.astype(np.float64)) & np.isfinite(plain)).any()):
-        raise ValueError(f"{shown(value)} has elements beyond {dtype}")
-    return made
-
-
-def shown(value: Any) -> str:
-    """``value`` as a message shows it."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -31,6 +31,14 @@ class TensorSpec:
     dtype: DType
     shape: tuple[int | str, ...] | None
 
+    @property
+    def type_text(self) -> str:
+        """``f32[N, 3]``, ``f32[*]`` where the rank is not known."""
+        return f"{self.dtype}[{'*' if self.shape is None else ', '.join(map(str, self.shape))}]"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.type_text}"
+
 
 @dataclass(frozen=True)
 class Target:

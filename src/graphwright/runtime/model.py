@@ -58,19 +58,31 @@ class Model:
         """The source model's own texts."""
         return self.package.metadata
 
-    def __call__(self, *arrays: Array) -> tuple[Array, ...]:
-        """Run on arrays in the order of :attr:`inputs`. Raises as :meth:`run` does."""
-        results = self._entry(*arrays)
-        return tuple(self._run(self._ports.positional(arrays), None)) if results is None else results
+    def __call__(self, *arrays: Any, **named: Any) -> tuple[Array, ...]:
+        """Run on arrays in the order of :attr:`inputs`, or by name, or on one dict of all. Raises as
+        :meth:`run` does.
+        """
+        results = None if named else self._entry(*arrays)
+        return tuple(self._run(self._ports.called(arrays, named), None)) if results is None else results
+
+    def __repr__(self) -> str:
+        return str(_description().text(self))
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return str(_description().html(self))
 
     def run(
         self,
-        feeds: Mapping[str, Array],
+        feeds: Mapping[str, Any],
         outputs: Sequence[str] | str | None = None,
         *,
         out: Mapping[str, Array] | None = None,
     ) -> dict[str, Array]:
         """Run on named arrays; all outputs, or those named. A sequence is a list, an empty optional None.
+
+        Arrays of other libraries are read through ``__array__`` or ``__dlpack__`` (the CPU's memory, bfloat16
+        as well). Arrays have the dtype of their input; numbers and lists take it, where it holds them.
 
         ``out``: arrays to write outputs to; they overlap neither inputs nor each other. Raises FeedError
         where arrays do not fit, and RunError where a kernel refuses its data.
@@ -124,3 +136,8 @@ class Model:
         except FeedError as error:
             hints = (replace(d, hint=d.hint or self._ports.summary()) for d in error.diagnostics)
             raise FeedError(*hints) from None
+
+
+def _description() -> Any:
+    """Imported when a model is shown."""
+    return importlib.import_module("graphwright.runtime.description")

@@ -11,6 +11,7 @@ from graphwright.errors import Collector, Diagnostic, FeedError
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.dtypes import STRING, DType
 from graphwright.package.package import TensorSpec
+from graphwright.runtime.conversion import array_of
 from graphwright.spelling import did_you_mean, listed
 
 
@@ -22,14 +23,33 @@ class Ports:
         self.names = [spec.name for spec in outputs]
         self._feed_names = {spec.name: None for spec in inputs}
 
+    @property
+    def _takes_a_map(self) -> bool:
+        return bool(self.inputs) and self.inputs[0].dtype.element is not None
+
     @cached_property
     def _types(self) -> list[np.dtype[Any]]:
         return [spec.dtype.numpy for spec in self.inputs]
 
-    def positional(self, arrays: Sequence[Array]) -> list[Array]:
+    def called(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Array]:
+        """The arguments of a call as devices take them: arrays in the order of the inputs, the rest by name;
+        or one mapping of all.
+        """
+        if not named:
+            return self.positional(arrays)
+        given = dict(zip(self._feed_names, arrays, strict=False))
+        if twice := given.keys() & named.keys():
+            raise self._error("feed-name", f"input {min(twice)!r} is given twice, by position and by name")
+        if len(arrays) > len(self.inputs):
+            return self.positional(arrays)
+        return self.named({**given, **named})
+
+    def positional(self, arrays: Sequence[Any]) -> list[Array]:
         """Arrays in the order of the inputs, as devices take them."""
+        if len(arrays) == 1 and isinstance(arrays[0], Mapping) and not self._takes_a_map:
+            return self.named(arrays[0])
         if len(arrays) != len(self.inputs):
-            raise self._error("feed-count", f"{len(arrays)} arrays for {len(self.inputs)} inputs")
+            raise self._error("feed-count", f"{len(arrays)} arrays are given for {len(self.inputs)} inputs")
         return [self._checked(k, array) for k, array in enumerate(arrays)]
 
     def named(self, feeds: Mapping[str, Array]) -> list[Array]:
@@ -71,9 +91,7 @@ class Ports:
 
     def summary(self) -> str:
         """The inputs on one line."""
-        shapes = ("*" if s.shape is None else ", ".join(map(str, s.shape)) for s in self.inputs)
-        texts = (f"{s.name}: {s.dtype}[{shape}]" for s, shape in zip(self.inputs, shapes, strict=True))
-        return f"the inputs are {', '.join(texts) or 'none'}"
+        return f"the inputs are {', '.join(map(str, self.inputs)) or 'none'}"
 
     def _wrong_names(self, feeds: Mapping[str, Array]) -> FeedError:
         missing = [name for name in self._feed_names if name not in feeds]
@@ -127,12 +145,13 @@ class Ports:
     def _array(self, index: int, dtype: DType, given: Any) -> Array:
         spec, wanted = self.inputs[index], dtype.numpy
         try:
-            array = np.asarray(given)
-        except (TypeError, ValueError, RuntimeError) as error:
+            array = array_of(given, dtype)
+        except (TypeError, ValueError, RuntimeError, BufferError) as error:
             raise self._error("feed-dtype", f"input {spec.name!r} is no array: {error}") from error
         same = array.dtype.newbyteorder("=") == wanted
         if not same and not (dtype is STRING and array.dtype.kind == "U"):
-            raise self._error("feed-dtype", f"input {spec.name!r} takes {dtype}, not {array.dtype}")
+            message = f"input {spec.name!r} takes {dtype}, not {array.dtype}"
+            raise self._error("feed-dtype", message, f"convert it, as array.astype({wanted.name!r}) does; ")
         return array.astype(wanted, copy=False)
 
     def _target(self, spec: TensorSpec, array: Array) -> Array:
@@ -142,8 +161,8 @@ class Ports:
             raise FeedError(Diagnostic("out", message))
         return array.view(np.ndarray)
 
-    def _error(self, code: str, message: str) -> FeedError:
-        return FeedError(Diagnostic(code, message, hint=self.summary()))
+    def _error(self, code: str, message: str, remedy: str = "") -> FeedError:
+        return FeedError(Diagnostic(code, message, hint=f"{remedy}{self.summary()}"))
 
 
 def _is_of(dtype: DType | None, value: object) -> bool:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from graphwright.errors import Diagnostic
 from graphwright.ir.names import terminal
+from graphwright.runtime.description import bytes_text as bytes_text
 
 _LINE = 1_000_000
 """Characters of one line that are shown."""
@@ -75,16 +76,6 @@ def table(rows: Sequence[Sequence[str]], head: Sequence[str] = (), indent: str =
     for row in cells:
         padded = zip(row, widths, right or [False] * len(widths), strict=True)
         say(indent + "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in padded).rstrip())
-
-
-def bytes_text(count: int) -> str:
-    """``12.3 MiB``."""
-    amount = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if amount < 1024:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.2f} GiB"
 
 
 def duration_text(nanoseconds: float) -> str:

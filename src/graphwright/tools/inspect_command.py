@@ -148,7 +148,7 @@ def inspect(
         show_gears(opened.package, options.threads, timed=measured)
         return
     for variant in () if opened.package.between else opened.package.variants:
-        say(f"variant for {', '.join(f'{spec.name} {_type_text(spec)}' for spec in variant.inputs)}")
+        say(f"variant for {', '.join(f'{spec.name} {spec.type_text}' for spec in variant.inputs)}")
         for target in variant.targets.values():
             _show_target(target)
     for target in opened.package.targets.values():
@@ -235,7 +235,7 @@ def _show_file(path: Path, package: Package | None, verified: bool) -> None:
 def _show_interface(package: Package) -> None:
     for title, specs in (("inputs", package.inputs), ("outputs", package.outputs)):
         say(title)
-        table([[spec.name, _type_text(spec)] for spec in specs])
+        table([[spec.name, spec.type_text] for spec in specs])
     for title, lines in (
         ("constraints", package.constraints),
         ("options", [f"{name}={value}" for name, value in package.options.items()]),
@@ -264,10 +264,6 @@ def _show_dynamic(package: Package) -> None:
     if lines := dynamic_lines(package.report):
         say("known at a run alone")
         table([[line] for line in lines])
-
-
-def _type_text(spec: TensorSpec) -> str:
-    return f"{spec.dtype}[{'*' if spec.shape is None else ', '.join(map(str, spec.shape))}]"
 
 
 def _show_graph(package: Package) -> dict[str, Dim]:

@@ -119,6 +119,7 @@ bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const 
 
 /* ---- entries ---- */
 
+void define_dlpack(nb::module_ &m);
 void define_entry(nb::module_ &m);
 
 /* ---- loops ---- */

@@ -253,6 +253,7 @@ NB_MODULE(_native, m) {
              nb::arg("poison") = false, nb::arg("trace") = nb::none())
         .def("stats", &Program::stats)
         .def("trim", &Program::trim);
+    define_dlpack(m);
     define_entry(m);
     define_repeat(m);
     watch_interpreter();

@@ -1,0 +1,34 @@
+"""Numbers and lists of Python's as arrays of a given element type, where it holds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphwright.ir.arrays import Array, np
+from graphwright.ir.dtypes import DType
+
+
+def converted(value: Any, dtype: DType) -> Array:
+    """Numbers, truth values and lists of them as an array of ``dtype``. Raises ValueError."""
+    try:
+        plain = np.asarray(value)
+        if plain.dtype.kind == "c" and dtype.kind != "complex":
+            raise ValueError("it has complex elements")
+        with np.errstate(all="ignore"):
+            made = plain.astype(dtype.numpy)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"{shown(value)} is no tensor of {dtype}: {error}") from error
+    exact = dtype.is_integer or dtype.kind == "bool"
+    if plain.dtype.kind not in "biufc" and dtype.kind != "string":
+        raise ValueError(f"{shown(value)} is no number, nor a list of numbers")
+    if exact and not bool((made.astype(object) == plain.astype(object)).all()):
+        raise ValueError(f"{shown(value)} has elements that {dtype} does not hold")
+    if dtype.is_float and bool((np.isinf(made.astype(np.float64)) & np.isfinite(plain)).any()):
+        raise ValueError(f"{shown(value)} has elements beyond {dtype}")
+    return made
+
+
+def shown(value: Any) -> str:
+    """``value`` as a message shows it."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -1,0 +1,98 @@
+"""A model on a few lines, as text and as HTML: what it takes and gives, and the memory that it needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from graphwright import _native
+from graphwright.errors import GraphwrightError
+from graphwright.ir.names import html_text, terminal
+from graphwright.ir.sizes import span_text
+from graphwright.package.package import Package, TensorSpec
+from graphwright.runtime.devices.cpu import Cpu
+
+if TYPE_CHECKING:
+    from graphwright.runtime.model import Model
+
+MOST_ROWS = 20
+"""Inputs or outputs that are shown; the others are counted."""
+_RANGE = re.compile(r"  symbol (?P<name>\S+) in \[(?P<low>\d+), (?P<high>\d+|inf)\]")
+
+
+def text(model: Model) -> str:
+    """For terminals."""
+    found = _rows(model)
+    width = max(len(title) for title, _ in found)
+    lines = [f"  {title:{width}}  {terminal(shown)}" for title, shown in found]
+    return "\n".join(["graphwright.Model", *lines])
+
+
+def html(model: Model) -> str:
+    """For notebooks; names are escaped."""
+    left = 'style="text-align:left"'
+    rows = "".join(
+        f"<tr><th {left}>{title}</th><td {left}>{html_text(shown)}</td></tr>" for title, shown in _rows(model)
+    )
+    return f"<table><caption>graphwright.Model</caption>{rows}</table>"
+
+
+def bytes_text(count: int) -> str:
+    """``12.3 MiB``."""
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.2f} GiB"
+
+
+def _rows(model: Model) -> list[tuple[str, str]]:
+    package = model.package
+    tensors = package.weights.tensors.values()
+    count = f"{len(tensors)} tensor{'' if len(tensors) == 1 else 's'}"
+    rows = [*_ports("inputs", package.inputs), *_ports("outputs", package.outputs)]
+    if sizes := _open_sizes(package):
+        rows.append(("open sizes", ", ".join(sizes)))
+    if package.between:
+        shapes = len(package.variants) - (package.between == "dynamic")
+        rows.append(("gears", f"{shapes} shapes with programs of their own"))
+    rows.append(("weights", f"{bytes_text(sum(tensor.size for tensor in tensors))} in {count}"))
+    return [*rows, ("arena", _arena(model))]
+
+
+def _ports(title: str, specs: Sequence[TensorSpec]) -> list[tuple[str, str]]:
+    shown = [str(spec) for spec in specs[:MOST_ROWS]] or ["none"]
+    more = [f"and {len(specs) - MOST_ROWS} more"] if len(specs) > MOST_ROWS else []
+    return list(zip([title, *[""] * (len(shown) + len(more) - 1)], shown + more, strict=True))
+
+
+def _open_sizes(package: Package) -> list[str]:
+    """Sizes of the inputs that a run decides, with their bounds where the graph's head has some."""
+    dims = dict.fromkeys(d for spec in package.inputs for d in spec.shape or () if isinstance(d, str))
+    bounds = {}
+    for line in package.graph.splitlines()[1:]:
+        if not line.startswith("  symbol "):
+            break
+        if match := _RANGE.match(line):
+            low, high = int(match["low"]), match["high"]
+            bounds[match["name"]] = span_text(low, None if high == "inf" else int(high))
+    ranks = [f"rank of {spec.name}" for spec in package.inputs if spec.shape is None]
+    return [f"{dim} ({bounds[dim]})" if dim in bounds else dim for dim in dims] + ranks
+
+
+def _arena(model: Model) -> str:
+    """The memory of one run besides weights, inputs and outputs."""
+    shapes = [[size for size in spec.shape or () if isinstance(size, int)] for spec in model.inputs]
+    is_static = all(
+        spec.shape is not None and len(sizes) == len(spec.shape)
+        for spec, sizes in zip(model.inputs, shapes, strict=True)
+    )
+    if is_static and isinstance(model.device, Cpu):
+        threads = model.threads or _native.threads()
+        with suppress(GraphwrightError):  # the model refuses its own sizes, as a run will say
+            return f"{bytes_text(model.device.plan(shapes, threads)['arena'])} a run"
+    held = bytes_text(model.stats().get("arena_bytes", 0))
+    return f"depends on the sizes of a run; {held} held now"

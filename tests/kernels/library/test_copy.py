@@ -68,6 +68,43 @@ def test_copy_permutes_slices_and_concatenates(
 
 
 @each_isa
+@given(
+    columns=st.integers(0, 140),
+    few=st.integers(1, 5),
+    outer=st.integers(1, 3),
+    dtype=st.sampled_from(DTYPES),
+    at_end=st.booleans(),
+)
+@few()
+def test_copy_takes_few_channels_apart_and_weaves_them(
+    isa: Isa, columns: int, few: int, outer: int, dtype: type, at_end: bool
+) -> None:
+    rng = np.random.default_rng(2)
+    for shape in ((outer, columns, few), (outer, few, columns)):
+        src = guard(random(rng, shape, dtype), at_end=at_end)
+        view = src.transpose(0, 2, 1)
+        out = guard(np.zeros(view.shape, dtype), at_end=at_end)
+        for result in run_copy(isa, src, view, out, out):
+            np.testing.assert_array_equal(result, view)
+
+
+@each_isa
+@given(
+    columns=st.integers(1, 300),
+    step=st.sampled_from([-5, -4, -2, -1, 2, 3, 4, 5]),
+    dtype=st.sampled_from(DTYPES),
+    at_end=st.booleans(),
+)
+@few()
+def test_copy_reads_rows_at_steps(isa: Isa, columns: int, step: int, dtype: type, at_end: bool) -> None:
+    src = guard(random(np.random.default_rng(3), (3, columns), dtype), at_end=at_end)
+    view = src[:, ::step]
+    out = guard(np.zeros(view.shape, dtype), at_end=at_end)
+    for result in run_copy(isa, src, view, out, out):
+        np.testing.assert_array_equal(result, view)
+
+
+@each_isa
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_copy_transposes_large_matrices(isa: Isa, dtype: type) -> None:
     src = guard(random(np.random.default_rng(1), (3, 131, 258), dtype))

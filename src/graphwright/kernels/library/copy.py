@@ -57,7 +57,7 @@ def source(isa: Isa) -> str:
 
 _NEST: Final = """
 /* Transposed blocks: rows of MOST and MANY elements; results of STREAMED_BYTES or more go past the caches. */
-enum { MOST = 1024, MANY = 256, STREAMED_BYTES = 1 << 22 };
+enum { MOST = 1024, MANY = 256, FEW = 8, STREAMED_BYTES = 1 << 22 };
 
 /* Loops over n[0] .. n[rank-1]; strides in bytes. */
 typedef struct {
@@ -162,9 +162,10 @@ typedef struct {
     int fastest;   /* of both axes */
 } blocking;
 
-static blocking plain_blocks(const int64_t *n, int64_t size) {
-    int64_t cols = n[1] * size < BLOCK_BYTES ? n[1] : BLOCK_BYTES / size, rows = BLOCK_BYTES / (cols * size);
-    rows = rows < 1 ? 1 : rows;
+/* Few rows share blocks of columns: they may lie in the same cache lines of src or of dst. */
+static blocking plain_blocks(const int64_t *n, int64_t size, int contiguous) {
+    const int64_t beside = !contiguous && n[0] <= FEW ? n[0] : 1, most = BLOCK_BYTES / (size * beside);
+    int64_t cols = n[1] < most ? n[1] : most, rows = BLOCK_BYTES / (cols * size);
     return (blocking){{rows, cols}, {(n[0] + rows - 1) / rows, (n[1] + cols - 1) / cols}, 0, 1};
 }
 
@@ -203,7 +204,7 @@ static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_
         total *= t->n[i];
     int stream = transposed && total >= STREAMED_BYTES;
     block_copy *copy = (!transposed ? ROWS : stream ? STREAMED : TRANSPOSE)[size_index(size)];
-    blocking b = transposed ? transposed_blocks(t, size, stream) : plain_blocks(t->n + r, size);
+    blocking b = transposed ? transposed_blocks(t, size, stream) : plain_blocks(t->n + r, size, contiguous);
 
     int axis[RANK]; /* in the blocks' order, the fastest last */
     for (int i = 0; i < r; i++)

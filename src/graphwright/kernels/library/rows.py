@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from graphwright.ir.symbols import Dim, ceildiv, minimum
+from graphwright.kernels.library import strided
 from graphwright.kernels.library.isa import Isa
 
 MAX_RANK: Final = 8
@@ -49,9 +50,10 @@ def c_text(isa: Isa) -> str:
 
 def _rows(size: int, isa: Isa) -> str:
     if size == 16:
-        text = "\n".join([element_type(size), _FILL_PLAIN, _ROWS])
+        text = "\n".join([element_type(size), _FILL_PLAIN, _ANY_STEP, _ROWS])
     else:
-        text = "\n".join([element_type(size), _vector_types(size, isa), _FILL, _ROWS])
+        steps = strided.c_text(size, isa)
+        text = "\n".join([element_type(size), _vector_types(size, isa), _FILL, steps, _ROWS])
     return text.replace("@S@", str(size)).replace("@W@", str(isa.vector_bytes))
 
 
@@ -103,11 +105,14 @@ static void rows_@S@(char *dst, const int64_t *d, const char *src, const int64_t
             move_run(dst + i * d[0], src + i * s[0], cols * @S@);
         return;
     }
+    if (d[0] == @S@ && d[1] == rows * @S@ && s[1] == @S@ && woven_@S@(dst, src, s[0], rows, cols)) return;
     for (int64_t i = 0; i < rows; i++) {
         char *to = dst + i * d[0];
         const char *from = src + i * s[0];
         if (d[1] == @S@ && s[1] == 0) {
             fill_@S@(to, *(const e@S@ *)from, cols);
+        } else if (d[1] == @S@ && strided_@S@(to, from, s[1], cols)) {
+            continue;
         } else if (d[1] == @S@) {
             for (int64_t j = 0; j < cols; j++)
                 ((e@S@ *)to)[j] = *(const e@S@ *)(from + j * s[1]);
@@ -123,6 +128,15 @@ _FILL_PLAIN: Final = """
 GW_INLINE void fill_@S@(char *to, e@S@ value, int64_t n) {
     for (int64_t j = 0; j < n; j++)
         ((e@S@ *)to)[j] = value;
+}
+"""
+
+_ANY_STEP: Final = """
+GW_INLINE int strided_@S@(char *to, const char *from, int64_t s, int64_t n) {
+    return (void)to, (void)from, (void)s, (void)n, 0;
+}
+GW_INLINE int woven_@S@(char *to, const char *from, int64_t s, int64_t rows, int64_t n) {
+    return (void)to, (void)from, (void)s, (void)rows, (void)n, 0;
 }
 """
 

@@ -1,0 +1,151 @@
+"""Rows of elements that lie at small steps, as C: every second, third or fourth one, several rows woven into
+one, and rows backwards.
+
+Whole vectors are loaded and shuffled, since gathers read one element at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from graphwright.kernels.library.isa import Isa
+
+STEPS: Final = (2, 3, 4)
+
+
+def c_text(size: int, isa: Isa) -> str:
+    """``strided_SIZE``, ``woven_SIZE`` and what they call, after the vector types of the size.
+
+    Bytes and pairs of bytes are shuffled within 16 bytes: wider shuffles of these take several instructions.
+    """
+    widths = (16,) if size < 4 else tuple(sorted({16, isa.vector_bytes}, reverse=True))
+    picks = (_pick(size, step, widths) for step in STEPS)
+    weaves = (_weave(size, step, widths) for step in STEPS)
+    return "\n".join([*picks, *weaves, _reverse(size, widths), _CHOICE])
+
+
+def _shuffle(a: str, b: str, lanes: Sequence[int]) -> str:
+    return f"__builtin_shufflevector({a}, {b}, {', '.join(map(str, lanes))})"
+
+
+def _merged(wanted: Sequence[tuple[int, int]], lanes: int, stem: str, name: str) -> tuple[list[str], str]:
+    """Shuffles of the vectors x0, x1, ..., and the name of their result.
+
+    Its lane l is lane ``wanted[l][1]`` of the vector ``wanted[l][0]``.
+    """
+    first, *others = sorted({vector for vector, _ in wanted})
+    made, lines = f"x{first}", []
+    for other in others:
+        order = [
+            lanes + place if vector == other else lane if made != f"x{first}" else place
+            for lane, (vector, place) in enumerate(wanted)
+        ]
+        lines.append(f"const {name} {stem}{other} = {_shuffle(made, f'x{other}', order)};")
+        made = f"{stem}{other}"
+    return lines, made
+
+
+def _block(head: str, lines: Sequence[str]) -> str:
+    return f"    {head} {{\n" + "".join(f"        {line}\n" for line in lines) + "    }"
+
+
+def _pick(size: int, step: int, widths: Sequence[int]) -> str:
+    """Vectors end where an element follows, since they read up to it."""
+    parts = [f"/* to[j] = from[{step} * j] */"]
+    parts += [
+        f"static void pick_{size}_{step}(char *to, const char *from, int64_t n) {{",
+        "    int64_t j = 0;",
+    ]
+    for width in widths:
+        lanes, name = width // size, f"t{size}x{width}"
+        places = [divmod(step * lane, lanes) for lane in range(lanes)]
+        lines = [f"const char *at = from + j * {step * size};"]
+        used = sorted({vector for vector, _ in places})
+        lines += [f"const {name} x{k} = *(const {name}_any *)(at + {k * width});" for k in used]
+        merges, made = _merged(places, lanes, "m", name)
+        lines += [*merges, f"*({name}_any *)(to + j * {size}) = {made};"]
+        parts.append(_block(f"for (; j + {lanes} < n; j += {lanes})", lines))
+    parts += [
+        "    for (; j < n; j++)",
+        f"        ((e{size} *)to)[j] = ((const e{size} *)from)[{step} * j];",
+        "}",
+    ]
+    return "\n".join(parts)
+
+
+def _weave(size: int, step: int, widths: Sequence[int]) -> str:
+    parts = [f"/* to[{step} * j + r] = row r of from, [j] */"]
+    parts += [
+        f"static void weave_{size}_{step}(char *to, const char *from, int64_t s, int64_t n) {{",
+        "    int64_t j = 0;",
+    ]
+    for width in widths:
+        lanes, name = width // size, f"t{size}x{width}"
+        loads = (f"*(const {name}_any *)(from + {k} * s + j * {size})" for k in range(step))
+        lines = [f"const {name} x{k} = {load};" for k, load in enumerate(loads)]
+        for part in range(step):
+            places = [divmod(part * lanes + lane, step) for lane in range(lanes)]
+            merges, made = _merged([(row, j) for j, row in places], lanes, f"m{part}_", name)
+            to = f"to + j * {step * size} + {part * width}"
+            lines += [*merges, f"*({name}_any *)({to}) = {made};"]
+        parts.append(_block(f"for (; j + {lanes} <= n; j += {lanes})", lines))
+    parts += [
+        "    for (; j < n; j++)",
+        f"        for (int64_t r = 0; r < {step}; r++)",
+        f"            ((e{size} *)to)[{step} * j + r] = *(const e{size} *)(from + r * s + j * {size});",
+        "}",
+    ]
+    return "\n".join(parts)
+
+
+def _reverse(size: int, widths: Sequence[int]) -> str:
+    parts = ["/* to[j] = from[-j] */"]
+    parts += [f"static void reverse_{size}(char *to, const char *from, int64_t n) {{", "    int64_t j = 0;"]
+    for width in widths:
+        lanes, name = width // size, f"t{size}x{width}"
+        turned = _shuffle("x", "x", range(lanes - 1, -1, -1))
+        lines = [
+            f"const {name} x = *(const {name}_any *)(from - (j + {lanes - 1}) * {size});",
+            f"*({name}_any *)(to + j * {size}) = {turned};",
+        ]
+        parts.append(_block(f"for (; j + {lanes} <= n; j += {lanes})", lines))
+    parts += ["    for (; j < n; j++)", f"        ((e{size} *)to)[j] = ((const e{size} *)from)[-j];", "}"]
+    return "\n".join(parts)
+
+
+_CHOICE: Final = """
+/* A dense row of elements that lie s bytes apart; false if no loop is made for s. */
+GW_INLINE int strided_@S@(char *to, const char *from, int64_t s, int64_t n) {
+    switch (s) {
+    case -@S@:
+        reverse_@S@(to, from, n);
+        return 1;
+    case 2 * @S@:
+        pick_@S@_2(to, from, n);
+        return 1;
+    case 3 * @S@:
+        pick_@S@_3(to, from, n);
+        return 1;
+    case 4 * @S@:
+        pick_@S@_4(to, from, n);
+        return 1;
+    }
+    return 0;
+}
+/* Dense rows, s bytes apart, that become the columns of a dense matrix; false if no loop is made for rows. */
+GW_INLINE int woven_@S@(char *to, const char *from, int64_t s, int64_t rows, int64_t n) {
+    switch (rows) {
+    case 2:
+        weave_@S@_2(to, from, s, n);
+        return 1;
+    case 3:
+        weave_@S@_3(to, from, s, n);
+        return 1;
+    case 4:
+        weave_@S@_4(to, from, s, n);
+        return 1;
+    }
+    return 0;
+}
+"""

@@ -343,6 +343,8 @@ def _exact_quotient(a: Dim, b: Expr) -> Dim | None:
 
 
 def _extremum(name: str, fold: Callable[..., int], dims: tuple[Dim, ...]) -> Dim:
+    if not any(isinstance(dim, Expr) for dim in dims):
+        return fold(dims)
     flat: list[Dim] = []
     for dim in dims:
         inner = dim.terms[0][0][0][0] if isinstance(dim, Expr) and _is_atom(dim) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -72,6 +73,8 @@ def conflicts(
     Two buffers are apart if every access of one happens before every access of the other. What is touched
     by a loop, or inside it and outside of it, lives through all of the loop's runs: the next may need it.
     """
+    if _is_sequential(tasks, blocks):
+        return _overlaps(planned, _intervals(tasks, blocks))
     before, touched = happens_before(tasks, blocks), accesses(tasks)
     users = {buffer: reduce(or_, (1 << task for task in touched[buffer]), 0) for buffer in planned}
     past = {buffer: reduce(and_, (before[task] for task in touched[buffer]), -1) for buffer in planned}
@@ -88,6 +91,86 @@ def conflicts(
         )
         for position, buffer in enumerate(planned)
     }
+
+
+def _is_sequential(tasks: Sequence[Task], blocks: Sequence[Block]) -> bool:
+    """Whether every task waits for the one before it in its block, as in one stream: one runs at a time."""
+    return all(
+        index - 1 in tasks[index].after
+        for block in blocks
+        for index in range(block.first + 1, block.first + block.count)
+    )
+
+
+def _intervals(tasks: Sequence[Task], blocks: Sequence[Block]) -> dict[int, tuple[int, int]]:
+    """The places of the first and last access of each buffer, in the order in which tasks run.
+
+    Branches that exclude each other count as run in turn: what each has for itself is apart so as well.
+    """
+    order = _Order(tasks, blocks)
+    intervals: dict[int, tuple[int, int]] = {}
+    for buffer, found in accesses(tasks).items():
+        places = [order.places[task] for task in found]
+        intervals[buffer] = order.widened(min(places), max(places))
+    return intervals
+
+
+class _Order:
+    """The order in which tasks run one at a time, those of inner blocks behind the task that holds them."""
+
+    def __init__(self, tasks: Sequence[Task], blocks: Sequence[Block]) -> None:
+        self.places = [0] * len(tasks)
+        self._loops: list[int] = []
+        """By place, that of the innermost loop around it, itself if it is one; -1 if there is none."""
+        self._outer: dict[int, int] = {}
+        self._last: dict[int, int] = {}
+        """By place of a loop, that of the loop around it, and of the last task of its body."""
+        loop = -1
+        pending = _tasks_reversed(blocks, 0)
+        while pending:
+            task = pending.pop()
+            if task < 0:  # the body of this loop is over
+                self._last[loop] = len(self._loops) - 1
+                loop = self._outer[loop]
+                continue
+            place = self.places[task] = len(self._loops)
+            if tasks[task].kind is TaskKind.LOOP:
+                self._outer[place], loop = loop, place
+                pending.append(~task)
+            self._loops.append(loop)
+            for block in reversed(tasks[task].blocks):
+                pending += _tasks_reversed(blocks, block)
+
+    def widened(self, begin: int, end: int) -> tuple[int, int]:
+        """From ``begin`` to ``end``, and all of each loop that is touched there but does not hold both."""
+        for place in (begin, end):
+            loop = self._loops[place]
+            while loop >= 0 and not (begin > loop and end <= self._last[loop]):
+                begin, end = min(begin, loop), max(end, self._last[loop])
+                loop = self._outer[loop]
+        return begin, end
+
+
+def _tasks_reversed(blocks: Sequence[Block], number: int) -> list[int]:
+    block = blocks[number]
+    return list(reversed(range(block.first, block.first + block.count)))
+
+
+def _overlaps(planned: Sequence[int], intervals: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, ...]]:
+    """For each of ``planned``, in ascending order, those before it whose intervals meet its own.
+
+    Takes time for what it finds alone: buffers come in the order in which they begin, and leave it behind
+    their end.
+    """
+    found: dict[int, list[int]] = {buffer: [] for buffer in planned}
+    live: list[tuple[int, int]] = []  # (end, buffer), a heap
+    for begin, end, buffer in sorted((*intervals[b], b) for b in planned if b in intervals):
+        while live and live[0][0] < begin:
+            heapq.heappop(live)
+        for _, other in live:
+            found[max(buffer, other)].append(min(buffer, other))
+        heapq.heappush(live, (end, buffer))
+    return {buffer: tuple(sorted(others)) for buffer, others in found.items()}
 
 
 def live_bytes(sizes: Mapping[int, int], tasks: Sequence[Task], blocks: Sequence[Block]) -> int:

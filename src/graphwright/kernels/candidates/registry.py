@@ -75,7 +75,7 @@ class Context:
     symbols: SymbolTable
     numerics: str = "default"
     generated: GeneratedKernels = field(default_factory=GeneratedKernels)
-    _packed: dict[tuple[Value, Layout], Value] = field(default_factory=dict)
+    _packed: dict[Value, dict[Layout, Value]] = field(default_factory=dict)
     _derived: dict[tuple[Value, str], Value] = field(default_factory=dict)
     _prepared: list[Launch] = field(default_factory=list)
     _temporaries: list[Value] = field(default_factory=list)
@@ -147,8 +147,8 @@ class Context:
 
         ``shape``: the layout is that of another view of the value, which then stays in the graph as it is.
         """
-        key = (value, layout)
-        if key not in self._packed:
+        packed = self._packed.setdefault(value, {})
+        if layout not in packed:
             array, ref = self._source(value)
             node = value.producer
             if node is None or node.graph is None:
@@ -164,8 +164,8 @@ class Context:
             made = Node(Constant(ref, viewed), (), [viewed], name=value.name, sources=node.sources)
             node.graph.insert(made, node)
             made.output.layout = layout
-            self._packed[key] = made.output
-        return self._packed[key]
+            packed[layout] = made.output
+        return packed[layout]
 
     def derived(
         self, value: Value, kind: str, shape: tuple[int, ...], fill: Callable[[Array, Array], None]
@@ -189,9 +189,7 @@ class Context:
 
     def packed_from(self, value: Value) -> list[Value]:
         """What ``value`` was packed to, seen with its own shape."""
-        return [
-            made for (source, _), made in self._packed.items() if source is value and made.type == value.type
-        ]
+        return [made for made in self._packed.get(value, {}).values() if made.type == value.type]
 
 
 def _filled(out: Array, array: Array, fill: Callable[[Array, Array], None]) -> None:

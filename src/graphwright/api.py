@@ -9,7 +9,7 @@ from graphwright import plugins
 from graphwright.arguments import AnyShapes, read_mapping, read_outputs, read_shapes
 from graphwright.compiler import Observer, compile_modules, package_module, run_stages, shape_stages
 from graphwright.config import Options
-from graphwright.errors import Diagnostic, PackageError, UnknownOpError
+from graphwright.errors import Diagnostic, GraphwrightError, PackageError, UnknownOpError
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.frontends.onnx import open_model
 from graphwright.frontends.onnx.read import Source
@@ -38,6 +38,7 @@ from graphwright.passes.infer_shapes import infer_module
 from graphwright.passes.interface import bind_constants, keep_outputs
 from graphwright.passes.manager import PassManager
 from graphwright.passes.pipeline import GRAPH_PASSES
+from graphwright.passes.retype import retype
 from graphwright.ranks import is_only, lacks_ranks, package_variants, ranked
 from graphwright.records import replace
 from graphwright.report import with_dynamic
@@ -102,7 +103,8 @@ def compile(
         keep_outputs(module, outputs)
     key = user_key(options.key_folder, create=True)
     if gears is None:
-        return Model(*_compiled(module, options, observe), key, options.threads)
+        compiled = _compiled if module is not source else _retyped
+        return Model(*compiled(module, options, observe), key, options.threads)
     return Model(*compile_gears(gear_modules(module, gears, options), options, observe), key, options.threads)
 
 
@@ -111,12 +113,20 @@ def rebuild(package: Package, options: Options, key: bytes | None) -> Model:
     """Compile the graph and weights of a package for this machine. Raises PackageError, ToolchainError."""
     plugins.use(options)
     try:
-        module = unpacked_module(package)
-    except PackageError:
+        made = _retyped(unpacked_module(package), options, _no_one)
+    except (GraphwrightError, OSError, MemoryError):
         raise
     except Exception as error:  # a hostile text breaks ops in ways of their own
         raise PackageError(Diagnostic("damaged-package", f"the graph is malformed: {error}")) from error
-    return Model(*_compiled(module, options, _no_one), key, options.threads)
+    return Model(*made, key, options.threads)
+
+
+def _retyped(module: Module, options: Options, observe: Observer) -> tuple[Package, Device]:
+    """As :func:`_compiled`, for types that follow from those of the inputs: others may be a stranger's."""
+    gears = split_module(module)
+    for each in (module,) if gears is None else gears.modules:
+        retype(each)
+    return _compiled(module, options, observe) if gears is None else compile_gears(gears, options, observe)
 
 
 def unpacked_module(package: Package) -> Module:

@@ -13,7 +13,7 @@ from graphwright.ir.mentions import symbols_in, symbols_named
 from graphwright.ir.op import Fact, InferError, Op, UnknownRank
 from graphwright.ir.require import Require
 from graphwright.ir.settle import settle
-from graphwright.ir.symbols import Dim, Expr, names_in
+from graphwright.ir.symbols import Constraint, Dim, Expr, names_in
 from graphwright.ir.types import TensorType
 from graphwright.passes.base import Known, Pass, Record
 from graphwright.passes.base import graphs as all_graphs
@@ -125,13 +125,17 @@ class Walk:
         first = next(iter(graph), None)
         found = self.found_inside(node, graph)
         for constraint in [c for c in table.constraints if c not in outside and c not in known]:
-            if not found.isdisjoint(constraint.names):
+            if not found.isdisjoint(constraint.names) or not self.is_kept(constraint):
                 continue
             op = Require(constraint.relation, constraint.left, constraint.right)
             graph.insert(Node(op, (), (), sources=(constraint.node,)), first)
             self.modified = True
         table.constraints, self.errors = outside, errors
         return outputs
+
+    def is_kept(self, constraint: Constraint) -> bool:
+        """Whether a region has to check what inference assumes inside it."""
+        return True
 
     def found_inside(self, node: Node, region: Graph) -> set[str]:
         """Sizes that elements decide inside a region of ``node``, and sizes that runs of a loop change."""

@@ -1,0 +1,131 @@
+"""Types of a graph that was read as text: those of inputs are believed, all others are inferred again.
+
+A type that a text states for the output of a node, or for the input of a region, decides how many bytes are
+set aside for it. A stranger's text may state another one than its op gives, so none is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.infer import compatible
+from graphwright.ir.mentions import symbols_in
+from graphwright.ir.op import Fact
+from graphwright.ir.symbols import Constraint, Dim, Range, names_in, substitute, symbol
+from graphwright.ir.types import TensorType
+from graphwright.passes.base import Record
+from graphwright.passes.infer_shapes import Walk
+from graphwright.records import dataclass, field
+
+
+def retype(module: Module) -> None:
+    """Give every value of ``module`` the type that follows from the inputs of its graph and attributes.
+
+    Where the size that a value had is not proved to be the inferred one, their equality becomes a constraint.
+    A symbol for a size that elements decide keeps its name, but takes what inference knows of its range.
+    Raises ModelError with all types that cannot be right.
+    """
+    walk = _Retyping(module, Record("retype"))
+    for graph in module.graphs.values():
+        walk.decided, walk.names = symbols_in(value.type for value in graph.inputs), {}
+        walk.graph(graph, [Fact(value.type) for value in graph.inputs])
+    walk.errors.raise_if_any()
+
+
+@dataclass
+class _Retyping(Walk):
+    """An inference that prefers what it finds to what the module states."""
+
+    decided: set[str] = field(default_factory=set)
+    """Symbols that the inputs of the graph, or nodes so far, decide."""
+    names: dict[str, Dim] = field(default_factory=dict)
+    """Of symbols that the inference of this node made: what the text calls them."""
+    guards: set[Constraint] = field(default_factory=set)
+    place: str = ""
+    """Of the node whose outputs are learned."""
+
+    def node(self, node: Node) -> None:
+        self.place = node.place
+        known = self.known_of(node) if node.regions else set[str]()
+        for region in node.regions:
+            self.forget_foreign(region, known)
+        super().node(node)
+
+    def is_kept(self, constraint: Constraint) -> bool:
+        """Whether a region needs it as a node of its own: what ops assume is found again."""
+        return constraint in self.guards
+
+    def forget_foreign(self, region: Graph, known: set[str]) -> None:
+        """Forget types of the region's inputs that speak of sizes which are decided elsewhere."""
+        for value in region.inputs:
+            if symbols_in([value.type]) & (self.decided - known):
+                value.type = TensorType(value.type.dtype, None)
+
+    def learn(self, value: Value, fact: Fact, fresh: frozenset[str] = frozenset()) -> None:
+        """Give ``value`` the type of ``fact``, under the names that it had for sizes which are new."""
+        stated, fact = value.type, _renamed(fact, self.names)
+        if compatible(stated, fact.type, self.module.symbols):
+            pairs = list(zip(stated.shape or (), fact.type.shape or (), strict=False))
+            names = self.names_of_new(pairs)
+            self.rename(names)
+            fact = _renamed(fact, names)
+            self.demand_equal((old, substitute(new, names)) for old, new in pairs)
+        else:
+            message = f"%{value.name} is {stated} in the text, its node gives {fact.type}"
+            self.errors.add("type", message, self.place)
+        value.type, self.facts[value] = fact.type, fact
+        self.decided |= symbols_in([fact.type])
+
+    def names_of_new(self, pairs: Iterable[tuple[Dim, Dim]]) -> dict[str, Dim]:
+        """What the text calls symbols that inference has just made."""
+        names: dict[str, Dim] = {}
+        for stated, inferred in pairs:
+            new = names_in(inferred) - self.decided - names.keys()
+            free = names_in(stated) - self.decided - names_in(*names.values())
+            if len(new) == len(free) == 1 and new != free:
+                taken = {new.pop(): symbol(free.pop())}
+                names |= taken if substitute(inferred, taken) == stated else {}
+        return names
+
+    def rename(self, names: Mapping[str, Dim]) -> None:
+        """Let symbols go by ``names`` from now on: these take over all that inference knows of them."""
+        table = self.module.symbols
+        self.names |= names
+        for old, new in names.items():
+            table.ranges[str(new)] = table.ranges.get(old, Range())
+            table.multiples.pop(str(new), None)
+            if old in table.multiples:
+                table.multiples[str(new)] = table.multiples[old]
+        for constraint in [c for c in table.constraints if not c.names.isdisjoint(names)]:
+            left, right = substitute(constraint.left, names), substitute(constraint.right, names)
+            table.assume(constraint.relation, left, right, constraint.node)
+
+    def forget_unused(self, fresh: frozenset[str], node: Node) -> None:
+        super().forget_unused(fresh, node)
+        self.names = {}  # what went by another name before may be made again
+
+    def demand_equal(self, pairs: Iterable[tuple[Dim, Dim]]) -> None:
+        """Let plans check sizes of the text that are not proved to be the inferred ones."""
+        table = self.module.symbols
+        for stated, inferred in pairs:
+            if names_in(stated) <= self.decided and not table.proves_equal(stated, inferred):
+                guard = Constraint("==", inferred, stated, self.place)
+                self.guards.add(guard)
+                table.constraints.setdefault(guard)
+
+
+def _renamed(fact: Fact, names: Mapping[str, Dim]) -> Fact:
+    """``fact`` with other names for symbols."""
+    if not names:
+        return fact
+
+    def dims(known: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
+        return None if known is None else tuple(substitute(dim, names) for dim in known)
+
+    def type(known: TensorType) -> TensorType:
+        return known if known.is_static else TensorType(known.dtype, dims(known.shape))
+
+    held = None if fact.held is None else tuple(map(type, fact.held))
+    partly = fact.partly and tuple(None if dim is None else substitute(dim, names) for dim in fact.partly)
+    return Fact(type(fact.type), dims(fact.elements), fact.data, held, partly)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from graphwright.arguments import AnyShapes, read_mapping, read_outputs, read_sh
 from graphwright.compiler import Observer, compile_modules, package_module, run_stages, shape_stages
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, GraphwrightError, PackageError, UnknownOpError
+from graphwright.file_kinds import FileId
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.frontends.onnx import open_model
 from graphwright.frontends.onnx.read import Source
@@ -68,35 +70,37 @@ def compile(
     outputs: Sequence[str] | str | None = None,
     gears: Gears | Mapping[str, Sequence[Sequence[int]]] | None = None,
     specialize: str | None = None,
+    external_data: str | os.PathLike[str] | None = None,
     options: Options | Mapping[str, Any] | None = None,
     observe: Observer = _no_one,
 ) -> Model:
-    """Compile an ONNX model (path, bytes or ModelProto) or a module built by hand.
+    """Compile an ONNX model (path, bytes, open binary file or ModelProto) or a module built by hand.
 
     ``shapes`` gives sizes of inputs, or ranges of them: a dict such as ``{"x": (1, 3, 224, "W=64..2048")}``,
     or the sizes alone where the model has one input. ``constants`` replaces inputs by arrays, numbers or
     lists; ``outputs`` keeps these values and what they need, inner values as well. ``gears`` are shapes that
-    get programs of their own, a dict of lists of shapes by input or a :class:`graphwright.Gears`. ``options``
-    is a :class:`graphwright.CompileOptions`, or a dict of some of them above those of the environment;
-    ``specialize`` is the option of that name. ``observe(stage, product)`` is called after each stage.
+    get programs of their own, a dict of lists of shapes by input or a :class:`graphwright.Gears`.
+    ``options`` is a :class:`graphwright.CompileOptions`, or a dict of some of them above those of the
+    environment. ``specialize`` is the option of that name, and so is ``external_data``, a folder that weights
+    may lie in beside the model's own. ``observe(stage, product)`` is called after each stage.
 
     Raises ModelError with all faults of the model, FeedError for sizes that the model does not have,
     OptionError, PluginError, ToolchainError.
     """
-    options = Options.of(options, specialize=specialize)
+    options = Options.of(options, specialize=specialize, external_data=external_data)
     outputs = read_outputs(outputs)
     constants = read_mapping("constants", constants, "constants={'sr': 16000}")
     if not isinstance(gears, Gears):
         shapes_of_gears = read_mapping("gears", gears, "gears={'x': [(1, 64), (8, 64)]}")
         gears = None if gears is None else Gears(shapes_of_gears)
-    given = source if isinstance(source, Module) else open_model(source)  # hashes weights meanwhile
+    opened = None if isinstance(source, Module) else open_model(source, options.external_data)
     plugins.use(options)
     load_candidates()
-    if isinstance(given, Module):
-        module = given
+    if isinstance(source, Module):
+        module = source
         bind_constants(module, constants)
     else:
-        module = load_onnx(given, constants=constants, outputs=outputs)
+        module = load_onnx(opened or source, constants=constants, outputs=outputs)
     observe("import", module)
     shape_inputs(module, read_shapes(shapes, [value.name for value in module.main.inputs]))
     if outputs is not None:
@@ -104,13 +108,21 @@ def compile(
     key = user_key(options.key_folder, create=True)
     if gears is None:
         compiled = _compiled if module is not source else _retyped
-        return Model(*compiled(module, options, observe), key, options.threads)
-    return Model(*compile_gears(gear_modules(module, gears, options), options, observe), key, options.threads)
+        made = compiled(module, options, observe)
+    else:
+        made = compile_gears(gear_modules(module, gears, options), options, observe)
+    sources = () if opened is None else opened.folder.files
+    return Model(*made, key, options.threads, frozenset(sources))
 
 
 @uncollected()
-def rebuild(package: Package, options: Options, key: bytes | None) -> Model:
-    """Compile the graph and weights of a package for this machine. Raises PackageError, ToolchainError."""
+def rebuild(
+    package: Package, options: Options, key: bytes | None, sources: frozenset[FileId] = frozenset()
+) -> Model:
+    """Compile the graph and weights of a package, read from ``sources``, for this machine.
+
+    Raises PackageError, ToolchainError.
+    """
     plugins.use(options)
     try:
         made = _retyped(unpacked_module(package), options, _no_one)
@@ -118,7 +130,7 @@ def rebuild(package: Package, options: Options, key: bytes | None) -> Model:
         raise
     except Exception as error:  # a hostile text breaks ops in ways of their own
         raise PackageError(Diagnostic("damaged-package", f"the graph is malformed: {error}")) from error
-    return Model(*made, key, options.threads)
+    return Model(*made, key, options.threads, sources)
 
 
 def _retyped(module: Module, options: Options, observe: Observer) -> tuple[Package, Device]:

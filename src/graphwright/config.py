@@ -117,6 +117,9 @@ class Options:
         (), "a plugin to load: a .py file, a module, or the name of an installed one", _names
     )
     no_autoload: bool = _option(False, "leave installed plugins alone but for those that are named", _switch)
+    external_data: Path | None = _option(
+        None, "folder where a model's external data may lie, beside the model's own", _folder
+    )
     key_dir: Path | None = _option(None, "folder of the signing key; default: the user's", _folder)
 
     def __post_init__(self) -> None:

@@ -7,10 +7,12 @@ import importlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, PackageError, ToolchainError, UnknownOpError
+from graphwright.file_kinds import FileId, file_id
+from graphwright.package.archive import shown
 from graphwright.package.package import Package, TensorSpec
 from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
@@ -27,7 +29,7 @@ _STAGED = "graphwright.runtime.devices.staged"
 
 
 def load(
-    path: str | os.PathLike[str],
+    source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO,
     *,
     trust: bool = False,
     keys: Sequence[bytes] = (),
@@ -35,7 +37,7 @@ def load(
     specialize: str | None = None,
     options: Options | Mapping[str, Any] | None = None,
 ) -> Model:
-    """Load an ``.om`` file.
+    """Load an ``.om`` file: from its path, its bytes, or a binary file that is open for reading.
 
     Its kernels run if this user's own build or one of ``keys`` signed it, or with ``trust``; otherwise, and
     on a CPU or device for which it holds none, or after a change of the kernel library, they are made again
@@ -47,16 +49,20 @@ def load(
     """
     options = Options.of(options, specialize=specialize)
     own = user_key(options.key_folder, create=False)
-    package = read_package(Path(path), trust=trust, keys=[*keys, *([own] if own else [])], use_mmap=mmap)
+    found = Path(source) if isinstance(source, str | os.PathLike) else source
+    package = read_package(found, trust=trust, keys=[*keys, *([own] if own else [])], use_mmap=mmap)
+    where = shown(found)
     if options.plugins:
         importlib.import_module("graphwright.plugins").load(*options.plugins)
     try:
-        device = _device(package, options, Path(path))
+        device = _device(package, options, where)
     except UnknownOpError:  # one that runs in Python: an installed plugin may bring it
-        device = _device_with_plugins(package, options, Path(path))
+        device = _device_with_plugins(package, options, where)
+    sources = frozenset({file_id(os.stat(found))} if isinstance(found, Path) else ())
     if device is None:
-        return _rebuilt(package, options, own, Path(path))
-    return Model(package, with_variants(device, package, options), threads=options.threads)
+        return _rebuilt(package, options, own, where, sources)
+    device = with_variants(device, package, options)
+    return Model(package, device, threads=options.threads, sources=sources)
 
 
 def with_variants(device: Device, package: Package, options: Options) -> Device:
@@ -64,7 +70,7 @@ def with_variants(device: Device, package: Package, options: Options) -> Device:
     return specialized(device, package, options, _device)
 
 
-def _device(package: Package, options: Options, path: Path = Path()) -> Device | None:
+def _device(package: Package, options: Options, where: str = "") -> Device | None:
     def native(part: Package, shared: Shared) -> Device | None:
         device = _native(part, options, shared)
         return None if device is None else with_variants(device, part, options)
@@ -76,15 +82,15 @@ def _device(package: Package, options: Options, path: Path = Path()) -> Device |
         return staged_gears(package, device, lambda each, part: with_variants(each, part, options))
     if package.between:
         return geared(package, native)
-    return _variants(package, options, path) if package.variants else _native(package, options)
+    return _variants(package, options, where) if package.variants else _native(package, options)
 
 
-def _device_with_plugins(package: Package, options: Options, path: Path) -> Device | None:
+def _device_with_plugins(package: Package, options: Options, where: str) -> Device | None:
     importlib.import_module("graphwright.plugins").use(options)
     try:
-        return _device(package, options, path)
+        return _device(package, options, where)
     except UnknownOpError as error:
-        raise package.lacking(error.name, str(path)) from error
+        raise package.lacking(error.name, where) from error
 
 
 def _native(package: Package, options: Options, shared: Shared | None = None) -> Device | None:
@@ -124,7 +130,7 @@ def staged(package: Package, options: Options) -> Device | None:
     return made
 
 
-def _variants(package: Package, options: Options, path: Path) -> Device | None:
+def _variants(package: Package, options: Options, where: str) -> Device | None:
     """What runs the variants of the package as they are, and compiles one for shapes that none takes."""
     held, shared = [], Shared()
     for variant in package.variants:
@@ -141,7 +147,7 @@ def _variants(package: Package, options: Options, path: Path) -> Device | None:
         except ToolchainError as error:
             message = f"no variant takes inputs of {', '.join(map(str, shapes))}, and none can be made here"
             hint = f"it holds variants for {'; '.join(_text(variant.inputs) for variant in package.variants)}"
-            missing = Diagnostic("no-variant", message, str(path), hint)
+            missing = Diagnostic("no-variant", message, where, hint)
             raise ToolchainError(missing, *error.diagnostics) from error
         return made
 
@@ -153,18 +159,20 @@ def _text(specs: Sequence[TensorSpec]) -> str:
     return ", ".join(f"{spec.name} {list(spec.shape or ())}".replace("'", "") for spec in specs)
 
 
-def _rebuilt(package: Package, options: Options, key: bytes | None, path: Path) -> Model:
+def _rebuilt(
+    package: Package, options: Options, key: bytes | None, where: str, sources: frozenset[FileId]
+) -> Model:
     try:
-        model: Model = importlib.import_module("graphwright.api").rebuild(package, options, key)
+        model: Model = importlib.import_module("graphwright.api").rebuild(package, options, key, sources)
     except ToolchainError as error:
         hint = f"{_why_not(package)}, pip install graphwright[toolchain] makes new ones"
         raise ToolchainError(
-            *error.diagnostics, Diagnostic("untrusted", "has to be compiled here", str(path), hint)
+            *error.diagnostics, Diagnostic("untrusted", "has to be compiled here", where, hint)
         ) from error
     except PackageError as error:
         if error.diagnostics[0].code != "missing-plugin":
             raise
-        compiled = Diagnostic("untrusted", "has to be compiled here", str(path), _why_not(package))
+        compiled = Diagnostic("untrusted", "has to be compiled here", where, _why_not(package))
         raise PackageError(*error.diagnostics, compiled) from error
     return model
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import graphwright as gw
 from graphwright.config import Options
+from graphwright.file_kinds import HEAD, is_package
 from graphwright.ir.arrays import Array
 from graphwright.ir.dtypes import DType
 from graphwright.package.package import TensorSpec
@@ -29,6 +30,10 @@ _TYPES: Final = {
 """ONNX Runtime's names of element types that differ from graphwright's."""
 
 
+EXTERNAL_DATA: Final = "session.model_external_initializers_file_folder_path"
+"""ONNX Runtime's entry for the option ``external_data``."""
+
+
 @dataclass
 class SessionOptions:
     """How to run. What ONNX Runtime knows besides these may be set, and is ignored."""
@@ -40,7 +45,7 @@ class SessionOptions:
     config_entries: dict[str, str] = field(default_factory=dict)
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Kept, and ignored."""
+        """Kept; of these, :data:`EXTERNAL_DATA` alone has a meaning here."""
         self.config_entries[key] = value
 
     def get_session_config_entry(self, key: str) -> str:
@@ -72,17 +77,19 @@ class InferenceSession:
 
     def __init__(
         self,
-        path_or_bytes: str | os.PathLike[str] | bytes,
+        path_or_bytes: str | os.PathLike[str] | bytes | BinaryIO,
         sess_options: SessionOptions | None = None,
         providers: Sequence[Any] | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        """From the path or bytes of an ONNX model, or the path of an ``.om``; providers are ignored.
+        """From an ONNX model or an ``.om``: its path, bytes, or open binary file. Providers are ignored.
 
         Raises ModelError, PackageError and ToolchainError as ``compile`` and ``load`` do.
         """
         given = sess_options or SessionOptions()
         options = given.compile_options or Options.from_environment()
+        if folder := given.config_entries.get(EXTERNAL_DATA):
+            options = replace(options, external_data=Path(folder))
         if given.intra_op_num_threads:
             options = replace(options, threads=given.intra_op_num_threads)
         self._model: Model = _open(path_or_bytes, options)
@@ -110,12 +117,22 @@ class InferenceSession:
         return ["CPUExecutionProvider"]
 
 
-def _open(source: str | os.PathLike[str] | bytes, options: Options) -> Model:
+def _open(source: str | os.PathLike[str] | bytes | BinaryIO, options: Options) -> Model:
+    if not isinstance(source, str | os.PathLike | bytes | bytearray | memoryview):
+        source = source.read()
     if isinstance(source, bytes | bytearray | memoryview):
-        return gw.compile(bytes(source), options=options)
-    if Path(source).suffix == ".om":
-        return gw.load(source, options=options)
-    return gw.compile(source, options=options)
+        is_om = is_package(bytes(source[:HEAD]))
+    else:
+        is_om = is_package(_head(Path(source))) or Path(source).suffix == ".om"
+    return gw.load(source, options=options) if is_om else gw.compile(source, options=options)
+
+
+def _head(path: Path) -> bytes:
+    """The first bytes of a file; none where it cannot be read, which compiling it reports."""
+    if not path.is_file():
+        return b""
+    with open(path, "rb") as file:
+        return file.read(HEAD)
 
 
 def _node_arg(spec: TensorSpec) -> NodeArg:

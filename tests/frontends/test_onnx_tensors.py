@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from onnx import TensorProto, helper, numpy_helper
 
 from graphwright.errors import ModelError
-from graphwright.frontends.onnx import load
+from graphwright.frontends.onnx import load, open_model
 from graphwright.frontends.onnx.faults import Fault
 from graphwright.frontends.onnx.tensors import Folder, sparse_to_array, to_array
 from tests.frontends.support import model_of, run, tensor_info
@@ -187,6 +188,75 @@ def test_links_within_the_folder_are_followed(tmp_path: Path) -> None:
     (tmp_path / "real.bin").write_bytes(WEIGHT.tobytes())
     (tmp_path / "alias.bin").symlink_to("real.bin")
     np.testing.assert_array_equal(run(load(external(tmp_path, "alias.bin")), {"x": WEIGHT})["y"], WEIGHT * 2)
+
+
+def test_the_cache_of_hugging_face_is_read(tmp_path: Path) -> None:
+    """Files of a snapshot are links to blobs, which lie beside each other; the cache itself may be a link."""
+    blobs, snapshot = tmp_path / "real" / "blobs", tmp_path / "real" / "snapshots" / "0a1b" / "onnx"
+    blobs.mkdir(parents=True)
+    snapshot.mkdir(parents=True)
+    external(tmp_path, "model.onnx_data").rename(blobs / "c6ed")
+    (blobs / "b879").write_bytes(WEIGHT.tobytes())
+    (snapshot / "model.onnx").symlink_to("../../../blobs/c6ed")
+    (snapshot / "model.onnx_data").symlink_to("../../../blobs/b879")
+    (tmp_path / "cache").symlink_to(tmp_path / "real")
+    for cache in ("real", "cache"):
+        model = load(tmp_path / cache / "snapshots/0a1b/onnx/model.onnx")
+        np.testing.assert_array_equal(run(model, {"x": WEIGHT})["y"], WEIGHT * 2)
+
+
+def test_a_link_to_a_model_does_not_open_other_folders(tmp_path: Path) -> None:
+    """Data may lie where the model's file lies, and nowhere else."""
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "net").mkdir()
+    external(tmp_path, "weights.bin").rename(tmp_path / "blobs" / "model")
+    (tmp_path / "secret").write_bytes(WEIGHT.tobytes())
+    (tmp_path / "net/model.onnx").symlink_to("../blobs/model")
+    (tmp_path / "net/weights.bin").symlink_to("../secret")
+    with pytest.raises(ModelError, match=f"leaves the model's folder: it is {tmp_path}/secret"):
+        load(tmp_path / "net/model.onnx")
+
+
+@pytest.mark.parametrize("location", ["weights.bin", "../data/weights.bin", "{data}/weights.bin", "link.bin"])
+def test_a_folder_that_the_user_names_is_open(tmp_path: Path, location: str) -> None:
+    folder, data = tmp_path / "model", tmp_path / "data"
+    folder.mkdir()
+    data.mkdir()
+    (data / "weights.bin").write_bytes(WEIGHT.tobytes())
+    (folder / "link.bin").symlink_to(data / "weights.bin")
+    path = external(folder, location.format(data=data))
+    with pytest.raises(ModelError, match=r"\[external-data\]"):
+        load(path)
+    for allowed in (data, tmp_path):
+        if location != "weights.bin" or allowed == data:
+            module = load(open_model(path, allowed))
+            np.testing.assert_array_equal(run(module, {"x": WEIGHT})["y"], WEIGHT * 2)
+
+
+def test_no_other_folder_than_the_named_one_is_open(tmp_path: Path) -> None:
+    for name in ("model", "data", "other"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "other/weights.bin").write_bytes(WEIGHT.tobytes())
+    (tmp_path / "data/link.bin").symlink_to("../other/weights.bin")
+    for location in ("../other/weights.bin", f"{tmp_path}/other/weights.bin", "link.bin"):
+        with pytest.raises(ModelError, match="leaves the model's folder"):
+            load(open_model(external(tmp_path / "model", location), tmp_path / "data"))
+    with pytest.raises(ModelError, match="cannot be read"):
+        load(open_model(external(tmp_path / "model", "weights.bin"), tmp_path / "nowhere"))
+
+
+def test_bytes_find_external_data_in_the_named_folder(tmp_path: Path) -> None:
+    (tmp_path / "weights.bin").write_bytes(WEIGHT.tobytes())
+    data = external(tmp_path, "weights.bin").read_bytes()
+    for source in (data, bytearray(data), memoryview(data), io.BytesIO(data), onnx.load_from_string(data)):
+        module = load(open_model(source, tmp_path))
+        np.testing.assert_array_equal(run(module, {"x": WEIGHT})["y"], WEIGHT * 2)
+
+
+def test_an_open_file_finds_external_data_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "weights.bin").write_bytes(WEIGHT.tobytes())
+    with external(tmp_path, "weights.bin").open("rb") as file:
+        np.testing.assert_array_equal(run(load(file), {"x": WEIGHT})["y"], WEIGHT * 2)
 
 
 # Files that are not models

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from graphwright.errors import Diagnostic, PackageError
+from graphwright.file_kinds import HEAD, PACKAGE, ZIP, FileKind, kind_of, kind_of_file
 from graphwright.package.parts import fill_in_parts
 
 ALIGNMENT = 64
@@ -36,6 +37,10 @@ _TAIL = 1 << 16
 _NAME = re.compile(r"[A-Za-z0-9_]+(?:[./][A-Za-z0-9_]+)*")
 
 
+Source = Path | BinaryIO | bytes | bytearray | memoryview
+"""Where an archive is: in a file, in what an open binary file has left, or in memory."""
+
+
 class Later:
     """A member that stays in its file, which is kept open, until it is read."""
 
@@ -52,41 +57,89 @@ class Later:
         os.close(self._file)
 
 
-def read_archive(path: Path, *, use_mmap: bool = False) -> dict[str, memoryview]:
+class Held:
+    """A member that is in memory already."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data, self.size = data, len(data)
+
+    def read(self) -> memoryview:
+        """Its bytes."""
+        return self._data
+
+
+def read_archive(source: Source, *, use_mmap: bool = False) -> dict[str, memoryview]:
     """Members by name: aligned, read-only views of the file, copied into memory unless ``use_mmap``."""
-    return open_archive(path, use_mmap=use_mmap)[0]
+    return open_archive(source, use_mmap=use_mmap)[0]
 
 
 def open_archive(
-    path: Path, *, use_mmap: bool = False, later: str = ""
-) -> tuple[dict[str, memoryview], Later | None]:
-    """As :func:`read_archive`, and the member called ``later``, if there is one, which is not read."""
+    source: Source, *, use_mmap: bool = False, later: str = ""
+) -> tuple[dict[str, memoryview], Later | Held | None]:
+    """As :func:`read_archive`, and the member called ``later``, if there is one, which is not read.
+
+    Only a file at a path can be mapped. Raises PackageError, and OSError.
+    """
+    if not isinstance(source, Path) or source.is_fifo():
+        members = _members(_in_memory(source), source)
+        return members, Held(members.pop(later)) if later in members else None
     try:
-        with open(path, "rb") as file:
+        with open(source, "rb") as file:
             data, hole = (_mapped(file), _NO_HOLE) if use_mmap else _copied(file.fileno(), later)
             entries = list(_entries(data))
-            places = _places(entries, data, path)
+            places = _places(entries, data)
             if hole != _NO_HOLE and (hole != _hole(entries, later, len(data)) or places[later][0] > hole[0]):
                 raise ValueError("its directory was changed while it was read, or is none")
             left = Later(file.fileno(), *places.pop(later)) if later in places else None
     except (struct.error, ValueError, OverflowError) as error:
-        raise damaged(path, str(error)) from error
+        raise damaged(shown(source), str(error), kind_of_file(source)) from error
+    except IsADirectoryError as error:
+        raise damaged(shown(source), "it is a folder", kind_of_file(source)) from error
     return {name: data[start : start + size] for name, (start, size) in places.items()}, left
 
 
-def _places(entries: Sequence[_Entry], data: memoryview, path: Path) -> dict[str, tuple[int, int]]:
-    """Start and size of the members by name; they are apart."""
+def _members(data: memoryview, source: Source) -> dict[str, memoryview]:
+    try:
+        places = _places(list(_entries(data)), data)
+    except (struct.error, ValueError, OverflowError) as error:
+        raise damaged(shown(source), str(error), kind_of(bytes(data[:HEAD]), len(data))) from error
+    return {name: data[start : start + size] for name, (start, size) in places.items()}
+
+
+def _in_memory(source: Source) -> memoryview:
+    """The bytes of ``source`` in new, aligned memory. Raises PackageError where there are none."""
+    if isinstance(source, Path):
+        source = source.read_bytes()
+    elif not isinstance(source, bytes | bytearray | memoryview):
+        if not hasattr(source, "read"):
+            raise _no_source(f"a package cannot be read from {type(source).__name__}")
+        source = source.read()
+        if not isinstance(source, bytes | bytearray | memoryview):
+            raise _no_source("the file is open as text")
+    given = memoryview(source).cast("B")
+    memory = aligned_memory(len(given))
+    memory[:] = given
+    return memory.toreadonly()
+
+
+def _no_source(message: str) -> PackageError:
+    hint = 'give a path, bytes, or a file that is open with "rb"'
+    return PackageError(Diagnostic("source", message, hint=hint))
+
+
+def _places(entries: Sequence[_Entry], data: memoryview) -> dict[str, tuple[int, int]]:
+    """Start and size of the members by name; they are apart. A ValueError where they are not."""
     places: dict[str, tuple[int, int]] = {}
     for entry in entries:
         if entry.name in places:
-            raise damaged(path, f"two members are called {entry.name!r}")
+            raise ValueError(f"two members are called {entry.name!r}")
         start, fault = _place(entry, data)
         if fault:
-            raise damaged(path, f"member {entry.name!r} {fault}")
+            raise ValueError(f"member {entry.name!r} {fault}")
         places[entry.name] = start, entry.size
     for (start, size), (following, _) in pairwise(sorted(places.values())):
         if start + size > following:
-            raise damaged(path, "two members share bytes")
+            raise ValueError("two members share bytes")
     return places
 
 
@@ -232,7 +285,19 @@ def _place(entry: _Entry, data: memoryview) -> tuple[int, str]:
     return start, ""
 
 
-def damaged(path: Path, reason: str) -> PackageError:
-    """The error for a file that is no valid package."""
+def damaged(where: str, reason: str, kind: FileKind | None = None) -> PackageError:
+    """The error for a file that is no valid package; ``kind`` says what else it is, if that is known."""
+    if kind is not None and kind is not PACKAGE:
+        detail = f": {reason}" if kind is ZIP else ""
+        message = f"not a valid package: it is {kind.what}{detail}"
+        return PackageError(Diagnostic("damaged-package", message, where, kind.advice))
     hint = "is it an .om file, copied whole?"
-    return PackageError(Diagnostic("damaged-package", f"not a valid package: {reason}", str(path), hint))
+    return PackageError(Diagnostic("damaged-package", f"not a valid package: {reason}", where, hint))
+
+
+def shown(source: Source) -> str:
+    """``source`` as errors name it."""
+    if isinstance(source, Path):
+        return str(source)
+    name = getattr(source, "name", None)
+    return name if isinstance(name, str) else "the package's bytes"

@@ -6,11 +6,10 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from graphwright.errors import Diagnostic, PackageError
-from graphwright.package.archive import Later, damaged, open_archive
+from graphwright.package.archive import Held, Later, Source, damaged, open_archive, shown
 from graphwright.package.package import FORMAT, SPARE, WEIGHTS, Package, Target, TensorSpec, Variant
 from graphwright.package.sign import is_signed
 from graphwright.package.stages import Stages, from_plain, read_spec
@@ -40,22 +39,23 @@ class _Files:
 
 
 def read_package(
-    path: Path,
+    source: Source,
     *,
     trust: bool = False,
     keys: Sequence[bytes] = (),
     use_mmap: bool = False,
     verify: bool = False,
 ) -> Package:
-    """The package in ``path``. Its targets are read if ``trust`` or one of ``keys`` signed it.
+    """The package in ``source``. Its targets are read if ``trust`` or one of ``keys`` signed it.
 
     ``verify`` hashes the weights as well. Everything else is always checked against the manifest, and so are
     weights that are no floats: kernels compiled for them may rely on what they hold.
     Raises PackageError.
     """
-    members, spare = open_archive(path, use_mmap=use_mmap, later=SPARE)
+    where = shown(source)
+    members, spare = open_archive(source, use_mmap=use_mmap, later=SPARE)
     try:
-        return _package(members, spare, path, trust, keys, hash_weights=verify)
+        return _package(members, spare, where, trust, keys, hash_weights=verify)
     except (
         KeyError,
         TypeError,
@@ -65,26 +65,26 @@ def read_package(
         OverflowError,
         RecursionError,
     ) as error:
-        raise damaged(path, f"{type(error).__name__}: {error}") from error
+        raise damaged(where, f"{type(error).__name__}: {error}") from error
 
 
 def _package(
     members: Members,
-    spare: Later | None,
-    path: Path,
+    spare: Later | Held | None,
+    where: str,
     trust: bool,
     keys: Sequence[bytes],
     *,
     hash_weights: bool,
 ) -> Package:
     manifest = json.loads(bytes(members["manifest.json"]))
-    _check_format(manifest, path)
-    _check_members(manifest, members, spare, path, hash_weights=hash_weights)
+    _check_format(manifest, where)
+    _check_members(manifest, members, spare, where, hash_weights=hash_weights)
     signature = bytes(members.get("signature", b"")).decode("ascii")
     trusted = trust or is_signed(bytes(members["manifest.json"]), signature, keys)
     weights = read_weights(members[WEIGHTS])
     if weights.index_digest() != manifest["indices"]:
-        raise damaged(path, "weights that are no floats were changed after they were written")
+        raise damaged(where, "weights that are no floats were changed after they were written")
     files = _Files(members)
     package = Package(
         graph=bytes(members["graph.txt"]).decode(),
@@ -98,7 +98,7 @@ def _package(
         options={str(k): str(v) for k, v in manifest["options"].items()},
         plugins={str(k): str(v) for k, v in manifest["plugins"].items()},
         signature=signature,
-        spare=partial(_read_spare, spare, path) if spare else no_weights,
+        spare=partial(_read_spare, spare, where) if spare else no_weights,
         between=str(manifest["between"]) if trusted else "",
         variants=tuple(
             Variant(
@@ -116,7 +116,7 @@ def _package(
         for target in each.targets.values():
             if (_ports(each.inputs), _ports(each.outputs)) != ports or target.stored.ports != ports:
                 raise damaged(
-                    path, f"the inputs or outputs of target {target.isa!r} are not those of the manifest"
+                    where, f"the inputs or outputs of target {target.isa!r} are not those of the manifest"
                 )
     return package
 
@@ -150,40 +150,45 @@ def _stages(manifest: dict[str, Any], files: _Files) -> Stages:
     return stages
 
 
-def _check_format(manifest: dict[str, Any], path: Path) -> None:
+def _check_format(manifest: dict[str, Any], where: str) -> None:
     if manifest["format"] != FORMAT:
         raise PackageError(
             Diagnostic(
                 "package-version",
                 f"the package has format {manifest['format']!r}, this graphwright reads {FORMAT}",
-                str(path),
+                where,
                 "compile the model again with this version",
             )
         )
 
 
-def _read_spare(member: Later, path: Path) -> Weights:
+def _read_spare(member: Later | Held, where: str) -> Weights:
     try:
         return read_weights(member.read())
     except (OSError, ValueError) as error:
-        raise damaged(path, f"member {SPARE!r}: {error}") from error
+        raise damaged(where, f"member {SPARE!r}: {error}") from error
 
 
 def _check_members(
-    manifest: dict[str, Any], members: Members, spare: Later | None, path: Path, *, hash_weights: bool
+    manifest: dict[str, Any],
+    members: Members,
+    spare: Later | Held | None,
+    where: str,
+    *,
+    hash_weights: bool,
 ) -> None:
     listed: dict[str, Any] = manifest["members"]
     sizes = {name: len(data) for name, data in members.items()} | ({SPARE: spare.size} if spare else {})
     if odd := sorted((set(sizes) - {"manifest.json", "signature"}) ^ set(listed)):
-        raise damaged(path, f"members and manifest do not agree on {', '.join(odd[:5])}")
+        raise damaged(where, f"members and manifest do not agree on {', '.join(odd[:5])}")
     for name, (size, digest) in listed.items():
         if sizes[name] != size:
-            raise damaged(path, f"member {name!r} has {sizes[name]} bytes instead of {size}")
+            raise damaged(where, f"member {name!r} has {sizes[name]} bytes instead of {size}")
         if name in (WEIGHTS, SPARE) and not hash_weights:
             continue
         data = spare.read() if spare and name == SPARE else members[name]
         if hashlib.sha256(data).hexdigest() != digest:
-            raise damaged(path, f"member {name!r} was changed after it was written")
+            raise damaged(where, f"member {name!r} was changed after it was written")
 
 
 def _targets(entries: dict[str, Any], folder: str, files: _Files) -> dict[str, Target]:

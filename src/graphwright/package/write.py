@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from graphwright.package.archiver import Piece, write_archive
 from graphwright.package.package import FORMAT, SPARE, WEIGHTS, Package, Target
@@ -14,10 +14,10 @@ from graphwright.package.sign import signature
 from graphwright.package.stages import plain_spec, to_plain
 
 
-def write_package(package: Package, path: Path, key: bytes | None = None) -> None:
-    """Write ``package`` to ``path``: signed with ``key``, or as it was when it was read.
+def write_package(package: Package, target: Path | BinaryIO, key: bytes | None = None) -> None:
+    """Write ``package`` to a path or an open file: signed with ``key``, or as it was when it was read.
 
-    The file appears whole or not at all.
+    A file at a path appears whole or not at all.
     """
     members: dict[str, list[Piece]] = {
         "graph.txt": [package.graph.encode()],
@@ -61,7 +61,7 @@ def write_package(package: Package, path: Path, key: bytes | None = None) -> Non
     )
     signed = signature(manifest, key) if key else package.signature
     head = {"manifest.json": [manifest]} | ({"signature": [signed.encode()]} if signed else {})
-    write_archive(path, {**head, **members})
+    write_archive(target, {**head, **members})
 
 
 def _add_targets(

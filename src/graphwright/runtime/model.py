@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from graphwright.errors import FeedError
+from graphwright.errors import Diagnostic, FeedError, PackageError
+from graphwright.file_kinds import FileId, file_id
 from graphwright.ir.arrays import Array
 from graphwright.package.package import Package, TensorSpec
 from graphwright.records import replace
@@ -22,10 +24,18 @@ class Model:
     Runs from any thread, several at a time; results are new arrays, inputs are only read.
     """
 
-    def __init__(self, package: Package, device: Device, key: bytes | None = None, threads: int = 0) -> None:
+    def __init__(
+        self,
+        package: Package,
+        device: Device,
+        key: bytes | None = None,
+        threads: int = 0,
+        sources: frozenset[FileId] = frozenset(),
+    ) -> None:
+        """``key`` signs the packages that it saves; ``sources`` are the files that it was made from."""
         self.package = package
         self.device = device
-        self._key = key
+        self._key, self._sources = key, sources
         self._ports = Ports(package.inputs, package.outputs)
         self._threads = threads
 
@@ -124,11 +134,28 @@ class Model:
         """Counters: ``runs``, ``host_calls`` (entries into Python by the executor), plans and their cache."""
         return self.device.stats()
 
-    def save(self, path: str | Path) -> None:
-        """Write an ``.om`` file: signed with this user's key if compiled here, else as it was when loaded."""
-        importlib.import_module("graphwright.package.write").write_package(
-            self.package, Path(path), self._key
-        )
+    def save(self, target: str | os.PathLike[str] | BinaryIO) -> None:
+        """Write an ``.om`` file: signed with this user's key if compiled here, else as it was when loaded.
+
+        ``target`` is a path, where the file appears whole or not at all, or a binary file that is open for
+        writing. Raises PackageError for a file that the model was made from, under any name, and OSError.
+        """
+        write = importlib.import_module("graphwright.package.write").write_package
+        if isinstance(target, str | os.PathLike):
+            path = Path(target)
+            self._refuse_source(path)
+            write(self.package, path, self._key)
+        else:
+            write(self.package, target, self._key)
+
+    def _refuse_source(self, path: Path) -> None:
+        try:
+            known = file_id(os.stat(path)) in self._sources
+        except OSError:  # there is none
+            return
+        if known:
+            message = "the model was made from this file, which the package would replace"
+            raise PackageError(Diagnostic("source-file", message, str(path), "give another name"))
 
     def _run(self, arrays: list[Array], targets: list[Array | None] | None) -> list[Array]:
         try:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -28,7 +32,12 @@ def flag(name: str, metavar: str, text: str, panel: str | None = None) -> Any:
 
 
 Model = Annotated[
-    Path, typer.Argument(help="An .onnx model or an .om package.", metavar="MODEL", show_default=False)
+    Path,
+    typer.Argument(
+        help="An .onnx model or an .om package; - reads it from standard input.",
+        metavar="MODEL",
+        show_default=False,
+    ),
 ]
 Shapes = Annotated[
     list[str] | None,
@@ -190,12 +199,32 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
         options = read_options(given)
         if options.plugins:
             gw.plugins.load(*options.plugins)
-        command(**arguments, options=options)
+        with _given_model(arguments) as read:
+            command(**read, options=options)
 
     parameters = [*own, *flags]
     wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
     wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
     return wrapped
+
+
+STANDARD_INPUT: Final = "standard-input"
+"""The name of the file that holds what was read there."""
+
+
+@contextlib.contextmanager
+def _given_model(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """``arguments``, with a file that holds standard input in place of a model called ``-``."""
+    if arguments.get("model") != Path("-"):
+        yield arguments
+        return
+    if sys.stdin.isatty():
+        raise typer.BadParameter("there is none: standard input is a terminal", param_hint="MODEL")
+    with tempfile.TemporaryDirectory(prefix="graphwright-") as folder:
+        path = Path(folder) / STANDARD_INPUT
+        with open(path, "wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+        yield {**arguments, "model": path}
 
 
 def _flag(name: str, default: Any, help_text: str) -> inspect.Parameter:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from graphwright.config import Options
 from graphwright.package.package import Package
-from graphwright.tools.arguments import Constants, Outputs, Shapes, parse_shapes, require_folder, with_options
+from graphwright.tools.arguments import (
+    STANDARD_INPUT,
+    Constants,
+    Outputs,
+    Shapes,
+    parse_shapes,
+    require_folder,
+    with_options,
+)
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, note
 from graphwright.tools.gear_arguments import (
@@ -26,6 +35,7 @@ from graphwright.tools.models import open_model
 from graphwright.tools.progress import Watch, stages
 from graphwright.tools.stages_table import stages_text
 
+STANDARD_OUTPUT: Final = Path("-")
 app = typer.Typer(add_completion=False)
 
 
@@ -38,7 +48,7 @@ def compile(
         typer.Option(
             "--output",
             "-o",
-            help="The package to write; default: MODEL.om in this folder.",
+            help="The package to write, - for standard output; default: MODEL.om in this folder.",
             show_default=False,
         ),
     ] = None,
@@ -72,14 +82,19 @@ def compile(
       graphwright compile model.onnx -o model.om --shape x:N=1..16,3,H=64..2048%32,W=64..2048%32
       graphwright compile model.onnx -o model.om --dynamic-batch 1,2,4,8
       graphwright compile vad.onnx -o vad.om --const sr=16000 --outputs output
+      graphwright compile - -o - < model.onnx > model.om
       graphwright compile model.onnx --print-after fuse --time-passes
       graphwright compile model.onnx --plugin my_ops.py --plugin my_rules.py
 
     Sizes that are not given stay symbolic: the package then runs every shape that the model allows. Gears
     are shapes that get programs of their own: as fast as if the model were compiled for that shape alone.
     """
-    target = output or Path(f"{model.stem}.om")
-    require_folder(target, "--output")
+    target = output or _default_output(model)
+    if target == STANDARD_OUTPUT:
+        _require_plain_output(bool(print_after or print_after_all or time_passes))
+    else:
+        require_folder(target, "--output")
+        _refuse_same_file(target, model)
     wanted = parse_gears(gears, dynamic_batch, dynamic_image, combine, between)
     watch = Watch(["*"] if print_after_all else print_after or [])
     with stages(watch) as observe:
@@ -95,8 +110,35 @@ def compile(
     watch.warn_unknown()
     if time_passes:
         watch.report_times()
+    if target == STANDARD_OUTPUT:
+        compiled.save(sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
     compiled.save(target)
     note(f"wrote {target} ({bytes_text(target.stat().st_size)}{_kernels_text(compiled.package)})")
+
+
+def _default_output(model: Path) -> Path:
+    if model.name == STANDARD_INPUT:
+        message = "is needed where the model comes from standard input, as in -o model.om or -o -"
+        raise typer.BadParameter(message, param_hint="--output")
+    return Path(f"{model.stem}.om")
+
+
+def _require_plain_output(prints: bool) -> None:
+    """Refuse what would mix with a package on standard output, and a terminal."""
+    if prints:
+        message = "the package goes to standard output, where passes and times would mix with it"
+        raise typer.BadParameter(message, param_hint="--output -")
+    if sys.stdout.isatty():
+        raise typer.BadParameter("standard output is a terminal: redirect it", param_hint="--output -")
+
+
+def _refuse_same_file(target: Path, model: Path) -> None:
+    """Refuse to replace the model, under whatever name or link."""
+    if target.exists() and model.exists() and target.samefile(model):
+        message = f"{str(target)!r} is the model itself, which the package would replace"
+        raise typer.BadParameter(message, param_hint="--output")
 
 
 def _kernels_text(package: Package) -> str:

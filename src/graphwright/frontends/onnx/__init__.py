@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,9 +47,12 @@ class Opened:
     module: Module
 
 
-def open_model(source: Source) -> Opened:
-    """Parse ``source``, so that :func:`load` finds its weights hashed. Raises ModelError."""
-    model, folder = read(source)
+def open_model(source: Source, external_data: Path | None = None) -> Opened:
+    """Parse ``source``, so that :func:`load` finds its weights hashed. Raises ModelError.
+
+    ``external_data`` is a folder where external data may lie beside the model's own.
+    """
+    model, folder = read(source, external_data)
     module = Module()
     if folder.weights:
         module.constants.hash_ahead(list(folder.weights.values()))
@@ -62,7 +66,7 @@ def load(
     constants: Mapping[str, Any] | None = None,
     outputs: Sequence[str] | None = None,
 ) -> Module:
-    """Read an ONNX model (a path, its bytes, or a ModelProto) into a module with the entry ``main``.
+    """Read an ONNX model (a path, bytes, an open file or a ModelProto) into a module with the entry ``main``.
 
     ``shapes`` gives sizes of inputs: a number fixes a size, and every other size of the same name with it; a
     text makes it symbolic under that name, shared by name; None keeps what the model says. ``constants``

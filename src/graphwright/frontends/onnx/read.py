@@ -1,15 +1,21 @@
-"""From a path, bytes or a ModelProto to a parsed model; nothing is believed yet beyond its being protobuf."""
+"""From a path, bytes, an open file or a ModelProto to a parsed model.
+
+Nothing is believed yet beyond its being protobuf.
+"""
 
 from __future__ import annotations
 
 import mmap
 import os
+import stat
 from pathlib import Path
+from typing import BinaryIO, TypeAlias
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf ships no stubs
 
 from graphwright.errors import Diagnostic, ModelError
+from graphwright.file_kinds import HEAD, ONNX, kind_of, kind_of_file
 from graphwright.frontends.onnx.tensors import Folder
 from graphwright.frontends.onnx.wire import cut_weights
 from graphwright.ir.names import terminal
@@ -17,53 +23,103 @@ from graphwright.ir.names import terminal
 MAX_FILE = 2**31 - 1
 """Protobuf's limit of one message."""
 
-Source = str | os.PathLike[str] | bytes | onnx.ModelProto
+Source: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | onnx.ModelProto
 
 
-def read(source: Source) -> tuple[onnx.ModelProto, Folder]:
-    """The model and the folder of its external data."""
+def read(source: Source, external_data: Path | None = None) -> tuple[onnx.ModelProto, Folder]:
+    """The model and the folder of its external data, which may lie in ``external_data`` as well."""
     if isinstance(source, onnx.ModelProto):
-        return _checked(source, "the model"), Folder(None)
+        return _checked(source, "the model", b""), Folder(None, also=external_data)
     if isinstance(source, bytes | bytearray | memoryview):
-        return _checked(_parse(bytes(source), "the model's bytes"), "the model's bytes"), Folder(None)
-    path = Path(source)
+        return _from_bytes(bytes(source), "the model's bytes", Folder(None, also=external_data))
+    if not isinstance(source, str | os.PathLike):
+        return _from_file(source, external_data)
+    return _from_path(Path(source), external_data)
+
+
+def _from_path(path: Path, external_data: Path | None) -> tuple[onnx.ModelProto, Folder]:
     shown = terminal(str(path))
     try:
-        if not path.is_file():
-            raise ModelError(Diagnostic("file", "there is no such file", shown, "check the path"))
-        if path.stat().st_size > MAX_FILE:
-            hint = "save it with external data: onnx.save(..., save_as_external_data=True)"
-            raise ModelError(Diagnostic("file", "more than 2 GiB cannot be one protobuf", shown, hint))
-        slim, weights = cut_weights(_mapped(path))
-        model = _parse(slim, shown)
+        mode = path.stat().st_mode if path.exists() else 0
+        if stat.S_ISFIFO(mode):
+            return _from_bytes(path.read_bytes(), shown, Folder(None, also=external_data))
+        if not stat.S_ISREG(mode):
+            raise _not_a_file(path, shown, is_there=bool(mode))
+        folder = Folder(path.parent, also=external_data, model=path)
+        folder.note(path)
+        with path.open("rb") as file:
+            return _parsed(_mapped(file), shown, folder)
     except (OSError, ValueError) as error:
         raise ModelError(Diagnostic("file", f"cannot be read: {terminal(str(error))}", shown)) from error
-    return _checked(model, shown), Folder(path.parent, weights)
 
 
-def _mapped(path: Path) -> memoryview:
+def _not_a_file(path: Path, shown: str, is_there: bool) -> ModelError:
+    kind = kind_of_file(path) if path.is_dir() else None
+    if kind is not None:
+        return ModelError(Diagnostic("file", f"is {kind.what}, not an ONNX model", shown, kind.advice))
+    if is_there:
+        return ModelError(Diagnostic("file", "is no regular file", shown, "give the path of a file"))
+    return ModelError(Diagnostic("file", "there is no such file", shown, "check the path"))
+
+
+def _from_file(file: BinaryIO, external_data: Path | None) -> tuple[onnx.ModelProto, Folder]:
+    """From an open binary file: its name tells where external data lies, as in ``onnx.load``."""
+    if not hasattr(file, "read"):
+        message = f"a model cannot be read from {type(file).__name__}"
+        hint = "give a path, bytes, an open binary file, a ModelProto or a Module"
+        raise ModelError(Diagnostic("source", message, hint=hint))
+    name = getattr(file, "name", None)
+    path = Path(name) if isinstance(name, str) and Path(name).is_file() else None
+    shown = "the model's file" if path is None else terminal(str(path))
+    data = file.read()
+    if not isinstance(data, bytes):
+        raise ModelError(Diagnostic("source", "the file is open as text", shown, 'open it with "rb"'))
+    folder = Folder(None if path is None else path.parent, also=external_data, model=path)
+    if path is not None:
+        folder.note(path)
+    return _from_bytes(data, shown, folder)
+
+
+def _from_bytes(data: bytes, shown: str, folder: Folder) -> tuple[onnx.ModelProto, Folder]:
+    return _parsed(memoryview(data), shown, folder)
+
+
+def _mapped(file: BinaryIO) -> memoryview:
     """The bytes of a file; mapped, so that weights are not copied."""
-    with path.open("rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            return memoryview(b"")
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    if not os.fstat(file.fileno()).st_size:
+        return memoryview(b"")
+    return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
-def _parse(data: bytes | memoryview, shown: str) -> onnx.ModelProto:
+def _parsed(data: memoryview, shown: str, folder: Folder) -> tuple[onnx.ModelProto, Folder]:
+    head = bytes(data[:HEAD])
+    if len(data) > MAX_FILE:
+        hint = "save it with external data: onnx.save(..., save_as_external_data=True)"
+        raise _foreign(head, len(data), shown, "more than 2 GiB cannot be one protobuf", hint)
+    slim, weights = cut_weights(data)
     try:
         model = onnx.ModelProto()
-        model.ParseFromString(data)
-        return model
+        model.ParseFromString(slim)
     except (DecodeError, ValueError) as error:
+        reason = f"is not an ONNX model: {terminal(str(error))}"
         hint = "the file is cut short, damaged, or something else"
-        raise ModelError(
-            Diagnostic("file", f"is not an ONNX model: {terminal(str(error))}", shown, hint)
-        ) from error
+        raise _foreign(head, len(data), shown, reason, hint) from error
+    return _checked(model, shown, head, len(data)), folder.holding(weights)
 
 
-def _checked(model: onnx.ModelProto, shown: str) -> onnx.ModelProto:
+def _checked(model: onnx.ModelProto, shown: str, head: bytes, size: int = 1) -> onnx.ModelProto:
     if not model.HasField("graph") or not model.ir_version:
         missing = "graph" if model.ir_version else "ir_version"
         hint = "the file is cut short, or something else"
-        raise ModelError(Diagnostic("file", f"is not an ONNX model: it has no {missing}", shown, hint))
+        raise _foreign(head, size, shown, f"is not an ONNX model: it has no {missing}", hint)
     return model
+
+
+def _foreign(head: bytes, size: int, shown: str, reason: str, hint: str) -> ModelError:
+    """What bytes are that begin with ``head``, where that is known and no ONNX model, else ``reason``."""
+    kind = kind_of(head, size)
+    if kind is not None and kind is not ONNX:
+        return ModelError(
+            Diagnostic("file", f"is not an ONNX model: it is {kind.what}", shown, f"{kind.advice}")
+        )
+    return ModelError(Diagnostic("file", reason, shown, hint))

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import onnx
 
+from graphwright.file_kinds import FileId, file_id
 from graphwright.frontends.onnx.faults import Fault, text
 from graphwright.ir.names import terminal
 from graphwright.ir.op import Array
 from graphwright.ir.types import DTYPES, STRING, DType
-from graphwright.records import dataclass, field
+from graphwright.records import dataclass, field, replace
 
 MAX_RANK = 64
 """NumPy's limit."""
@@ -69,6 +70,20 @@ class Folder:
     path: Path | None
     weights: Mapping[str, memoryview] = field(default_factory=dict)
     """Raw data of initializers that the parser has not seen: theirs is empty."""
+    also: Path | None = None
+    """A folder that the user allows beside the model's own; looked into where that has not got a file."""
+    model: Path | None = None
+    """The model's file."""
+    files: set[FileId] = field(default_factory=set)
+    """The files that were read."""
+
+    def holding(self, weights: Mapping[str, memoryview]) -> Folder:
+        """This one, with raw data that the parser has not seen."""
+        return replace(self, weights=weights)
+
+    def note(self, file: Path) -> None:
+        """Remember that ``file`` is read. Raises OSError."""
+        self.files.add(file_id(os.stat(file)))
 
     def raw_data(self, tensor: onnx.TensorProto) -> bytes | memoryview:
         """The raw data of ``tensor``, wherever it lies."""
@@ -76,33 +91,54 @@ class Folder:
         return data or self.weights.get(tensor.name, data)
 
     def open(self, location: str) -> Path:
-        """The regular file at ``location``, which may not leave the folder by any way."""
+        """The regular file at ``location``, in one of the folders where it may be.
+
+        These are the model's folder and, where the model is reached by a link, that of its file, as ONNX
+        Runtime has it: in the cache of Hugging Face, links in ``snapshots`` lead to ``blobs``. To any other
+        place leads neither a path nor a link, unless the user allows it.
+        """
         shown = terminal(repr(location))
-        if self.path is None:
-            hint = "give the model's path instead of its bytes"
+        if self.path is None and self.also is None:
+            hint = "give the model's path instead of its bytes, or external_data=FOLDER (--external-data)"
             raise Fault("external-data", f"weights lie in the file {shown}", hint)
-        pure = PurePosixPath(location)
-        if (
-            pure.is_absolute()
-            or PureWindowsPath(location).is_absolute()
-            or ".." in pure.parts
-            or "\\" in location
-        ):
-            raise Fault(
-                "external-data", f"{shown} leaves the model's folder", "keep weights beside the model"
-            )
         try:
-            home, real = self.path.resolve(strict=True), (self.path / location).resolve(strict=True)
+            real = self._found(location)
             mode = os.stat(real).st_mode
         except (OSError, ValueError, RuntimeError) as error:
             raise Fault(
                 "external-data", f"{shown} cannot be read: {error}", "fetch the model whole"
             ) from error
-        if not real.is_relative_to(home):
-            raise Fault("external-data", f"{shown} leaves the model's folder", "replace the link by its file")
         if not stat.S_ISREG(mode):
             raise Fault("external-data", f"{shown} is not a regular file")
+        self.note(real)
         return real
+
+    def _found(self, location: str) -> Path:
+        """The file at ``location``, without links. Raises Fault where it may not be read, and OSError."""
+        roots = [] if self.also is None else [self.also.resolve(strict=True)]
+        if self.path is not None and not _leads_out(location):
+            roots.append(self.path.resolve(strict=True))
+            roots += [] if self.model is None else [self.model.resolve(strict=True).parent]
+        if not roots:
+            raise _refused(location)
+        places = [folder / location for folder in (self.path, self.also) if folder is not None]
+        found = [place.resolve(strict=True) for place in places if place.exists()]
+        allowed = [real for real in found if any(map(real.is_relative_to, roots))]
+        if found and not allowed:
+            raise _refused(location, f": it is {terminal(str(found[0]))}")
+        return allowed[0] if allowed else places[0].resolve(strict=True)
+
+
+def _refused(location: str, why: str = "") -> Fault:
+    hint = "keep weights beside the model, or allow their folder: external_data=FOLDER (--external-data)"
+    return Fault("external-data", f"{terminal(repr(location))} leaves the model's folder{why}", hint)
+
+
+def _leads_out(location: str) -> bool:
+    """Whether ``location`` may leave the folder that it is in, on some system."""
+    pure = PurePosixPath(location)
+    absolute = pure.is_absolute() or PureWindowsPath(location).is_absolute()
+    return absolute or ".." in pure.parts or "\\" in location
 
 
 def to_array(tensor: onnx.TensorProto, folder: Folder) -> Array:

@@ -1,0 +1,203 @@
+"""Files that are no model or no package are named by what they are."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import pickle
+import struct
+import tarfile
+import zipfile
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from PIL import Image
+from safetensors.numpy import save as save_safetensors
+
+import graphwright as gw
+from graphwright.file_kinds import HEAD, kind_of
+from tests.package.models import Classifier
+from tests.tools.support import graphwright
+
+
+def picture(format: str) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (8, 8), (200, 10, 10)).save(file, format)
+    return file.getvalue()
+
+
+def torch_file(new: bool) -> bytes:
+    file = io.BytesIO()
+    state = OrderedDict(weight=torch.ones(3, 4))
+    torch.save(state, file, _use_new_zipfile_serialization=new)
+    return file.getvalue()
+
+
+def archive(**members: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as made:
+        for name, data in members.items():
+            made.writestr(name.replace("__", "/").replace("_dot_", "."), data)
+    return file.getvalue()
+
+
+def tar() -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as made:
+        made.addfile(tarfile.TarInfo("model.onnx"), io.BytesIO())
+    return file.getvalue()
+
+
+def numpy_file(**arrays: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    if arrays:
+        np.savez(file, **arrays)
+    else:
+        np.save(file, np.ones(3))
+    return file.getvalue()
+
+
+def message(number: int, payload: bytes) -> bytes:
+    """A length-delimited field of a protobuf, shorter than 128 bytes."""
+    return bytes([number << 3 | 2, len(payload)]) + payload
+
+
+SAVED_MODEL = b"\x08\x01" + message(2, message(1, message(4, b"serve") + message(5, b"2.15.0")))
+GRAPH_DEF = message(1, message(1, b"input") + message(2, b"Placeholder")) + message(1, message(1, b"w"))
+TFLITE = struct.pack("<I", 28) + b"TFL3" + bytes(20)
+GIT_LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
+OPENVINO = b'<?xml version="1.0"?>\n<net name="model" version="11">\n<layers></layers></net>'
+KINDS = {
+    "a PNG picture": picture("PNG"),
+    "a JPEG picture": picture("JPEG"),
+    "a GIF picture": picture("GIF"),
+    "a WebP picture": picture("WEBP"),
+    "a TIFF picture": picture("TIFF"),
+    "a BMP picture": picture("BMP"),
+    "a PyTorch file": torch_file(new=True),
+    "a Python pickle": pickle.dumps({"weight": np.ones(3)}),
+    "a safetensors file": save_safetensors({"weight": np.ones(3, np.float32)}),
+    "a GGUF file": b"GGUF\x03\0\0\0" + bytes(40),
+    "a TensorFlow Lite model": TFLITE,
+    "a TensorFlow SavedModel": SAVED_MODEL,
+    "a TensorFlow graph": GRAPH_DEF,
+    "an HDF5 file": b"\x89HDF\r\n\x1a\n" + bytes(60),
+    "a Keras model": archive(metadata_dot_json=b"{}", config_dot_json=b"{}", model_dot_weights_dot_h5=b"x"),
+    "a Git LFS pointer": GIT_LFS,
+    "an HTML page": b"\n<!DOCTYPE html>\n<html><body>Sign in</body></html>",
+    "compressed with gzip": gzip.compress(b"model"),
+    "a tar archive": tar(),
+    "a zip archive": archive(model_dot_onnx=b"x"),
+    "a NumPy array": numpy_file(),
+    "a NumPy archive": numpy_file(x=np.ones(2)),
+    "empty": b"",
+    "an OpenVINO model": OPENVINO,
+    "an XML text": b"<?xml version='1.0'?><Error><Code>AccessDenied</Code></Error>",
+    "a JSON text": json.dumps({"architectures": ["BertModel"]}).encode(),
+    "a text": "Ein Modell für Wörter: größer, höher.\n".encode() * 3,
+    "a model in ONNX Runtime's own format": struct.pack("<I", 28) + b"ORTM" + bytes(30),
+    "a TensorRT engine": b"ftrt" + bytes(60),
+    "a program or a shared object": b"\x7fELF" + bytes(60),
+    "a PDF document": b"%PDF-1.7\n",
+}
+
+
+@pytest.fixture(scope="module")
+def package_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("packages") / "classifier.om"
+    gw.compile(Classifier().onnx()).save(path)
+    return path
+
+
+@pytest.fixture(params=KINDS)
+def foreign(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
+    path = tmp_path / "model"
+    path.write_bytes(KINDS[request.param])
+    return path, request.param
+
+
+def test_compiling_and_loading_say_what_it_is(foreign: tuple[Path, str]) -> None:
+    path, what = foreign
+    for given in (lambda: path, path.read_bytes, lambda: io.BytesIO(path.read_bytes())):
+        with pytest.raises(gw.ModelError, match=f"is not an ONNX model: it is {what}"):
+            gw.compile(given())
+        with pytest.raises(gw.PackageError, match=f"not a valid package: it is {what}"):
+            gw.load(given())
+    for call in (gw.compile, gw.load):
+        with pytest.raises(gw.GraphwrightError, match=f"^{path}: ") as caught:
+            call(path)
+        assert caught.value.diagnostics[0].hint
+
+
+def test_sessions_and_the_command_say_what_it_is(foreign: tuple[Path, str], tmp_path: Path) -> None:
+    path, what = foreign
+    for verb in ("run", "inspect", "compile"):
+        made = graphwright(verb, path)
+        assert made.exit_code == 1 and what in made.stderr
+    with pytest.raises(gw.GraphwrightError, match=what):
+        gw.InferenceSession(path)
+    named = path.rename(path.with_suffix(".om"))
+    with pytest.raises(gw.PackageError, match=what):
+        gw.InferenceSession(named)
+
+
+@pytest.mark.parametrize("data", [torch_file(new=False), archive(net__data_dot_pkl=b"x")])
+def test_older_and_scripted_files_of_pytorch(data: bytes) -> None:
+    with pytest.raises(gw.ModelError, match=r"(?s)it is a PyTorch file.*torch\.onnx\.export"):
+        gw.compile(data)
+
+
+def test_a_package_is_not_compiled_and_a_model_not_loaded(package_path: Path) -> None:
+    for package in (package_path, package_path.read_bytes()):
+        with pytest.raises(gw.ModelError, match=r"(?s)it is a graphwright package.*graphwright\.load"):
+            gw.compile(package)
+    with pytest.raises(gw.PackageError, match=r"(?s)it is an ONNX model.*graphwright\.compile"):
+        gw.load(Classifier().onnx())
+
+
+def test_folders_say_what_they_hold(tmp_path: Path) -> None:
+    def said() -> str:
+        with pytest.raises(gw.ModelError, match=r"is a folder|SavedModel") as of_compile:
+            gw.compile(tmp_path)
+        with pytest.raises(gw.PackageError) as of_load:
+            gw.load(tmp_path)
+        assert of_load.value.diagnostics[0].hint == of_compile.value.diagnostics[0].hint
+        return str(of_compile.value)
+
+    assert "give a file" in said()
+    (tmp_path / "model.safetensors").touch()
+    assert "weights and no ONNX model" in said() and "torch.onnx.export" in said()
+    (tmp_path / "model.onnx").touch()
+    assert "give a file in it: model.onnx" in said()
+    (tmp_path / "saved_model.pb").touch()
+    assert f"--saved-model {tmp_path}" in said()
+
+
+def test_a_large_file_of_another_kind_is_named_before_its_size(tmp_path: Path) -> None:
+    with open(tmp_path / "model.gguf", "wb") as file:
+        file.write(b"GGUF")
+        file.truncate(2**31 + 5)  # sparse: takes no disk
+    with pytest.raises(gw.ModelError, match="it is a GGUF file"):
+        gw.compile(tmp_path / "model.gguf")
+
+
+def test_models_that_begin_like_something_else_compile() -> None:
+    """A producer's name of four bytes lies where other formats have their mark."""
+    for mark in ("TFL3", "ORTM"):
+        model = onnx.load_from_string(Classifier().onnx())
+        model.producer_name = mark
+        data = model.SerializeToString()
+        assert data[4:8] == mark.encode()
+        assert gw.compile(data).outputs[0].name == "y"
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 8, 9, 30, 31])
+def test_short_heads_are_no_fault(size: int) -> None:
+    for data in KINDS.values():
+        kind_of(data[:size], size)
+        kind_of(data[:HEAD], len(data))

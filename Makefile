@@ -81,6 +81,7 @@ fuzz: $(VENV)/.test
 docs: $(VENV)/.test
 	@$(BIN)/python -m docs.make_path
 	@$(BIN)/python -m docs.include
+	@$(BIN)/python -m docs.op_table
 	@$(BIN)/python -m benchmarks.report
 
 clean:

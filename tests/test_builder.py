@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import inspect
+import keyword
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
 import graphwright as gw
+from graphwright.building.calls import op_classes
 from graphwright.errors import FeedError, ModelError
 from graphwright.ops.binary import Add, Mul
 from graphwright.ops.matmul import MatMul
@@ -70,3 +79,226 @@ def test_faults_are_said() -> None:
     b.output("y", x)
     with pytest.raises(ModelError, match="taken already"):
         b.output("y", x)
+
+
+# -- ops by name ------------------------------------------------------------------------------------------
+
+
+def test_a_layer_by_names_of_ops() -> None:
+    generator = np.random.default_rng(1)
+    weights = generator.standard_normal((8, 5), np.float32)
+    for spelling in ("matmul", "mat_mul", "MatMul"):
+        b = gw.GraphBuilder()
+        x = b.input("x", np.float32, ("N", 8))
+        b.output("y", b.softmax(getattr(b, spelling)(x, weights, name="logits"), axis=-1))
+        fed = generator.standard_normal((3, 8), np.float32)
+        wide = fed.astype(np.float64) @ weights
+        wanted = np.exp(wide) / np.exp(wide).sum(-1, keepdims=True)
+        np.testing.assert_allclose(b.compile()(fed)[0], wanted, rtol=1e-5)
+
+
+def test_ops_are_listed_and_described() -> None:
+    b = gw.GraphBuilder()
+    listed = set(dir(b))
+    assert {"matmul", "conv", "layer_normalization", "reduce_sum", "lstm", "not_", "qlinear_conv"} <= listed
+    assert {"if_", "loop", "input", "output", "compile"} <= listed
+    assert {"constant_", "fused", "fail", "front", "trans_data", "scan", "case"}.isdisjoint(listed)
+    assert str(inspect.signature(b.clip)) == "(x, low_=None, high_=None, /, *, low=None, high=None)"
+    assert str(inspect.signature(b.add)) == "(a, b, /)"
+    assert "Cross-correlation" in str(b.conv.__doc__)
+    for name in method_names():
+        assert callable(getattr(b, name))
+
+
+def method_names() -> list[str]:
+    return list(op_classes())
+
+
+def test_every_name_is_that_of_one_op() -> None:
+    plain = [name.replace("_", "") for name in op_classes()]
+    assert len(set(plain)) == len(plain)
+    assert all(name.isidentifier() and not keyword.iskeyword(name) for name in op_classes())
+
+
+def test_attributes_are_taken_as_users_write_them() -> None:
+    b = gw.GraphBuilder()
+    x = b.input("x", "f32", ("N", 4))
+    b.output("sum", b.reduce_sum(x, axes=[np.int64(1)], keepdims=False))
+    b.output("half", b.cast(x, to=np.float16))
+    b.output("rows", b.reshape(x, shape=["2*N", 2]))
+    b.output("part", b.slice(x, starts=(1,), ends=np.array([3]), axes=range(1, 2), steps=(1,)))
+    fed = np.arange(12, dtype=np.float32).reshape(3, 4)
+    found = b.compile().run({"x": fed})
+    np.testing.assert_array_equal(found["sum"], fed.sum(1))
+    np.testing.assert_array_equal(found["half"], fed.astype(np.float16))
+    np.testing.assert_array_equal(found["rows"], fed.reshape(6, 2))
+    np.testing.assert_array_equal(found["part"], fed[:, 1:3])
+
+
+def line() -> int:
+    """The line of its caller."""
+    return inspect.currentframe().f_back.f_lineno  # type: ignore[union-attr]
+
+
+FAULTS: list[tuple[Callable[[Any, Any], Any], str]] = [
+    (lambda b, x: b.matmul(x, np.ones((5, 2), np.float32)), r"in MatMul\(x: f32\[N, 4\], f32\[5, 2\]\)"),
+    (lambda b, x: b(MatMul(), x, np.ones((5, 2), np.float32)), "4 and 5 differ"),
+    (lambda b, x: b.matmul(x), "MatMul takes the operands a, b; this call gives 1"),
+    (lambda b, x: b.relu(x, x), "Relu takes the operands x; this call gives 2"),
+    (lambda b, x: b.matmul(x, None), "MatMul needs its operand b"),
+    (lambda b, x: b.softmax(x, axi=1), r"no attribute 'axi'(.|\n)*did you mean 'axis'"),
+    (lambda b, x: b.split(x, axis=1), "Split needs the attribute parts"),
+    (lambda b, x: b.cast(x, to="flt"), "the attribute to is 'flt'"),
+    (lambda b, x: b.add(x, "a"), "an operand is of str"),
+    (lambda b, x: b.add(x, b.split(x, parts=2, axis=1)), "it is a tuple of values: take one"),
+    (lambda b, x: b.add(x, 1e300), "elements beyond f32"),
+    (lambda b, x: b.cast(b.add(b.cast(x, to="i64"), 0.5), to="f32"), "elements that i64 does not hold"),
+    (lambda b, x: b(MatMul, x, x), "MatMul is no op"),
+    (lambda b, x: b.add(1, 2), "nothing says of which dtype"),
+    (lambda b, x: b.add(x, gw.GraphBuilder().input("z", "f32", (4,))), "belongs to another builder"),
+    (lambda b, x: b.input("y", "float", (1,)), "there is no dtype 'float'"),
+    (lambda b, x: b.input("y", "f32", "N"), "its shape is 'N', not a tuple"),
+    (lambda b, x: b.input("y", "f32", (None,)), r"its shape is \(None,\)"),
+    (lambda b, x: b.output("y", (x, x)), "tuple is no value of this builder"),
+    (lambda b, x: b.if_(x, lambda: x, lambda: x), r"its condition is f32\[N, 4\], not a bool"),
+    (lambda b, x: b.if_(b.constant(np.array(True)), lambda: x, lambda: (x, x)), "then gives 1 values"),
+    (lambda b, x: b.if_(b.constant(np.array(True)), x, lambda: x), "then is Value, not a function"),
+    (lambda b, x: b.if_(b.constant(np.array(True)), lambda: None, lambda: x), "then gives None"),
+    (lambda b, x: b.loop(lambda i, t: t, x), "neither trips nor condition ends it"),
+    (lambda b, x: b.loop(lambda i, t: (), x, trips=2), "body gives 0 values for 1 that are carried"),
+    (lambda b, x: b.loop(lambda i, t: b.cast(t, to="f64"), x, trips=2), "is f32, and f64 after a run"),
+    (lambda b, x: b.loop(lambda i, t: t, x, condition=lambda t: t), r"condition is f32\[N, 4\], not one"),
+    (lambda b, x: b.loop(lambda i, t: t, x, trips=np.zeros(3, np.int64)), r"trips is i64\[3\], not one i64"),
+    (lambda b, x: b.loop(lambda i, t: t, x, condition=3), "condition is int, not a function"),
+    (lambda b, x: b.loop(lambda i, t: t, x, condition=lambda t: (t, t)), "condition gives 2 values"),
+    (lambda b, x: b.loop(lambda i, t: b.matmul(t, np.ones((3, 3), np.float32)), x, trips=2), "4 and 3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "message"), FAULTS, ids=range(len(FAULTS)))
+def test_faults_name_the_line_of_the_call(call: Callable[[Any, Any], Any], message: str) -> None:
+    b = gw.GraphBuilder()
+    x = b.input("x", "f32", ("N", 4))
+    with pytest.raises(ModelError, match=message) as caught:
+        call(b, x)
+    where = f"{__file__}:{call.__code__.co_firstlineno}"
+    assert [d.where.partition(": ")[0] for d in caught.value.diagnostics] == [where]
+    b.output("y", b.relu(x))  # the builder goes on
+    assert b.compile()(np.ones((2, 4), np.float32))[0].shape == (2, 4)
+
+
+def test_a_named_node_is_named_in_its_faults() -> None:
+    b = gw.GraphBuilder()
+    x = b.input("x", "f32", (4,))
+    with pytest.raises(ModelError) as caught:
+        at = line() + 1
+        b.add(x, np.ones(3, np.float32), name="the sum")
+    assert caught.value.diagnostics[0].where == f"{__file__}:{at}: the sum"
+
+
+def test_ops_that_are_not_there_are_suggested() -> None:
+    b = gw.GraphBuilder()
+    with pytest.raises(AttributeError, match=r"there is no op 'sofmax'\. Did you mean: 'softmax'"):
+        b.sofmax  # noqa: B018
+    assert not hasattr(b, "_repr_html_") and not hasattr(b, "fused")
+    assert copy.copy(b) is not b
+
+
+# -- branches and loops -----------------------------------------------------------------------------------
+
+OPEN = [(0, 4), (1, 4), (3, 4), (17, 4)]
+
+
+@pytest.mark.parametrize("shape", OPEN)
+def test_a_branch_reads_what_is_around_it(shape: tuple[int, int]) -> None:
+    model = _branched()
+    x = np.random.default_rng(shape[0]).standard_normal(shape, np.float32)
+    for flag in (True, False):
+        low, high = model({"x": x, "flag": flag})
+        np.testing.assert_allclose(low, np.maximum(x + 1, 0) if flag else -x, rtol=1e-6)
+        np.testing.assert_array_equal(high, x if flag else np.full_like(x, 2))
+
+
+@functools.cache
+def _branched() -> gw.Model:
+    b = gw.GraphBuilder()
+    x, flag = b.input("x", "f32", ("N", 4)), b.input("flag", "bool", ())
+    ones = b.constant(np.ones(4, np.float32))
+    more = b.add(x, ones)
+    low, high = b.if_(
+        flag,
+        lambda: (b.relu(more), x),
+        lambda: (b.neg(x), b.add(b.mul(x, 0.0), 2.0)),
+    )
+    b.output("low", low)
+    b.output("high", high)
+    return b.compile()
+
+
+@pytest.mark.parametrize("trips", [0, 1, 5])
+def test_a_loop_carries_and_stacks(trips: int) -> None:
+    b = gw.GraphBuilder()
+    x = b.input("x", "f32", ("N", 3))
+    last, seen, steps = b.loop(lambda step, t: (b.add(t, x), t, step), b.mul(x, 0.5), trips=trips)
+    for name, value in (("last", last), ("seen", seen), ("steps", steps)):
+        b.output(name, value)
+    fed = np.random.default_rng(0).standard_normal((4, 3), np.float32)
+    found = b.compile().run({"x": fed})
+    states = [fed * 0.5]
+    for _ in range(trips):
+        states.append(states[-1] + fed)
+    np.testing.assert_allclose(found["last"], states[-1], rtol=1e-6)
+    assert found["seen"].shape[0] == trips and found["steps"].tolist() == list(range(trips))
+    if trips:
+        np.testing.assert_allclose(found["seen"], states[:-1], rtol=1e-6)
+
+
+def test_a_loop_ends_by_its_condition_or_its_count() -> None:
+    b = gw.GraphBuilder()
+    limit, most = b.input("limit", "f32", (1, 1)), b.input("most", "i64", (1,))
+    start = np.float32(1)
+    total = b.loop(
+        lambda step, t: b.mul(t, 2.0),
+        start,
+        trips=most,
+        condition=lambda t: b.less(t, limit),
+        name="doubling",
+    )
+    b.output("total", total)
+    model = b.compile()
+    for bound, count in [(100, 50), (100, 3), (0, 9), (5, 0)]:
+        wanted, runs = 1.0, 0
+        while wanted < bound and runs < count:
+            wanted, runs = wanted * 2, runs + 1
+        assert model([[bound]], [count])[0] == wanted
+
+
+def test_a_loop_may_change_sizes() -> None:
+    b = gw.GraphBuilder()
+    x, count = b.input("x", "f32", ("N", 2)), b.input("count", "i64", ())
+    b.output("y", b.loop(lambda step, t: b.concat(t, x, axis=0), x, trips=count))
+    model = b.compile()
+    fed = np.arange(6, dtype=np.float32).reshape(3, 2)
+    for runs in (0, 1, 3):
+        np.testing.assert_array_equal(model(fed, np.int64(runs))[0], np.concatenate([fed] * (runs + 1)))
+
+
+def test_branches_inside_of_loops_read_what_is_around_both(tmp_path: Path) -> None:
+    b = gw.GraphBuilder()
+    x = b.input("x", "f32", ("N",))
+    twice = b.add(x, x)
+
+    def run(step: Any, total: Any) -> Any:
+        odd = b.equal(b.mod(step, 2), 1)
+        return b.if_(odd, lambda: b.sub(total, x), lambda: b.add(total, twice))
+
+    b.output("y", b.loop(run, b.mul(x, 0.0), trips=5))
+    with pytest.raises(ModelError, match="belongs to another builder, or to a body that has ended"):
+        kept: list[Any] = []
+        b.loop(lambda step, t: kept.append(t) or t, x, trips=2)  # type: ignore[func-returns-value]
+        b.relu(kept[0])
+    model = b.compile()
+    fed = np.float32([1, 2, 3])
+    model.save(tmp_path / "loop.om")
+    for each in (model, gw.load(tmp_path / "loop.om")):
+        np.testing.assert_allclose(each(fed)[0], 2 * 3 * fed - 2 * fed, rtol=1e-6)

@@ -1,96 +1,295 @@
 """Models built by hand.
 
->>> from graphwright.ops.matmul import MatMul
->>> from graphwright.ops.softmax import Softmax
 >>> b = gw.GraphBuilder()
 >>> x = b.input("x", "f32", ("N", 64))
->>> b.output("y", b(Softmax(axis=-1), b(MatMul(), x, weights)))
+>>> b.output("y", b.softmax(b.matmul(x, weights), axis=-1))
 >>> model = b.compile()
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from graphwright.api import compile
+from graphwright.building.calls import check_operands, find_op, make_op, op_classes, signature, unknown_op
+from graphwright.building.faults import fault, located
+from graphwright.building.regions import Scope, new_scope, read_region, results_of, share_operands
 from graphwright.config import Options
-from graphwright.errors import Diagnostic, ModelError
-from graphwright.ir.build import new_graph
-from graphwright.ir.graph import Module, Role, Signature, Value
+from graphwright.ir.conversion import converted
+from graphwright.ir.graph import Graph, Module, Role, Signature, Value
 from graphwright.ir.op import Op
+from graphwright.ir.settle import MAX_ROUNDS, DtypesDiffer, widened
 from graphwright.ir.symbols import SymbolError, parse_dim
-from graphwright.ir.types import DTYPES, TensorType
+from graphwright.ir.types import BOOL, DTYPES, I64, DType, TensorType, dtype_of
+from graphwright.ops.if_ import If
+from graphwright.ops.loop import ITERATION, Loop
+from graphwright.ops.reshape import Reshape
 from graphwright.runtime.model import Model
+from graphwright.spelling import did_you_mean
 
 Operand = Value | np.ndarray[Any, Any] | float | bool | None
+_OWN = ("input", "constant", "if_", "loop", "output", "build", "compile")
 
 
 class GraphBuilder:
-    """Adds inputs, ops and outputs to a module; types are inferred, and checked, as ops are added."""
+    """Adds inputs, ops and outputs to a module; types are inferred, and checked, as ops are added.
+
+    Each op is a method: ``b.conv(x, weights, strides=(2, 2))`` takes operands by position and attributes by
+    name. Arrays become constants, numbers constants of the first operand's dtype, None leaves out an
+    operand. ``dir(b)`` lists the ops, ``help(b.conv)`` shows what one takes. An op's class serves as well:
+    ``b(Conv(strides=(2, 2)), x, weights)``.
+
+    Faults are a ModelError that names the op, its operands, and the line of the call.
+    """
 
     def __init__(self) -> None:
         self.module = Module()
-        self._builder, _ = new_graph(self.module, "main", ())
+        self._scope = new_scope(self.module, self.module.add_graph(Graph("main")))
         self._outputs: dict[str, Value] = {}
 
     def input(self, name: str, dtype: str, shape: Sequence[int | str]) -> Value:
-        """An input. Sizes are numbers, names (equal sizes share one), or expressions: ``"2*N"``."""
+        """An input. Sizes are numbers, names (equal sizes share one), or expressions: ``"2*N"``. ``dtype`` is
+        a name such as ``f32``, or a type of NumPy's.
+        """
         graph = self.module.main
-        if not name or any(value.name == name for value in graph.inputs):
-            raise _fault("input-name", f"{name!r} is empty or taken already")
-        if dtype not in DTYPES:
-            raise _fault("dtype", f"there is no dtype {dtype!r}", f"one of {', '.join(DTYPES)}")
-        try:
-            dims = tuple(size if isinstance(size, int) else parse_dim(size) for size in shape)
-        except SymbolError as error:
-            raise _fault("input-size", f"input {name!r}: {error}") from error
-        return graph.add_input(TensorType(DTYPES[dtype], dims), name)
+        with located(f"input {name!r}"):
+            if not name or any(value.name == name for value in graph.inputs):
+                raise fault("input-name", f"{name!r} is empty or taken already")
+            if isinstance(shape, str) or not isinstance(shape, Sequence):
+                raise fault("input-size", f"its shape is {shape!r}, not a tuple of sizes", 'as in ("N", 64)')
+            try:
+                dims = tuple(size if isinstance(size, int) else parse_dim(size) for size in shape)
+            except (SymbolError, TypeError) as error:
+                raise fault("input-size", f"its shape is {tuple(shape)}: {error}") from error
+            return graph.add_input(TensorType(_dtype(dtype), dims), name)
 
     def constant(self, array: np.ndarray[Any, Any]) -> Value:
         """A constant with the elements of ``array``, which are copied."""
-        return self._builder.const(np.array(array))
+        return self._scope.builder.const(np.array(array))
 
     def __call__(self, op: Op, *operands: Operand, name: str = "") -> Any:
-        """Add ``op``. Its Value, or a tuple of them where it has several outputs.
-
-        Arrays become constants, and numbers constants of the first operand's dtype. None leaves out an
-        operand. Raises ModelError where types do not fit.
+        """Add ``op``. Its Value, or a tuple of them where it has several outputs. Raises ModelError where
+        types do not fit.
         """
-        values = [self._value(operand, operands) for operand in operands]
-        return self._builder(op, *values, name=name)
+        with located(name):
+            if not isinstance(op, Op):
+                given = op.__name__ if isinstance(op, type) else repr(op)
+                raise fault("op", f"{given:.60} is no op", "as in b(Softmax(axis=-1), x)")
+            check_operands(op, operands)
+            values = [self._value(operand, operands) for operand in operands]
+            with located(name, f"in {op.name}({', '.join(map(_type_text, values))})"):
+                return self._scope.builder(op, *values, name=name)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """The op called ``name``, as a function of operands and attributes."""
+        cls = None if name.startswith("_") else find_op(name)
+        if cls is None:
+            raise AttributeError(unknown_op(name, _OWN))
+
+        def call(*operands: Operand, name: str = "", **attributes: Any) -> Any:
+            with located(name):
+                return self(make_op(cls, attributes), *operands, name=name)
+
+        call.__name__ = call.__qualname__ = name
+        call.__doc__ = cls.__doc__
+        call.__signature__ = signature(cls)  # type: ignore[attr-defined]  # what help() shows
+        return call
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *op_classes()]
+
+    def if_(
+        self, condition: Value, then: Callable[[], Any], orelse: Callable[[], Any], *, name: str = ""
+    ) -> Any:
+        """What ``then()`` gives if ``condition``, one bool, is true, else what ``orelse()`` gives.
+
+        Both add nodes and return a value, or a tuple of as many values of the same dtypes; only the nodes of
+        one run. They read values around them as they are.
+
+        >>> y = b.if_(b.greater(b.reduce_sum(x), 0.0), lambda: b.relu(x), lambda: b.neg(x))
+        """
+        with located(name):
+            regions = [self._region(each, (), build) for each, build in (("then", then), ("orelse", orelse))]
+            counts = [len(region.builder.graph.outputs) for region in regions]
+            if counts[0] != counts[1]:
+                raise fault("region", f"then gives {counts[0]} values, orelse gives {counts[1]}")
+            operands = share_operands(regions)
+            chosen = self._value(condition, ())
+            graphs = [region.builder.graph for region in regions]
+            return self._scope.builder(If(counts[0]), chosen, *operands, regions=graphs, name=name)
+
+    def loop(
+        self,
+        body: Callable[..., Any],
+        *start: Operand,
+        trips: Operand = None,
+        condition: Callable[..., Any] | None = None,
+        name: str = "",
+    ) -> Any:
+        """Repeat ``body``: ``trips`` times, while ``condition`` holds, or until one of them ends it.
+
+        ``body(step, *carried)`` adds the nodes of one run, ``step`` counting from 0, and returns the carried
+        values for the next, which begin as ``start``. What it returns behind these is stacked along a new
+        axis 0, a row for each run. ``condition(*carried)`` gives one bool before each run. Returns the last
+        carried values and then the stacks. Both functions may be called several times, until the sizes of
+        what they carry are known to hold in every run.
+
+        >>> total, partial = b.loop(lambda step, t: (b.add(t, x), t), zeros, trips=5)
+        """
+        with located(name):
+            starts = [self._operand(value, start) for value in start]
+            if trips is None and condition is None:
+                raise fault("loop", "neither trips nor condition ends it", "give one of them")
+            known = trips if isinstance(trips, int) else None
+            counted = [] if trips is None or known is not None else [self._scalar(trips, I64, "trips")]
+            going = [] if condition is None else [self._going(condition, starts)]
+            region = self._body(body, condition, starts)
+            scans = len(region.builder.graph.outputs) - len(going) - len(starts)
+            op = Loop(len(starts), scans, bool(counted), bool(going), known)
+            operands = [*counted, *going, *starts, *region.captured]
+            return self._scope.builder(op, *operands, regions=[region.builder.graph], name=name)
 
     def output(self, name: str, value: Value) -> None:
         """Make ``value`` an output called ``name``."""
-        if not name or name in self._outputs:
-            raise _fault("output-name", f"{name!r} is empty or taken already")
-        self._outputs[name] = value
+        with located(f"output {name!r}"):
+            if not name or name in self._outputs:
+                raise fault("output-name", f"{name!r} is empty or taken already")
+            if not isinstance(value, Value) or value.graph is not self.module.main:
+                shown = f"{value}" if isinstance(value, Value) else f"{type(value).__name__}"
+                hint = "several outputs are a tuple of values" if isinstance(value, tuple) else ""
+                raise fault("output", f"{shown} is no value of this builder's main graph", hint)
+            self._outputs[name] = value
 
     def build(self) -> Module:
         """The module, which the builder no longer changes."""
         if not self._outputs:
-            raise _fault("outputs", "the graph has no outputs", "call output(name, value)")
+            raise fault("outputs", "the graph has no outputs", "call output(name, value)")
         graph = self.module.main
         graph.set_outputs(list(self._outputs.values()), list(self._outputs))
         self.module.signatures["main"] = Signature((Role.DATA,) * len(graph.inputs))
         return self.module
 
-    def compile(self, options: Options | None = None) -> Model:
-        """The compiled model; the builder is used up."""
-        return compile(self.build(), options=options)
+    def compile(self, options: Options | None = None, **arguments: Any) -> Model:
+        """The compiled model; ``arguments`` are those of :func:`graphwright.compile`. The builder is used
+        up.
+        """
+        return compile(self.build(), options=options, **arguments)
+
+    def _region(self, what: str, types: Sequence[TensorType], build: Callable[..., Any]) -> Scope:
+        """The region of what ``build`` adds and returns for inputs of ``types``."""
+        if not callable(build):
+            raise fault(
+                "region", f"{what} is {type(build).__name__}, not a function", "as in lambda: b.relu(x)"
+            )
+
+        def trace(scope: Scope, inputs: Sequence[Value]) -> list[Value]:
+            around, self._scope = self._scope, scope
+            try:
+                results = results_of(build(*inputs), what)
+                return [self._operand(result, results) for result in results]
+            finally:
+                self._scope = around
+
+        return read_region(self._scope, what, [("", type) for type in types], trace)
+
+    def _body(
+        self, body: Callable[..., Any], condition: Callable[..., Any] | None, starts: Sequence[Value]
+    ) -> Scope:
+        """The region of a loop, for types of the carried values that hold in every run."""
+
+        def run(step: Value, *carried: Value) -> tuple[Any, ...]:
+            results = results_of(body(step, *carried), "body")
+            if len(results) < len(carried):
+                raise fault("loop", f"body gives {len(results)} values for {len(carried)} that are carried")
+            following = [self._operand(value, carried) for value in results[: len(carried)]]
+            going = [] if condition is None else [self._going(condition, following)]
+            return (*going, *following, *results[len(carried) :])
+
+        types = [value.type for value in starts]
+        for _ in range(MAX_ROUNDS):
+            region = self._region("body", (ITERATION, *types), run)
+            first = condition is not None
+            given = [value.type for value in region.builder.graph.outputs[first : first + len(types)]]
+            wider = self._widened([value.type for value in starts], types, given)
+            if wider == types:
+                return region
+            types = wider
+        raise fault("loop", f"the shapes of carried values still change after {MAX_ROUNDS} runs")
+
+    def _widened(
+        self, starts: Sequence[TensorType], received: Sequence[TensorType], given: Sequence[TensorType]
+    ) -> list[TensorType]:
+        wider = []
+        for number, types in enumerate(zip(starts, received, given, strict=True)):
+            try:
+                wider.append(widened(self.module.symbols, *types))
+            except DtypesDiffer as error:
+                raise fault("loop", f"carried value {number} {error}") from None
+        return wider
+
+    def _going(self, condition: Callable[..., Any], carried: Sequence[Value]) -> Value:
+        if not callable(condition):
+            raise fault("loop", f"condition is {type(condition).__name__}, not a function of what is carried")
+        (result, *more) = results_of(condition(*carried), "condition")
+        if more:
+            raise fault("loop", f"condition gives {1 + len(more)} values", "it gives one bool")
+        return self._scalar(result, BOOL, "condition")
+
+    def _scalar(self, operand: Operand, dtype: DType, what: str) -> Value:
+        """One element of ``dtype``, without axes."""
+        value = self._operand(operand, ())
+        if value.type.dtype != dtype or value.type.shape is None or set(value.type.shape) - {1}:
+            raise fault("loop", f"{what} is {value.type}, not one {dtype}")
+        made: Value = self._scope.builder(Reshape(()), value) if value.type.shape else value
+        return made
+
+    def _operand(self, operand: Operand, operands: Sequence[Operand]) -> Value:
+        value = self._value(operand, operands)
+        if value is None:
+            raise fault("operand", "None is no value here")
+        return value
 
     def _value(self, operand: Operand, operands: Sequence[Operand]) -> Value | None:
-        if operand is None or isinstance(operand, Value):
-            return operand
+        if operand is None:
+            return None
+        if isinstance(operand, Value):
+            return self._scope.local(operand)
         if isinstance(operand, np.ndarray | np.generic):
             return self.constant(np.asarray(operand))
+        if not isinstance(operand, bool | int | float | complex | list):
+            hint = (
+                "it is a tuple of values: take one"
+                if isinstance(operand, tuple)
+                else "give a value or an array"
+            )
+            raise fault("operand", f"an operand is of {type(operand).__name__}", hint)
         typed = next((o for o in operands if isinstance(o, Value)), None)
         if typed is None:
-            raise _fault("operand", f"nothing says of which dtype {operand!r} is", "give an array")
-        return self._builder.const(operand, typed.type.dtype)
+            raise fault("operand", f"nothing says of which dtype {operand!r} is", "give an array")
+        try:
+            return self._scope.builder.const(converted(operand, typed.type.dtype))
+        except ValueError as error:
+            raise fault(
+                "operand", f"{operand!r:.60} is no constant of {typed.type.dtype}: {error}"
+            ) from error
 
 
-def _fault(code: str, message: str, hint: str = "") -> ModelError:
-    return ModelError(Diagnostic(code, message, hint=hint))
+def _type_text(value: Value | None) -> str:
+    return "none" if value is None else f"{value.name}: {value.type}" if value.name else str(value.type)
+
+
+def _dtype(given: Any) -> Any:
+    """The element type called ``given``, or that of a type of NumPy's."""
+    if isinstance(given, str) and given in DTYPES:
+        return DTYPES[given]
+    try:
+        if not isinstance(given, str):
+            return dtype_of(np.empty(0, given))
+    except TypeError:
+        pass
+    shown = repr(given)
+    hint = f"{did_you_mean([str(given)], DTYPES)}one of {', '.join(DTYPES)}"
+    raise fault("dtype", f"there is no dtype {shown}", hint)

@@ -1,0 +1,169 @@
+"""Ops by name: what each takes, and the op that a call of it makes."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+import keyword
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import graphwright.ops
+from graphwright.building.faults import fault
+from graphwright.ir.constant import Constant
+from graphwright.ir.foreign import is_foreign
+from graphwright.ir.op import Op, registered_ops
+from graphwright.ir.symbols import SymbolError, parse_dim
+from graphwright.ir.types import DTYPES, DType, dtype_of
+from graphwright.spelling import did_you_mean
+
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+@cache
+def _classes(count: int) -> Mapping[str, type[Op]]:
+    """Ops that can be called, by :func:`method_name`; ``count`` of all that are registered."""
+    made = {method_name(name): cls for name, cls in registered_ops().items() if _is_public(cls)}
+    return dict(sorted(made.items()))
+
+
+def op_classes() -> Mapping[str, type[Op]]:
+    """Ops that can be called, by :func:`method_name`: those of ONNX, and those of plugins."""
+    graphwright.ops.load()
+    return _classes(len(registered_ops()))
+
+
+def _is_public(cls: type[Op]) -> bool:
+    has_regions = cls.region_inputs is not Op.region_inputs
+    return bool(cls.onnx or is_foreign(cls)) and cls is not Constant and not has_regions
+
+
+def method_name(op: str) -> str:
+    """``LayerNormalization`` is ``layer_normalization``, ``MatMul`` is ``matmul``, ``Not`` is ``not_``."""
+    name = _WORDS.sub("_", op.replace(".", "_")).lower()
+    name = name.replace("mat_mul", "matmul").replace("q_linear", "qlinear")
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def find_op(name: str) -> type[Op] | None:
+    """The op that ``name`` calls, spelt with or without underscores."""
+    classes = op_classes()
+    if name in classes:
+        return classes[name]
+    plain = name.replace("_", "").lower()
+    return next((cls for each, cls in classes.items() if each.replace("_", "") == plain), None)
+
+
+def unknown_op(name: str, own: Sequence[str]) -> str:
+    """That there is no op of that name, and which may be meant."""
+    close = difflib.get_close_matches(name.lower(), [*op_classes(), *own], 3)
+    meant = f". Did you mean: {' or '.join(map(repr, close))}?" if close else ""
+    return f"there is no op {name!r}{meant}"
+
+
+def operands_of(cls: type[Op]) -> list[inspect.Parameter]:
+    """The operands of an op, as parameters that are given by position."""
+    found = _parameters(cls.infer)[1:]  # the first is where it is inferred
+    if [each.kind for each in found] != [inspect.Parameter.VAR_POSITIONAL] or is_foreign(cls):
+        return found
+    return _parameters(cls.reference)  # of elementwise ops, whose inference they share
+
+
+def _parameters(method: Callable[..., Any]) -> list[inspect.Parameter]:
+    return list(inspect.signature(method).parameters.values())[1:]
+
+
+def attributes_of(cls: type[Op]) -> dict[str, Any]:
+    """The attributes of an op with their declared types, in order."""
+    return {field.name: field.type for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+
+
+def signature(cls: type[Op]) -> inspect.Signature:
+    """How the op is called by name: operands by position, then attributes by name."""
+    types = attributes_of(cls)
+    operands = [
+        each.replace(
+            name=f"{each.name}_" if each.name in types else each.name,  # fed, in place of the attribute
+            annotation=inspect.Parameter.empty,
+            kind=each.kind if each.kind is each.VAR_POSITIONAL else each.POSITIONAL_ONLY,
+            default=None
+            if number in cls.optional_inputs and each.kind is not each.VAR_POSITIONAL
+            else each.empty,
+        )
+        for number, each in enumerate(operands_of(cls))
+    ]
+    required = inspect.Parameter.empty
+    attributes = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=required if cls._defaults[name] is dataclasses.MISSING else cls._defaults[name],
+        )
+        for name in types
+    ]
+    return inspect.Signature([*operands, *attributes])
+
+
+def make_op(cls: type[Op], given: Mapping[str, Any]) -> Op:
+    """The op with the attributes ``given``. Raises ModelError for others, and where one is missing."""
+    types = attributes_of(cls)
+    unknown = [name for name in given if name not in types]
+    known = f"its attributes are {', '.join(types) or 'none'}"
+    if unknown:
+        names = ", ".join(map(repr, unknown))
+        raise fault("attribute", f"{cls.name} has no attribute {names}", did_you_mean(unknown, types) + known)
+    missing = [n for n in types if n not in given and cls._defaults[n] is dataclasses.MISSING]
+    if missing:
+        raise fault("attribute", f"{cls.name} needs the attribute {', '.join(missing)}", known)
+    return cls(**{name: _attribute(cls, name, types[name], value) for name, value in given.items()})
+
+
+def _attribute(cls: type[Op], name: str, kind: object, value: Any) -> Any:
+    """``value`` as the op holds it: tuples for lists, Python's numbers, dtypes and sizes for their names."""
+    try:
+        if str(kind).startswith("DType"):
+            return _dtype(value)
+        return _plain(value, is_dim="Dim" in str(kind))
+    except (TypeError, ValueError, KeyError, SymbolError) as error:
+        raise fault("attribute", f"{cls.name}: the attribute {name} is {value!r:.60}: {error}") from error
+
+
+def _dtype(value: Any) -> DType | None:
+    if value is None or isinstance(value, DType):
+        return value
+    if isinstance(value, str) and value in DTYPES:
+        return DTYPES[value]
+    return dtype_of(np.empty(0, value))
+
+
+def _plain(value: Any, is_dim: bool) -> Any:
+    if isinstance(value, list | tuple | range):
+        return tuple(_plain(item, is_dim) for item in value)
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist(), is_dim)
+    if isinstance(value, np.generic):
+        return value.item()
+    return parse_dim(value) if is_dim and isinstance(value, str) else value
+
+
+def check_operands(op: Op, operands: Sequence[object]) -> None:
+    """A ModelError for a number of operands that ``op`` does not take, and for one that it needs."""
+    parameters = operands_of(type(op))
+    names = [each.name for each in parameters if each.kind is not inspect.Parameter.VAR_POSITIONAL]
+    optional = [n for k, n in enumerate(names) if k in op.optional_inputs or parameters[k].default is None]
+    least = len(names) - len(optional)
+    is_open = len(names) < len(parameters)
+    if len(operands) < least or (len(operands) > len(names) and not is_open):
+        taken = ", ".join(f"{n} (optional)" if n in optional else n for n in names) or "none"
+        more = " and any number more" if is_open else ""
+        raise fault(
+            "operands", f"{op.name} takes the operands {taken}{more}; this call gives {len(operands)}"
+        )
+    for name, value in zip(names, operands, strict=False):
+        if value is None and name not in optional and not is_open:
+            raise fault("operands", f"{op.name} needs its operand {name}")

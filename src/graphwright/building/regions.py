@@ -1,0 +1,93 @@
+"""Branches and loops of graphs built by hand: bodies are functions, and read outer values as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from graphwright.building.faults import fault
+from graphwright.ir.build import Builder
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Graph, Module, Value
+from graphwright.ir.types import TensorType
+
+
+class Scope:
+    """One graph that nodes are added to: the main one, or the body of a branch or a loop."""
+
+    def __init__(self, builder: Builder, outer: Scope | None = None) -> None:
+        self.builder, self.outer = builder, outer
+        self.captured: dict[Value, Value] = {}
+        """Values of ``outer`` that this graph reads, and its inputs that they became."""
+
+    @classmethod
+    def inside(cls, outer: Scope, name: str) -> Scope:
+        """That of a new region."""
+        return cls(Builder(outer.builder.module, Graph(name)), outer)
+
+    def local(self, value: Value) -> Value:
+        """``value``, of this graph or of one around it, as this graph sees it. Raises ModelError."""
+        if value.graph is self.builder.graph:
+            return value
+        if self.outer is None:
+            hint = "branches and loops give values to what is around them as their results"
+            raise fault("operand", f"{value} belongs to another builder, or to a body that has ended", hint)
+        return self._received(self.outer.local(value))
+
+    def _received(self, outer: Value) -> Value:
+        """A value of the graph around: a constant is repeated, anything else becomes an input."""
+        if outer.producer is not None and isinstance(outer.producer.op, Constant):
+            inner: Value = self.builder(outer.producer.op)
+            return inner
+        if outer not in self.captured:
+            assert self.outer is not None
+            made = self.captured[outer] = self.builder.graph.add_input(outer.type, outer.name)
+            if (known := self.outer.builder.fact(outer)) is not None:
+                self.builder.facts[made] = known
+        return self.captured[outer]
+
+
+Trace = Callable[..., Sequence[Value]]
+"""Calls a body on values of its region, and gives its results there."""
+
+
+def read_region(
+    outer: Scope,
+    name: str,
+    types: Sequence[tuple[str, TensorType]],
+    trace: Callable[[Scope, Sequence[Value]], Sequence[Value]],
+) -> Scope:
+    """The region that ``trace`` adds nodes to, with own inputs of ``types``."""
+    scope, module = Scope.inside(outer, name), outer.builder.module
+    assumed = dict(module.symbols.constraints)
+    inputs = [scope.builder.graph.add_input(type, name) for name, type in types]
+    scope.builder.graph.set_outputs(trace(scope, inputs))
+    module.symbols.constraints = assumed  # what a body assumes holds when it runs
+    return scope
+
+
+def results_of(made: Any, what: str) -> tuple[Any, ...]:
+    """What a body gives, as a tuple. Raises ModelError."""
+    results = tuple(made) if isinstance(made, tuple | list) else (made,)
+    if any(result is None for result in results):
+        raise fault("region", f"{what} gives None", "return a value, or a tuple of values")
+    return results
+
+
+def share_operands(scopes: Sequence[Scope]) -> list[Value]:
+    """Give the regions of a branch the same inputs, in the same order; the outer values that they are."""
+    operands = list(dict.fromkeys(value for scope in scopes for value in scope.captured))
+    for scope in scopes:
+        graph = scope.builder.graph
+        for value in operands:
+            if value not in scope.captured:
+                scope.captured[value] = graph.add_input(value.type, value.name)
+        graph.inputs[:] = [scope.captured[value] for value in operands]
+        for index, value in enumerate(graph.inputs):
+            value.index = index
+    return operands
+
+
+def new_scope(module: Module, graph: Graph) -> Scope:
+    """That of a whole graph."""
+    return Scope(Builder(module, graph))

@@ -127,13 +127,20 @@ static void nest_prepend(nest *t) {
 """
 
 _COPY: Final = """
+/* Whether 4 dense rows of src along axis i become dense columns of dst, or columns rows: loops of ROWS do these.
+ */
+static int nest_is_woven(const nest *t, int i, int64_t size) {
+    const int inner = t->rank - 1;
+    return (t->n[i] == 4 && t->s[inner] == 4 * size) || (t->n[inner] == 4 && t->d[i] == 4 * size);
+}
+
 /* Brings the axis along which src is contiguous next to the one along which dst is; false if there is none.
  */
 static int nest_find_transposition(nest *t, int64_t size) {
     int inner = t->rank - 1;
     if (t->d[inner] != size || t->s[inner] == size || t->n[inner] < 4) return 0;
     for (int i = 0; i < inner; i++) {
-        if (t->s[i] == size && t->n[i] >= 4) {
+        if (t->s[i] == size && t->n[i] >= 4 && !nest_is_woven(t, i, size)) {
             for (; i < inner - 1; i++) /* the other axes keep their order */
                 nest_swap(t, i, i + 1);
             return 1;
@@ -196,7 +203,8 @@ static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_
     int r = t->rank - 2;
     int transposed = nest_find_transposition(t, size);
     int contiguous = t->d[r + 1] == size && t->s[r + 1] == size;
-    if (!transposed && !contiguous && t->n[r] > t->n[r + 1])
+    const int strided = t->d[r + 1] == size && t->n[r + 1] > FEW;
+    if (!transposed && !strided && t->n[r] > t->n[r + 1])
         nest_swap(t, r, r + 1); /* the longer loop inside */
     if (contiguous) nest_follow_source(t, size);
     int64_t total = size;

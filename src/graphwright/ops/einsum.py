@@ -135,7 +135,8 @@ def _diagonal(b: Builder, value: Value, labels: str) -> tuple[Value, str]:
                 continue
             rest = [axis for axis in range(len(labels)) if axis not in (first, second)]
             kept, size = tuple(dims[axis] for axis in rest), number(dims[first])
-            value = b(Transpose((*rest, first, second)), value)
+            if (first, second) != (len(rest), len(rest) + 1):  # else the copy would be the value itself
+                value = b(Transpose((*rest, first, second)), value)
             value = b(Reshape((*kept, size * size), True), value)
             value = b(Slice((0,), (size * size,), (len(rest),), (size + 1,)), value)
             labels = "".join(labels[axis] for axis in rest) + label

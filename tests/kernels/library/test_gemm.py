@@ -162,6 +162,29 @@ def test_few_rows_times_packed_columns(isa: Isa, m: int, n: int, k: int) -> None
 
 
 @each_isa
+@settings(max_examples=60, deadline=None)
+@given(
+    cells=st.one_of(st.integers(1, 40), st.sampled_from([145, 1023, 1025, 2100])),
+    k=st.sampled_from([1, 7, 8, 15, 16, 17, 31, 32, 33, 64, 67, 301]),
+    column=st.booleans(), layout=st.sampled_from(["dense", "transposed", "columns", "heads"]),
+    act=st.integers(0, 2), side=st.sampled_from(["start", "end"]), more=st.booleans(),
+)  # fmt: skip
+def test_a_row_or_a_column_times_a_matrix(
+    isa: Isa, cells: int, k: int, column: bool, layout: str, act: int, side: str, more: bool
+) -> None:
+    rng = np.random.default_rng(cells * 1009 + k)
+    m, n = (cells, 1) if column else (1, cells)
+    a, b = normal(rng, 1, 2, m, k), normal(rng, 1, 2, k, n)
+    bias, residual = (normal(rng, m, n), normal(rng, 1, 2, m, n)) if more else (None, None)
+    scale = 0.375 if more else 1.0
+    product = Product(isa, a, b, bias, residual, act=act, layout=layout, side=side, scale=scale)
+    whole, *others = [product.run(chunks) for chunks in chunkings(product.grid)]
+    assert_near(whole, reference(a, b, bias, act, residual, scale), k)
+    assert all(np.array_equal(whole, other) for other in others)
+    assert_near(product.run_hooked(), 3 * reference(a, b, bias, act, residual, scale) + 1, 9 * k)
+
+
+@each_isa
 @either_b
 @pytest.mark.parametrize("m, n, k", [(205, 300, 1100), (1, 700, 64), (97, 1030, 5), (13, 1700, 900)])
 def test_any_chunking_gives_the_same_bits(isa: Isa, packed: bool, m: int, n: int, k: int) -> None:

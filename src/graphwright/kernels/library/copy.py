@@ -127,8 +127,7 @@ static void nest_prepend(nest *t) {
 """
 
 _COPY: Final = """
-/* Whether 4 dense rows of src along axis i become dense columns of dst, or columns rows: loops of ROWS do these.
- */
+/* Whether 4 dense rows of src along axis i become dense columns of dst, or columns rows, as ROWS does it. */
 static int nest_is_woven(const nest *t, int i, int64_t size) {
     const int inner = t->rank - 1;
     return (t->n[i] == 4 && t->s[inner] == 4 * size) || (t->n[inner] == 4 && t->d[i] == 4 * size);

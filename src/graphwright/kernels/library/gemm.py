@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum
-from graphwright.kernels.library import nbits
+from graphwright.kernels.library import gemv, nbits
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import (
     HELPERS,
@@ -210,7 +210,8 @@ def source(isa: Isa) -> str:
         transpose(isa),
         nbits.source_text(isa, shape),
     ]
-    return "\n".join([*text, _BODY, entries, _CODES_ENTRY.replace("@SYMBOL@", CODES)])
+    body = _BODY.replace("@LINES@", gemv.c_text())
+    return "\n".join([*text, body, entries, _CODES_ENTRY.replace("@SYMBOL@", CODES)])
 
 
 _BODY: Final = """
@@ -541,13 +542,15 @@ static int32_t run_few_rows_of_codes(const struct gemm *g, const struct block *o
     return 0;
 }
 
+@LINES@
 static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float *scratch) {
     const int64_t tiles = parts(g->s.m, MR), panels = parts(g->s.n, NR);
     const int64_t m_blocks = parts(tiles, BLOCK_TILES), n_units = parts(panels, UNIT_PANELS);
     const int few = g->packed && g->s.m <= FEW_ROWS && g->s.a_k == 1 && g->scale == 1;
     const int few_of_codes = g->codes && g->s.m <= CODES_ROWS && g->s.a_k == 1 && g->scale == 1;
     const int64_t most = (g->s.k > K_BLOCK ? RUN_PANELS : GROUP_PANELS) / UNIT_PANELS;
-    const int64_t group = few || few_of_codes ? n_units : most;
+    const int line = is_line(g);
+    const int64_t group = few || few_of_codes || line ? n_units : most;
     while (begin < end) {
         const int64_t batch = begin / (m_blocks * n_units), outer = begin % (m_blocks * n_units);
         const int64_t first = outer / (m_blocks * group) * group, width = smaller(n_units - first, group);
@@ -562,7 +565,8 @@ static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float
             .panel0 = n_unit * UNIT_PANELS,
             .panel1 = smaller(panels, (n_unit + run) * UNIT_PANELS),
         };
-        const int32_t error = few            ? run_few_rows(g, &o, scratch)
+        const int32_t error = line           ? run_line(g, &o)
+                              : few          ? run_few_rows(g, &o, scratch)
                               : few_of_codes ? run_few_rows_of_codes(g, &o, scratch)
                                              : run_block(g, &o, scratch);
         if (error)

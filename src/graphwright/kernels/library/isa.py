@@ -50,7 +50,24 @@ def prelude(isa: Isa) -> str:
     masked = _MASKED_V4 if isa.vector_bytes == 64 else _MASKED_V3
     iota = ", ".join(map(str, range(isa.lanes)))
     text = _TEMPLATE.replace("@MASKED@", masked.strip()).replace("@IOTA@", iota)
+    text = text.replace("@HALVES@", _halves(isa.lanes))
     return text.replace("@VL@", str(isa.lanes)).replace("@BYTES@", str(isa.vector_bytes))
+
+
+def _halves(lanes: int) -> str:
+    """Lines of C that add the halves of the vector ``x`` to each other until four lanes are left, ``x4``."""
+    lines, name = [], "x"
+    while lanes > 4:
+        lanes //= 2
+        low, high = (", ".join(map(str, range(first, first + lanes))) for first in (0, lanes))
+        parts = (f"__builtin_shufflevector({name}, {name}, {part})" for part in (low, high))
+        made = f"x{lanes}"
+        lines.append(
+            f"    typedef float half{lanes} __attribute__((vector_size({4 * lanes})));\n"
+            f"    const half{lanes} {made} = {' + '.join(parts)};"
+        )
+        name = made
+    return "\n".join(lines)
 
 
 def args_struct(fields: Sequence[str], name: str = "args") -> str:
@@ -97,12 +114,8 @@ GW_INLINE vf vf_relu(vf x) { return (vf)((vi)x & ~(x < (vf){0})); } /* NaN stays
 
 /* Sum of the lanes, by halves. */
 GW_INLINE float vf_sum(vf x) {
-    float lane[VL];
-    vf_store(lane, x);
-    for (int half = VL / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++)
-            lane[i] += lane[i + half];
-    return lane[0];
+@HALVES@
+    return x4[0] + x4[2] + (x4[1] + x4[3]);
 }
 """
 

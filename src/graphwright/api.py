@@ -12,8 +12,8 @@ from graphwright.compiler import Observer, compile_modules, package_module, run_
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, GraphwrightError, PackageError, UnknownOpError
 from graphwright.file_kinds import FileId
+from graphwright.frontends.onnx import Opened, open_model
 from graphwright.frontends.onnx import load as load_onnx
-from graphwright.frontends.onnx import open_model
 from graphwright.frontends.onnx.read import Source
 from graphwright.garbage import uncollected
 from graphwright.geared import compile_gears, gear_modules
@@ -63,7 +63,7 @@ def _no_one(name: str, product: object) -> None:
 
 @uncollected()
 def compile(
-    source: Source | Module,
+    source: Source | Module | Opened,
     *,
     shapes: AnyShapes | None = None,
     constants: Mapping[str, Any] | None = None,
@@ -93,14 +93,14 @@ def compile(
     if not isinstance(gears, Gears):
         shapes_of_gears = read_mapping("gears", gears, "gears={'x': [(1, 64), (8, 64)]}")
         gears = None if gears is None else Gears(shapes_of_gears)
-    opened = None if isinstance(source, Module) else open_model(source, options.external_data)
+    given = source if isinstance(source, Module | Opened) else open_model(source, options.external_data)
     plugins.use(options)
     load_candidates()
-    if isinstance(source, Module):
-        module = source
+    if isinstance(given, Module):
+        module = given
         bind_constants(module, constants)
     else:
-        module = load_onnx(opened or source, constants=constants, outputs=outputs)
+        module = load_onnx(given, constants=constants, outputs=outputs)
     observe("import", module)
     shape_inputs(module, read_shapes(shapes, [value.name for value in module.main.inputs]))
     if outputs is not None:
@@ -111,7 +111,7 @@ def compile(
         made = compiled(module, options, observe)
     else:
         made = compile_gears(gear_modules(module, gears, options), options, observe)
-    sources = () if opened is None else opened.folder.files
+    sources = () if isinstance(given, Module) else given.folder.files
     return Model(*made, key, options.threads, frozenset(sources))
 
 

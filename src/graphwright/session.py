@@ -120,11 +120,15 @@ class InferenceSession:
 def _open(source: str | os.PathLike[str] | bytes | BinaryIO, options: Options) -> Model:
     if not isinstance(source, str | os.PathLike | bytes | bytearray | memoryview):
         source = source.read()
+    how = gw.load if holds_package(source) else gw.compile
+    return how(source, options=options)
+
+
+def holds_package(source: str | os.PathLike[str] | bytes) -> bool:
+    """Whether a path or bytes are an ``.om``: by their first bytes, or by the name of the file."""
     if isinstance(source, bytes | bytearray | memoryview):
-        is_om = is_package(bytes(source[:HEAD]))
-    else:
-        is_om = is_package(_head(Path(source))) or Path(source).suffix == ".om"
-    return gw.load(source, options=options) if is_om else gw.compile(source, options=options)
+        return is_package(bytes(source[:HEAD]))
+    return is_package(_head(Path(source))) or Path(source).suffix == ".om"
 
 
 def _head(path: Path) -> bytes:
@@ -136,13 +140,13 @@ def _head(path: Path) -> bytes:
 
 
 def _node_arg(spec: TensorSpec) -> NodeArg:
-    return NodeArg(spec.name, _type_text(spec.dtype), list(spec.shape or ()))
+    return NodeArg(spec.name, type_text(spec.dtype), list(spec.shape or ()))
 
 
-def _type_text(dtype: DType) -> str:
+def type_text(dtype: DType) -> str:
     """``tensor(float)``, ``seq(tensor(float))``, ``map(int64,tensor(float))``."""
     if dtype.element is not None and dtype.key is not None:
-        return f"map({_TYPES.get(dtype.key.name, dtype.key.name)},{_type_text(dtype.element)})"
+        return f"map({_TYPES.get(dtype.key.name, dtype.key.name)},{type_text(dtype.element)})"
     if dtype.element is None:
         return f"tensor({_TYPES.get(dtype.name, dtype.name)})"
-    return f"{'seq' if dtype.kind == 'sequence' else dtype.kind}({_type_text(dtype.element)})"
+    return f"{'seq' if dtype.kind == 'sequence' else dtype.kind}({type_text(dtype.element)})"

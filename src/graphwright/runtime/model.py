@@ -117,7 +117,16 @@ class Model:
 
     def trace(self, feeds: Mapping[str, Array], threads: int = 0) -> list[TaskTime]:
         """Run once with time stamps: every task that ran."""
-        return self.device.traced(self._ports.named(feeds), threads or self.threads)[1]
+        return self.traced(feeds, threads=threads)[1]
+
+    def traced(
+        self, feeds: Mapping[str, Array], outputs: Sequence[str] | None = None, *, threads: int = 0
+    ) -> tuple[list[Array], list[TaskTime]]:
+        """As :meth:`listed` and :meth:`trace`, of one run."""
+        names = self._ports.known(self._ports.names if outputs is None else outputs)
+        arrays, times = self.device.traced(self._ports.named(feeds), threads or self.threads)
+        results = self._ports.results(arrays, {})
+        return [results[name] for name in names], times
 
     def report(self) -> str:
         """What the compiler did: passes, kernels, what runs in Python, and what was left alone and why."""

@@ -1,0 +1,133 @@
+"""IOBinding: inputs and outputs bound to memory, for runs without arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from graphwright.ir.arrays import Array, np
+from graphwright.onnxruntime.devices import require_cpu
+from graphwright.onnxruntime.values import OrtValue, array_at
+
+
+class IOBinding:
+    """What a session reads and writes, by name; made by ``InferenceSession.io_binding``."""
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self._names = {arg.name for arg in session.get_inputs()}
+        self._names |= {arg.name for arg in session.get_overridable_initializers()}
+        self._inputs: dict[str, Any] = {}
+        self._outputs: dict[str, OrtValue | None] = {}
+        self._results: list[OrtValue] = []
+
+    def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
+        """Read input ``name`` from an array, as it is when a run begins. Raises RuntimeError."""
+        if not isinstance(arr_on_cpu, np.ndarray):
+            raise RuntimeError(
+                f"input {name!r} is bound to a NumPy array, not to {type(arr_on_cpu).__name__}"
+            )
+        self._bind(name, arr_on_cpu)
+
+    def bind_input(
+        self,
+        name: str,
+        device_type: str,
+        device_id: int,
+        element_type: Any,
+        shape: Sequence[int],
+        buffer_ptr: int,
+    ) -> None:
+        """Read input ``name`` from memory at an address. Raises RuntimeError for a device not the CPU."""
+        require_cpu(device_type, device_id)
+        self._bind(name, array_at(buffer_ptr, element_type, shape))
+
+    def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
+        """Read input ``name`` from a value. Raises RuntimeError."""
+        self._bind(name, ortvalue.held())
+
+    def bind_output(
+        self,
+        name: str,
+        device_type: str = "cpu",
+        device_id: int = 0,
+        element_type: Any = None,
+        shape: Sequence[int] | None = None,
+        buffer_ptr: int | None = None,
+    ) -> None:
+        """Write output ``name`` to memory at an address, or to memory of its own.
+
+        Raises ValueError for an address without type and shape, RuntimeError for a device not the CPU.
+        """
+        require_cpu(device_type, device_id)
+        if buffer_ptr is None:
+            self._outputs[name] = None
+            return
+        if element_type is None or shape is None:
+            raise ValueError("element_type and shape are to be given with buffer_ptr")
+        self._outputs[name] = OrtValue(array_at(buffer_ptr, element_type, shape))
+
+    def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
+        """Write output ``name`` to the memory of a value."""
+        self._outputs[name] = ortvalue
+
+    def run(self, serve: Callable[[list[str], Mapping[str, Any]], list[Any]]) -> None:
+        """Fill the outputs by ``serve(names, feed)``. Raises RuntimeError for memory that does not fit."""
+        if not self._outputs:
+            raise RuntimeError("At least one output should be requested: bind_output(name)")
+        found = serve(list(self._outputs), self._inputs)
+        bound = self._outputs.items()
+        self._results = [_placed(name, v, target) for v, (name, target) in zip(found, bound, strict=True)]
+
+    def get_outputs(self) -> list[OrtValue]:
+        """The outputs of the last run, in the order in which they were bound."""
+        return list(self._results)
+
+    def get_outputs_as_ortvaluevector(self) -> list[OrtValue]:
+        """As :meth:`get_outputs`."""
+        return self.get_outputs()
+
+    def copy_outputs_to_cpu(self) -> list[Any]:
+        """The outputs of the last run as arrays of their own."""
+        return [_copied(value.held()) for value in self._results]
+
+    def clear_binding_inputs(self) -> None:
+        """Forget all inputs."""
+        self._inputs.clear()
+
+    def clear_binding_outputs(self) -> None:
+        """Forget all outputs."""
+        self._outputs.clear()
+
+    def synchronize_inputs(self) -> None:
+        """Nothing: copies on the CPU are done when the call returns."""
+
+    def synchronize_outputs(self) -> None:
+        """Nothing: as :meth:`synchronize_inputs`."""
+
+    def _bind(self, name: str, value: Any) -> None:
+        if name not in self._names:
+            raise RuntimeError(f"there is no input {name!r}: the inputs are {', '.join(sorted(self._names))}")
+        self._inputs[name] = value
+
+
+def _placed(name: str, value: Any, target: OrtValue | None) -> OrtValue:
+    """``value``, in the memory of ``target`` if there is one."""
+    if target is None:
+        return OrtValue(value)
+    memory = target.array()
+    if memory.shape != value.shape:
+        _misfit(name, f"has shape {list(value.shape)}, the memory bound to it {list(memory.shape)}")
+    if memory.dtype != value.dtype:
+        _misfit(name, f"is {value.dtype}, the memory bound to it {memory.dtype}")
+    np.copyto(memory, value)
+    return target
+
+
+def _misfit(name: str, what: str) -> NoReturn:
+    raise RuntimeError(f"output {name!r} {what}: bind memory of its own type and shape")
+
+
+def _copied(value: Any) -> Any:
+    copied: Array | Any = value.copy() if isinstance(value, np.ndarray) else value
+    return copied

@@ -1,0 +1,12 @@
+"""As ``onnxruntime_pybind11_state``, from which ONNX Runtime takes all of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphwright.onnxruntime.capi.onnxruntime_pybind11_state import *  # noqa: F403
+from graphwright.onnxruntime.refused import refused
+
+
+def __getattr__(name: str) -> Any:
+    return refused(name)

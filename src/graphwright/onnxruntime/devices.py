@@ -1,0 +1,78 @@
+"""OrtDevice and OrtMemoryInfo: names of devices, of which graphwright has the CPU."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphwright.onnxruntime.enums import OrtAllocatorType, OrtDeviceMemoryType, OrtMemType
+from graphwright.records import dataclass
+
+_TYPES: Final = {"cpu": 0, "cuda": 1, "gpu": 1, "dml": 1, "webgpu": 1, "npu": 3, "cann": 3}
+"""ONNX Runtime's numbers of kinds of devices."""
+
+
+class OrtDevice:
+    """A device by its kind and number."""
+
+    def __init__(self, kind: int, memory: int = 0, vendor: int = 0, number: int = 0) -> None:
+        self._kind, self._memory, self._vendor, self._number = kind, memory, vendor, number
+
+    @staticmethod
+    def make(ort_device_name: str, device_id: int, vendor_id: int = -1) -> OrtDevice:
+        """The device of that name; raises Exception, as ONNX Runtime does, for a name that is none."""
+        if ort_device_name not in _TYPES:
+            raise Exception(f"Unsupported device type: {ort_device_name}")
+        return OrtDevice(_TYPES[ort_device_name], vendor=max(0, vendor_id), number=device_id)
+
+    def device_id(self) -> int:
+        """Its number among its kind."""
+        return self._number
+
+    def device_type(self) -> int:
+        """Its kind; 0 is the CPU."""
+        return self._kind
+
+    def device_vendor_id(self) -> int:
+        """The PCI number of its maker, 0 where it has none."""
+        return self._vendor
+
+    def device_mem_type(self) -> int:
+        """0: its own memory."""
+        return self._memory
+
+
+def require_cpu(name: str, number: int = 0, vendor: int = -1) -> None:
+    """Raise for a device that is not the CPU: Exception if there is none of the name, else RuntimeError."""
+    if OrtDevice.make(name, number, vendor).device_type():
+        raise RuntimeError(f"graphwright cannot allocate memory on {name!r}: it runs on 'cpu'")
+
+
+@dataclass(frozen=True)
+class OrtMemoryInfo:
+    """Where an input or output lies."""
+
+    name: str
+    allocator_type: OrtAllocatorType = OrtAllocatorType.ORT_DEVICE_ALLOCATOR
+    device_id: int = 0
+    mem_type: OrtMemType = OrtMemType.DEFAULT
+    device_mem_type: OrtDeviceMemoryType = OrtDeviceMemoryType.DEFAULT
+    device_vendor_id: int = 0
+
+    @staticmethod
+    def create_v2(
+        name: str,
+        device_type: object,
+        vendor_id: int,
+        device_id: int,
+        memory_type: OrtDeviceMemoryType,
+        alignment: int,
+        allocator_type: OrtAllocatorType,
+    ) -> OrtMemoryInfo:
+        """The same from the arguments of ONNX Runtime's newer form."""
+        return OrtMemoryInfo(
+            name, allocator_type, device_id, device_mem_type=memory_type, device_vendor_id=vendor_id
+        )
+
+
+CPU: Final = OrtMemoryInfo("Cpu")
+"""Where all inputs and outputs lie."""

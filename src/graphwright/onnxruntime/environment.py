@@ -1,0 +1,102 @@
+"""ONNX Runtime's functions about the process: versions, providers, logs and telemetry."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+from graphwright.onnxruntime.providers import ALL, AVAILABLE
+
+VERSION: Final = "1.32.0"
+"""The version of ONNX Runtime whose names and behaviour this module has."""
+_SEVERITIES: Final = range(5)
+
+
+def get_version_string() -> str:
+    """The version of ONNX Runtime that this module stands for."""
+    return VERSION
+
+
+def get_build_info() -> str:
+    """Which engine this is."""
+    return (
+        f"graphwright {importlib.metadata.version('graphwright')}, with the names of ONNX Runtime {VERSION}"
+    )
+
+
+def get_device() -> str:
+    """``CPU``."""
+    return "CPU"
+
+
+def get_available_providers() -> list[str]:
+    """The CPU's."""
+    return list(AVAILABLE)
+
+
+def get_all_providers() -> list[str]:
+    """Names of all providers that ONNX Runtime has in some build."""
+    return list(ALL)
+
+
+def get_ep_devices() -> list[Any]:
+    """Empty: graphwright describes no devices."""
+    return []
+
+
+def has_collective_ops() -> bool:
+    """False."""
+    return False
+
+
+def set_default_logger_severity(severity: int) -> None:
+    """Nothing: graphwright logs by Python's ``logging``. Raises TypeError, and RuntimeError beyond 0 to 4."""
+    if not isinstance(severity, int):
+        raise TypeError(f"a severity is a number from 0 to 4, not {severity!r}")
+    if severity not in _SEVERITIES:
+        raise RuntimeError(f"a severity is a number from 0 to 4, not {severity}")
+
+
+def set_default_logger_verbosity(verbosity: int) -> None:
+    """Nothing: graphwright logs by Python's ``logging``."""
+
+
+def set_default_logger_callback(callback: Callable[..., Any] | None) -> None:
+    """Nothing: graphwright logs by Python's ``logging``."""
+
+
+def set_seed(seed: int) -> None:
+    """Nothing: random ops take the seed of their node, or a new one."""
+
+
+def disable_telemetry_events() -> None:
+    """Nothing: graphwright sends nothing anywhere."""
+
+
+def enable_telemetry_events() -> None:
+    """Nothing: graphwright sends nothing anywhere."""
+
+
+def set_global_thread_pool_sizes(*counts: int) -> None:
+    """Nothing: sessions take ``intra_op_num_threads``, the process ``graphwright.set_threads``."""
+
+
+def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: object = None) -> None:
+    """Nothing: graphwright needs no libraries beside its own."""
+
+
+def create_and_register_allocator(*_: object) -> None:
+    """Nothing: each model plans its arena when it is compiled."""
+
+
+def create_and_register_allocator_v2(*_: object) -> None:
+    """Nothing, as :func:`create_and_register_allocator`."""
+
+
+def print_debug_info() -> None:
+    """Print versions of the engine, Python and the system."""
+    print(get_build_info())
+    print(f"Python {sys.version.split()[0]}, {platform.platform()}")

@@ -1,0 +1,58 @@
+"""Feeds as ONNX Runtime takes them: lists and Python's numbers become arrays of the input's type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from graphwright.ir.arrays import Array, np
+from graphwright.ir.dtypes import STRING
+from graphwright.onnxruntime.values import OrtValue
+from graphwright.package.package import TensorSpec
+
+_PLAIN = (list, tuple, bool, int, float, complex, str)
+"""Python's own values, which have no type of an array's elements."""
+
+
+def require(names: Sequence[str], inputs: Sequence[TensorSpec], feed: Mapping[str, Any]) -> None:
+    """Raise ValueError where an input is missing that is not optional, TypeError for no mapping."""
+    if not isinstance(feed, Mapping):
+        raise TypeError(f"input_feed is a mapping from names to values, not {type(feed).__name__}")
+    optional = {spec.name for spec in inputs if spec.dtype.kind == "optional"}
+    missing = [name for name in names if name not in feed and name not in optional]
+    if missing:
+        raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(feed)}).")
+
+
+def converted(inputs: Sequence[TensorSpec], feed: Mapping[str, Any]) -> dict[str, Any]:
+    """``feed`` as a model takes it. Raises RuntimeError for lists that are no array of the input's type."""
+    known = {spec.name: spec for spec in inputs}
+    made = {name: _value(known[name], given) if name in known else given for name, given in feed.items()}
+    empty = {spec.name: None for spec in inputs if spec.dtype.kind == "optional"}
+    return {**empty, **made}
+
+
+def _value(spec: TensorSpec, given: Any) -> Any:
+    if isinstance(given, OrtValue):
+        return given.held()
+    if spec.dtype.element is not None:
+        return given
+    if spec.dtype is STRING:
+        return _texts(given)
+    return _array(spec, given) if isinstance(given, _PLAIN) else given
+
+
+def _array(spec: TensorSpec, given: Any) -> Array:
+    try:
+        return np.asarray(given, spec.dtype.numpy)
+    except (OverflowError, TypeError, ValueError) as error:
+        hint = f"input {spec.name!r} takes {spec.dtype}"
+        raise RuntimeError(f"Could not create tensor from given input list: {error} ({hint})") from error
+
+
+def _texts(given: Any) -> Any:
+    """Elements of lists and object arrays as texts, whatever they are."""
+    if not isinstance(given, _PLAIN) and getattr(given, "dtype", None) != np.dtype(object):
+        return given
+    array = np.asarray(given, object)
+    return np.array([*map(str, array.flat), None], object)[:-1].reshape(array.shape)

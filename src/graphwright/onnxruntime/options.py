@@ -1,0 +1,204 @@
+"""SessionOptions and RunOptions: every field of ONNX Runtime's, with its default and its type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from graphwright.ir.arrays import Array
+from graphwright.onnxruntime.enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
+from graphwright.onnxruntime.errors import Unsupported
+from graphwright.onnxruntime.values import OrtValue
+from graphwright.records import dataclass
+
+
+class _Fields:
+    """Fields whose types are those of their defaults, and text entries beside them."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, str] = {}
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name.startswith("_"):
+            super().__setattr__(name, value)
+            return
+        kind = type(self).__name__
+        fields = [field for base in type(self).__mro__ for field in getattr(base, "__annotations__", ())]
+        if name not in fields:
+            raise AttributeError(f"{kind!r} has no field {name!r}: its fields are {', '.join(fields)}")
+        wanted = type(getattr(type(self), name))
+        if not isinstance(value, int if wanted is bool else wanted):
+            raise TypeError(f"{kind}.{name} takes {wanted.__name__}, not {type(value).__name__}")
+        super().__setattr__(name, wanted(value))
+
+    def _add(self, key: str, value: str) -> None:
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"a configuration entry takes texts, not {key!r} and {value!r}")
+        self._entries[key] = value
+
+    def _get(self, key: str) -> str:
+        if key not in self._entries:
+            raise RuntimeError(f"{type(self).__name__} does not have configuration with key: {key}")
+        return self._entries[key]
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """Sizes of dimensions, by their name or denotation, and elements of initializers."""
+
+    sizes: Mapping[str, int]
+    denotations: Mapping[str, int]
+    initializers: Mapping[str, Array]
+
+
+class SessionOptions(_Fields):
+    """How to make a session.
+
+    Those that graphwright follows: ``intra_op_num_threads``, ``enable_profiling``, ``profile_file_prefix``,
+    ``optimized_model_filepath``, overrides of free dimensions and of initializers. All others are kept and
+    change nothing (docs/onnxruntime.md says why).
+    """
+
+    enable_cpu_mem_arena: bool = True
+    enable_mem_pattern: bool = True
+    enable_mem_reuse: bool = True
+    enable_profiling: bool = False
+    execution_mode: ExecutionMode = ExecutionMode.ORT_SEQUENTIAL
+    execution_order: ExecutionOrder = ExecutionOrder.DEFAULT
+    graph_optimization_level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_ENABLE_ALL
+    inter_op_num_threads: int = 0
+    intra_op_num_threads: int = 0
+    log_severity_level: int = -1
+    log_verbosity_level: int = 0
+    logid: str = ""
+    optimized_model_filepath: str = ""
+    profile_file_prefix: str = "onnxruntime_profile_"
+    use_deterministic_compute: bool = False
+    use_per_session_threads: bool = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sizes: dict[str, int] = {}
+        self._denotations: dict[str, int] = {}
+        self._initializers: dict[str, OrtValue] = {}
+
+    @property
+    def overrides(self) -> Overrides:
+        """What it replaces in a model."""
+        arrays = {name: value.array() for name, value in self._initializers.items()}
+        return Overrides(dict(self._sizes), dict(self._denotations), arrays)
+
+    def add_session_config_entry(self, key: str, value: str) -> None:
+        """Kept; graphwright follows ``session.model_external_initializers_file_folder_path``.
+
+        Raises TypeError for what is not text.
+        """
+        self._add(key, value)
+
+    def has_session_config_entry(self, key: str) -> bool:
+        """Whether it was added."""
+        return key in self._entries
+
+    def get_session_config_entry(self, key: str) -> str:
+        """What was added; raises RuntimeError."""
+        return self._get(key)
+
+    def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
+        """Fix each dimension that the model calls ``name``."""
+        self._sizes[name] = int(size)
+
+    def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
+        """Fix each dimension with this denotation, such as ``DATA_BATCH``."""
+        self._denotations[denotation] = int(size)
+
+    def add_initializer(self, name: str, value: OrtValue) -> None:
+        """Give an initializer of the model the elements of ``value``. Raises RuntimeError for no OrtValue."""
+        if not isinstance(value, OrtValue):
+            raise RuntimeError(f"initializer {name!r} takes an OrtValue, not {type(value).__name__}")
+        self._initializers[name] = value
+
+    def add_external_initializers(self, names: Sequence[str], values: Sequence[OrtValue]) -> None:
+        """As :meth:`add_initializer`, for several."""
+        for name, value in zip(names, values, strict=True):
+            self.add_initializer(name, value)
+
+    def add_external_initializers_from_files_in_memory(self, *_: object) -> None:
+        """Raises NotImplemented."""
+        raise Unsupported("external data comes from files: use add_external_initializers, or write them")
+
+    def register_custom_ops_library(self, path: str) -> None:
+        """Raises NotImplemented: such a library is built against ONNX Runtime's C structures."""
+        raise Unsupported(
+            f"{path}: a library of custom ops calls ONNX Runtime's C API, which graphwright does not have; "
+            "write the ops as a plugin (docs/plugins.md) and load it with GRAPHWRIGHT_PLUGINS"
+        )
+
+    def add_provider(self, name: str, options: Mapping[str, str]) -> None:
+        """Nothing: graphwright runs on the CPU, whichever providers are named."""
+
+    def add_provider_for_devices(self, devices: Sequence[object], options: Mapping[str, str]) -> None:
+        """Nothing, as :meth:`add_provider`."""
+
+    def has_providers(self) -> bool:
+        """False: none is kept."""
+        return False
+
+    def set_provider_selection_policy(self, policy: object) -> None:
+        """Nothing, as :meth:`add_provider`."""
+
+    def set_provider_selection_policy_delegate(self, delegate: object) -> None:
+        """Nothing, as :meth:`add_provider`."""
+
+    def set_ep_context_data_read_func(self, read: object) -> None:
+        """Nothing: no provider here keeps compiled parts beside a model."""
+
+    def clear_ep_context_data_read_func(self) -> None:
+        """Nothing, as :meth:`set_ep_context_data_read_func`."""
+
+    def set_load_cancellation_flag(self, cancel: bool) -> None:
+        """Nothing: a session that is being made cannot be stopped."""
+
+
+class RunOptions(_Fields):
+    """How to run. A run whose options have ``terminate`` set does not begin; the rest changes nothing."""
+
+    log_severity_level: int = -1
+    log_verbosity_level: int = 0
+    logid: str = ""
+    only_execute_path_to_fetches: bool = False
+    terminate: bool = False
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        """Kept; no key changes what graphwright does. Raises TypeError for what is not text."""
+        self._add(key, value)
+
+    def get_run_config_entry(self, key: str) -> str:
+        """What was added; raises RuntimeError."""
+        return self._get(key)
+
+    def add_active_adapter(self, adapter: object) -> None:
+        """Raises NotImplemented."""
+        raise Unsupported("graphwright has no LoRA adapters: merge the adapter into the model's weights")
+
+
+class OrtArenaCfg(_Fields):
+    """How an arena grows. Kept; graphwright plans its arena when it compiles."""
+
+    max_mem: int = 0
+    arena_extend_strategy: int = -1
+    initial_chunk_size_bytes: int = -1
+    max_dead_bytes_per_chunk: int = -1
+    initial_growth_chunk_size_bytes: int = -1
+    max_power_of_two_extend_bytes: int = -1
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__()
+        sizes = (
+            given[0] if given and isinstance(given[0], Mapping) else dict(zip(_ARENA, given, strict=False))
+        )
+        for name, size in sizes.items():
+            setattr(self, name, size)
+
+
+_ARENA = ("max_mem", "arena_extend_strategy", "initial_chunk_size_bytes", "max_dead_bytes_per_chunk")
+"""The fields that may be given in order."""

@@ -1,0 +1,56 @@
+"""Profiles of sessions with ``enable_profiling``: a file of Chrome's trace events, as ONNX Runtime writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from graphwright.runtime.devices.base import TaskTime
+
+
+class Profile:
+    """The tasks of all runs since a session began."""
+
+    def __init__(self, prefix: str) -> None:
+        self.start = time.monotonic_ns()
+        self._prefix = prefix
+        self._events: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
+
+    def add(self, begin: int, times: Sequence[TaskTime]) -> None:
+        """One run, which began at ``begin`` nanoseconds of the monotonic clock."""
+        run = self._event("model_run", "Session", begin, time.monotonic_ns(), 0, {})
+        tasks = [
+            self._event(task.name, "Node", task.start, task.end, task.thread, {"kernel": task.kernel})
+            for task in times
+        ]
+        with self._lock:
+            self._events += [run, *tasks]
+
+    def write(self) -> str:
+        """Write the file; its path."""
+        stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S_%f")[:-3]
+        path = f"{self._prefix}_{stamp}.json"
+        with self._lock, open(path, "x", encoding="utf-8") as file:
+            json.dump(self._events, file)
+        return path
+
+    def _event(
+        self, name: str, kind: str, begin: int, end: int, thread: int, details: dict[str, str]
+    ) -> dict[str, Any]:
+        """Times in microseconds since the session began."""
+        return {
+            "cat": kind,
+            "pid": os.getpid(),
+            "tid": thread,
+            "dur": (end - begin) / 1000,
+            "ts": (begin - self.start) / 1000,
+            "ph": "X",
+            "name": name,
+            "args": details,
+        }

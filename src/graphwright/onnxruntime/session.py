@@ -1,0 +1,291 @@
+"""InferenceSession as ONNX Runtime has it, over a compiled model."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from graphwright.config import Options
+from graphwright.errors import FeedError
+from graphwright.ir.dtypes import STRING
+from graphwright.onnxruntime import feeds
+from graphwright.onnxruntime.binding import IOBinding
+from graphwright.onnxruntime.devices import CPU, OrtMemoryInfo, require_cpu
+from graphwright.onnxruntime.errors import Fail, translated
+from graphwright.onnxruntime.options import RunOptions, SessionOptions
+from graphwright.onnxruntime.profile import Profile
+from graphwright.onnxruntime.providers import AVAILABLE, normalized
+from graphwright.onnxruntime.signature import ModelMetadata, NodeArg
+from graphwright.onnxruntime.sources import Source, serve
+from graphwright.onnxruntime.values import OrtValue
+from graphwright.records import replace
+from graphwright.runtime.model import Model
+from graphwright.session import EXTERNAL_DATA
+
+Callback = Callable[[list[Any], Any, str], Any]
+
+
+class InferenceSession:
+    """A model, compiled or loaded, ready to run from any thread."""
+
+    def __init__(
+        self,
+        path_or_bytes: str | bytes | os.PathLike[str],
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[Any] | None = None,
+        provider_options: Sequence[Mapping[Any, Any]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """From the path or bytes of an ONNX model, or the path of an ``.om``; all runs on the CPU.
+
+        ``kwargs`` are ONNX Runtime's internal ones, and change nothing. Raises the classes of
+        ``onnxruntime.capi.onnxruntime_pybind11_state``, and TypeError for what is no path and no bytes.
+        """
+        if sess_options is not None and not isinstance(sess_options, SessionOptions):
+            raise TypeError(f"sess_options takes SessionOptions, not {type(sess_options).__name__}")
+        self._sess_options = sess_options or SessionOptions()
+        self._source = _source(path_or_bytes)
+        self._providers = normalized(providers, provider_options)
+        self._options = _compile_options(self._sess_options)
+        with translated():
+            self._served = serve(self._source, self._sess_options, self._options)
+        self._model, self._about = self._served.model, self._served.about
+        self._takes_arrays = all(spec.dtype is not STRING for spec in self._model.inputs)
+        self._names = [arg.name for arg in self._about.outputs]
+        self._required = [arg.name for arg in self._about.inputs]
+        self._with_inputs = cache(lambda names: self._served.with_inputs(names, self._options))
+        profiled = self._sess_options.enable_profiling
+        self._profile = Profile(self._sess_options.profile_file_prefix) if profiled else None
+
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None = None,
+    ) -> list[Any]:
+        """The outputs named, or all if none is, in order.
+
+        Raises ValueError for a missing input, InvalidArgument for what does not fit.
+        """
+        _begin(run_options)
+        if isinstance(output_names, str):
+            raise TypeError(f"output_names takes a sequence of names, not the text {output_names!r}")
+        with translated():
+            return self._results(output_names or self._names, input_feed)
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Callback,
+        user_data: Any,
+        run_options: RunOptions | None = None,
+    ) -> None:
+        """Run in another thread, which then calls ``callback(results, user_data, error)``.
+
+        ``error`` is empty if the run succeeded, else ``results`` is.
+        """
+        _begin(run_options)
+        feeds.require(self._required, self._model.inputs, input_feed)
+        _workers().submit(self._called_back, output_names, input_feed, callback, user_data)
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, OrtValue],
+        run_options: RunOptions | None = None,
+    ) -> list[OrtValue]:
+        """As :meth:`run`, with OrtValues."""
+        feed = {name: value.held() for name, value in input_dict_ort_values.items()}
+        return [OrtValue(value) for value in self.run(output_names, feed, run_options)]
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
+        """Run on bound memory. Raises ValueError for another session's binding, RuntimeError otherwise."""
+        if iobinding.session is not self:
+            raise ValueError("IOBinding must be used with the session that created it")
+        _begin(run_options)
+        try:
+            iobinding.run(self.run)
+        except Exception as error:
+            raise RuntimeError(f"Error in execution: {error}") from error
+
+    def run_with_ortvaluevector(
+        self,
+        run_options: RunOptions | None,
+        feed_names: Sequence[str],
+        feeds: Sequence[OrtValue],
+        fetch_names: Sequence[str],
+        fetches: list[OrtValue],
+        fetch_devices: object,
+    ) -> None:
+        """As :meth:`run_with_ort_values`; the results are appended to ``fetches``."""
+        found = self.run_with_ort_values(fetch_names, dict(zip(feed_names, feeds, strict=True)), run_options)
+        fetches[:] = found
+
+    def io_binding(self) -> IOBinding:
+        """Bindings of inputs and outputs to memory."""
+        return IOBinding(self)
+
+    def create_ortvalue_from_shape_and_type(
+        self,
+        shape: Sequence[int],
+        element_type: Any,
+        device_type: str,
+        device_id: int = 0,
+        vendor_id: int = -1,
+    ) -> OrtValue:
+        """A new value, as ``OrtValue.ortvalue_from_shape_and_type``."""
+        require_cpu(device_type, device_id, vendor_id)
+        return OrtValue.ortvalue_from_shape_and_type(shape, element_type)
+
+    def get_inputs(self) -> list[NodeArg]:
+        """What must be fed."""
+        return self._about.inputs
+
+    def get_outputs(self) -> list[NodeArg]:
+        """What it gives."""
+        return self._about.outputs
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """What may be fed in place of the model's own values."""
+        return self._about.overridable
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """The source model's own texts."""
+        return self._about.metadata
+
+    def get_session_options(self) -> SessionOptions:
+        """Those that it was made with."""
+        return self._sess_options
+
+    def get_providers(self) -> list[str]:
+        """What runs it: the CPU."""
+        return list(AVAILABLE)
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """The options of the CPU: none."""
+        return {name: {} for name in AVAILABLE}
+
+    def set_providers(
+        self, providers: Sequence[Any] | None = None, provider_options: Sequence[Any] | None = None
+    ) -> None:
+        """Check the names; the CPU stays what runs it."""
+        self._providers = normalized(providers, provider_options)
+
+    def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
+        """The CPU's memory, for each input."""
+        return [CPU] * len(self._about.inputs)
+
+    def get_output_memory_infos(self) -> list[OrtMemoryInfo]:
+        """The CPU's memory, for each output."""
+        return [CPU] * len(self._about.outputs)
+
+    def get_input_epdevices(self) -> list[None]:
+        """None for each input: graphwright describes no devices."""
+        return [None] * len(self._about.inputs)
+
+    def get_provider_graph_assignment_info(self) -> list[Any]:
+        """Raises Fail: all nodes are the CPU's, and most are fused (``graphwright explain`` shows them)."""
+        raise Fail("graphwright runs all nodes on the CPU: `graphwright explain FILE` shows its kernels")
+
+    def get_tuning_results(self) -> list[Any]:
+        """Empty: nothing is tuned at run time."""
+        return []
+
+    def set_tuning_results(self, results: object, *, error_on_invalid: bool = False) -> None:
+        """Nothing."""
+
+    def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
+        """Nothing: the CPU has none."""
+
+    def enable_fallback(self) -> None:
+        """Nothing: there is one provider."""
+
+    def disable_fallback(self) -> None:
+        """Nothing: there is one provider."""
+
+    def release_captured_graph(self, graph_annotation_id: int = 0) -> None:
+        """Nothing: graphs are captured on GPUs."""
+
+    def end_profiling(self) -> str:
+        """Write the profile; its path, or "" without ``enable_profiling`` and when called again."""
+        profile, self._profile = self._profile, None
+        return "" if profile is None else profile.write()
+
+    def get_profiling_start_time_ns(self) -> int:
+        """When profiling began on the monotonic clock; 0 without it."""
+        return 0 if self._profile is None else self._profile.start
+
+    def _results(self, names: Sequence[str], feed: Mapping[str, Any]) -> list[Any]:
+        if self._profile is not None:
+            return self._profiled(self._profile, names, feed)
+        try:
+            return self._model.listed(names, feed if self._takes_arrays else self._fitting(feed)[1])
+        except FeedError:
+            model, known = self._fitting(feed)
+            return model.listed(names, known)
+
+    def _fitting(self, feed: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:
+        """The model for the names in ``feed``, and the feed as it takes it."""
+        feeds.require(self._required, self._model.inputs, feed)
+        replaced = frozenset(arg.name for arg in self._about.overridable if arg.name in feed)
+        model = self._with_inputs(replaced) if replaced else self._model
+        return model, feeds.converted(model.inputs, feed)
+
+    def _profiled(self, profile: Profile, names: Sequence[str], feed: Mapping[str, Any]) -> list[Any]:
+        model, known = self._fitting(feed)
+        begin = time.monotonic_ns()
+        results, times = model.traced(known, names)
+        profile.add(begin, times)
+        return results
+
+    def _called_back(
+        self, names: Sequence[str] | None, feed: Mapping[str, Any], callback: Callback, user_data: Any
+    ) -> None:
+        try:
+            results, fault = self.run(names, feed), ""
+        except Exception as error:
+            results, fault = [], str(error)
+        try:
+            callback(results, user_data, fault)
+        except Exception as error:
+            warnings.warn(f"the callback of run_async raised {type(error).__name__}: {error}", stacklevel=2)
+
+
+@cache
+def _workers() -> ThreadPoolExecutor:
+    """Threads of run_async; each run uses the threads of its session besides."""
+    return ThreadPoolExecutor(thread_name_prefix="graphwright.run_async")
+
+
+def _source(given: object) -> Source:
+    if isinstance(given, bytes):
+        return given
+    if isinstance(given, str | os.PathLike):
+        return os.fspath(given)
+    raise TypeError(f"Unable to load from type '{type(given)}': give a path or bytes")
+
+
+def _compile_options(given: SessionOptions) -> Options:
+    with translated():
+        options = Options.from_environment()
+    if given.has_session_config_entry(EXTERNAL_DATA):
+        options = replace(options, external_data=Path(given.get_session_config_entry(EXTERNAL_DATA)))
+    threads = given.intra_op_num_threads
+    return replace(options, threads=threads) if threads > 0 else options
+
+
+def _begin(given: RunOptions | None) -> None:
+    """Raise TypeError for what is no RunOptions, Fail for a run that is to end before it begins."""
+    if given is None:
+        return
+    if not isinstance(given, RunOptions):
+        raise TypeError(f"run_options takes RunOptions, not {type(given).__name__}")
+    if given.terminate:
+        raise Fail("Exiting due to terminate flag being set to true.")

@@ -1,0 +1,128 @@
+"""What an ONNX file says about itself: inputs and outputs with the names of their sizes, and its texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx
+
+from graphwright.frontends.onnx.types import dtype_of_proto
+from graphwright.ir.names import identifier
+from graphwright.package.package import TensorSpec
+from graphwright.records import dataclass, field
+from graphwright.runtime.model import Model
+from graphwright.session import type_text
+
+Size = int | str | None
+"""A number, the model's name for a size, or None for one without a name."""
+
+
+@dataclass(frozen=True)
+class NodeArg:
+    """An input or output: its type, such as ``tensor(float)``, and its sizes.
+
+    The shape is empty where the rank is not known, as it is for scalars.
+    """
+
+    name: str
+    type: str
+    shape: list[Size]
+
+    def __str__(self) -> str:
+        return f"NodeArg(name={self.name!r}, type={self.type!r}, shape={self.shape})"
+
+
+@dataclass(frozen=True)
+class ModelMetadata:
+    """The source model's own texts."""
+
+    custom_metadata_map: dict[str, str] = field(default_factory=dict)
+    description: str = ""
+    domain: str = ""
+    graph_description: str = ""
+    graph_name: str = ""
+    producer_name: str = ""
+    version: int = 0
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a session says of its model."""
+
+    inputs: list[NodeArg]
+    outputs: list[NodeArg]
+    overridable: list[NodeArg]
+    metadata: ModelMetadata
+
+
+def of_package(model: Model) -> Signature:
+    """Of a model whose ONNX file is not there: an .om."""
+    names: dict[str, Size] = {}
+    for spec in model.inputs:
+        unnamed = f"{identifier(spec.name)}_{{}}".format  # what sizes without a name are called
+        for axis, size in enumerate(spec.shape or ()):
+            names[str(size)] = None if size == unnamed(axis) else size
+    inputs = [_arg(spec, names, None) for spec in model.inputs]
+    outputs = [_arg(spec, names, None) for spec in model.outputs]
+    return Signature(inputs, outputs, [], ModelMetadata(dict(model.metadata)))
+
+
+def of_file(model: Model, proto: onnx.ModelProto) -> Signature:
+    """Of a model that was compiled from ``proto``: sizes have the names that it gives them."""
+    declared = {info.name: _declared(info) for info in (*proto.graph.input, *proto.graph.output)}
+    inputs = [NodeArg(s.name, type_text(s.dtype), declared.get(s.name) or []) for s in model.inputs]
+    names: dict[str, Size] = {}
+    for spec, arg in zip(model.inputs, inputs, strict=True):
+        names |= zip(map(str, spec.shape or ()), arg.shape, strict=False)
+    outputs = [_arg(spec, names, declared.get(spec.name)) for spec in model.outputs]
+    return Signature(inputs, outputs, _overridable(proto), _metadata(proto))
+
+
+def defaults_of(proto: onnx.ModelProto) -> set[str]:
+    """Names of inputs that have an initializer, which a feed may replace."""
+    if proto.ir_version < 4:  # before, all initializers had to be listed as inputs
+        return set()
+    return {info.name for info in proto.graph.input} & {tensor.name for tensor in proto.graph.initializer}
+
+
+def _overridable(proto: onnx.ModelProto) -> list[NodeArg]:
+    names = defaults_of(proto)
+    infos = [info for info in proto.graph.input if info.name in names]
+    return [NodeArg(i.name, type_text(dtype_of_proto(i.type)), _declared(i) or []) for i in infos]
+
+
+def _arg(spec: TensorSpec, names: Mapping[str, Size], declared: Sequence[Size] | None) -> NodeArg:
+    """Sizes that are proved, else as the file declares them, else by ``names`` of the sizes of inputs."""
+    shape: Sequence[int | str] = () if spec.shape is None else spec.shape
+    if declared is None or len(declared) != len(shape):
+        declared = [names.get(str(size)) for size in shape]
+    sizes = [size if isinstance(size, int) else said for size, said in zip(shape, declared, strict=True)]
+    return NodeArg(spec.name, type_text(spec.dtype), sizes)
+
+
+def _declared(info: onnx.ValueInfoProto) -> list[Size] | None:
+    tensor = info.type.tensor_type
+    return [_size(dim) for dim in tensor.shape.dim] if tensor.HasField("shape") else None
+
+
+def _size(dim: Any) -> Size:
+    if dim.WhichOneof("value") == "dim_param":
+        name: str = dim.dim_param
+        return name or None
+    known: int = dim.dim_value
+    return known if dim.WhichOneof("value") == "dim_value" and known >= 0 else None
+
+
+def _metadata(proto: onnx.ModelProto) -> ModelMetadata:
+    texts: Mapping[str, str] = {entry.key: entry.value for entry in proto.metadata_props}
+    graph = proto.graph
+    return ModelMetadata(
+        dict(texts),
+        proto.doc_string,
+        proto.domain,
+        graph.doc_string,
+        graph.name,
+        proto.producer_name,
+        proto.model_version,
+    )

@@ -1,0 +1,108 @@
+"""From what a script gives to a compiled model: files, bytes, and what its options change in them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+import onnx
+from onnx import numpy_helper
+
+import graphwright as gw
+from graphwright.config import Options
+from graphwright.frontends.onnx import Opened, open_model
+from graphwright.ir.graph import Module
+from graphwright.onnxruntime import signature
+from graphwright.onnxruntime.errors import InvalidProtobuf, Unsupported
+from graphwright.onnxruntime.options import Overrides, SessionOptions
+from graphwright.onnxruntime.signature import Signature
+from graphwright.runtime.model import Model
+from graphwright.session import holds_package
+
+Source = str | bytes
+_ORT_FORMAT = b"ORTM"
+"""Bytes 4 to 8 of a model in ONNX Runtime's own format."""
+_PROTOBUF_LIMIT = 2**31 - 1
+
+
+class Served:
+    """A model, what it says of itself, and where its file is still needed the parsed file."""
+
+    def __init__(self, model: Model, about: Signature, opened: Opened | None = None) -> None:
+        self.model, self.about, self._opened = model, about, opened
+
+    def with_inputs(self, names: Iterable[str], options: Options) -> Model:
+        """The model with these initializers as inputs, which a feed then gives."""
+        if self._opened is None:
+            raise Unsupported("an .om file has its initializers inside: make the session from the ONNX file")
+        proto, fed = onnx.ModelProto(), set(names)
+        proto.CopyFrom(self._opened.model)
+        kept = [tensor for tensor in proto.graph.initializer if tensor.name not in fed]
+        del proto.graph.initializer[:]
+        proto.graph.initializer.extend(kept)
+        return gw.compile(Opened(proto, self._opened.folder, Module()), options=options)
+
+
+def serve(source: Source, given: SessionOptions, options: Options) -> Served:
+    """Compile or load ``source``. Raises GraphwrightError, InvalidProtobuf and NotImplemented."""
+    if holds_package(source):
+        model = gw.load(source, options=options)
+        return Served(model, signature.of_package(model))
+    _refuse_others(source)
+    opened = open_model(source, options.external_data)
+    override(opened.model, given.overrides)
+    model = gw.compile(opened, options=options)
+    about = signature.of_file(model, opened.model)
+    if given.optimized_model_filepath:
+        _write(source, given)
+    return Served(model, about, opened if about.overridable else None)
+
+
+def override(proto: onnx.ModelProto, given: Overrides) -> None:
+    """Set the sizes and initializers that options replace."""
+    graph = proto.graph
+    for info in (*graph.input, *graph.output, *graph.value_info):
+        for dim in info.type.tensor_type.shape.dim:
+            _fix(dim, given)
+    for tensor in graph.initializer:
+        if tensor.name in given.initializers:
+            tensor.CopyFrom(numpy_helper.from_array(given.initializers[tensor.name], tensor.name))
+
+
+def _fix(dim: onnx.TensorShapeProto.Dimension, given: Overrides) -> None:
+    named = given.sizes.get(dim.dim_param) if dim.dim_param else None
+    size = given.denotations.get(dim.denotation) if named is None else named
+    if size is not None:
+        dim.dim_value = size
+
+
+def _refuse_others(source: Source) -> None:
+    """Name what is no ONNX file, where ONNX Runtime would take it or crash."""
+    if isinstance(source, str) and Path(source).is_dir():
+        raise InvalidProtobuf(f"{source} is a folder: give the model's file")
+    named = isinstance(source, str) and source.endswith(".ort")
+    if named or (isinstance(source, bytes) and source[4:8] == _ORT_FORMAT):
+        raise Unsupported("graphwright does not read the ORT format: give the ONNX file that it was made of")
+
+
+def _write(source: Source, given: SessionOptions) -> None:
+    """Write the model to ``optimized_model_filepath``: as it was read, with its overrides."""
+    target = Path(given.optimized_model_filepath)
+    proto = onnx.load_from_string(source) if isinstance(source, bytes) else onnx.load(source)
+    override(proto, given.overrides)
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        made = Path(folder) / target.name
+        if proto.ByteSize() > _PROTOBUF_LIMIT:
+            onnx.save(proto, made, save_as_external_data=True, location=f"{target.name}.data")
+            os.replace(made.with_name(f"{target.name}.data"), target.with_name(f"{target.name}.data"))
+        else:
+            onnx.save(proto, made)
+        os.replace(made, target)
+    warnings.warn(
+        f"{target} is the model as it was read: graphwright's fused kernels have no ONNX form; "
+        "save what it compiled as an .om (graphwright.compile(path).save(path))",
+        stacklevel=5,
+    )

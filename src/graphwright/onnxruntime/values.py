@@ -1,0 +1,201 @@
+"""OrtValue: an array, a list of arrays, a dict or nothing, with the type that ONNX has for it."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from graphwright.frontends.onnx.tensors import dtype_from_onnx, onnx_number
+from graphwright.ir.arrays import Array, np
+from graphwright.ir.dtypes import STRING, DType, dtype_of, optional_of
+from graphwright.onnxruntime.devices import require_cpu
+from graphwright.session import type_text
+
+_CPU_IN_DLPACK = (1, 0)
+"""Kind and number of the device, in DLPack's numbers."""
+
+
+class OrtValue:
+    """A value of a model. Made by the functions below, which share memory with what they are given."""
+
+    def __init__(self, value: Any, dtype: DType | None = None) -> None:
+        """For this package's own use: ``value`` as a model takes or gives it."""
+        self._value, self._dtype = value, dtype or value_type(value)
+
+    @classmethod
+    def ortvalue_from_numpy(
+        cls, numpy_obj: Array, /, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
+    ) -> OrtValue:
+        """An array of numbers as it is; a copy only if it is not C-contiguous. Raises RuntimeError."""
+        require_cpu(device_type, device_id, vendor_id)
+        if not isinstance(numpy_obj, np.ndarray) or numpy_obj.dtype.kind in "OUSV":
+            known = isinstance(numpy_obj, np.ndarray)
+            what = f"an array of {numpy_obj.dtype}" if known else type(numpy_obj).__name__
+            raise RuntimeError(f"an OrtValue is made of a NumPy array of numbers, not of {what}")
+        return cls(np.asarray(numpy_obj, order="C"))
+
+    @classmethod
+    def ortvalue_from_numpy_with_onnx_type(cls, data: Array, /, onnx_element_type: int) -> OrtValue:
+        """The bytes of ``data`` as the type with that number in TensorProto, which has as many bytes.
+
+        Raises RuntimeError.
+        """
+        dtype = dtype_from_onnx(onnx_element_type)
+        if data.dtype.itemsize != dtype.bytes:
+            raise RuntimeError(f"{dtype} has {dtype.bytes} bytes, {data.dtype} has {data.dtype.itemsize}")
+        return cls(np.asarray(data, order="C").view(dtype.numpy), dtype)
+
+    @classmethod
+    def ortvalue_from_shape_and_type(
+        cls,
+        shape: Sequence[int],
+        element_type: Any,
+        device_type: str = "cpu",
+        device_id: int = 0,
+        vendor_id: int = -1,
+        memory_info: object = None,
+    ) -> OrtValue:
+        """A new array of zeros; the type is NumPy's, or a number of TensorProto. Raises RuntimeError."""
+        require_cpu(device_type, device_id, vendor_id)
+        dtype = element_dtype(element_type)
+        return cls(np.zeros(tuple(shape), dtype.numpy), dtype)
+
+    @classmethod
+    def ort_value_from_sparse_tensor(cls, sparse_tensor: object) -> OrtValue:
+        """Raises RuntimeError: there are no sparse values here."""
+        raise RuntimeError("graphwright runs dense tensors: make the sparse one dense")
+
+    @classmethod
+    def from_dlpack(cls, data: Any, /) -> OrtValue:
+        """A tensor of another library, sharing its memory; or a capsule. Raises TypeError."""
+        source: Any = data if hasattr(data, "__dlpack__") else _Capsule(data)
+        try:
+            return cls(np.from_dlpack(source))
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise TypeError(f"{type(data).__name__} is no DLPack tensor that NumPy takes: {error}") from error
+
+    def array(self) -> Array:
+        """The array; raises RuntimeError where it holds none."""
+        if not isinstance(self._value, np.ndarray):
+            raise RuntimeError(f"this OrtValue is {self.data_type()}, not a tensor")
+        return self._value
+
+    def held(self) -> Any:
+        """What it holds, as a model takes it."""
+        return self._value
+
+    def numpy(self) -> Array:
+        """The array, not a copy. Raises RuntimeError where it holds none."""
+        return self.array()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        made: Array = np.array(self.array(), dtype, copy=copy)
+        return made
+
+    def __dlpack__(self, **how: Any) -> Any:
+        return self.array().__dlpack__(**how)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CPU_IN_DLPACK
+
+    def update_inplace(self, data: Any) -> None:
+        """Overwrite the elements; raises TypeError, and RuntimeError for another number of elements."""
+        if not isinstance(data, np.ndarray | OrtValue):
+            raise TypeError("data must be a numpy.ndarray or an OrtValue")
+        array, new = self.array(), np.asarray(data)
+        if new.size != array.size:
+            raise RuntimeError(f"an array of {new.size} elements does not fit in {array.size}")
+        np.copyto(array, new.reshape(array.shape), casting="unsafe")
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return self.array().ctypes.data
+
+    def data_type(self) -> str:
+        """Its type, such as ``tensor(float)``."""
+        return type_text(self._dtype)
+
+    def element_type(self) -> int:
+        """The number of its element type in TensorProto."""
+        self.array()
+        return onnx_number(self._dtype)
+
+    def device_name(self) -> str:
+        """``cpu``."""
+        return "cpu"
+
+    def shape(self) -> list[int]:
+        """Sizes of the tensor."""
+        return list(self.array().shape)
+
+    def tensor_size_in_bytes(self) -> int:
+        """Bytes of its elements."""
+        return self.array().nbytes
+
+    def has_value(self) -> bool:
+        """False for an optional that is empty."""
+        return self._value is not None
+
+    def is_tensor(self) -> bool:
+        """Whether it is a tensor."""
+        return isinstance(self._value, np.ndarray)
+
+    def is_sparse_tensor(self) -> bool:
+        """False."""
+        return False
+
+    def is_tensor_sequence(self) -> bool:
+        """Whether it is a list of tensors."""
+        return isinstance(self._value, list)
+
+    def as_sparse_tensor(self) -> object:
+        """Raises RuntimeError: there are no sparse values here."""
+        raise RuntimeError("this OrtValue holds no sparse tensor: graphwright has none")
+
+
+class _Capsule:
+    """A bare DLPack capsule in CPU memory, as an object of the protocol."""
+
+    def __init__(self, capsule: object) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: object) -> object:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CPU_IN_DLPACK
+
+
+def value_type(value: Any) -> DType:
+    """The type of what a model takes or gives."""
+    return optional_of(dtype_of(np.zeros(0, np.float32))) if value is None else dtype_of(value)
+
+
+def element_dtype(given: Any) -> DType:
+    """The element type that a NumPy type, or a number of TensorProto, stands for. Raises RuntimeError."""
+    try:
+        dtype = dtype_from_onnx(given) if isinstance(given, int) else dtype_of(np.empty(0, given))
+    except Exception as error:
+        raise RuntimeError(f"{given!r} is no element type: {error}") from error
+    if dtype is STRING:
+        raise RuntimeError("memory of texts cannot be taken by its address or shape")
+    return dtype
+
+
+def array_at(address: int, element_type: Any, shape: Sequence[int]) -> Array:
+    """The caller's memory as an array; the caller keeps it alive."""
+    dtype = element_dtype(element_type)
+    count = math.prod(shape)
+    if not count:
+        return np.zeros(tuple(shape), dtype.numpy)
+    memory: Any = (ctypes.c_char * (count * dtype.numpy.itemsize)).from_address(address)
+    made: Array = np.frombuffer(memory, dtype.numpy, count).reshape(tuple(shape))
+    return made
+
+
+def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: object = None) -> None:
+    """Copy the elements of each value of ``src`` to its partner in ``dst``."""
+    for source, target in zip(src, dst, strict=True):
+        target.update_inplace(source)

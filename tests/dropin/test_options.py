@@ -1,0 +1,77 @@
+"""Options have ONNX Runtime's fields, defaults and types."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import graphwright.onnxruntime as ours
+from graphwright.onnxruntime.errors import Unsupported
+from tests.dropin.support import same
+
+
+def fields(engine: ModuleType, kind: str) -> dict[str, Any]:
+    options = getattr(engine, kind)()
+    names = [name for name in dir(options) if not name.startswith("_") and name != "overrides"]
+    return {name: str(getattr(options, name)) for name in names if not callable(getattr(options, name))}
+
+
+@pytest.mark.parametrize("kind", ["SessionOptions", "RunOptions"])
+def test_fields_and_defaults(kind: str) -> None:
+    assert len(same(lambda engine: fields(engine, kind))) >= 5
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("intra_op_num_threads", 2),
+        ("intra_op_num_threads", "2"),
+        ("intra_op_num_threads", 2.0),
+        ("enable_profiling", 1),
+        ("enable_mem_pattern", False),
+        ("graph_optimization_level", 99),
+        ("optimized_model_filepath", Path("x")),
+        ("logid", "mine"),
+        ("no_such_field", 1),
+    ],
+)
+def test_values_are_kept_or_refused(name: str, value: Any) -> None:
+    def put(engine: ModuleType) -> Any:
+        options = engine.SessionOptions()
+        setattr(options, name, value)
+        return getattr(options, name)
+
+    same(put)
+
+
+@pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL"])
+def test_levels_are_kept(level: str) -> None:
+    options = ours.SessionOptions()
+    options.graph_optimization_level = getattr(ours.GraphOptimizationLevel, level)
+    options.execution_mode = ours.ExecutionMode.ORT_PARALLEL
+    assert options.graph_optimization_level.name == level
+    assert ours.SessionOptions().execution_mode == ours.ExecutionMode.ORT_SEQUENTIAL
+
+
+@pytest.mark.parametrize(("kind", "what"), [("SessionOptions", "session"), ("RunOptions", "run")])
+def test_entries(kind: str, what: str) -> None:
+    def entries(engine: ModuleType, key: Any, value: Any) -> Any:
+        options = getattr(engine, kind)()
+        getattr(options, f"add_{what}_config_entry")("key", value)
+        return getattr(options, f"get_{what}_config_entry")(key)
+
+    same(lambda engine: entries(engine, "key", "value"))
+    same(lambda engine: entries(engine, "other", "value"))
+    same(lambda engine: entries(engine, "key", 3))
+
+
+def test_what_has_no_meaning_here_says_so() -> None:
+    with pytest.raises(Unsupported, match=r"docs/plugins\.md"):
+        ours.SessionOptions().register_custom_ops_library("ops.so")
+    with pytest.raises(Unsupported, match="LoRA"):
+        ours.RunOptions().add_active_adapter(None)
+    with pytest.raises(AttributeError, match=r"its fields are .*intra_op_num_threads"):
+        ours.SessionOptions().inter_threads = 3

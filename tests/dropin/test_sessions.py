@@ -1,0 +1,374 @@
+"""Sessions give what ONNX Runtime's give, and raise its classes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as theirs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+import graphwright as gw
+import graphwright.onnxruntime as ours
+from graphwright.onnxruntime.capi import onnxruntime_pybind11_state as state
+from tests.dropin.support import F32, I64, ROW, ROWS, built, copied, outcome, plain, same, sums, with_default
+
+FEED = {"a": ROWS, "b": ROW}
+
+
+@pytest.fixture(scope="module")
+def pair() -> dict[ModuleType, Any]:
+    return {engine: engine.InferenceSession(sums()) for engine in (ours, theirs)}
+
+
+@pytest.mark.parametrize(
+    "names", [None, [], (), ["total"], ["less", "total"], ("total", "total"), ["sum"], "less"]
+)
+def test_outputs_by_name(pair: dict[ModuleType, Any], names: Any) -> None:
+    same(lambda engine: pair[engine].run(names, FEED))
+
+
+@pytest.mark.parametrize(
+    "feed",
+    [
+        {"a": [[1, 2, 3]], "b": [1, 2, 3]},
+        {"a": [[1.5, 2, True]], "b": ROW},
+        {"a": [ROW, ROW], "b": ROW},
+        {"a": [], "b": ROW},
+        {"a": ROWS.T.reshape(2, 3)[:, ::-1], "b": ROW[::-1]},
+        {"a": np.zeros((0, 3), np.float32), "b": ROW},
+        {"a": ROWS.astype(np.float64), "b": ROW},
+        {"a": ROWS.astype(np.int64), "b": ROW},
+        {"a": ROWS.astype(np.float16), "b": ROW},
+        {"a": ROWS > 0, "b": ROW},
+        {"a": ROW, "b": ROW},
+        {"a": np.zeros((2, 4), np.float32), "b": ROW},
+        {"a": ROWS},
+        {},
+        {"a": ROWS, "b": ROW, "c": ROW},
+        {"a": [[1, 2], [3]], "b": ROW},
+        {"a": [["one", 2, 3]], "b": ROW},
+        {"a": [None], "b": ROW},
+        {"a": ROWS.astype(object), "b": ROW},
+    ],
+)
+def test_feeds_and_their_faults(pair: dict[ModuleType, Any], feed: Any) -> None:
+    same(lambda engine: pair[engine].run(None, feed))
+
+
+def test_faults_can_be_read(pair: dict[ModuleType, Any]) -> None:
+    """The text begins as there, and says what is wrong and what fits."""
+    with pytest.raises(state.InvalidArgument) as caught:
+        pair[ours].run(None, FEED | {"a": ROWS.astype(np.float64)})
+    text = str(caught.value)
+    assert text.startswith("[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : ")
+    assert "input 'a' takes f32, not float64" in text and "a: f32[N, 3]" in text
+    with pytest.raises(TypeError, match="output_names takes a sequence of names"):
+        pair[ours].run("total", FEED)
+    with pytest.raises(TypeError, match="input_feed is a mapping from names to values, not list"):
+        pair[ours].run(None, [ROWS])
+
+
+@pytest.mark.parametrize("given", [1, 2.0, (1, 2), np.float32(3)])
+def test_numbers_and_tuples_are_taken_as_well(given: Any) -> None:
+    """ONNX Runtime takes lists alone."""
+    shape = [] if np.ndim(given) == 0 else [None]
+    (found,) = ours.InferenceSession(copied(F32, shape)).run(None, {"x": given})
+    assert plain(found) == plain(np.asarray(given, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("element", "given"),
+    [
+        (I64, [3.7, True]),
+        (I64, ["3"]),
+        (I64, []),
+        (TensorProto.UINT8, [300]),
+        (TensorProto.UINT8, [-1]),
+        (TensorProto.DOUBLE, [1, 2]),
+        (TensorProto.BOOL, [0, 2]),
+        (TensorProto.FLOAT16, [0.1]),
+        (TensorProto.STRING, ["a", "b"]),
+        (TensorProto.STRING, [1, 2]),
+        (TensorProto.STRING, np.array(["a", "bc"])),
+        (TensorProto.STRING, np.array(["a", 3], object)),
+        (TensorProto.STRING, np.ones(2)),
+    ],
+)
+def test_lists_become_the_type_of_the_input(element: int, given: Any) -> None:
+    same(lambda engine: engine.InferenceSession(copied(element)).run(None, {"x": given}))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.lists(st.floats(-1e6, 1e6, width=32), min_size=3, max_size=3), min_size=1, max_size=7))
+def test_any_list_of_rows(rows: list[list[float]]) -> None:
+    mine, wanted = _SESSIONS
+    feed = {"a": rows, "b": [0.0, 1, 2]}
+    assert plain(mine.run(None, feed)) == plain(wanted.run(None, feed))
+
+
+_SESSIONS = (ours.InferenceSession(sums()), theirs.InferenceSession(sums()))
+
+
+def of_two(**info: Any) -> bytes:
+    """A model of one node, ``t = op(a, b)``."""
+    inputs = info.get("inputs", [("a", F32, [3]), ("b", F32, [3])])
+    node = helper.make_node(
+        info.get("op", "Add"), info.get("reads", ["a", "b"]), ["t"], **info.get("made", {})
+    )
+    made: bytes = built([node], inputs, [("t", F32, [3])], opset=info.get("opset", 17)).SerializeToString()
+    return made
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "/nowhere/model.onnx",
+        "/",
+        b"",
+        b"no model is here, only text",
+        onnx.ModelProto(ir_version=9).SerializeToString(),
+        None,
+        3,
+        bytearray(sums()),
+        onnx.load_from_string(sums()),
+        of_two(op="Nope"),
+        of_two(made={"domain": "org.example.other"}),
+        of_two(reads=["a", "missing"]),
+        of_two(inputs=[("a", F32, [3]), ("b", I64, [3])]),
+        of_two(inputs=[("a", F32, [3]), ("b", F32, [4])]),
+        of_two(op="Relu", reads=["a"], made={"foo": 3}),
+        of_two(op="Cast", reads=["a"]),
+        of_two(opset=99),
+    ],
+    ids=lambda source: None if isinstance(source, bytes) else str(type(source).__name__),
+)
+def test_what_cannot_be_loaded(source: Any) -> None:
+    def load(engine: ModuleType) -> str:
+        engine.InferenceSession(source)
+        return "loaded"
+
+    assert same(load) != "loaded"
+
+
+def test_arguments_of_the_wrong_kind(pair: dict[ModuleType, Any]) -> None:
+    same(lambda engine: engine.InferenceSession(sums(), {"intra_op_num_threads": 1}))
+    same(lambda engine: pair[engine].run(None, FEED, {"terminate": False}))
+    with pytest.raises(TypeError, match="sess_options takes SessionOptions, not dict"):
+        ours.InferenceSession(sums(), {})
+
+
+def test_other_formats_are_named(tmp_path: Path) -> None:
+    with pytest.raises(state.NotImplemented, match="ORT format"):
+        ours.InferenceSession(str(tmp_path / "model.ort"))
+    with pytest.raises(state.NotImplemented, match="ORT format"):
+        ours.InferenceSession(b"\x18\0\0\0ORTM" + bytes(50))
+
+
+def test_terminate(pair: dict[ModuleType, Any]) -> None:
+    def run(engine: ModuleType) -> Any:
+        options = engine.RunOptions()
+        options.terminate = True
+        return pair[engine].run(None, FEED, options)
+
+    assert same(run) == "Fail"
+
+
+@pytest.mark.parametrize(
+    "providers",
+    [
+        None,
+        ["CPUExecutionProvider"],
+        [("CPUExecutionProvider", {"arena_extend_strategy": "kSameAsRequested"})],
+        ["CUDAExecutionProvider", "CPUExecutionProvider"],
+        ["NoSuchProvider"],
+        [3],
+        "CPUExecutionProvider",
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*provider")
+def test_providers(providers: Any) -> None:
+    def made(engine: ModuleType) -> Any:
+        session = engine.InferenceSession(sums(), None, providers)
+        return session.get_providers(), session.get_provider_options(), session.run(None, FEED)
+
+    same(made)
+
+
+def test_providers_that_are_not_here_are_warned_of() -> None:
+    with pytest.warns(UserWarning, match="provider 'CUDAExecutionProvider' is not in available"):
+        ours.InferenceSession(sums(), providers=["CUDAExecutionProvider"])
+    with pytest.warns(UserWarning, match="same length"):
+        ours.InferenceSession(sums(), providers=["CPUExecutionProvider"], provider_options=[])
+
+
+def described(engine: ModuleType, model: bytes) -> Any:
+    session, texts = engine.InferenceSession(model), {}
+    for name in ("description", "domain", "graph_description", "graph_name", "producer_name", "version"):
+        texts[name] = getattr(session.get_modelmeta(), name)
+    args = [session.get_inputs(), session.get_outputs(), session.get_overridable_initializers()]
+    shown = [[(arg.name, arg.type, list(arg.shape), str(arg)) for arg in part] for part in args]
+    return shown, texts, session.get_modelmeta().custom_metadata_map
+
+
+def test_a_model_describes_itself() -> None:
+    same(lambda engine: described(engine, sums()))
+    same(lambda engine: described(engine, with_default()))
+
+
+def test_sizes_without_a_name_are_none() -> None:
+    nodes = [helper.make_node("Relu", ["a"], [name]) for name in ("as_is", "named", "rankless")]
+    nodes += [helper.make_node("Shape", ["a"], ["sizes"]), helper.make_node("Relu", ["z"], ["free"])]
+    inputs = [("a", F32, ["batch size", None, -1, 5]), ("z", F32, None)]
+    outputs = [("as_is", F32, ["batch size", None, None, 5]), ("named", F32, ["Q", None, "R", None])]
+    outputs += [("rankless", F32, None), ("sizes", I64, None), ("free", F32, None)]
+    model = built(nodes, inputs, outputs).SerializeToString()
+    shapes = same(lambda engine: described(engine, model))[0][0]
+    assert shapes[0][2] == ["batch size", None, None, 5]
+
+
+def test_an_om_describes_itself(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Relu", ["a"], ["t"])]
+    model = built(nodes, [("a", F32, ["N", None, 3])], [("t", F32, ["N", None, 3])])
+    gw.compile(model).save(tmp_path / "model.om")
+    session = ours.InferenceSession(tmp_path / "model.om")
+    assert session.get_inputs() == [state.NodeArg("a", "tensor(float)", ["N", None, 3])]
+    assert session.get_outputs() == [state.NodeArg("t", "tensor(float)", ["N", None, 3])]
+    assert session.get_modelmeta().custom_metadata_map == {"alphabet": "xyz"}
+    (found,) = session.run(None, {"a": ROWS.reshape(1, 2, 3)})
+    np.testing.assert_array_equal(found, ROWS.reshape(1, 2, 3))
+
+
+def test_initializers_that_a_feed_replaces() -> None:
+    for engine in (ours, theirs):
+        session = engine.InferenceSession(with_default())
+        assert [arg.name for arg in session.get_inputs()] == ["a"]
+        (arg,) = session.get_overridable_initializers()
+        assert (arg.name, arg.type, arg.shape) == ("b", "tensor(float)", [3])
+        for feed, wanted in (({"a": ROWS}, ROWS + 1), (FEED, ROWS + ROW), ({"a": ROWS}, ROWS + 1)):
+            np.testing.assert_array_equal(session.run(["total"], feed)[0], wanted)
+
+
+def test_what_options_replace_in_a_model() -> None:
+    def sized(engine: ModuleType) -> Any:
+        options = engine.SessionOptions()
+        options.add_free_dimension_override_by_name("N", 2)
+        options.add_free_dimension_override_by_name("unknown", 4)
+        session = engine.InferenceSession(sums(), options)
+        shapes = [arg.shape for arg in (*session.get_inputs(), *session.get_outputs())]
+        return (
+            shapes,
+            outcome(lambda: session.run(None, FEED)),
+            outcome(lambda: session.run(None, FEED | {"a": ROWS[:1]})),
+        )
+
+    shapes, _, refused = same(sized)
+    assert shapes[0] == [2, 3] and refused == "InvalidArgument"
+
+    def filled(engine: ModuleType) -> Any:
+        options = engine.SessionOptions()
+        value = engine.OrtValue.ortvalue_from_numpy(np.full(3, 9, np.float32))
+        options.add_initializer("b", value)
+        return engine.InferenceSession(with_default(), options).run(["total"], {"a": ROWS}), outcome(
+            lambda: options.add_initializer("b", ROW)
+        )
+
+    same(filled)
+
+
+def test_sizes_are_fixed_by_denotation() -> None:
+    model = onnx.load_from_string(sums())
+    model.graph.input[0].type.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
+
+    def shapes(engine: ModuleType) -> Any:
+        options = engine.SessionOptions()
+        options.add_free_dimension_override_by_denotation("DATA_BATCH", 5)
+        return engine.InferenceSession(model.SerializeToString(), options).get_inputs()[0].shape
+
+    assert same(shapes) == [5, 3]
+
+
+def test_external_data_stays_beside_the_file(tmp_path: Path) -> None:
+    model = onnx.load_from_string(with_default())
+    onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="w", size_threshold=0)
+    same(lambda engine: engine.InferenceSession(str(tmp_path / "model.onnx")).run(None, {"a": ROWS}))
+
+
+@pytest.mark.parametrize("form", ["bytes", "path"])
+def test_the_optimised_model_is_the_model_with_its_overrides(tmp_path: Path, form: str) -> None:
+    (tmp_path / "model.onnx").write_bytes(sums())
+    options = ours.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "written.onnx")
+    options.add_free_dimension_override_by_name("N", 2)
+    source = sums() if form == "bytes" else tmp_path / "model.onnx"
+    with pytest.warns(UserWarning, match="no ONNX form; save what it compiled as an .om"):
+        ours.InferenceSession(source, options)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.onnx", "written.onnx"]
+    session = theirs.InferenceSession(tmp_path / "written.onnx")
+    assert session.get_inputs()[0].shape == [2, 3]
+    assert plain(session.run(None, FEED)) == plain(theirs.InferenceSession(sums()).run(None, FEED))
+
+
+def test_profiles(tmp_path: Path, pair: dict[ModuleType, Any]) -> None:
+    options = ours.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "run")
+    session = ours.InferenceSession(sums(), options)
+    assert session.get_profiling_start_time_ns() > 0
+    results = session.run(["less"], FEED)
+    assert plain(results) == plain(theirs.InferenceSession(sums()).run(["less"], FEED))
+    file = Path(session.end_profiling())
+    events = json.loads(file.read_text())
+    assert file.name.startswith("run_") and file.parent == tmp_path
+    run, *nodes = events
+    assert run["name"] == "model_run" and {event["cat"] for event in nodes} == {"Node"}
+    assert all(run["ts"] <= event["ts"] and event["dur"] >= 0 for event in nodes)
+    assert session.end_profiling() == "" == pair[theirs].end_profiling() == pair[ours].end_profiling()
+
+
+def test_run_async(pair: dict[ModuleType, Any]) -> None:
+    def called(engine: ModuleType, feed: Any) -> Any:
+        done, seen = threading.Event(), []
+
+        def callback(results: Any, user_data: Any, error: str) -> None:
+            seen.append((plain(results), user_data, bool(error)))
+            done.set()
+
+        pair[engine].run_async(["total"], feed, callback, "mine")
+        assert done.wait(60)
+        return seen
+
+    assert same(lambda engine: called(engine, FEED))[0][1:] == ["mine", False]
+    assert same(lambda engine: called(engine, FEED | {"a": ROWS.astype(np.float64)}))[0] == [[], "mine", True]
+    assert same(lambda engine: pair[engine].run_async(None, {"a": ROWS}, print, None)) == "ValueError"
+
+
+def test_sessions_can_be_subclassed() -> None:
+    """As insightface and others do."""
+
+    class Session(ours.InferenceSession):
+        def __init__(self, path: Any, **kwargs: Any) -> None:
+            super().__init__(path, **kwargs)
+            self.path = path
+
+    assert plain(Session(sums(), providers=None).run(["total"], FEED)) == plain([ROWS + ROW])
+
+
+def test_what_a_session_was_made_with() -> None:
+    options = ours.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = ours.InferenceSession(sums(), sess_options=options, disabled_optimizers=["x"])
+    assert session.get_session_options() is options
+    assert [info.name for info in session.get_input_memory_infos()] == ["Cpu", "Cpu"]
+    session.set_providers(["CPUExecutionProvider"])
+    session.disable_fallback()
+    assert session.get_tuning_results() == []
+    with pytest.raises(state.Fail, match="graphwright explain"):
+        session.get_provider_graph_assignment_info()

@@ -1,0 +1,229 @@
+"""OrtValue and IOBinding do what ONNX Runtime's do."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnxruntime as theirs
+import pytest
+import torch
+from onnx import TensorProto
+
+import graphwright.onnxruntime as ours
+from tests.dropin.support import ROW, ROWS, copied, outcome, plain, same, sums
+
+
+@pytest.fixture(scope="module")
+def pair() -> dict[ModuleType, Any]:
+    return {engine: engine.InferenceSession(sums()) for engine in (ours, theirs)}
+
+
+def facts(value: Any) -> Any:
+    names = ("data_type", "device_name", "element_type", "has_value", "is_tensor", "is_sparse_tensor")
+    names += ("is_tensor_sequence", "shape", "tensor_size_in_bytes", "numpy", "__dlpack_device__")
+    return [outcome(getattr(value, name)) for name in names]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i8", "i4", "u1", "?"])
+@pytest.mark.parametrize("shape", [(), (0, 2), (2, 3)])
+def test_values_of_arrays(dtype: str, shape: tuple[int, ...]) -> None:
+    array = np.ones(shape, dtype)
+    same(lambda engine: facts(engine.OrtValue.ortvalue_from_numpy(array)))
+
+
+@pytest.mark.parametrize("given", [[1, 2], np.array(["a"]), np.array([None]), 3])
+def test_values_of_other_things(given: Any) -> None:
+    assert same(lambda engine: engine.OrtValue.ortvalue_from_numpy(given)) == "RuntimeError"
+
+
+def test_devices() -> None:
+    assert same(lambda engine: engine.OrtValue.ortvalue_from_numpy(ROW, "cuda", 0)) == "RuntimeError"
+    assert same(lambda engine: engine.OrtValue.ortvalue_from_numpy(ROW, "moon", 0)) == "Exception"
+    same(
+        lambda engine: [
+            getattr(engine.OrtDevice.make("cpu", 0), name)() for name in ("device_id", "device_type")
+        ]
+    )
+
+    def memory(engine: ModuleType) -> Any:
+        kind, place = engine.OrtAllocatorType.ORT_ARENA_ALLOCATOR, engine.OrtMemType.DEFAULT
+        info = engine.OrtMemoryInfo("Cpu", kind, 0, place)
+        return info.name, str(info.allocator_type), info.device_id, str(info.mem_type)
+
+    same(memory)
+
+
+def test_memory_is_shared() -> None:
+    for engine in (ours, theirs):
+        array = ROWS.copy()
+        value = engine.OrtValue.ortvalue_from_numpy(array)
+        assert value.data_ptr() == array.ctypes.data
+        value.update_inplace(np.full((2, 3), 7, np.float32))
+        assert (array == 7).all() and (np.asarray(value) == 7).all()
+        assert np.array(value, np.float64).dtype == np.float64
+    other = ours.OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32)
+    ours.copy_tensors([ours.OrtValue.ortvalue_from_numpy(ROWS)], [other])  # there for GPUs alone
+    np.testing.assert_array_equal(other.numpy(), ROWS)
+
+
+@pytest.mark.parametrize("new", [np.zeros((3, 2), np.float32), np.zeros((2, 2), np.float32), [1]])
+def test_updates(new: Any) -> None:
+    def update(engine: ModuleType) -> Any:
+        value = engine.OrtValue.ortvalue_from_numpy(np.ones((2, 3), np.float32))
+        value.update_inplace(new)
+        return value.numpy()
+
+    same(update)
+
+
+@pytest.mark.parametrize("element", [np.float32, np.dtype("int64"), "float64", 10, 16, 999])
+def test_values_of_a_shape_and_type(element: Any) -> None:
+    def made(engine: ModuleType) -> Any:
+        value = engine.OrtValue.ortvalue_from_shape_and_type([2, 0, 3], element)
+        return value.data_type(), value.shape(), value.element_type()
+
+    same(made)
+
+
+def test_bfloat16_by_its_bytes() -> None:
+    """ONNX Runtime has no array for it; here it is ml_dtypes'."""
+    bits = np.array([0x3F80, 0xC000], np.uint16)
+    for engine in (ours, theirs):
+        value = engine.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, TensorProto.BFLOAT16)
+        assert value.data_type() == "tensor(bfloat16)" and value.tensor_size_in_bytes() == 4
+        session = engine.InferenceSession(copied(TensorProto.BFLOAT16))
+        (found,) = session.run_with_ort_values(None, {"x": value})
+        assert found.data_type() == "tensor(bfloat16)" and found.shape() == [2]
+    mine = ours.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, TensorProto.BFLOAT16)
+    assert mine.numpy().astype(np.float32).tolist() == [1, -2]
+    narrow = np.zeros(2, np.uint8)
+    assert same(lambda e: e.OrtValue.ortvalue_from_numpy_with_onnx_type(narrow, 16)) == "RuntimeError"
+
+
+def test_dlpack() -> None:
+    tensor = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    for engine in (ours, theirs):
+        value = engine.OrtValue.from_dlpack(tensor)
+        assert value.data_ptr() == tensor.data_ptr()
+        back = torch.from_dlpack(value)
+        assert back.data_ptr() == tensor.data_ptr() and back.shape == (2, 3)
+        assert engine.OrtValue.from_dlpack(tensor.__dlpack__()).numpy().tolist() == tensor.tolist()
+        assert engine.OrtValue.from_dlpack(tensor > 2).data_type() == "tensor(bool)"
+    assert same(lambda engine: engine.OrtValue.from_dlpack(3)) == "TypeError"
+
+
+def test_runs_with_values(pair: dict[ModuleType, Any]) -> None:
+    def run(engine: ModuleType) -> Any:
+        feed = {name: engine.OrtValue.ortvalue_from_numpy(array) for name, array in (("a", ROWS), ("b", ROW))}
+        found = pair[engine].run_with_ort_values(["less", "total"], feed)
+        assert all(isinstance(value, engine.OrtValue) for value in found)
+        return [value.numpy() for value in found], pair[engine].run(None, feed)
+
+    same(run)
+
+
+def bound(engine: ModuleType, session: Any) -> Any:
+    binding = session.io_binding()
+    binding.bind_cpu_input("a", ROWS)
+    binding.bind_ortvalue_input("b", engine.OrtValue.ortvalue_from_numpy(ROW))
+    return binding
+
+
+def test_bindings_without_memory(pair: dict[ModuleType, Any]) -> None:
+    def run(engine: ModuleType) -> Any:
+        session = pair[engine]
+        binding = bound(engine, session)
+        binding.bind_output("less")
+        binding.bind_output("total", "cpu")
+        binding.synchronize_inputs()
+        session.run_with_iobinding(binding, engine.RunOptions())
+        binding.synchronize_outputs()
+        return binding.copy_outputs_to_cpu(), [value.numpy() for value in binding.get_outputs()]
+
+    same(run)
+
+
+def test_bindings_read_and_write_the_callers_memory(pair: dict[ModuleType, Any]) -> None:
+    def run(engine: ModuleType) -> Any:
+        session, a, less = pair[engine], ROWS.copy(), np.zeros((2, 3), np.float32)
+        total = engine.OrtValue.ortvalue_from_numpy(np.zeros((2, 3), np.float32))
+        binding = bound(engine, session)
+        binding.bind_input("a", "cpu", 0, np.float32, [2, 3], a.ctypes.data)
+        binding.bind_ortvalue_output("total", total)
+        binding.bind_output("less", "cpu", 0, np.float32, [2, 3], less.ctypes.data)
+        session.run_with_iobinding(binding)
+        first = total.numpy().copy()
+        a += 1
+        session.run_with_iobinding(binding)
+        assert binding.get_outputs()[0].data_ptr() == total.data_ptr()
+        return first, total.numpy(), less, binding.copy_outputs_to_cpu()
+
+    same(run)
+
+
+def test_an_output_may_be_bound_to_an_input_of_the_next_run(pair: dict[ModuleType, Any]) -> None:
+    """As decoders hand their states on."""
+
+    def run(engine: ModuleType) -> Any:
+        session, state = pair[engine], engine.OrtValue.ortvalue_from_numpy(ROWS.copy())
+        binding = bound(engine, session)
+        binding.bind_output("total")
+        for _ in range(3):
+            binding.bind_ortvalue_input("a", state)
+            session.run_with_iobinding(binding)
+            (state,) = binding.get_outputs()
+        return state.numpy()
+
+    assert same(run)[2] == (ROWS + 3 * ROW).tolist()
+
+
+def misbound(engine: ModuleType, session: Any, how: str) -> None:
+    binding = bound(engine, session)
+    if how == "no outputs":
+        session.run_with_iobinding(binding)
+    binding.bind_output("total")
+    match how:
+        case "unknown input":
+            binding.bind_cpu_input("zz", ROWS)
+        case "unknown output":
+            binding.bind_output("zz")
+        case "list":
+            binding.bind_cpu_input("a", [[1, 2, 3]])
+        case "type":
+            binding.bind_cpu_input("a", ROWS.astype(np.float64))
+        case "cleared":
+            binding.clear_binding_inputs()
+        case "no shape":
+            binding.bind_output("total", buffer_ptr=ROWS.ctypes.data)
+        case "small memory":
+            binding.bind_output("total", "cpu", 0, np.float32, [2, 2], ROWS.copy().ctypes.data)
+        case "other type":
+            binding.bind_output("total", "cpu", 0, np.int32, [2, 3], ROWS.copy().ctypes.data)
+    session.run_with_iobinding(binding)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        *("no outputs", "unknown input", "unknown output", "list", "type", "cleared", "no shape"),
+        *("small memory", "other type"),
+    ],
+)
+def test_bindings_that_do_not_fit(pair: dict[ModuleType, Any], how: str) -> None:
+    assert same(lambda engine: misbound(engine, pair[engine], how)) in ("RuntimeError", "ValueError")
+
+
+def test_bindings_belong_to_their_session(pair: dict[ModuleType, Any]) -> None:
+    def run(engine: ModuleType) -> Any:
+        other = engine.InferenceSession(sums())
+        other.run_with_iobinding(bound(engine, pair[engine]))
+
+    assert same(run) == "ValueError"
+
+
+def test_strings_stay_texts() -> None:
+    session = ours.InferenceSession(copied(TensorProto.STRING))
+    (found,) = session.run_with_ort_values(None, {"x": ours.OrtValue(np.array(["a", "b"], object))})
+    assert found.data_type() == "tensor(string)" and plain(found.numpy())[2] == ["a", "b"]

@@ -111,9 +111,10 @@ def conv_cases(isa: Isa) -> Iterator[Case]:
     for cin, cout, size, k, stride in [*resnet, *mobilenet, (320, 1280, 7, 1, 1)]:
         pad, out = k // 2, (size - 1) // stride + 1
         args = conv.ConvArgs(
-            1, 1, cin, cout, size, size, out, out, k, k, stride, stride, pad, pad, 1, 1,
-            cin * size**2, size**2, size, 1, cout * out**2, out**2, out, 1, 1,
+            1, 1, cin, cout, 1, size, size, 1, out, out, 1, k, k, 1, stride, stride, 0, pad, pad, 1, 1, 1,
+            cin * size**2, size**2, 0, size, 1, cout * out**2, out**2, 0, out, 1, 1, 0,
         )  # fmt: skip
+        args = args._replace(unit_tiles=conv.unit_tiles(isa, args))
         weights = _packed(conv_panels(_array(cout, cin, k, k), 1, conv.panel_rows(isa)))
         operands = [_array(cin, size, size), weights, _array(cout), _array(cout, out, out)]
         run = _launch(kernel, operands, args, conv.grid(isa, args), conv.scratch_bytes(isa, args))
@@ -134,8 +135,8 @@ def depthwise_cases(isa: Isa) -> Iterator[Case]:
     for channels, size, k, stride in [*mobilenet, (960, 7, 3, 1), (120, 28, 5, 1), (240, 28, 5, 2)]:
         pad, out = k // 2, (size - 1) // stride + 1
         args = depthwise.DepthwiseArgs(
-            1, channels, 1, size, size, out, out, k, k, stride, stride, pad, pad, 1, 1,
-            channels * size**2, size**2, size, 1, channels * out**2, out**2, out, 1, 1,
+            1, channels, 1, 1, size, size, 1, out, out, 1, k, k, 1, stride, stride, 0, pad, pad, 1, 1, 1,
+            channels * size**2, size**2, 0, size, 1, channels * out**2, out**2, 0, out, 1, 1,
         )  # fmt: skip
         operands = [
             _array(channels, size, size),

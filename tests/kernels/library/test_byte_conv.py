@@ -58,7 +58,8 @@ class Convolution:
         kernel_of = library[byte_conv.INTERLEAVE]
         assert call(kernel_of, [guard(x), quads], whole, byte_conv.interleave_grid(whole), 0) == 0
         self.args = byte_conv.ByteConvArgs(
-            n, groups, cin, cout, h, w, oh, ow, kernel, kernel, stride, stride, pad, pad, dilation, dilation,
+            n, groups, cin, cout, 1, h, w, 1, oh, ow, 1, kernel, kernel, 1, stride, stride, 0, pad, pad,
+            1, dilation, dilation,
             groups * cout * oh * ow, oh * ow, int(zeros == 2), *signed,
         )  # fmt: skip
         self.y = np.zeros(self.expected.shape, np.int32)

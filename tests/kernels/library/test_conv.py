@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,18 @@ from graphwright.kernels.library.isa import ISAS, Isa
 from graphwright.kernels.library.pack import conv_layout, conv_panels, conv_unpanels
 from tests.kernels.library.cases import chunkings, each_isa
 from tests.kernels.library.harness import Array, call, call_hooked, compile_c, hook, load, strided, zig
-from tests.kernels.library.windows import LAYOUTS, WINDOWS, Window, assert_near, normal, reference
+from tests.kernels.library.windows import (
+    DEEP_WINDOWS,
+    LAYOUTS,
+    WINDOWS,
+    Window,
+    assert_near,
+    deep_strides,
+    depth_height_width,
+    normal,
+    reference,
+    with_depth,
+)
 
 
 class Convolution:
@@ -24,18 +36,19 @@ class Convolution:
 
     def __init__(
         self, isa: Isa, x: Any, w: Any, bias: Any, groups: int, window: Window, *, act: int = 0,
-        layout: str = "nchw", y_layout: str = "nchw", side: str = "end",
+        layout: str = "nchw", y_layout: str = "nchw", side: str = "end", unit_tiles: int = 0,
     ) -> None:  # fmt: skip
-        (n, channels, h, width), cout = x.shape, w.shape[0]
-        oh, ow = window.output(h, width)
+        (n, channels, *sizes), cout = x.shape, w.shape[0]
+        rank, counts = len(sizes), window.output(*sizes)
         order, gap, step = LAYOUTS[layout]
-        x, x_strides = strided(x, order, gap, side, step)
+        x, x_strides = strided(x, with_depth(order, rank), gap, side, step)
         order, gap, step = LAYOUTS[y_layout]
-        self.y, y_strides = strided(np.zeros((n, cout, oh, ow)), order, gap, side, step)
+        self.y, y_strides = strided(np.zeros((n, cout, *counts)), with_depth(order, rank), gap, side, step)
         self.args = conv.ConvArgs(
-            n, groups, channels // groups, cout // groups, h, width, oh, ow, *window.kernel, *window.stride,
-            *window.pads[:2], *window.dilation, *x_strides, *y_strides, act,
+            n, groups, channels // groups, cout // groups, *depth_height_width(sizes, window),
+            *deep_strides(x_strides), *deep_strides(y_strides), act, 0,
         )  # fmt: skip
+        self.args = self.args._replace(unit_tiles=unit_tiles or conv.unit_tiles(isa, self.args))
         panels, _ = strided(conv_panels(w, groups, conv.panel_rows(isa)), range(4), 0, side)
         bias = None if bias is None else strided(bias, (0,), 0, side)[0]
         self.operands = [x, panels, bias, self.y]
@@ -49,19 +62,20 @@ class Convolution:
         return self.y.copy()
 
     def run_hooked(self) -> Array:
-        n, cout, oh, ow = self.y.shape
-        operands, shape = [*self.operands[:3], None], (n, cout, oh * ow)
+        n, cout, *counts = self.y.shape
+        operands, shape = [*self.operands[:3], None], (n, cout, prod(counts))
         return call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, shape).reshape(
             self.y.shape
         )
 
 
 def operands(
-    rng: np.random.Generator, n: int, groups: int, cin: int, cout: int, h: int, w: int, window: Window
+    rng: np.random.Generator, n: int, groups: int, cin: int, cout: int, *sizes_and_window: Any
 ) -> Any:
     """x, weights and bias."""
+    *sizes, window = sizes_and_window
     weights = normal(rng, groups * cout, cin, *window.kernel)
-    return normal(rng, n, groups * cin, h, w), weights, normal(rng, groups * cout)
+    return normal(rng, n, groups * cin, *sizes), weights, normal(rng, groups * cout)
 
 
 @each_isa
@@ -90,6 +104,32 @@ def test_matches_float64(
     assert_near(case.run(), reference(x, weights, shift, groups, window, act), depth)
 
 
+@each_isa
+@settings(max_examples=60, deadline=None)
+@given(
+    window=DEEP_WINDOWS, n=st.integers(0, 2), groups=st.integers(1, 2), cin=st.sampled_from([1, 3, 17]),
+    cout=st.sampled_from([1, 5, 33]), act=st.integers(0, 1),
+    size=st.tuples(st.integers(1, 6), st.integers(1, 9), st.integers(1, 20)),
+    layout=st.sampled_from(list(LAYOUTS)), y_layout=st.sampled_from(list(LAYOUTS)),
+    side=st.sampled_from(["start", "end"]),
+)  # fmt: skip
+@example(Window((1,) * 3, (1,) * 3, (0,) * 6, (1,) * 3), 1, 1, 17, 33, 1, (3, 5, 7), "nchw", "nchw", "end")
+@example(Window((2, 4, 4), (2, 4, 4), (0,) * 6, (1,) * 3), 1, 1, 3, 33, 0, (4, 17, 19), "nchw", "nchw", "end")
+def test_three_axes_match_float64(
+    isa: Isa, window: Window, n: int, groups: int, cin: int, cout: int, act: int, size: tuple[int, int, int],
+    layout: str, y_layout: str, side: str,
+) -> None:  # fmt: skip
+    if min(window.output(*size)) < 1:
+        return
+    x, weights, shift = operands(np.random.default_rng(sum(size)), n, groups, cin, cout, *size, window)
+    case = Convolution(
+        isa, x, weights, shift, groups, window, act=act, layout=layout, y_layout=y_layout, side=side
+    )
+    expected = reference(x, weights, shift, groups, window, act)
+    assert_near(case.run(), expected, cin * prod(window.kernel))
+    assert_near(case.run_hooked(), 3 * expected + 1, 9 * cin * prod(window.kernel))
+
+
 DEEP = {
     "3x3": (Window((3, 3), pads=(1, 1, 1, 1)), 1, 130, 300, 14, 14),
     "1x1": (Window((1, 1)), 1, 800, 70, 20, 20),
@@ -104,8 +144,8 @@ DEEP = {
 def test_blocks_of_channels_and_any_chunking_give_the_same_bits(isa: Isa, name: str) -> None:
     window, groups, cin, cout, h, w = DEEP[name]
     x, weights, bias = operands(np.random.default_rng(1), 2, groups, cin, cout, h, w, window)
-    case = Convolution(isa, x, weights, bias, groups, window, act=1)
-    whole, *others = [case.run(chunks) for chunks in chunkings(case.grid)]
+    cases = [Convolution(isa, x, weights, bias, groups, window, act=1, unit_tiles=n) for n in (0, 1, 3)]
+    whole, *others = [case.run(chunks) for case in cases for chunks in chunkings(case.grid)]
     assert_near(
         whole, reference(x, weights, bias, groups, window, 1), cin * window.kernel[0] * window.kernel[1]
     )
@@ -154,33 +194,9 @@ def test_panels_are_undone_and_follow_their_layout() -> None:
 
 def test_sizes_may_be_symbols() -> None:
     n, h = symbol("N"), symbol("H")
-    args = conv.ConvArgs(
-        n,
-        1,
-        64,
-        200,
-        h,
-        56,
-        h,
-        56,
-        3,
-        3,
-        1,
-        1,
-        1,
-        1,
-        1,
-        1,
-        64 * 56 * h,
-        56 * h,
-        56,
-        1,
-        200 * 56 * h,
-        56 * h,
-        56,
-        1,
-        0,
-    )
+    sizes = (1, h, 56, 1, h, 56, 1, 3, 3, 1, 1, 1, 0, 1, 1, 1, 1, 1)
+    x_strides, y_strides = ((c * 56 * h, 56 * h, 56 * h, 56, 1) for c in (64, 200))
+    args = conv.ConvArgs(n, 1, 64, 200, *sizes, *x_strides, *y_strides, 0, 8)
     values = {"N": 2, "H": 30}
     known = conv.ConvArgs(*(evaluate(dim, values) for dim in args))
     for isa in ISAS.values():

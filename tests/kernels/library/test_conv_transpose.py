@@ -23,39 +23,29 @@ F32 = npt.NDArray[np.float32]
 
 def scatter(x: F32, w: F32, case: dict[str, Any]) -> npt.NDArray[np.float64]:
     """Expected output, without bias, in float64."""
-    n, cin, h, width = x.shape
-    groups, (sh, sw), (dh, dw), (top, left) = case["groups"], case["strides"], case["dilations"], case["pads"]
-    _, cout, kh, kw = w.shape
-    oh, ow = case["out"]
-    full = np.zeros(
-        (
-            n,
-            groups,
-            cout,
-            max((h - 1) * sh + (kh - 1) * dh + 1, top + oh),
-            max((width - 1) * sw + (kw - 1) * dw + 1, left + ow),
-        )
-    )
-    xs = x.reshape(n, groups, cin // groups, h, width).astype(np.float64)
-    ws = w.reshape(groups, cin // groups, cout, kh, kw).astype(np.float64)
-    for ky, kx in product(range(kh), range(kw)):
-        part = np.einsum("ngihw,gio->ngohw", xs, ws[..., ky, kx])
-        rows, cols = (
-            slice(ky * dh, ky * dh + (h - 1) * sh + 1, sh),
-            slice(kx * dw, kx * dw + (width - 1) * sw + 1, sw),
-        )
-        full[..., rows, cols] += part
-    return full[..., top : top + oh, left : left + ow].reshape(n, groups * cout, oh, ow)
+    n, cin, *size = x.shape
+    _, cout, *kernel = w.shape
+    groups, rank = case["groups"], len(size)
+    axes = list(zip(size, kernel, case["strides"], case["dilations"], case["pads"], case["out"], strict=True))
+    room = [max((i - 1) * s + (k - 1) * d + 1, p + o) for i, k, s, d, p, o in axes]
+    full = np.zeros((n, groups, cout, *room))
+    xs = x.reshape(n, groups, cin // groups, *size).astype(np.float64)
+    ws = w.reshape(groups, cin // groups, cout, *kernel).astype(np.float64)
+    for tap in product(*map(range, kernel)):
+        part = np.einsum("ngi...,gio->ngo...", xs, ws[(..., *tap)])
+        places = zip(tap, axes, strict=True)
+        full[(..., *(slice(t * d, t * d + (i - 1) * s + 1, s) for t, (i, _, s, d, _, _) in places))] += part
+    kept = tuple(slice(p, p + o) for _, _, _, _, p, o in axes)
+    assert len(kept) == rank
+    return full[(..., *kept)].reshape(n, groups * cout, *case["out"])
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> dict[str, Any]:
-    kernel, strides = (
-        (draw(st.integers(1, 4)), draw(st.integers(1, 4))),
-        (draw(st.integers(1, 4)), draw(st.integers(1, 4))),
-    )
-    dilations = (draw(st.integers(1, 2)), draw(st.integers(1, 2)))
-    size = (draw(st.sampled_from([1, 2, 5])), draw(st.sampled_from([1, 3, 16, 33, 70, 290])))
+def cases(draw: st.DrawFn, rank: int = 2) -> dict[str, Any]:
+    kernel, strides = (tuple(draw(st.integers(1, 4)) for _ in range(rank)) for _ in range(2))
+    dilations = tuple(draw(st.integers(1, 2)) for _ in range(rank))
+    rows = tuple(draw(st.sampled_from([1, 2, 5])) for _ in range(rank - 1))
+    size = (*rows, draw(st.sampled_from([1, 3, 16, 33, 70, 290] if rank == 2 else [1, 3, 16, 33])))
     out, pads = [], []
     for n, k, s, d in zip(size, kernel, strides, dilations, strict=True):
         reach = (k - 1) * d + 1
@@ -79,38 +69,53 @@ def problem(case: dict[str, Any], gap: int, side: str) -> tuple[F32, F32, F32, F
     rng = np.random.default_rng(math.prod(case["size"]) + case["cout"])
     groups, cin, cout = case["groups"], case["cin"], case["cout"]
     x, x_strides = strided(
-        rng.standard_normal((case["n"], groups * cin, *case["size"])).astype(np.float32), range(4), gap, side
-    )
+        rng.standard_normal((case["n"], groups * cin, *case["size"])).astype(np.float32),
+        range(2 + len(case["size"])), gap, side,
+    )  # fmt: skip
     w = rng.standard_normal((groups * cin, cout, *case["kernel"])).astype(np.float32)
     bias = rng.standard_normal(groups * cout).astype(np.float32)
     y = guard(np.empty((case["n"], groups * cout, *case["out"]), np.float32), at_end=side == "end")
     args = ConvTransposeArgs(
-        *(case["n"], groups, cin, cout, *case["size"], *case["out"], *case["kernel"], *case["strides"]),
-        *(*case["pads"], *case["dilations"], *x_strides[:3], *element_strides(y)[:3]),
+        *(case["n"], groups, cin, cout, *_three(case["size"], 1), *_three(case["out"], 1)),
+        *(*_three(case["kernel"], 1), *_three(case["strides"], 1), *_three(case["pads"], 0)),
+        *(*_three(case["dilations"], 1), *_deep(x_strides[:-1]), *_deep(element_strides(y)[:-1])),
         act=0,
     )
     return x, w, bias, y, args
 
 
+def _three(values: tuple[int, ...], fill: int) -> tuple[int, ...]:
+    return (*(fill,) * (3 - len(values)), *values)
+
+
+def _deep(strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides but for the width's, with one for a depth of 1."""
+    return strides if len(strides) == 4 else (*strides[:2], 0, *strides[2:])
+
+
+def per_channel(bias: F32, case: dict[str, Any]) -> F32:
+    return bias.reshape(-1, *[1] * len(case["size"]))
+
+
 def packed(w: F32) -> AnyArray:
-    return guard(pack_transpose.pack(w))
+    return guard(pack_transpose.pack(w.reshape(*w.shape[:2], -1, w.shape[-1])))
 
 
 @each_isa
 @given(
-    case=cases(),
+    case=st.one_of(cases(), cases(3)),
     act=st.booleans(),
     with_bias=st.booleans(),
     gap=st.sampled_from([0, 3]),
     side=st.sampled_from(["start", "end"]),
 )
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=60)
 def test_conv_transpose_scatters_inputs(
     isa: Isa, case: dict[str, Any], act: bool, with_bias: bool, gap: int, side: str
 ) -> None:
     x, w, bias, y, args = problem(case, gap, side)
     args = args._replace(act=int(act))
-    expected = scatter(x, w, case) + (bias[:, None, None] if with_bias else 0)
+    expected = scatter(x, w, case) + (per_channel(bias, case) if with_bias else 0)
     expected = np.maximum(expected, 0) if act else expected
     grid, room = conv_transpose.grid(isa, args), conv_transpose.scratch_bytes(isa, args)
     kernel = load(conv_transpose, isa).gw_conv_transpose_f32
@@ -126,7 +131,7 @@ def test_conv_transpose_scatters_inputs(
 
 
 @each_isa
-@given(case=cases())
+@given(case=st.one_of(cases(), cases(3)))
 @settings(deadline=None, max_examples=30)
 def test_hook_gets_each_output_once(isa: Isa, case: dict[str, Any]) -> None:
     x, w, bias, y, args = problem(case, 0, "end")
@@ -135,7 +140,7 @@ def test_hook_gets_each_output_once(isa: Isa, case: dict[str, Any]) -> None:
     shape = (y.shape[0], y.shape[1], math.prod(case["out"]))
     stored = call_hooked(kernel, [x, packed(w), guard(bias), None], args, grid, room, shape).reshape(y.shape)
     np.testing.assert_allclose(
-        stored, 3 * (scatter(x, w, case) + bias[:, None, None]) + 1, rtol=3e-4, atol=3e-4
+        stored, 3 * (scatter(x, w, case) + per_channel(bias, case)) + 1, rtol=3e-4, atol=3e-4
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,18 @@ from graphwright.kernels.library import depthwise
 from graphwright.kernels.library.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa
 from tests.kernels.library.harness import Array, call, call_hooked, compile_c, hook, load, strided, zig
-from tests.kernels.library.windows import LAYOUTS, WINDOWS, Window, assert_near, normal, reference
+from tests.kernels.library.windows import (
+    DEEP_WINDOWS,
+    LAYOUTS,
+    WINDOWS,
+    Window,
+    assert_near,
+    deep_strides,
+    depth_height_width,
+    normal,
+    reference,
+    with_depth,
+)
 
 
 class Depthwise:
@@ -25,17 +37,19 @@ class Depthwise:
         self, isa: Isa, x: Any, w: Any, bias: Any, window: Window, *, act: int = 0,
         layout: str = "nchw", y_layout: str = "nchw", side: str = "end",
     ) -> None:  # fmt: skip
-        (n, cin, h, width), channels = x.shape, w.shape[0]
-        oh, ow = window.output(h, width)
+        (n, cin, *sizes), channels = x.shape, w.shape[0]
+        rank, counts = len(sizes), window.output(*sizes)
         order, gap, step = LAYOUTS[layout]
-        x, x_strides = strided(x, order, gap, side, step)
+        x, x_strides = strided(x, with_depth(order, rank), gap, side, step)
         order, gap, step = LAYOUTS[y_layout]
-        self.y, y_strides = strided(np.zeros((n, channels, oh, ow)), order, gap, side, step)
+        self.y, y_strides = strided(
+            np.zeros((n, channels, *counts)), with_depth(order, rank), gap, side, step
+        )
         self.args = depthwise.DepthwiseArgs(
-            n, channels, channels // cin, h, width, oh, ow, *window.kernel, *window.stride, *window.pads[:2],
-            *window.dilation, *x_strides, *y_strides, act,
+            n, channels, channels // cin, *depth_height_width(sizes, window), *deep_strides(x_strides),
+            *deep_strides(y_strides), act,
         )  # fmt: skip
-        w = strided(w, range(4), 0, side)[0]
+        w = strided(w, range(w.ndim), 0, side)[0]
         bias = None if bias is None else strided(bias, (0,), 0, side)[0]
         self.operands = [x, w, bias, self.y]
         self.kernel = load(depthwise, isa)[depthwise.SYMBOL]
@@ -48,24 +62,23 @@ class Depthwise:
         return self.y.copy()
 
     def run_hooked(self) -> Array:
-        n, channels, oh, ow = self.y.shape
-        operands, shape = [*self.operands[:3], None], (n, channels, oh * ow)
+        n, channels, *counts = self.y.shape
+        operands, shape = [*self.operands[:3], None], (n, channels, prod(counts))
         return call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, shape).reshape(
             self.y.shape
         )
 
 
-def operands(
-    rng: np.random.Generator, n: int, cin: int, multiplier: int, h: int, w: int, window: Window
-) -> Any:
+def operands(rng: np.random.Generator, n: int, cin: int, multiplier: int, *sizes_and_window: Any) -> Any:
     """x, weights and bias."""
+    *sizes, window = sizes_and_window
     channels = cin * multiplier
-    return normal(rng, n, cin, h, w), normal(rng, channels, 1, *window.kernel), normal(rng, channels)
+    return normal(rng, n, cin, *sizes), normal(rng, channels, 1, *window.kernel), normal(rng, channels)
 
 
 usual = st.builds(
     lambda size, stride, pads: Window((size, size), (stride, stride), pads),
-    st.sampled_from([3, 5]), st.sampled_from([1, 2]), st.tuples(*[st.integers(0, 3)] * 4),
+    st.sampled_from([3, 5, 7]), st.sampled_from([1, 2]), st.tuples(*[st.integers(0, 3)] * 4),
 )  # fmt: skip
 
 
@@ -98,7 +111,30 @@ def test_matches_float64(
 
 
 @each_isa
-@pytest.mark.parametrize("size, stride", [(3, 1), (3, 2), (5, 1), (5, 2), (4, 3)])
+@settings(max_examples=60, deadline=None)
+@given(
+    window=DEEP_WINDOWS, n=st.integers(0, 2), cin=st.integers(1, 3), multiplier=st.integers(1, 2),
+    size=st.tuples(st.integers(1, 6), st.integers(1, 9), st.sampled_from([1, 2, 15, 33, 70])),
+    act=st.integers(0, 1), layout=st.sampled_from(list(LAYOUTS)), y_layout=st.sampled_from(list(LAYOUTS)),
+)  # fmt: skip
+@example(Window((1, 1, 1), (1, 1, 1), (4, 0, 0, 4, 0, 0), (1, 1, 1)), 1, 2, 1, (1, 2, 3), 1, "nchw", "nchw")
+def test_three_axes_match_float64(
+    isa: Isa, window: Window, n: int, cin: int, multiplier: int, size: tuple[int, int, int], act: int,
+    layout: str, y_layout: str,
+) -> None:  # fmt: skip
+    if min(window.output(*size)) < 1:
+        return
+    x, weights, shift = operands(np.random.default_rng(sum(size)), n, cin, multiplier, *size, window)
+    case = Depthwise(isa, x, weights, shift, window, act=act, layout=layout, y_layout=y_layout)
+    expected = reference(x, weights, shift, cin, window, act)
+    runs = [case.run(chunks) for chunks in chunkings(case.grid)]
+    assert_near(runs[0], expected, prod(window.kernel))
+    assert all(np.array_equal(runs[0], run) for run in runs)
+    assert_near(case.run_hooked(), 3 * expected + 1, 9 * prod(window.kernel))
+
+
+@each_isa
+@pytest.mark.parametrize("size, stride", [(3, 1), (3, 2), (5, 1), (5, 2), (4, 3), (7, 1)])
 def test_any_chunking_gives_the_same_bits(isa: Isa, size: int, stride: int) -> None:
     window = Window((size, size), (stride, stride), (1, 1, 1, 1))
     x, weights, bias = operands(np.random.default_rng(1), 2, 5, 1, 67, 33, window)
@@ -137,32 +173,9 @@ def test_nan_and_inf_follow_numpy(isa: Isa) -> None:
 
 def test_sizes_may_be_symbols() -> None:
     n, h = symbol("N"), symbol("H")
-    args = depthwise.DepthwiseArgs(
-        n,
-        64,
-        1,
-        h,
-        56,
-        h,
-        56,
-        3,
-        3,
-        1,
-        1,
-        1,
-        1,
-        1,
-        1,
-        64 * 56 * h,
-        56 * h,
-        56,
-        1,
-        64 * 56 * h,
-        56 * h,
-        56,
-        1,
-        0,
-    )
+    sizes = (1, h, 56, 1, h, 56, 1, 3, 3, 1, 1, 1, 0, 1, 1, 1, 1, 1)
+    strides = (64 * 56 * h, 56 * h, 56 * h, 56, 1)
+    args = depthwise.DepthwiseArgs(n, 64, 1, *sizes, *strides, *strides, 0)
     values = {"N": 2, "H": 30}
     known = depthwise.DepthwiseArgs(*(evaluate(dim, values) for dim in args))
     assert evaluate(depthwise.grid(args), values) == depthwise.grid(known) == 2 * 64 * 2

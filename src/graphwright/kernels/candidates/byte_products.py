@@ -6,12 +6,12 @@ from math import prod
 
 from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Array, Node, Value
-from graphwright.ir.symbols import Dim, numbers, product
+from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import I8, U8, TensorType
-from graphwright.kernels.candidates.blocked_convolutions import two_axes
 from graphwright.kernels.candidates.contractions import alone, matmul_groups, two_batch_axes
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.registry import Context, Contraction, candidate, contraction
+from graphwright.kernels.candidates.sliding import sliding
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library import byte_conv, byte_gemm
 from graphwright.kernels.ref import KernelRef
@@ -140,8 +140,8 @@ def _convolves(node: Node) -> bool:
 def _conv_refusal(node: Node) -> str | None:
     op, x, w = node.op, node.operand(0), node.operand(1)
     assert isinstance(op, ConvInteger)
-    if op.auto_pad or x.type.shape is None or len(x.type.dims) not in (3, 4):
-        return "no kernel for other than one or two spatial axes and known pads"
+    if op.auto_pad or x.type.shape is None or len(x.type.dims) not in (3, 4, 5):
+        return "no kernel for more than three spatial axes, or for pads that are not known"
     if not all(isinstance(d, int) for d in w.type.dims):
         return "the sizes of its weights are not known"
     cout, cin = w.type.sizes[:2]
@@ -164,18 +164,17 @@ def byte_convolution(call: Contraction, context: Context) -> Run | str:
     if refusal is not None or context.constant(w) is None:
         return refusal or "its weights are not constant"
     isa, groups = context.isa, op.group
-    x_shape, y_shape = two_axes(x.type.dims), two_axes(call.node.output.type.dims)
-    w_shape = numbers(two_axes(w.type.dims))
-    cout, cin, taps = w_shape[0] // groups, w_shape[1], prod(w_shape[2:])
-    window = op.conv.windows(w.type.dims[2:]).on_two_axes
+    images, (features, cin, *kernel) = x.type.dims[0], w.type.sizes
+    cout, taps = features // groups, prod(kernel)
+    window, y_dims = op.conv.windows(w.type.dims[2:]), call.node.output.type.dims[2:]
+    axes = sliding(window, x.type.dims[2:], y_dims).merged()
     x_signed, w_signed = int(x.type.dtype == I8), int(w.type.dtype == I8)
     x_zero, w_zero = (*zeros, None, None)[:2]
-    whole = byte_conv.InterleaveArgs(x_shape[0], groups, cin, x_shape[2] * x_shape[3], x_signed)
+    whole = byte_conv.InterleaveArgs(images, groups, cin, product(axes.sizes), x_signed)
     quads = Value(TensorType(U8, (byte_conv.quads_bytes(whole),)), "quads")
-    pixels = y_shape[2] * y_shape[3]
+    pixels = product(axes.counts)
     args = byte_conv.ByteConvArgs._make((
-        x_shape[0], groups, cin, cout, *x_shape[2:], *y_shape[2:], *w_shape[2:], *window.strides,
-        *window.pads[:2], *window.dilations, groups * cout * pixels, pixels,
+        images, groups, cin, cout, *axes.depth_height_width, groups * cout * pixels, pixels,
         int(w_zero is not None and not is_single(w_zero.type.dims)), x_signed, w_signed,
     ))  # fmt: skip
     weights = context.derived(

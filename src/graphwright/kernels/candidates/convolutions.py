@@ -1,11 +1,13 @@
-"""Convolutions: depthwise, general, transposed. One and two spatial axes; one is two with a height of 1."""
+"""Convolutions: depthwise, general, transposed, over one to three spatial axes."""
 
 from __future__ import annotations
 
+from math import prod
+
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.symbols import Dim, numbers
+from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, Layout
-from graphwright.kernels.candidates.blocked_convolutions import BlockedConvolution, two_axes
+from graphwright.kernels.candidates.blocked_convolutions import BlockedConvolution
 from graphwright.kernels.candidates.blocked_transposed import BlockedTransposed
 from graphwright.kernels.candidates.contractions import alone
 from graphwright.kernels.candidates.epilogues import Epilogue
@@ -17,6 +19,7 @@ from graphwright.kernels.candidates.registry import (
     contraction,
     row_major_strides,
 )
+from graphwright.kernels.candidates.sliding import Sliding, sliding
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library import conv, conv_transpose, depthwise, pack_transpose
 from graphwright.kernels.library.pack import conv_layout
@@ -46,34 +49,58 @@ def convolution(call: Contraction, context: Context) -> Launch | str:
     refusal = _refusal(x, w, call.epilogue)
     if refusal is not None:
         return refusal
-    x_shape, y_shape = two_axes(x.type.dims), two_axes(call.node.output.type.dims)
-    w_shape = numbers(two_axes(w.type.dims))
-    window = op.windows(w.type.dims[2:]).on_two_axes
-    placed = (*x_shape[2:], *y_shape[2:], *w_shape[2:], *window.strides, *window.pads[:2], *window.dilations)
-    strides = (*row_major_strides(x_shape), *row_major_strides(y_shape))
-    if op.group > 1 and w_shape[1] == 1:
-        multiplier = w_shape[0] // op.group
-        args: tuple[Dim, ...] = (x_shape[0], w_shape[0], multiplier, *placed, *strides, 0)
-        made = depthwise.DepthwiseArgs(*args)
-        return call.launch(
-            depthwise.SYMBOL,
-            (x, w, bias),
-            made,
-            depthwise.grid(made),
-            depthwise.scratch_bytes(context.isa, made),
-            depthwise.work_ns(context.isa, made),
-        )
-    features = w_shape[0] // op.group
-    general = conv.ConvArgs._make((x_shape[0], op.group, w_shape[1], features, *placed, *strides, 0))
-    taps = w_shape[1] * w_shape[2] * w_shape[3]
-    isa, rows = context.isa, conv.panel_rows(context.isa)
+    if op.group > 1 and w.type.dims[1] == 1:
+        return _depthwise(call, x, w, bias, context)
+    return _general(call, x, w, bias, context)
+
+
+def _depthwise(call: Contraction, x: Value, w: Value, bias: Value | None, context: Context) -> Launch:
+    axes = _axes(call, x, w).without_single_axes()
+    (images, channels), features = x.type.dims[:2], w.type.sizes[0]
+    assert isinstance(call.node.op, Conv)
+    made = depthwise.DepthwiseArgs._make((
+        images, features, features // call.node.op.group,
+        *axes.depth_height_width, *_strides(channels, axes.sizes), *_strides(features, axes.counts), 0,
+    ))  # fmt: skip
+    return call.launch(
+        depthwise.SYMBOL,
+        (x, w, bias),
+        made,
+        depthwise.grid(made),
+        depthwise.scratch_bytes(context.isa, made),
+        depthwise.work_ns(context.isa, made),
+    )
+
+
+def _general(call: Contraction, x: Value, w: Value, bias: Value | None, context: Context) -> Launch:
+    op, isa, axes = call.node.op, context.isa, _axes(call, x, w).merged()
+    assert isinstance(op, Conv)
+    (images, channels), (cout, cin, *kernel) = x.type.dims[:2], w.type.sizes
+    features, taps = cout // op.group, prod(kernel)
+    made = conv.ConvArgs._make((
+        images, op.group, cin, features, *axes.depth_height_width, *_strides(channels, axes.sizes),
+        *_strides(cout, axes.counts), 0, 0,
+    ))  # fmt: skip
+    made = made._replace(unit_tiles=conv.unit_tiles(isa, made))
+    rows = conv.panel_rows(isa)
     if (op.group == 1 or features % rows == 0) and len(w.type.dims) == 4:
         layout = Layout((0, 1, 2, 3), ((0, rows),), zero_padded=True)
         weights = packed(w, layout, call.node, context)
     else:  # panels do not cross groups
-        weights = packed(w, conv_layout(isa), call.node, context, (op.group, features, taps))
-    costs = conv.grid(isa, general), conv.scratch_bytes(isa, general), conv.work_ns(isa, general)
-    return call.launch(conv.SYMBOL, (x, weights, bias), general, *costs)
+        weights = packed(w, conv_layout(isa), call.node, context, (op.group, features, cin * taps))
+    costs = conv.grid(isa, made), conv.scratch_bytes(isa, made), conv.work_ns(isa, made)
+    return call.launch(conv.SYMBOL, (x, weights, bias), made, *costs)
+
+
+def _axes(call: Contraction, x: Value, w: Value) -> Sliding:
+    op = call.node.op
+    assert isinstance(op, Conv | ConvTranspose)
+    return sliding(op.windows(w.type.dims[2:]), x.type.dims[2:], call.node.output.type.dims[2:])
+
+
+def _strides(channels: Dim, sizes: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """Of dense images: batch, channels, then the spatial axes."""
+    return row_major_strides((1, channels, *sizes))
 
 
 @contraction(ConvTranspose, _groups, channel_axis=CHANNELS)
@@ -86,15 +113,13 @@ def transposed(call: Contraction, context: Context) -> Launch | Run | str:
     refusal = _refusal(x, w, call.epilogue)
     if refusal is not None:
         return refusal
-    x_shape, y_shape = two_axes(x.type.dims), two_axes(call.node.output.type.dims)
-    w_shape = numbers(two_axes(w.type.dims))
-    window = op.windows(w.type.dims[2:]).on_two_axes
+    axes = _axes(call, x, w).without_single_axes()
+    (images, channels), (cin, cout, *kernel) = x.type.dims[:2], w.type.sizes
     made = conv_transpose.ConvTransposeArgs._make((
-        x_shape[0], op.group, w_shape[0] // op.group, w_shape[1],
-        *x_shape[2:], *y_shape[2:], *w_shape[2:], *window.strides, *window.pads[:2], *window.dilations,
-        *row_major_strides(x_shape)[:3], *row_major_strides(y_shape)[:3], 0,
+        images, op.group, cin // op.group, cout, *axes.depth_height_width,
+        *_strides(channels, axes.sizes)[:-1], *_strides(op.group * cout, axes.counts)[:-1], 0,
     ))  # fmt: skip
-    flat_shape = None if len(w.type.dims) == 4 else w_shape
+    flat_shape = None if len(kernel) == 2 else (cin, cout, prod(kernel[:-1]), kernel[-1])
     weights = packed(w, pack_transpose.LAYOUT, call.node, context, flat_shape)
     isa = context.isa
     costs = (
@@ -116,7 +141,7 @@ def _refusal(x: Value, w: Value, epilogue: Epilogue) -> str | None:
         return "the kernel's store adds and clips nothing"
     if x.type.dtype != F32:
         return f"no convolution kernel for {x.type.dtype}"
-    if len(x.type.dims) not in (3, 4):
+    if len(x.type.dims) not in (3, 4, 5):
         return f"no convolution kernel for {len(x.type.dims) - 2} spatial axes"
     if not all(isinstance(d, int) for d in w.type.dims):
         return "the sizes of its weights are not known"

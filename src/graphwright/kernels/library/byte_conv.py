@@ -57,7 +57,7 @@ _PIXELS: Final = 4096
 
 
 class ByteConvArgs(NamedTuple):
-    """The kernel's args in ABI order; strides of y in elements. Pads at the end follow from oh, ow."""
+    """The kernel's args in ABI order; strides of y in elements. Pads at the end follow from od, oh, ow."""
 
     images: Dim
     groups: Dim
@@ -65,16 +65,22 @@ class ByteConvArgs(NamedTuple):
     """Input channels per group."""
     cout: Dim
     """Output channels per group."""
+    d: Dim
     h: Dim
     w: Dim
+    od: Dim
     oh: Dim
     ow: Dim
+    kd: Dim
     kh: Dim
     kw: Dim
+    stride_d: Dim
     stride_h: Dim
     stride_w: Dim
+    pad_front: Dim
     pad_top: Dim
     pad_left: Dim
+    dilation_d: Dim
     dilation_h: Dim
     dilation_w: Dim
     y_n: Dim
@@ -128,7 +134,7 @@ def pack(out: Array, w: Array, groups: int) -> None:
 
 
 def _quads(args: ByteConvArgs) -> Dim:
-    return ceildiv(args.cin, QUAD) * args.kh * args.kw
+    return ceildiv(args.cin, QUAD) * args.kd * args.kh * args.kw
 
 
 def _block_panels(isa: Isa, args: ByteConvArgs) -> Dim:
@@ -140,20 +146,20 @@ def _block_panels(isa: Isa, args: ByteConvArgs) -> Dim:
 def grid(isa: Isa, args: ByteConvArgs) -> Dim:
     """Units of work: images, groups, blocks of pixels, blocks of output channels (fastest)."""
     pixels = _block_panels(isa, args) * panel_columns(isa)
-    blocks = ceildiv(args.oh * args.ow, pixels) * ceildiv(args.cout, _UNIT_CHANNELS)
+    blocks = ceildiv(args.od * args.oh * args.ow, pixels) * ceildiv(args.cout, _UNIT_CHANNELS)
     return args.images * args.groups * blocks
 
 
 def scratch_bytes(isa: Isa, args: ByteConvArgs) -> Dim:
     """Gathered panels, and the sums of their columns."""
     width = panel_columns(isa)
-    panels = minimum(ceildiv(args.oh * args.ow, width), _block_panels(isa, args))
+    panels = minimum(ceildiv(args.od * args.oh * args.ow, width), _block_panels(isa, args))
     return panels * width * QUAD * (_quads(args) + 1)
 
 
 def work_ns(isa: Isa, args: ByteConvArgs) -> Dim:
     """Time on one core at 400 or 70 Gop/s, and of gathering the panels at 8 quads a nanosecond."""
-    pixels = args.images * args.groups * args.oh * args.ow
+    pixels = args.images * args.groups * args.od * args.oh * args.ow
     speed = 400 if isa.vector_bytes == 64 else 70
     quads = pixels * _quads(args)
     return ceildiv(8 * quads * args.cout, speed) + floordiv(quads, 8)
@@ -199,7 +205,9 @@ struct conv {
     gw_hook hook;
     void *const *hook_buf;
     const int64_t *hook_arg;
-    int64_t taps;   /* kh * kw */
+    int64_t taps;   /* kd * kh * kw */
+    int64_t pixels; /* d * h * w */
+    int64_t counts; /* od * oh * ow */
     int64_t planes; /* of quads, in a group */
     int64_t most_panels;
     int32_t zero;   /* of x as u8 */
@@ -227,12 +235,12 @@ static void gather_panel(const struct conv *g, const quad *x, int64_t at, int64_
         for (int64_t i = 0; i < g->planes * g->taps * NR; i += VL)
             q_store(to + i, outside);
     }
-    gather_runs(s, x, s->h * s->w, s->w, 1, at, cols, g->planes, to);
+    gather_runs(s, x, g->pixels, s->h * s->w, s->w, 1, at, cols, g->planes, to);
 }
 
 /* The same where pixels are their own only tap: a copy of planes. */
 static void copy_panel(const struct conv *g, const quad *x, int64_t at, int64_t cols, quad *to) {
-    copy_runs(x + at, g->s.h * g->s.w, 1, cols, g->planes, to, NR);
+    copy_runs(x + at, g->pixels, 1, cols, g->planes, to, NR);
     for (int64_t c = 0; cols % VL && c < g->planes; c++)
         memset(to + c * NR + cols, 0, (size_t)(-cols & (VL - 1)) * sizeof *to);
 }
@@ -267,8 +275,7 @@ static void shift_tile(const struct conv *g, int64_t channel, int64_t rows, int6
 
 /* Where panel p begins: so that all have nearly the same number of vectors. */
 static int64_t pixel_of(const struct conv *g, int64_t p) {
-    const int64_t pixels = g->s.oh * g->s.ow;
-    return smaller(cut(parts(pixels, VL), p, parts(pixels, NR)) * VL, pixels);
+    return smaller(cut(parts(g->counts, VL), p, parts(g->counts, NR)) * VL, g->counts);
 }
 
 /* Takes a tile that is not in the output yet to the hook or there. */
@@ -286,8 +293,9 @@ static int32_t deliver_tile(const struct conv *g, int64_t image, int64_t channel
 static void gather_block(const struct conv *g, const struct block *o, const int64_t *pixel, quad *panels,
                          int32_t *sums) {
     const struct args *s = &g->s;
-    const int64_t pointwise = g->taps == 1 && !g->padded && s->oh == s->h && s->ow == s->w;
-    const quad *x = g->x + (o->image * s->groups + o->group) * g->planes * s->h * s->w;
+    const int64_t pointwise =
+        g->taps == 1 && !g->padded && s->od == s->d && s->oh == s->h && s->ow == s->w;
+    const quad *x = g->x + (o->image * s->groups + o->group) * g->planes * g->pixels;
     for (int64_t p = 0; p < o->panel1 - o->panel0; p++, panels += g->planes * g->taps * NR, sums += NR) {
         (pointwise ? copy_panel : gather_panel)(g, x, pixel[p], pixel[p + 1] - pixel[p], panels);
         if (g->shifts)
@@ -336,7 +344,7 @@ static int32_t run_block(const struct conv *g, const struct block *o, uint8_t *s
 static int32_t run_units(const struct conv *g, int64_t begin, int64_t end, uint8_t *scratch) {
     const struct args *s = &g->s;
     const int64_t tiles = parts(s->cout, TILE_ROWS), channel_units = parts(tiles, UNIT_TILES);
-    const int64_t panels = parts(s->oh * s->ow, NR), pixel_units = parts(panels, g->most_panels);
+    const int64_t panels = parts(g->counts, NR), pixel_units = parts(panels, g->most_panels);
     while (begin < end) {
         const int64_t unit = begin % channel_units, block = begin / channel_units;
         const int64_t pixels = block % pixel_units, image = block / pixel_units;
@@ -364,14 +372,18 @@ static int64_t block_panels(int64_t quads) {
 
 static void prepare(struct conv *g, const uint8_t *x_zero) {
     const struct args *s = &g->s;
-    g->taps = s->kh * s->kw;
+    g->taps = s->kd * s->kh * s->kw;
+    g->pixels = s->d * s->h * s->w;
+    g->counts = s->od * s->oh * s->ow;
     g->planes = parts(s->cin, 4);
     g->most_panels = block_panels(g->planes * g->taps);
     g->zero = x_zero ? (uint8_t)(*x_zero ^ (s->x_signed ? 0x80 : 0)) : (s->x_signed ? 128 : 0);
     g->w_moved = s->w_signed ? 0 : -128;
+    const int64_t behind = (s->od - 1) * s->stride_d - s->pad_front + (s->kd - 1) * s->dilation_d;
     const int64_t below = (s->oh - 1) * s->stride_h - s->pad_top + (s->kh - 1) * s->dilation_h;
     const int64_t right = (s->ow - 1) * s->stride_w - s->pad_left + (s->kw - 1) * s->dilation_w;
-    g->padded = s->pad_top > 0 || s->pad_left > 0 || below >= s->h || right >= s->w;
+    g->padded = s->pad_front > 0 || s->pad_top > 0 || s->pad_left > 0 || behind >= s->d ||
+                below >= s->h || right >= s->w;
     const int64_t zeros = s->w_zero_step ? s->groups * s->cout : 1;
     for (int64_t i = 0; i < zeros; i++)
         g->shifts |= zero_of_weights(g, i) != 0;

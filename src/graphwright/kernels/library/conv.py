@@ -1,11 +1,11 @@
-"""2-D convolution: y = act(conv(x, w) + bias), f32, NCHW in any memory order.
+"""3-D convolution: y = act(conv(x, w) + bias), f32, NCDHW in any memory order.
 
 Implicit GEMM: a tile is some output channels times some output pixels. A unit of the grid is a block of
 pixels and a few tiles of channels. For each block of input channels the pixels' panels are gathered once
 (Chellapilla et al., "High Performance Convolutional Neural Networks for Document Processing", 2006) and
 serve all channels of the unit and of the units after it in the same chunk, while the packed weights stream
 by. What is summed in which order depends on the sizes alone, so any chunking gives the same bits. A 1-D
-convolution has h = 1.
+convolution has d = h = 1, a 2-D one d = 1.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ OPERANDS: Final = ("x", "w", "bias", "y")
 ``y`` is ignored when there is a hook. The hook, or a null pointer, comes next; its rows are the output
 channels of all groups, its columns the output pixels row by row."""
 
+_UNITS: Final = 32
+
 _K_BLOCK: Final = 384
 """Rows of a gathered panel: as many whole input channels as fit, at least one."""
 
 
 class ConvArgs(NamedTuple):
-    """The kernel's args in ABI order; strides of x and y in elements. Pads at the end follow from oh, ow."""
+    """The kernel's args in ABI order; strides of x and y in elements. Pads at the end
+    follow from od, oh, ow."""
 
     images: Dim
     groups: Dim
@@ -37,28 +40,38 @@ class ConvArgs(NamedTuple):
     """Input channels per group."""
     cout: Dim
     """Output channels per group."""
+    d: Dim
     h: Dim
     w: Dim
+    od: Dim
     oh: Dim
     ow: Dim
+    kd: Dim
     kh: Dim
     kw: Dim
+    stride_d: Dim
     stride_h: Dim
     stride_w: Dim
+    pad_front: Dim
     pad_top: Dim
     pad_left: Dim
+    dilation_d: Dim
     dilation_h: Dim
     dilation_w: Dim
     x_n: Dim
     x_c: Dim
+    x_d: Dim
     x_h: Dim
     x_w: Dim
     y_n: Dim
     y_c: Dim
+    y_d: Dim
     y_h: Dim
     y_w: Dim
     act: Dim
     """0 none, 1 relu."""
+    unit_tiles: Dim
+    """Tiles of output channels in a unit (:func:`unit_tiles`)."""
 
 
 def tile_shape(isa: Isa) -> TileShape:
@@ -72,9 +85,16 @@ def panel_rows(isa: Isa) -> int:
     return tile_shape(isa).rows
 
 
-def _unit_tiles(isa: Isa) -> int:
-    """32 output channels per unit: few enough that small images still give work to several threads."""
-    return 32 // panel_rows(isa)
+def unit_tiles(isa: Isa, args: ConvArgs) -> Dim:
+    """64 output channels or more, so that gathering a panel is little beside using it; as many as leave
+    :data:`_UNITS` units where there are enough pixels for several threads."""
+    rows = panel_rows(isa)
+    tiles = ceildiv(args.cout, rows) * args.images * args.groups * _pixel_blocks(isa, args)
+    return minimum(_run_tiles(isa), maximum(64 // rows, ceildiv(tiles, _UNITS)))
+
+
+def _pixel_blocks(isa: Isa, args: ConvArgs) -> Dim:
+    return ceildiv(args.od * args.oh * args.ow, _block_panels(isa) * tile_shape(isa).columns(isa))
 
 
 def _run_tiles(isa: Isa) -> int:
@@ -89,17 +109,16 @@ def _block_panels(isa: Isa) -> int:
 
 def grid(isa: Isa, args: ConvArgs) -> Dim:
     """Units of work: images, groups, blocks of pixels, blocks of output channels (fastest)."""
-    pixels = _block_panels(isa) * tile_shape(isa).columns(isa)
-    channels = _unit_tiles(isa) * panel_rows(isa)
-    return args.images * args.groups * ceildiv(args.oh * args.ow, pixels) * ceildiv(args.cout, channels)
+    units = ceildiv(args.cout, args.unit_tiles * panel_rows(isa))
+    return args.images * args.groups * _pixel_blocks(isa, args) * units
 
 
 def scratch_bytes(isa: Isa, args: ConvArgs) -> Dim:
     """Gathered panels, then the sums between blocks of input channels."""
     width, rows = tile_shape(isa).columns(isa), panel_rows(isa)
-    taps = args.kh * args.kw
+    taps = args.kd * args.kh * args.kw
     channels = minimum(args.cin, maximum(1, floordiv(_K_BLOCK, taps)))
-    pixels = minimum(ceildiv(args.oh * args.ow, width), _block_panels(isa)) * width
+    pixels = minimum(ceildiv(args.od * args.oh * args.ow, width), _block_panels(isa)) * width
     sums = (
         minimum(args.cin - channels, 1) * minimum(ceildiv(args.cout, rows), _run_tiles(isa)) * rows * pixels
     )
@@ -108,8 +127,8 @@ def scratch_bytes(isa: Isa, args: ConvArgs) -> Dim:
 
 def work_ns(isa: Isa, args: ConvArgs) -> Dim:
     """Time on one core at 100 or 60 GFLOP/s, and of gathering the panels at 4 elements a nanosecond."""
-    pixels = args.images * args.groups * args.oh * args.ow
-    elements = pixels * args.cin * args.kh * args.kw
+    pixels = args.images * args.groups * args.od * args.oh * args.ow
+    elements = pixels * args.cin * args.kd * args.kh * args.kw
     flops = 2 * elements * args.cout
     return ceildiv(flops, 100 if isa.vector_bytes == 64 else 60) + floordiv(elements, 4)
 
@@ -121,7 +140,6 @@ def source(isa: Isa) -> str:
 #define MR {shape.rows} /* output channels of a tile */
 #define NR {shape.columns(isa)} /* output pixels of a tile, and of a panel */
 #define K_BLOCK {_K_BLOCK}
-#define UNIT_TILES {_unit_tiles(isa)}
 #define RUN_TILES {_run_tiles(isa)}
 #define BLOCK_PANELS {_block_panels(isa)}
 #define ARGS {len(ConvArgs._fields)}
@@ -140,7 +158,8 @@ struct conv {
     gw_hook hook;
     void *const *hook_buf;
     const int64_t *hook_arg;
-    int64_t taps;          /* kh * kw */
+    int64_t taps;          /* kd * kh * kw */
+    int64_t pixels;        /* od * oh * ow */
     int64_t block_cin;     /* input channels per block */
     int padded;            /* some tap of some pixel lies outside the image */
     int flat;              /* the pixels of y are contiguous */
@@ -158,7 +177,13 @@ static void gather_panel(const struct conv *g, const float *x, int64_t channels,
     const struct args *s = &g->s;
     if (g->padded || cols < NR)
         memset(to, 0, (size_t)(channels * g->taps * NR) * sizeof *to);
-    gather_runs(s, x, s->x_c, s->x_h, s->x_w, at, cols, channels, to);
+    gather_runs(s, x, s->x_c, s->x_d, s->x_h, s->x_w, at, cols, channels, to);
+}
+
+/* Where a pixel of the output lies in its plane. */
+GW_INLINE int64_t place_of(const struct args *s, int64_t pixel) {
+    const int64_t row = pixel / s->ow;
+    return row / s->oh * s->y_d + row % s->oh * s->y_h + pixel % s->ow * s->y_w;
 }
 
 static void store_tile(const struct conv *g, const float *tile, int64_t rows, int64_t at, int64_t cols,
@@ -168,7 +193,7 @@ static void store_tile(const struct conv *g, const float *tile, int64_t rows, in
             copy_row(tile, cols, y + at);
         else
             for (int64_t i = 0; i < cols; i++)
-                y[(at + i) / g->s.ow * g->s.y_h + (at + i) % g->s.ow * g->s.y_w] = tile[i];
+                y[place_of(&g->s, at + i)] = tile[i];
     }
 }
 
@@ -191,7 +216,7 @@ static int32_t finish_tile(const struct conv *g, int64_t image, int64_t channel,
 
 static int32_t run_block(const struct conv *g, const struct block *o, float *scratch) {
     const struct args *s = &g->s;
-    const int64_t pixels = s->oh * s->ow, k = s->cin * g->taps, tiles = parts(s->cout, MR);
+    const int64_t pixels = g->pixels, k = s->cin * g->taps, tiles = parts(s->cout, MR);
     const int64_t blocks = s->cin > g->block_cin ? parts(s->cin, g->block_cin) : 1;
     const int64_t panel_room = smaller(s->cin, g->block_cin) * g->taps * NR;
     const int64_t count = o->panel1 - o->panel0;
@@ -245,27 +270,30 @@ GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, 
     struct args *s = &g.s;
     memcpy(s, arg, sizeof *s);
     memcpy(&g.hook, &buf[OPERANDS], sizeof g.hook);
-    g.taps = s->kh * s->kw;
+    g.taps = s->kd * s->kh * s->kw;
+    g.pixels = s->od * s->oh * s->ow;
     g.block_cin = g.taps < K_BLOCK ? K_BLOCK / (g.taps ? g.taps : 1) : 1;
-    g.padded = s->pad_top > 0 || s->pad_left > 0 ||
+    g.padded = s->pad_front > 0 || s->pad_top > 0 || s->pad_left > 0 ||
+               (s->od - 1) * s->stride_d + (s->kd - 1) * s->dilation_d - s->pad_front >= s->d ||
                (s->oh - 1) * s->stride_h + (s->kh - 1) * s->dilation_h - s->pad_top >= s->h ||
                (s->ow - 1) * s->stride_w + (s->kw - 1) * s->dilation_w - s->pad_left >= s->w;
-    g.flat = s->y_w == 1 && (s->y_h == s->ow || s->oh == 1);
-    if (g.taps == 1 && s->stride_h == 1 && s->stride_w == 1 && !g.padded && s->oh == s->h && s->ow == s->w &&
-        s->x_w == 1 && s->x_h == s->w && g.flat) {
-        s->w = s->ow = s->h * s->w; /* pixels are one row: panels are plain copies */
-        s->h = s->oh = 1;
+    g.flat = s->y_w == 1 && (s->y_h == s->ow || s->oh == 1) && (s->y_d == s->oh * s->ow || s->od == 1);
+    if (g.taps == 1 && s->stride_d == 1 && s->stride_h == 1 && s->stride_w == 1 && !g.padded &&
+        s->od == s->d && s->oh == s->h && s->ow == s->w && s->x_w == 1 && s->x_h == s->w &&
+        (s->x_d == s->h * s->w || s->d == 1) && g.flat) {
+        s->w = s->ow = g.pixels; /* pixels are one row: panels are plain copies */
+        s->d = s->od = s->h = s->oh = 1;
     }
-    const int64_t panels = parts(s->oh * s->ow, NR), tiles = parts(s->cout, MR);
-    const int64_t blocks = parts(panels, BLOCK_PANELS), units = parts(tiles, UNIT_TILES);
+    const int64_t panels = parts(g.pixels, NR), tiles = parts(s->cout, MR);
+    const int64_t blocks = parts(panels, BLOCK_PANELS), units = parts(tiles, s->unit_tiles);
     while (begin < end) {
         const int64_t unit = begin % units, block = begin / units % blocks, outer = begin / units / blocks;
-        const int64_t run = smaller(smaller(end - begin, units - unit), RUN_TILES / UNIT_TILES);
+        const int64_t run = smaller(smaller(end - begin, units - unit), RUN_TILES / s->unit_tiles);
         const struct block o = {
             .image = outer / s->groups,
             .group = outer % s->groups,
-            .tile0 = unit * UNIT_TILES,
-            .tile1 = smaller(tiles, (unit + run) * UNIT_TILES),
+            .tile0 = unit * s->unit_tiles,
+            .tile1 = smaller(tiles, (unit + run) * s->unit_tiles),
             .panel0 = cut(panels, block, blocks),
             .panel1 = cut(panels, block + 1, blocks),
         };

@@ -1,5 +1,5 @@
-"""Transposed 2-D convolution of f32 [N, C, H, W] by gathering: each output is computed once, nothing is added
-to memory.
+"""Transposed 3-D convolution of f32 [N, C, D, H, W] by gathering: each output is computed once,
+nothing is added to memory.
 
 The outputs of one row whose columns are equal modulo the stride (a phase) read x with the same taps, at
 neighbouring columns: for each tap they are a product [output channels, input channels] @ [input channels,
@@ -26,7 +26,7 @@ UNIT_COLUMNS: Final = 256
 
 class ConvTransposeArgs(NamedTuple):
     """The kernel's args in ABI order; strides in elements, widths contiguous. ``output_padding`` is in
-    ``out_height``."""
+    the sizes of the output."""
 
     batch: Dim
     groups: Dim
@@ -34,23 +34,31 @@ class ConvTransposeArgs(NamedTuple):
     """Per group."""
     out_channels: Dim
     """Per group."""
+    depth: Dim
     height: Dim
     width: Dim
+    out_depth: Dim
     out_height: Dim
     out_width: Dim
+    kernel_d: Dim
     kernel_h: Dim
     kernel_w: Dim
+    stride_d: Dim
     stride_h: Dim
     stride_w: Dim
+    pad_front: Dim
     pad_top: Dim
     pad_left: Dim
+    dilation_d: Dim
     dilation_h: Dim
     dilation_w: Dim
     x_batch: Dim
     x_channel: Dim
+    x_depth: Dim
     x_row: Dim
     y_batch: Dim
     y_channel: Dim
+    y_depth: Dim
     y_row: Dim
     act: Dim
     """0 none, 1 relu."""
@@ -67,24 +75,24 @@ def grid(isa: Isa, args: ConvTransposeArgs) -> Dim:
     first = floordiv(args.pad_left, args.stride_w)
     last = floordiv(args.out_width + args.pad_left - 1, args.stride_w) + 1
     parts = ceildiv(last - first, UNIT_COLUMNS)
-    return product([args.batch, args.groups, args.out_height, parts])
+    return product([args.batch, args.groups, args.out_depth, args.out_height, parts])
 
 
 def scratch_bytes(isa: Isa, args: ConvTransposeArgs) -> Dim:
     """A tile by phases, the tile interleaved, and the columns of x that taps read beyond its edges."""
     shape = tile_shape(isa)
     reach = floordiv((args.kernel_w - 1) * args.dilation_w, args.stride_w)
-    copied = args.kernel_h * args.in_channels * (reach + shape.columns(isa))
+    copied = args.kernel_d * args.kernel_h * args.in_channels * (reach + shape.columns(isa))
     return 4 * (args.stride_w * (2 * shape.rows * shape.columns(isa)) + copied)
 
 
 def work_ns(isa: Isa, args: ConvTransposeArgs) -> Dim:
     """FMAs at 60 or 30 GFLOP/s (small tiles), and storing the output at 4 bytes a ns."""
     speed = 60 if isa.vector_bytes == 64 else 30
-    outputs = product([args.batch, args.groups, args.out_channels, args.out_height, args.out_width])
-    taps = product(
-        [args.batch, args.groups, args.out_channels, args.height, args.width, args.kernel_h, args.kernel_w]
-    )
+    rows = product([args.batch, args.groups, args.out_channels])
+    outputs = product([rows, args.out_depth, args.out_height, args.out_width])
+    pixels = product([args.depth, args.height, args.width])
+    taps = product([rows, pixels, args.kernel_d, args.kernel_h, args.kernel_w])
     return 2 * taps * args.in_channels // speed + outputs
 
 
@@ -122,16 +130,24 @@ struct transposed {
    read beyond the edges of x they read a copy instead: copied columns from copied_at on, of each channel. */
 struct part {
     const float *x; /* of the image and group */
-    int64_t batch, group, oy, row, rows, j, vectors, copied, copied_at;
+    int64_t batch, group, oz, oy, row, rows, j, vectors, copied, copied_at;
 };
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* The input row that tap ky brings to output row oy; -1 if none. */
-static int64_t input_row(const struct args *s, int64_t oy, int64_t ky) {
-    int64_t at = oy + s->pad_top - ky * s->dilation_h;
-    if (at < 0 || at % s->stride_h || at / s->stride_h >= s->height) return -1;
-    return at / s->stride_h;
+/* The input row (or plane) that a tap brings to an output row, which lies so many rows behind the tap's
+   first; -1 if none. */
+GW_INLINE int64_t source_of(int64_t distance, int64_t stride, int64_t size) {
+    if (distance < 0 || distance % stride || distance / stride >= size) return -1;
+    return distance / stride;
+}
+
+GW_INLINE int64_t input_plane(const struct args *s, int64_t oz, int64_t kz) {
+    return source_of(oz + s->pad_front - kz * s->dilation_d, s->stride_d, s->depth);
+}
+
+GW_INLINE int64_t input_row(const struct args *s, int64_t oy, int64_t ky) {
+    return source_of(oy + s->pad_top - ky * s->dilation_h, s->stride_h, s->height);
 }
 
 /* Columns [at, at + n) of each input channel of the input rows that oy reads, zeros outside of x. */
@@ -139,11 +155,11 @@ static void copy_columns(const struct transposed *t, const struct part *p, int64
     const struct args *s = &t->s;
     int64_t first = at < 0 ? smaller(-at, n) : 0, last = smaller(s->width - at, n);
     last = last < first ? first : last;
-    for (int64_t ky = 0; ky < s->kernel_h; ky++) {
-        int64_t iy = input_row(s, p->oy, ky);
-        for (int64_t c = 0; iy >= 0 && c < s->in_channels; c++) {
-            float *to = t->columns + (ky * s->in_channels + c) * n;
-            const float *from = p->x + c * s->x_channel + iy * s->x_row + at;
+    for (int64_t k = 0; k < s->kernel_d * s->kernel_h; k++) {
+        int64_t iz = input_plane(s, p->oz, k / s->kernel_h), iy = input_row(s, p->oy, k % s->kernel_h);
+        for (int64_t c = 0; iz >= 0 && iy >= 0 && c < s->in_channels; c++) {
+            float *to = t->columns + (k * s->in_channels + c) * n;
+            const float *from = p->x + c * s->x_channel + iz * s->x_depth + iy * s->x_row + at;
             memset(to, 0, (size_t)first * sizeof *to);
             memcpy(to + first, from + first, (size_t)(last - first) * sizeof *to);
             memset(to + last, 0, (size_t)(n - last) * sizeof *to);
@@ -156,19 +172,20 @@ static void sum_phase(const struct transposed *t, const struct part *p, int64_t 
     const struct args *s = &t->s;
     int64_t channels = s->groups * s->in_channels, n = p->vectors * VL;
     const float *bias = t->bias ? t->bias + p->group * s->out_channels + p->row : NULL;
-    const float *w = t->w + p->row / BLOCK * (s->kernel_h * s->kernel_w * channels * BLOCK) + p->row % BLOCK;
+    const float *w = t->w + p->row % BLOCK +
+                     p->row / BLOCK * (s->kernel_d * s->kernel_h * s->kernel_w * channels * BLOCK);
     struct tile tile = {
         .from_kind = bias ? FROM_ROWS : FROM_ZERO, .from = bias, .from_ld = 1, .to = to, .to_ld = NR};
-    for (int64_t ky = 0; ky < s->kernel_h; ky++) {
-        int64_t iy = input_row(s, p->oy, ky);
-        for (int64_t kx = 0; iy >= 0 && kx < s->kernel_w; kx++) {
+    for (int64_t k = 0; k < s->kernel_d * s->kernel_h; k++) {
+        int64_t iz = input_plane(s, p->oz, k / s->kernel_h), iy = input_row(s, p->oy, k % s->kernel_h);
+        for (int64_t kx = 0; iz >= 0 && iy >= 0 && kx < s->kernel_w; kx++) {
             if ((kx * s->dilation_w - phase) % s->stride_w) continue;
             int64_t at = p->j + (phase - kx * s->dilation_w) / s->stride_w;
             if (at + n <= 0 || at >= s->width) continue;
-            const float *b = p->x + iy * s->x_row + at;
-            if (p->copied) b = t->columns + ky * s->in_channels * p->copied + at - p->copied_at;
+            const float *b = p->x + iz * s->x_depth + iy * s->x_row + at;
+            if (p->copied) b = t->columns + k * s->in_channels * p->copied + at - p->copied_at;
             run_tile(p->rows, p->vectors, s->in_channels,
-                     w + ((ky * s->kernel_w + kx) * channels + p->group * s->in_channels) * BLOCK, b,
+                     w + ((k * s->kernel_w + kx) * channels + p->group * s->in_channels) * BLOCK, b,
                      p->copied ? p->copied : s->x_channel, &tile);
             tile.from_kind = FROM_TILE;
             tile.from = to;
@@ -219,7 +236,8 @@ static int32_t finish(const struct transposed *t, const struct part *p) {
     int64_t first = ox0 < 0 ? -ox0 : 0, last = smaller(width, s->out_width - ox0);
     int64_t channel = p->group * s->out_channels + p->row;
     if (last <= first) return 0;
-    float *y = t->y + p->batch * s->y_batch + channel * s->y_channel + p->oy * s->y_row + ox0;
+    float *y = t->y + p->batch * s->y_batch + channel * s->y_channel + p->oz * s->y_depth +
+               p->oy * s->y_row + ox0;
     if (!t->hook && first == 0 && last == width) {
         interleave(t, p, y, s->y_channel);
         return 0;
@@ -227,7 +245,7 @@ static int32_t finish(const struct transposed *t, const struct part *p) {
     interleave(t, p, t->tile, pitch);
     if (t->hook)
         return t->hook(t->hook_buf, t->hook_arg, t->tile + first, pitch, p->batch, channel, p->rows,
-                       p->oy * s->out_width + ox0 + first, last - first);
+                       (p->oz * s->out_height + p->oy) * s->out_width + ox0 + first, last - first);
     for (int64_t r = 0; r < p->rows; r++)
         memcpy(y + r * s->y_channel + first, t->tile + r * pitch + first, (size_t)(last - first) * sizeof *y);
     return 0;
@@ -258,8 +276,10 @@ static int32_t run_unit(const struct transposed *t, int64_t index) {
     first += index % units * UNIT_COLUMNS;
     last = smaller(last, first + UNIT_COLUMNS);
     index /= units;
-    struct part p = {.oy = index % s->out_height, .group = index / s->out_height % s->groups};
-    p.batch = index / s->out_height / s->groups;
+    struct part p = {.oy = index % s->out_height, .oz = index / s->out_height % s->out_depth};
+    index /= s->out_height * s->out_depth;
+    p.group = index % s->groups;
+    p.batch = index / s->groups;
     p.x = t->x + p.batch * s->x_batch + p.group * s->in_channels * s->x_channel;
     for (p.j = first; p.j < last; p.j += NR) {
         p.vectors = (smaller(NR, last - p.j) + VL - 1) / VL;

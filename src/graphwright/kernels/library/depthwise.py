@@ -18,7 +18,7 @@ from graphwright.records import dataclass
 SYMBOL: Final = "gw_depthwise_f32"
 
 OPERANDS: Final = ("x", "w", "bias", "y")
-"""``w`` [channels, kh, kw] as it is, ``bias`` [channels] may be absent; ``y`` is ignored when there is a
+"""``w`` [channels, kd, kh, kw] as it is, ``bias`` [channels] may be absent; ``y`` is ignored when there is a
 hook. The hook, or a null pointer, comes next; a tile is one channel (row) by the pixels of some image rows
 (columns)."""
 
@@ -27,30 +27,39 @@ _BAND: Final = 16
 
 
 class DepthwiseArgs(NamedTuple):
-    """The kernel's args in ABI order; strides of x and y in elements. Pads at the end follow from oh, ow."""
+    """The kernel's args in ABI order; strides of x and y in elements. Pads at the end
+    follow from od, oh, ow."""
 
     images: Dim
     channels: Dim
     """Output channels: input channels times ``multiplier``."""
     multiplier: Dim
+    d: Dim
     h: Dim
     w: Dim
+    od: Dim
     oh: Dim
     ow: Dim
+    kd: Dim
     kh: Dim
     kw: Dim
+    stride_d: Dim
     stride_h: Dim
     stride_w: Dim
+    pad_front: Dim
     pad_top: Dim
     pad_left: Dim
+    dilation_d: Dim
     dilation_h: Dim
     dilation_w: Dim
     x_n: Dim
     x_c: Dim
+    x_d: Dim
     x_h: Dim
     x_w: Dim
     y_n: Dim
     y_c: Dim
+    y_d: Dim
     y_h: Dim
     y_w: Dim
     act: Dim
@@ -58,8 +67,8 @@ class DepthwiseArgs(NamedTuple):
 
 
 def grid(args: DepthwiseArgs) -> Dim:
-    """Units of work: images, channels, bands of rows (fastest)."""
-    return args.images * args.channels * ceildiv(args.oh, _BAND)
+    """Units of work: images, channels, planes of the output, bands of rows (fastest)."""
+    return args.images * args.channels * args.od * ceildiv(args.oh, _BAND)
 
 
 def scratch_bytes(isa: Isa, args: DepthwiseArgs) -> Dim:
@@ -73,9 +82,9 @@ def scratch_bytes(isa: Isa, args: DepthwiseArgs) -> Dim:
 
 def work_ns(isa: Isa, args: DepthwiseArgs) -> Dim:
     """Time on one core: 40 or 25 GFLOP/s, or 2 elements a nanosecond in and out."""
-    channels = args.images * args.channels
-    flops = 2 * channels * args.oh * args.ow * args.kh * args.kw
-    moved = channels * (args.oh * args.ow + args.h * args.w)
+    outputs = args.images * args.channels * args.od * args.oh * args.ow
+    flops = 2 * outputs * args.kd * args.kh * args.kw
+    moved = outputs + args.images * args.channels * args.d * args.h * args.w
     return maximum(ceildiv(flops, 40 if isa.vector_bytes == 64 else 25), floordiv(moved, 2))
 
 
@@ -91,8 +100,12 @@ class _Window:
     def name(self) -> str:
         return f"{self.size}x{self.size}s{self.stride}"
 
+    def weight(self, i: int, j: int) -> str:
+        """The weight of a tap in all lanes: in a register, or loaded for each use where they are too many."""
+        return f"w{i}_{j}" if self.size <= 5 else f"vf_set1(b->w[{i * self.size + j}])"
 
-_WINDOWS: Final = (_Window(3, 1, 4), _Window(3, 2, 2), _Window(5, 1, 4), _Window(5, 2, 2))
+
+_WINDOWS: Final = (_Window(3, 1, 4), _Window(3, 2, 2), _Window(5, 1, 4), _Window(5, 2, 2), _Window(7, 1, 4))
 
 
 def source(isa: Isa) -> str:
@@ -125,6 +138,7 @@ def _band(window: _Window) -> str:
     weights = "\n".join(
         f"    const vf {', '.join(f'w{i}_{j} = vf_set1(b->w[{i * size + j}])' for j in range(size))};"
         for i in range(size)
+        if size <= 5
     )
     steps = "\n".join(
         f"    for (; row + {rows} <= b->rows; row += {rows}) {{\n{_rows(window, rows)}\n    }}"
@@ -134,7 +148,6 @@ def _band(window: _Window) -> str:
     return f"""\
 static void band_{window.name}(const struct band *b) {{
 {weights}
-    const vf bias = vf_set1(b->bias);
     int64_t row = 0;
 {steps}
 }}
@@ -148,7 +161,7 @@ def _rows(window: _Window, rows: int) -> str:
         f"const float *in = b->planes + row * {stride} * b->row_pitch;",
         "float *to = b->to + row * b->to_ld;",
         "for (int64_t x = 0; x < b->ow; x += VL, in += VL, to += VL) {",
-        f"    vf {', '.join(f'y{r} = bias' for r in range(rows))};",
+        f"    vf {', '.join(f'y{r} = begin(b, x, to + {r} * b->to_ld)' for r in range(rows))};",
     ]
     for i in range((rows - 1) * stride + size):
         for j in range(size):
@@ -158,7 +171,7 @@ def _rows(window: _Window, rows: int) -> str:
                 "    {",
                 f"        const vf v = vf_load(in + {i} * b->row_pitch{plane} + {j // stride});",
             ]
-            lines += [f"        y{r} = vf_fma(w{k}_{j}, v, y{r});" for r, k in reached]
+            lines += [f"        y{r} = vf_fma({window.weight(k, j)}, v, y{r});" for r, k in reached]
             lines += ["    }"]
     lines += [f"    finish(b, x, y{r}, to + {r} * b->to_ld);" for r in range(rows)]
     return "\n".join(" " * 8 + line for line in [*lines, "}"])
@@ -171,12 +184,20 @@ _STRUCTS: Final = """
 struct band {
     const float *planes, *w;
     float bias;
+    int more; /* the output has sums of other planes of taps already */
     int relu;
     int64_t plane, row_pitch, rows, ow;
     float *to;
     int64_t to_ld;
     const struct args *s;
 };
+
+/* What the sums of the columns from x on start with. */
+GW_INLINE vf begin(const struct band *b, int64_t x, const float *to) {
+    if (!b->more)
+        return vf_set1(b->bias);
+    return b->ow - x >= VL ? vf_load(to) : vf_load_n(to, b->ow - x);
+}
 
 GW_INLINE void finish(const struct band *b, int64_t x, vf y, float *to) {
     if (b->relu)
@@ -189,36 +210,50 @@ GW_INLINE void finish(const struct band *b, int64_t x, vf y, float *to) {
 """
 
 _BODY: Final = """
-/* Any window: four rows at once, then one by one. */
-static void band_any(const struct band *b) {
+/* Any window: ROWS rows and VECTORS vectors of columns at once. */
+GW_INLINE void any_block(const struct band *b, int64_t row, int64_t x, const int ROWS, const int VECTORS) {
     const struct args *s = b->s;
-    const vf bias = vf_set1(b->bias);
     const int64_t step = s->stride_h * b->row_pitch;
-    for (int64_t row = 0, rows; row < b->rows; row += rows) {
-        rows = b->rows - row >= 4 ? 4 : 1;
-        for (int64_t x = 0; x < b->ow; x += VL) {
-            const float *in = b->planes + row * step + x, *w = b->w;
-            vf y0 = bias, y1 = bias, y2 = bias, y3 = bias;
-            for (int64_t i = 0; i < s->kh; i++, in += s->dilation_h * b->row_pitch) {
-                for (int64_t j = 0, column = 0; j < s->kw; j++, column += s->dilation_w) {
-                    const float *v = in + column % s->stride_w * b->plane + column / s->stride_w;
-                    const vf tap = vf_set1(*w++);
-                    y0 = vf_fma(tap, vf_load(v), y0);
-                    if (rows == 1)
-                        continue;
-                    y1 = vf_fma(tap, vf_load(v + step), y1);
-                    y2 = vf_fma(tap, vf_load(v + 2 * step), y2);
-                    y3 = vf_fma(tap, vf_load(v + 3 * step), y3);
-                }
-            }
-            float *to = b->to + row * b->to_ld + x;
-            finish(b, x, y0, to);
-            if (rows == 1)
-                continue;
-            finish(b, x, y1, to + b->to_ld);
-            finish(b, x, y2, to + 2 * b->to_ld);
-            finish(b, x, y3, to + 3 * b->to_ld);
+    const float *in = b->planes + row * step + x, *w = b->w;
+    float *to = b->to + row * b->to_ld + x;
+    vf y[ROWS * VECTORS];
+    for (int r = 0; r < ROWS; r++)
+        for (int v = 0; v < VECTORS; v++)
+            y[r * VECTORS + v] = begin(b, x + v * VL, to + r * b->to_ld + v * VL);
+    for (int64_t i = 0; i < s->kh; i++, in += s->dilation_h * b->row_pitch) {
+        int64_t plane = 0, column = 0; /* of the tap: j * dilation_w modulo the stride, and divided by it */
+        for (int64_t j = 0; j < s->kw; j++) {
+            const float *at = in + plane * b->plane + column;
+            const vf tap = vf_set1(*w++);
+            for (int r = 0; r < ROWS; r++)
+                for (int v = 0; v < VECTORS; v++)
+                    y[r * VECTORS + v] = vf_fma(tap, vf_load(at + r * step + v * VL), y[r * VECTORS + v]);
+            plane += s->dilation_w;
+            for (; plane >= s->stride_w; plane -= s->stride_w)
+                column++;
         }
+    }
+    for (int r = 0; r < ROWS; r++)
+        for (int v = 0; v < VECTORS; v++)
+            finish(b, x + v * VL, y[r * VECTORS + v], to + r * b->to_ld + v * VL);
+}
+
+/* Any window, four sums or more at once where there are so many. */
+static void band_any(const struct band *b) {
+    int64_t row = 0;
+    for (; row + 4 <= b->rows; row += 4) {
+        int64_t x = 0;
+        for (; x + VL < b->ow; x += 2 * VL)
+            any_block(b, row, x, 4, 2);
+        if (x < b->ow)
+            any_block(b, row, x, 4, 1);
+    }
+    for (; row < b->rows; row++) {
+        int64_t x = 0;
+        for (; x + 3 * VL < b->ow; x += 4 * VL)
+            any_block(b, row, x, 1, 4);
+        for (; x < b->ow; x += VL)
+            any_block(b, row, x, 1, 1);
     }
 }
 
@@ -235,7 +270,8 @@ static band_fn choose_band(const struct args *s) {
    stride_w, ..., zeros outside. The image begins VL elements into a plane, on an aligned vector; what
    stands before and after it was zeroed once for all bands. */
 struct fill {
-    const float *in; /* of the channel */
+    const float *in; /* of the plane */
+    int outside;     /* the plane is padding */
     int64_t top, rows, pitch;
     int64_t width; /* columns of the image that some tap reads */
     float *planes;
@@ -244,7 +280,7 @@ struct fill {
 
 GW_INLINE const float *row_of(const struct fill *f, int64_t i) {
     const int64_t y = f->top + i;
-    return y >= 0 && y < f->s->h ? f->in + y * f->s->x_h : NULL;
+    return !f->outside && y >= 0 && y < f->s->h ? f->in + y * f->s->x_h : NULL;
 }
 
 /* Zeros in whole vectors: n elements and up to VL - 1 after them. */
@@ -352,40 +388,53 @@ GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, 
     const int64_t start = origin(s, fill, 0, pitch);
     const int64_t next = s->stride_w > 1 ? origin(s, fill, 1, pitch) - start : 0;
     for (; begin < end; begin++) {
-        const int64_t plane = quotient(begin, bands), band = begin - plane * bands;
+        const int64_t slice = quotient(begin, bands), band = begin - slice * bands;
+        const int64_t plane = quotient(slice, s->od), oz = slice - plane * s->od;
         const int64_t image = quotient(plane, s->channels), channel = plane - image * s->channels;
         const int64_t row = cut(s->oh, band, bands), rows = cut(s->oh, band + 1, bands) - row;
         const float *in = x + image * s->x_n + quotient(channel, s->multiplier) * s->x_c;
-        const struct fill f = {
-            .in = in,
-            .top = row * s->stride_h - s->pad_top,
-            .rows = (rows - 1) * s->stride_h + reach,
-            .pitch = pitch,
-            .width = width,
-            .planes = planes,
-            .s = s,
-        };
-        fill(&f);
-        float *to = hook ? NULL : y + image * s->y_n + channel * s->y_c + row * s->y_h;
+        float *to = hook ? NULL : y + image * s->y_n + channel * s->y_c + oz * s->y_d + row * s->y_h;
         const int direct = to && s->y_w == 1;
-        const struct band b = {
-            .planes = planes + start,
-            .w = w + channel * s->kh * s->kw,
-            .bias = bias ? bias[channel] : 0,
-            .relu = s->act == 1,
-            .plane = next,
-            .row_pitch = row_pitch,
-            .rows = rows,
-            .ow = s->ow,
-            .to = direct ? to : out,
-            .to_ld = direct ? s->y_h : s->ow,
-            .s = s,
-        };
-        compute(&b);
+        const int64_t z = oz * s->stride_d - s->pad_front;
+        int64_t first = z < 0 ? parts(-z, s->dilation_d) : 0; /* planes of taps inside the image */
+        int64_t last = z < s->d ? smaller(s->kd, parts(s->d - z, s->dilation_d)) : 0;
+        const int outside = first >= last;
+        if (outside) {
+            first = 0;
+            last = 1;
+        }
+        for (int64_t k = first; k < last; k++) {
+            const struct fill f = {
+                .in = outside ? in : in + (z + k * s->dilation_d) * s->x_d,
+                .outside = outside,
+                .top = row * s->stride_h - s->pad_top,
+                .rows = (rows - 1) * s->stride_h + reach,
+                .pitch = pitch,
+                .width = width,
+                .planes = planes,
+                .s = s,
+            };
+            fill(&f);
+            const struct band b = {
+                .planes = planes + start,
+                .w = w + (channel * s->kd + k) * s->kh * s->kw,
+                .bias = bias ? bias[channel] : 0,
+                .more = k > first,
+                .relu = s->act == 1 && k + 1 == last,
+                .plane = next,
+                .row_pitch = row_pitch,
+                .rows = rows,
+                .ow = s->ow,
+                .to = direct ? to : out,
+                .to_ld = direct ? s->y_h : s->ow,
+                .s = s,
+            };
+            compute(&b);
+        }
         if (hook) {
-            const int64_t cols = rows * s->ow;
+            const int64_t cols = rows * s->ow, at = (oz * s->oh + row) * s->ow;
             const int32_t error =
-                hook(buf + OPERANDS + 1, arg + ARGS, out, cols, image, channel, 1, row * s->ow, cols);
+                hook(buf + OPERANDS + 1, arg + ARGS, out, cols, image, channel, 1, at, cols);
             if (error)
                 return error;
         } else if (!direct) {

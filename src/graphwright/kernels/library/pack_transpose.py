@@ -12,7 +12,7 @@ from graphwright.ir.types import Layout
 
 BLOCK: Final = 12
 LAYOUT: Final = Layout((1, 2, 3, 0), ((1, BLOCK),), zero_padded=True)
-"""Of weights [Cin, Cout/groups, kh, kw]: [ceil(Cout/groups/BLOCK), kh, kw, Cin, BLOCK] in memory."""
+"""Of weights [Cin, Cout/groups, kd * kh, kw]: [blocks, kd * kh, kw, Cin, BLOCK] in memory."""
 
 Array = npt.NDArray[Any]
 

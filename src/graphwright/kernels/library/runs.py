@@ -54,24 +54,29 @@ static void copy_runs(const @ELEMENT@ *from, int64_t from_c, int64_t step, int64
 }
 
 /* What the panel to[plane][tap][NR] holds of the image x, for cols pixels of y from the pixel at on. */
-GW_INLINE void gather_runs(const struct args *s, const @ELEMENT@ *x, int64_t x_c, int64_t x_h, int64_t x_w,
-                           int64_t at, int64_t cols, int64_t planes, @ELEMENT@ *to) {
-    const int64_t taps = s->kh * s->kw;
+GW_INLINE void gather_runs(const struct args *s, const @ELEMENT@ *x, int64_t x_c, int64_t x_d, int64_t x_h,
+                           int64_t x_w, int64_t at, int64_t cols, int64_t planes, @ELEMENT@ *to) {
+    const int64_t taps = s->kd * s->kh * s->kw;
     for (int64_t col = 0, n; col < cols; col += n) {
-        const int64_t oy = quotient(at + col, s->ow), ox = at + col - oy * s->ow;
-        int64_t y = oy * s->stride_h - s->pad_top, tap = 0;
+        const int64_t row = quotient(at + col, s->ow), ox = at + col - row * s->ow;
+        const int64_t oz = quotient(row, s->oh), oy = row - oz * s->oh;
+        int64_t z = oz * s->stride_d - s->pad_front, tap = 0;
         n = smaller(s->ow - ox, cols - col);
-        for (int64_t i = 0; i < s->kh; i++, y += s->dilation_h) {
-            int64_t x0 = ox * s->stride_w - s->pad_left;
-            for (int64_t j = 0; j < s->kw; j++, tap++, x0 += s->dilation_w) {
-                if (y < 0 || y >= s->h || x0 >= s->w)
-                    continue;
-                /* pixels first..last of the run have this tap inside the row */
-                const int64_t first = x0 < 0 ? parts(-x0, s->stride_w) : 0;
-                const int64_t last = smaller(n, parts(s->w - x0, s->stride_w));
-                if (first < last)
-                    copy_runs(x + y * x_h + (x0 + first * s->stride_w) * x_w, x_c, s->stride_w * x_w,
-                              last - first, planes, to + tap * NR + col + first, taps * NR);
+        for (int64_t d = 0; d < s->kd; d++, z += s->dilation_d) {
+            int64_t y = oy * s->stride_h - s->pad_top;
+            for (int64_t i = 0; i < s->kh; i++, y += s->dilation_h) {
+                int64_t x0 = ox * s->stride_w - s->pad_left;
+                for (int64_t j = 0; j < s->kw; j++, tap++, x0 += s->dilation_w) {
+                    if (z < 0 || z >= s->d || y < 0 || y >= s->h || x0 >= s->w)
+                        continue;
+                    /* pixels first..last of the run have this tap inside the row */
+                    const int64_t first = x0 < 0 ? parts(-x0, s->stride_w) : 0;
+                    const int64_t last = smaller(n, parts(s->w - x0, s->stride_w));
+                    if (first < last)
+                        copy_runs(x + z * x_d + y * x_h + (x0 + first * s->stride_w) * x_w, x_c,
+                                  s->stride_w * x_w, last - first, planes, to + tap * NR + col + first,
+                                  taps * NR);
+                }
             }
         }
     }

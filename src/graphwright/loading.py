@@ -34,6 +34,7 @@ def load(
     trust: bool = False,
     keys: Sequence[bytes] = (),
     mmap: bool = False,
+    verify: bool = False,
     specialize: str | None = None,
     options: Options | Mapping[str, Any] | None = None,
 ) -> Model:
@@ -42,7 +43,9 @@ def load(
     Its kernels run if this user's own build or one of ``keys`` signed it, or with ``trust``; otherwise, and
     on a CPU or device for which it holds none, or after a change of the kernel library, they are made again
     from its graph and weights. ``mmap`` leaves the weights in the file, which must not change while the model
-    lives; where some repeat, a file holds those once, and all weights are in memory. ``specialize`` is the
+    lives; where some repeat, a file holds those once, and all weights are in memory. Weights that are copied
+    are checked for damage; with ``verify`` mapped ones are as well, and SHA-256 shows any change of a byte.
+    ``specialize`` is the
     option of that name: "hot" makes static variants for shapes that recur, in the background. ``options`` is
     a CompileOptions, or a dict of some of them above those of the environment.
     Raises PackageError, PluginError, and ToolchainError where kernels must be made and no compiler is there.
@@ -50,7 +53,9 @@ def load(
     options = Options.of(options, specialize=specialize)
     own = user_key(options.key_folder, create=False)
     found = Path(source) if isinstance(source, str | os.PathLike) else source
-    package = read_package(found, trust=trust, keys=[*keys, *([own] if own else [])], use_mmap=mmap)
+    package = read_package(
+        found, trust=trust, keys=[*keys, *([own] if own else [])], use_mmap=mmap, verify=verify
+    )
     where = shown(found)
     if options.plugins:
         importlib.import_module("graphwright.plugins").load(*options.plugins)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphwright.lower.tasks import Program
     from graphwright.package.stages import Stages
 
-FORMAT = 3
+FORMAT = 4
 """Of the file; others are refused."""
 WEIGHTS = "weights.safetensors"
 SPARE = "graph.safetensors"

@@ -15,8 +15,17 @@ from graphwright.package.sign import is_signed
 from graphwright.package.stages import Stages, from_plain, read_spec
 from graphwright.package.tasks import StoredProgram
 from graphwright.package.weights import Weights, no_weights, read_weights
+from graphwright.records import dataclass
 
 Members = Mapping[str, memoryview]
+
+
+@dataclass(frozen=True)
+class _Checks:
+    """Of the weights: of the bytes of each tensor against damage, and of whole members against any change."""
+
+    tensors: bool
+    weights: bool
 
 
 class _Files:
@@ -48,14 +57,16 @@ def read_package(
 ) -> Package:
     """The package in ``source``. Its targets are read if ``trust`` or one of ``keys`` signed it.
 
-    ``verify`` hashes the weights as well. Everything else is always checked against the manifest, and so are
-    weights that are no floats: kernels compiled for them may rely on what they hold.
+    Weights are checked for damage where they are copied. ``verify`` checks them where they are mapped as
+    well, and by their SHA-256, which shows any change. Everything else is always checked against the manifest
+    so, and so are weights that are no floats: kernels compiled for them may rely on what they hold.
     Raises PackageError.
     """
     where = shown(source)
     members, spare = open_archive(source, use_mmap=use_mmap, later=SPARE)
     try:
-        return _package(members, spare, where, trust, keys, hash_weights=verify)
+        checks = _Checks(tensors=verify or not use_mmap, weights=verify)
+        return _package(members, spare, where, trust, keys, checks)
     except (
         KeyError,
         TypeError,
@@ -74,20 +85,24 @@ def _package(
     where: str,
     trust: bool,
     keys: Sequence[bytes],
-    *,
-    hash_weights: bool,
+    checks: _Checks,
 ) -> Package:
     manifest = json.loads(bytes(members["manifest.json"]))
     _check_format(manifest, where)
-    _check_members(manifest, members, spare, where, hash_weights=hash_weights)
+    _check_members(manifest, members, spare, where)
     signature = bytes(members.get("signature", b"")).decode("ascii")
     trusted = trust or is_signed(bytes(members["manifest.json"]), signature, keys)
     weights = read_weights(members[WEIGHTS])
+    graph = bytes(members["graph.txt"]).decode()
+    if checks.tensors:
+        _check_tensors(weights, manifest["tensors"][WEIGHTS], graph, where)
+    if checks.weights:
+        _check_weights(manifest, members, spare, where)
     if weights.index_digest() != manifest["indices"]:
         raise damaged(where, "weights that are no floats were changed after they were written")
     files = _Files(members)
     package = Package(
-        graph=bytes(members["graph.txt"]).decode(),
+        graph=graph,
         report=bytes(members["report.txt"]).decode(),
         weights=weights,
         targets=_targets(manifest["targets"], "targets", files) if trusted else {},
@@ -98,7 +113,7 @@ def _package(
         options={str(k): str(v) for k, v in manifest["options"].items()},
         plugins={str(k): str(v) for k, v in manifest["plugins"].items()},
         signature=signature,
-        spare=partial(_read_spare, spare, where) if spare else no_weights,
+        spare=partial(_read_spare, spare, manifest["tensors"][SPARE], graph, where) if spare else no_weights,
         between=str(manifest["between"]) if trusted else "",
         variants=tuple(
             Variant(
@@ -162,21 +177,19 @@ def _check_format(manifest: dict[str, Any], where: str) -> None:
         )
 
 
-def _read_spare(member: Later | Held, where: str) -> Weights:
+def _read_spare(member: Later | Held, digests: Mapping[str, str], graph: str, where: str) -> Weights:
     try:
-        return read_weights(member.read())
-    except (OSError, ValueError) as error:
+        weights = read_weights(member.read())
+        _check_tensors(weights, digests, graph, where)
+    except (OSError, ValueError, KeyError, AttributeError) as error:
         raise damaged(where, f"member {SPARE!r}: {error}") from error
+    return weights
 
 
 def _check_members(
-    manifest: dict[str, Any],
-    members: Members,
-    spare: Later | Held | None,
-    where: str,
-    *,
-    hash_weights: bool,
+    manifest: dict[str, Any], members: Members, spare: Later | Held | None, where: str
 ) -> None:
+    """Sizes of all members, and the contents of those that are no weights."""
     listed: dict[str, Any] = manifest["members"]
     sizes = {name: len(data) for name, data in members.items()} | ({SPARE: spare.size} if spare else {})
     if odd := sorted((set(sizes) - {"manifest.json", "signature"}) ^ set(listed)):
@@ -184,11 +197,44 @@ def _check_members(
     for name, (size, digest) in listed.items():
         if sizes[name] != size:
             raise damaged(where, f"member {name!r} has {sizes[name]} bytes instead of {size}")
-        if name in (WEIGHTS, SPARE) and not hash_weights:
-            continue
-        data = spare.read() if spare and name == SPARE else members[name]
-        if hashlib.sha256(data).hexdigest() != digest:
-            raise damaged(where, f"member {name!r} was changed after it was written")
+        if name not in (WEIGHTS, SPARE):
+            _check_digest(name, members[name], digest, where)
+
+
+def _check_weights(
+    manifest: dict[str, Any], members: Members, spare: Later | Held | None, where: str
+) -> None:
+    """The contents of the members that are weights."""
+    listed: dict[str, Any] = manifest["members"]
+    _check_digest(WEIGHTS, members[WEIGHTS], listed[WEIGHTS][1], where)
+    if spare:
+        _check_digest(SPARE, spare.read(), listed[SPARE][1], where)
+
+
+def _check_digest(name: str, data: memoryview, digest: str, where: str) -> None:
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise damaged(where, f"member {name!r} was changed after it was written")
+
+
+def _check_tensors(weights: Weights, digests: Mapping[str, str], graph: str, where: str) -> None:
+    """Raise PackageError where bytes of tensors are not what was written, with the names of the tensors."""
+    found = weights.digests()
+    if odd := [name for name, digest in found.items() if digests.get(name) != digest]:
+        shown = ", ".join(_name_of(name, graph) for name in odd[:5])
+        more = f" and {len(odd) - 5} more" if len(odd) > 5 else ""
+        message = f"weights are damaged: {shown}{more}, of {len(found)} tensors"
+        raise PackageError(Diagnostic("damaged-weights", message, where, "copy or fetch the file again"))
+
+
+def _name_of(digest: str, graph: str) -> str:
+    """What the graph's text calls a tensor, or the nodes that it belongs to, or else the tensor's digest."""
+    for line in graph.splitlines():
+        value, is_constant, rest = line.partition(" = Constant[value=#")
+        short = rest.partition("]")[0]
+        if is_constant and short and digest.startswith(short):
+            name = rest.partition(' name "')[2].partition('"')[0] or value.strip().removeprefix("%")
+            return f"one of {rest.partition(' from ')[2]}" if name.isdigit() else repr(name)
+    return digest
 
 
 def _targets(entries: dict[str, Any], folder: str, files: _Files) -> dict[str, Target]:

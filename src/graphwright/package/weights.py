@@ -16,6 +16,7 @@ from functools import cached_property, partial
 from math import prod
 from typing import Any
 
+from graphwright._native import condense_all
 from graphwright.ir.arrays import Array, is_repeated, np
 from graphwright.ir.deferred import Deferred
 from graphwright.ir.dtypes import DTYPES, STRING, DType, dtype_of
@@ -25,6 +26,8 @@ from graphwright.package.runs import fill_jobs, find_runs
 from graphwright.records import dataclass
 
 MAX_RANK = 32
+_CONDENSED = 1 << 16
+"""Bytes of content that are hashed as they are; more are condensed first (see ``_native.condense_all``)."""
 MOST_EXPANDED = 1 << 31
 """Bytes in memory that a file may ask for with few of its own."""
 
@@ -96,6 +99,23 @@ class Weights:
             if not tensor.dtype.is_float:
                 state.update(self._bytes(tensor))
         return state.hexdigest()
+
+    def digests(self) -> dict[str, str]:
+        """A hash of each tensor's bytes in memory, once where several share them.
+
+        It is made at memory's speed, and shows damage, not an adversary's changes.
+        """
+        found: dict[str, str] = {}
+        own = [name for name, first in _firsts(self.tensors).items() if name == first]
+
+        def hash_one(name: str) -> None:
+            content = self._bytes(self.tensors[name])
+            condensed = condense_all([content])[0] if len(content) > _CONDENSED else content
+            found[name] = hashlib.blake2b(condensed, digest_size=10).hexdigest()
+
+        jobs = [partial(hash_one, name) for name in sorted(own, key=lambda n: -self.tensors[n].size)]
+        do_side_by_side(jobs, thread_count(len(self.data)))
+        return {name: found[name] for name in own}
 
     def _bytes(self, tensor: Tensor) -> memoryview:
         return self.data[tensor.start : tensor.start + tensor.size]

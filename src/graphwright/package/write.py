@@ -56,6 +56,7 @@ def write_package(package: Package, target: Path | BinaryIO, key: bytes | None =
             "stages": stages,
             "parts": parts,
             "indices": package.weights.index_digest(),
+            "tensors": {WEIGHTS: package.weights.digests(), SPARE: spare.digests()},
             "members": {name: _size_and_digest(pieces) for name, pieces in members.items()},
         }
     )

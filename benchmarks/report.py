@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +21,14 @@ BEGIN, END = "<!-- results: written by python -m benchmarks.report -->", "<!-- e
 OURS = "graphwright"
 TITLES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "inductor": "Inductor"}
 Result = Mapping[str, Any]
+DEFINITIONS = """\
+The engines take turns, round by round, on the same cores. `graphwright` is the median time of one run. A
+peer's column is its time divided by graphwright's, taken within each round: the median over the rounds, and
+the quartiles in parentheses. Above 1, graphwright is faster. `limit` is the share of the machine's limit
+(its roofline) that graphwright reaches, taken in the same way. `compile` is the time from the ONNX file to
+the `.om` file. The columns of memory are the most that a process which loads and runs the model had
+resident. The last row has geometric means of the ratios.
+"""
 
 
 def read_results(folder: Path = RESULTS) -> list[Result]:
@@ -45,24 +55,28 @@ def report(results: Sequence[Result]) -> str:
         _table([r for r in results if setting(r) == key], setting_title(*key))
         for key in sorted({setting(result) for result in results})
     ]
-    return "\n".join([*tables, _origin(results)])
+    return "\n".join([DEFINITIONS, *tables, _origin(results)])
 
 
 def _table(results: Sequence[Result], title: str) -> str:
     peers = [name for name in TITLES if any(name in result["engines"] for result in results)]
     engines = (OURS, *peers)
     memory = [f"{TITLES[peer]}'s" for peer in peers]
-    head = ["model", OURS, *(TITLES[peer] for peer in peers), "limit", "compile", "memory", *memory]
+    head = ["model", OURS, *(f"{TITLES[peer]} / {OURS}" for peer in peers), "limit", "compile"]
+    head += ["memory", *memory]
     rows = [
         [
             _name(result),
-            *(_time(result, engine) for engine in engines),
+            _time(result),
+            *(_ratio(result, peer) for peer in peers),
             _limit(result),
             f"{result['compile']['seconds']:.1f} s",
             *(_memory(result, engine) for engine in engines),
         ]
         for result in results
     ]
+    means = [_mean([r["ratios"][peer]["median"] for r in results if peer in r["ratios"]]) for peer in peers]
+    rows.append(["geometric mean", "", *means, *[""] * (len(head) - 2 - len(peers))])
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     return f"{title}:\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -71,19 +85,28 @@ def _name(result: Result) -> str:
     return f"`{result['model'].split('.')[0]}`"
 
 
-def _time(result: Result, engine: str) -> str:
-    if engine not in result["engines"]:
+def _time(result: Result) -> str:
+    milliseconds = result["engines"][OURS]["median_ns"] / 1e6
+    if milliseconds >= 1000:
+        return f"{milliseconds / 1000:.2f} s"
+    return f"{milliseconds:#.3g} ms".replace(". ", " ")
+
+
+def _ratio(result: Result, peer: str) -> str:
+    """The peer's time over graphwright's: the median of the rounds' ratios, and their quartiles."""
+    if peer not in result["ratios"]:
         return "-"
-    text = f"{result['engines'][engine]['median_ns'] / 1e6:.3g} ms"
-    return text if engine == OURS else f"{text} ({result['ratios'][engine]['median']:.2f} x)"
+    found = result["ratios"][peer]
+    return f"{found['median']:.2f} ({found['low']:.2f}-{found['high']:.2f})"
+
+
+def _mean(ratios: Sequence[float]) -> str:
+    return f"{math.exp(statistics.fmean(map(math.log, ratios))):.2f}" if ratios else "-"
 
 
 def _limit(result: Result) -> str:
-    """The roofline, and graphwright's share of it."""
-    if "roofline" not in result:
-        return "-"
-    limit = result["roofline"]
-    return f"{limit['ns'] / 1e6:.3g} ms ({limit['shares'][OURS]['median']:.0%})"
+    """graphwright's share of the roofline."""
+    return f"{result['roofline']['shares'][OURS]['median']:.0%}" if "roofline" in result else "-"
 
 
 def _memory(result: Result, engine: str) -> str:

@@ -18,7 +18,10 @@ def result(model: str, threads: int, peers: dict[str, float]) -> dict[str, Any]:
         "model": f"{model}.1.onnx",
         "threads": threads,
         "engines": engines,
-        "ratios": {name: {"median": factor} for name, factor in peers.items()},
+        "ratios": {
+            name: {"median": factor, "low": factor - 0.25, "high": factor + 0.5}
+            for name, factor in peers.items()
+        },
         "compile": {"seconds": 1.25},
         "machine": {"cpu": "A CPU", "usable_cores": 2},
         "versions": {"graphwright": "0.1.0"},
@@ -28,10 +31,13 @@ def result(model: str, threads: int, peers: dict[str, float]) -> dict[str, Any]:
 
 def test_a_table_for_each_number_of_threads() -> None:
     text = report([result("a", 1, {"onnxruntime": 1.5}), result("b", 1, {}), result("a", 2, {})])
-    head = "| model | graphwright | ONNX Runtime | limit | compile | memory | ONNX Runtime's |\n"
+    head = (
+        "| model | graphwright | ONNX Runtime / graphwright | limit | compile | memory | ONNX Runtime's |\n"
+    )
     assert f"1 thread:\n\n{head}" in text
-    assert "| `a` | 2 ms | 3 ms (1.50 x) | - | 1.2 s | 3 MiB | 3 MiB |\n" in text
-    assert "| `b` | 2 ms | - | - | 1.2 s | 3 MiB | - |\n" in text
+    assert "| `a` | 2.00 ms | 1.50 (1.25-2.00) | - | 1.2 s | 3 MiB | 3 MiB |\n" in text
+    assert "| `b` | 2.00 ms | - | - | 1.2 s | 3 MiB | - |\n" in text
+    assert "| geometric mean |  | 1.50 |  |  |  |  |\n" in text
     assert "2 threads:\n\n| model | graphwright | limit | compile | memory |\n" in text
     assert "On A CPU, 2 cores. graphwright 0.1.0." in text
     assert "`python -m benchmarks.peers MODEL --threads 2`" in text
@@ -45,7 +51,7 @@ def test_a_busy_neighbour_has_a_table_of_its_own() -> None:
 
 def test_the_limit_and_what_is_reached_of_it() -> None:
     roofline = {"ns": 1.5e6, "shares": {"graphwright": {"median": 0.75}}}
-    assert "| `a` | 2 ms | 1.5 ms (75%) | 1.2 s |" in report([result("a", 1, {}) | {"roofline": roofline}])
+    assert "| `a` | 2.00 ms | 75% | 1.2 s |" in report([result("a", 1, {}) | {"roofline": roofline}])
 
 
 def test_no_results_are_said_to_be_none() -> None:

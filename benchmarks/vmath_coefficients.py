@@ -99,3 +99,19 @@ if __name__ == "__main__":
         (np.pi / 4 * 1.001) ** 2,
         2,
     )
+    fit(
+        "asin: r + r^3 p(r^2)",
+        lambda z: (np.arcsin(np.sqrt(z)) - np.sqrt(z)) / np.sqrt(z) ** 3,
+        lambda z: np.sqrt(z) ** 3 / np.arcsin(np.sqrt(z)),
+        1e-4,
+        0.25 * 1.0001,
+        4,
+    )
+    fit(
+        "atan: r + r^3 p(r^2)",
+        lambda z: (np.arctan(np.sqrt(z)) - np.sqrt(z)) / np.sqrt(z) ** 3,
+        lambda z: np.sqrt(z) ** 3 / np.arctan(np.sqrt(z)),
+        1e-4,
+        1.0,
+        8,
+    )

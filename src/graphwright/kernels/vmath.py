@@ -19,6 +19,12 @@ MAX_ULP: Final[dict[str, float]] = {
     "erf": 2.0,
     "sin": 1.75,
     "cos": 1.75,
+    "asin": 2.5,
+    "acos": 2.0,
+    "atan": 2.0,
+    "asinh": 3.0,
+    "acosh": 3.0,
+    "atanh": 3.0,
     "pow": 0.51,
 }
 """Largest error in units in the last place of the exact result, over all finite f32."""

@@ -69,6 +69,13 @@ def _softplus_scalar(x: Scalar) -> Scalar:
     return maximum(x, 0.0) + apply("log1p", apply("exp", -apply("abs", x)))
 
 
+def _mish_scalar(x: Scalar) -> Scalar:
+    """``tanh(log(1 + e)) = n / (n + 2)`` with ``n = e * (e + 2)``; 1 beyond a bound that keeps n finite."""
+    e = apply("exp", minimum(x, 5.0 if x.dtype == F16 else 20.0))
+    n = e * (e + 2.0)
+    return x * (n / (n + 2.0))
+
+
 def _known_abs(symbols: SymbolTable, x: Dim) -> Dim | None:
     if isinstance(x, int):
         return abs(x)
@@ -121,7 +128,7 @@ HardSwish = unary("HardSwish", "``x * max(0, min(1, x/6 + 1/2))`` (Howard et al.
                   lambda x: x * maximum(minimum(x * (1 / 6) + 0.5, 1.0), 0.0))  # fmt: skip
 Mish = unary("Mish", "``x * tanh(log(1 + exp(x)))`` (Misra 2019)", 18,
              lambda x: x * np.tanh(_softplus(x)),
-             lambda x: x * apply("tanh", _softplus_scalar(x)))  # fmt: skip
+             _mish_scalar)  # fmt: skip
 Not = unary("Not", "Logical negation", 1, np.logical_not, "not", LOGICAL, known=lambda _, x: 1 - x)
 BitwiseNot = unary("BitwiseNot", "All bits inverted", 18, np.invert, "not", INTEGERS)
 IsNaN = unary("IsNaN", "Whether ``x`` is NaN", 9, np.isnan, "isnan", gives=BOOL)

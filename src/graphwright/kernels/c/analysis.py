@@ -159,6 +159,7 @@ def _all_values(statement: Statement) -> Iterator[Scalar]:
 
 _HEAVY: Final = frozenset(
     {"exp", "expm1", "log", "log1p", "sigmoid", "tanh", "erf", "sin", "cos", "pow", "div", "sqrt"}
+    | {"asin", "acos", "atan", "asinh", "acosh", "atanh"}
 )
 
 

@@ -41,6 +41,18 @@ _ERF: Final = horner(
     "0.000117710086f",
     "-9.263743e-06f",
 )
+_ARC_SINE: Final = horner("z", "0.16666752f", "0.07495309f", "0.045469306f", "0.024183769f", "0.04216035f")
+_ARC_TANGENT: Final = horner(
+    "z", "-0.333333f", "0.1999853f", "-0.14264016f", "0.109508805f", "-0.08399306f", "0.05788139f",
+    "-0.031096987f", "0.010868691f", "-0.0017828245f"
+)  # fmt: skip
+_QUARTER_TURN: Final = ("1.57079637f", "-4.37113883e-8f")
+_HALF_ARC: Final = f"""\
+    const @V a = @abs@(x);
+    const @I large = a > 0.5f; /* there by half the angle of 1 - x */
+    const @V z = @select@(large, 0.5f - 0.5f * a, a * a), s = @select@(large, @sqrt@(z), a);
+    const @V p = s + s * z * ({_ARC_SINE});
+"""
 
 _LARGE: Final = "40000"
 """Beyond this, sine and cosine go lane by lane through the C library: three parts of pi/2 no longer
@@ -84,6 +96,18 @@ GW_INLINE @V NAME(@V a, @V b) { /* b if either is NaN */
     __asm__("vmaxps %2, %1, %0" : "=@REG"(y) : "@REG"(a), "@REG"(b));
     return y;
 }""",
+    "powered": """\
+GW_INLINE @V NAME(@V x, @T y) { /* one exponent for all: those that need no logarithm */
+    if (y == 0.5f) /* pow is infinite for -inf, and +0 for -0 */
+        return @select@(x == -__builtin_inff(), @splat@(__builtin_inff()), @sqrt@(x + 0.0f));
+    if (y == 3.0f)
+        return x * x * x;
+    if (y == -1.0f)
+        return 1.0f / x;
+    return @pow@(x, @splat@(y));
+}""",
+    "with_sign": "GW_INLINE @V NAME(@V y, @V x) { /* y >= 0 with the sign of x */\n"
+    "    return (@V)((@I)y | ((@I)x & (@I)@splat@(-0.0f)));\n}",
     "any": """\
 GW_INLINE int NAME(@I mask) {
     int found = 0;
@@ -192,6 +216,46 @@ GW_INLINE @V NAME(@V x0) {{ /* 1 - exp(-a q(a)), a = |x| */
     const @V y = (1.0f - t) - p * t;
     return (@V)((@I)y | ((@I)x0 & (@I)@splat@(-0.0f)));
 }}""",
+    "asin": f"""\
+GW_INLINE @V NAME(@V x) {{
+{_HALF_ARC}\
+    return @with_sign@(@select@(large, {_QUARTER_TURN[0]} - (2.0f * p - {_QUARTER_TURN[1]}), p), x);
+}}""",
+    "acos": f"""\
+GW_INLINE @V NAME(@V x) {{
+{_HALF_ARC}\
+    const @V arc = @select@(x < 0.0f, -p, p); /* of x, or twice of it of sqrt(z) */
+    const @V twice = 2.0f * p, rest = 2.0f * {_QUARTER_TURN[0]} - (twice - 2.0f * {_QUARTER_TURN[1]});
+    const @V far = @select@(x < 0.0f, rest, twice);
+    return @select@(large, far, {_QUARTER_TURN[0]} - (arc - {_QUARTER_TURN[1]}));
+}}""",
+    "atan": f"""\
+GW_INLINE @V NAME(@V x) {{
+    const @V a = @abs@(x);
+    const @I large = a > 1.0f; /* there atan(a) = pi / 2 + atan(-1 / a) */
+    const @V r = @select@(large, -1.0f / a, a), z = r * r;
+    const @V p = r + r * z * ({_ARC_TANGENT});
+    return @with_sign@(@select@(large, {_QUARTER_TURN[0]} + (p + {_QUARTER_TURN[1]}), p), x);
+}}""",
+    "asinh": f"""\
+GW_INLINE @V NAME(@V x) {{
+    const @V a = @abs@(x), t = a * a;
+    const @I large = a > 1e9f; /* there log(2 a), as a^2 would overflow */
+    const @V y = @log1p@(@select@(large, a, a + t / (1.0f + @sqrt@(1.0f + t))));
+    return @with_sign@(y + @select@(large, @splat@({_LN2[0]}), @splat@(0.0f)), x);
+}}""",
+    "acosh": f"""\
+GW_INLINE @V NAME(@V x) {{
+    const @V t = x - 1.0f;
+    const @I large = x > 1e9f;
+    const @V y = @log1p@(@select@(large, x, t + @sqrt@(t) * @sqrt@(t + 2.0f)));
+    return y + @select@(large, @splat@({_LN2[0]}), @splat@(0.0f));
+}}""",
+    "atanh": """\
+GW_INLINE @V NAME(@V x) {
+    const @V a = @abs@(x);
+    return @with_sign@(0.5f * @log1p@(2.0f * a / (1.0f - a)), x);
+}""",
     "sin": _CIRCULAR.replace("DOUBLE", "sin").replace("QUARTER", "").replace("KEEP", _KEEP_ZERO),
     "cos": _CIRCULAR.replace("DOUBLE", "cos").replace("QUARTER", " + 1").replace("KEEP", ""),
 }

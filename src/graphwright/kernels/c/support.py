@@ -16,6 +16,7 @@ from typing import Final
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.ir.types import BOOL, DTYPES, F32, F64, I32, U8, U16, U32, DType
 from graphwright.kernels.c.dims import DIM_HELPERS
+from graphwright.kernels.c.division import HALVES
 from graphwright.kernels.c.polynomials import POLYNOMIALS
 from graphwright.kernels.c.power import halves
 from graphwright.kernels.c.scalars import SCALAR_HELPERS
@@ -142,19 +143,21 @@ class Support:
         name = f"{function}_{dtype}x{lanes}"
         if name in self.defined:
             return name
-        if function == "power_halves":
-            return self._power_halves(name, lanes)
+        if function in HALVES:
+            return self._by_halves(name, HALVES[function], dtype, lanes)
+        if function == "quotient_wide" and dtype != F64:
+            return self.function(function, F64, lanes)
         template = vector_template(function, dtype, lanes, self.isa)
         if template is None:
             return self.define(name, self._by_lanes(function, dtype, lanes, name))
         return self.define(name, self.expand(template, name, dtype, lanes))
 
-    def _power_halves(self, name: str, lanes: int) -> str:
+    def _by_halves(self, name: str, function: str, dtype: DType, lanes: int) -> str:
         half = lanes // 2
         self.vector(DTYPES["u64"], half)
-        positive = self.function("power_positive", F64, half)
-        types = self.vector(F32, lanes), self.vector(F32, half), self.vector(F64, half)
-        return self.define(name, halves(name, positive, *types, lanes))
+        wide = self.function(function, F64, half)
+        types = self.vector(dtype, lanes), self.vector(dtype, half), self.vector(F64, half)
+        return self.define(name, halves(name, wide, *types, lanes))
 
     def call(self, function: str, dtype: DType, lanes: int, *operands: str) -> str:
         """A call of a vector helper."""

@@ -336,6 +336,9 @@ class Values:
         if function == "div" and own == F32 and vector and not operands[1].vector:
             text = self.support.call("divided", F32, self.count, operands[0].text, operands[1].text)
             return Value(text, own, True)
+        if function == "pow" and own == F32 and vector and not operands[1].vector:
+            text = self.support.call("powered", F32, self.count, operands[0].text, operands[1].text)
+            return Value(text, own, True)
         texts = tuple(operand(self.vectorised(o) if vector else o.text) for o in operands)
         if own == BOOL:
             return Value(self.logic(function, texts, vector), dtype, vector)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from graphwright.ir.types import F32, F64, DType
+from graphwright.kernels.c.division import DIVISIONS
 from graphwright.kernels.c.polynomials import HELPERS, OF_V4, POLYNOMIALS
 from graphwright.kernels.c.power import POSITIVE, POWER
 from graphwright.kernels.library.isa import Isa
@@ -17,6 +18,8 @@ def vector_template(function: str, dtype: DType, lanes: int, isa: Isa) -> str | 
         return None
     if function in ("max", "min") and dtype in (F32, F64):
         return _FLOAT_EXTREMUM[wide].replace("VERB", function)
+    if (function, dtype) in DIVISIONS:
+        return DIVISIONS[function, dtype]
     if dtype == F32 and wide and function in _OF_V4:
         return _OF_V4[function]
     if dtype == F32 and function == "pow":

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from graphwright import plugins
+from graphwright import log, plugins
 from graphwright.arguments import AnyShapes, read_mapping, read_outputs, read_shapes
 from graphwright.compiler import Observer, compile_modules, package_module, run_stages, shape_stages
 from graphwright.config import Options
@@ -61,6 +62,19 @@ def _no_one(name: str, product: object) -> None:
     """Observes nothing."""
 
 
+def _timed(observe: Observer) -> Observer:
+    """``observe``, which logs the time of each stage as well."""
+    last = time.perf_counter()
+
+    def observe_and_log(name: str, product: object) -> None:
+        nonlocal last
+        log.debug("%s: %.1f ms", name, 1e3 * (time.perf_counter() - last))
+        observe(name, product)
+        last = time.perf_counter()
+
+    return observe_and_log
+
+
 @uncollected()
 def compile(
     source: Source | Module | Opened,
@@ -87,6 +101,7 @@ def compile(
     Raises ModelError with all faults of the model, FeedError for sizes that the model does not have,
     OptionError, PluginError, ToolchainError.
     """
+    start, observe = time.perf_counter(), _timed(observe) if log.is_debugged() else observe
     options = Options.of(options, specialize=specialize, external_data=external_data)
     outputs = read_outputs(outputs)
     constants = read_mapping("constants", constants, "constants={'sr': 16000}")
@@ -112,7 +127,13 @@ def compile(
     else:
         made = compile_gears(gear_modules(module, gears, options), options, observe)
     sources = () if isinstance(given, Module) else given.folder.files
+    log.info("compiled %s in %.2f s", _shown(source), time.perf_counter() - start)
     return Model(*made, key, options.threads, frozenset(sources))
+
+
+def _shown(source: object) -> str:
+    """The file that a model is compiled from, or what it is."""
+    return str(source) if isinstance(source, str | os.PathLike) else f"a {type(source).__name__}"
 
 
 @uncollected()

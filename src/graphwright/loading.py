@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -12,6 +13,7 @@ from typing import Any, BinaryIO
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, PackageError, ToolchainError, UnknownOpError
 from graphwright.file_kinds import FileId, file_id
+from graphwright.log import info
 from graphwright.package.archive import shown
 from graphwright.package.package import Package, TensorSpec
 from graphwright.package.read import read_package
@@ -50,6 +52,7 @@ def load(
     a CompileOptions, or a dict of some of them above those of the environment.
     Raises PackageError, PluginError, and ToolchainError where kernels must be made and no compiler is there.
     """
+    start = time.perf_counter()
     options = Options.of(options, specialize=specialize)
     own = user_key(options.key_folder, create=False)
     found = Path(source) if isinstance(source, str | os.PathLike) else source
@@ -67,6 +70,7 @@ def load(
     if device is None:
         return _rebuilt(package, options, own, where, sources)
     device = with_variants(device, package, options)
+    info("loaded %s in %.1f ms", where or "a package", 1e3 * (time.perf_counter() - start))
     return Model(package, device, threads=options.threads, sources=sources)
 
 

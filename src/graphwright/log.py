@@ -26,6 +26,12 @@ def info(message: str, *values: object) -> None:
         logger.info(message, *values)
 
 
+def is_debugged() -> bool:
+    """Whether anyone listens to details."""
+    logger = _logger()
+    return logger is not None and bool(logger.isEnabledFor(sys.modules["logging"].DEBUG))
+
+
 def debug(message: str, *values: object) -> None:
     """Log a detail."""
     logger = _logger()

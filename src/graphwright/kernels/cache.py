@@ -20,6 +20,7 @@ from graphwright.config import Options
 from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.private import PrivateFolder
 from graphwright.kernels.toolchain import Toolchain, compile_all
+from graphwright.log import debug
 from graphwright.records import dataclass, fields
 
 _FORMAT: Final = "1"
@@ -81,6 +82,7 @@ class KernelCache:
         keys = [key_of(source, isa, toolchain, self.options) for source in sources]
         found = [self.load(key) for key in keys]
         missing = list(dict.fromkeys(s for s, code in zip(sources, found, strict=True) if code is None))
+        debug("compiling %d of %d translation units, the others are kept", len(missing), len(keys))
         made = dict(zip(missing, compile_all(missing, isa, toolchain), strict=True)) if missing else {}
         result = []
         for source, key, code in zip(sources, keys, found, strict=True):

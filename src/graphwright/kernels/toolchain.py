@@ -21,6 +21,7 @@ from graphwright.config import Options
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.private import PrivateFolder
+from graphwright.log import debug
 from graphwright.records import dataclass
 
 CANDIDATES: Final = ("cc", "gcc", "clang")
@@ -161,6 +162,7 @@ def discard(error: ToolchainError) -> None:
 def _run(toolchain: Toolchain, isa: Isa, folder: Path) -> str | None:
     """Compile :data:`_SOURCE` in ``folder``; what went wrong, or None."""
     command = [*toolchain.command, *toolchain.flags(isa), "-o", "kernel.so", _SOURCE, "-lm"]
+    debug("running %s", " ".join(command))
     process = subprocess.Popen(
         command,
         cwd=folder,

@@ -22,6 +22,7 @@ from graphwright.errors import Collector, Diagnostic, FeedError, OptionError
 from graphwright.ir.sizes import Dim, parse_size
 from graphwright.records import fields
 from graphwright.tools.arrays import read_npy, read_npz
+from graphwright.tools.console import set_verbosity
 
 Sizes = dict[str, list[int | str | Dim | None]]
 
@@ -191,11 +192,15 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
     taken = {parameter.name for parameter in own}
-    flags = [_flag(o.name, o.default, o.metadata["help"]) for o in fields(Options) if o.name not in taken]
+    flags = [
+        *_verbosity(),
+        *(_flag(o.name, o.default, o.metadata["help"]) for o in fields(Options) if o.name not in taken),
+    ]
 
     @functools.wraps(command)
     def wrapped(**arguments: Any) -> None:
         given = {flag.name: arguments.pop(flag.name) for flag in flags}
+        set_verbosity(given.pop("verbose"), given.pop("quiet"))
         options = read_options(given)
         if options.plugins:
             gw.plugins.load(*options.plugins)
@@ -225,6 +230,24 @@ def _given_model(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         with open(path, "wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
         yield {**arguments, "model": path}
+
+
+def _verbosity() -> list[inspect.Parameter]:
+    """The flags ``-v`` and ``-q``."""
+    more = typer.Option(
+        "--verbose",
+        "-v",
+        count=True,
+        show_default=False,
+        help="Say what is done; -vv: each stage and command.",
+    )
+    less = typer.Option("--quiet", "-q", show_default=False, help="Write results and errors alone.")
+    return [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, flag]
+        )
+        for name, default, kind, flag in (("verbose", 0, int, more), ("quiet", False, bool, less))
+    ]
 
 
 def _flag(name: str, default: Any, help_text: str) -> inspect.Parameter:

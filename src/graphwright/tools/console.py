@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -10,11 +11,13 @@ from contextlib import contextmanager
 import typer
 from rich.console import Console
 from rich.live import Live
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.spinner import Spinner
 from rich.text import Text
 
 from graphwright.errors import Diagnostic
 from graphwright.ir.names import terminal
+from graphwright.log import NAME
 from graphwright.runtime.description import bytes_text as bytes_text
 
 _LINE = 1_000_000
@@ -25,10 +28,37 @@ _NUMBER = re.compile(r"([-+]?[0-9.]+(e[-+]?[0-9]+)?( [A-Za-z%]+)?|inf|nan|)")
 _progress_console = Console(stderr=True, markup=False, highlight=False, emoji=False)
 
 
+_quiet = False
+"""Whether only results and errors are written."""
+
+
+class _Handler(logging.Handler):
+    """Writes what the library logs to stderr, below the command's own lines."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _write(f"{record.levelname.lower()}: {record.getMessage()}", err=True)
+
+
+_handler = _Handler()
+
+
+def set_verbosity(verbose: int, quiet: bool) -> None:
+    """Show what the library logs: warnings; with ``verbose`` 1 what was done, with 2 each detail; nothing but
+    errors if ``quiet``, nor notes and progress.
+    """
+    global _quiet
+    _quiet = quiet
+    level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+    logger = logging.getLogger(NAME)
+    logger.removeHandler(_handler)
+    logger.addHandler(_handler)
+    logger.setLevel(logging.ERROR if quiet else level)
+
+
 @contextmanager
 def progress(text: str) -> Iterator[Callable[[str], None]]:
     """A spinner with a text on stderr, where that is a terminal; what it yields changes the text."""
-    if not _progress_console.is_terminal:
+    if not _progress_console.is_terminal or _quiet:
         yield lambda changed: None
         return
     spinner = Spinner("dots", Text(text))
@@ -42,6 +72,31 @@ def progress(text: str) -> Iterator[Callable[[str], None]]:
         yield lambda changed: spinner.update(text=Text(terminal(changed)))
 
 
+@contextmanager
+def progress_bar(steps: int) -> Iterator[Callable[[str, int], None]]:
+    """A bar of ``steps`` on stderr, where that is a terminal; what it yields sets the text and the steps that
+    are done.
+    """
+    if not _progress_console.is_terminal or _quiet:
+        yield lambda text, done: None
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(
+        *columns,
+        console=_progress_console,
+        transient=True,
+        redirect_stdout=False,  # stdout may be a file, which is not where progress goes
+        redirect_stderr=False,
+    ) as bar:
+        task = bar.add_task("", total=steps)
+        yield lambda text, done: bar.update(task, description=terminal(text), completed=done)
+
+
 def say(text: str = "") -> None:
     """Lines on stdout: what was asked for."""
     _write(text, err=False)
@@ -49,7 +104,8 @@ def say(text: str = "") -> None:
 
 def note(text: str) -> None:
     """Lines on stderr: what goes on."""
-    _write(text, err=True)
+    if not _quiet:
+        _write(text, err=True)
 
 
 def _write(text: str, err: bool) -> None:
@@ -62,9 +118,9 @@ def report(diagnostics: Sequence[Diagnostic]) -> None:
     """All faults on stderr, each with where it is and what to do."""
     for fault in diagnostics:
         place = f"{terminal(fault.where)}: " if fault.where else ""
-        note(f"error: {place}{fault.message} [{fault.code}]")
+        _write(f"error: {place}{fault.message} [{fault.code}]", err=True)
         if fault.hint:
-            note(f"    {fault.hint}")
+            _write(f"    {fault.hint}", err=True)
 
 
 def table(rows: Sequence[Sequence[str]], head: Sequence[str] = (), indent: str = "  ") -> None:

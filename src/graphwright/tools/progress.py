@@ -5,28 +5,45 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from graphwright.ir.graph import Module
 from graphwright.ir.text import print_module
 from graphwright.records import dataclass, field
-from graphwright.tools.console import note, progress, say, table
+from graphwright.tools.console import note, progress_bar, say, table
 
 if TYPE_CHECKING:
     from graphwright.compiler import Observer
 
 
+_PHASES: Final = (
+    ("import", "reading the model"),
+    ("assign_layouts", "passes over the graph"),
+    ("select", "selecting kernels"),
+    ("lower", "packing weights, planning memory"),
+    ("kernels", "compiling kernels"),
+)
+"""What a bar shows: the stage that ends each phase, and what goes on until then."""
+
+
 @contextmanager
 def stages(watch: Watch) -> Iterator[Observer]:
-    """An observer of ``graphwright.compile`` that names the stage on stderr where that is a terminal."""
-    if watch.shown:  # texts and a spinner would mix
+    """An observer of ``graphwright.compile`` that shows a bar on stderr where that is a terminal."""
+    if watch.shown:  # texts and a bar would mix
         yield watch
         return
-    with progress("compiling") as update:
+    with progress_bar(len(_PHASES)) as update:
+        ends = {stage: number for number, (stage, _) in enumerate(_PHASES, 1)}
+        programs = 0
+        update(_PHASES[0][1], 0)
 
         def observe(name: str, product: object) -> None:
+            nonlocal programs
             watch(name, product)
-            update(f"compiling: after {name}")
+            programs += name == "kernels"
+            done = ends.get(name, 1)  # a pass belongs to the second phase, of another program as well
+            text = _PHASES[min(done, len(_PHASES) - 1)][1]
+            update(f"{text} (programs done: {programs})" if programs else text, done)
 
         yield observe
 

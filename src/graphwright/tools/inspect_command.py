@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections import Counter
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,16 +16,11 @@ from graphwright.api import compile as compile_model
 from graphwright.api import unpacked_module
 from graphwright.config import Options, to_environment
 from graphwright.errors import Diagnostic, FeedError
-from graphwright.ir.constant import Constant
-from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Module
-from graphwright.ir.op import registered_ops
-from graphwright.ir.part import Part
-from graphwright.ir.sizes import Dim, span_of
-from graphwright.ir.symbols import Expr
+from graphwright.ir.sizes import Dim
 from graphwright.ir.text import print_module
 from graphwright.ir.verify import verify as verify_module
-from graphwright.lower.tasks import Program, Storage, TaskKind
+from graphwright.lower.tasks import Program, Storage
 from graphwright.lower.text import print_program
 from graphwright.memory.liveness import live_bytes
 from graphwright.package.package import Package, Target, TensorSpec
@@ -39,6 +34,7 @@ from graphwright.runtime.model import Model
 from graphwright.tools.arguments import Constants, Outputs, Shapes, Sizes, Trust, parse_shapes, with_options
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, say, table
+from graphwright.tools.facts import has_all_plugins, model_facts, op_counts, size_spans, target_facts
 from graphwright.tools.feeds import input_sizes, make_feeds
 from graphwright.tools.footprint import measure
 from graphwright.tools.gear_arguments import (
@@ -102,6 +98,10 @@ def inspect(
             help="Load and run a package once, in a process of its own, and show its memory; time its gears.",
         ),
     ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print the facts as JSON, under keys that stay from version to version."),
+    ] = False,
     trust: Trust = False,
     *,
     options: Options,
@@ -120,7 +120,10 @@ def inspect(
       graphwright inspect model.om --report
       graphwright inspect model.om --verify
       graphwright inspect model.om --measure
+      graphwright inspect model.om --json
     """
+    if as_json and (ir is not None or report or measured):
+        raise typer.BadParameter("--json goes with neither --ir nor --report nor --measure")
     graphwright.ops.load()
     sizes = parse_shapes(shape)
     origin = _read(model, trust, verify, options) if is_package(model) else None
@@ -139,6 +142,9 @@ def inspect(
         opened = _for_sizes(opened.package, sizes, options)
     if ir is not None or report:
         say(_ir_text(opened.package, ir) if ir is not None else opened.report())
+        return
+    if as_json:
+        say(json.dumps(_facts(model, origin, opened, sizes, options), indent=2))
         return
     _show_file(model, origin, verify)
     _show_interface(opened.package)
@@ -161,6 +167,29 @@ def inspect(
     _show_memory(opened, sizes, spans, options.threads)
     if measured:
         _show_footprint(model, origin, opened, sizes, options)
+
+
+def _facts(
+    path: Path, origin: Package | None, opened: Model, sizes: Sizes, options: Options
+) -> dict[str, Any]:
+    """What ``--json`` prints."""
+
+    def memory() -> tuple[Mapping[str, Sequence[int]], int, int] | None:
+        if not isinstance(opened.device, Cpu) or not _is_sized(opened.inputs, sizes):
+            return None
+        shapes = input_sizes(opened.inputs, sizes)
+        return shapes, *arena_and_live(opened, list(shapes.values()), options.threads)
+
+    package = opened.package
+    module = unpacked_module(package) if has_all_plugins(package) else None
+    facts = model_facts(path, package, module, memory)
+    facts["file"]["trusted"] = None if origin is None else _is_trusted(origin)
+    return facts
+
+
+def _is_trusted(package: Package) -> bool:
+    """Whether the programs of a file run as they are."""
+    return bool(package.targets or package.variants or package.stages)
 
 
 def _read(path: Path, trust: bool, verify: bool, options: Options) -> Package:
@@ -225,7 +254,7 @@ def _show_file(path: Path, package: Package | None, verified: bool) -> None:
     if package is not None:
         trusted = (
             "yes"
-            if package.targets or package.variants or package.stages
+            if _is_trusted(package)
             else "no: its graph and weights were compiled again here (--trust runs it as it is)"
         )
         rows += [["trusted", trusted], *([["verified", "members, weights and graph"]] if verified else [])]
@@ -250,8 +279,7 @@ def _show_interface(package: Package) -> None:
 
 def _show_sizes(module: Module) -> dict[str, Dim]:
     """Ranges of the inputs' sizes, by the sizes' texts."""
-    dims = [dim for value in module.main.inputs for dim in value.type.shape or () if isinstance(dim, Expr)]
-    spans = {str(dim): span_of(dim, module.symbols) for dim in dims}
+    spans = size_spans(module)
     rows = [[dim, span.words] for dim, span in spans.items() if span != Dim()]
     if rows:
         say("sizes")
@@ -272,7 +300,7 @@ def _show_graph(package: Package) -> dict[str, Dim]:
     if package.plugins:
         say("ops of plugins")
         table([[name, plugin] for name, plugin in sorted(package.plugins.items())])
-    if not package.plugins.keys() <= registered_ops().keys():  # what holds kernels runs without
+    if not has_all_plugins(package):
         say("ops: shown where these plugins are loaded")
     else:
         module = unpacked_module(package)
@@ -286,25 +314,22 @@ def _show_graph(package: Package) -> dict[str, Dim]:
 
 
 def _show_ops(module: Module) -> None:
-    counts = Counter(n.op.name for n in module.walk() if not isinstance(n.op, Fused | Part | Constant))
-    regions = [node.regions[0] for node in module.walk() if isinstance(node.op, Fused)]
-    inside = sum(not isinstance(node.op, Constant) for region in regions for node in region)
-    alone = counts.total() - inside
-    say(f"ops: {counts.total()}, {inside} in {len(regions)} fused regions and {alone} alone")
-    table([[str(count), name] for name, count in counts.most_common()] or [["none"]])
+    counts = op_counts(module)
+    alone = counts["count"] - counts["fused"]
+    inside = f"{counts['fused']} in {counts['fused_regions']} fused regions"
+    say(f"ops: {counts['count']}, {inside} and {alone} alone")
+    table([[str(count), name] for name, count in counts["by_name"].items()] or [["none"]])
 
 
 def _show_target(target: Target) -> None:
-    program = target.program
-    say(f"tasks for {target.isa}: {len(program.tasks)}, {len(program.shape)} shape instructions")
-    kinds = Counter(task.kind.name.lower() for task in program.tasks)
-    table([[str(count), kind] for kind, count in kinds.most_common()] or [["none"]])
-    generated = sum(bool(kernel.module) for kernel in program.kernels)
-    say(f"kernels: {len(program.kernels) - generated} of the library, {generated} generated")
-    hosts = [task.name for task in program.tasks if task.kind is TaskKind.HOSTCALL]
-    if hosts:
+    found = target_facts(target)
+    tasks, kernels = found["tasks"], found["kernels"]
+    say(f"tasks for {target.isa}: {sum(tasks.values())}, {found['shape_instructions']} shape instructions")
+    table([[str(count), kind] for kind, count in tasks.items()] or [["none"]])
+    say(f"kernels: {kernels['library']} of the library, {kernels['generated']} generated")
+    if found["numpy_ops"]:
         say("run by NumPy, without a kernel")
-        table([[name] for name in hosts])
+        table([[name] for name in found["numpy_ops"]])
 
 
 def _show_memory(model: Model, sizes: Sizes, spans: Mapping[str, Dim], threads: int) -> None:

@@ -1,0 +1,144 @@
+"""What ``inspect --json`` prints: the facts about a model under keys that stay.
+
+Keys are only ever added; ``format`` counts up where one changes its meaning or goes. Sizes are bytes. A shape
+is a list of numbers and texts, or null where the rank is not known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import graphwright
+from graphwright.ir.constant import Constant
+from graphwright.ir.fused import Fused
+from graphwright.ir.graph import Module
+from graphwright.ir.op import registered_ops
+from graphwright.ir.part import Part
+from graphwright.ir.sizes import Dim, span_of
+from graphwright.ir.symbols import Expr
+from graphwright.lower.tasks import TaskKind
+from graphwright.package.package import Package, Target, TensorSpec
+from graphwright.package.stages import Stages
+from graphwright.package.weights import Weights
+from graphwright.report import dynamic_lines
+
+FORMAT: Final = 1
+Memory = Callable[[], tuple[Mapping[str, Sequence[int]], int, int] | None]
+"""Shapes of the inputs, bytes of the arena, and of what is live at once; None where sizes are open."""
+
+
+def model_facts(path: Path, package: Package, module: Module | None, memory: Memory) -> dict[str, Any]:
+    """All facts. ``module`` is the package's graph, None where its plugins are not loaded."""
+    found = memory()
+    return {
+        "format": FORMAT,
+        "graphwright": graphwright.__version__,
+        "file": {"path": str(path), "bytes": path.stat().st_size},
+        "inputs": list(map(_spec, package.inputs)),
+        "outputs": list(map(_spec, package.outputs)),
+        "sizes": {} if module is None else {dim: _span(span) for dim, span in size_spans(module).items()},
+        "constraints": list(package.constraints),
+        "dynamic": dynamic_lines(package.report),
+        "options": dict(package.options),
+        "metadata": dict(package.metadata),
+        "plugins": dict(package.plugins),
+        "ops": None if module is None else op_counts(module),
+        "weights": _weights(package.weights),
+        "weights_of_the_graph": _weights(package.spare()),
+        "programs": _programs(package),
+        "host_ops": [] if package.stages is None else _hosts(package.stages),
+        "gears": _gears(package),
+        "memory": None
+        if found is None
+        else {
+            "inputs": {name: list(shape) for name, shape in found[0].items()},
+            "arena_bytes": found[1],
+            "live_bytes": found[2],
+        },
+    }
+
+
+def size_spans(module: Module) -> dict[str, Dim]:
+    """Ranges of the inputs' open sizes, by the sizes' texts."""
+    dims = [dim for value in module.main.inputs for dim in value.type.shape or () if isinstance(dim, Expr)]
+    return {str(dim): span_of(dim, module.symbols) for dim in dims}
+
+
+def op_counts(module: Module) -> dict[str, Any]:
+    """How many ops there are, by name, and how many of them are in fused regions."""
+    counts = Counter(n.op.name for n in module.walk() if not isinstance(n.op, Fused | Part | Constant))
+    regions = [node.regions[0] for node in module.walk() if isinstance(node.op, Fused)]
+    inside = sum(not isinstance(node.op, Constant) for region in regions for node in region)
+    return {
+        "count": counts.total(),
+        "fused": inside,
+        "fused_regions": len(regions),
+        "by_name": dict(counts.most_common()),
+    }
+
+
+def target_facts(target: Target) -> dict[str, Any]:
+    """One program for one ISA: its tasks by kind, its kernels, and the ops that NumPy runs."""
+    program = target.program
+    generated = sum(bool(kernel.module) for kernel in program.kernels)
+    return {
+        "isa": target.isa,
+        "tasks": dict(Counter(task.kind.name.lower() for task in program.tasks).most_common()),
+        "shape_instructions": len(program.shape),
+        "kernels": {"library": len(program.kernels) - generated, "generated": generated},
+        "numpy_ops": [task.name for task in program.tasks if task.kind is TaskKind.HOSTCALL],
+    }
+
+
+def has_all_plugins(package: Package) -> bool:
+    """Whether every op of the package is registered; what holds kernels runs without."""
+    return package.plugins.keys() <= registered_ops().keys()
+
+
+def _programs(package: Package) -> list[dict[str, Any]]:
+    """Each program with the shapes that it takes: one, one for each gear or rank, or one for each part."""
+    found: list[tuple[Sequence[TensorSpec], Iterable[Target]]] = []
+    if package.targets:
+        found.append((package.inputs, package.targets.values()))
+    found += [(variant.inputs, variant.targets.values()) for variant in package.variants if variant.targets]
+    if package.stages is not None:
+        found += [(part.program.inputs, part.program.targets.values()) for part in package.stages.parts()]
+    return [
+        {"inputs": list(map(_spec, inputs)), "targets": list(map(target_facts, targets))}
+        for inputs, targets in found
+    ]
+
+
+def _hosts(stages: Stages) -> list[dict[str, str]]:
+    return [
+        {"op": host.op.partition("[")[0], "node": host.place, "reason": host.reason}
+        for host in stages.hosts()
+    ]
+
+
+def _gears(package: Package) -> dict[str, Any] | None:
+    if not package.between:
+        return None
+    static = package.variants[: len(package.variants) - (package.between == "dynamic")]
+    shapes = [{spec.name: list(spec.shape or ()) for spec in variant.inputs} for variant in static]
+    return {"other_shapes": package.between, "shapes": shapes}
+
+
+def _spec(spec: TensorSpec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "dtype": str(spec.dtype),
+        "shape": None if spec.shape is None else list(spec.shape),
+    }
+
+
+def _span(span: Dim) -> dict[str, int | None]:
+    return {"least": span.low, "most": span.high, "multiple": span.multiple}
+
+
+def _weights(weights: Weights) -> dict[str, int]:
+    tensors = weights.tensors.values()
+    return {"tensors": len(tensors), "bytes": sum(tensor.size for tensor in tensors)}

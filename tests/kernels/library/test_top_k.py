@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,9 @@ KINDS = {
     np.bool_: Kind.UNSIGNED,
     np.uint64: Kind.UNSIGNED,
     np.int8: Kind.SIGNED,
+    np.uint32: Kind.UNSIGNED,
     np.int16: Kind.SIGNED,
+    np.int32: Kind.SIGNED,
     np.int64: Kind.SIGNED,
     np.float16: Kind.FLOAT,
     np.float32: Kind.FLOAT,
@@ -63,6 +66,26 @@ def test_order_is_that_of_a_stable_sort(
         assert call(kernel, operands, made.args, made.grid, made.scratch_bytes, chunks=chunks) == 0
         np.testing.assert_array_equal(indices, order)
         np.testing.assert_array_equal(values, np.take_along_axis(x, order, 1))
+
+
+@each_isa
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.uint32, np.int64, np.float16])
+@pytest.mark.parametrize("order", ["random", "up", "down", "equal", "few"])
+@pytest.mark.parametrize(
+    ("count", "k"), [(3001, 1), (3001, 16), (3001, 50), (3001, 300), (3001, 3001), (700, 257)]
+)
+def test_long_rows_are_cut_in_their_order(isa: Isa, dtype: type, order: str, count: int, k: int) -> None:
+    rng = np.random.default_rng(count + k)
+    row = (rng.standard_normal(count) * 1000).astype(dtype)
+    many = {"random": row, "up": np.sort(row), "down": np.sort(row)[::-1], "equal": row[:1].repeat(count)}
+    x = many.get(order, row % np.array(5, dtype)).reshape(1, count, 1)
+    for largest in (True, False):
+        made = TopK(KINDS[dtype], x.itemsize, largest, 1, count, 1, k)
+        values, indices = guard(np.zeros((1, k, 1), dtype)), guard(np.zeros((1, k, 1), np.int64))
+        operands = [guard(np.ascontiguousarray(x), at_end=True), values, indices]
+        kernel = load(top_k, isa).gw_top_k
+        assert call(kernel, operands, made.args, made.grid, made.scratch_bytes) == 0
+        np.testing.assert_array_equal(indices, ranked(x, largest)[:, :k])
 
 
 @each_isa

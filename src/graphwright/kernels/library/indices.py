@@ -44,8 +44,40 @@ class CheckIndices:
 
 def source(isa: Isa) -> str:
     """One C file with ``gw_check_indices``."""
-    return prelude(isa) + _KERNEL.replace("@CODE@", str(INDEX_OUT_OF_RANGE))
+    vectors = [
+        _OUTSIDE.replace("@BITS@", bits).replace("@W@", str(isa.vector_bytes)) for bits in ("32", "64")
+    ]
+    return "\n".join([prelude(isa), *vectors, _KERNEL.replace("@CODE@", str(INDEX_OUT_OF_RANGE))])
 
+
+_OUTSIDE: Final = """
+typedef int@BITS@_t some@BITS@ __attribute__((vector_size(@W@)));
+typedef int@BITS@_t some@BITS@_any __attribute__((vector_size(@W@), aligned(@BITS@ / 8), may_alias));
+
+/* Whether any of count indices is outside of [-sizes[k], sizes[k]), k their place modulo depth. Sizes beyond
+   the type of the indices hold all of these. */
+static int outside_@BITS@(const int@BITS@_t *x, int64_t count, const int64_t *sizes, int64_t depth) {
+    enum { L = @W@ * 8 / @BITS@ };
+    const int64_t most = (int64_t)(~(uint@BITS@_t)0 >> 1);
+    some@BITS@ low = {0}, high = {0}, found = {0};
+    int64_t i = 0;
+    for (int k = 0; k < L; k++) {
+        const int64_t size = sizes[k % depth];
+        low[k] = (int@BITS@_t)(size > most ? -most - 1 : -size);
+        high[k] = (int@BITS@_t)(size > most ? most : size - 1);
+    }
+    for (; L % depth == 0 && i + L <= count; i += L) {
+        const some@BITS@ now = *(const some@BITS@_any *)(x + i);
+        found |= (now < low) | (now > high);
+    }
+    int any = 0;
+    for (int k = 0; k < L; k++)
+        any |= found[k] != 0;
+    for (int64_t k = i % depth; i < count; i++, k = k + 1 == depth ? 0 : k + 1)
+        any |= x[i] < -sizes[k] || x[i] >= sizes[k];
+    return any;
+}
+"""
 
 _KERNEL: Final = """
 GW_EXPORT int32_t gw_check_indices(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
@@ -55,14 +87,10 @@ GW_EXPORT int32_t gw_check_indices(void *const *buf, const int64_t *arg, int64_t
     const int64_t grid = arg[1], rows = arg[2], depth = arg[3], *sizes = arg + 4;
     const int64_t each = (rows + grid - 1) / grid;
     const int64_t first = begin * each, last = end * each < rows ? end * each : rows;
-    const int32_t *narrow = arg[0] == 4 ? buf[0] : NULL;
-    const int64_t *wide = arg[0] == 8 ? buf[0] : NULL;
-    for (int64_t row = first; row < last; row++) {
-        for (int64_t k = 0; k < depth; k++) {
-            const int64_t index = narrow ? narrow[row * depth + k] : wide[row * depth + k];
-            if (index < -sizes[k] || index >= sizes[k]) return @CODE@;
-        }
-    }
-    return 0;
+    if (first >= last || depth == 0) return 0;
+    const int64_t from = first * depth, count = (last - first) * depth;
+    const int outside = arg[0] == 4 ? outside_32((const int32_t *)buf[0] + from, count, sizes, depth)
+                                    : outside_64((const int64_t *)buf[0] + from, count, sizes, depth);
+    return outside ? @CODE@ : 0;
 }
 """

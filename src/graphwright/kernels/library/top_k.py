@@ -1,4 +1,9 @@
-"""The k first of each row in order of size: a heap of the best so far (Williams, "Heapsort", 1964)."""
+"""The k first of each row in order of size.
+
+A pass over the row keeps what is above the k-th best so far; whenever that makes too many, they are cut to
+the k best by a radix selection, which leaves them in their order. These are sorted by digits from the lowest
+up, which keeps equal ones in their order (Knuth, "The Art of Computer Programming", vol. 3, section 5.2.5).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,9 @@ from graphwright.ir.symbols import Dim, maximum
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.records import dataclass
 
+_SPARE: Final = 256
+"""Room for at least so many beside the k best, so that cutting costs little for each."""
+
 
 class Kind(IntEnum):
     """How the bits of an element are ordered."""
@@ -16,6 +24,9 @@ class Kind(IntEnum):
     UNSIGNED = 0
     SIGNED = 1
     FLOAT = 2
+
+
+_SIZES: Final = {Kind.UNSIGNED: (1, 2, 4, 8), Kind.SIGNED: (1, 2, 4, 8), Kind.FLOAT: (2, 3, 4, 8)}
 
 
 @dataclass(frozen=True)
@@ -46,8 +57,8 @@ class TopK:
 
     @property
     def scratch_bytes(self) -> Dim:
-        """A key and an index for each of the best."""
-        return maximum(self.k, 1) * 16
+        """A key and an index for each of those kept, and room to sort them."""
+        return 2 * 16 * (self.k + maximum(self.k, _SPARE))
 
     @property
     def work_ns(self) -> Dim:
@@ -56,8 +67,21 @@ class TopK:
 
 def source(isa: Isa) -> str:
     """One C file with ``gw_top_k``."""
-    return prelude(isa) + _KERNEL
+    some = _SOME_V4 if isa.vector_bytes == 64 else _SOME_V3
+    cases = "\n".join(_case(kind, size) for kind in Kind for size in _SIZES[kind])
+    text = _KERNEL.replace("@SPARE@", str(_SPARE)).replace("@SOME@", some).replace("@CASES@", cases)
+    return prelude(isa) + text
 
+
+def _case(kind: Kind, size: int) -> str:
+    return f"    case {4 * size + kind}: scan_any(r, {kind.name}, {size}); break;"
+
+
+_SOME_V3: Final = """
+    __asm__("vmovmskps %1, %0" : "=r"(lanes) : "x"(mask));"""
+_SOME_V4: Final = """
+    __asm__("vptestmd %1, %1, %%k1\\n\\tkmovw %%k1, %0" : "=r"(lanes) : "v"(mask) : "k1");"""
+"""The lanes of a mask as bits."""
 
 _KERNEL: Final = """
 enum { UNSIGNED, SIGNED, FLOAT };
@@ -66,9 +90,6 @@ typedef struct {
     uint64_t key;
     int64_t index;
 } entry;
-
-/* Whether a comes before b: by key, of equal keys the earlier. */
-GW_INLINE int before(entry a, entry b) { return a.key != b.key ? a.key > b.key : a.index < b.index; }
 
 GW_INLINE uint64_t bits_of(const char *p, int64_t size) {
     switch (size) {
@@ -104,53 +125,177 @@ GW_INLINE uint64_t key_of(uint64_t bits, int64_t kind, int64_t size, int64_t lar
     return largest ? key : ~key & all;
 }
 
-/* Moves the entry at the root of a heap, in which every parent comes after its children, to its place. */
-GW_INLINE void sift_down(entry *heap, int64_t count) {
-    const entry moved = heap[0];
-    int64_t at = 0;
-    for (int64_t child = 1; child < count; child = 2 * at + 1) {
-        if (child + 1 < count && before(heap[child], heap[child + 1])) child++;
-        if (before(heap[child], moved)) break;
-        heap[at] = heap[child];
-        at = child;
+/* The row at hand, and what is kept of it, in its order: count entries with room for most. */
+typedef struct {
+    const char *x;
+    int64_t length, step, k, bytes, largest;
+    entry *kept;
+    int64_t count, most;
+    uint64_t above; /* what comes later must have a larger key, once is_cut */
+    int is_cut;
+} ranking;
+
+/* The k-th largest key, and how many of those equal to it are among the k. */
+static uint64_t find_kth(const ranking *r, int64_t *equal) {
+    uint64_t known = 0, digits = 0;
+    int64_t left = r->k;
+    for (int64_t shift = 8 * r->bytes - 8; shift >= 0; shift -= 8) {
+        int64_t counts[256] = {0}, digit = 255;
+        for (int64_t i = 0; i < r->count; i++)
+            counts[r->kept[i].key >> shift & 255] += (r->kept[i].key & known) == digits;
+        for (; counts[digit] < left; digit--)
+            left -= counts[digit];
+        digits |= (uint64_t)digit << shift;
+        known |= (uint64_t)255 << shift;
     }
-    heap[at] = moved;
+    *equal = left;
+    return digits;
 }
 
-GW_INLINE void sift_up(entry *heap, int64_t at) {
-    const entry moved = heap[at];
-    while (at > 0 && before(heap[(at - 1) / 2], moved)) {
-        heap[at] = heap[(at - 1) / 2];
-        at = (at - 1) / 2;
+/* Keeps the k best. */
+static void cut(ranking *r) {
+    int64_t equal, count = 0;
+    const uint64_t kth = find_kth(r, &equal);
+    for (int64_t i = 0; i < r->count; i++) {
+        const entry e = r->kept[i];
+        const int is_kth = e.key == kth, stays = e.key > kth || (is_kth && equal > 0);
+        equal -= is_kth;
+        r->kept[count] = e;
+        count += stays;
     }
-    heap[at] = moved;
+    r->count = count;
+    r->above = kth;
+    r->is_cut = 1;
+}
+
+/* Few are kept in the order of the result. */
+GW_INLINE void insert(ranking *r, uint64_t key, int64_t index) {
+    int64_t at = r->count < r->k ? r->count++ : r->k - 1;
+    for (; at > 0 && r->kept[at - 1].key < key; at--)
+        r->kept[at] = r->kept[at - 1];
+    r->kept[at] = (entry){key, index};
+    r->is_cut = r->count == r->k;
+    if (r->is_cut) r->above = r->kept[r->k - 1].key;
+}
+
+GW_INLINE void keep(ranking *r, uint64_t key, int64_t index) {
+    enum { FEW = 16 };
+    if (r->is_cut && key <= r->above) return; /* cut since the caller looked */
+    if (r->k <= FEW) {
+        insert(r, key, index);
+        return;
+    }
+    r->kept[r->count++] = (entry){key, index};
+    if (r->count == r->most && r->k < r->count) cut(r);
+}
+
+GW_INLINE void scan_any(ranking *r, int64_t kind, int64_t code) {
+    const int64_t size = code == 3 ? 2 : code;
+    for (int64_t i = 0; i < r->length; i++) {
+        const uint64_t key = key_of(bits_of(r->x + i * r->step, size), kind, code, r->largest);
+        if (!r->is_cut || key > r->above) keep(r, key, i);
+    }
+}
+
+typedef uint32_t vu __attribute__((vector_size(sizeof(vi))));
+typedef uint32_t vu_any __attribute__((vector_size(sizeof(vi)), aligned(4), may_alias));
+
+GW_INLINE uint32_t lanes_of(vi mask) {
+    uint32_t lanes;@SOME@
+    return lanes;
+}
+
+/* Keys of a vector of dense elements of 4 bytes; as key_of. */
+GW_INLINE vu keys_of(vu bits, int64_t kind, int64_t largest) {
+    const vu sign = (vu){0} + 0x80000000u;
+    vu keys = kind == UNSIGNED ? bits : bits ^ sign;
+    if (kind == FLOAT) {
+        const vu size = bits & ~sign, nan = (vu)(size > 0x7f800000u), zero = (vu)(size == 0);
+        keys = (bits ^ ((vu)((vi)bits >> 31) | sign)) | nan;
+        keys = (keys & ~zero) | (sign & zero);
+    }
+    return largest ? keys : ~keys;
+}
+
+GW_INLINE void scan_dense(ranking *r, int64_t kind) {
+    int64_t i = 0;
+    for (; i + VL <= r->length; i += VL) {
+        const vu keys = keys_of(*(const vu_any *)(r->x + 4 * i), kind, r->largest);
+        const vu above = (vu){0} + (uint32_t)r->above;
+        uint32_t wanted = r->is_cut ? lanes_of((vi)(keys > above)) : ((uint32_t)1 << VL) - 1;
+        if (__builtin_expect(wanted == 0, 1)) continue;
+        uint32_t lane[VL];
+        memcpy(lane, &keys, sizeof keys);
+        for (; wanted; wanted &= wanted - 1) {
+            const int64_t at = __builtin_ctz(wanted);
+            keep(r, lane[at], i + at);
+        }
+    }
+    for (; i < r->length; i++) {
+        const uint64_t key = key_of(*(const uint32_t *)(r->x + 4 * i), kind, 4, r->largest);
+        if (!r->is_cut || key > r->above) keep(r, key, i);
+    }
+}
+
+static void scan(ranking *r, int64_t kind, int64_t code) {
+    if (code == 4 && r->step == 4) {
+        if (kind == FLOAT) scan_dense(r, FLOAT);
+        else if (kind == SIGNED) scan_dense(r, SIGNED);
+        else scan_dense(r, UNSIGNED);
+        return;
+    }
+    switch (4 * code + kind) {
+@CASES@
+    }
+}
+
+/* The largest key first, of equal ones the first; room for as many is used. Returns where they lie then. */
+static entry *sort(entry *from, entry *room, int64_t count, int64_t bytes) {
+    enum { FEW = 48 };
+    for (int64_t i = 1; count <= FEW && i < count; i++) {
+        const entry moved = from[i];
+        int64_t at = i;
+        for (; at > 0 && from[at - 1].key < moved.key; at--)
+            from[at] = from[at - 1];
+        from[at] = moved;
+    }
+    if (count <= FEW) return from;
+    for (int64_t shift = 0; shift < 8 * bytes; shift += 8) {
+        int64_t counts[256] = {0}, place = 0;
+        for (int64_t i = 0; i < count; i++)
+            counts[from[i].key >> shift & 255]++;
+        if (counts[from[0].key >> shift & 255] == count) continue; /* all alike */
+        for (int64_t digit = 255; digit >= 0; digit--) {
+            const int64_t here = counts[digit];
+            counts[digit] = place;
+            place += here;
+        }
+        for (int64_t i = 0; i < count; i++)
+            room[counts[from[i].key >> shift & 255]++] = from[i];
+        entry *other = from;
+        from = room;
+        room = other;
+    }
+    return from;
 }
 
 GW_EXPORT int32_t gw_top_k(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
-    const int64_t kind = arg[0], code = arg[1], size = code == 3 ? 2 : code, largest = arg[2];
+    const int64_t kind = arg[0], code = arg[1], size = code == 3 ? 2 : code;
     const int64_t count = arg[3], inner = arg[4], k = arg[5];
-    entry *heap = scratch;
+    const int64_t most = k + (k > @SPARE@ ? k : @SPARE@);
     for (int64_t row = begin; row < end && k > 0; row++) {
         const int64_t outer = row / inner, column = row % inner;
         const char *x = (const char *)buf[0] + (outer * count * inner + column) * size;
         char *values = (char *)buf[1] + (outer * k * inner + column) * size;
         int64_t *indices = (int64_t *)buf[2] + outer * k * inner + column;
-        for (int64_t i = 0; i < count; i++) {
-            const entry next = {key_of(bits_of(x + i * inner * size, size), kind, code, largest), i};
-            if (i < k) {
-                heap[i] = next;
-                sift_up(heap, i);
-            } else if (before(next, heap[0])) {
-                heap[0] = next;
-                sift_down(heap, k);
-            }
-        }
-        for (int64_t left = k; left > 0; left--) {
-            const int64_t place = left - 1;
-            indices[place * inner] = heap[0].index;
-            memcpy(values + place * inner * size, x + heap[0].index * inner * size, (size_t)size);
-            heap[0] = heap[place];
-            if (place > 0) sift_down(heap, place);
+        ranking r = {.x = x, .length = count, .step = inner * size, .k = k, .bytes = size, .largest = arg[2],
+                     .kept = scratch, .most = most};
+        scan(&r, kind, code);
+        if (r.count > k) cut(&r);
+        const entry *best = sort(r.kept, r.kept + most, r.count, size);
+        for (int64_t i = 0; i < k && i < r.count; i++) {
+            indices[i * inner] = best[i].index;
+            memcpy(values + i * inner * size, x + best[i].index * inner * size, (size_t)size);
         }
     }
     return 0;

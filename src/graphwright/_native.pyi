@@ -41,10 +41,11 @@ def workers() -> int:
     """Worker threads that the process has started."""
 
 def plan_memory(sizes: list[int], conflicts: list[list[int]]) -> tuple[list[int], int]: ...
-def condense_all(data: Sequence[Buffer]) -> list[bytes]:
+def condense_all(data: Sequence[Buffer], mapped: bool = False) -> list[bytes]:
     """A 256th of each of ``data`` to hash in its place, made at memory's speed, the GIL released: contents
     that differ give other bytes but with a chance of 2^-64. No protection where someone wants two contents to
-    be alike."""
+    be alike. ``mapped``: all of them map files to be read; their pages are given back behind the reader (of
+    other memory, its content would be lost)."""
 
 def dlpack_bits(tensor: object) -> tuple[NDArray[Any], int]:
     """The elements of an object with ``__dlpack__``, in the CPU's memory, as unsigned integers of their 8 or

@@ -40,7 +40,7 @@ from graphwright.lower.lower import lower, refuse_unknown_ranks
 from graphwright.lower.tasks import Program
 from graphwright.memory.storage import all_steps, step_values
 from graphwright.package.package import Package, Target, TensorSpec
-from graphwright.package.weights import Weights, pack_weights
+from graphwright.package.weights import UnpackedWeights, Weights, pack_weights
 from graphwright.passes.base import Record
 from graphwright.passes.cse import CommonSubexpressions
 from graphwright.passes.dead_code import DeadCode
@@ -180,7 +180,7 @@ def compile_modules(
             package_module(module, options, weights),
             targets={isa.name: target},
             report=compile_report(noted, selection.steps),
-            spare=partial(pack_weights, held.spare),
+            spare=partial(UnpackedWeights, held.spare),
         )
         made.append(Compilation(module, package, program, generated, noted, held.spare, clock.seconds))
     return made
@@ -231,17 +231,25 @@ def _weights(
 ) -> tuple[Weights, list[_Stored]]:
     """The constants that the steps of all modules read, each content once, behind ``shared``."""
     used = [_read_constants(m.main, s.steps) for m, s in zip(modules, selections, strict=True)]
-    own: dict[str, Array | Deferred] = dict(shared.arrays) if shared else {}
-    for module, refs in zip(modules, used, strict=True):
-        for ref in refs.values():
-            own.setdefault(ref.digest, module.constants.held(ref))
-    weights = pack_weights(own)
+    weights = pack_weights(_taken(modules, used, shared))  # alone holds what it packs, and lets it go
     return weights, [_stored(m, refs, weights) for m, refs in zip(modules, used, strict=True)]
 
 
+def _taken(
+    modules: Sequence[Module], used: Sequence[Mapping[Value, ConstRef]], shared: Weights | None
+) -> dict[str, Array | Deferred]:
+    """The constants to be packed, which the modules lack from here on; what they need no more is dropped."""
+    taken: dict[str, Array | Deferred] = dict(shared.arrays) if shared else {}
+    for module, refs in zip(modules, used, strict=True):
+        for ref in dict.fromkeys(refs.values()):
+            taken.setdefault(ref.digest, module.constants.hand_over(ref))
+        DeadCode().run(module, Record("dead_code"))
+        module.constants.release()
+    return taken
+
+
 def _stored(module: Module, used: Mapping[Value, ConstRef], weights: Weights) -> _Stored:
-    """Let ``module`` hold what was packed there; constants that it read for no other end are dropped."""
-    DeadCode().run(module, Record("dead_code"))
+    """Let ``module`` hold what was packed there."""
     spare: dict[str, Array | Deferred] = {}
     for ref in module.constants:
         if ref.digest in weights.tensors:

@@ -16,7 +16,7 @@ from graphwright.ir.names import terminal
 from graphwright.ir.types import TensorType
 from graphwright.loading import staged, with_variants
 from graphwright.package.package import Package, Variant
-from graphwright.package.weights import Weights, pack_weights
+from graphwright.package.weights import UnpackedWeights, Weights
 from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.passes.bound_sizes import BoundSizes
 from graphwright.passes.gears import GearModules, joined_module
@@ -128,7 +128,7 @@ def compile_gears(
     package = replace(
         _whole(joined, options, parts[0].weights),
         report=_report(made, parts),
-        spare=partial(pack_weights, spare),
+        spare=partial(UnpackedWeights, spare),
         variants=tuple(Variant(part.inputs, part.outputs, part.targets) for part in parts),
         between=made.between,
     )

@@ -12,7 +12,7 @@ from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Graph, Module
 from graphwright.ir.types import TensorType
 from graphwright.package.package import Package, Variant
-from graphwright.package.weights import pack_weights
+from graphwright.package.weights import UnpackedWeights
 from graphwright.passes.manager import PassManager
 from graphwright.records import replace
 
@@ -85,4 +85,4 @@ def package_variants(module: Module, variants: Sequence[Module], options: Option
     held = package.weights.tensors
     rest = {ref.digest: module.constants.held(ref) for ref in module.constants if ref.digest not in held}
     made = tuple(Variant(part.inputs, part.outputs, part.targets) for part in parts)
-    return replace(package, variants=made, spare=partial(pack_weights, rest))
+    return replace(package, variants=made, spare=partial(UnpackedWeights, rest))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -167,9 +170,12 @@ def test_pool_makes_what_is_derived_when_it_is_read() -> None:
         made.append(out.shape)
         out[...] = 7
 
-    derived = pool.derive(source, "sevens", Deferred(F32, (2, 2), fill))
-    assert pool.derive(source, "sevens", Deferred(F32, (2, 2), fill)) == derived
-    assert pool.derive(source, "eights", Deferred(F32, (2, 2), fill)) != derived
+    def jobs(out: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> list[Callable[[], object]]:
+        return [partial(fill, out)]
+
+    derived = pool.derive(source, "sevens", Deferred(F32, (2, 2), jobs))
+    assert pool.derive(source, "sevens", Deferred(F32, (2, 2), jobs)) == derived
+    assert pool.derive(source, "eights", Deferred(F32, (2, 2), jobs)) != derived
     assert isinstance(pool.held(derived), Deferred) and not made
     assert pool[derived].tolist() == [[7, 7], [7, 7]]
     assert pool[derived] is pool.held(derived) and made == [(2, 2)]

@@ -31,6 +31,7 @@ def test_each_element_lies_where_the_layout_says(piece: int, case: tuple[tuple[i
     array = np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transform, "_READ_BYTES", piece)
+        patch.setattr(transform, "_PART_BYTES", piece)
         packed = pack(array, layout)
     assert packed.flags.c_contiguous and np.count_nonzero(packed) == array.size
     sizes = dict(layout.blocks)

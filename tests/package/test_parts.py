@@ -68,8 +68,8 @@ def test_what_is_made_in_place_and_what_is_copied_lie_side_by_side(threads: int)
     column = np.arange(6, dtype=np.int64).reshape(3, 2)
     made = pack_weights({
         "copied": column,
-        "made": Deferred(I64, (2, 3), lambda out: np.copyto(out, column.T)),
-        "empty": Deferred(I64, (0, 3), lambda out: None),
+        "made": Deferred(I64, (2, 3), lambda out: [lambda: np.copyto(out, column.T)]),
+        "empty": Deferred(I64, (0, 3), lambda out: []),
         "text": np.array(["a", "bc"], object),
     })  # fmt: skip
     again = read_weights(memoryview(made.header + bytes(made.data)))

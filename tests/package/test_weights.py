@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from graphwright.errors import PackageError
-from graphwright.ir.types import DTYPES
+from graphwright.ir.deferred import Deferred
+from graphwright.ir.types import DTYPES, F32
+from graphwright.package import weights as weights_module
 from graphwright.package.package import Package
 from graphwright.package.read import read_package
-from graphwright.package.weights import BadWeights, Weights, pack_weights, read_weights
+from graphwright.package.weights import BadWeights, UnpackedWeights, Weights, pack_weights, read_weights
 from graphwright.package.write import write_package
 
 Array = np.ndarray[Any, Any]
@@ -196,3 +200,69 @@ def test_changed_indices_are_found_where_mapped_and_floats_where_copied(
         (tmp_path / "bad.om").write_bytes(data.replace(old, new))
         with pytest.raises(PackageError, match="no floats"):
             read_package(tmp_path / "bad.om", use_mmap=True)
+
+
+def test_tensors_that_nearly_agree_are_hashed_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comparing them in pairs would read 40 * 39 / 2 of them."""
+    count, size = 40, 1 << 17
+    arrays = {f"{k:020x}": np.zeros(size, np.uint8) for k in range(count)}
+    for k, array in enumerate(arrays.values()):
+        array[size // 128 + 1] = k // 2  # between the bytes that are looked at first; each twice
+    hashed: list[int] = []
+    compared: list[int] = []
+    condense, equal = weights_module.condense_all, weights_module.equal_bytes
+
+    def counted(data: list[memoryview], mapped: bool) -> list[bytes]:
+        hashed.extend(map(len, data))
+        return condense(data, mapped)
+
+    def compare(a: Array, b: Array) -> bool:
+        compared.append(a.size)
+        return equal(a, b)
+
+    monkeypatch.setattr(weights_module, "condense_all", counted)
+    monkeypatch.setattr(weights_module, "equal_bytes", compare)
+    made = pack_weights(arrays)
+    assert sum(hashed) == count * size
+    assert sum(compared) == count // 2 * size
+    assert len({tensor.start for tensor in made.tensors.values()}) == count // 2
+    for name, array in arrays.items():
+        assert np.array_equal(made.arrays[name], array)
+
+
+def test_what_is_packed_is_let_go() -> None:
+    """The memory that is read for one tensor is free before the last one is written."""
+    alive: list[int] = []
+    sources: list[weakref.ref[Array]] = []
+
+    def made(k: int) -> Deferred:
+        source = np.full(100, k, np.float32)
+        sources.append(weakref.ref(source))
+
+        def fill(out: Array) -> None:
+            alive.append(sum(each() is not None for each in sources))
+            np.copyto(out, source)
+
+        return Deferred(F32, (100,), lambda out: [partial(fill, out)])
+
+    result = pack_weights({f"{k:020x}": made(k) for k in range(5)})
+    assert alive == [5, 4, 3, 2, 1]
+    assert [array[0] for array in result.arrays.values()] == [0, 1, 2, 3, 4]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        hnp.arrays(
+            st.sampled_from(["f4", "i8", "u1", "?"]),
+            hnp.array_shapes(min_dims=0, min_side=0, max_side=9),
+            elements=st.integers(0, 1),
+        )
+    )
+)
+def test_unpacked_weights_are_the_same_member(drawn: list[Array]) -> None:
+    arrays = {f"w{k}": array for k, array in enumerate(drawn)}
+    arrays |= {"r": np.broadcast_to(np.float32(3), (40, 50)), "s": np.array(["a", "b"], object)}
+    packed, loose = pack_weights(arrays), UnpackedWeights(arrays)
+    assert b"".join(map(bytes, packed.pieces())) == b"".join(map(bytes, loose.pieces()))
+    assert packed.tensors == loose.tensors

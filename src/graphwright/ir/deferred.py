@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
 
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.dtypes import DType
 from graphwright.records import dataclass
 
+Jobs = Iterable[Callable[[], object]]
+
 
 @dataclass(frozen=True)
 class Deferred:
-    """``fill`` writes every element of a contiguous array of ``dtype`` and ``shape``, in any thread."""
+    """A contiguous array of ``dtype`` and ``shape``. ``jobs`` gives what together writes all of its elements:
+    calls that any threads may do, in any order.
+    """
 
     dtype: DType
     shape: tuple[int, ...]
-    fill: Callable[[Array], object]
+    jobs: Callable[[Array], Jobs]
 
     @property
     def nbytes(self) -> int:
@@ -26,5 +30,6 @@ class Deferred:
     def make(self) -> Array:
         """The array in memory of its own."""
         array = np.empty(self.shape, self.dtype.numpy)
-        self.fill(array)
+        for job in self.jobs(array):
+            job()
         return array

@@ -15,6 +15,7 @@ import numpy as np
 from graphwright._native import condense_all
 from graphwright.beside import Beside
 from graphwright.ir.arrays import is_repeated
+from graphwright.ir.mapped import mapped_file
 
 _WHOLE = 1 << 16
 """Bytes of content that are hashed as they are; more are condensed first."""
@@ -26,7 +27,8 @@ class Ahead:
     def __init__(self, contents: Sequence[memoryview]) -> None:
         self._contents = contents  # which stay where they are
         self._places = {_address(np.frombuffer(c, np.uint8)): k for k, c in enumerate(contents)}
-        self._made = Beside(partial(condense_all, contents))
+        mapped = all(mapped_file(content) is not None for content in contents)
+        self._made = Beside(partial(condense_all, contents, mapped))
 
     def find(self, data: np.ndarray[Any, Any]) -> bytes | None:
         """What stands for ``data``, if it is all of one of the contents."""
@@ -47,7 +49,9 @@ def digest(array: np.ndarray[Any, Any], ahead: Ahead | None = None) -> str:
     if data.size <= _WHOLE:
         return name_of(kind, data.data)
     found = None if ahead is None else ahead.find(data)
-    return name_of(kind, condense_all([data.data])[0] if found is None else found)
+    if found is None:
+        (found,) = condense_all([data.data], mapped_file(data) is not None)
+    return name_of(kind, found)
 
 
 def name_of(*texts: bytes | memoryview) -> str:

@@ -16,9 +16,10 @@ import numpy as np
 from graphwright.ir.arrays import is_repeated
 from graphwright.ir.deferred import Deferred
 from graphwright.ir.digest import Ahead, digest, name_of
+from graphwright.ir.mapped import equal_bytes, release
 from graphwright.ir.op import ConstRef, Op
 from graphwright.ir.symbols import Dim, SymbolTable, product
-from graphwright.ir.types import Layout, Shape, TensorType, dtype_of
+from graphwright.ir.types import DTYPES, Layout, Shape, TensorType, dtype_of
 from graphwright.records import dataclass, field
 
 Array = np.ndarray[Any, Any]
@@ -384,6 +385,17 @@ class ConstantPool:
         """The tensor, or how it will be made."""
         return self._arrays[ref.digest]
 
+    def hand_over(self, ref: ConstRef) -> Array | Deferred:
+        """The tensor, or how it will be made, which the pool then lacks until it is adopted again."""
+        held, self._arrays[ref.digest] = self._arrays[ref.digest], _ELSEWHERE
+        return held
+
+    def release(self) -> None:
+        """Give back pages of mapped files that hold tensors: they are read again when they are wanted."""
+        for held in self._arrays.values():
+            if not isinstance(held, Deferred):
+                release(held)
+
     def __getitem__(self, ref: ConstRef) -> Array:
         held = self._arrays[ref.digest]
         if isinstance(held, Deferred):
@@ -413,7 +425,10 @@ def _same_content(held: Array | Deferred, array: Array) -> bool:
     if is_repeated(array) and is_repeated(held):
         place = (0,) * array.ndim
         return bool(held[place].tobytes() == array[place].tobytes())
-    return bool(np.array_equal(held.reshape(-1).view(np.uint8), array.reshape(-1).view(np.uint8)))
+    return equal_bytes(*(np.ascontiguousarray(each).reshape(-1).view(np.uint8) for each in (held, array)))
+
+
+_ELSEWHERE = Deferred(DTYPES["u8"], (0,), lambda array: ())
 
 
 def _read_only(array: Array) -> Array:

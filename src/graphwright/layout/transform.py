@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 
+from graphwright.ir.mapped import release
 from graphwright.ir.types import Layout
 
 Array = np.ndarray[Any, Any]
@@ -25,25 +29,85 @@ def packed_shape(shape: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
 
 _READ_BYTES = 1 << 17
 """Bytes of a source that are read in its own order before their places are written."""
+_PART_BYTES = 16 << 20
+"""Bytes of a source that are worth a job of their own."""
+_Span = tuple[int, int]
 
 
 def pack_into(packed: Array, array: Array, layout: Layout) -> None:
     """Write ``array`` in ``layout`` to the dense array ``packed``; lanes that pad an axis are zero."""
+    for job in pack_jobs(packed, array, layout):
+        job()
+
+
+def pack_jobs(packed: Array, array: Array, layout: Layout) -> Iterator[Callable[[], object]]:
+    """What writes ``array`` in ``layout`` to ``packed``: jobs of a few MiB, for any threads, in any order.
+
+    Pages of a mapped file are given back behind the reader.
+    """
     sizes = dict(layout.blocks)
-    padding = [(0, -size % sizes.get(axis, 1)) for axis, size in enumerate(array.shape)]
-    padded = np.pad(array, padding) if any(more for _, more in padding) else array
+    target = _split_view(packed, array.ndim, layout)
+    yield partial(_clear_pads, target, array.shape, sizes)
+    for corner in product(*(list(_spans(size, sizes.get(a, 1))) for a, size in enumerate(array.shape))):
+        for spans in _cut(corner, sizes.get(0, 1), array.nbytes):
+            yield partial(_copy_corner, target, array, spans, sizes)
+
+
+def _split_view(packed: Array, rank: int, layout: Layout) -> Array:
+    """``packed`` with the axes of its source in order, a blocked one as two: blocks, and lanes of each."""
+    inner = {axis: rank + k for k, (axis, _) in enumerate(layout.blocks)}
+    places = {axis: k for k, axis in enumerate(layout.order)}
+    return packed.transpose([k for a in range(rank) for k in (places[a], inner.get(a)) if k is not None])
+
+
+def _spans(size: int, block: int) -> Iterator[_Span]:
+    """Places of an axis that fill whole blocks, and those in the last block, which is not full."""
+    whole = size - size % block
+    if whole or not size:
+        yield 0, whole
+    if whole < size:
+        yield whole, size
+
+
+def _cut(corner: tuple[_Span, ...], block: int, size: int) -> Iterator[tuple[_Span, ...]]:
+    """``corner`` in pieces along the first axis, whole blocks each."""
+    if not corner:
+        yield corner
+        return
+    (start, stop), *others = corner
+    count = max(1, min(size // _PART_BYTES, (stop - start) // block))
+    bounds = [start + (stop - start) // block * k // count * block for k in range(count)] + [stop]
+    for span in pairwise(bounds):
+        yield (span, *others)
+
+
+def _clear_pads(target: Array, shape: tuple[int, ...], sizes: Mapping[int, int]) -> None:
+    place = 0
+    for axis, size in enumerate(shape):
+        if axis in sizes and size % sizes[axis]:
+            index: list[slice | int] = [slice(None)] * target.ndim
+            index[place : place + 2] = [-1, slice(size % sizes[axis], None)]
+            target[tuple(index)] = 0
+        place += 1 + (axis in sizes)
+
+
+def _copy_corner(target: Array, array: Array, spans: Sequence[_Span], sizes: Mapping[int, int]) -> None:
+    """Copy what lies within ``spans``, along each axis whole blocks or a part of one."""
+    places: list[slice] = []
     split: list[int] = []
-    position: dict[int, int] = {}
-    inner: dict[int, int] = {}
-    for axis, size in enumerate(padded.shape):
-        position[axis] = len(split)
-        if axis in sizes:
-            inner[axis] = len(split) + 1
-            split += [size // sizes[axis], sizes[axis]]
-        else:
-            split.append(size)
-    order = [*(position[a] for a in layout.order), *(inner[a] for a, _ in layout.blocks)]
-    source, target = padded.reshape(split), packed.transpose(np.argsort(order))
+    for axis, (start, stop) in enumerate(spans):
+        block = sizes.get(axis)
+        lanes = () if block is None else (min(block, stop - start),)
+        size = block or 1
+        first, count = start // size, -(-(stop - start) // size)
+        places += [slice(first, first + count), *(slice(n) for n in lanes)]
+        split += [count, *lanes]
+    part = array[tuple(slice(*span) for span in spans)]
+    _copy_slices(target[tuple(places)], part.reshape(split))
+    release(part)
+
+
+def _copy_slices(target: Array, source: Array) -> None:
     slices = source.shape[0] if source.ndim else 0
     step = max(1, _READ_BYTES * slices // max(1, source.nbytes))
     if step >= slices:

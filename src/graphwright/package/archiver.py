@@ -10,10 +10,12 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
 from graphwright.package.archive import ALIGNMENT, END, END_64, ENTRY, LARGE, LOCAL_HEADER, LOCATOR_64
+from graphwright.package.parts import in_parts
 
 Piece = bytes | memoryview
 
@@ -57,7 +59,8 @@ def _write(file: BinaryIO, members: Mapping[str, Sequence[Piece]]) -> None:
         size, checksum = sum(map(len, pieces)), _checksum(pieces)
         directory.append(_entry(name, size, checksum, position))
         for piece in (_header(name, size, checksum, position), *pieces):
-            _write_all(file, piece)
+            for part in in_parts(piece):
+                _write_all(file, part)
             position += len(piece)
     _write_all(file, b"".join([*directory, *_ends(len(directory), sum(map(len, directory)), position)]))
 
@@ -72,8 +75,8 @@ def _write_all(file: BinaryIO, piece: Piece) -> None:
 
 def _checksum(pieces: Sequence[Piece]) -> int:
     checksum = 0
-    for piece in pieces:
-        checksum = zlib.crc32(piece, checksum)
+    for part in chain.from_iterable(map(in_parts, pieces)):
+        checksum = zlib.crc32(part, checksum)
     return checksum
 
 

@@ -10,7 +10,7 @@ from graphwright.errors import Diagnostic, PackageError
 from graphwright.ir.arrays import Array
 from graphwright.ir.dtypes import DType
 from graphwright.package.tasks import StoredProgram
-from graphwright.package.weights import Weights, no_weights
+from graphwright.package.weights import UnpackedWeights, Weights, no_weights
 from graphwright.records import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Package:
     """What the compiler did, in plain text."""
     signature: str = ""
     """As it was read: whoever signed it, it is written again with it."""
-    spare: Callable[[], Weights] = no_weights
+    spare: Callable[[], Weights | UnpackedWeights] = no_weights
     variants: tuple[Variant, ...] = ()
     """In place of ``targets``, where ranks of the inputs are open, or each runs a gear."""
     between: str = ""

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+
+from graphwright.ir.mapped import release
 
 PART = 16 << 20
 """Bytes that are worth a thread."""
 MOST_THREADS = 4
 """Memory is the limit, not cores."""
+
+
+def in_parts(data: bytes | memoryview) -> Iterator[memoryview]:
+    """``data`` in order, in parts whose pages are given back when the next is asked for, if a file is mapped
+    there.
+    """
+    whole = memoryview(data)
+    for start in range(0, len(whole), PART):
+        part = whole[start : start + PART]
+        yield part
+        release(part)
 
 
 def fill_in_parts(size: int, fill: Callable[[int, int], None]) -> None:
@@ -28,17 +42,23 @@ def thread_count(size: int) -> int:
     return max(1, min(len(os.sched_getaffinity(0)), MOST_THREADS, size // PART))
 
 
-def do_side_by_side(jobs: Sequence[Callable[[], object]], count: int) -> None:
-    """Do ``jobs`` in ``count`` threads, each taking the next. Raises what the first that failed raised."""
-    left = iter(jobs)
+def do_side_by_side(jobs: Iterable[Callable[[], object]], count: int) -> None:
+    """Do ``jobs`` in ``count`` threads, each taking the next; what is done is forgotten, so that the memory
+    that it read can go. Raises what the first that failed raised.
+    """
+    left = deque(jobs)
     faults: list[BaseException] = []
 
     def work() -> None:
-        try:
-            for job in left:  # a list's iterator gives each job to one thread
+        while left and not faults:
+            try:
+                job = left.popleft()
+            except IndexError:  # another thread took the last one
+                return
+            try:
                 job()
-        except BaseException as fault:
-            faults.append(fault)
+            except BaseException as fault:
+                faults.append(fault)
 
     threads = [threading.Thread(target=work) for _ in range(1, count)]
     for thread in threads:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from math import prod
 from typing import Any
@@ -20,11 +20,13 @@ from graphwright._native import condense_all
 from graphwright.ir.arrays import Array, is_repeated, np
 from graphwright.ir.deferred import Deferred
 from graphwright.ir.dtypes import DTYPES, STRING, DType, dtype_of
+from graphwright.ir.mapped import equal_bytes, mapped_file, release
 from graphwright.package.archive import ALIGNMENT, aligned_memory
 from graphwright.package.parts import PART, do_side_by_side, thread_count
 from graphwright.package.runs import fill_jobs, find_runs
 from graphwright.records import dataclass
 
+Piece = bytes | memoryview
 MAX_RANK = 32
 _CONDENSED = 1 << 16
 """Bytes of content that are hashed as they are; more are condensed first (see ``_native.condense_all``)."""
@@ -63,41 +65,25 @@ class Weights:
     @cached_property
     def arrays(self) -> dict[str, Array]:
         """The tensors as arrays: read-only views of the data, but for strings."""
-        return {name: self._array(tensor) for name, tensor in self.tensors.items()}
+        return {name: self._array(name) for name in self.tensors}
 
-    def pieces(self) -> list[bytes | memoryview]:
+    def pieces(self) -> list[Piece]:
         """The member as a file holds it: header and data, in which tensors that repeat are runs."""
-        runs = self._runs()
+        runs = _all_runs(self.tensors, self._lines)
         if not runs:
             return [self.header, self.data]
-        stored: list[bytes | memoryview] = [_header(self.tensors, {n: len(r) for n, r in runs.items()})]
-        for name, first in _firsts(self.tensors).items():
-            if name == first:
-                piece = runs.get(name) or self._bytes(self.tensors[name])
-                stored += [piece, bytes(-len(piece) % ALIGNMENT)]
-        return stored
+        return _pieces(self.tensors, runs, self._bytes)
 
-    def _runs(self) -> dict[str, bytes]:
-        """The tensors that repeat, by name."""
-        found: dict[str, bytes] = {}
-        bytes_left = MOST_EXPANDED
-        for name, first in _firsts(self.tensors).items():
-            tensor = self.tensors[name]
-            size = _aligned(tensor.size)
-            if name != first or tensor.dtype is STRING or size > bytes_left:
-                continue
-            runs = find_runs(np.frombuffer(self.data[tensor.start : tensor.start + size], np.uint8))
-            if runs is not None:
-                found[name] = runs
-                bytes_left -= size
-        return found
+    def _lines(self, name: str) -> Array:
+        tensor = self.tensors[name]
+        return np.frombuffer(self.data[tensor.start : tensor.start + _aligned(tensor.size)], np.uint8)
 
     def index_digest(self) -> str:
         """SHA-256 of the header and of all that is no float: elements that may be places in memory."""
         state = hashlib.sha256(self.header)
-        for tensor in self.tensors.values():
+        for name, tensor in self.tensors.items():
             if not tensor.dtype.is_float:
-                state.update(self._bytes(tensor))
+                state.update(self._bytes(name))
         return state.hexdigest()
 
     def digests(self) -> dict[str, str]:
@@ -105,46 +91,105 @@ class Weights:
 
         It is made at memory's speed, and shows damage, not an adversary's changes.
         """
-        found: dict[str, str] = {}
-        own = [name for name, first in _firsts(self.tensors).items() if name == first]
+        return _digests(self.tensors, self._bytes)
 
-        def hash_one(name: str) -> None:
-            content = self._bytes(self.tensors[name])
-            condensed = condense_all([content])[0] if len(content) > _CONDENSED else content
-            found[name] = hashlib.blake2b(condensed, digest_size=10).hexdigest()
-
-        jobs = [partial(hash_one, name) for name in sorted(own, key=lambda n: -self.tensors[n].size)]
-        do_side_by_side(jobs, thread_count(len(self.data)))
-        return {name: found[name] for name in own}
-
-    def _bytes(self, tensor: Tensor) -> memoryview:
+    def _bytes(self, name: str) -> memoryview:
+        tensor = self.tensors[name]
         return self.data[tensor.start : tensor.start + tensor.size]
 
-    def _array(self, tensor: Tensor) -> Array:
+    def _array(self, name: str) -> Array:
+        tensor = self.tensors[name]
         if tensor.dtype is STRING:
-            return _strings(self._bytes(tensor), tensor.shape)
-        return np.ndarray(tensor.shape, tensor.dtype.numpy, self._bytes(tensor))
+            return _strings(self._bytes(name), tensor.shape)
+        return np.ndarray(tensor.shape, tensor.dtype.numpy, self._bytes(name))
+
+
+class UnpackedWeights:
+    """Weights that stay in arrays of their own, or in the file that they are mapped from, until they are
+    written: the same member as :func:`pack_weights` makes of them, without a copy of it in memory.
+    """
+
+    def __init__(self, arrays: Mapping[str, Array | Deferred]) -> None:
+        self.arrays = {name: a.make() if isinstance(a, Deferred) else a for name, a in arrays.items()}
+        kinds = {name: _kind(array) for name, array in self.arrays.items()}
+        tensors, _ = _laid_out(kinds)
+        self.tensors, _ = _laid_out(kinds, _same_bytes(tensors, self._content))
+
+    def pieces(self) -> list[Piece]:
+        """As :meth:`Weights.pieces`."""
+        return _pieces(self.tensors, _all_runs(self.tensors, self._lines), self._bytes)
+
+    def digests(self) -> dict[str, str]:
+        """As :meth:`Weights.digests`."""
+        return _digests(self.tensors, self._bytes)
+
+    def _content(self, name: str) -> Array:
+        array = self.arrays[name]
+        return _bytes(np.ascontiguousarray(array) if is_repeated(array) else array)
+
+    def _bytes(self, name: str) -> memoryview:
+        return self._content(name).data
+
+    def _lines(self, name: str) -> Array:
+        content = self._content(name)
+        return np.pad(content, (0, padding)) if (padding := -content.size % ALIGNMENT) else content
+
+
+def _pieces(
+    tensors: Mapping[str, Tensor], runs: Mapping[str, bytes], content: Callable[[str], memoryview]
+) -> list[Piece]:
+    """The header, and the bytes of each tensor with what pads them; ``runs`` of those that repeat."""
+    stored: list[Piece] = [_header(tensors, {name: len(data) for name, data in runs.items()})]
+    for name, first in _firsts(tensors).items():
+        if name == first:
+            piece = runs[name] if name in runs else content(name)
+            stored += [piece, bytes(-len(piece) % ALIGNMENT)]
+    return stored
+
+
+def _digests(tensors: Mapping[str, Tensor], content: Callable[[str], memoryview]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    own = [name for name, first in _firsts(tensors).items() if name == first]
+
+    def hash_one(name: str) -> None:
+        found[name] = _hash(content(name))
+
+    jobs = [partial(hash_one, name) for name in sorted(own, key=lambda n: -tensors[n].size)]
+    do_side_by_side(jobs, thread_count(sum(tensors[name].size for name in own)))
+    return {name: found[name] for name in own}
+
+
+def _all_runs(tensors: Mapping[str, Tensor], lines: Callable[[str], Array]) -> dict[str, bytes]:
+    """The tensors that repeat, by name; ``lines`` gives their bytes, padded to whole lines."""
+    found: dict[str, bytes] = {}
+    bytes_left = MOST_EXPANDED
+    for name, first in _firsts(tensors).items():
+        size = _aligned(tensors[name].size)
+        if name != first or tensors[name].dtype is STRING or size > bytes_left:
+            continue
+        content = lines(name)
+        runs = find_runs(content)
+        release(content)
+        if runs is not None:
+            found[name] = runs
+            bytes_left -= size
+    return found
 
 
 def pack_weights(arrays: Mapping[str, Array | Deferred]) -> Weights:
-    """Put ``arrays``, which are contiguous or made here, into one block of memory; equal bytes once."""
+    """Put ``arrays``, which are contiguous or made here, into one block of memory; equal bytes once.
+
+    Each array is let go when it has been read: where the caller does not hold it, its memory is free then.
+    """
     kinds = {name: _kind(array) for name, array in arrays.items()}
     tensors, end = _laid_out(kinds)
     data = aligned_memory(end)
     target = np.frombuffer(data, np.uint8)
-    jobs: list[Callable[[], object]] = []
-    for name, array in arrays.items():
-        place = target[tensors[name].start :][: tensors[name].size]
-        if isinstance(array, Deferred):
-            jobs.append(partial(array.fill, place.view(array.dtype.numpy).reshape(array.shape)))
-        elif is_repeated(array) and array.dtype != object:
-            jobs.append(partial(np.copyto, place.view(array.dtype), array[(0,) * array.ndim]))
-        else:
-            source = _bytes(array)
-            parts = (slice(k, k + PART) for k in range(0, len(place), PART))
-            jobs += [partial(np.copyto, place[part], source[part]) for part in parts]
+    places = {name: target[t.start : t.start + t.size] for name, t in tensors.items()}
+    jobs = (job for name, array in arrays.items() for job in _jobs(places[name], array))
+    del arrays
     do_side_by_side(jobs, thread_count(end))
-    if same := _same_bytes(tensors, target):
+    if same := _same_bytes(tensors, places.__getitem__):
         before = tensors
         tensors, end = _laid_out(kinds, same)
         for name, tensor in tensors.items():  # which only move towards the beginning
@@ -156,6 +201,23 @@ def pack_weights(arrays: Mapping[str, Array | Deferred]) -> Weights:
         stop = tensor.start + tensor.size
         data[stop : _aligned(stop)] = bytes(-stop % ALIGNMENT)
     return Weights(_header(tensors), data.toreadonly(), tensors)
+
+
+def _jobs(place: Array, array: Array | Deferred) -> Iterator[Callable[[], object]]:
+    """What writes the bytes of ``array`` to ``place``."""
+    if isinstance(array, Deferred):
+        yield from array.jobs(place.view(array.dtype.numpy).reshape(array.shape))
+    elif is_repeated(array) and array.dtype != object:
+        yield partial(np.copyto, place.view(array.dtype), array[(0,) * array.ndim])
+    else:
+        source = _bytes(array)
+        for start in range(0, len(place), PART):
+            yield partial(_copy, place[start : start + PART], source[start : start + PART])
+
+
+def _copy(place: Array, source: Array) -> None:
+    np.copyto(place, source)
+    release(source)
 
 
 _Kind = tuple[DType, tuple[int, ...], int]
@@ -181,26 +243,34 @@ def _laid_out(
     return tensors, end
 
 
-def _same_bytes(tensors: Mapping[str, Tensor], data: Array) -> dict[str, str]:
-    """By name, the first tensor of the same bytes where there is an earlier one: told by size, by a few bytes
-    (in place of a hash, which would read all of them), then by all.
+def _same_bytes(tensors: Mapping[str, Tensor], content: Callable[[str], Array]) -> dict[str, str]:
+    """By name, the first tensor of the same bytes where there is an earlier one.
+
+    Most are told apart by their size and a few bytes. The others are hashed, each once; those that share a
+    hash are compared with the first of them.
     """
-    firsts: dict[tuple[int, bytes], list[str]] = {}
-    same: dict[str, str] = {}
+    alike: dict[tuple[int, bytes], list[str]] = {}
     for name, tensor in tensors.items():
-        if not tensor.size:
-            continue
-        content = data[tensor.start : tensor.start + tensor.size]
-        step = max(1, tensor.size // _PROBES)
-        alike = firsts.setdefault((tensor.size, content[::step].tobytes()), [])
-        for first in alike:
-            start = tensors[first].start
-            if np.array_equal(data[start : start + tensor.size], content):
+        if tensor.size:
+            probes = content(name)[:: max(1, tensor.size // _PROBES)]
+            alike.setdefault((tensor.size, probes.tobytes()), []).append(name)
+            release(probes)
+    firsts: dict[tuple[int, str], str] = {}
+    same: dict[str, str] = {}
+    for (size, _), names in alike.items():
+        for name in names if len(names) > 1 else ():
+            key = size, _hash(content(name).data)
+            first = firsts.setdefault(key, name)
+            if first != name and equal_bytes(content(first), content(name)):
                 same[name] = first
-                break
-        else:
-            alike.append(name)
     return same
+
+
+def _hash(content: memoryview) -> str:
+    text: Piece = content
+    if len(content) > _CONDENSED:
+        (text,) = condense_all([content], mapped_file(content) is not None)
+    return hashlib.blake2b(text, digest_size=10).hexdigest()
 
 
 _PROBES = 64

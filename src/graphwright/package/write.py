@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from graphwright.package.archiver import Piece, write_archive
 from graphwright.package.package import FORMAT, SPARE, WEIGHTS, Package, Target
+from graphwright.package.parts import in_parts
 from graphwright.package.sign import signature
 from graphwright.package.stages import plain_spec, to_plain
 
@@ -94,8 +96,8 @@ def _member(members: dict[str, list[Piece]], name: str, data: bytes) -> str:
 
 def _size_and_digest(pieces: Sequence[Piece]) -> tuple[int, str]:
     state = hashlib.sha256()
-    for piece in pieces:
-        state.update(piece)
+    for part in chain.from_iterable(map(in_parts, pieces)):
+        state.update(part)
     return sum(map(len, pieces)), state.hexdigest()
 
 

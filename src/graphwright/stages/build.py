@@ -20,7 +20,7 @@ from graphwright.ir.types import U8, TensorType
 from graphwright.ops.front import Front
 from graphwright.package.package import Package, TensorSpec, Variant
 from graphwright.package.stages import FrontStep, HostStep, PartStep, Stages, Step
-from graphwright.package.weights import pack_weights
+from graphwright.package.weights import UnpackedWeights, pack_weights
 from graphwright.passes.base import Record
 from graphwright.passes.dead_code import DeadCode
 from graphwright.records import replace
@@ -52,7 +52,7 @@ def package_stages(
     programs = {_number(node): one.package for node, one in made.items()}
     stages = _with_programs(stages, programs)
     report = stages_report(stages, {number: one.report for number, one in programs.items()})
-    return replace(package, stages=stages, report=report, spare=partial(pack_weights, spare))
+    return replace(package, stages=stages, report=report, spare=partial(UnpackedWeights, spare))
 
 
 def part_of(module: Module, part: PartStep) -> Module:

@@ -22,7 +22,7 @@ from graphwright.frontends.onnx.opsets import opset_versions
 from graphwright.frontends.onnx.order import reads
 from graphwright.frontends.onnx.read import Source, read
 from graphwright.frontends.onnx.scope import POISON, Frame, Scope
-from graphwright.frontends.onnx.tensors import Folder
+from graphwright.frontends.onnx.tensors import Folder, mapped_contents
 from graphwright.frontends.onnx.types import Binding, tensor_type, usable_name
 from graphwright.ir.build import new_graph
 from graphwright.ir.given import constant_for
@@ -54,8 +54,8 @@ def open_model(source: Source, external_data: Path | None = None) -> Opened:
     """
     model, folder = read(source, external_data)
     module = Module()
-    if folder.weights:
-        module.constants.hash_ahead(list(folder.weights.values()))
+    if contents := mapped_contents(model.graph.initializer, folder):
+        module.constants.hash_ahead(contents)
     return Opened(model, folder, module)
 
 

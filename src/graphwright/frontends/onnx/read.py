@@ -5,7 +5,6 @@ Nothing is believed yet beyond its being protobuf.
 
 from __future__ import annotations
 
-import mmap
 import os
 import stat
 from pathlib import Path
@@ -18,6 +17,7 @@ from graphwright.errors import Diagnostic, ModelError
 from graphwright.file_kinds import HEAD, ONNX, kind_of, kind_of_file
 from graphwright.frontends.onnx.tensors import Folder
 from graphwright.frontends.onnx.wire import cut_weights
+from graphwright.ir.mapped import MappedFile
 from graphwright.ir.names import terminal
 
 MAX_FILE = 2**31 - 1
@@ -88,7 +88,7 @@ def _mapped(file: BinaryIO) -> memoryview:
     """The bytes of a file; mapped, so that weights are not copied."""
     if not os.fstat(file.fileno()).st_size:
         return memoryview(b"")
-    return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    return memoryview(MappedFile(file.fileno()))
 
 
 def _parsed(data: memoryview, shown: str, folder: Folder) -> tuple[onnx.ModelProto, Folder]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -14,6 +15,7 @@ import onnx
 
 from graphwright.file_kinds import FileId, file_id
 from graphwright.frontends.onnx.faults import Fault, text
+from graphwright.ir.mapped import MappedFile
 from graphwright.ir.names import terminal
 from graphwright.ir.op import Array
 from graphwright.ir.types import DTYPES, STRING, DType
@@ -84,6 +86,14 @@ class Folder:
     def note(self, file: Path) -> None:
         """Remember that ``file`` is read. Raises OSError."""
         self.files.add(file_id(os.stat(file)))
+
+    _files: dict[Path, MappedFile] = field(default_factory=dict)
+
+    def mapped(self, file: Path) -> MappedFile:
+        """``file``, which :meth:`open` gave and is not empty; each is mapped once."""
+        if file not in self._files:
+            self._files[file] = MappedFile.open(file)
+        return self._files[file]
 
     def raw_data(self, tensor: onnx.TensorProto) -> bytes | memoryview:
         """The raw data of ``tensor``, wherever it lies."""
@@ -250,7 +260,25 @@ def _from_fields(tensor: onnx.TensorProto, dtype: DType, count: int) -> Array:
     return codes.astype(f"<u{dtype.bytes}").view(dtype.numpy)
 
 
+def mapped_contents(tensors: Iterable[onnx.TensorProto], folder: Folder) -> list[memoryview]:
+    """The large ones' bytes that lie in files, as :func:`to_array` will find them; those with faults are left
+    to it.
+    """
+    contents = list(folder.weights.values())
+    for tensor in tensors:
+        if tensor.data_location == P.EXTERNAL:
+            with suppress(Fault):
+                dtype, count = dtype_from_onnx(tensor.data_type), math.prod(_shape(tensor.dims))
+                if _byte_count(dtype, count) >= _LARGE:
+                    contents.append(_external_bytes(tensor, dtype, count, folder).data)
+    return contents
+
+
 def _external(tensor: onnx.TensorProto, dtype: DType, count: int, folder: Folder) -> Array:
+    return _from_bytes(_external_bytes(tensor, dtype, count, folder), dtype, count)
+
+
+def _external_bytes(tensor: onnx.TensorProto, dtype: DType, count: int, folder: Folder) -> Array:
     entries = {text(entry.key): text(entry.value) for entry in tensor.external_data}
     if "location" not in entries:
         raise Fault("external-data", "an external tensor names no file")
@@ -267,9 +295,8 @@ def _external(tensor: onnx.TensorProto, dtype: DType, count: int, folder: Folder
             "external-data", message, "fetch the file again: it is cut short or belongs to another model"
         )
     if not needed:
-        return _from_bytes(np.empty(0, np.uint8), dtype, count)
-    mapped = np.memmap(file, np.uint8, "r", offset, (needed,))
-    return _from_bytes(mapped.view(np.ndarray), dtype, count)
+        return np.empty(0, np.uint8)
+    return np.frombuffer(folder.mapped(file), np.uint8, needed, offset)
 
 
 def _number(entries: dict[str, str], key: str, default: int) -> int:

@@ -7,6 +7,7 @@ import itertools
 import pkgutil
 import re
 from collections.abc import Callable, Hashable
+from functools import partial
 
 import graphwright.kernels.candidates as package
 from graphwright.errors import Diagnostic, PluginError
@@ -15,6 +16,7 @@ from graphwright.ir.deferred import Deferred
 from graphwright.ir.foreign import defined_at, guarded, is_foreign, plugin_of
 from graphwright.ir.graph import Array, ConstantPool, Graph, Node, Value
 from graphwright.ir.loops.nodes import Kernel
+from graphwright.ir.mapped import release
 from graphwright.ir.op import ConstRef, Op
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.types import Layout, TensorType, dtype_of
@@ -25,7 +27,7 @@ from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.ref import FOREIGN, KernelRef
 from graphwright.kernels.region import RegionKernel
 from graphwright.kernels.source import CSource
-from graphwright.layout.transform import pack_into, packed_shape
+from graphwright.layout.transform import pack_jobs, packed_shape
 from graphwright.records import dataclass, field, replace
 
 GENERATED = "generated"
@@ -158,7 +160,7 @@ class Context:
             deferred = Deferred(
                 value.type.dtype,
                 packed_shape(source.shape, layout),
-                lambda out: pack_into(out, source, layout),
+                lambda out: pack_jobs(out, source, layout),
             )
             ref = self.constants.derive(ref, f"{viewed} {layout}", deferred)
             made = Node(Constant(ref, viewed), (), [viewed], name=value.name, sources=node.sources)
@@ -174,7 +176,7 @@ class Context:
         kind = self._plugin + kind
         if (value, kind) not in self._derived:
             array, ref = self._source(value)
-            deferred = Deferred(value.type.dtype, shape, lambda out: _filled(out, array, fill))
+            deferred = Deferred(value.type.dtype, shape, lambda out: (partial(_filled, out, array, fill),))
             made = self.constants.derive(ref, f"{kind} {self.isa.name}", deferred)
             type = TensorType(value.type.dtype, shape)
             self._derived[value, kind] = self._held(made, type, f"{value.name} {kind}")
@@ -198,6 +200,7 @@ def _filled(out: Array, array: Array, fill: Callable[[Array, Array], None]) -> N
         guarded(lambda: fill(out, array), fill, "deriving a constant")
     else:
         fill(out, array)
+    release(array)
 
 
 Candidate = Callable[[Node, Context], Run | Launch | Alias | str]

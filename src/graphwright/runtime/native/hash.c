@@ -2,12 +2,15 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* NH, the first layer of UMAC (Black, Halevi, Krawczyk, Krovetz and Rogaway, 1999; RFC 4418): the sum of
    (low half + key) * (high half + key) over a chunk's words of 64 bits. A second sum with the key moved on
    ("Toeplitz") makes the words independent. */
 
 enum { WORDS = GW_HASH_CHUNK / 8, SHIFT = 2 };
+enum { GIVEN_BACK = 1024 }; /* chunks that are read before their pages are given back */
 
 static uint64_t key[WORDS + SHIFT];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -66,9 +69,20 @@ __attribute__((target("avx2"))) static void sum_wide(const unsigned char *chunk,
     words[1] = second[0] + second[1] + second[2] + second[3];
 }
 
-void gw_hash_chunks(const void *data, size_t chunks, uint64_t *words) {
+static void give_back(const unsigned char *begin, const unsigned char *end) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)begin / page * page;
+    (void)madvise((void *)first, (uintptr_t)end - first, MADV_DONTNEED);
+}
+
+void gw_hash_chunks(const void *data, size_t chunks, bool mapped, uint64_t *words) {
     pthread_once(&once, make_key);
     void (*one)(const unsigned char *, uint64_t *) = __builtin_cpu_supports("avx2") ? sum_wide : sum;
-    for (size_t i = 0; i < chunks; i++)
-        one((const unsigned char *)data + i * GW_HASH_CHUNK, words + i * GW_HASH_WORDS);
+    const unsigned char *next = data, *kept = data;
+    for (size_t i = 0; i < chunks; i++, next += GW_HASH_CHUNK) {
+        one(next, words + i * GW_HASH_WORDS);
+        if (mapped && (i + 1 == chunks || (i + 1) % GIVEN_BACK == 0)) {
+            give_back(kept, next + GW_HASH_CHUNK);
+            kept = next + GW_HASH_CHUNK;
+        }
+    }
 }

@@ -186,14 +186,14 @@ struct Content {
     size_t head() const { return chunks() * GW_HASH_WORDS * sizeof(uint64_t); }
     size_t tail() const { return (size_t)view.len % GW_HASH_CHUNK; }
     /* Needs no GIL. */
-    void condense() {
+    void condense(bool mapped) {
         char *words = PyBytes_AS_STRING(condensed.ptr());
-        gw_hash_chunks(view.buf, chunks(), (uint64_t *)words);
+        gw_hash_chunks(view.buf, chunks(), mapped, (uint64_t *)words);
         memcpy(words + head(), (const char *)view.buf + chunks() * GW_HASH_CHUNK, tail());
     }
 };
 
-nb::list condense_all(nb::handle given) {
+nb::list condense_all(nb::handle given, bool mapped) {
     std::vector<Content> contents;
     for (nb::handle data : sequence(given, "data must be a sequence"))
         contents.emplace_back(data);
@@ -201,7 +201,7 @@ nb::list condense_all(nb::handle given) {
     {
         nb::gil_scoped_release release; /* once for all: who asks for it again waits for others */
         for (Content &content : contents)
-            content.condense();
+            content.condense(mapped);
     }
     for (Content &content : contents)
         result.append(content.condensed);
@@ -237,7 +237,7 @@ NB_MODULE(_native, m) {
     m.def("set_threads", set_threads, nb::arg("threads"));
     m.def("workers", gw_pool_workers);
     m.def("plan_memory", plan_memory, nb::arg("sizes"), nb::arg("conflicts"));
-    m.def("condense_all", condense_all, nb::arg("data"));
+    m.def("condense_all", condense_all, nb::arg("data"), nb::arg("mapped") = false);
     m.def("load_library", load_library, nb::arg("data"));
     m.def("open_library", open_library, nb::arg("path"));
     nb::class_<Library>(m, "Library").def("symbol", &Library::symbol, nb::arg("name")).def("text", &Library::text, nb::arg("name"));

@@ -78,6 +78,7 @@ class Folder:
     """The model's file."""
     files: set[FileId] = field(default_factory=set)
     """The files that were read."""
+    mappings: dict[Path, MappedFile] = field(default_factory=dict)
 
     def holding(self, weights: Mapping[str, memoryview]) -> Folder:
         """This one, with raw data that the parser has not seen."""
@@ -87,13 +88,11 @@ class Folder:
         """Remember that ``file`` is read. Raises OSError."""
         self.files.add(file_id(os.stat(file)))
 
-    _files: dict[Path, MappedFile] = field(default_factory=dict)
-
     def mapped(self, file: Path) -> MappedFile:
         """``file``, which :meth:`open` gave and is not empty; each is mapped once."""
-        if file not in self._files:
-            self._files[file] = MappedFile.open(file)
-        return self._files[file]
+        if file not in self.mappings:
+            self.mappings[file] = MappedFile.open(file)
+        return self.mappings[file]
 
     def raw_data(self, tensor: onnx.TensorProto) -> bytes | memoryview:
         """The raw data of ``tensor``, wherever it lies."""

@@ -22,7 +22,7 @@ from graphwright.ir.symbols import Expr
 from graphwright.lower.tasks import TaskKind
 from graphwright.package.package import Package, Target, TensorSpec
 from graphwright.package.stages import Stages
-from graphwright.package.weights import Weights
+from graphwright.package.weights import UnpackedWeights, Weights
 from graphwright.report import dynamic_lines
 
 FORMAT: Final = 1
@@ -139,6 +139,6 @@ def _span(span: Dim) -> dict[str, int | None]:
     return {"least": span.low, "most": span.high, "multiple": span.multiple}
 
 
-def _weights(weights: Weights) -> dict[str, int]:
+def _weights(weights: Weights | UnpackedWeights) -> dict[str, int]:
     tensors = weights.tensors.values()
     return {"tensors": len(tensors), "bytes": sum(tensor.size for tensor in tensors)}

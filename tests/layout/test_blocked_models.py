@@ -62,6 +62,11 @@ class Stack:
         op = Conv((stride, stride), (kernel // 2,) * 4)
         return self.b(op, self.image, self.weights(features, self.channels, kernel, kernel), bias)
 
+    def column(self) -> Value:
+        """Windows without a width, which join short rows."""
+        op = Conv(pads=(2, 0, 1, 0), dilations=(self.random.choice([1, 2]), 1))
+        return self.b(op, self.image, self.weights(24, self.channels, 3, 1), self.weights(24))
+
     def depthwise(self) -> Value:
         op = Conv(pads=(1, 1, 1, 1), group=self.channels)
         return self.b(op, self.image, self.weights(self.channels, 1, 3, 3), self.weights(self.channels))
@@ -116,7 +121,7 @@ def _stack(seed: int) -> Module:
     steps: list[Callable[[], Value]] = [
         stack.convolution, stack.convolution, stack.depthwise, stack.grouped, stack.residual,
         stack.activation, stack.scaled, stack.gated, stack.pooled, stack.concatenated, stack.split,
-        stack.resized, stack.normalized,
+        stack.resized, stack.normalized, stack.column,
     ]  # fmt: skip
     for _ in range(STEPS):
         stack.image = random.choice(steps)()

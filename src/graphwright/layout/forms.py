@@ -42,8 +42,23 @@ DIRECT_GFLOPS = 120
 WINOGRAD_GFLOPS = 220
 """What Winograd's forms come to, in the arithmetic of the direct one."""
 
+DEPTHWISE_PLANE_NS = 50
+"""What copying the rows of a small plane with their padding costs; measured from 7x7 to 112x112 pixels."""
+
+DEPTHWISE_STORE_NS = 2
+"""What each vector of a depthwise convolution's result costs besides its taps."""
+
+VECTOR_NS = 0.4
+"""A multiply-add of vectors whose operand is loaded."""
+
 MEMORY_GBPS = 10
 """What a pass over a large array reads and writes together."""
+
+CACHED_BYTES = 1 << 20
+"""What a transfer reads and writes of this many bytes stays in the cache of a core."""
+
+CACHE_GBPS = 30
+"""What a transfer within it reads and writes together."""
 
 NOMINAL_SIZES = (64, 256, 1024, 4096, 16384)
 """What a size that is not known counts as: the first of these with which there is something to compute."""
@@ -84,7 +99,9 @@ def form_of(node: Node, blocks: Blocks) -> Form | str:
 
 def transfer_ns(value: Value, blocks: Blocks) -> float:
     """What bringing ``value`` into the other layout costs."""
-    return 1000 + 2 * blocks.nominal(value.type.bytes) / MEMORY_GBPS
+    size = 2 * blocks.nominal(value.type.bytes)
+    cached = min(size, CACHED_BYTES)
+    return 1000 + cached / CACHE_GBPS + (size - cached) / MEMORY_GBPS
 
 
 def _form(*ops: type[Op]) -> Callable[[Rule], Rule]:
@@ -114,7 +131,8 @@ def _convolution(node: Node, operands: Sequence[Value | None], blocks: Blocks) -
     cout, cin, *kernel = w.type.sizes
     flops = 2.0 * blocks.nominal(y.type.elements) * cin * math.prod(kernel)
     if cin == 1 and cout == op.group > 1:
-        return Form(frozenset({0}), frozenset({0}), flops / ROW_MAJOR_GFLOPS - _waste(y, blocks))
+        saves = _planar_depthwise_ns(y, kernel, blocks) - _blocked_depthwise_ns(y, kernel, blocks)
+        return Form(frozenset({0}), frozenset({0}), saves - _waste(y, blocks))
     if op.group > 1 and (cin % blocks.lanes or (cout // op.group) % blocks.lanes):
         return f"groups of {cin} to {cout // op.group} channels cut blocks of {blocks.lanes}"
     plain = op.group == 1 and kernel == [3, 3] and set(op.strides) <= {1}
@@ -127,6 +145,20 @@ def _convolution(node: Node, operands: Sequence[Value | None], blocks: Blocks) -
     if single:
         return "planes become one" if planar else Form(frozenset({0}), frozenset(), saves)
     return Form(frozenset() if planar else frozenset({0}), frozenset({0}), saves)
+
+
+def _planar_depthwise_ns(y: Value, kernel: Sequence[int], blocks: Blocks) -> float:
+    """Planes one by one, their rows in vectors of which the last is seldom full."""
+    rows, columns = (1, *y.type.dims[CHANNELS + 1 :])[-2:]
+    vectors = blocks.nominal(rows) * -(-blocks.nominal(columns) // blocks.lanes)
+    planes = blocks.nominal(product(y.type.dims[: CHANNELS + 1]))
+    return planes * (DEPTHWISE_PLANE_NS + vectors * (DEPTHWISE_STORE_NS + math.prod(kernel) * VECTOR_NS))
+
+
+def _blocked_depthwise_ns(y: Value, kernel: Sequence[int], blocks: Blocks) -> float:
+    """A vector of channels for each pixel; lanes beyond the last channel are counted as waste."""
+    vectors = blocks.nominal(y.type.elements) / blocks.lanes
+    return vectors * (DEPTHWISE_STORE_NS + math.prod(kernel) * VECTOR_NS)
 
 
 @_form(ConvTranspose)

@@ -9,6 +9,7 @@ from graphwright.ir.symbols import Dim, numbers
 from graphwright.ir.types import Layout
 from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import Context, Contraction, row_major_strides
+from graphwright.kernels.candidates.sliding import Sliding, sliding
 from graphwright.kernels.candidates.transfers import block_strides
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.library import (
@@ -22,6 +23,9 @@ from graphwright.layout.blocks import is_blocked
 from graphwright.layout.forms import nominal
 from graphwright.ops.spatial import Windows
 from graphwright.records import dataclass
+
+_SHORT_ROW = 8
+"""Pixels of a row that leave a tile half empty."""
 
 
 @dataclass(frozen=True)
@@ -109,10 +113,14 @@ class BlockedConvolution:
     def _direct(self, context: Context) -> Launch:
         cout, cin = self.w.type.sizes[:2]
         isa, lanes, planar = context.isa, context.isa.lanes, not is_blocked(self.x)
-        places = row_major_strides(two_axes(self.x.type.dims)) if planar else (*block_strides(self.x), lanes)
+        axes, pixels = self._direct_axes(context), self._pixels(lanes)
+        *image, _ = row_major_strides(two_axes(self.x.type.dims))[:3] if planar else block_strides(self.x)
+        *result, _ = self._strides[3:]
+        pixel, row = (1 if planar else lanes), axes.counts[-1] * pixels[0]
+        added = (*result, row) if self.call.epilogue.residual is not None else (0, 0, 0)
         made = direct.DirectArgs._make((
-            self.x.type.dims[0], self.group, cin, cout // self.group, *self._sizes, *self._taps, *places,
-            *self._strides, *self._pixels(lanes), 1, 1, *self.call.epilogue.args,
+            self.x.type.dims[0], self.group, cin, cout // self.group, *axes.height_width, *image,
+            axes.sizes[-1] * pixel, pixel, *added, *result, row, *pixels, 1, 1, *self.call.epilogue.args,
         ))  # fmt: skip
         outputs = (0, lanes)
         return self.call.launch(
@@ -123,6 +131,13 @@ class BlockedConvolution:
             (direct.planar_scratch_bytes if planar else direct.scratch_bytes)(isa, made),
             direct.work_ns(isa, made),
         )
+
+    def _direct_axes(self, context: Context) -> Sliding:
+        """Rows shorter than a tile join where windows are one column wide."""
+        counts = two_axes(self.call.node.output.type.dims)[2:]
+        axes = sliding(self.window, two_axes(self.x.type.dims)[2:], counts)
+        short = nominal(counts[-1], context.symbols) < _SHORT_ROW
+        return axes.merged() if short else axes.without_single_axes()
 
     @property
     def _sizes(self) -> tuple[Dim, ...]:

@@ -50,6 +50,12 @@ class Sliding:
         return tuple(chain.from_iterable(columns))
 
     @property
+    def height_width(self) -> tuple[Dim, ...]:
+        """Two each of the same, where there is no depth."""
+        assert len(self.axes) < _KERNEL_AXES
+        return tuple(entry for k, entry in enumerate(self.depth_height_width) if k % _KERNEL_AXES)
+
+    @property
     def sizes(self) -> tuple[Dim, ...]:
         """Of the input: depth, height, width."""
         return self.depth_height_width[:_KERNEL_AXES]

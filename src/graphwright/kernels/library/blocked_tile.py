@@ -26,7 +26,7 @@ from graphwright.kernels.library.assembly import (
 from graphwright.kernels.library.isa import Isa
 from graphwright.records import dataclass
 
-_LATENCY_BOUND: Final = 8
+LATENCY_BOUND: Final = 8
 """Independent sums that keep two FMA units of latency 4 busy."""
 
 _UNROLL: Final = 4
@@ -189,7 +189,7 @@ class _Assembly:
     @property
     def splits(self) -> int:
         """Sets of sums."""
-        return next(n for n in (1, 2, 4) if n * self.tile.sums >= _LATENCY_BOUND or n == 4)
+        return next(n for n in (1, 2, 4) if n * self.tile.sums >= LATENCY_BOUND or n == 4)
 
     @property
     def middle(self) -> int:

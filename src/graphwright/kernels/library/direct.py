@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
-from graphwright.kernels.library.blocked_tile import STEPS, STRUCT, families, widest
+from graphwright.kernels.library.blocked_tile import LATENCY_BOUND, STEPS, STRUCT, families, widest
 from graphwright.kernels.library.direct_pass import passes
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
@@ -115,13 +115,26 @@ _CACHED: Final = 1 << 20
 
 
 def unit_blocks(isa: Isa) -> int:
-    """48 output channels per unit; what is left joins the last unit."""
+    """48 output channels per unit where there are enough units; what is left joins the last unit."""
     return 48 // isa.lanes
 
 
-def _units(isa: Isa, args: DirectArgs) -> Dim:
-    """Units that share a band."""
+def _wide_units(isa: Isa, args: DirectArgs) -> Dim:
+    """Units of :func:`unit_blocks` that share a band."""
     return maximum(1, floordiv(ceildiv(args.cout, isa.lanes), unit_blocks(isa)))
+
+
+def _units(isa: Isa, args: DirectArgs) -> Dim:
+    """Units that share a band: of one output block each where there would be fewer than :data:`_UNITS`.
+
+    Only if tiles of one block do not split their sums: a chunk of several units joins their blocks in tiles.
+    """
+    wide, (rows, columns) = _wide_units(isa, args), _bands(isa, args)
+    missing = _UNITS - args.images * args.groups * rows * columns * wide
+    narrowest = floordiv(args.ow, maximum(1, columns))
+    whole = floordiv(narrowest, maximum(1, ceildiv(narrowest, widest(isa)[0]))) - (LATENCY_BOUND - 1)
+    split = minimum(1, maximum(0, missing)) * minimum(1, maximum(0, whole))
+    return wide + split * maximum(0, ceildiv(args.cout, isa.lanes) - wide)
 
 
 def _read(taps: Dim, stride: Dim) -> Dim:
@@ -136,7 +149,7 @@ def _bands(isa: Isa, args: DirectArgs) -> tuple[Dim, Dim]:
     columns = ceildiv(args.ow, maximum(_MIN_COLUMNS, floordiv(_BAND_BYTES, row * maximum(1, args.kh))))
     width = ceildiv(args.ow, maximum(1, columns))
     fitting = maximum(1, floordiv(_BAND_BYTES, maximum(1, row * tall * width)))
-    others = args.images * args.groups * columns * _units(isa, args)
+    others = args.images * args.groups * columns * _wide_units(isa, args)
     wished = minimum(ceildiv(_UNITS, maximum(1, others)), maximum(1, floordiv(args.oh * width, _MIN_PIXELS)))
     return minimum(args.oh, maximum(ceildiv(args.oh, fitting), wished)), columns
 
@@ -190,6 +203,7 @@ def source(isa: Isa) -> str:
 #define CACHED {_CACHED}
 #define STREAMED {_STREAMED}
 #define DEEP {_DEEP}
+#define LATENCY_BOUND {LATENCY_BOUND}
 #define LINE 16 /* elements of a cache line */
 #define STEPS {STEPS[-1]}
 #define MAX_BLOCKS {len(widest(isa))}
@@ -216,7 +230,7 @@ struct conv {
     /* Tiles by step - 1, output blocks - 1 and pixels, and those of this convolution. */
     const tile_fn (*families)[MAX_BLOCKS][WIDEST + 1];
     const tile_fn (*tiles)[WIDEST + 1];
-    int64_t blocks, units;                 /* output blocks of a group, and the units that they make */
+    int64_t blocks, units, unit_blocks;    /* output blocks of a group, their units, and those of one unit */
     int64_t part;                          /* input channels of a part */
     int64_t row_bands, column_bands;
     int copied;                            /* bands are copied to scratch */
@@ -322,7 +336,7 @@ static void find_input(const struct conv *g, struct band *o) {
     }
 }
 
-/* Bands per image, as the grid has them. */
+/* Bands per image and units per band, as the grid has them. */
 static void cut_bands(struct conv *g) {
     const struct args *s = &g->s;
     const int64_t tall = s->kh > 1 ? s->stride_h : 1, row = larger(1, 4 * s->cin * s->stride_w);
@@ -332,6 +346,12 @@ static void cut_bands(struct conv *g) {
     const int64_t others = s->images * s->groups * g->column_bands * g->units;
     const int64_t wished = smaller(parts(UNITS, larger(1, others)), larger(1, s->oh * width / MIN_PIXELS));
     g->row_bands = smaller(s->oh, larger(parts(s->oh, fitting), wished));
+    const int64_t narrowest = s->ow / larger(1, g->column_bands), tiles = larger(1, parts(narrowest, WIDEST));
+    if (s->images * s->groups * g->row_bands * g->column_bands * g->units < UNITS &&
+        narrowest / tiles >= LATENCY_BOUND) {
+        g->units = larger(1, g->blocks);
+        g->unit_blocks = 1;
+    }
 }
 
 /* Whether some pixel has tap j of a row of the window in the padding, among columns [first, last). */
@@ -399,10 +419,10 @@ static int64_t pass_blocks(int64_t left) {
     return left == 4 ? (MAX_BLOCKS > 3 ? 4 : 2) : smaller(3, left);
 }
 
-static int32_t run_unit(const struct conv *g, const struct band *o, int64_t unit) {
-    const int64_t end = unit + 1 == g->units ? g->blocks : (unit + 1) * UNIT_BLOCKS;
+static int32_t run_units(const struct conv *g, const struct band *o, int64_t unit, int64_t next) {
+    const int64_t end = next == g->units ? g->blocks : next * g->unit_blocks;
     int32_t error = 0;
-    for (int64_t block = unit * UNIT_BLOCKS, blocks; block < end && !error; block += blocks) {
+    for (int64_t block = unit * g->unit_blocks, blocks; block < end && !error; block += blocks) {
         blocks = pass_blocks(end - block);
         error = run_blocks(g, o, block, blocks);
     }
@@ -414,6 +434,7 @@ static int32_t run_bands(struct conv *g, int64_t begin, int64_t end, void *scrat
     const int64_t taps = s->kh * s->kw;
     g->blocks = parts(s->cout, VL);
     g->units = larger(1, g->blocks / UNIT_BLOCKS);
+    g->unit_blocks = UNIT_BLOCKS;
     g->part = larger(1, PART / larger(1, taps * g->lanes)) * g->lanes;
     g->streamed = s->groups * g->blocks * VL * parts(s->cin, g->lanes) * g->lanes * taps > STREAMED;
     cut_bands(g);
@@ -433,11 +454,9 @@ static int32_t run_bands(struct conv *g, int64_t begin, int64_t end, void *scrat
             .x1 = cut(s->ow, column + 1, g->column_bands),
         };
         find_input(g, &o);
-        for (int64_t i = unit; i < unit + run; i++) {
-            const int32_t error = run_unit(g, &o, i);
-            if (error)
-                return error;
-        }
+        const int32_t error = run_units(g, &o, unit, unit + run);
+        if (error)
+            return error;
         begin += run;
     }
     return 0;

@@ -84,7 +84,15 @@ def _folder(text: str) -> Path:
 def _base(variable: str, otherwise: str) -> Path:
     """A folder of the XDG Base Directory Specification (0.8): relative values are to be ignored."""
     given = os.environ.get(variable, "")
-    return (Path(given) if os.path.isabs(given) else Path.home() / otherwise) / "graphwright"
+    return (Path(given) if os.path.isabs(given) else _home() / otherwise) / "graphwright"
+
+
+def _home() -> Path:
+    """The user's folder; for a user who has none, one that cannot be made."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(os.devnull)  # in which no folder can be made
 
 
 @dataclass(frozen=True)
@@ -119,6 +127,10 @@ class Options:
     no_autoload: bool = _option(False, "leave installed plugins alone but for those that are named", _switch)
     external_data: Path | None = _option(
         None, "folder where a model's external data may lie, beside the model's own", _folder
+    )
+    trust: bool = _option(False, "run the kernels of packages that others built", _switch)
+    keys: tuple[str, ...] = _option(
+        (), "a file with a key: packages that it signed run as they are, as this user's own do", _names
     )
     key_dir: Path | None = _option(None, "folder of the signing key; default: the user's", _folder)
 

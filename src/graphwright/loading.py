@@ -13,28 +13,32 @@ from typing import Any, BinaryIO
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, PackageError, ToolchainError, UnknownOpError
 from graphwright.file_kinds import FileId, file_id
-from graphwright.log import info
+from graphwright.log import info, warn_once
 from graphwright.package.archive import shown
 from graphwright.package.package import Package, TensorSpec
 from graphwright.package.read import read_package
-from graphwright.package.sign import user_key
+from graphwright.package.sign import known_keys, user_key
 from graphwright.package.stages import PartStep
 from graphwright.runtime.devices import NATIVE, specialized
 from graphwright.runtime.devices.base import Device, Shapes
 from graphwright.runtime.devices.geared import geared, staged_gears
 from graphwright.runtime.devices.late import Fitting, Late
-from graphwright.runtime.devices.target import Shared, best_target
+from graphwright.runtime.devices.target import Shared, best_target, target_isa
 from graphwright.runtime.model import Model
 
 _STAGED = "graphwright.runtime.devices.staged"
 """Imported where the host runs a part of the model: with it come the IR and the ops."""
 
 
+Key = bytes | str | os.PathLike[str]
+"""A key, or the file that holds it."""
+
+
 def load(
     source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO,
     *,
-    trust: bool = False,
-    keys: Sequence[bytes] = (),
+    trust: bool | None = None,
+    keys: Sequence[Key] = (),
     mmap: bool = False,
     verify: bool = False,
     specialize: str | None = None,
@@ -42,7 +46,8 @@ def load(
 ) -> Model:
     """Load an ``.om`` file: from its path, its bytes, or a binary file that is open for reading.
 
-    Its kernels run if this user's own build or one of ``keys`` signed it, or with ``trust``; otherwise, and
+    Its kernels run if this user's own build or one of ``keys`` (bytes, or files that hold them) signed it, or
+    with ``trust``: options of these names do the same, ``trust=False`` forbids it. Otherwise, and
     on a CPU or device for which it holds none, or after a change of the kernel library, they are made again
     from its graph and weights. ``mmap`` leaves the weights in the file, which must not change while the model
     lives; where some repeat, a file holds those once, and all weights are in memory. Weights that are copied
@@ -54,11 +59,10 @@ def load(
     """
     start = time.perf_counter()
     options = Options.of(options, specialize=specialize)
-    own = user_key(options.key_folder, create=False)
+    known = known_keys(options, keys)
+    trust = options.trust if trust is None else trust
     found = Path(source) if isinstance(source, str | os.PathLike) else source
-    package = read_package(
-        found, trust=trust, keys=[*keys, *([own] if own else [])], use_mmap=mmap, verify=verify
-    )
+    package = read_package(found, trust=trust, keys=known, use_mmap=mmap, verify=verify)
     where = shown(found)
     if options.plugins:
         importlib.import_module("graphwright.plugins").load(*options.plugins)
@@ -68,7 +72,7 @@ def load(
         device = _device_with_plugins(package, options, where)
     sources = frozenset({file_id(os.stat(found))} if isinstance(found, Path) else ())
     if device is None:
-        return _rebuilt(package, options, own, where, sources)
+        return _rebuilt(package, options, user_key(options.key_folder, create=False), where, sources)
     device = with_variants(device, package, options)
     info("loaded %s in %.1f ms", where or "a package", 1e3 * (time.perf_counter() - start))
     return Model(package, device, threads=options.threads, sources=sources)
@@ -171,23 +175,35 @@ def _text(specs: Sequence[TensorSpec]) -> str:
 def _rebuilt(
     package: Package, options: Options, key: bytes | None, where: str, sources: frozenset[FileId]
 ) -> Model:
+    why = _why_not(package, options)
     try:
         model: Model = importlib.import_module("graphwright.api").rebuild(package, options, key, sources)
     except ToolchainError as error:
-        hint = f"{_why_not(package)}, pip install graphwright[toolchain] makes new ones"
+        hint = f"{why}. To compile it here: pip install graphwright[toolchain]"
         raise ToolchainError(
             *error.diagnostics, Diagnostic("untrusted", "has to be compiled here", where, hint)
         ) from error
     except PackageError as error:
         if error.diagnostics[0].code != "missing-plugin":
             raise
-        compiled = Diagnostic("untrusted", "has to be compiled here", where, _why_not(package))
+        compiled = Diagnostic("untrusted", "has to be compiled here", where, why)
         raise PackageError(*error.diagnostics, compiled) from error
+    if not package.trusted or (package.isas() and options.device in NATIVE):
+        warn_once(
+            f"compiled again {where}",
+            "%s is compiled at each start: %s. To keep what is compiled: graphwright compile FILE -o NEW.om",
+            where,
+            why,
+        )
     return model
 
 
-def _why_not(package: Package) -> str:
+def _why_not(package: Package, options: Options) -> str:
     """Why a package does not run as it is."""
-    if package.targets or package.variants or package.stages:
-        return "its kernels are for another CPU or another version of graphwright"
-    return "it has no trusted kernels: trust=True runs those it holds"
+    if not package.trusted:
+        runs = "trust=True (--trust, GRAPHWRIGHT_TRUST=1) runs them, and so do keys=[...] of who built it"
+        return f"no trusted key signed its kernels, which are not run: {runs}"
+    held, wanted = package.isas(), target_isa(options)
+    if wanted not in held:
+        return f"it holds kernels for {' and '.join(held) or 'no CPU'}, and this one is to run {wanted}"
+    return "its kernels are for another version of graphwright"

@@ -19,6 +19,16 @@ def warn(message: str, *values: object) -> None:
     importlib.import_module("logging").getLogger(NAME).warning(message, *values)
 
 
+_WARNED: Final[set[str]] = set()
+
+
+def warn_once(about: str, message: str, *values: object) -> None:
+    """As :func:`warn`, the first time in this process that something is said ``about`` a thing."""
+    if about not in _WARNED:
+        _WARNED.add(about)
+        warn(message, *values)
+
+
 def info(message: str, *values: object) -> None:
     """Log what was done."""
     logger = _logger()

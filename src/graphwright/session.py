@@ -16,6 +16,7 @@ from graphwright.config import Options
 from graphwright.file_kinds import HEAD, is_package
 from graphwright.ir.arrays import Array
 from graphwright.ir.dtypes import DType
+from graphwright.loading import Key
 from graphwright.package.package import TensorSpec
 from graphwright.records import dataclass, field, replace
 from graphwright.runtime.model import Model
@@ -81,10 +82,14 @@ class InferenceSession:
         sess_options: SessionOptions | None = None,
         providers: Sequence[Any] | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        trust: bool | None = None,
+        keys: Sequence[Key] = (),
     ) -> None:
         """From an ONNX model or an ``.om``: its path, bytes, or open binary file. Providers are ignored.
 
-        Raises ModelError, PackageError and ToolchainError as ``compile`` and ``load`` do.
+        ``trust`` and ``keys`` are those of ``graphwright.load``. Raises ModelError, PackageError and
+        ToolchainError as ``compile`` and ``load`` do.
         """
         given = sess_options or SessionOptions()
         options = given.compile_options or Options.from_environment()
@@ -92,7 +97,7 @@ class InferenceSession:
             options = replace(options, external_data=Path(folder))
         if given.intra_op_num_threads:
             options = replace(options, threads=given.intra_op_num_threads)
-        self._model: Model = _open(path_or_bytes, options)
+        self._model: Model = _open(path_or_bytes, options, trust, keys)
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: object = None
@@ -117,11 +122,17 @@ class InferenceSession:
         return ["CPUExecutionProvider"]
 
 
-def _open(source: str | os.PathLike[str] | bytes | BinaryIO, options: Options) -> Model:
+def _open(
+    source: str | os.PathLike[str] | bytes | BinaryIO,
+    options: Options,
+    trust: bool | None,
+    keys: Sequence[Key],
+) -> Model:
     if not isinstance(source, str | os.PathLike | bytes | bytearray | memoryview):
         source = source.read()
-    how = gw.load if holds_package(source) else gw.compile
-    return how(source, options=options)
+    if holds_package(source):
+        return gw.load(source, trust=trust, keys=keys, options=options)
+    return gw.compile(source, options=options)
 
 
 def holds_package(source: str | os.PathLike[str] | bytes) -> bool:

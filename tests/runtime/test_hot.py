@@ -298,7 +298,7 @@ _SCRIPT = """
 import os, sys, time
 import numpy as np
 import graphwright as gw
-model = gw.load(sys.argv[1], specialize="hot", options=gw.CompileOptions(hot_after=2, threads=1))
+model = gw.load(sys.argv[1], trust=True, specialize="hot", options=gw.CompileOptions(hot_after=2, threads=1))
 x = np.ones((2, 3, 12, 12), np.float32)
 for _ in range(3):
     y = model(x)[0]

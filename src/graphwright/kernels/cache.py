@@ -104,14 +104,16 @@ class KernelCache:
         return data[32:]
 
     def store(self, key: Key, code: bytes) -> None:
-        """Keep ``code`` under ``key``. A cache that cannot be written is no error; one open to other users
-        is."""
+        """Keep ``code`` under ``key``. A cache that cannot be written is no error, and gives one warning; one
+        open to other users is an error."""
         if not self._files.usable():
             return
-        with contextlib.suppress(OSError):
+        try:
             self._files.write(f"{key.digest}.json", json.dumps(asdict(key)).encode())
             self._files.write(f"{key.digest}.so", hashlib.sha256(code).digest() + code)
             self._shrink()
+        except OSError as error:
+            self._files.warn(error)
 
     def explain_miss(self, key: Key) -> str:
         """Why ``key`` is not in the cache: what differs from the entry most like it."""

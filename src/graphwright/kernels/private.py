@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from graphwright.errors import Diagnostic, ToolchainError
+from graphwright.log import warn_once
 
 
 class PrivateFolder:
@@ -18,13 +19,14 @@ class PrivateFolder:
         self.path = path
 
     def usable(self) -> bool:
-        """Make the folder; False if it cannot be, ToolchainError if it is not this user's alone."""
+        """Make the folder; False, and a warning, if it cannot be; ToolchainError if others may use it."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with contextlib.suppress(FileExistsError):
                 self.path.mkdir(mode=0o700)
             seen = self.path.lstat()
-        except OSError:
+        except OSError as error:
+            self.warn(error)
             return False
         private = stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.getuid() and not seen.st_mode & 0o077
         if not private:
@@ -32,6 +34,17 @@ class PrivateFolder:
             hint = f"chmod 700 {self.path}, or choose another with GRAPHWRIGHT_CACHE_DIR"
             raise ToolchainError(Diagnostic("cache-unsafe", message, hint=hint))
         return True
+
+    def warn(self, error: OSError) -> None:
+        """Say once that nothing is kept in the cache."""
+        folder = self.path.parent
+        warn_once(
+            f"cache {folder}",
+            "compiled kernels are not kept, each start compiles them again: %s cannot be written (%s); "
+            "name another folder with cache_dir (--cache-dir, GRAPHWRIGHT_CACHE_DIR)",
+            folder,
+            error.strerror or error,
+        )
 
     def read(self, name: str) -> bytes | None:
         """A plain file of this user's; None if it is absent or anything else."""

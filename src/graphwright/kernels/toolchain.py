@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -23,6 +22,7 @@ from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.private import PrivateFolder
 from graphwright.log import debug
 from graphwright.records import dataclass
+from graphwright.temporary import temporary_folder
 
 CANDIDATES: Final = ("cc", "gcc", "clang")
 TIME_LIMIT: Final = 120.0
@@ -136,7 +136,7 @@ def _asked(command: tuple[str, ...], zig: bool) -> Toolchain | str:
 def compile_shared(source: str, isa: Isa, toolchain: Toolchain) -> bytes:
     """The shared object of a C ``source``. A :class:`ToolchainError` carries the compiler's message and
     where the source is kept."""
-    folder = Path(tempfile.mkdtemp(prefix="graphwright-"))  # mode 0700
+    folder = _new_folder()
     keep = False
     try:
         path = folder / _SOURCE
@@ -150,6 +150,15 @@ def compile_shared(source: str, isa: Isa, toolchain: Toolchain) -> bytes:
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _new_folder() -> Path:
+    try:
+        return temporary_folder()
+    except OSError as error:
+        message = f"there is no place for the compiler's files: {error}"
+        hint = "name a folder with room for them in the variable TMPDIR"
+        raise ToolchainError(Diagnostic("temporary-folder", message, hint=hint)) from error
 
 
 def discard(error: ToolchainError) -> None:
@@ -166,6 +175,7 @@ def _run(toolchain: Toolchain, isa: Isa, folder: Path) -> str | None:
     process = subprocess.Popen(
         command,
         cwd=folder,
+        env={**os.environ, "TMPDIR": str(folder)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -111,6 +111,8 @@ class Package:
     """What the compiler did, in plain text."""
     signature: str = ""
     """As it was read: whoever signed it, it is written again with it."""
+    trusted: bool = True
+    """Whether its kernels may run; if not, they were left in the file."""
     spare: Callable[[], Weights | UnpackedWeights] = no_weights
     variants: tuple[Variant, ...] = ()
     """In place of ``targets``, where ranks of the inputs are open, or each runs a gear."""
@@ -144,6 +146,12 @@ class Package:
             between="",
             stages=None,
         )
+
+    def isas(self) -> list[str]:
+        """The ISAs that it holds kernels for."""
+        parts = self.stages.parts() if self.stages is not None else []
+        programs = [*(each.targets for each in self.variants), *(part.program.targets for part in parts)]
+        return sorted({isa for targets in (self.targets, *programs) for isa in targets})
 
     def constants(self) -> dict[str, Array]:
         """All constants of the graph, and what the tasks read of others. Raises PackageError."""

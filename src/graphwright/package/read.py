@@ -113,6 +113,7 @@ def _package(
         options={str(k): str(v) for k, v in manifest["options"].items()},
         plugins={str(k): str(v) for k, v in manifest["plugins"].items()},
         signature=signature,
+        trusted=trusted,
         spare=partial(_read_spare, spare, manifest["tensors"][SPARE], graph, where) if spare else no_weights,
         between=str(manifest["between"]) if trusted else "",
         variants=tuple(

@@ -2,33 +2,79 @@
 
 from __future__ import annotations
 
+import errno
 import hmac
 import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from graphwright.config import Options
 from graphwright.errors import Diagnostic, PackageError
+from graphwright.log import warn_once
 
 KEY_BYTES = 32
+_LONGEST = 4096
+"""Bytes of a key in a file."""
 
 
 def user_key(folder: Path, *, create: bool) -> bytes | None:
-    """The key in ``folder`` (made if ``create``), or None.
+    """The key in ``folder`` (made if ``create``); None where there is none and none can be made.
 
     A key that others may read, that is a link or no file is refused.
     """
     path = folder / "signing.key"
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe would block
-    except FileNotFoundError:
-        return _new_key(path) if create else None
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return _made_key(path) if create else None
     except OSError as error:
         raise _unsafe(path, str(error)) from error
     try:
         return _checked_key(handle, path)
     finally:
         os.close(handle)
+
+
+def known_keys(options: Options, given: Sequence[bytes | str | os.PathLike[str]] = ()) -> list[bytes]:
+    """The keys of those who are trusted: ``given``, those of the options, and this user's own."""
+    own = user_key(options.key_folder, create=False)
+    return [*map(read_key, [*given, *options.keys]), *([own] if own else [])]
+
+
+def _made_key(path: Path) -> bytes | None:
+    """A new key, or None and one warning where it cannot be kept."""
+    try:
+        return _new_key(path)
+    except OSError as error:
+        warn_once(
+            f"key {path}",
+            "packages are saved unsigned, and compiled again when they are loaded: %s cannot be "
+            "written (%s); name another folder with key_dir (--key-dir, GRAPHWRIGHT_KEY_DIR)",
+            path,
+            error.strerror or error,
+        )
+        return None
+
+
+def read_key(given: bytes | str | os.PathLike[str]) -> bytes:
+    """A key, or the one in a file. Raises PackageError for a file that holds none."""
+    if isinstance(given, bytes | bytearray | memoryview):
+        return bytes(given)
+    path = Path(given)
+    try:
+        with open(path, "rb") as file:
+            key = file.read(_LONGEST + 1)
+    except OSError as error:
+        raise _bad_key(path, f"cannot be read: {error.strerror or error}") from error
+    if not KEY_BYTES <= len(key) <= _LONGEST:
+        raise _bad_key(path, f"holds no key of {KEY_BYTES} bytes or more")
+    return key
+
+
+def _bad_key(path: Path, reason: str) -> PackageError:
+    hint = "a key is the file signing.key of the user who built the package, or its bytes"
+    return PackageError(Diagnostic("key", reason, str(path), hint))
 
 
 def _checked_key(handle: int, path: Path) -> bytes:
@@ -48,13 +94,14 @@ def _new_key(path: Path) -> bytes:
     key = os.urandom(KEY_BYTES)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(key)
     try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(key)
         os.link(temporary, path)  # the first of two processes wins
     except FileExistsError:
         existing = user_key(path.parent, create=False)
-        assert existing is not None
+        if existing is None:
+            raise PermissionError(errno.EACCES, "it is there and cannot be read", str(path)) from None
         key = existing
     finally:
         temporary.unlink()

@@ -75,7 +75,6 @@ Feeds = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the random inputs.", min=0)]
-Trust = Annotated[bool, typer.Option("--trust", help="Run the kernels of an .om that others built.")]
 
 
 def parse_shapes(texts: Sequence[str] | None) -> Sizes:

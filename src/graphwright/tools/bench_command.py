@@ -23,7 +23,6 @@ from graphwright.tools.arguments import (
     Feeds,
     Seed,
     Shapes,
-    Trust,
     parse_constants,
     parse_shapes,
     require_folder,
@@ -76,7 +75,6 @@ def bench(
         ),
     ] = None,
     seed: Seed = 0,
-    trust: Trust = False,
     *,
     options: Options,
 ) -> None:
@@ -99,7 +97,7 @@ def bench(
     sizes = parse_shapes(shape)
     with stages(Watch()) as observe:
         compiled = open_model(
-            model, options, shapes=None if symbolic else sizes, constants=const, trust=trust, observe=observe
+            model, options, shapes=None if symbolic else sizes, constants=const, observe=observe
         )
     _refuse_containers(compiled)
     feeds = make_feeds(compiled.inputs, input, sizes, seed)

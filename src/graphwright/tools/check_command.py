@@ -21,7 +21,6 @@ from graphwright.tools.arguments import (
     Feeds,
     Seed,
     Shapes,
-    Trust,
     parse_constants,
     parse_shapes,
     with_options,
@@ -57,7 +56,6 @@ def check(
         float, typer.Option(help="Greatest error over the output's greatest magnitude.", min=0)
     ] = 1e-4,
     seed: Seed = 0,
-    trust: Trust = False,
     *,
     options: Options,
 ) -> None:
@@ -82,7 +80,6 @@ def check(
             options,
             shapes=sizes,
             constants=None if is_package(model) else const,
-            trust=trust,
             observe=observe,
         )
     feeds = make_feeds(compiled.inputs, input, sizes, seed)

@@ -25,13 +25,13 @@ from graphwright.lower.text import print_program
 from graphwright.memory.liveness import live_bytes
 from graphwright.package.package import Package, Target, TensorSpec
 from graphwright.package.read import read_package
-from graphwright.package.sign import user_key
+from graphwright.package.sign import known_keys
 from graphwright.passes.manager import run_passes
 from graphwright.passes.unfuse import Unfuse
 from graphwright.report import dynamic_lines
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.model import Model
-from graphwright.tools.arguments import Constants, Outputs, Shapes, Sizes, Trust, parse_shapes, with_options
+from graphwright.tools.arguments import Constants, Outputs, Shapes, Sizes, parse_shapes, with_options
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, say, table
 from graphwright.tools.facts import has_all_plugins, model_facts, op_counts, size_spans, target_facts
@@ -102,7 +102,6 @@ def inspect(
         bool,
         typer.Option("--json", help="Print the facts as JSON, under keys that stay from version to version."),
     ] = False,
-    trust: Trust = False,
     *,
     options: Options,
 ) -> None:
@@ -126,7 +125,7 @@ def inspect(
         raise typer.BadParameter("--json goes with neither --ir nor --report nor --measure")
     graphwright.ops.load()
     sizes = parse_shapes(shape)
-    origin = _read(model, trust, verify, options) if is_package(model) else None
+    origin = _read(model, verify, options) if is_package(model) else None
     with stages(Watch()) as observe:
         opened = open_model(
             model,
@@ -135,7 +134,6 @@ def inspect(
             constants=const,
             outputs=outputs,
             gears=parse_gears(gears, dynamic_batch, dynamic_image, combine, between),
-            trust=trust,
             observe=observe,
         )
     if not (opened.package.targets or opened.package.stages) and _is_sized(opened.inputs, sizes):
@@ -183,19 +181,14 @@ def _facts(
     package = opened.package
     module = unpacked_module(package) if has_all_plugins(package) else None
     facts = model_facts(path, package, module, memory)
-    facts["file"]["trusted"] = None if origin is None else _is_trusted(origin)
+    facts["file"]["trusted"] = None if origin is None else origin.trusted
     return facts
 
 
-def _is_trusted(package: Package) -> bool:
-    """Whether the programs of a file run as they are."""
-    return bool(package.targets or package.variants or package.stages)
-
-
-def _read(path: Path, trust: bool, verify: bool, options: Options) -> Package:
+def _read(path: Path, verify: bool, options: Options) -> Package:
     """The package as it lies in the file; with ``verify``, hashed and its graph verified."""
-    key = user_key(options.key_folder, create=False)
-    package = read_package(path, trust=trust, keys=(key,) if key else (), use_mmap=True, verify=verify)
+    keys = known_keys(options)
+    package = read_package(path, trust=options.trust, keys=keys, use_mmap=True, verify=verify)
     if verify:
         verify_module(unpacked_module(package), str(path))
     return package
@@ -254,7 +247,7 @@ def _show_file(path: Path, package: Package | None, verified: bool) -> None:
     if package is not None:
         trusted = (
             "yes"
-            if _is_trusted(package)
+            if package.trusted
             else "no: its graph and weights were compiled again here (--trust runs it as it is)"
         )
         rows += [["trusted", trusted], *([["verified", "members, weights and graph"]] if verified else [])]

@@ -34,7 +34,6 @@ def open_model(
     constants: list[str] | None = None,
     outputs: str | None = None,
     gears: Gears | None = None,
-    trust: bool = False,
     observe: Observer = lambda name, product: None,
 ) -> Model:
     """Load a package, or compile an ONNX model for ``shapes``. Raises what ``load`` and ``compile`` raise."""
@@ -52,4 +51,4 @@ def open_model(
         raise typer.BadParameter(
             "a package is compiled already: --const, --outputs and --gears are for .onnx models"
         )
-    return gw.load(path, trust=trust, options=options)
+    return gw.load(path, options=options)

@@ -16,7 +16,6 @@ from graphwright.tools.arguments import (
     Outputs,
     Seed,
     Shapes,
-    Trust,
     parse_shapes,
     require_folder,
     with_options,
@@ -49,7 +48,6 @@ def run(
     const: Constants = None,
     outputs: Outputs = None,
     seed: Seed = 0,
-    trust: Trust = False,
     *,
     options: Options,
 ) -> None:
@@ -77,7 +75,6 @@ def run(
             shapes=parse_shapes(shape),
             constants=const,
             outputs=outputs,
-            trust=trust,
             observe=observe,
         )
     results = compiled.run(make_feeds(compiled.inputs, input, parse_shapes(shape), seed))

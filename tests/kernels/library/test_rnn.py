@@ -1,4 +1,4 @@
-"""LSTM and GRU against the equations in NumPy (float64) and against onnxruntime."""
+"""LSTM, GRU and RNN against the equations in NumPy (float64) and against onnxruntime."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from graphwright.kernels.library import gru, lstm, rnn
+from graphwright.kernels.library import elman, gru, lstm, rnn
 from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.library.pack import gemm_panels
 from graphwright.kernels.library.rnn import Activation, ActivationKind
@@ -22,7 +22,9 @@ from tests.kernels.library.cases import AnyArray, chunkings, each_isa, element_s
 from tests.kernels.library.harness import call, compile_c, load, zig
 
 F32 = npt.NDArray[np.float32]
-GATES: dict[ModuleType, int] = {lstm: 4, gru: 3}
+GATES: dict[ModuleType, int] = {lstm: 4, gru: 3, elman: 1}
+NAMES = {lstm: "LSTM", gru: "GRU", elman: "RNN"}
+each_layer = pytest.mark.parametrize("module", list(GATES), ids=NAMES.get)
 ABSENT = (0, 0)
 
 
@@ -96,7 +98,8 @@ class Problem:
         if self.module is lstm:
             spec: Any = lstm.Lstm(*sizes, *strides, *(h_strides,) * 4, **options)
         else:
-            spec = gru.Gru(*sizes, *strides, *(h_strides,) * 2, **options)
+            made = gru.Gru if self.module is gru else elman.Rnn
+            spec = made(*sizes, *strides, *(h_strides,) * 2, **options)
             outputs.pop()
         kernel = getattr(load(self.module, isa), self.module.SYMBOL)
         results = []
@@ -118,7 +121,7 @@ class Problem:
         lengths = (
             self.sequence_lens if "sequence_lens" in self.optional else np.full(self.batch, self.sequence)
         )
-        step = self.lstm_step if self.module is lstm else self.gru_step
+        step = {lstm: self.lstm_step, gru: self.gru_step, elman: self.elman_step}[self.module]
         for d in range(self.directions):
             for row, length in enumerate(lengths):
                 times = range(length)
@@ -141,6 +144,13 @@ class Problem:
         forget = 1 - i if options.get("input_forget") else apply(f, np.clip(forget + pf * c, -bound, bound))
         c = forget * c + i * apply(g, np.clip(cell, -bound, bound))
         return apply(f, np.clip(o + po * c, -bound, bound)) * apply(out, c), c
+
+    def elman_step(
+        self, d: int, x: AnyArray, h: AnyArray, c: AnyArray, options: dict[str, Any]
+    ) -> tuple[AnyArray, AnyArray]:
+        f, bound = options.get("activations", (rnn.TANH,) * 2)[d], options.get("clip", math.inf)
+        wb, rb = np.split(self.or_zeros("b")[d], 2)
+        return apply(f, np.clip(self.w[d] @ x + self.r[d] @ h + wb + rb, -bound, bound)), c
 
     def gru_step(
         self, d: int, x: AnyArray, h: AnyArray, c: AnyArray, options: dict[str, Any]
@@ -175,13 +185,14 @@ OPTIONAL = st.sets(st.sampled_from(["b", "sequence_lens", "initial_h", "initial_
     reverse=st.booleans(),
 )
 @settings(deadline=None, max_examples=40)
-@pytest.mark.parametrize("module", [lstm, gru], ids=["lstm", "gru"])
+@each_layer
 def test_sequence_follows_the_equations(
     isa: Isa, module: ModuleType, sizes: Any, directions: int, optional: set[str], flag: bool, reverse: bool
 ) -> None:
-    name = "input_forget" if module is lstm else "linear_before_reset"
-    options = {name: flag, "reverse": reverse and directions == 1}
-    problem = Problem(module, sizes, directions, optional)
+    flags = {lstm: {"input_forget": flag}, gru: {"linear_before_reset": flag}}
+    options = flags.get(module, {}) | {"reverse": reverse and directions == 1}
+    scale = 0.1 if module is elman else 0.5  # without gates, large weights make errors grow step by step
+    problem = Problem(module, sizes, directions, optional, scale)
     expected = problem.expected(options)
     for key, result in problem.run(isa, options).items():
         np.testing.assert_allclose(result, expected[key], rtol=2e-5, atol=5e-6)
@@ -189,9 +200,9 @@ def test_sequence_follows_the_equations(
 
 @each_isa
 @pytest.mark.parametrize("kind", ActivationKind)
-@pytest.mark.parametrize("module", [lstm, gru], ids=["lstm", "gru"])
+@each_layer
 def test_every_activation_and_clip(isa: Isa, module: ModuleType, kind: ActivationKind) -> None:
-    count = 3 if module is lstm else 2
+    count = {lstm: 3, gru: 2, elman: 1}[module]
     changed = (Activation(kind, 0.3, 0.7), rnn.TANH, rnn.TANH)[:count]
     for activations in (changed + changed[::-1], changed[::-1] + changed):
         options = {"activations": activations, "clip": 1.5}
@@ -202,16 +213,14 @@ def test_every_activation_and_clip(isa: Isa, module: ModuleType, kind: Activatio
 
 
 @each_isa
-@pytest.mark.parametrize("module", [lstm, gru], ids=["lstm", "gru"])
+@each_layer
 def test_onnxruntime_agrees(isa: Isa, module: ModuleType) -> None:
     problem = Problem(module, (6, 3, 20, 24), 2, {"b", "sequence_lens", "initial_h", "initial_c"})
     problem.sequence_lens = np.array([6, 1, 4], np.int32)
     names = ["x", "w", "r", "b", "sequence_lens", "initial_h", *(["initial_c"] if module is lstm else [])]
     feeds = {name: getattr(problem, name) for name in names}
     outputs = ["y", "y_h", *(["y_c"] if module is lstm else [])]
-    node = helper.make_node(
-        "LSTM" if module is lstm else "GRU", names, outputs, hidden_size=24, direction="bidirectional"
-    )
+    node = helper.make_node(NAMES[module], names, outputs, hidden_size=24, direction="bidirectional")
     graph = helper.make_graph(
         [node],
         "sequence",
@@ -250,6 +259,6 @@ def test_activations_are_accurate_to_three_ulp_and_keep_nan(isa: Isa, kind: Acti
 
 
 @each_isa
-@pytest.mark.parametrize("module", [lstm, gru], ids=["lstm", "gru"])
+@each_layer
 def test_source_compiles_with_clang(isa: Isa, module: ModuleType) -> None:
     compile_c(module.source(isa), f"{module.SYMBOL}_{isa.name}_zig", zig(), isa.zig_flags)

@@ -1,4 +1,4 @@
-"""RNN: the plain recurrent layer, in any float."""
+"""RNN, the plain recurrent layer: f32 by a kernel of the library, other floats by generated loops."""
 
 from __future__ import annotations
 
@@ -31,8 +31,17 @@ from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import I64
 from graphwright.kernels.c.support import C_TYPES
 from graphwright.kernels.candidates.loops import Draft, nest
+from graphwright.kernels.candidates.recurrent import (
+    activations_of,
+    clip_of,
+    operands_of,
+    place_of,
+    refusal_of,
+)
 from graphwright.kernels.candidates.registry import Context, candidate
-from graphwright.kernels.launch import Run
+from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.library import elman
+from graphwright.kernels.ref import KernelRef
 from graphwright.ops.rnn import RNN
 from graphwright.ops.unary import Relu, Sigmoid, Tanh
 
@@ -116,6 +125,25 @@ class _Layer:
 
 def _activation(op: RNN) -> Op:
     return _ACTIVATIONS[(op.activations or op.defaults)[0].lower()]()
+
+
+@candidate(RNN)
+def elman_network(node: Node, context: Context) -> Run | str:
+    op = node.op
+    assert isinstance(op, RNN)
+    refusal = refusal_of(node, op)
+    if refusal is not None:
+        return refusal
+    place, functions = place_of(node, op), activations_of(op)
+    state = place.state
+    made = elman.Rnn(
+        place.sequence, place.batch, node.operand(0).type.dims[2], op.hidden, op.directions,
+        x_strides=place.x, y_strides=place.y, initial_h_strides=state, y_h_strides=state,
+        reverse=op.direction == "reverse", clip=clip_of(op), activations=(functions[0], functions[1]),
+    )  # fmt: skip
+    operands = (*operands_of(node, context, 6), *node.outputs)
+    costs = made.args, made.grid, made.scratch_bytes, made.work_ns
+    return Run((Launch(KernelRef(elman.SYMBOL), operands, (6, 7), *costs),))
 
 
 @candidate(RNN)

@@ -26,18 +26,18 @@ _KINDS = {kind.name.replace("_", "").lower(): kind for kind in ActivationKind}
 def long_short_term_memory(node: Node, context: Context) -> Run | str:
     op = node.op
     assert isinstance(op, LSTM)
-    refusal = _refusal(node, op)
+    refusal = refusal_of(node, op)
     if refusal is not None:
         return refusal
-    place = _place(node, op)
+    place = place_of(node, op)
     inputs, hidden, directions, state = node.operand(0).type.dims[2], op.hidden, op.directions, place.state
     made = lstm.Lstm(
         place.sequence, place.batch, inputs, hidden, directions, x_strides=place.x, y_strides=place.y,
         initial_h_strides=state, initial_c_strides=state, y_h_strides=state, y_c_strides=state,
         reverse=op.direction == "reverse", input_forget=op.coupled,
-        clip=_clip(op), activations=_activations(op),
+        clip=clip_of(op), activations=activations_of(op),
     )  # fmt: skip
-    operands = (*_inputs(node, context, 8), *node.outputs)
+    operands = (*operands_of(node, context, 8), *node.outputs)
     costs = made.args, made.grid, made.scratch_bytes, made.work_ns
     return Run((Launch(KernelRef(lstm.SYMBOL), operands, (8, 9, 10), *costs),))
 
@@ -46,24 +46,24 @@ def long_short_term_memory(node: Node, context: Context) -> Run | str:
 def gated_recurrent_unit(node: Node, context: Context) -> Run | str:
     op = node.op
     assert isinstance(op, GRU)
-    refusal = _refusal(node, op)
+    refusal = refusal_of(node, op)
     if refusal is not None:
         return refusal
-    place = _place(node, op)
+    place = place_of(node, op)
     inputs, hidden, directions, state = node.operand(0).type.dims[2], op.hidden, op.directions, place.state
     made = gru.Gru(
         place.sequence, place.batch, inputs, hidden, directions, x_strides=place.x, y_strides=place.y,
         initial_h_strides=state, y_h_strides=state,
         reverse=op.direction == "reverse", linear_before_reset=op.linear_before_reset,
-        clip=_clip(op), activations=_activations(op),
+        clip=clip_of(op), activations=activations_of(op),
     )  # fmt: skip
-    operands = (*_inputs(node, context, 6), *node.outputs)
+    operands = (*operands_of(node, context, 6), *node.outputs)
     costs = made.args, made.grid, made.scratch_bytes, made.work_ns
     return Run((Launch(KernelRef(gru.SYMBOL), operands, (6, 7), *costs),))
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """Sizes, and strides in elements.
 
     Of x by sequence and batch, of y by sequence, direction and batch, of states by direction and batch.
@@ -76,12 +76,12 @@ class _Place:
     state: tuple[Dim, Dim]
 
 
-def _place(node: Node, op: Recurrent) -> _Place:
+def place_of(node: Node, op: Recurrent) -> Place:
     first, second, inputs = node.operand(0).type.dims
     hidden, wide = op.hidden, op.directions * op.hidden
     if op.batch_first:
-        return _Place(second, first, (inputs, second * inputs), (wide, hidden, second * wide), (hidden, wide))
-    return _Place(
+        return Place(second, first, (inputs, second * inputs), (wide, hidden, second * wide), (hidden, wide))
+    return Place(
         first,
         second,
         (second * inputs, inputs),
@@ -90,7 +90,7 @@ def _place(node: Node, op: Recurrent) -> _Place:
     )
 
 
-def _refusal(node: Node, op: Recurrent) -> str | None:
+def refusal_of(node: Node, op: Recurrent) -> str | None:
     if node.operand(0).type.dtype != F32:
         return f"no recurrent kernel for {node.operand(0).type.dtype}"
     if not all(isinstance(d, int) for p in (1, 2) for d in node.operand(p).type.dims):
@@ -99,7 +99,7 @@ def _refusal(node: Node, op: Recurrent) -> str | None:
     return f"no kernel with activation {unknown[0]}" if unknown else None
 
 
-def _inputs(node: Node, context: Context, count: int) -> tuple[Value | None, ...]:
+def operands_of(node: Node, context: Context, count: int) -> tuple[Value | None, ...]:
     """The operands, weights packed, absent ones at the end filled in."""
     x, w, r, *rest = node.inputs
     assert w is not None and r is not None
@@ -107,11 +107,11 @@ def _inputs(node: Node, context: Context, count: int) -> tuple[Value | None, ...
     return (x, *weights, *rest, *[None] * (count - 3 - len(rest)))
 
 
-def _clip(op: Recurrent) -> float:
+def clip_of(op: Recurrent) -> float:
     return op.clip if op.clip is not None and op.clip > 0 else math.inf
 
 
-def _activations(op: Recurrent) -> tuple[Activation, ...]:
+def activations_of(op: Recurrent) -> tuple[Activation, ...]:
     """Of both directions, also where there is one."""
     alphas, betas = iter(op.alphas), iter(op.betas)
     names = op.activations or op.defaults * op.directions

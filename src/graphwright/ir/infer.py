@@ -33,13 +33,14 @@ def fact_of(array: Array | None) -> Fact | None:
 
 
 def evaluate(op: Op, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
-    """Run ``op`` on its NumPy reference; always a tuple."""
-    moved = None if type(op).absorb is Op.absorb else op.absorb(*map(fact_of, arrays))
-    if moved is not None:
-        op, arrays = moved[0], [arrays[position] for position in moved[1]]
-    if is_foreign(type(op)):
-        return _foreign_results(op, arrays)
-    result = op.reference(*arrays)
+    """Run ``op`` on its NumPy reference; always a tuple. A ValueError where it cannot take the elements."""
+    try:
+        moved = None if type(op).absorb is Op.absorb else op.absorb(*map(fact_of, arrays))
+        if moved is not None:
+            op, arrays = moved[0], [arrays[position] for position in moved[1]]
+        result = _foreign_results(op, arrays) if is_foreign(type(op)) else op.reference(*arrays)
+    except InferError as error:
+        raise ValueError(str(error)) from error
     return result if isinstance(result, tuple) else (result,)
 
 

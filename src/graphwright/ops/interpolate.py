@@ -14,7 +14,7 @@ from graphwright.ops.common import FLOATS, need_dtype
 class Interpolate(Op):
     """Sums of elements along ``axis``: ``y[r] = sum(weights[r, k] * x[places[r, k]])``.
 
-    It is computed in the weights' dtype. A negative place is none, and adds nothing.
+    It is computed in the weights' dtype. A place outside the axis is none, and adds nothing.
     """
 
     axis: int
@@ -33,12 +33,12 @@ class Interpolate(Op):
         rows = np.moveaxis(x, self.axis, 0).astype(weights.dtype)
         total = np.zeros((len(places), *rows.shape[1:]), weights.dtype)
         for place, weight in zip(places.T, weights.T, strict=True):
-            used = np.flatnonzero(place >= 0)
+            used = np.flatnonzero((place >= 0) & (place < len(rows)))
             total[used] += rows[place[used]] * weight[used].reshape(-1, *[1] * (x.ndim - 1))
         return np.ascontiguousarray(np.moveaxis(total, 0, self.axis))
 
 
-_PLACES = arg(I64, 4, 2, values=(0, 1, 2, -1, 2, 2, -1, -1))
+_PLACES = arg(I64, 4, 2, values=(0, 1, 2, -1, 2, 2, -1, 3))
 Interpolate.samples = (
     Sample(Interpolate(0), (arg(F32, 3), _PLACES, arg(F32, 4, 2))),
     Sample(Interpolate(1), (arg(F32, 2, 3, symbol("W")), _PLACES, arg(F32, 4, 2))),

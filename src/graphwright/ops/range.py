@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from math import ceil, isfinite
+from math import ceil, inf
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,17 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.ir.types import BF16, F16, F32, F64, I64, DType, TensorType
-from graphwright.ops.binary import Add, Div, Max, Mul, Sub
+from graphwright.ops.binary import Add, Div, Less, Max, Mul, Sub, Where
 from graphwright.ops.cast import Cast
 from graphwright.ops.common import known_size, same_dtype, simple
 from graphwright.ops.front import tell
 from graphwright.ops.reshape import Reshape
 from graphwright.ops.shaping import known_dims, known_floats, not_negative, open_sizes
-from graphwright.ops.unary import Ceil
+from graphwright.ops.unary import Abs, Ceil
 
 Number = Dim | float
+_EXACT = 2.0**52
+"""Differences of integers below this are the same in f64."""
 
 
 @op("Range")
@@ -55,10 +57,7 @@ class Range(Op):
         if step == 0:
             raise at.fail("the step is 0")
         if self.dtype.is_float:
-            steps = self._steps()
-            if not isfinite(steps):
-                raise at.fail(f"from {start} to {limit} by {step} has no end")
-            return TensorType(self.dtype, (max(0, ceil(steps)),))
+            return TensorType(self.dtype, (self._count(),))
         if isinstance(start, float) or isinstance(limit, float) or isinstance(step, float):
             raise at.fail(f"fractions in a range of {self.dtype}")
         count = not_negative(
@@ -80,6 +79,9 @@ class Range(Op):
             b(Reshape(()), v if v.type.dtype == dtype else b(Cast(dtype), v)) for v in (start, limit, step)
         )
         span, stride = (b(Cast(F64), v) for v in (b(Sub(), limit, start), step))
+        if dtype.is_integer:  # where the difference wraps, that of the rounded bounds is near enough
+            wide = b(Sub(), *(b(Cast(F64), v) for v in (limit, start)))
+            span = b(Where(), b(Less(), b(Abs(), wide), b.const(_EXACT, F64)), span, wide)
         tell(b, size, b(Cast(I64), b(Max(), b(Ceil(), b(Div(), span, stride)), b.const(0, F64))))
         number = b(Range((0, size, 1)))
         made_of = b(Add(), b(Mul(), number if dtype == I64 else b(Cast(dtype), number), step), start)
@@ -91,19 +93,20 @@ class Range(Op):
         if not self.dtype.is_float:
             return np.arange(*self.bounds, dtype=self.dtype.numpy)  # type: ignore[arg-type]
         start, _, step = self._wide()
-        return np.asarray(start + np.arange(max(0, ceil(self._steps()))).astype(step.dtype) * step).astype(
-            self.dtype.numpy
-        )
+        return np.asarray(start + np.arange(self._count()).astype(step.dtype) * step).astype(self.dtype.numpy)
 
     def _wide(self) -> tuple[Array, ...]:
         """The bounds of a range of floats, in the dtype to compute in."""
         wide = np.dtype(np.float32) if self.dtype in (F16, BF16) else self.dtype.numpy
         return tuple(np.asarray(b, dtype=wide) for b in self.bounds or ())
 
-    def _steps(self) -> float:
-        """The number of steps of a range of floats, before it is rounded up."""
+    def _count(self) -> int:
+        """The number of elements of a range of floats. An InferError where that is not finite."""
         start, limit, step = self._wide()
-        return float(np.float64(limit - start) / np.float64(step))
+        steps = float(np.float64(limit - start) / np.float64(step))
+        if not steps < inf:  # NaN as well
+            raise InferError("from {} to {} by {} has no end".format(*self.bounds or ()))
+        return 0 if steps <= 0 else ceil(steps)
 
 
 def _up(at: Inference, step: Dim) -> bool:

@@ -11,7 +11,10 @@ from graphwright.ir.types import F32, I64, TensorType
 
 @op("ReverseSequence")
 class ReverseSequence(Op):
-    """The first ``lengths[k]`` elements along ``time_axis`` of batch entry ``k`` reversed, the rest kept."""
+    """The first ``lengths[k]`` elements along ``time_axis`` of batch entry ``k`` reversed, the rest kept.
+
+    A length that is negative or beyond the axis ends the run with an error.
+    """
 
     batch_axis: int = 1
     time_axis: int = 0
@@ -32,6 +35,8 @@ class ReverseSequence(Op):
 
     def reference(self, x: Array, lengths: Array) -> Array:
         steps = np.arange(x.shape[self.time_axis])
+        if lengths.size and not 0 <= int(lengths.min()) <= int(lengths.max()) <= len(steps):
+            raise ValueError(f"lengths of {lengths.tolist()}: they are 0 to {len(steps)}")
         order = np.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)  # batch, time
         if self.batch_axis == 1:
             return x[order.T, np.arange(x.shape[1])]

@@ -37,6 +37,10 @@ from graphwright.ops.transpose import Transpose
 MODES = ("avg", "max")
 
 
+_FAR = 2**31
+"""No batch has so many images."""
+
+
 @op("RoiAlign")
 class RoiAlign(Op):
     """Each region (x1, y1, x2, y2) of an image x[N, C, H, W] as y[R, C, height, width] (He et al. 2017).
@@ -123,6 +127,7 @@ class RoiAlign(Op):
             for axis, (size, bins) in enumerate(zip(sizes, (self.height, self.width), strict=True))
         )
         down, across = rows.type.dims[1], columns.type.dims[1]
+        images = b(Min(), b(Max(), images, b.const([-_FAR], I64)), b.const([_FAR], I64))  # no product wraps
         starts = b(Mul(), images, size_value(b, product(sizes)))
         index = b(Mul(), reshaped(b, rows, count, down, 1), size_value(b, sizes[1]))
         index = b(

@@ -74,7 +74,8 @@ class Split(Op):
         )
 
     def reference(self, x: Array) -> tuple[Array, ...]:
-        assert self.sizes is not None
+        if self.sizes is None:
+            raise ValueError(f"axis {self.axis} of an operand of shape {list(x.shape)} cannot be split")
         ends = list(accumulate(number(size) for size in self.sizes))
         return tuple(np.split(x, ends[:-1], self.axis))
 

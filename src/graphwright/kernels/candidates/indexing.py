@@ -37,6 +37,15 @@ _MOVE_NS = 2
 """Nanoseconds to move one indexed element."""
 
 
+def check_lengths(lengths: Value, most: Dim, guarded: Value) -> Launch:
+    """The launch that checks each of ``lengths`` to be in ``[0, most]``, in front of what writes
+    ``guarded``.
+    """
+    made = CheckIndices(lengths.type.dtype.bytes, product(lengths.type.dims), (most,), lengths=True)
+    ref = KernelRef(CheckIndices.SYMBOL)
+    return Launch(ref, (lengths, guarded), (1,), made.args, made.grid, work=made.work_ns)
+
+
 def _check(indices: Value, sizes: tuple[Dim, ...], guarded: Value, context: Context) -> tuple[Launch, ...]:
     """The launch that checks rows of ``indices`` against ``sizes``, in front of what writes ``guarded``.
 

@@ -7,6 +7,7 @@ from graphwright.ir.loops.nodes import Const, Load, Position, Scalar, Store, app
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import I64
 from graphwright.kernels.c.support import C_TYPES
+from graphwright.kernels.candidates.indexing import check_lengths
 from graphwright.kernels.candidates.loops import Draft, from_end, moved_dtype, nest
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Run
@@ -92,7 +93,8 @@ def trilu(node: Node, context: Context) -> Run | str:
     source = draft.input(x, shape, dtype)
     if len(node.inputs) > 1:
         k: Scalar = Load(draft.input(node.operand(1), ()), ())
-        diagonal = Position(symbol("r")) + cast(k, I64)
+        near = apply("max", apply("min", cast(k, I64), Const(_FAR, I64)), Const(-_FAR, I64))
+        diagonal = Position(symbol("r")) + near
     else:
         diagonal = Position(symbol("r") + max(-_FAR, min(op.k or 0, _FAR)))
     column = Position(symbol("c"))
@@ -142,4 +144,5 @@ def reverse_sequence(node: Node, context: Context) -> Run | str:
     index = (turned, b, i) if op.time_axis == 0 else (a, turned, i)
     store = Store(draft.output(y, shape, dtype), (a, b, i), Load(source, index))
     body = nest(tuple(zip("abi", map(draft.size, shape), strict=True)), store)
-    return Run((draft.launch(body, work=product(shape)),))
+    check = check_lengths(lengths, x.type.dims[op.time_axis], y)
+    return Run((check, draft.launch(body, work=product(shape))))

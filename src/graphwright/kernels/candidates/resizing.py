@@ -14,15 +14,16 @@ from graphwright.ir.loops.nodes import (
     Level,
     Load,
     Loop,
+    Position,
     Scalar,
     Statement,
     Store,
+    apply,
     cast,
-    maximum,
     select,
 )
 from graphwright.ir.symbols import product, symbol
-from graphwright.ir.types import F32, F64, I64, DType, TensorType
+from graphwright.ir.types import F32, F64, DType, TensorType
 from graphwright.kernels.c.support import C_TYPES
 from graphwright.kernels.candidates.loops import Draft, nest, rows_and_columns
 from graphwright.kernels.candidates.registry import Context, candidate
@@ -44,8 +45,8 @@ def resize(node: Node, context: Context) -> Run | str:
     op, x, y = node.op, node.operand(0), node.output
     assert isinstance(op, Resize)
     shape, out = x.type.dims, y.type.dims
-    if x.type.dtype != F32 or len(shape) < 2:
-        return f"no resize kernel for {x.type}"
+    if x.type.dtype != F32 or len(shape) < 2 or len(node.inputs) > 1:
+        return f"no resize kernel for {x.type}, or for a region or sizes that come at run time"
     if op.crops or op.antialias or shape[:-2] != out[:-2]:
         return "no resize kernel that crops, filters against aliasing or resizes other axes than the last two"
     if op.coordinates.upper() not in Coordinates.__members__:
@@ -80,6 +81,8 @@ def resize_by_taps(node: Node, context: Context) -> Run | Alias | str:
     assert isinstance(op, Resize)
     if not x.type.is_static or not y.type.is_static or x.type.dtype.name not in C_TYPES:
         return f"no resize kernel from {x.type} to {y.type}"
+    if len(node.inputs) > 1:
+        return "its region or sizes come at run time"
     if 0 in y.type.dims:
         return Run(())
     sizes = list(zip(map(number, x.type.dims), map(number, y.type.dims), strict=True))
@@ -116,9 +119,9 @@ def interpolate(node: Node, context: Context) -> Launch | str:
     place = Load(draft.input(places, (count, taps)), (r, k))
     factor = Load(draft.input(weights, (count, taps)), (r, k))
     total = Buffer("total", dtype.computed, (), Level.REGISTER)
-    there = maximum(place, Const(0, I64))
-    term = cast(Load(source, (o, there, i)), total.dtype) * cast(factor, total.dtype)
-    added = select(place >= 0, term, Const(0, total.dtype))
+    inside = apply("and", place >= 0, place < Position(draft.size(size)))
+    term = cast(Load(source, (o, place, i), inside), total.dtype) * cast(factor, total.dtype)
+    added = select(inside, term, Const(0, total.dtype))
     body: list[Statement] = [
         Alloc(total, 0),
         Loop("k", Kind.SERIAL, draft.size(taps), (Accumulate(total, (), "add", added),)),

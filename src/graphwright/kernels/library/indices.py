@@ -93,8 +93,9 @@ GW_EXPORT int32_t gw_check_indices(void *const *buf, const int64_t *arg, int64_t
     const int64_t first = begin * each, last = end * each < rows ? end * each : rows;
     if (first >= last || depth == 0) return 0;
     const int64_t from = first * depth, count = (last - first) * depth;
-    const int outside = arg[0] == 4 ? outside_32((const int32_t *)buf[0] + from, count, sizes, depth, lengths)
-                                    : outside_64((const int64_t *)buf[0] + from, count, sizes, depth, lengths);
+    const int outside =
+        arg[0] == 4 ? outside_32((const int32_t *)buf[0] + from, count, sizes, depth, lengths)
+                    : outside_64((const int64_t *)buf[0] + from, count, sizes, depth, lengths);
     return outside ? @CODE@ : 0;
 }
 """

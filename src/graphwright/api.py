@@ -128,7 +128,7 @@ def compile(
         made = compile_gears(gear_modules(module, gears, options), options, observe)
     sources = () if isinstance(given, Module) else given.folder.files
     log.info("compiled %s in %.2f s", _shown(source), time.perf_counter() - start)
-    return Model(*made, key, options.threads, frozenset(sources))
+    return Model(*made, key, options, frozenset(sources))
 
 
 def _shown(source: object) -> str:
@@ -151,7 +151,7 @@ def rebuild(
         raise
     except Exception as error:  # a hostile text breaks ops in ways of their own
         raise PackageError(Diagnostic("damaged-package", f"the graph is malformed: {error}")) from error
-    return Model(*made, key, options.threads, sources)
+    return Model(*made, key, options, sources)
 
 
 def _retyped(module: Module, options: Options, observe: Observer) -> tuple[Package, Device]:

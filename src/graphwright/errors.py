@@ -36,6 +36,10 @@ class GraphwrightError(Exception):
         super().__init__("\n".join(map(str, diagnostics)))
         self.diagnostics = diagnostics
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Errors of other processes arrive whole."""
+        return type(self), self.diagnostics
+
 
 class ModelError(GraphwrightError):
     """The model cannot be read or means nothing: malformed file, unknown op, conflicting shapes."""
@@ -47,6 +51,9 @@ class UnknownOpError(ModelError):
     def __init__(self, name: str, *diagnostics: Diagnostic) -> None:
         super().__init__(*diagnostics)
         self.name = name
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.name, *self.diagnostics)
 
 
 class VerifyError(GraphwrightError):

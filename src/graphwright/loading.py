@@ -63,19 +63,34 @@ def load(
     trust = options.trust if trust is None else trust
     found = Path(source) if isinstance(source, str | os.PathLike) else source
     package = read_package(found, trust=trust, keys=known, use_mmap=mmap, verify=verify)
+    sources = frozenset({file_id(os.stat(found))} if isinstance(found, Path) else ())
     where = shown(found)
+    model = opened(package, options, where, sources)
+    info("loaded %s in %.1f ms", where or "a package", 1e3 * (time.perf_counter() - start))
+    return model
+
+
+def unpickled(data: bytes, options: Options) -> Model:
+    """The model whose ``.om`` is ``data``: who unpickles trusts it, so its kernels run."""
+    return load(data, trust=True, options=options)
+
+
+def opened(
+    package: Package,
+    options: Options,
+    where: str = "",
+    sources: frozenset[FileId] = frozenset(),
+) -> Model:
+    """What runs ``package``, which was read from ``where``. Raises as :func:`load` does."""
     if options.plugins:
         importlib.import_module("graphwright.plugins").load(*options.plugins)
     try:
         device = _device(package, options, where)
     except UnknownOpError:  # one that runs in Python: an installed plugin may bring it
         device = _device_with_plugins(package, options, where)
-    sources = frozenset({file_id(os.stat(found))} if isinstance(found, Path) else ())
     if device is None:
         return _rebuilt(package, options, user_key(options.key_folder, create=False), where, sources)
-    device = with_variants(device, package, options)
-    info("loaded %s in %.1f ms", where or "a package", 1e3 * (time.perf_counter() - start))
-    return Model(package, device, threads=options.threads, sources=sources)
+    return Model(package, with_variants(device, package, options), options=options, sources=sources)
 
 
 def with_variants(device: Device, package: Package, options: Options) -> Device:

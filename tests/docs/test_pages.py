@@ -133,3 +133,13 @@ def test_the_glossary_is_sorted() -> None:
     rows = re.findall(r"^\| ([^|]+) \| ", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)[1:]
     terms = [row.strip("`.").lower() for row in rows if not row.startswith("---")]
     assert terms == sorted(terms)
+
+
+def test_the_page_about_python_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    names: dict[str, object] = {}
+    for snippet in snippets(ROOT / "docs" / "python.md", "python"):
+        exec(compile(snippet, "python.md", "exec"), names)
+    small, worker, twin = (names[name] for name in ("small", "worker", "twin"))
+    assert all(isinstance(each, gw.Model) for each in (small, worker, twin))
+    assert isinstance(small, gw.Model) and small.inputs[0].shape == (1, 3, 48, "W")

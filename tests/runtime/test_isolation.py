@@ -29,7 +29,8 @@ import sys
 ALLOWED = (
     "graphwright._native graphwright.config graphwright.errors graphwright.loading graphwright.package "
     "graphwright.runtime graphwright.ir.arrays graphwright.ir.dtypes graphwright.ir.deferred "
-    "graphwright.lower.words graphwright.records graphwright.garbage"
+    "graphwright.ir.conversion graphwright.ir.mapped graphwright.lower.words graphwright.records "
+    "graphwright.garbage graphwright.log graphwright.spelling graphwright.file_kinds"
 ).split()
 PACKAGES = {"graphwright", "graphwright.ir", "graphwright.lower"}
 OUTSIDE = sys.stdlib_module_names | {"numpy", "graphwright"}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from graphwright.config import Options
 from graphwright.errors import Diagnostic, FeedError, PackageError
 from graphwright.file_kinds import FileId, file_id
 from graphwright.ir.arrays import Array
@@ -21,7 +23,8 @@ from graphwright.runtime.ports import Ports
 class Model:
     """A compiled model.
 
-    Runs from any thread, several at a time; results are new arrays, inputs are only read.
+    Runs from any thread, several at a time; results are new arrays, inputs are only read. It can be pickled,
+    for workers of other processes; as with any pickle, unpickle only what you trust.
     """
 
     def __init__(
@@ -29,20 +32,22 @@ class Model:
         package: Package,
         device: Device,
         key: bytes | None = None,
-        threads: int = 0,
+        options: Options | None = None,
         sources: frozenset[FileId] = frozenset(),
     ) -> None:
-        """``key`` signs the packages that it saves; ``sources`` are the files that it was made from."""
+        """``key`` signs the packages that it saves; ``options`` are those that it runs with; ``sources`` are
+        the files that it was made from.
+        """
         self.package = package
         self.device = device
         self._key, self._sources = key, sources
         self._ports = Ports(package.inputs, package.outputs)
-        self._threads = threads
+        self._options = options or Options()
 
     @cached_property
     def _entry(self) -> Entry:
         """Made at the first run: NumPy is imported with it."""
-        return self.device.entry(self._threads)
+        return self.device.entry(self._options.threads)
 
     @property
     def threads(self) -> int:
@@ -156,6 +161,27 @@ class Model:
             write(self.package, path, self._key)
         else:
             write(self.package, target, self._key)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled as the bytes of its ``.om`` and its options; made again by
+        :func:`graphwright.loading.unpickled`.
+        """
+        data = io.BytesIO()
+        self.save(data)
+        options = replace(self._options, threads=self.threads)
+        return importlib.import_module("graphwright.loading").unpickled, (data.getvalue(), options)
+
+    def __deepcopy__(self, memo: object) -> Model:
+        """A model of its own, on the same weights: these never change."""
+        options = replace(self._options, threads=self.threads)
+        made: Model = importlib.import_module("graphwright.loading").opened(
+            self.package, options, sources=self._sources
+        )
+        made._key = self._key
+        return made
+
+    def __copy__(self) -> Model:
+        return self.__deepcopy__({})
 
     def _refuse_source(self, path: Path) -> None:
         try:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from graphwright import _native
+from graphwright.config import Options
 from graphwright.errors import FeedError
 from graphwright.gears import row_text
 from graphwright.package.package import Package, Variant
@@ -88,7 +89,9 @@ def _counts(stages: Stages) -> list[str]:
 
 def _measured(model: Model, gear: Variant) -> list[str]:
     """The memory of a run on random inputs, and the time of the fastest of some."""
-    single = Model(replace(model.package, inputs=gear.inputs), model.device, threads=model.threads)
+    single = Model(
+        replace(model.package, inputs=gear.inputs), model.device, options=Options(threads=model.threads)
+    )
     model.trim()
     fastest = _fastest(single)
     return [bytes_text(model.trim()), fastest]
@@ -101,7 +104,7 @@ class _Gear:
         single = package.of_variant(variant)
         (target,) = variant.targets.values()
         self.device = Cpu(single, target)
-        self.model = Model(single, self.device, threads=threads)
+        self.model = Model(single, self.device, options=Options(threads=threads))
         shapes = gear_shapes(variant.inputs)
         self.arena = self.device.plan(shapes, threads or _native.threads())["arena"]
 

@@ -209,7 +209,7 @@ def _for_sizes(package: Package, sizes: Sizes, options: Options) -> Model:
         if variant.takes(list(shapes.values())):
             single = package.of_variant(variant)
             (target,) = variant.targets.values()
-            return Model(single, Cpu(single, target), threads=options.threads)
+            return Model(single, Cpu(single, target), options=options)
     return compile_model(unpacked_module(package), shapes=shapes, options=options)
 
 

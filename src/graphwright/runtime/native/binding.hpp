@@ -4,6 +4,7 @@
 #include <vector>
 
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
 #define PY_ARRAY_UNIQUE_SYMBOL graphwright_numpy
 #ifndef GRAPHWRIGHT_IMPORTS_NUMPY
 #define NO_IMPORT_ARRAY
@@ -46,6 +47,11 @@ void watch_interpreter();
 
 /* Before its functions are used: it is imported at the first run, as loading a program does without. */
 void need_numpy();
+
+/* A new array of so many bytes; takes the reference to `dtype`. Large ones lie in memory that is used again. */
+PyObject *new_array(PyArray_Descr *dtype, int rank, npy_intp *shape, int64_t bytes);
+/* Gives the memory back that waits for large arrays; how many bytes that were. */
+int64_t free_spare_outputs();
 
 /* ---- programs ---- */
 

@@ -235,7 +235,7 @@ nb::dict Program::stats() {
 int64_t Program::trim() {
     PyThreadState *state = PyEval_SaveThread();
     gw_context_pool_clear(&contexts);
-    int64_t bytes = gw_arena_pool_clear(contexts.arenas);
+    int64_t bytes = gw_arena_pool_clear(contexts.arenas) + free_spare_outputs();
     gw_plan_cache_clear(&plans);
 #ifdef __GLIBC__
     malloc_trim(0); /* plans are many small blocks, which the allocator would keep */
@@ -332,7 +332,7 @@ PyObject *new_output(const Program &p, const gw_plan *plan, int64_t i) {
     for (int64_t axis = 0; axis < dims.count; axis++)
         shape[axis] = plan->registers[dims.at[axis]];
     auto *dtype = (PyArray_Descr *)Py_NewRef(p.dtypes[(size_t)i].ptr());
-    return PyArray_NewFromDescr(&PyArray_Type, dtype, (int)dims.count, shape, nullptr, nullptr, 0, nullptr);
+    return new_array(dtype, (int)dims.count, shape, plan->output_bytes[i]);
 }
 
 bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const *outputs, bool poison,

@@ -32,6 +32,8 @@ LARGE = 0xFFFFFFFF
 """Stands for a number that lies in the extra field of 64-bit numbers, whose id is 1."""
 _NO_HOLE = (0, 0)
 _PAGE = 4096
+_MAP_NORESERVE = 0x4000
+"""Linux's, which Python names from 3.13 on: files that are larger than the memory can be mapped."""
 _TAIL = 1 << 16
 """Bytes at the end of a file that hold its directory, mostly."""
 _NAME = re.compile(r"[A-Za-z0-9_]+(?:[./][A-Za-z0-9_]+)*")
@@ -70,7 +72,8 @@ class Held:
 
 def read_archive(source: Source, *, use_mmap: bool = False) -> dict[str, memoryview]:
     """Members by name: aligned, read-only views of the file, copied into memory unless ``use_mmap``."""
-    return open_archive(source, use_mmap=use_mmap)[0]
+    members, _ = open_archive(source, use_mmap=use_mmap)
+    return {name: data.toreadonly() for name, data in members.items()}
 
 
 def open_archive(
@@ -78,7 +81,8 @@ def open_archive(
 ) -> tuple[dict[str, memoryview], Later | Held | None]:
     """As :func:`read_archive`, and the member called ``later``, if there is one, which is not read.
 
-    Only a file at a path can be mapped. Raises PackageError, and OSError.
+    Only a file at a path can be mapped; what is written to such members stays in this process. Raises
+    PackageError, and OSError.
     """
     if not isinstance(source, Path) or source.is_fifo():
         members = _members(_in_memory(source), source)
@@ -217,7 +221,9 @@ def _full(numbers: tuple[int, ...], extra: bytes) -> Iterator[int]:
 
 
 def _mapped(file: BinaryIO) -> memoryview:
-    return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    """The file in memory; a page that is written becomes this process's own, and no part of the file."""
+    flags = mmap.MAP_PRIVATE | _MAP_NORESERVE
+    return memoryview(mmap.mmap(file.fileno(), 0, flags, mmap.PROT_READ | mmap.PROT_WRITE))
 
 
 def _copied(file: int, later: str) -> tuple[memoryview, tuple[int, int]]:

@@ -63,7 +63,8 @@ def read_package(
     Raises PackageError.
     """
     where = shown(source)
-    members, spare = open_archive(source, use_mmap=use_mmap, later=SPARE)
+    opened, spare = open_archive(source, use_mmap=use_mmap, later=SPARE)
+    members = {name: data if name == WEIGHTS else _own(data) for name, data in opened.items()}
     try:
         checks = _Checks(tensors=verify or not use_mmap, weights=verify)
         return _package(members, spare, where, trust, keys, checks)
@@ -79,6 +80,11 @@ def read_package(
         raise damaged(where, f"{type(error).__name__}: {error}") from error
 
 
+def _own(data: memoryview) -> memoryview:
+    """``data`` as no one else can change it: what is checked is what is used."""
+    return data if data.readonly else memoryview(bytes(data))
+
+
 def _package(
     members: Members,
     spare: Later | Held | None,
@@ -92,7 +98,7 @@ def _package(
     _check_members(manifest, members, spare, where)
     signature = bytes(members.get("signature", b"")).decode("ascii")
     trusted = trust or is_signed(bytes(members["manifest.json"]), signature, keys)
-    weights = read_weights(members[WEIGHTS])
+    weights = read_weights(members[WEIGHTS]).with_own_indices()
     graph = bytes(members["graph.txt"]).decode()
     if checks.tensors:
         _check_tensors(weights, manifest["tensors"][WEIGHTS], graph, where)

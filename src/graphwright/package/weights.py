@@ -78,6 +78,16 @@ class Weights:
         tensor = self.tensors[name]
         return np.frombuffer(self.data[tensor.start : tensor.start + _aligned(tensor.size)], np.uint8)
 
+    def with_own_indices(self) -> Weights:
+        """These weights, read-only. Where they are mapped from a file, the pages of wide integers are copied:
+        elements that may be places in memory stay what they are when they are checked.
+        """
+        if not self.data.readonly:
+            for name, tensor in self.tensors.items():
+                if tensor.dtype.is_integer and tensor.dtype.bits > 8:  # narrower ones only count and multiply
+                    _write_again(self._bytes(name))
+        return Weights(self.header, self.data.toreadonly(), self.tensors)
+
     def index_digest(self) -> str:
         """SHA-256 of the header and of all that is no float: elements that may be places in memory."""
         state = hashlib.sha256(self.header)
@@ -102,6 +112,13 @@ class Weights:
         if tensor.dtype is STRING:
             return _strings(self._bytes(name), tensor.shape)
         return np.ndarray(tensor.shape, tensor.dtype.numpy, self._bytes(name))
+
+
+def _write_again(data: memoryview) -> None:
+    """Write to memory what it holds, in parts: pages of a private mapping become this process's own."""
+    for start in range(0, len(data), PART):
+        part = data[start : start + PART]
+        part[:] = bytes(part)
 
 
 class UnpackedWeights:

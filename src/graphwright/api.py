@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 from graphwright import log, plugins
@@ -19,9 +20,11 @@ from graphwright.frontends.onnx.read import Source
 from graphwright.garbage import uncollected
 from graphwright.geared import compile_gears, gear_modules
 from graphwright.gears import Gears
+from graphwright.guards import Forms, with_general
 from graphwright.ir.clone import clone_module
 from graphwright.ir.constant import Constant
-from graphwright.ir.graph import Module, Value
+from graphwright.ir.graph import ConstantPool, Module, Value
+from graphwright.ir.mentions import symbols_in
 from graphwright.ir.op import ConstRef
 from graphwright.ir.text import parse_module
 from graphwright.ir.verify import verify
@@ -32,14 +35,11 @@ from graphwright.loading import staged, with_variants
 from graphwright.package.package import Package
 from graphwright.package.sign import user_key
 from graphwright.package.stages import PartStep
-from graphwright.passes.base import Record
 from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.passes.bound_sizes import BoundSizes
 from graphwright.passes.dynamic import what_stays_dynamic
 from graphwright.passes.gears import split_module
-from graphwright.passes.infer_shapes import infer_module
 from graphwright.passes.interface import bind_constants, keep_outputs
-from graphwright.passes.manager import PassManager
 from graphwright.passes.pipeline import GRAPH_PASSES
 from graphwright.passes.retype import retype
 from graphwright.ranks import is_only, lacks_ranks, package_variants, ranked
@@ -49,6 +49,7 @@ from graphwright.runtime.devices import NATIVE
 from graphwright.runtime.devices.base import Device
 from graphwright.runtime.devices.base import Shapes as FeedShapes
 from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.devices.guarded import GuardedFallback
 from graphwright.runtime.devices.late import Late
 from graphwright.runtime.devices.plan_check import verify_plan
 from graphwright.runtime.devices.reference import Reference
@@ -146,7 +147,7 @@ def rebuild(
     """
     plugins.use(options)
     try:
-        made = _retyped(unpacked_module(package), options, _no_one)
+        made = _retyped(source_module(package), options, _no_one)
     except (GraphwrightError, OSError, MemoryError):
         raise
     except Exception as error:  # a hostile text breaks ops in ways of their own
@@ -162,21 +163,44 @@ def _retyped(module: Module, options: Options, observe: Observer) -> tuple[Packa
     return _compiled(module, options, observe) if gears is None else compile_gears(gears, options, observe)
 
 
+def source_module(package: Package) -> Module:
+    """The graph that a package is compiled again from: the general one, where it has one."""
+    constants = _constants(package)
+    module = _unpacked_module(package, constants)
+    if not package.general:
+        return module
+    constants.merge(module.constants)
+    return _parsed(package, package.general, constants)
+
+
 def unpacked_module(package: Package) -> Module:
     """The graph of a package with its constants in row-major order again."""
-    module = Module()
+    return _unpacked_module(package, _constants(package))
+
+
+def _constants(package: Package) -> ConstantPool:
+    constants = ConstantPool()
     for digest, array in package.constants().items():
-        module.constants.adopt(digest, array)
-    try:
-        module = parse_module(package.graph, constants=module.constants)
-    except UnknownOpError as error:
-        raise package.lacking(error.name) from error
-    module.metadata.update(package.metadata)
+        constants.adopt(digest, array)
+    return constants
+
+
+def _unpacked_module(package: Package, constants: ConstantPool) -> Module:
+    module = _parsed(package, package.graph, constants)
     for node in module.walk():
         if isinstance(node.op, Constant) and node.output.layout is not None:
             node.op = Constant(_unpacked(module, node.op.value, node.output), node.op.type)
     forget_layouts(module)
     verify(module)
+    return module
+
+
+def _parsed(package: Package, text: str, constants: ConstantPool) -> Module:
+    try:
+        module = parse_module(text, constants=constants)
+    except UnknownOpError as error:
+        raise package.lacking(error.name) from error
+    module.metadata.update(package.metadata)
     return module
 
 
@@ -189,25 +213,46 @@ def _unpacked(module: Module, ref: ConstRef, value: Value) -> ConstRef:
     return module.constants.add(unpack(packed, layout, shape))
 
 
-def _compiled(module: Module, options: Options, observe: Observer) -> tuple[Package, Device]:
-    """The package of ``module`` and the device that runs it."""
+def _compiled(
+    module: Module, options: Options, observe: Observer, assume_found: bool = True
+) -> tuple[Package, Device]:
+    """The package of ``module`` and the device that runs it.
+
+    ``assume_found``: sizes that elements decide may be assumed to be as is likely, as those of inputs are.
+    """
     gears = split_module(module)
     if gears is not None:
         return compile_gears(gears, options, observe)
     options = replace(options, isa=target_isa(options))
-    static = all(value.type.is_static for value in module.main.inputs)
-    if options.device == "reference" or not static:  # else no feed could tell more
-        stages = shape_stages(options)
-        PassManager(stages, options.verify, lambda m, record: observe(record.name, m)).run(module)
+    stages, inputs = shape_stages(options), [value.type for value in module.main.inputs]
+    if options.device == "reference" or module.symbols.undecided or not all(t.is_static for t in inputs):
+        module.symbols.assume_nothing()
+        run_stages(module, stages, options, observe)
     if options.device == "reference":
         return _reported(package_module(module, options), what_stays_dynamic(module)), Reference(module)
-    if any(value.type.shape is None for value in module.main.inputs) and lacks_ranks(module.main):
+    open_ranks = any(type.shape is None for type in inputs) and lacks_ranks(module.main)
+    if not module.symbols.undecided and not open_ranks:
+        return _assuming(module, options, observe)
+    general = clone_module(module)
+    module.symbols.assumable = None if assume_found else frozenset(symbols_in(inputs))
+    run_stages(module, stages, options, observe)
+    if open_ranks:
         variants = ranked(module)
         if is_only(variants):
             (module,) = variants
         elif all(cut(variant.main).is_whole for variant in variants):
-            package, device = _late(module, variants, options)
-            return _reported(package, what_stays_dynamic(module)), device
+            package, device = _late(general, variants, options)
+            return _reported(package, what_stays_dynamic(general)), device
+    package, device = _assuming(module, options, observe)
+    if not module.symbols.guards:
+        return package, device
+    package = with_general(package, general, module.constants.packed_from)
+    made = cache(partial(forms, package, options))
+    return package, GuardedFallback(device, lambda shapes: made()(shapes))
+
+
+def _assuming(module: Module, options: Options, observe: Observer) -> tuple[Package, Device]:
+    """The package of ``module``, which may assume what it cannot prove, and the device that runs it."""
     records = run_stages(module, GRAPH_PASSES, options, observe)
     dynamic = what_stays_dynamic(module)
     if not cut(module.main).is_whole:
@@ -242,13 +287,23 @@ def _late(module: Module, variants: Sequence[Module], options: Options) -> tuple
 def builder(package: Package, options: Options) -> Callable[[FeedShapes], Device]:
     """Compiles the graph and weights of a package for the shapes of a feed."""
     plugins.use(options)
-    return _builder(unpacked_module(package), replace(options, isa=target_isa(options)))
+    return _builder(source_module(package), replace(options, isa=target_isa(options)))
+
+
+def forms(package: Package, options: Options) -> Forms:
+    """Compiles the general graph of a package for shapes that break a guard of its programs."""
+    plugins.use(options)
+
+    def compile(module: Module, assume_found: bool) -> Device:
+        return _compiled(module, options, _no_one, assume_found)[1]
+
+    return Forms(source_module(package), package.guards, compile)
 
 
 def package_for(package: Package, shapes: FeedShapes, options: Options) -> Package:
     """The graph and weights of a package compiled for the shapes of a feed; of gears, what runs others."""
     plugins.use(options)
-    module = unpacked_module(package)
+    module = source_module(package)
     gears = split_module(module)
     module = module if gears is None or gears.dynamic is None else gears.dynamic
     names = [value.name for value in module.main.inputs]
@@ -269,17 +324,13 @@ def _builder(module: Module, options: Options) -> Callable[[FeedShapes], Device]
 
 
 def part_builder(package: Package, options: Options) -> Callable[[PartStep, FeedShapes], Device]:
-    """Compiles a part of a package for the ranks of its inputs or, where these are known, their shapes."""
+    """Compiles an open part of a package for the ranks of its inputs."""
     plugins.use(options)
     module = unpacked_module(package)
 
     def build(part: PartStep, shapes: FeedShapes) -> Device:
         made = part_of(module, part)
-        if part.is_open:
-            rank_inputs(made, list(map(len, shapes)))
-        else:
-            shape_inputs(made, {v.name: s for v, s in zip(made.main.inputs, shapes, strict=True)})
-            infer_module(made, Record("infer_shapes"))  # sizes that were taken for equal may differ
+        rank_inputs(made, list(map(len, shapes)))
         return _compiled(made, options, _no_one)[1]
 
     return build

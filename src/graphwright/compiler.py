@@ -195,6 +195,7 @@ def package_module(module: Module, options: Options, weights: Weights | None = N
         inputs=tuple(spec_of(v, v.name) for v in module.main.inputs),
         outputs=tuple(map(spec_of, module.main.outputs, module.main.output_names)),
         constraints=tuple(f"{c} (node {c.node})" for c in module.symbols.constraints),
+        guards=tuple(f"{g} (node {g.node})" for g in module.symbols.guards),
         metadata=dict(module.metadata),
         options=options.key(),
         plugins={n.op.name: plugin_of(type(n.op)) for n in module.walk() if is_foreign(type(n.op))},

@@ -6,7 +6,7 @@ import functools
 import importlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,7 +22,8 @@ from graphwright.package.stages import PartStep
 from graphwright.runtime.devices import NATIVE, specialized
 from graphwright.runtime.devices.base import Device, Shapes
 from graphwright.runtime.devices.geared import geared, staged_gears
-from graphwright.runtime.devices.late import Fitting, Late
+from graphwright.runtime.devices.guarded import GuardedFallback
+from graphwright.runtime.devices.late import Late
 from graphwright.runtime.devices.target import Shared, best_target, target_isa
 from graphwright.runtime.model import Model
 
@@ -99,6 +100,16 @@ def with_variants(device: Device, package: Package, options: Options) -> Device:
 
 
 def _device(package: Package, options: Options, where: str = "") -> Device | None:
+    device = _assuming(package, options, where)
+    if device is None or not package.general:
+        return device
+    known = f"it was compiled for shapes of which {', '.join(package.guards)} holds"
+    return GuardedFallback(device, _compiling("forms", package, options, where, known))
+
+
+def _assuming(package: Package, options: Options, where: str) -> Device | None:
+    """What runs the programs of the package, where shapes break no guard of it."""
+
     def native(part: Package, shared: Shared) -> Device | None:
         device = _native(part, options, shared)
         return None if device is None else with_variants(device, part, options)
@@ -148,10 +159,7 @@ def staged(package: Package, options: Options) -> Device | None:
     def load(part: PartStep) -> Device:
         if part.is_open:
             return Late(lambda shapes: compiler()(part, shapes), key=lambda shapes: tuple(map(len, shapes)))
-        program = native[part.number]
-        if not part.meets_new_sizes:
-            return program
-        return Fitting(program, Late(lambda shapes: compiler()(part, shapes)))
+        return native[part.number]
 
     arrays = package.weights.arrays if package.stages.constants or package.stages.hosts() else {}
     made: Device = importlib.import_module(_STAGED).Staged(package.stages, load, arrays, shared.arenas)
@@ -167,19 +175,30 @@ def _variants(package: Package, options: Options, where: str) -> Device | None:
         if device is None:
             return None
         held.append((variant, with_variants(device, single, options)))
-    compiler = functools.cache(lambda: importlib.import_module("graphwright.api").builder(package, options))
+    known = f"it holds variants for {'; '.join(_text(variant.inputs) for variant in package.variants)}"
+    return Late(_compiling("builder", package, options, where, known), held)
+
+
+def _compiling(
+    maker: str, package: Package, options: Options, where: str, known: str
+) -> Callable[[Shapes], Device]:
+    """What compiles ``package`` for shapes that it has no program for: the API's ``maker``, imported when the
+    first such shapes come. ``known`` says what it has programs for.
+    """
+    compiler = functools.cache(
+        lambda: getattr(importlib.import_module("graphwright.api"), maker)(package, options)
+    )
 
     def build(shapes: Shapes) -> Device:
         try:
             made: Device = compiler()(shapes)
         except ToolchainError as error:
             message = f"no variant takes inputs of {', '.join(map(str, shapes))}, and none can be made here"
-            hint = f"it holds variants for {'; '.join(_text(variant.inputs) for variant in package.variants)}"
-            missing = Diagnostic("no-variant", message, where, hint)
+            missing = Diagnostic("no-variant", message, where, known)
             raise ToolchainError(missing, *error.diagnostics) from error
         return made
 
-    return Late(build, held)
+    return build
 
 
 def _text(specs: Sequence[TensorSpec]) -> str:

@@ -186,7 +186,7 @@ def modules(draw: st.DrawFn) -> Module:
         if draw(st.booleans()):
             module.symbols.multiples[name] = draw(st.integers(1, 8))
     for _ in range(draw(st.integers(0, 2))):
-        module.symbols.assume(draw(st.sampled_from(["==", "<="])), draw(dims()), draw(dims()), draw(NAMES))
+        module.symbols.demand(draw(st.sampled_from(["==", "<="])), draw(dims()), draw(dims()), draw(NAMES))
     refs = [module.constants.add(a) for a in draw(st.lists(arrays(), max_size=3))]
     for name in draw(st.lists(NAMES, min_size=1, max_size=2, unique=True)):
         graph = module.add_graph(draw(graphs(name, refs, module, depth=2)))

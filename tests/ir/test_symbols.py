@@ -31,7 +31,7 @@ from graphwright.ir.symbols import (
 
 from .support import PLAIN_SYMBOLS, dims
 
-N, M, H = symbol("N"), symbol("M"), symbol("H")
+N, M, H, T = symbol("N"), symbol("M"), symbol("H"), symbol("T")
 SIZES = st.fixed_dictionaries({name: st.integers(0, 40) for name in PLAIN_SYMBOLS})
 
 quick = settings(max_examples=200, deadline=None)
@@ -142,11 +142,40 @@ def test_table_proves_by_constraints_and_ranges() -> None:
     assert not table.proves_at_least(M, 1)
     assert table.refutes_equal(N, 9)
     assert not table.proves_equal(N, M)
-    table.assume("==", N, M, "Add_0")
+    table.demand("==", N, M, "Add_0")
     assert table.proves_equal(M, N)
     fresh = [table.fresh("N"), table.fresh("N"), table.fresh("2 d")]
     assert [str(f) for f in fresh] == ["N_1", "N_2", "s2_d"]
     assert all(isinstance(f, Expr) for f in fresh)
+
+
+def test_equalities_are_transitive_and_enter_expressions() -> None:
+    table = SymbolTable()
+    table.demand("==", N, M, "a")
+    table.demand("==", M + 1, 2 * T, "b")
+    assert table.proves_equal(N + 1, 2 * T)
+    assert table.proves_equal(N * T, M * T)
+    assert table.proves_equal(4 * T - 2, N + M)
+    assert not table.proves_equal(N, T)
+
+
+def test_an_equality_without_a_symbol_to_solve_for_serves_as_it_stands() -> None:
+    table = SymbolTable()
+    table.demand("==", 2 * floordiv(N + 31, 32), floordiv(N + 15, 16), "a")
+    table.demand("==", N, M, "b")
+    assert table.proves_equal(floordiv(M + 15, 16), 2 * floordiv(M + 31, 32))
+    assert not table.proves_equal(floordiv(M + 15, 16), floordiv(M + 31, 32))
+
+
+def test_assumptions_are_guards_of_the_symbols_that_may_be_assumed() -> None:
+    table = SymbolTable()
+    assert not table.assume("!=", N, 1, "squeeze") and table.undecided
+    table.assumable = frozenset({"N"})
+    assert table.assume("!=", N, 1, "squeeze") and not table.assume("==", N, M, "add")
+    assert [*map(str, table.guards)] == ["N != 1"]
+    copy = table.copy()
+    copy.assume_nothing()
+    assert not copy.guards and table.guards
 
 
 def test_constraints_that_sizes_break() -> None:

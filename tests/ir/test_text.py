@@ -69,7 +69,9 @@ def small() -> Module:
     b.sources = ()
     z = b(ToyScale(2.0), y, None, name="twice")
     b.graph.set_outputs([z], ["result"])
-    module.symbols.assume("==", 2 * floordiv(n + 31, 32), floordiv(n, 16), "Add_0")
+    module.symbols.demand("==", 2 * floordiv(n + 31, 32), floordiv(n, 16), "Add_0")
+    module.symbols.assumable = None
+    module.symbols.assume("!=", n, 1, "Squeeze_0")
     module.signatures["main"] = Signature((Role.DATA,))
     module.metadata["alphabet"] = 'a"b'
     return module
@@ -82,6 +84,7 @@ def test_the_text_reads_like_this() -> None:
         '  metadata "alphabet" = "a\\"b"\n'
         "  symbol N in [1, 64] multiple of 4\n"
         '  constraint 2*floordiv(N + 31, 32) == floordiv(N, 16) at "Add_0"\n'
+        '  guard N != 1 at "Squeeze_0"\n'
         f"  constant #{digest}: f32[3] = [0.5, -0.0, 3.0]\n"
         "  signature main(data)\n"
         "  graph main(%x: f32[N, 3]) {\n"
@@ -217,6 +220,7 @@ def test_damaged_text_raises_nothing_but_model_errors(module: Module, data: st.D
         (lambda m: m.symbols.multiples.clear(), "divisor of symbol 'N'"),
         (lambda m: m.symbols.ranges.clear(), "range of symbol 'N'"),
         (lambda m: m.symbols.constraints.clear(), "constraints"),
+        (lambda m: m.symbols.guards.clear(), "guards"),
         (lambda m: m.signatures.clear(), "signature 'main'"),
         (lambda m: m.main.set_outputs(m.main.outputs, ["other"]), "outputs of main"),
         (lambda m: setattr(m.main.inputs[0], "name", "z"), "inputs of main: name"),

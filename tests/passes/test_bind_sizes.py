@@ -165,9 +165,9 @@ def detector() -> Module:
 
 
 def test_divisibility_proves_what_sizes_could_break() -> None:
-    assert gw.compile(detector()).package.constraints
+    assert gw.compile(detector()).package.guards
     model = gw.compile(detector(), shapes={"x": ("32..1024%32", 3)})
-    assert not model.package.constraints
+    assert not model.package.guards and not model.package.general
     assert model(np.ones((96, 3), np.float32))[0].shape == (6, 3)
     (text,) = {str(shape) for spec in model.outputs for shape in (spec.shape or ())[:1]}
     assert text == "2*H_32"

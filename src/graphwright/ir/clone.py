@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.symbols import SymbolTable
 
 
 def clone_module(module: Module) -> Module:
     """A copy to change; the constants' arrays, which never change, are shared."""
     copy = Module()
     copy.constants = module.constants.copy()
-    copy.symbols = SymbolTable(
-        dict(module.symbols.ranges), dict(module.symbols.multiples), dict(module.symbols.constraints)
-    )
+    copy.symbols = module.symbols.copy()
     copy.signatures, copy.metadata = dict(module.signatures), dict(module.metadata)
     for graph in module.graphs.values():
         copy.add_graph(clone_graph(graph))

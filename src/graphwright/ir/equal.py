@@ -30,6 +30,8 @@ def _modules(a: Module, b: Module) -> Iterator[str]:
     yield from _mappings("divisor of symbol", a.symbols.multiples, b.symbols.multiples)
     if list(a.symbols.constraints) != list(b.symbols.constraints):
         yield f"constraints {[*map(str, a.symbols.constraints)]} and {[*map(str, b.symbols.constraints)]}"
+    if list(a.symbols.guards) != list(b.symbols.guards):
+        yield f"guards {[*map(str, a.symbols.guards)]} and {[*map(str, b.symbols.guards)]}"
     if {ref.digest for ref in a.constants} != {ref.digest for ref in b.constants}:
         yield f"constants {[r.digest for r in a.constants]} and {[r.digest for r in b.constants]}"
     yield from _mappings("signature", a.signatures, b.signatures)

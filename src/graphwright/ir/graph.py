@@ -333,6 +333,8 @@ class ConstantPool:
 
     def __init__(self) -> None:
         self._arrays: dict[str, Array | Deferred] = {}
+        self.packed_from: dict[str, str] = {}
+        """Of tensors that can be unpacked, what they were made of, by digest."""
         self._ahead: Ahead | None = None
 
     def hash_ahead(self, contents: Sequence[memoryview]) -> None:
@@ -356,10 +358,15 @@ class ConstantPool:
             self._arrays[name] = _read_only(array)
         return ConstRef(name)
 
-    def derive(self, source: ConstRef, how: str, made: Deferred) -> ConstRef:
-        """Keep what ``how`` makes of ``source``, which stands for its content; it is made when it is read."""
+    def derive(self, source: ConstRef, how: str, made: Deferred, *, packs: bool = False) -> ConstRef:
+        """Keep what ``how`` makes of ``source``, which stands for its content; it is made when it is read.
+
+        ``packs``: ``how`` is a layout, out of which the source can be unpacked.
+        """
         name = name_of(f"{how}#{source.digest}".encode())
         self._arrays.setdefault(name, made)
+        if packs:
+            self.packed_from[name] = source.digest
         return ConstRef(name)
 
     def adopt(self, name: str, array: Array) -> None:
@@ -374,11 +381,13 @@ class ConstantPool:
     def merge(self, other: ConstantPool) -> None:
         """Keep the tensors of ``other`` as well."""
         self._arrays |= other._arrays
+        self.packed_from |= other.packed_from
 
     def copy(self) -> ConstantPool:
         """Another pool of the same arrays."""
         made = ConstantPool()
         made._arrays = dict(self._arrays)
+        made.packed_from = dict(self.packed_from)
         return made
 
     def held(self, ref: ConstRef) -> Array | Deferred:

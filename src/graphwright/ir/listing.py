@@ -226,6 +226,8 @@ def _symbol_lines(module: Module) -> Iterator[str]:
         yield f"symbol {name}{within}{multiple}"
     for constraint in table.constraints:
         yield f"constraint {constraint} at {quote(constraint.node)}"
+    for guard in table.guards:
+        yield f"guard {guard} at {quote(guard.node)}"
 
 
 def _signature_text(signature: Signature) -> str:

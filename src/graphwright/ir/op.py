@@ -143,38 +143,81 @@ class Inference:
         return InferError(message)
 
     def equal(self, a: Dim, b: Dim, what: str) -> Dim:
-        """Demand ``a == b``: proved, or assumed as a constraint, or refused. Returns the better known of the
-        two.
-        """
+        """Demand ``a == b``: proved, or a constraint, or refused. Returns the better known of the two."""
         if self.symbols.proves_equal(a, b):
             return a
         if self.symbols.refutes_equal(a, b):
             raise InferError(f"{what}: {a} and {b} differ")
-        self.symbols.assume("==", a, b, self.node)
+        self.symbols.demand("==", a, b, self.node)
         return b if isinstance(b, int) else a
 
     def at_least(self, dim: Dim, bound: int, what: str) -> None:
-        """Demand ``dim >= bound``: proved, assumed, or refused."""
+        """Demand ``dim >= bound``: proved, or a constraint, or refused."""
         high = self.symbols.range_of(dim).high
         if high is not None and high < bound:
             raise InferError(f"{what}: {dim} is less than {bound}")
         if not self.symbols.proves_at_least(dim, bound):
-            self.symbols.assume("<=", bound, dim, self.node)
+            self.symbols.demand("<=", bound, dim, self.node)
+
+    def assumes(self, relation: str, left: Dim, right: Dim) -> bool:
+        """Whether this form of the module may rest on ``left relation right``, which then guards it.
+
+        Shapes that break a guard get a form of their own, in which the other case is known; so an op assumes
+        what is likely, and leaves open what it may not assume.
+        """
+        return self.symbols.assume(relation, left, right, self.node)
+
+    def spread(self, have: Dim, want: Dim, what: str) -> None:
+        """Demand that an axis of ``have`` elements broadcasts to ``want``: it has as many, or 1."""
+        if have == 1 or self.symbols.proves_equal(have, want):
+            return
+        if isinstance(have, int) or self.symbols.refutes_equal(have, want):
+            self.equal(have, want if isinstance(have, int) else 1, what)
+        elif not self.assumes("==", have, want) and self.symbols.assumable:
+            self.equal(have, want, what)  # the type does not show which it is, so that no host can decide
+
+    def differs(self, dim: Dim, number: int) -> bool:
+        """Whether ``dim`` is not ``number``: proved, or assumed."""
+        symbols = self.symbols
+        if isinstance(dim, int) or symbols.refutes_equal(dim, number):
+            return dim != number
+        return not symbols.proves_equal(dim, number) and self.assumes("!=", dim, number)
+
+    def not_less(self, dim: Dim, bound: int) -> bool:
+        """Whether ``dim >= bound``: proved, or assumed."""
+        return self.symbols.proves_at_least(dim, bound) or self.assumes("<=", bound, dim)
 
     def broadcast(self, *shapes: Sequence[Dim]) -> tuple[Dim, ...]:
-        """The NumPy broadcast of ``shapes``. Two unequal symbolic sizes are assumed equal: neither is taken
-        to be 1.
-        """
+        """The NumPy broadcast of ``shapes``."""
         rank = max(map(len, shapes))
         result: list[Dim] = []
         for axis in range(-rank, 0):
             dim: Dim = 1
             for shape in shapes:
-                if -axis > len(shape) or shape[axis] == 1:
-                    continue
-                dim = shape[axis] if dim == 1 else self.equal(dim, shape[axis], f"axis {axis} of a broadcast")
+                if -axis <= len(shape):
+                    dim = self.meet(dim, shape[axis], f"axis {axis} of a broadcast")
             result.append(dim)
         return tuple(result)
+
+    def meet(self, a: Dim, b: Dim, what: str) -> Dim:
+        """The size of an axis along which ``a`` and ``b`` elements broadcast: equal sizes, or one of them 1.
+
+        Which of it is the case is assumed where it is not known: that the sizes are equal.
+        """
+        if a == 1 or b == 1:
+            return b if a == 1 else a
+        if self.symbols.proves_equal(a, b):
+            return b if isinstance(b, int) else a
+        if isinstance(a, int) and isinstance(b, int):
+            raise InferError(f"{what}: {a} and {b} differ")
+        if isinstance(a, int) or isinstance(b, int):
+            known, open_ = (a, b) if isinstance(a, int) else (b, a)
+            if not self.symbols.refutes_equal(known, open_):
+                decided = self.assumes("==", open_, known) or not self.symbols.assumable
+                return known if decided else self.symbols.fresh("broadcast")  # for the host to decide
+            self.equal(open_, 1, what)
+            return known
+        return a if self.assumes("==", a, b) else self.symbols.fresh("broadcast")
 
     def axis(self, axis: int, rank: int) -> int:
         """``axis`` counted from the front; refuses one outside ``[-rank, rank)``."""

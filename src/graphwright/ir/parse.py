@@ -22,7 +22,7 @@ from graphwright.ir.graph import ConstantPool, Graph, Module, Node, Role, Signat
 from graphwright.ir.listing import WORDS, elements_array, unquote
 from graphwright.ir.names import terminal
 from graphwright.ir.op import Array, ConstRef, Op, op_class
-from graphwright.ir.symbols import Range, parse_dim
+from graphwright.ir.symbols import RELATIONS, Constraint, Range, parse_dim
 from graphwright.ir.types import DTYPES, DType, Layout, TensorType, dtype_named, parse_type
 
 MAX_SPLAT_BYTES = 2**31
@@ -36,7 +36,7 @@ _TOKEN = re.compile(
     |(?P<string>b?{_STRING})
     |(?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?j?)
     |(?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)
-    |(?P<mark>\.\.\.|==|<=|[()\[\]{{}},:=*+\-/])""",
+    |(?P<mark>\.\.\.|==|<=|!=|[()\[\]{{}},:=*+\-/])""",
     re.VERBOSE,
 )
 _typed = lru_cache(maxsize=4096)(parse_type)
@@ -171,7 +171,8 @@ class _Parser:
         sections = {
             "metadata": self.metadata,
             "symbol": self.symbol,
-            "constraint": self.constraint,
+            "constraint": lambda: self.constraint(self.module.symbols.constraints),
+            "guard": lambda: self.constraint(self.module.symbols.guards),
             "constant": self.constant,
             "signature": self.signature,
             "graph": self.entry,
@@ -205,14 +206,14 @@ class _Parser:
             self.expect("of")
             self.module.symbols.multiples[name] = self.integer()
 
-    def constraint(self) -> None:
-        left = parse_dim(self.source_until("==", "<="))
+    def constraint(self, known: dict[Constraint, None]) -> None:
+        left = parse_dim(self.source_until(*RELATIONS))
         relation = self.take().text
         start = self.at
         while self.take().text != "at" or self.now.kind != "string":  # "at" may also be a symbol
             pass
         right = parse_dim(self.text[self.tokens[start].start : self.tokens[self.at - 2].end])
-        self.module.symbols.assume(relation, left, right, self.string())
+        known.setdefault(Constraint(relation, left, right, self.string()))
 
     def signature(self) -> None:
         name = self.name()

@@ -113,8 +113,8 @@ def _forget(region: Graph) -> None:
 
 def _with_own_symbols(module: Module) -> Module:
     """``module`` with a copy of its symbols: a trial leaves no trace."""
-    scratch, table = copy.copy(module), module.symbols
-    scratch.symbols = SymbolTable(dict(table.ranges), dict(table.multiples), dict(table.constraints))
+    scratch = copy.copy(module)
+    scratch.symbols = module.symbols.copy()
     return scratch
 
 

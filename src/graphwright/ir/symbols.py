@@ -14,7 +14,7 @@ from math import gcd, prod
 from typing import ClassVar, Final, NoReturn, Union
 from weakref import WeakValueDictionary
 
-from graphwright.records import dataclass, field
+from graphwright.records import dataclass, field, replace
 
 Dim = Union[int, "Expr"]
 
@@ -378,17 +378,24 @@ class Range:
     high: int | None = None
 
 
+RELATIONS: Final[Mapping[str, Callable[[int, int], bool]]] = {
+    "==": lambda left, right: left == right,
+    "<=": lambda left, right: left <= right,
+    "!=": lambda left, right: left != right,
+}
+
+
 @dataclass(frozen=True)
 class Constraint:
-    """``left == right`` or ``left <= right``, assumed by ``node`` when shapes were inferred; checked when a
-    plan is made.
+    """``left == right``, ``left <= right`` or ``left != right``: what ``node`` demands or assumes of sizes
+    that inference could not prove; checked when a plan is made.
     """
 
     relation: str
     left: Dim
     right: Dim
     node: str = field(compare=False)
-    """The first node that assumed it."""
+    """The first node that needs it."""
 
     @property
     def names(self) -> set[str]:
@@ -401,28 +408,62 @@ class Constraint:
             left, right = evaluate(self.left, sizes), evaluate(self.right, sizes)
         except SymbolError:
             return None
-        holds = left == right if self.relation == "==" else left <= right
-        return None if holds else f"these shapes do not fit the model: {self} fails with {left} and {right}"
+        holds = RELATIONS[self.relation](left, right)
+        return None if holds else f"these inputs do not fit the model: {self} fails with {left} and {right}"
 
     def __str__(self) -> str:
         return f"{self.left} {self.relation} {self.right}"
 
 
+@lru_cache(maxsize=1024)
+def lower_bound(constraint: Constraint) -> tuple[str, int] | None:
+    """The symbol and the number that it is not less than, where a constraint says no more than that."""
+    terms = _terms(constraint.right - constraint.left)
+    (monomial, factor), constant = terms[0] if terms else ((), 0), sum(c for m, c in terms if not m)
+    if constraint.relation != "<=" or factor < 1 or len(monomial) != 1 or len(terms) > 1 + bool(constant):
+        return None
+    ((atom, power),) = monomial
+    return (atom.name, -(constant // factor)) if isinstance(atom, Symbol) and power == 1 else None
+
+
 def parse_constraint(text: str) -> Constraint:
     """What a constraint prints, and behind it its node if that is known: ``N <= 2*M (node add)``."""
     stated, _, node = text.partition(" (node ")
-    relation = "<=" if " <= " in stated else "=="
+    relation = next(each for each in RELATIONS if f" {each} " in stated)
     left, right = stated.split(f" {relation} ")
     return Constraint(relation, parse_dim(left), parse_dim(right), node.removesuffix(")"))
 
 
 @dataclass
 class SymbolTable:
-    """What a module knows of its symbols: ranges, divisibility, and constraints that its shapes rest on."""
+    """What a module knows of its symbols: ranges, divisibility, and the constraints that its shapes rest on.
+
+    ``constraints`` are demands: sizes that break one do not fit the model. ``guards`` are assumptions of this
+    form of the module: sizes that break one fit the model, which is compiled again for them.
+    """
 
     ranges: dict[str, Range] = field(default_factory=dict)
     multiples: dict[str, int] = field(default_factory=dict)
     constraints: dict[Constraint, None] = field(default_factory=dict)
+    guards: dict[Constraint, None] = field(default_factory=dict)
+    assumable: frozenset[str] | None = frozenset()
+    """Symbols of which inference may assume what it cannot prove; None is all of them."""
+    undecided: bool = False
+    """Whether inference left a size open, or a rank, that an assumption would have decided."""
+
+    def assume_nothing(self) -> None:
+        """Let the module be general again, for inference to find what it leaves open."""
+        self.guards, self.assumable, self.undecided = {}, frozenset(), False
+
+    def copy(self) -> SymbolTable:
+        """A table of its own with the same content."""
+        return replace(
+            self,
+            ranges=dict(self.ranges),
+            multiples=dict(self.multiples),
+            constraints=dict(self.constraints),
+            guards=dict(self.guards),
+        )
 
     def fresh(self, hint: str = "s") -> Expr:
         """A symbol not used before, with the default range."""
@@ -436,7 +477,7 @@ class SymbolTable:
         return symbol(name)
 
     def range_of(self, dim: Dim) -> Range:
-        """Bounds of ``dim`` by interval arithmetic."""
+        """Bounds of ``dim`` by interval arithmetic, from the ranges of symbols and the demands on each."""
         if isinstance(dim, int):
             return Range(dim, dim)
         low, high = 0, 0
@@ -460,7 +501,10 @@ class SymbolTable:
 
     def _atom_range(self, atom: Atom) -> Range:
         if isinstance(atom, Symbol):
-            return self.ranges.get(atom.name, Range())
+            known = self.ranges.get(atom.name, Range())
+            bounds = filter(None, map(lower_bound, self.constraints)) if self.constraints else ()
+            demanded = max((low for name, low in bounds if name == atom.name), default=0)
+            return Range(demanded, known.high) if demanded > known.low else known
         parts = [self.range_of(operand) for operand in atom.operands]
         lows, highs = [p.low for p in parts], [p.high for p in parts]
         if atom.name == "min":
@@ -475,10 +519,11 @@ class SymbolTable:
         return Range(lows[0] // divisor, None if highs[0] is None else highs[0] // divisor)
 
     def proves_equal(self, a: Dim, b: Dim) -> bool:
-        """Whether ``a == b`` for all sizes, or by a constraint already assumed."""
+        """Whether ``a == b`` for all sizes, or follows from the equalities that are demanded or assumed."""
         if a == b:
             return True
-        return any(c.relation == "==" and {c.left, c.right} == {a, b} for c in self.constraints)
+        equalities = [c for c in (*self.constraints, *self.guards) if c.relation == "=="]
+        return bool(equalities) and follows(a, b, equalities)
 
     def refutes_equal(self, a: Dim, b: Dim) -> bool:
         """Whether ``a == b`` for no sizes within the ranges."""
@@ -489,9 +534,47 @@ class SymbolTable:
         """Whether ``dim >= bound`` for all sizes within the ranges."""
         return self.range_of(dim).low >= bound
 
-    def assume(self, relation: str, left: Dim, right: Dim, node: str) -> None:
+    def demand(self, relation: str, left: Dim, right: Dim, node: str) -> None:
         """Record a constraint that could not be proved; the plan of each concrete shape checks it."""
         self.constraints.setdefault(Constraint(relation, left, right, node))
+
+    def assume(self, relation: str, left: Dim, right: Dim, node: str) -> bool:
+        """Record a guard if its symbols are assumable; whether they are."""
+        guard = Constraint(relation, left, right, node)
+        if self.assumable is not None and not guard.names <= self.assumable:
+            self.undecided = True
+            return False
+        self.guards.setdefault(guard)
+        return True
+
+
+def follows(a: Dim, b: Dim, equalities: Iterable[Constraint]) -> bool:
+    """Whether ``a == b`` follows from ``equalities``: each is solved for one of its symbols, which is
+    eliminated (Gauss, over the integers); one without such a symbol serves as it stands.
+    """
+    solved: dict[str, Dim] = {}
+    unsolved: list[Dim] = []
+    for equality in equalities:
+        difference = substitute(equality.left - equality.right, solved)
+        name, value = _solved(difference)
+        if name is None:
+            unsolved.append(difference)
+            continue
+        solved = {known: substitute(dim, {name: value}) for known, dim in solved.items()} | {name: value}
+    rest = substitute(a - b, solved)
+    return rest == 0 or any(rest in (substitute(d, solved), -substitute(d, solved)) for d in unsolved)
+
+
+def _solved(difference: Dim) -> tuple[str | None, Dim]:
+    """A symbol and what it is where ``difference`` is 0; None where that is no sum without it."""
+    for monomial, coefficient in reversed(_terms(difference)):
+        if abs(coefficient) != 1 or len(monomial) != 1 or monomial[0][1] != 1:
+            continue
+        atom = monomial[0][0]
+        rest = difference - Expr(((monomial, coefficient),))
+        if isinstance(atom, Symbol) and atom.name not in names_in(rest):
+            return atom.name, rest * -coefficient
+    return None, 0
 
 
 _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_][A-Za-z0-9_]*)|(.))")

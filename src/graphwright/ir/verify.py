@@ -12,7 +12,7 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import compatible, infer_node
 from graphwright.ir.listing import Listing, same_value
 from graphwright.ir.op import ConstRef, Fact, InferError
-from graphwright.ir.symbols import SymbolTable
+from graphwright.ir.symbols import RELATIONS
 from graphwright.ir.types import type_of
 from graphwright.records import dataclass
 
@@ -50,8 +50,7 @@ def verify(module: Module, where: str = "") -> None:
 def _with_own_symbols(module: Module) -> Module:
     """``module`` with a copy of its symbols: inference assumes constraints, verification changes nothing."""
     scratch = copy.copy(module)
-    table = module.symbols
-    scratch.symbols = SymbolTable(dict(table.ranges), dict(table.multiples), dict(table.constraints))
+    scratch.symbols = module.symbols.copy()
     return scratch
 
 
@@ -68,8 +67,8 @@ def _module_faults(module: Module) -> Iterator[str]:
     for symbol, divisor in module.symbols.multiples.items():
         if divisor < 1:
             yield f"symbol {symbol} is a multiple of {divisor}"
-    for constraint in module.symbols.constraints:
-        if constraint.relation not in ("==", "<="):
+    for constraint in (*module.symbols.constraints, *module.symbols.guards):
+        if constraint.relation not in RELATIONS:
             yield f"constraint {constraint} has an unknown relation"
     yield from _signature_faults(module)
 

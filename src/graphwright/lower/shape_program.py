@@ -12,6 +12,8 @@ from graphwright.ir.symbols import Dim, Expr, Function, Symbol, SymbolTable
 from graphwright.lower.tasks import Code, Instruction, Reg
 
 _FUNCTIONS = {"floordiv": Code.FLOORDIV, "mod": Code.MOD, "min": Code.MIN, "max": Code.MAX}
+_CHECKS = {"==": Code.CHECK_EQ, "<=": Code.CHECK_LE}
+_GUARDS = {"==": Code.GUARD_EQ, "<=": Code.GUARD_LE, "!=": Code.GUARD_NE}
 
 
 class ShapeProgramBuilder:
@@ -22,7 +24,9 @@ class ShapeProgramBuilder:
         self._known: dict[object, Reg] = {}
 
     def bind_inputs(self, inputs: Sequence[Value], symbols: SymbolTable) -> None:
-        """Read symbols from the inputs' dims, then check everything that the module assumes of them."""
+        """Read symbols from the inputs' dims, then check what the module assumes of them, then what it
+        demands: a demand may rest on an assumption.
+        """
         axes = [
             (number, axis, dim) for number, v in enumerate(inputs) for axis, dim in enumerate(v.type.dims)
         ]
@@ -33,10 +37,10 @@ class ShapeProgramBuilder:
                 self._check_span(given, dim, span_of(dim, symbols), place)
             else:
                 self._check(Code.CHECK_EQ, given, self.register(dim), f"{place} is {dim}")
-        for constraint in symbols.constraints:
-            code = Code.CHECK_EQ if constraint.relation == "==" else Code.CHECK_LE
-            left, right = self.register(constraint.left), self.register(constraint.right)
-            self._check(code, left, right, f"{constraint} (node {constraint.node})")
+        for known, codes in ((symbols.guards, _GUARDS), (symbols.constraints, _CHECKS)):
+            for each in known:
+                left, right = self.register(each.left), self.register(each.right)
+                self._check(codes[each.relation], left, right, f"{each} (node {each.node})")
 
     def _bind(self, number: int, axis: int, dim: Dim) -> bool:
         """Let the size of an axis decide a symbol that none has decided yet; whether it does."""

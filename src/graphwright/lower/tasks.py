@@ -35,6 +35,12 @@ class Code(enum.IntEnum):
     """register a == register b, or the plan is refused with ``note``; value: a"""
     CHECK_LE = 10
     """register a <= register b, or the plan is refused with ``note``; value: a"""
+    GUARD_EQ = 11
+    """register a == register b, or these shapes need another form of the model; value: a"""
+    GUARD_LE = 12
+    """register a <= register b, as GUARD_EQ"""
+    GUARD_NE = 13
+    """register a != register b, as GUARD_EQ"""
 
 
 @dataclass(frozen=True)

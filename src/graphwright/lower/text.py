@@ -43,7 +43,13 @@ MAX_EXPRESSION = 60
 _SIGNS = {Code.ADD: ("+", 1), Code.SUB: ("-", 1), Code.MUL: ("*", 2)}
 """Sign and how tightly it binds."""
 _CALLS = {Code.FLOORDIV: "floordiv", Code.MOD: "mod", Code.MIN: "min", Code.MAX: "max"}
-_CHECKS = {Code.CHECK_EQ: "==", Code.CHECK_LE: "<="}
+_CHECKS = {
+    Code.CHECK_EQ: "check {} == {}",
+    Code.CHECK_LE: "check {} <= {}",
+    Code.GUARD_EQ: "guard {} == {}",
+    Code.GUARD_LE: "guard {} <= {}",
+    Code.GUARD_NE: "guard {} != {}",
+}
 _ATOM = 3
 _KERNEL = re.compile(r"^(?=kernel \w+\()", re.MULTILINE)
 
@@ -83,7 +89,7 @@ class _Registers:
             return f"{_CALLS[code]}({self[a]}, {self[b]})", _ATOM
         if code in _CHECKS:
             note = f"  // {terminal(instruction.note)}" if instruction.note else ""
-            self.defined.append(f"check {self[a]} {_CHECKS[code]} {self[b]}{note}")
+            self.defined.append(_CHECKS[code].format(self[a], self[b]) + note)
             return self._texts[a]
         sign, level = _SIGNS[code]
         left, right = self._within(a, level), self._within(b, level + (code is Code.SUB))

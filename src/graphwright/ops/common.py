@@ -282,5 +282,4 @@ def need_broadcast(at: Inference, fact: Fact, shape: Sequence[Dim], what: str) -
     if fact.rank > len(shape):
         raise at.fail(f"{what} has {fact.rank} axes, but broadcasts to {len(shape)}")
     for have, want in zip(reversed(fact.shape), reversed(shape), strict=False):
-        if have != 1:
-            at.equal(have, want, f"a size of {what}")
+        at.spread(have, want, f"a size of {what}")

@@ -59,7 +59,7 @@ class Einsum(Op):
         terms = self.terms([operand.rank for operand in operands])
         for operand, labels in zip(operands, terms.operands, strict=True):
             for label, dim in zip(labels, operand.shape, strict=True):
-                sizes[label] = _meet(at, sizes.get(label, 1), dim, label)
+                sizes[label] = at.meet(sizes.get(label, 1), dim, f"label {label!r}")
         return TensorType(dtype, tuple(sizes[label] for label in terms.result))
 
     def terms(self, ranks: Sequence[int]) -> Terms:
@@ -105,13 +105,6 @@ class Einsum(Op):
         return _ordered(b, value, labels, terms.result)
 
 
-def _meet(at: Inference, known: Dim, dim: Dim, label: str) -> Dim:
-    """One size for a label: axes of size 1 broadcast."""
-    if dim == 1:
-        return known
-    return dim if known == 1 else at.equal(known, dim, f"label {label!r}")
-
-
 def _sizes(operands: Sequence[Value], terms: Terms) -> dict[str, Dim]:
     """The size of each label; axes of size 1 broadcast."""
     sizes: dict[str, Dim] = {}
@@ -128,7 +121,7 @@ def _diagonal(b: Builder, value: Value, labels: str) -> tuple[Value, str]:
         while labels.count(label) > 1:
             first, second = [axis for axis, other in enumerate(labels) if other == label][:2]
             dims = value.type.dims
-            if dims[first] != dims[second]:  # one of them is 1, and broadcasts
+            if dims[first] != dims[second] and 1 in (dims[first], dims[second]):  # which broadcasts
                 one = first if dims[first] == 1 else second
                 value = b(Reshape(dims[:one] + dims[one + 1 :], True), value)
                 labels = labels[:one] + labels[one + 1 :]
@@ -146,7 +139,7 @@ def _diagonal(b: Builder, value: Value, labels: str) -> tuple[Value, str]:
 def _dense(b: Builder, value: Value, labels: str, sizes: dict[str, Dim]) -> tuple[Value, str]:
     """``value`` without the axes of size 1 that broadcast to more."""
     dims = value.type.dims
-    kept = [axis for axis, label in enumerate(labels) if dims[axis] == sizes[label]]
+    kept = [axis for axis, label in enumerate(labels) if dims[axis] != 1 or sizes[label] == 1]
     if len(kept) == len(labels):
         return value, labels
     dense: Value = b(Reshape(tuple(dims[axis] for axis in kept), True), value)

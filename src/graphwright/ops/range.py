@@ -60,8 +60,11 @@ class Range(Op):
             return TensorType(self.dtype, (self._count(),))
         if isinstance(start, float) or isinstance(limit, float) or isinstance(step, float):
             raise at.fail(f"fractions in a range of {self.dtype}")
+        if not isinstance(step, int) and not at.not_less(step, 1):
+            return TensorType(self.dtype, open_sizes(at, 1, "range"))
+        up = not isinstance(step, int) or step > 0
         count = not_negative(
-            at.symbols, ceildiv(limit - start, step) if _up(at, step) else ceildiv(start - limit, -step)
+            at.symbols, ceildiv(limit - start, step) if up else ceildiv(start - limit, -step)
         )
         type, known = TensorType(self.dtype, (count,)), known_size((count,))
         return type if known is None else Fact(type, tuple(start + step * k for k in range(known)))
@@ -107,14 +110,6 @@ class Range(Op):
         if not steps < inf:  # NaN as well
             raise InferError("from {} to {} by {} has no end".format(*self.bounds or ()))
         return 0 if steps <= 0 else ceil(steps)
-
-
-def _up(at: Inference, step: Dim) -> bool:
-    """Whether the step is positive; a symbolic one is assumed to be."""
-    if isinstance(step, int):
-        return step > 0
-    at.at_least(step, 1, "the step of a range")
-    return True
 
 
 def _scalar(value: Any, dtype: DType = I64) -> Any:

@@ -85,6 +85,8 @@ def window(at: Inference, dim: Dim, start: Dim, end: Dim, step: int) -> tuple[Di
     if isinstance(dim, int) and isinstance(start, int) and isinstance(end, int):
         chosen = range(*slice(start, end, step).indices(dim))
         return chosen.start, len(chosen)
+    if not all([_keeps_sign(at, bound) for bound in (start, end)]):
+        return 0, at.symbols.fresh("sliced")
     if step < 0:
         first, stop = _place(at, dim, start, dim - 1, -1), _place(at, dim, end, dim - 1, -1)
         return first, not_negative(at.symbols, ceildiv(first - stop, -step))
@@ -98,16 +100,25 @@ def window(at: Inference, dim: Dim, start: Dim, end: Dim, step: int) -> tuple[Di
     return first, not_negative(at.symbols, ceildiv(stop - first, step))
 
 
+def _keeps_sign(at: Inference, bound: Dim) -> bool:
+    """Whether a bound counts from one end for all sizes: known, or assumed."""
+    if isinstance(bound, int):
+        return True
+    return at.not_less(-bound, 1) if _from_back(at, bound) else at.not_less(bound, 0)
+
+
+def _from_back(at: Inference, bound: Dim) -> bool:
+    high = at.symbols.range_of(bound).high
+    return high is not None and high <= 0 and bound != 0
+
+
 def _place(at: Inference, dim: Dim, bound: Dim, high: Dim, low: int) -> Dim:
-    """A bound counted from the front, within ``[low, high]``; a symbolic one is assumed to keep its sign."""
+    """A bound that keeps its sign, counted from the front, within ``[low, high]``."""
     if isinstance(bound, int) and abs(bound) >= TO_THE_END:
         return high if bound > 0 else low
-    known = at.symbols.range_of(bound)
-    if known.high is not None and known.high <= 0 and bound != 0:
-        at.at_least(-bound, 1, "a bound that counts from the back")
+    if _from_back(at, bound):
         placed = dim + bound
         return placed if at.symbols.proves_at_least(placed, low) else maximum(placed, low)
-    at.at_least(bound, 0, "a bound of a slice")
     return bound if at.symbols.proves_at_least(high - bound, 0) else minimum(bound, high)
 
 

@@ -30,6 +30,8 @@ class Windows:
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     pads: tuple[Dim, ...]
+    partial: bool = False
+    """Whether there is a window where less than one fits, as in ONNX Runtime's pooling."""
 
     @property
     def rank(self) -> int:
@@ -41,7 +43,8 @@ class Windows:
         if self.rank != 1:
             return self
         begin, end = self.pads
-        return Windows((1, *self.kernel), (1, *self.strides), (1, *self.dilations), (0, begin, 0, end))
+        ones = ((1, *self.kernel), (1, *self.strides), (1, *self.dilations))
+        return Windows(*ones, (0, begin, 0, end), self.partial)
 
     def check(self, at: Inference) -> None:
         """Refuse lists of another length than the spatial rank, and values that mean nothing."""
@@ -55,6 +58,8 @@ class Windows:
                 raise at.fail(f"{len(values)} {name} for {self.rank} spatial axes: {length} are needed")
             if any(isinstance(value, int) and value < least for value in values):
                 raise at.fail(f"{name} of {list(values)}: at least {least} is needed")
+            for value in values:
+                at.at_least(value, least, name)
 
     def counts(self, dims: Sequence[Dim], ceil: bool = False) -> tuple[Dim, ...]:
         """Windows along each axis. With ``ceil`` the last may overhang, starting in front of the end pad."""
@@ -67,20 +72,26 @@ class Windows:
             return ceildiv(dim, stride)
         room = dim + begin + end - taps
         if not ceil or stride == 1:
-            return floordiv(room, stride) + 1
+            return (truncdiv(room, stride) if self.partial else floordiv(room, stride)) + 1
         return minimum(ceildiv(room, stride) + 1, ceildiv(dim + begin, stride))
 
     def infer(self, at: Inference, dims: Sequence[Dim], ceil: bool = False) -> tuple[Dim, ...]:
-        """:meth:`counts`, demanding that at least one window fits."""
+        """:meth:`counts`, demanding that at least one window fits, or begins where they are ``partial``."""
         self.check(at)
+        sizes = list(self.counts(dims, ceil))
         for axis, dim in enumerate(dims):
-            taps = span(self.kernel[axis], self.dilations[axis])
+            taps, stride = span(self.kernel[axis], self.dilations[axis]), self.strides[axis]
             room = dim + self.pads[axis] + self.pads[axis + self.rank] - taps
-            if room != same_padding(dim, self.strides[axis], taps) + dim - taps:
-                at.at_least(
-                    room, 0, f"spatial axis {axis} of {dim} elements, padded, less a window of {taps}"
-                )
-        return self.counts(dims, ceil)
+            if self.partial:
+                at.at_least(dim, 1, f"spatial axis {axis}")
+            if room == same_padding(dim, stride, taps) + dim - taps:
+                continue
+            what = f"spatial axis {axis} of {dim} elements, padded, less a window of {taps}"
+            at.at_least(room, -stride if self.partial else 0, what)
+            if at.symbols.proves_at_least(room, 1 - stride):
+                whole = replace(self, partial=False)._count(axis, dim, ceil)
+                sizes[axis] = whole if at.symbols.proves_at_least(room, 0) else maximum(whole, 1)
+        return tuple(sizes)
 
     def positions(self) -> Iterator[tuple[int, ...]]:
         """Every tap of a window, row-major."""
@@ -100,6 +111,11 @@ class Windows:
         starts = [k * dilation for k, dilation in zip(position, self.dilations, strict=True)]
         lengths = [(n - 1) * stride + 1 if n else 0 for n, stride in zip(counts, self.strides, strict=True)]
         return tap([slice(a, a + n, step) for a, n, step in zip(starts, lengths, self.strides, strict=True)])
+
+
+def truncdiv(a: Dim, b: int) -> Dim:
+    """``a / b`` rounded towards 0."""
+    return maximum(floordiv(a, b), minimum(ceildiv(a, b), 0))
 
 
 def tap(position: Sequence[Any]) -> tuple[Any, ...]:
@@ -172,7 +188,7 @@ class Pool(Op):
 
     @property
     def windows(self) -> Windows:
-        return windows(self.kernel, self.strides, self.dilations, self.pads)
+        return replace(windows(self.kernel, self.strides, self.dilations, self.pads), partial=True)
 
     def absorb(self, x: Fact) -> tuple[Op, tuple[int, ...]] | None:
         if not self.auto_pad or x.type.shape is None or x.rank != len(self.kernel) + 2:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, UnknownRank, arg, op
-from graphwright.ir.symbols import symbol
+from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.common import positive_axes, resolve_axes
 from graphwright.ops.shaping import carried, known_ints
@@ -23,11 +24,13 @@ class Squeeze(Op):
 
     def absorb(self, x: Fact, axes: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         if self.every:
-            return None if x.type.shape is None else (Squeeze(_ones(x)), (0,))
+            return (Squeeze(_ones(x.shape)), (0,)) if x.type.is_static else None
         known = known_ints(axes)
         return None if self.axes is not None or known is None else (Squeeze(known), (0,))
 
     def infer(self, at: Inference, x: Fact, axes: Fact | None = None) -> TensorType | Fact:
+        if self.every:
+            return self._infer_every(at, x)
         if self.axes is None:
             raise UnknownRank
         if self.axes and not x.rank:
@@ -38,13 +41,21 @@ class Squeeze(Op):
         kept = tuple(d for axis, d in enumerate(x.shape) if axis not in gone)
         return carried(self, TensorType(x.dtype, kept), x)
 
+    def _infer_every(self, at: Inference, x: Fact) -> TensorType | Fact:
+        """An open size is assumed not to be 1; without that, the rank is not known."""
+        gone = _ones(x.shape)
+        kept = tuple(dim for axis, dim in enumerate(x.shape) if axis not in gone)
+        if not all([at.differs(dim, 1) for dim in kept]):
+            return TensorType(x.dtype, None)
+        return carried(Squeeze(gone), TensorType(x.dtype, kept), x)
+
     def reference(self, x: Array) -> Array:
-        return np.squeeze(x, positive_axes(self.axes, x.ndim))
+        return np.squeeze(x, _ones(x.shape) if self.every else positive_axes(self.axes, x.ndim))
 
 
-def _ones(x: Fact) -> tuple[int, ...]:
-    """The axes that are known to have size 1: a symbolic size stays, whatever it turns out to be."""
-    return tuple(axis for axis, dim in enumerate(x.shape) if dim == 1)
+def _ones(shape: Sequence[Dim]) -> tuple[int, ...]:
+    """The axes of size 1."""
+    return tuple(axis for axis, dim in enumerate(shape) if dim == 1)
 
 
 def _from_attribute(i: Importer) -> Any:

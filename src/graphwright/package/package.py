@@ -21,6 +21,7 @@ FORMAT = 4
 """Of the file; others are refused."""
 WEIGHTS = "weights.safetensors"
 SPARE = "graph.safetensors"
+GENERAL = "general.txt"
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,12 @@ class Package:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     constraints: tuple[str, ...] = ()
+    """What the model demands of its sizes."""
+    guards: tuple[str, ...] = ()
+    """What the programs assume of sizes beyond that."""
+    general: str = ""
+    """The graph that assumes nothing, where the programs assume something: for the shapes that break a guard
+    it is compiled again."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """The source model's own texts."""
     options: Mapping[str, str] = field(default_factory=dict)
@@ -134,6 +141,11 @@ class Package:
         message = f"it needs the op {op!r} of the plugin {plugin!r}, which is not loaded"
         hint = "--plugin FILE, or graphwright.plugins.load(FILE) before the package is loaded"
         return PackageError(Diagnostic("missing-plugin", message, where, hint))
+
+    @property
+    def source(self) -> str:
+        """The text of the graph that is compiled again where the programs do not serve."""
+        return self.general or self.graph
 
     def of_variant(self, variant: Variant) -> Package:
         """The package of ``variant`` alone, to run it."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from graphwright.errors import Diagnostic, PackageError
 from graphwright.package.archive import Held, Later, Source, damaged, open_archive, shown
-from graphwright.package.package import FORMAT, SPARE, WEIGHTS, Package, Target, TensorSpec, Variant
+from graphwright.package.package import FORMAT, GENERAL, SPARE, WEIGHTS, Package, Target, TensorSpec, Variant
 from graphwright.package.sign import is_signed
 from graphwright.package.stages import Stages, from_plain, read_spec
 from graphwright.package.tasks import StoredProgram
@@ -115,6 +115,8 @@ def _package(
         inputs=tuple(map(read_spec, manifest["inputs"])),
         outputs=tuple(map(read_spec, manifest["outputs"])),
         constraints=tuple(map(str, manifest["constraints"])),
+        guards=tuple(map(str, manifest["guards"])),
+        general=bytes(members.get(GENERAL, b"")).decode(),
         metadata={str(k): str(v) for k, v in manifest["metadata"].items()},
         options={str(k): str(v) for k, v in manifest["options"].items()},
         plugins={str(k): str(v) for k, v in manifest["plugins"].items()},

@@ -28,8 +28,6 @@ class PartStep:
     sizes: tuple[str, ...]
     outputs: tuple[int, ...]
     program: Variant
-    meets_new_sizes: bool = False
-    """Whether its sizes follow from elements, not from the shapes of the model's inputs alone."""
 
     @property
     def is_open(self) -> bool:
@@ -141,7 +139,6 @@ def _plain_part(part: PartStep) -> dict[str, Any]:
         "outputs": list(part.outputs),
         "takes": [plain_spec(spec) for spec in part.program.inputs],
         "gives": [plain_spec(spec) for spec in part.program.outputs],
-        "meets new sizes": part.meets_new_sizes,
     }
 
 
@@ -180,8 +177,7 @@ def _step(plain: Any, targets: Targets, depth: int) -> Step:
         if len(takes) != len(inputs) + len(sizes) or len(gives) != len(outputs):
             raise ValueError(f"part {number} has another number of inputs or outputs than its program")
         program = Variant(takes, gives, targets(number))
-        new = bool(plain["meets new sizes"])
-        return PartStep(number, tuple(map(_count, inputs)), sizes, outputs, program, new)
+        return PartStep(number, tuple(map(_count, inputs)), sizes, outputs, program)
     if "front" in plain:
         shapes = tuple(tuple(map(int, shape)) for shape in plain["shapes"])
         if not len(shapes) == len(outputs) == len(inputs) - 1:

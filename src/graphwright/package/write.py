@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from graphwright.package.archiver import Piece, write_archive
-from graphwright.package.package import FORMAT, SPARE, WEIGHTS, Package, Target
+from graphwright.package.package import FORMAT, GENERAL, SPARE, WEIGHTS, Package, Target
 from graphwright.package.parts import in_parts
 from graphwright.package.sign import signature
 from graphwright.package.stages import plain_spec, to_plain
@@ -23,6 +23,7 @@ def write_package(package: Package, target: Path | BinaryIO, key: bytes | None =
     """
     members: dict[str, list[Piece]] = {
         "graph.txt": [package.graph.encode()],
+        **({GENERAL: [package.general.encode()]} if package.general else {}),
         "report.txt": [package.report.encode()],
         WEIGHTS: package.weights.pieces(),
     }
@@ -49,6 +50,7 @@ def write_package(package: Package, target: Path | BinaryIO, key: bytes | None =
             "inputs": list(map(plain_spec, package.inputs)),
             "outputs": list(map(plain_spec, package.outputs)),
             "constraints": package.constraints,
+            "guards": package.guards,
             "metadata": dict(package.metadata),
             "options": dict(package.options),
             "plugins": dict(package.plugins),

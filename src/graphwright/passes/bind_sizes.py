@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import gcd, lcm
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from graphwright.errors import Collector, FeedError
 from graphwright.ir.graph import Graph, Module
 from graphwright.ir.sizes import Dim, Size, has_sizes, read_size, scaled_symbol, span_of, span_text, vary
-from graphwright.ir.symbols import Constraint, Expr, SymbolTable, substitute, symbol
+from graphwright.ir.symbols import RELATIONS, Constraint, Expr, SymbolTable, substitute, symbol
 from graphwright.ir.symbols import Dim as SymbolicDim
 from graphwright.ir.types import TensorType
 from graphwright.records import dataclass, field, replace
@@ -152,19 +152,27 @@ def bind_sizes(module: Module, sizes: Mapping[str, SymbolicDim]) -> None:
 
 
 def _bind_constraints(module: Module, sizes: Mapping[str, SymbolicDim]) -> None:
+    table = module.symbols
+    table.constraints = _bound_constraints(table.constraints, table, sizes)
+    table.guards = _bound_constraints(table.guards, table, sizes)
+
+
+def _bound_constraints(
+    known: Iterable[Constraint], table: SymbolTable, sizes: Mapping[str, SymbolicDim]
+) -> dict[Constraint, None]:
     bound = [
-        Constraint(c.relation, substitute(c.left, sizes), substitute(c.right, sizes), c.node)
-        for c in module.symbols.constraints
+        Constraint(c.relation, substitute(c.left, sizes), substitute(c.right, sizes), c.node) for c in known
     ]
-    module.symbols.constraints = {c: None for c in bound if not _is_settled(c, module.symbols)}
+    return {constraint: None for constraint in bound if not _is_settled(constraint, table)}
 
 
 def _is_settled(constraint: Constraint, table: SymbolTable) -> bool:
     """Whether a constraint holds for all sizes, or is one of numbers."""
     difference = constraint.right - constraint.left
     if not isinstance(difference, Expr):
-        return not isinstance(constraint.left, Expr) or difference == 0
-    return constraint.relation == "<=" and table.proves_at_least(difference, 0)
+        return not isinstance(constraint.left, Expr) or RELATIONS[constraint.relation](0, difference)
+    ranges = SymbolTable(table.ranges, table.multiples)  # a constraint does not prove itself
+    return constraint.relation == "<=" and ranges.proves_at_least(difference, 0)
 
 
 def _bind_graph(graph: Graph, sizes: Mapping[str, SymbolicDim]) -> None:

@@ -86,15 +86,15 @@ def _drop_operands(graph: Graph, node: Node, record: Record) -> bool:
 
 
 def _drop_constraints(module: Module, record: Record) -> None:
-    """Drop constraints on sizes that nothing has any more: better ones have taken their place."""
+    """Drop constraints and guards on sizes that nothing has any more: better ones have taken their place."""
     table = module.symbols
-    if not table.constraints:
+    if not table.constraints and not table.guards:
         return
     alive = set[str]().union(*map(symbols_of_graph, module.graphs.values()))
-    for constraint in list(table.constraints):
-        if not constraint.names <= alive:
-            del table.constraints[constraint]
-            record.did("constraints dropped")
+    for known, what in ((table.constraints, "constraints"), (table.guards, "guards")):
+        for constraint in [each for each in known if not each.names <= alive]:
+            del known[constraint]
+            record.did(f"{what} dropped")
 
 
 def _drop_constants(module: Module, record: Record) -> None:

@@ -15,7 +15,7 @@ from graphwright.ir.clone import clone_graph, copy_nodes
 from graphwright.ir.fail import Fail
 from graphwright.ir.graph import ConstantPool, Graph, Module, Node, Role, Signature, Value
 from graphwright.ir.mentions import symbols_in
-from graphwright.ir.symbols import SymbolTable, names_in
+from graphwright.ir.symbols import names_in
 from graphwright.ir.types import I64, TensorType
 from graphwright.ops.case import Case
 from graphwright.ops.map_index import MapIndex
@@ -57,6 +57,7 @@ def joined_module(made: GearModules) -> Module:
         module.symbols.ranges |= part.symbols.ranges
         module.symbols.multiples |= part.symbols.multiples
         module.symbols.constraints |= part.symbols.constraints
+        module.symbols.guards |= part.symbols.guards
     main = module.add_graph(Graph(source.name))
     inputs = [main.add_input(value.type, value.name) for value in source.inputs]
     rows = tuple(_sizes(part.main) for part in made.gears)
@@ -223,8 +224,8 @@ def _outer(module: Module, inputs: Sequence[Value], case: Node) -> Module:
 
 def _surroundings(module: Module) -> Module:
     """A module without graphs that has what all of ``module`` share."""
-    made, table = Module(), module.symbols
+    made = Module()
     made.constants = module.constants.copy()
-    made.symbols = SymbolTable(dict(table.ranges), dict(table.multiples), dict(table.constraints))
+    made.symbols = module.symbols.copy()
     made.metadata = dict(module.metadata)
     return made

@@ -99,7 +99,7 @@ class _Retyping(Walk):
                 table.multiples[str(new)] = table.multiples[old]
         for constraint in [c for c in table.constraints if not c.names.isdisjoint(names)]:
             left, right = substitute(constraint.left, names), substitute(constraint.right, names)
-            table.assume(constraint.relation, left, right, constraint.node)
+            table.demand(constraint.relation, left, right, constraint.node)
 
     def forget_unused(self, fresh: frozenset[str], node: Node) -> None:
         super().forget_unused(fresh, node)

@@ -14,7 +14,7 @@ from graphwright.ir.mentions import symbols_of
 from graphwright.ir.names import UniqueNames
 from graphwright.ir.op import ConstRef
 from graphwright.ir.part import Part
-from graphwright.ir.symbols import SymbolTable, symbol
+from graphwright.ir.symbols import symbol
 from graphwright.ir.text import print_op
 from graphwright.ir.types import U8, TensorType
 from graphwright.ops.front import Front
@@ -81,8 +81,11 @@ def part_module(module: Module, region: Graph, sizes: Sequence[str]) -> Module:
         main.add_input(TensorType(U8, (symbol(size), 0)), taken.take(f"size of {size}"))
     table = module.symbols
     told = bound_by(main.inputs, ())
-    checked = {c: None for c in table.constraints if c.names <= told}
-    made.symbols = SymbolTable(dict(table.ranges), dict(table.multiples), checked)
+    made.symbols = replace(
+        table.copy(),
+        constraints={c: None for c in table.constraints if c.names <= told},
+        guards={g: None for g in table.guards if g.names <= told},
+    )
     return made
 
 
@@ -203,8 +206,7 @@ class _Draft:
             self.modules[part] = module
         numbers = tuple(values.numbers[value] for value in inputs)
         made = tuple(map(values.add, part.outputs))
-        meets_new = bool(needed - bound_by(self.module.main.inputs, ()))
-        return PartStep(number, numbers, sizes, made, Variant(*specs, {}), meets_new)
+        return PartStep(number, numbers, sizes, made, Variant(*specs, {}))
 
 
 def _front(node: Node, op: Front, values: _Values) -> FrontStep:

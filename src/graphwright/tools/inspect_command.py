@@ -260,6 +260,7 @@ def _show_interface(package: Package) -> None:
         table([[spec.name, spec.type_text] for spec in specs])
     for title, lines in (
         ("constraints", package.constraints),
+        ("guards", package.guards),
         ("options", [f"{name}={value}" for name, value in package.options.items()]),
     ):
         if lines:

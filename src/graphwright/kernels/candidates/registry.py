@@ -162,7 +162,7 @@ class Context:
                 packed_shape(source.shape, layout),
                 lambda out: pack_jobs(out, source, layout),
             )
-            ref = self.constants.derive(ref, f"{viewed} {layout}", deferred)
+            ref = self.constants.derive(ref, f"{viewed} {layout}", deferred, packs=shape is None)
             made = Node(Constant(ref, viewed), (), [viewed], name=value.name, sources=node.sources)
             node.graph.insert(made, node)
             made.output.layout = layout

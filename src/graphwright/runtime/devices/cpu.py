@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -13,9 +15,12 @@ from graphwright.runtime.devices.base import RunError, TaskTime
 from graphwright.runtime.devices.target import PLANS, Shared, load_program
 
 if TYPE_CHECKING:
-    from graphwright.lower.tasks import Program
+    from graphwright.lower.tasks import Instruction, Program
 
 T = TypeVar("T")
+Shapes = Sequence[Sequence[int]]
+_MISFIT = "graphwright.runtime.devices.misfit"
+"""Imported where a feed does not fit: with it comes the algebra of sizes."""
 _KERNEL_FAULTS = {1: "an index is out of range", 2: "it does not take these sizes"}
 """What the library's kernels mean by their codes."""
 
@@ -58,12 +63,13 @@ class Cpu:
         try:
             return self._native.run(arrays, outputs, threads, poison)
         except (_native.NativeError, MemoryError) as error:
-            self._explain(error)
+            self._explain(error, [array.shape for array in arrays])
 
     def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
         tasks = self._target.program.tasks
         stamps = np.zeros((len(tasks), 3), np.int64)
-        results = self._guarded(lambda: self._native.run(arrays, None, threads, False, stamps))
+        shapes = [array.shape for array in arrays]
+        results = self._guarded(shapes, lambda: self._native.run(arrays, None, threads, False, stamps))
         return results, [
             TaskTime(i, task.name, self._kernel_name(i), int(start), int(end), int(thread))
             for i, (task, (start, end, thread)) in enumerate(zip(tasks, stamps, strict=True))
@@ -72,7 +78,7 @@ class Cpu:
 
     def plan(self, shapes: Sequence[Sequence[int]], threads: int) -> _native.PlanInfo:
         """Sizes, offsets and chunks for inputs of ``shapes``. Raises FeedError."""
-        return self._guarded(lambda: self._native.plan(shapes, threads))
+        return self._guarded(shapes, lambda: self._native.plan(shapes, threads))
 
     def trim(self) -> int:
         return self._native.trim()
@@ -84,20 +90,23 @@ class Cpu:
         kind, number = self._target.program.tasks[task].kind.name, self._target.program.tasks[task].kernel
         return self._target.program.kernels[number].symbol if kind == "LAUNCH" else kind.lower()
 
-    def _guarded(self, call: Callable[[], T]) -> T:
+    def _guarded(self, shapes: Shapes, call: Callable[[], T]) -> T:
         try:
             return call()
         except (_native.NativeError, MemoryError) as error:
-            self._explain(error)
+            self._explain(error, shapes)
 
-    def _explain(self, error: Exception) -> NoReturn:
-        """Raise ``error`` in the model's own names."""
+    def _explain(self, error: Exception, shapes: Shapes) -> NoReturn:
+        """Raise ``error``, of a run on inputs of ``shapes``, in the model's own names."""
         if isinstance(error, _native.CheckError):
-            raise FeedError(Diagnostic("constraint", self._failed_check(*error.args))) from None
+            raise FeedError(*self._failed_checks(shapes, *error.args)) from None
         if isinstance(error, _native.FeedError):
             raise FeedError(Diagnostic("feed-shape", self._named(*error.args[:2]))) from None
         if isinstance(error, _native.PlanError):
-            raise FeedError(Diagnostic("plan", f"no plan for these shapes: {error.args[0]}")) from None
+            names = [spec.name for spec in self._package.inputs]
+            given = ", ".join(f"{name} {tuple(shape)}" for name, shape in zip(names, shapes, strict=True))
+            message = f"no memory plan for inputs of {given}: {self._with_names(error.args[0])}"
+            raise FeedError(Diagnostic("plan", message)) from None
         if isinstance(error, _native.KernelError):
             task, code = error.args
             reason = self._kernel_fault(task, code)
@@ -112,17 +121,36 @@ class Cpu:
             return f"kernel {kernel.symbol} of {kernel.plugin} returned {code}"
         return _KERNEL_FAULTS.get(code, f"the kernel gave up with code {code}")
 
-    def _failed_check(self, number: int, left: int, right: int) -> str:
-        """What a check of the shape program found."""
+    def _failed_checks(self, shapes: Shapes, number: int, left: int, right: int) -> list[Diagnostic]:
+        """What a check of the shape program found, and which others would fail as well."""
         program = self._target.program
         check = program.shape[number]
-        if not any(check.note.startswith(f"input {port.name!r}, axis ") for port in program.inputs):
-            return f"these shapes do not fit the model: {check.note} fails with {left} and {right}"
+        if check.code.name.startswith("GUARD"):
+            return [Diagnostic("guard", check.note)]
+        if any(check.note.startswith(f"input {port.name!r}, axis ") for port in program.inputs):
+            return [Diagnostic("constraint", self._axis_text(check, left, right))]
+        notes = [each.note for each in program.shape if each.code.name.startswith("CHECK")]
+        found: list[Diagnostic] = importlib.import_module(_MISFIT).misfits(
+            notes[notes.index(check.note) :], self._package.inputs, shapes
+        )
+        return found
+
+    def _axis_text(self, check: Instruction, left: int, right: int) -> str:
+        program = self._target.program
         first, second = program.shape[check.a].code.name, program.shape[check.b].code.name
         if first != "DIM":
             return f"{check.note}, not {right}"
         here = f", here {right}" if check.code.name == "CHECK_EQ" and second != "CONST" else ""
         return f"{check.note}{here}, not {left}"
+
+    def _with_names(self, text: str) -> str:
+        """What native code says of ``buffer 3`` or ``task 3``, with the name of the value or node."""
+        program = self._target.program
+        named: dict[str, Callable[[int], str]] = {
+            "buffer": lambda number: f"value {program.buffers[number].name!r}",
+            "task": lambda number: f"node {program.tasks[number].name!r}",
+        }
+        return re.sub(r"\b(buffer|task) (\d+)", lambda found: named[found[1]](int(found[2])), text)
 
     def _named(self, text: str, index: int) -> str:
         """``text``, which begins with ``input 3`` or ``output 3``, with the port's name."""

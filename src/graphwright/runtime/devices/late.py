@@ -7,10 +7,10 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
-from graphwright.errors import FeedError, ModelError
+from graphwright.errors import FeedError
 from graphwright.ir.arrays import Array
 from graphwright.package.package import Variant
-from graphwright.runtime.devices.base import Detour, Device, Entry, Shapes, TaskTime
+from graphwright.runtime.devices.base import Detour, Device, Shapes, TaskTime
 
 T = TypeVar("T")
 VARIANTS = 16
@@ -44,10 +44,10 @@ class Late:
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
     ) -> list[Array]:
-        return self._variant(arrays).run(arrays, outputs, threads)
+        return self._run(arrays, lambda device: device.run(arrays, outputs, threads))
 
     def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
-        return self._variant(arrays).traced(arrays, threads)
+        return self._run(arrays, lambda device: device.traced(arrays, threads))
 
     def trim(self) -> int:
         return sum(device.trim() for device in self._devices())
@@ -71,11 +71,21 @@ class Late:
         """Whether a variant was made for ``shapes``."""
         return self._known(self._key(shapes)) is not None
 
-    def _variant(self, arrays: Sequence[Array]) -> Device:
+    def _run(self, arrays: Sequence[Array], run: Callable[[Device], T]) -> T:
         shapes = tuple(array.shape for array in arrays)
         held = next((device for variant, device in self._held if variant.takes(shapes)), None)
+        if held is not None and not (self._variants and self.has(shapes)):
+            try:
+                return run(held)
+            except FeedError as error:
+                if error.diagnostics[0].code != "guard":
+                    raise
+        return run(self._made(shapes))
+
+    def _made(self, shapes: Shapes) -> Device:
+        """The variant that was made for ``shapes``, or will be now."""
         key = self._key(shapes)
-        device = held or self._known(key)
+        device = self._known(key)
         if device is not None:
             return device
         with self._building:  # runs of known shapes go on meanwhile
@@ -94,48 +104,3 @@ class Late:
                 gone = self._variants.popitem(last=False)[1].stats()
                 self._gone.update({name: count for name, count in gone.items() if name != "arena_bytes"})
         return device
-
-
-class Fitting:
-    """Runs ``general``; shapes that do not keep to what it assumes of sizes on what ``late`` makes for them.
-
-    Inference takes two sizes that it does not know to be equal where they meet, though one may be 1. Where
-    elements decide sizes, no one can tell before a run.
-    """
-
-    def __init__(self, general: Device, late: Late) -> None:
-        self._general, self._late = general, late
-        self._is_late = False
-        """Whether some shapes did not fit yet."""
-
-    def entry(self, threads: int) -> Entry:
-        """That of ``general``, which serves no shapes but its own."""
-        return self._general.entry(threads)
-
-    def run(
-        self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
-    ) -> list[Array]:
-        return self._first_that_fits(arrays, lambda device: device.run(arrays, outputs, threads))
-
-    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
-        return self._first_that_fits(arrays, lambda device: device.traced(arrays, threads))
-
-    def trim(self) -> int:
-        return self._general.trim() + self._late.trim()
-
-    def stats(self) -> dict[str, int]:
-        return Counter(self._general.stats()) + Counter(self._late.stats())
-
-    def _first_that_fits(self, arrays: Sequence[Array], run: Callable[[Device], T]) -> T:
-        if self._is_late and self._late.has(tuple(array.shape for array in arrays)):
-            return run(self._late)
-        try:
-            return run(self._general)
-        except FeedError as error:
-            if error.diagnostics[0].code != "constraint":
-                raise
-            self._is_late = True
-            try:
-                return run(self._late)
-            except (FeedError, ModelError):  # they fit nothing
-                raise error from None

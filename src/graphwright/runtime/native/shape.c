@@ -32,7 +32,9 @@ static bool step(const gw_instruction *i, int64_t index, const int64_t *r, int64
         break;
     case GW_MIN: *value = a < b ? a : b; break;
     case GW_MAX: *value = a > b ? a : b; break;
-    case GW_CHECK_EQ: *value = a; return a == b || check_failed(index, a, b, error);
+    case GW_CHECK_EQ:
+    case GW_GUARD_EQ: *value = a; return a == b || check_failed(index, a, b, error);
+    case GW_GUARD_NE: *value = a; return a != b || check_failed(index, a, b, error);
     default: *value = a; return a <= b || check_failed(index, a, b, error);
     }
     if (overflow)

@@ -1,0 +1,49 @@
+"""Feeds that do not fit a model: the error says which size is wrong, and which would be right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphwright as gw
+from graphwright.errors import FeedError
+from graphwright.ir.dtypes import dtype_named
+from graphwright.package.package import TensorSpec
+from graphwright.runtime.devices.misfit import misfits
+
+SPEC = TensorSpec("x", dtype_named("f32"), ("N", 3, "2*H"))
+
+
+@pytest.mark.parametrize(
+    "constraint, expected",
+    [
+        ("5 <= H (node conv)", "H is 4 (axis 2 of input 'x'): H must be at least 5"),
+        ("floordiv(H, 2) <= 1 (node crop)", "H is 4 (axis 2 of input 'x'): H must be at most 3"),
+        ("floordiv(H, 5)*5 == H (node fold)", "H is 4 (axis 2 of input 'x'): H = 0 or 5 fits"),
+        (
+            "N == H (node add)",
+            "H is 4 (axis 2 of input 'x') and N is 2 (axis 0 of input 'x'): H = 2 fits or N = 4 fits",
+        ),
+        ("N*H == 2*N*H + 1 (node odd)", "H is 4 (axis 2 of input 'x') and N is 2 (axis 0 of input 'x')"),
+    ],
+)
+def test_a_constraint_in_words(constraint: str, expected: str) -> None:
+    (found,) = misfits([constraint], [SPEC], [(2, 3, 8)])
+    assert (found.code, found.where) == ("constraint", constraint.partition("(node ")[2].rstrip(")"))
+    assert found.message == f"these inputs do not fit the model: {expected}"
+    assert found.hint.startswith("the node needs ")
+
+
+def test_all_that_is_broken_is_listed_once() -> None:
+    notes = ["9 <= H (node a)", "N <= 2 (node b)", "N <= 1 (node c)", "9 <= H (node d)"]
+    assert [each.where for each in misfits(notes, [SPEC], [(2, 3, 8)])] == ["a", "c"]
+
+
+def test_sizes_of_a_run_that_do_not_fit() -> None:
+    builder = gw.GraphBuilder()
+    a, b = builder.input("a", "f32", ("N", "K")), builder.input("b", "f32", ("L", 5))
+    builder.output("y", builder.matmul(a, b))
+    model = builder.compile()
+    assert model(np.ones((2, 3), np.float32), np.ones((3, 5), np.float32))[0].tolist() == [[3.0] * 5] * 2
+    with pytest.raises(FeedError, match=r"K is 3 \(axis 1 of input 'a'\) and L is 4 \(axis 0 of input 'b'\)"):
+        model(np.ones((2, 3), np.float32), np.ones((4, 5), np.float32))

@@ -1,0 +1,183 @@
+"""Open sizes that are 0, 1 or equal to others: programs assume what is likely, other forms run the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import graphwright as gw
+from graphwright.guards import sizes_that_break
+from graphwright.ir.symbols import parse_constraint
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+onnxruntime.set_default_logger_severity(4)
+
+
+def model(nodes: list[onnx.NodeProto], inputs: Mapping[str, list[Any]], **constants: Any) -> onnx.ModelProto:
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in inputs.items()]
+    tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
+    output = helper.make_tensor_value_info("y", TensorProto.UNDEFINED, None)
+    graph = helper.make_graph(nodes, "sizes", infos, [output], tensors)
+    opsets = [helper.make_opsetid("", 17)]
+    made = onnx.shape_inference.infer_shapes(helper.make_model(graph, opset_imports=opsets, ir_version=9))
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    return made
+
+
+def node(op: str, inputs: str, output: str = "y", **attributes: Any) -> onnx.NodeProto:
+    return helper.make_node(op, inputs.split(), [output], name=f"{op.lower()}_{output}", **attributes)
+
+
+MODELS = {
+    "squeeze": model(
+        [node("Squeeze", "x", "s"), node("Softmax", "s", axis=0)],
+        {"x": ["N", 3, 1]},
+    ),
+    "squeeze then rank": model(
+        [
+            node("Squeeze", "x", "s"),
+            node("Shape", "s", "dims"),
+            node("Size", "dims", "rank"),
+            node("Cast", "rank", "r", to=TensorProto.FLOAT),
+            node("Mul", "s r"),
+        ],
+        {"x": ["N", 1, "M"]},
+    ),
+    "add": model([node("Add", "a b")], {"a": ["N", 3], "b": ["M", 3]}),
+    "add a constant": model([node("Add", "a c")], {"a": ["N", 2]}, c=np.ones((4, 2), np.float32)),
+    "expand to another's shape": model(
+        [node("Shape", "a", "to"), node("Expand", "b to")], {"a": ["N", 3], "b": ["M", 3]}
+    ),
+    "a shape that followed from a broadcast": model(
+        [
+            node("Add", "a b", "sum"),
+            node("Shape", "sum", "to"),
+            node("Reshape", "sum flat", "f"),
+            node("Reshape", "f to"),
+        ],
+        {"a": ["N", 3], "b": ["M", 3]},
+        flat=np.array([-1]),
+    ),
+    "matrices of batches": model([node("MatMul", "a b")], {"a": ["N", 2, 3], "b": ["M", 3, 2]}),
+    "einsum": model([node("Einsum", "a b", equation="ij,jk->ik")], {"a": ["N", 2], "b": ["M", 3]}),
+    "where": model(
+        [node("Greater", "a b", "c"), node("Where", "c a b")],
+        {"a": ["N", "K"], "b": ["M", 3]},
+    ),
+    "slice to the size of another": model(
+        [
+            node("Shape", "a", "dims"),
+            node("Gather", "dims zero", "n"),
+            node("Sub", "n two", "end"),
+            node("Slice", "b first end zero"),
+        ],
+        {"a": ["N", 3], "b": ["M", 3]},
+        zero=np.array([0]),
+        two=np.array([2]),
+        first=np.array([0]),
+    ),
+    "pool": model(
+        [node("MaxPool", "a", kernel_shape=[2], strides=[2])],
+        {"a": [1, 3, "M"]},
+    ),
+}
+SIZES = (0, 1, 2, 4)
+
+
+def feeds(proto: onnx.ModelProto, sizes: Iterable[int] = SIZES) -> Iterable[Arrays]:
+    """Random inputs, with every size that is open taking each of ``sizes``."""
+    rng = np.random.default_rng(0)
+    shapes = {info.name: info.type.tensor_type.shape.dim for info in proto.graph.input}
+    dims = {name: [dim.dim_param or dim.dim_value for dim in shape] for name, shape in shapes.items()}
+    names = sorted({dim for shape in dims.values() for dim in shape if isinstance(dim, str)})
+    for chosen in product(sizes, repeat=len(names)):
+        known = dict(zip(names, chosen, strict=True))
+        yield {
+            name: rng.standard_normal([known.get(dim, dim) for dim in shape]).astype(np.float32)
+            for name, shape in dims.items()
+        }
+
+
+def results(session: onnxruntime.InferenceSession, feed: Arrays) -> np.ndarray[Any, Any] | None:
+    """ONNX Runtime's result; None where it refuses the sizes."""
+    try:
+        (result,) = session.run(None, dict(feed))
+    except Exception:
+        return None
+    return np.asarray(result)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_size_gives_what_onnx_runtime_gives(name: str, tmp_path: Path) -> None:
+    """Compiled, read from a file, and made again of a file that is not trusted."""
+    proto = MODELS[name]
+    made = gw.compile(proto)
+    made.save(tmp_path / "m.om")
+    stranger = gw.CompileOptions.from_environment(key_dir=tmp_path / "keys")
+    models = (made, gw.load(tmp_path / "m.om"), gw.load(tmp_path / "m.om", options=stranger))
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    fits = 0
+    for feed in feeds(proto):
+        expected = results(session, feed)
+        for each in models:
+            if expected is None:
+                with pytest.raises(gw.FeedError):
+                    each.run(feed)
+                continue
+            fits += 1
+            (actual,) = each.run(feed).values()
+            assert actual.shape == expected.shape, {k: v.shape for k, v in feed.items()}
+            np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+    assert fits > 3
+
+
+def test_the_likely_sizes_need_no_other_form() -> None:
+    """A form for sizes that are 1 serves all sizes of the others."""
+    compiled = gw.compile(MODELS["add"])
+    assert compiled.package.guards == ("N == M (node add_y)",)
+    for n, m in ((3, 3), (3, 1), (9, 1), (1, 1), (1, 5), (1, 7)):
+        compiled(np.ones((n, 3), np.float32), np.ones((m, 3), np.float32))
+    assert len(compiled.device._devices()) == 3  # N == M, M == 1, N == 1
+
+
+def test_what_elements_decide_is_assumed_too() -> None:
+    """Rows that are not zero, added to a row of their own number or to one."""
+    proto = model(
+        [
+            node("NonZero", "a", "places"),
+            node("Cast", "places", "p", to=TensorProto.FLOAT),
+            node("Add", "p b"),
+        ],
+        {"a": ["N"], "b": [1, "M"]},
+    )
+    compiled = gw.compile(proto)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    rng = np.random.default_rng(1)
+    for ones, m in ((3, 3), (3, 1), (1, 4), (0, 1), (0, 0), (2, 2)):
+        feed = {"a": np.array([1.0] * ones + [0.0] * 2, np.float32), "b": rng.random((1, m), np.float32)}
+        np.testing.assert_allclose(compiled.run(feed)["y"], session.run(None, feed)[0])
+
+
+@pytest.mark.parametrize(
+    "guards, sizes, expected",
+    [
+        (["N == M"], {"N": 5, "M": 1}, {"M": 1}),
+        (["N == M"], {"N": 5, "M": 2}, {"N": 5, "M": 2}),
+        (["N != 1"], {"N": 1}, {"N": 1}),
+        (["0 <= N - 2", "N == M"], {"N": 1, "M": 1}, {"N": 1}),
+        (["floordiv(H, 2) == M"], {"H": 3, "M": 4}, {"H": 3}),
+        (["N == M"], {"N": 4, "M": 4}, {}),
+    ],
+)
+def test_sizes_that_have_to_be_numbers(
+    guards: list[str], sizes: dict[str, int], expected: dict[str, int]
+) -> None:
+    assert sizes_that_break([parse_constraint(text) for text in guards], sizes) == expected

@@ -26,6 +26,7 @@ from graphwright.records import replace
 class STFT(Op):
     """Transforms y[batch, frame, bin, 2] of frames of x[batch, time, 1 or 2], one every ``step`` samples.
 
+    Real signals may come without the axis of parts, as ONNX Runtime takes them.
     Each frame is multiplied by the window, operand 1. It is ``length`` long, by default as the window or, if
     that is absent, as the signal. ``onesided`` keeps the first ``length // 2 + 1`` bins of real signals.
     Where ``step`` is None, operands 1 to 3 are step, window and length; the last two may be absent.
@@ -51,9 +52,9 @@ class STFT(Op):
         need_dtype(at, x, FLOATS)
         if self.step is None:
             raise UnknownRank
-        if x.rank != 3:
+        if x.rank not in (2, 3):
             raise at.fail(f"the input is {x.type}; it takes axes of the batch, of time and of parts")
-        batch, time, parts = x.shape
+        batch, time, parts = (*x.shape, 1)[:3]
         length = self._length(time, None if window is None else _window_length(at, x, window))
         if window is not None:
             at.equal(_window_length(at, x, window), length, "elements of the window and of a frame")
@@ -78,6 +79,7 @@ class STFT(Op):
 
     @quiet
     def reference(self, x: Array, window: Array | None = None) -> Array:
+        x = x if x.ndim == 3 else x[..., np.newaxis]
         length = number(self._length(x.shape[1], None if window is None else len(window)))
         slides = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), length, axis=1)
         frames = np.moveaxis(slides[:, :: number(self.step)], -1, 2)
@@ -89,8 +91,10 @@ class STFT(Op):
         self, b: Builder, x: Value, window: Value | None = None, *others: Value | None
     ) -> Value | None:
         """Frames one behind the other, times the window, and the transform of each."""
-        if self.step is None or rank_of(x) != 3:
+        if self.step is None:
             return None
+        if rank_of(x) == 2:
+            x = b(Reshape((*x.type.dims, 1), True), x)
         time = x.type.dims[1]
         length = self._length(time, None if window is None else window.type.dims[0])
         if not (isinstance(length, int) and isinstance(self.step, int)):
@@ -132,7 +136,9 @@ STFT.samples = (
     Sample(STFT(True, 2, 4), (arg(F32, 0, 8, 1),)),
     Sample(STFT(), (arg(F32, 1, 8, 1), _STEP, arg(F32, 4))),
     Sample(STFT(), (arg(F32, 1, 8, 1), _STEP, None, arg(I32, values=(6,)))),
-    Sample(STFT(True, 2, 4), (arg(F32, 8, 1),), "it takes axes of the batch"),
+    *(Sample(STFT(onesided, 2, 4), (arg(F32, 2, 9), arg(F32, 4))) for onesided in (True, False)),
+    Sample(STFT(True, 2, 3), (arg(F32, _N, _T), arg(F32, 3))),
+    Sample(STFT(True, 2, 4), (arg(F32, 8),), "it takes axes of the batch"),
     Sample(STFT(True, 2, 4), (arg(F32, 1, 8, 2),), "2 and 1 differ"),
     Sample(STFT(False, 2, 4), (arg(F32, 1, 8, 3),), "3 less the parts of an element: 0 is less than 1"),
     Sample(STFT(True, 2, 9), (arg(F32, 1, 8, 1),), "a signal of 8 less a frame of 9"),

@@ -186,6 +186,30 @@ def test_a_row_or_a_column_times_a_matrix(
 
 @each_isa
 @either_b
+@settings(max_examples=40, deadline=None)
+@given(
+    m=st.sampled_from([17, 20, 145, 300]), k=st.integers(1, 9), act=st.integers(0, 2), more=st.booleans(),
+    n=st.one_of(st.integers(2, 20), st.sampled_from([47, 48, 49, 96, 200, 1100])),
+    layout=st.sampled_from(list(LAYOUTS)), side=st.sampled_from(["start", "end"]),
+)  # fmt: skip
+def test_a_short_inner_axis(
+    isa: Isa, packed: bool, m: int, n: int, k: int, act: int, more: bool, layout: str, side: str
+) -> None:
+    rng = np.random.default_rng(m * 1009 + n)
+    a, b = normal(rng, 1, 2, m, k), normal(rng, 1, 1 if packed else 2, k, n)
+    bias, residual = (normal(rng, 1, n), normal(rng, 1, 2, m, n)) if more else (None, None)
+    scale = 0.375 if more else 1.0
+    product = Product(
+        isa, a, b, bias, residual, packed=packed, act=act, layout=layout, side=side, scale=scale
+    )
+    whole, *others = [product.run(chunks) for chunks in chunkings(product.grid)]
+    assert_near(whole, reference(a, b, bias, act, residual, scale), k)
+    assert all(np.array_equal(whole, other) for other in others)
+    assert_near(product.run_hooked(), 3 * reference(a, b, bias, act, residual, scale) + 1, 9 * k)
+
+
+@each_isa
+@either_b
 @pytest.mark.parametrize("m, n, k", [(205, 300, 1100), (1, 700, 64), (97, 1030, 5), (13, 1700, 900)])
 def test_any_chunking_gives_the_same_bits(isa: Isa, packed: bool, m: int, n: int, k: int) -> None:
     rng = np.random.default_rng(1)

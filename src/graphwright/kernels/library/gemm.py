@@ -549,7 +549,7 @@ static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float
     const int few = g->packed && g->s.m <= FEW_ROWS && g->s.a_k == 1 && g->scale == 1;
     const int few_of_codes = g->codes && g->s.m <= CODES_ROWS && g->s.a_k == 1 && g->scale == 1;
     const int64_t most = (g->s.k > K_BLOCK ? RUN_PANELS : GROUP_PANELS) / UNIT_PANELS;
-    const int line = is_line(g);
+    const int line = is_line(g), is_flat = !line && is_short(g);
     const int64_t group = few || few_of_codes || line ? n_units : most;
     while (begin < end) {
         const int64_t batch = begin / (m_blocks * n_units), outer = begin % (m_blocks * n_units);
@@ -566,6 +566,7 @@ static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float
             .panel1 = smaller(panels, (n_unit + run) * UNIT_PANELS),
         };
         const int32_t error = line           ? run_line(g, &o)
+                              : is_flat      ? run_short(g, &o)
                               : few          ? run_few_rows(g, &o, scratch)
                               : few_of_codes ? run_few_rows_of_codes(g, &o, scratch)
                                              : run_block(g, &o, scratch);

@@ -1,12 +1,13 @@
-"""Products with a single row or column in the result, as C: what counts is to read the matrix once, in order.
+"""Products with a tiny side, as C: memory bounds them, so matrices are read and written once, in order.
 
-Where the matrix lies along K, each of its rows is a dot product; where it lies across, its rows are added up,
-eight at a time. A cell's sum is the same however the cells are grouped, so any chunking gives the same bits.
+A single row or column in the result: where the matrix lies along K, each of its rows is a dot product; where
+it lies across, its rows are added up, eight at a time. A short K: rows of the result one after the other. A
+cell's sum is the same however the cells are grouped, so any chunking gives the same bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 LINE: Final = 1024
@@ -17,14 +18,18 @@ _CHAINS: Final = 2
 """Sums of each dot product, so that FMAs do not wait for each other."""
 _ADDED: Final = 8
 """Rows added up at a time."""
+_SHORT: Final = 8
+"""The longest K whose products are done row by row."""
 
 
 def c_text() -> str:
-    """``run_line`` and what it calls, after the structs and helpers of a GEMM."""
-    constants = (
-        f"enum {{ LINE = {LINE}, DOT_ROWS = {_ROWS}, DOT_STEP = {_CHAINS} * VL, ADDED = {_ADDED} }};\n"
-    )
-    return "\n".join([constants, _dots(1), _dots(_ROWS), _DOTS, _added(_ADDED), _added(1), _LINES])
+    """``run_line`` and ``run_short``, after the structs and helpers of a GEMM."""
+    sizes = f"LINE = {LINE}, DOT_ROWS = {_ROWS}, DOT_STEP = {_CHAINS} * VL, ADDED = {_ADDED}"
+    lines = [_dots(1), _dots(_ROWS), _DOTS, _added(_ADDED), _added(1), _LINES]
+    rows = [_short(k) for k in range(1, _SHORT + 1)]
+    table = ", ".join(f"short_{k}" for k in range(1, _SHORT + 1))
+    short = _SHORT_ROWS.replace("@TABLE@", table).replace("@SHORT@", str(_SHORT))
+    return "\n".join([f"enum {{ {sizes} }};", *lines, *rows, short])
 
 
 def _dots(rows: int) -> str:
@@ -77,6 +82,39 @@ def _added(rows: int) -> str:
             "        vf total = vf_load(out + i);",
             *_steps(("total", at, f"x{r}") for r, at in enumerate(load)),
             "        vf_store(out + i, total);",
+            "    }",
+            "}",
+        ]
+    )
+
+
+def _short(k: int) -> str:
+    numbers = [f"const vf x{j} = vf_set1(a[r * a_m + {j} * a_k]);" for j in range(k)]
+
+    def total(rows: Sequence[str]) -> list[str]:
+        added = [f"total = vf_fma(x{j}, {row}, total);" for j, row in enumerate(rows) if j]
+        return [f"vf total = x0 * {rows[0]};", *added]
+
+    whole = [*total([f"vf_load(b + {j} * b_k + i)" for j in range(k)]), "vf_store(out + r * ld + i, total);"]
+    rest = [*numbers, *total([f"y{j}" for j in range(k)]), "vf_store_n(out + r * ld + i, total, cols - i);"]
+    return "\n".join(
+        [
+            f"/* out[r][i] = the sum of {k} numbers of row r of a, each times its row of b. */",
+            f"static void short_{k}(const float *a, int64_t a_m, int64_t a_k, const float *b, int64_t b_k,",
+            "                    int64_t rows, int64_t cols, float *out, int64_t ld) {",
+            "    const int64_t vectors = cols / VL * VL, i = vectors;",
+            "    (void)a_k, (void)b_k;",
+            "    for (int64_t r = 0; vectors && r < rows; r++) {",
+            *(f"        {line}" for line in numbers),
+            "        for (int64_t i = 0; i < vectors; i += VL) {",
+            *(f"            {line}" for line in whole),
+            "        }",
+            "    }",
+            "    if (vectors == cols)",
+            "        return;",
+            *(f"    const vf y{j} = vf_load_n(b + {j} * b_k + i, cols - i);" for j in range(k)),
+            "    for (int64_t r = 0; r < rows; r++) {",
+            *(f"        {line}" for line in rest),
             "    }",
             "}",
         ]
@@ -168,6 +206,72 @@ static int32_t run_line(const struct gemm *g, const struct block *o) {
                                       l.is_row ? at : 0, cols);
         if (error)
             return error;
+    }
+    return 0;
+}
+"""
+
+_SHORT_ROWS: Final = """
+typedef void short_fn(const float *a, int64_t a_m, int64_t a_k, const float *b, int64_t b_k, int64_t rows,
+                      int64_t cols, float *out, int64_t ld);
+static short_fn *const short_of[] = {@TABLE@};
+
+static int is_short(const struct gemm *g) {
+    return !g->codes && g->s.k >= 1 && g->s.k <= @SHORT@ && g->s.m > FEW_ROWS && (g->packed || g->s.b_n == 1);
+}
+
+/* Rows of the panels [p0, p1), some at a time: what is written stays in the first-level cache until lines are
+   whole. */
+static void short_rows(const struct gemm *g, const float *a, const float *b, int64_t p0, int64_t p1,
+                       int64_t rows, float *out, int64_t ld) {
+    enum { SOME = 16 };
+    short_fn *const run = short_of[g->s.k - 1];
+    const int64_t col0 = column(g, p0);
+    for (int64_t r = 0; r < rows; r += SOME) {
+        const float *a_at = a + r * g->s.a_m;
+        const int64_t now = smaller(rows - r, SOME);
+        if (!g->packed)
+            run(a_at, g->s.a_m, g->s.a_k, b + col0, g->s.b_k, now, column(g, p1) - col0, out + r * ld, ld);
+        for (int64_t p = p0; g->packed && p < p1; p++)
+            run(a_at, g->s.a_m, g->s.a_k, b + p * g->s.k * NR, NR, now, column(g, p + 1) - column(g, p),
+                out + r * ld + column(g, p) - col0, ld);
+    }
+}
+
+/* A block with a short K, row by row: into the result itself, or as many rows as there is room for. */
+static int32_t run_short(const struct gemm *g, const struct block *o) {
+    enum { PANELS = LINE / NR };
+    float out[LINE + VL] __attribute__((aligned(64))), room[LINE + VL] __attribute__((aligned(64)));
+    const int64_t tiles = parts(g->s.m, MR), last = cut(g->s.m, o->tile1, tiles);
+    const float *a = g->a + o->batch0 * g->s.a_batch0 + o->batch1 * g->s.a_batch1;
+    const float *b = g->b + o->batch0 * g->s.b_batch0 + o->batch1 * g->s.b_batch1;
+    float *c = g->c + o->batch0 * g->s.c_batch0 + o->batch1 * g->s.c_batch1;
+    const int direct = !g->hook && !g->bias && !g->residual && !g->s.act && g->scale == 1 && g->s.c_n == 1;
+    for (int64_t p = o->panel0, next; p < o->panel1; p = next) {
+        next = smaller(o->panel1, p + (direct && !g->packed ? o->panel1 : PANELS));
+        const int64_t col = column(g, p), cols = column(g, next) - col, pitch = parts(cols, VL) * VL;
+        for (int64_t row = cut(g->s.m, o->tile0, tiles), rows; row < last; row += rows) {
+            rows = direct ? last - row : smaller(last - row, LINE / pitch);
+            short_rows(g, a + row * g->s.a_m, b, p, next, rows, direct ? c + row * g->s.c_m + col : out,
+                       direct ? g->s.c_m : pitch);
+            if (direct)
+                continue;
+            for (int64_t i = 0; g->scale != 1 && i < rows * pitch; i += VL)
+                vf_store(out + i, vf_load(out + i) * vf_set1(g->scale));
+            struct tile t = {.from_kind = FROM_ZERO};
+            start_tile(g, o, row, rows, col, cols, 0, room, pitch, &t);
+            if (t.from_kind == FROM_ROWS)
+                add_rows(t.from, t.from_ld, 0, rows, cols, out, pitch);
+            else if (t.from_kind == FROM_TILE)
+                add_rows(t.from, t.from_ld, 1, rows, cols, out, pitch);
+            t = (struct tile){.to = out, .to_ld = pitch, .relu = g->s.act == 1,
+                              .clip = g->s.act == 2 ? g->clip : NULL};
+            if (t.relu || t.clip)
+                activate(rows, pitch / VL, &t);
+            const int32_t error = deliver_tile(g, o, row, rows, col, cols, out, pitch, &t);
+            if (error)
+                return error;
+        }
     }
     return 0;
 }

@@ -12,7 +12,7 @@ from graphwright import log, plugins
 from graphwright.arguments import AnyShapes, read_mapping, read_outputs, read_shapes
 from graphwright.compiler import Observer, compile_modules, package_module, run_stages, shape_stages
 from graphwright.config import Options
-from graphwright.errors import Diagnostic, GraphwrightError, PackageError, UnknownOpError
+from graphwright.errors import Diagnostic, GraphwrightError, PackageError, ToolchainError, UnknownOpError
 from graphwright.file_kinds import FileId
 from graphwright.frontends.onnx import Opened, open_model
 from graphwright.frontends.onnx import load as load_onnx
@@ -31,7 +31,7 @@ from graphwright.ir.verify import verify
 from graphwright.kernels.candidates.registry import load as load_candidates
 from graphwright.layout.assign import forget_layouts
 from graphwright.layout.transform import unpack
-from graphwright.loading import staged, with_variants
+from graphwright.loading import device_of, staged, with_variants
 from graphwright.package.package import Package
 from graphwright.package.sign import user_key
 from graphwright.package.stages import PartStep
@@ -57,6 +57,7 @@ from graphwright.runtime.devices.target import target_isa
 from graphwright.runtime.model import Model
 from graphwright.stages.build import package_stages, part_of, rank_inputs
 from graphwright.stages.cut import cut
+from graphwright.targets import compile_targets
 
 
 def _no_one(name: str, product: object) -> None:
@@ -122,11 +123,14 @@ def compile(
     if outputs is not None:
         keep_outputs(module, outputs)
     key = user_key(options.key_folder, create=True)
-    if gears is None:
-        compiled = _compiled if module is not source else _retyped
-        made = compiled(module, options, observe)
-    else:
-        made = compile_gears(gear_modules(module, gears, options), options, observe)
+    compiled = _compiled if module is not source else _retyped
+
+    def make(module: Module, options: Options) -> Made:
+        if gears is None:
+            return compiled(module, options, observe)
+        return compile_gears(gear_modules(module, gears, options), options, observe)
+
+    made = _for_targets(module, options, make) if options.targets else make(module, options)
     sources = () if isinstance(given, Module) else given.folder.files
     log.info("compiled %s in %.2f s", _shown(source), time.perf_counter() - start)
     return Model(*made, key, options, frozenset(sources))
@@ -135,6 +139,24 @@ def compile(
 def _shown(source: object) -> str:
     """The file that a model is compiled from, or what it is."""
     return str(source) if isinstance(source, str | os.PathLike) else f"a {type(source).__name__}"
+
+
+Made = tuple[Package, Device]
+
+
+def _for_targets(module: Module, options: Options, make: Callable[[Module, Options], Made]) -> Made:
+    """What ``make`` gives for each of the option ``targets``, as one package, and what runs it here."""
+    here = replace(options, targets=())
+    if options.device == "reference":
+        return make(module, here)
+    package = compile_targets(options, lambda each: make(clone_module(module), each)[0])
+    if not package.isas():  # what it does depends on its first feed
+        return make(module, here)
+    device = device_of(package, here)
+    if device is None:
+        message = f"none of the targets {', '.join(package.isas())} runs on this CPU, or as isa={here.isa}"
+        raise ToolchainError(Diagnostic("cpu", message, hint="add one that does, as in targets=v4,v3"))
+    return package, device
 
 
 @uncollected()

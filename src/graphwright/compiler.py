@@ -233,6 +233,8 @@ def _weights(
     """The constants that the steps of all modules read, each content once, behind ``shared``."""
     used = [_read_constants(m.main, s.steps) for m, s in zip(modules, selections, strict=True)]
     weights = pack_weights(_taken(modules, used, shared))  # alone holds what it packs, and lets it go
+    packings = {name: how for module in modules for name, how in module.constants.packings.items()}
+    weights = replace(weights, packings={n: packings[n] for n in weights.tensors if n in packings})
     return weights, [_stored(m, refs, weights) for m, refs in zip(modules, used, strict=True)]
 
 

@@ -29,9 +29,14 @@ _OTHER_VARIABLES: Final = ("GRAPHWRIGHT_MODELS",)
 """Of the benchmarks, which share the prefix."""
 
 
-def _option(default: Any, help_text: str, read: Callable[[str], Any], in_key: bool = False) -> Any:
-    """A row of the table. ``read`` makes the value from text and raises ValueError saying what it takes."""
-    return field(default=default, metadata={"help": help_text, "read": read, "in_key": in_key})
+def _option(
+    default: Any, help_text: str, read: Callable[[str], Any], in_key: bool = False, one_text: bool = False
+) -> Any:
+    """A row of the table. ``read`` makes the value from text and raises ValueError saying what it takes;
+    ``one_text``: the command takes several values as one text.
+    """
+    known = {"help": help_text, "read": read, "in_key": in_key, "one_text": one_text}
+    return field(default=default, metadata=known)
 
 
 def _count(text: str) -> int:
@@ -75,6 +80,13 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name for name in text.split(os.pathsep) if name)
 
 
+def _isas(text: str) -> tuple[str, ...]:
+    names = tuple(text.replace(os.pathsep, ",").split(",")) if text else ()
+    if not set(names) <= {*ISA_NAMES} - {"auto"} or len(set(names)) < len(names):
+        raise ValueError(f"takes some of {', '.join(ISA_NAMES[1:])}, each once, with commas between them")
+    return names
+
+
 def _folder(text: str) -> Path:
     if not text or "\0" in text:
         raise ValueError("takes a folder")
@@ -106,6 +118,12 @@ class Options:
     threads: int = _option(0, "threads that run kernels; 0 is one per usable core", _count)
     isa: str = _option(
         "auto", "vector ISA of kernels: auto is the best of this CPU", _one_of(*ISA_NAMES), True
+    )
+    targets: tuple[str, ...] = _option(
+        (),
+        "ISAs that a package holds kernels for, as in v4,v3: the CPU that loads it decides",
+        _isas,
+        one_text=True,
     )
     specialize: str = _option(
         "none",
@@ -214,6 +232,8 @@ def _checked(value: Any, read: Callable[[str], Any]) -> Any:
         value = operator.index(value)
     made = read(_text(value))
     if isinstance(made, Path) and isinstance(value, str | os.PathLike):
+        return made
+    if isinstance(made, tuple) and isinstance(value, str):
         return made
     if type(made) is not type(value):
         raise ValueError(f"is {value!r}, of the wrong type")

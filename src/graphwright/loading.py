@@ -63,7 +63,8 @@ def load(
     known = known_keys(options, keys)
     trust = options.trust if trust is None else trust
     found = Path(source) if isinstance(source, str | os.PathLike) else source
-    package = read_package(found, trust=trust, keys=known, use_mmap=mmap, verify=verify)
+    isa = target_isa(options) if options.device in NATIVE else ""
+    package = read_package(found, trust=trust, keys=known, use_mmap=mmap, verify=verify, isa=isa)
     sources = frozenset({file_id(os.stat(found))} if isinstance(found, Path) else ())
     where = shown(found)
     model = opened(package, options, where, sources)
@@ -92,6 +93,12 @@ def opened(
     if device is None:
         return _rebuilt(package, options, user_key(options.key_folder, create=False), where, sources)
     return Model(package, with_variants(device, package, options), options=options, sources=sources)
+
+
+def device_of(package: Package, options: Options) -> Device | None:
+    """What runs the package as it is; None where it holds nothing for this CPU and device."""
+    device = _device(package, options)
+    return None if device is None else with_variants(device, package, options)
 
 
 def with_variants(device: Device, package: Package, options: Options) -> Device:

@@ -264,9 +264,9 @@ def test_what_stays_in_its_file_may_be_large(
     monkeypatch.setattr(archiver, "_checksum", lambda pieces: 0)
     with open(tmp_path / "x.om", "wb") as file:
         write_archive(Holes(file), {"small": [b"abc"], "large": [zeros(edge)], "last": [b"x"]})  # type: ignore[arg-type]
-    members, later = open_archive(tmp_path / "x.om", later="large")
+    members, later = open_archive(tmp_path / "x.om", later="large".__eq__)
     assert {name: bytes(member) for name, member in members.items()} == {"small": b"abc", "last": b"x"}
-    assert later is not None and later.size == edge
+    assert later["large"].size == edge
 
 
 @pytest.mark.parametrize("size", [2**31 - 1, 2**31, 2**31 + 1, 3 << 30, 2**32 - 1, 2**32, 2**32 + 1])

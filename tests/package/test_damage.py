@@ -52,8 +52,8 @@ def path(options: Options, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def damaged(path: Path, target: Path, member: str, offset: int) -> Path:
     """A copy of the package with a bit changed ``offset`` bytes into a member."""
     data, mark = bytearray(path.read_bytes()), memoryview(b"")
-    members, spare = open_archive(path, later=SPARE)
-    mark = spare.read() if spare is not None and member == SPARE else members[member]
+    members, later = open_archive(path, later=SPARE.__eq__)
+    mark = later[member].read() if member in later else members[member]
     place = data.find(mark)
     assert place > 0
     data[place + offset] ^= 4
@@ -63,8 +63,8 @@ def damaged(path: Path, target: Path, member: str, offset: int) -> Path:
 
 def tensors_of(path: Path, member: str) -> dict[str, tuple[int, int]]:
     """Start and size of each tensor in a member of a package."""
-    members, spare = open_archive(path, later=SPARE)
-    held = spare.read() if spare is not None and member == SPARE else members[member]
+    members, later = open_archive(path, later=SPARE.__eq__)
+    held = later[member].read() if member in later else members[member]
     header = int.from_bytes(held[:8], "little") + 8
     entries = json.loads(bytes(held[8:header]))
     return {

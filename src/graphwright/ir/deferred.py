@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import prod
+from typing import TYPE_CHECKING
 
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.dtypes import DType
 from graphwright.records import dataclass
 
+if TYPE_CHECKING:
+    from graphwright.ir.types import Layout
+
 Jobs = Iterable[Callable[[], object]]
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How a tensor was made: of the tensor ``source``, seen with ``shape``, in ``layout``, row-major where
+    that is None.
+    """
+
+    source: str
+    shape: tuple[int, ...]
+    layout: Layout | None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.arrays import is_repeated
-from graphwright.ir.deferred import Deferred
+from graphwright.ir.deferred import Deferred, Packing
 from graphwright.ir.digest import Ahead, digest, name_of
 from graphwright.ir.mapped import equal_bytes, release
 from graphwright.ir.op import ConstRef, Op
@@ -336,6 +336,8 @@ class ConstantPool:
         self.packed_from: dict[str, str] = {}
         """Of tensors that can be unpacked, what they were made of, by digest."""
         self._ahead: Ahead | None = None
+        self.packings: dict[str, Packing] = {}
+        """How tensors were packed, by name."""
 
     def hash_ahead(self, contents: Sequence[memoryview]) -> None:
         """Begin to hash ``contents`` in another thread: arrays of just these bytes will be added."""
@@ -358,15 +360,26 @@ class ConstantPool:
             self._arrays[name] = _read_only(array)
         return ConstRef(name)
 
-    def derive(self, source: ConstRef, how: str, made: Deferred, *, packs: bool = False) -> ConstRef:
+    def derive(
+        self,
+        source: ConstRef,
+        how: str,
+        made: Deferred,
+        *,
+        packs: bool = False,
+        packing: Packing | None = None,
+    ) -> ConstRef:
         """Keep what ``how`` makes of ``source``, which stands for its content; it is made when it is read.
 
-        ``packs``: ``how`` is a layout, out of which the source can be unpacked.
+        ``packs``: ``how`` is a layout, out of which the source can be unpacked; ``packing`` says so of
+        another view of it as well.
         """
         name = name_of(f"{how}#{source.digest}".encode())
         self._arrays.setdefault(name, made)
         if packs:
             self.packed_from[name] = source.digest
+        if packing is not None:
+            self.packings[name] = packing
         return ConstRef(name)
 
     def adopt(self, name: str, array: Array) -> None:
@@ -382,12 +395,13 @@ class ConstantPool:
         """Keep the tensors of ``other`` as well."""
         self._arrays |= other._arrays
         self.packed_from |= other.packed_from
+        self.packings |= other.packings
 
     def copy(self) -> ConstantPool:
         """Another pool of the same arrays."""
         made = ConstantPool()
         made._arrays = dict(self._arrays)
-        made.packed_from = dict(self.packed_from)
+        made.packed_from, made.packings = dict(self.packed_from), dict(self.packings)
         return made
 
     def held(self, ref: ConstRef) -> Array | Deferred:

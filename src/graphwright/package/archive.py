@@ -11,7 +11,7 @@ import mmap
 import os
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -30,13 +30,22 @@ END_64 = struct.Struct("<4sQHHIIQQQQ")
 LOCATOR_64 = struct.Struct("<4sIQI")
 LARGE = 0xFFFFFFFF
 """Stands for a number that lies in the extra field of 64-bit numbers, whose id is 1."""
-_NO_HOLE = (0, 0)
 _PAGE = 4096
 _MAP_NORESERVE = 0x4000
 """Linux's, which Python names from 3.13 on: files that are larger than the memory can be mapped."""
 _TAIL = 1 << 16
 """Bytes at the end of a file that hold its directory, mostly."""
 _NAME = re.compile(r"[A-Za-z0-9_]+(?:[./][A-Za-z0-9_]+)*")
+
+
+Chosen = Callable[[str], bool]
+"""Tells members by their names."""
+_Span = tuple[int, int]
+
+
+def _no_member(name: str) -> bool:
+    """Chooses nothing."""
+    return False
 
 
 Source = Path | BinaryIO | bytes | bytearray | memoryview
@@ -77,24 +86,29 @@ def read_archive(source: Source, *, use_mmap: bool = False) -> dict[str, memoryv
 
 
 def open_archive(
-    source: Source, *, use_mmap: bool = False, later: str = ""
-) -> tuple[dict[str, memoryview], Later | Held | None]:
-    """As :func:`read_archive`, and the member called ``later``, if there is one, which is not read.
+    source: Source, *, use_mmap: bool = False, later: Chosen = _no_member
+) -> tuple[dict[str, memoryview], dict[str, Later | Held]]:
+    """As :func:`read_archive`, and the members that ``later`` chooses by name, which are not read.
 
     Only a file at a path can be mapped; what is written to such members stays in this process. Raises
     PackageError, and OSError.
     """
+    left: dict[str, Later | Held] = {}
     if not isinstance(source, Path) or source.is_fifo():
         members = _members(_in_memory(source), source)
-        return members, Held(members.pop(later)) if later in members else None
+        left |= {name: Held(members.pop(name)) for name in list(filter(later, members))}
+        return members, left
     try:
         with open(source, "rb") as file:
-            data, hole = (_mapped(file), _NO_HOLE) if use_mmap else _copied(file.fileno(), later)
+            data, holes = (_mapped(file), {}) if use_mmap else _copied(file.fileno(), later)
             entries = list(_entries(data))
             places = _places(entries, data)
-            if hole != _NO_HOLE and (hole != _hole(entries, later, len(data)) or places[later][0] > hole[0]):
+            if holes != (_holes(entries, later, len(data)) if holes else {}) or any(
+                places[name][0] > start for name, (start, _) in holes.items()
+            ):
                 raise ValueError("its directory was changed while it was read, or is none")
-            left = Later(file.fileno(), *places.pop(later)) if later in places else None
+            for name in list(filter(later, places)):
+                left[name] = Later(file.fileno(), *places.pop(name))
     except (struct.error, ValueError, OverflowError) as error:
         raise damaged(shown(source), str(error), kind_of_file(source)) from error
     except IsADirectoryError as error:
@@ -226,14 +240,16 @@ def _mapped(file: BinaryIO) -> memoryview:
     return memoryview(mmap.mmap(file.fileno(), 0, flags, mmap.PROT_READ | mmap.PROT_WRITE))
 
 
-def _copied(file: int, later: str) -> tuple[memoryview, tuple[int, int]]:
-    """The file in memory, but for the hole where the member ``later`` lies: pages that are never touched."""
+def _copied(file: int, later: Chosen) -> tuple[memoryview, dict[str, _Span]]:
+    """The file in memory, but for holes where the members of ``later`` lie: pages that are never touched."""
     size = os.fstat(file).st_size
     memory = aligned_memory(size)
-    hole = _find_hole(file, memory, later) if later else _NO_HOLE
-    fill_in_parts(hole[0], partial(_fill, file, memory, 0))
-    fill_in_parts(size - hole[1], partial(_fill, file, memory[hole[1] :], hole[1]))
-    return memory.toreadonly(), hole
+    holes = _find_holes(file, memory, later) if later is not _no_member else {}
+    done = 0
+    for start, stop in (*sorted(holes.values()), (size, size)):
+        fill_in_parts(max(0, start - done), partial(_fill, file, memory[done:], done))
+        done = max(done, stop)
+    return memory.toreadonly(), holes
 
 
 def _fill(file: int, memory: memoryview, offset: int, start: int, stop: int) -> None:
@@ -245,22 +261,23 @@ def _fill(file: int, memory: memoryview, offset: int, start: int, stop: int) -> 
         start += count
 
 
-def _find_hole(file: int, memory: memoryview, later: str) -> tuple[int, int]:
-    """Read the file's directory, and find where the bytes of a member lie in it."""
+def _find_holes(file: int, memory: memoryview, later: Chosen) -> dict[str, _Span]:
+    """Read the file's directory, and find where the bytes of members lie in it."""
     size = len(memory)
     tail = max(0, size - _TAIL)
     _fill(file, memory, 0, tail, size)
     _fill(file, memory, 0, min(max(0, _directory(memory)[1]), tail), tail)
-    return _hole(list(_entries(memory)), later, size)
+    return _holes(list(_entries(memory)), later, size)
 
 
-def _hole(entries: Sequence[_Entry], later: str, size: int) -> tuple[int, int]:
-    """Where the bytes of the member ``later`` lie; a page is left for its header."""
+def _holes(entries: Sequence[_Entry], later: Chosen, size: int) -> dict[str, _Span]:
+    """Where the bytes of the members of ``later`` lie, by name; a page is left for the header of each."""
+    holes: dict[str, _Span] = {}
     for entry in entries:
-        if entry.name == later and entry.size > _PAGE:
-            stop = entry.offset + LOCAL_HEADER.size + entry.size
-            return (entry.offset + _PAGE, stop) if entry.offset >= 0 and stop <= size else _NO_HOLE
-    return _NO_HOLE
+        stop = entry.offset + LOCAL_HEADER.size + entry.size
+        if later(entry.name) and entry.size > _PAGE and entry.offset >= 0 and stop <= size:
+            holes[entry.name] = entry.offset + _PAGE, stop
+    return holes
 
 
 def aligned_memory(size: int) -> memoryview:

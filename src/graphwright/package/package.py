@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from graphwright.errors import Diagnostic, PackageError
 from graphwright.ir.arrays import Array
 from graphwright.ir.dtypes import DType
+from graphwright.package.packs import Packs
 from graphwright.package.tasks import StoredProgram
 from graphwright.package.weights import UnpackedWeights, Weights, no_weights
 from graphwright.records import dataclass, field, replace
@@ -22,6 +23,11 @@ FORMAT = 4
 WEIGHTS = "weights.safetensors"
 SPARE = "graph.safetensors"
 GENERAL = "general.txt"
+
+
+def own_weights(isa: str) -> str:
+    """The member with weights that only the tasks for ``isa`` read."""
+    return f"targets/{isa}/weights.safetensors"
 
 
 @dataclass(frozen=True)
@@ -121,6 +127,8 @@ class Package:
     trusted: bool = True
     """Whether its kernels may run; if not, they were left in the file."""
     spare: Callable[[], Weights | UnpackedWeights] = no_weights
+    packs: Mapping[str, Packs] = field(default_factory=dict)
+    """The weights of each further target, by ISA."""
     variants: tuple[Variant, ...] = ()
     """In place of ``targets``, where ranks of the inputs are open, or each runs a gear."""
     between: str = ""
@@ -164,6 +172,10 @@ class Package:
         parts = self.stages.parts() if self.stages is not None else []
         programs = [*(each.targets for each in self.variants), *(part.program.targets for part in parts)]
         return sorted({isa for targets in (self.targets, *programs) for isa in targets})
+
+    def weights_of(self, isa: str) -> Weights:
+        """What the tasks for ``isa`` read. Raises PackageError."""
+        return self.packs[isa].weights() if isa in self.packs else self.weights
 
     def constants(self) -> dict[str, Array]:
         """All constants of the graph, and what the tasks read of others. Raises PackageError."""

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from graphwright.errors import Diagnostic, PackageError
-from graphwright.package.archive import Held, Later, Source, damaged, open_archive, shown
-from graphwright.package.package import FORMAT, GENERAL, SPARE, WEIGHTS, Package, Target, TensorSpec, Variant
+from graphwright.errors import Diagnostic, GraphwrightError, PackageError
+from graphwright.package.archive import Held, Later, Source, damaged, open_archive, read_archive, shown
+from graphwright.package.package import (
+    FORMAT,
+    GENERAL,
+    SPARE,
+    WEIGHTS,
+    Package,
+    Target,
+    TensorSpec,
+    Variant,
+    own_weights,
+)
+from graphwright.package.packs import Packs
 from graphwright.package.sign import is_signed
 from graphwright.package.stages import Stages, from_plain, read_spec
 from graphwright.package.tasks import StoredProgram
@@ -18,6 +30,12 @@ from graphwright.package.weights import Weights, no_weights, read_weights
 from graphwright.records import dataclass
 
 Members = Mapping[str, memoryview]
+Kept = Mapping[str, Later | Held]
+"""Members that are read when they are wanted."""
+
+
+def _is_read_later(name: str) -> bool:
+    return name.endswith(".safetensors") and name != WEIGHTS
 
 
 @dataclass(frozen=True)
@@ -26,6 +44,17 @@ class _Checks:
 
     tensors: bool
     weights: bool
+
+
+def _packed_again(path: Path) -> Iterable[str]:
+    """The ISAs for which weights of the package at ``path`` are packed again; faults show when it is read."""
+    if not path.is_file():
+        return ()
+    try:
+        packs = json.loads(bytes(read_archive(path, use_mmap=True)["manifest.json"]))["packs"]
+    except (GraphwrightError, OSError, LookupError, TypeError, ValueError, RecursionError):
+        return ()
+    return packs if isinstance(packs, dict) else ()
 
 
 class _Files:
@@ -54,20 +83,23 @@ def read_package(
     keys: Sequence[bytes] = (),
     use_mmap: bool = False,
     verify: bool = False,
+    isa: str = "",
 ) -> Package:
     """The package in ``source``. Its targets are read if ``trust`` or one of ``keys`` signed it.
 
     Weights are checked for damage where they are copied. ``verify`` checks them where they are mapped as
     well, and by their SHA-256, which shows any change. Everything else is always checked against the manifest
     so, and so are weights that are no floats: kernels compiled for them may rely on what they hold.
+    ``isa`` is what will run: where weights are packed again for it, they stay in the file until then.
     Raises PackageError.
     """
+    use_mmap = use_mmap or (isinstance(source, Path) and bool(isa) and isa in _packed_again(source))
     where = shown(source)
-    opened, spare = open_archive(source, use_mmap=use_mmap, later=SPARE)
-    members = {name: data if name == WEIGHTS else _own(data) for name, data in opened.items()}
+    found, later = open_archive(source, use_mmap=use_mmap, later=_is_read_later)
+    members = {name: data if name == WEIGHTS else _own(data) for name, data in found.items()}
     try:
         checks = _Checks(tensors=verify or not use_mmap, weights=verify)
-        return _package(members, spare, where, trust, keys, checks)
+        return _package(members, later, where, trust, keys, checks)
     except (
         KeyError,
         TypeError,
@@ -87,7 +119,7 @@ def _own(data: memoryview) -> memoryview:
 
 def _package(
     members: Members,
-    spare: Later | Held | None,
+    later: Kept,
     where: str,
     trust: bool,
     keys: Sequence[bytes],
@@ -95,7 +127,7 @@ def _package(
 ) -> Package:
     manifest = json.loads(bytes(members["manifest.json"]))
     _check_format(manifest, where)
-    _check_members(manifest, members, spare, where)
+    _check_members(manifest, members, later, where)
     signature = bytes(members.get("signature", b"")).decode("ascii")
     trusted = trust or is_signed(bytes(members["manifest.json"]), signature, keys)
     weights = read_weights(members[WEIGHTS]).with_own_indices()
@@ -103,7 +135,7 @@ def _package(
     if checks.tensors:
         _check_tensors(weights, manifest["tensors"][WEIGHTS], graph, where)
     if checks.weights:
-        _check_weights(manifest, members, spare, where)
+        _check_weights(manifest, members, later, where)
     if weights.index_digest() != manifest["indices"]:
         raise damaged(where, "weights that are no floats were changed after they were written")
     files = _Files(members)
@@ -122,7 +154,11 @@ def _package(
         plugins={str(k): str(v) for k, v in manifest["plugins"].items()},
         signature=signature,
         trusted=trusted,
-        spare=partial(_read_spare, spare, manifest["tensors"][SPARE], graph, where) if spare else no_weights,
+        spare=_spare(later, manifest, graph, where),
+        packs={
+            str(isa): Packs(plain, weights, _weights_of(later, str(isa), where))
+            for isa, plain in (manifest["packs"] if trusted else {}).items()
+        },
         between=str(manifest["between"]) if trusted else "",
         variants=tuple(
             Variant(
@@ -186,38 +222,53 @@ def _check_format(manifest: dict[str, Any], where: str) -> None:
         )
 
 
-def _read_spare(member: Later | Held, digests: Mapping[str, str], graph: str, where: str) -> Weights:
-    try:
-        weights = read_weights(member.read())
+def _spare(later: Kept, manifest: dict[str, Any], graph: str, where: str) -> Callable[[], Weights]:
+    """Reads the constants that the graph has beside the weights."""
+    if SPARE not in later:
+        return no_weights
+    digests: Mapping[str, str] = manifest["tensors"][SPARE]
+
+    def read() -> Weights:
+        weights = _read_later(later[SPARE], SPARE, where)
         _check_tensors(weights, digests, graph, where)
+        return weights
+
+    return read
+
+
+def _weights_of(later: Kept, isa: str, where: str) -> Callable[[], Weights]:
+    """Reads the weights of a further target that are its own; who makes all of its weights checks them."""
+    name = own_weights(isa)
+    return partial(_read_later, later[name], name, where) if name in later else no_weights
+
+
+def _read_later(member: Later | Held, name: str, where: str) -> Weights:
+    try:
+        return read_weights(member.read())
     except (OSError, ValueError, KeyError, AttributeError) as error:
-        raise damaged(where, f"member {SPARE!r}: {error}") from error
-    return weights
+        raise damaged(where, f"member {name!r}: {error}") from error
 
 
-def _check_members(
-    manifest: dict[str, Any], members: Members, spare: Later | Held | None, where: str
-) -> None:
+def _check_members(manifest: dict[str, Any], members: Members, later: Kept, where: str) -> None:
     """Sizes of all members, and the contents of those that are no weights."""
     listed: dict[str, Any] = manifest["members"]
-    sizes = {name: len(data) for name, data in members.items()} | ({SPARE: spare.size} if spare else {})
+    sizes = {name: len(data) for name, data in members.items()}
+    sizes |= {name: member.size for name, member in later.items()}
     if odd := sorted((set(sizes) - {"manifest.json", "signature"}) ^ set(listed)):
         raise damaged(where, f"members and manifest do not agree on {', '.join(odd[:5])}")
     for name, (size, digest) in listed.items():
         if sizes[name] != size:
             raise damaged(where, f"member {name!r} has {sizes[name]} bytes instead of {size}")
-        if name not in (WEIGHTS, SPARE):
+        if name != WEIGHTS and name not in later:
             _check_digest(name, members[name], digest, where)
 
 
-def _check_weights(
-    manifest: dict[str, Any], members: Members, spare: Later | Held | None, where: str
-) -> None:
+def _check_weights(manifest: dict[str, Any], members: Members, later: Kept, where: str) -> None:
     """The contents of the members that are weights."""
     listed: dict[str, Any] = manifest["members"]
     _check_digest(WEIGHTS, members[WEIGHTS], listed[WEIGHTS][1], where)
-    if spare:
-        _check_digest(SPARE, spare.read(), listed[SPARE][1], where)
+    for name, member in later.items():
+        _check_digest(name, member.read(), listed[name][1], where)
 
 
 def _check_digest(name: str, data: memoryview, digest: str, where: str) -> None:

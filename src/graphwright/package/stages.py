@@ -7,7 +7,7 @@ from typing import Any
 
 from graphwright.ir.dtypes import dtype_named
 from graphwright.package.package import Target, TensorSpec, Variant
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
 
 MAX_DEPTH = 32
 """Of bodies in bodies."""
@@ -94,6 +94,19 @@ class Stages:
     def hosts(self) -> list[HostStep]:
         """All nodes that the host runs, those of bodies too."""
         return [step for step in self.walk() if isinstance(step, HostStep)]
+
+
+def with_targets(stages: Stages, targets: Targets) -> Stages:
+    """``stages`` whose parts have other targets."""
+
+    def changed(step: Step) -> Step:
+        if isinstance(step, PartStep):
+            return replace(step, program=replace(step.program, targets=targets(step.number)))
+        if isinstance(step, HostStep):
+            return replace(step, bodies=tuple(with_targets(body, targets) for body in step.bodies))
+        return step
+
+    return replace(stages, steps=tuple(map(changed, stages.steps)))
 
 
 def to_plain(stages: Stages) -> dict[str, Any]:

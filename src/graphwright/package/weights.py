@@ -18,13 +18,13 @@ from typing import Any
 
 from graphwright._native import condense_all
 from graphwright.ir.arrays import Array, is_repeated, np
-from graphwright.ir.deferred import Deferred
+from graphwright.ir.deferred import Deferred, Packing
 from graphwright.ir.dtypes import DTYPES, STRING, DType, dtype_of
 from graphwright.ir.mapped import equal_bytes, mapped_file, release
 from graphwright.package.archive import ALIGNMENT, aligned_memory
 from graphwright.package.parts import PART, do_side_by_side, thread_count
 from graphwright.package.runs import fill_jobs, find_runs
-from graphwright.records import dataclass
+from graphwright.records import dataclass, field
 
 Piece = bytes | memoryview
 MAX_RANK = 32
@@ -61,6 +61,8 @@ class Weights:
     header: bytes
     data: memoryview
     tensors: Mapping[str, Tensor]
+    packings: Mapping[str, Packing] = field(default_factory=dict)
+    """How tensors were packed, while that is known: from the compilation to the file."""
 
     @cached_property
     def arrays(self) -> dict[str, Array]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from graphwright.package.archiver import Piece, write_archive
-from graphwright.package.package import FORMAT, GENERAL, SPARE, WEIGHTS, Package, Target
+from graphwright.package.package import FORMAT, GENERAL, SPARE, WEIGHTS, Package, Target, own_weights
 from graphwright.package.parts import in_parts
 from graphwright.package.sign import signature
 from graphwright.package.stages import plain_spec, to_plain
@@ -41,6 +41,10 @@ def write_package(package: Package, target: Path | BinaryIO, key: bytes | None =
         _add_targets(part.program.targets, f"parts/{part.number}", members)
         for part in (package.stages.parts() if package.stages else ())
     ]
+    for isa, packs in sorted(package.packs.items()):
+        own = packs.own()
+        if own.tensors:
+            members[own_weights(isa)] = own.pieces()
     spare = package.spare()
     if spare.tensors:  # last, so that loading stops before it
         members[SPARE] = spare.pieces()
@@ -60,6 +64,7 @@ def write_package(package: Package, target: Path | BinaryIO, key: bytes | None =
             "stages": stages,
             "parts": parts,
             "indices": package.weights.index_digest(),
+            "packs": {isa: packs.plain for isa, packs in package.packs.items()},
             "tensors": {WEIGHTS: package.weights.digests(), SPARE: spare.digests()},
             "members": {name: _size_and_digest(pieces) for name, pieces in members.items()},
         }
@@ -73,7 +78,7 @@ def _add_targets(
     targets: Mapping[str, Target], folder: str, members: dict[str, list[Piece]]
 ) -> dict[str, Any]:
     """Put ``targets`` into ``members`` under ``folder``; what the manifest says of them."""
-    return {target.isa: _add_target(target, f"{folder}/{target.isa}", members) for target in targets.values()}
+    return {isa: _add_target(target, f"{folder}/{isa}", members) for isa, target in sorted(targets.items())}
 
 
 def _add_target(target: Target, folder: str, members: dict[str, list[Piece]]) -> dict[str, Any]:

@@ -193,7 +193,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     taken = {parameter.name for parameter in own}
     flags = [
         *_verbosity(),
-        *(_flag(o.name, o.default, o.metadata["help"]) for o in fields(Options) if o.name not in taken),
+        *(_flag(option) for option in fields(Options) if option.name not in taken),
     ]
 
     @functools.wraps(command)
@@ -249,8 +249,11 @@ def _verbosity() -> list[inspect.Parameter]:
     ]
 
 
-def _flag(name: str, default: Any, help_text: str) -> inspect.Parameter:
-    switch, several = isinstance(default, bool), isinstance(default, tuple)
+def _flag(of: Any) -> inspect.Parameter:
+    """The flag for a row of the table."""
+    name, default, help_text = of.name, of.default, of.metadata["help"]
+    switch = isinstance(default, bool)
+    several = isinstance(default, tuple) and not of.metadata["one_text"]
     option = typer.Option(
         f"--{(name.removesuffix('s') if several else name).replace('_', '-')}",
         help=f"{help_text[0].upper()}{help_text[1:]}.{' Repeatable.' * several}",

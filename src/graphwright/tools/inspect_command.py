@@ -250,6 +250,11 @@ def _show_file(path: Path, package: Package | None, verified: bool) -> None:
             if package.trusted
             else "no: its graph and weights were compiled again here (--trust runs it as it is)"
         )
+        held = ", ".join(
+            f"{isa}, whose weights are packed again when it is loaded" if isa in package.packs else isa
+            for isa in package.isas()
+        )
+        rows += [["targets", held]] if held else []
         rows += [["trusted", trusted], *([["verified", "members, weights and graph"]] if verified else [])]
     table(rows)
 

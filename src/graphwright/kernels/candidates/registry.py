@@ -12,7 +12,7 @@ from functools import partial
 import graphwright.kernels.candidates as package
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.constant import Constant
-from graphwright.ir.deferred import Deferred
+from graphwright.ir.deferred import Deferred, Packing
 from graphwright.ir.foreign import defined_at, guarded, is_foreign, plugin_of
 from graphwright.ir.graph import Array, ConstantPool, Graph, Node, Value
 from graphwright.ir.loops.nodes import Kernel
@@ -162,7 +162,8 @@ class Context:
                 packed_shape(source.shape, layout),
                 lambda out: pack_jobs(out, source, layout),
             )
-            ref = self.constants.derive(ref, f"{viewed} {layout}", deferred, packs=shape is None)
+            how, packing = f"{viewed} {layout}", Packing(ref.digest, source.shape, layout)
+            ref = self.constants.derive(ref, how, deferred, packs=shape is None, packing=packing)
             made = Node(Constant(ref, viewed), (), [viewed], name=value.name, sources=node.sources)
             node.graph.insert(made, node)
             made.output.layout = layout

@@ -27,7 +27,7 @@ def target_isa(options: Options) -> str:
         raise ToolchainError(
             Diagnostic("cpu", "this CPU has no AVX2 and FMA (x86-64-v3), which all kernels need")
         )
-    if LEVELS.index(name) > LEVELS.index(here):
+    if LEVELS.index(name) > LEVELS.index(here) and name not in options.targets:
         raise ToolchainError(Diagnostic("cpu", f"isa={name} needs another CPU: this one is x86-64-{here}"))
     return name
 
@@ -103,7 +103,7 @@ def _load(package: Package, target: Target, plans: int, shared: Shared) -> _nati
     library = kernel_library(target.isa)
     return _native.Program(
         target.stored.words,
-        package.weights.data,
+        package.weights_of(target.isa).data,
         [_address(symbol, module, library, libraries) for symbol, module in target.stored.kernels],
         hosts=[host_callable(host) for host in target.stored.hosts],
         plan_cache=plans,

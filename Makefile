@@ -7,14 +7,14 @@
 #   make test-models   tests on whole models of the zoo, which are fetched or built first
 #   make conformance   all of ONNX's own tests on the cpu, as a table
 #   make sanitize      the native runtime under the address, undefined-behaviour and thread sanitizers
-#   make fuzz          damaged models, for as long as FUZZ says
+#   make fuzz          FUZZ damaged models and packages, in processes of bounded memory and time
 #   make docs          write the generated parts of the documentation anew
 #   make clean         remove what the other targets made
 
 PYTHON ?= python3
 VENV ?= .venv
 IMAGE ?=
-FUZZ ?= 20000
+FUZZ ?= 100000
 BENCH ?= all
 THREADS ?= 1
 JOBS ?= 2
@@ -76,7 +76,7 @@ sanitize: $(VENV)/.test
 	@$(BIN)/python -m pytest tests/runtime/native/test_sanitizers.py -q $(PYTEST_ARGS)
 
 fuzz: $(VENV)/.test
-	@$(BIN)/python -m tests.fuzz.test_onnx_bytes 0 $(FUZZ)
+	@$(BIN)/python -m tests.fuzz.run $(FUZZ)
 
 docs: $(VENV)/.test
 	@$(BIN)/python -m docs.make_path

@@ -141,7 +141,7 @@ def words() -> onnx.ModelProto:
 def _stages(model: onnx.ModelProto) -> str:
     """The steps of a model that is cut, as its report lists them."""
     report = compile_model(load(model), options=Options(isa=ISA)).report()
-    return report.partition("\npart 0\n")[0].partition("stages\n")[2]
+    return report.partition("\nsubgraph 0\n  passes\n")[0].partition("stages\n")[2]
 
 
 def _records(records: Sequence[Record]) -> str:

@@ -112,12 +112,15 @@ class Options:
     """How to compile and run. The environment variable of ``cache_dir`` is ``GRAPHWRIGHT_CACHE_DIR``, and so
     on."""
 
-    cc: str = _option("", "C compiler: a command or path; empty looks for cc, gcc, clang, ziglang", str)
+    cc: str = _option("", "C compiler: a command or path; empty searches for cc, gcc, clang, ziglang", str)
     cache_dir: Path | None = _option(None, "folder of compiled kernels; default: the user's", _folder)
-    cache_limit: int = _option(1024, "most MiB that the folder of compiled kernels may hold", _count)
+    cache_limit: int = _option(1024, "maximum size of the folder of compiled kernels, in MiB", _count)
     threads: int = _option(0, "threads that run kernels; 0 is one per usable core", _count)
     isa: str = _option(
-        "auto", "vector ISA of kernels: auto is the best of this CPU", _one_of(*ISA_NAMES), True
+        "auto",
+        "instruction set of kernels: v3 is AVX2, v4 is AVX-512, auto is the best of this CPU",
+        _one_of(*ISA_NAMES),
+        True,
     )
     targets: tuple[str, ...] = _option(
         (),
@@ -127,22 +130,33 @@ class Options:
     )
     specialize: str = _option(
         "none",
-        "hot makes static variants of a model for shapes that recur, in the background",
+        "hot compiles, in the background, a program of its own for each input shape that recurs",
         _one_of(*SPECIALIZE),
     )
-    hot_after: int = _option(16, "runs of a shape after which specialize=hot makes a variant", _positive)
-    hot_variants: int = _option(4, "most variants that specialize=hot keeps", _positive)
-    plan_cache: int = _option(16, "most plans of input shapes that a loaded model keeps", _positive)
-    device: str = _option(
-        "cpu", "what runs it: cpu; null plans and launches nothing; reference is NumPy", _one_of(*DEVICES)
+    hot_after: int = _option(
+        16, "runs of a shape after which specialize=hot compiles a program for it", _positive
     )
-    streams: int = _option(1, "task streams that may run beside each other", _count, True)
-    numerics: str = _option("default", "strict keeps Winograd and its like out", _one_of(*NUMERICS), True)
+    hot_variants: int = _option(4, "maximum number of programs that specialize=hot keeps", _positive)
+    plan_cache: int = _option(
+        16, "maximum number of plans that a model keeps, one for each set of input shapes", _positive
+    )
+    device: str = _option(
+        "cpu",
+        "device: cpu; null, which plans a run but launches no kernel; reference, which is NumPy",
+        _one_of(*DEVICES),
+    )
+    streams: int = _option(1, "number of task streams that may run concurrently", _count, True)
+    numerics: str = _option(
+        "default",
+        "strict excludes algorithms with more rounding error than direct ones, such as Winograd",
+        _one_of(*NUMERICS),
+        True,
+    )
     verify: bool = _option(False, "verify the graph after every pass", _switch)
     plugins: tuple[str, ...] = _option(
         (), "a plugin to load: a .py file, a module, or the name of an installed one", _names
     )
-    no_autoload: bool = _option(False, "leave installed plugins alone but for those that are named", _switch)
+    no_autoload: bool = _option(False, "load only those installed plugins that are named", _switch)
     external_data: Path | None = _option(
         None, "folder where a model's external data may lie, beside the model's own", _folder
     )

@@ -192,6 +192,6 @@ def _report(made: GearModules, parts: Sequence[Package]) -> str:
     elements = [sum(prod(map(int, shape)) for shape in row.values()) for row in rows]
     largest = elements.index(max(elements))
     lines = [f"  {number}: {row_text(row)}" for number, row in enumerate(rows)]
-    lines += ["  all other shapes: a program of their own"] if made.dynamic else []
+    lines += ["  all other shapes: one program for open sizes"] if made.dynamic else []
     head = f"gears, of which {largest} is reported below"
     return "\n".join(map(terminal, [head, *lines])) + "\n" + parts[largest].report

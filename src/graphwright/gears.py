@@ -85,8 +85,8 @@ class Gears:
         counts = {name: len(shapes) for name, shapes in columns.items()}
         if len(set(counts.values())) > 1:
             listed = ", ".join(f"{count} of {name!r}" for name, count in counts.items())
-            message = f"shapes of several inputs go together one by one, and there are {listed}"
-            hint = "give each input as many, or combine each with each (product)"
+            message = f"shapes of several inputs are paired in order, but there are {listed}"
+            hint = "give the same number for each input, or set combine to product"
             faults.add("gears", message, hint=hint)
             return []
         rows = zip(*columns.values(), strict=True)

@@ -200,7 +200,10 @@ def _compiling(
         try:
             made: Device = compiler()(shapes)
         except ToolchainError as error:
-            message = f"no variant takes inputs of {', '.join(map(str, shapes))}, and none can be made here"
+            given = ", ".join(map(str, shapes))
+            message = (
+                f"no program in the package accepts inputs of shapes {given}, and none can be compiled here"
+            )
             missing = Diagnostic("no-variant", message, where, known)
             raise ToolchainError(missing, *error.diagnostics) from error
         return made

@@ -25,7 +25,7 @@ def stages_report(stages: Stages, parts: Mapping[int, str]) -> str:
     """The steps of a model that was cut: what the host runs, why, and the reports of ``parts`` by number."""
     lines = ["stages", *_steps(stages, 1)]
     for number, report in parts.items():
-        lines += [f"part {number}", *(f"  {line}" for line in report.splitlines())]
+        lines += [f"subgraph {number}", *(f"  {line}" for line in report.splitlines())]
     return "\n".join(lines) + "\n"
 
 
@@ -33,13 +33,15 @@ def _steps(stages: Stages, depth: int) -> Iterable[str]:
     margin = "  " * depth
     for step in stages.steps:
         if isinstance(step, PartStep):
-            when = ", compiled when the ranks of its inputs are known" if step.is_open else ""
-            yield f"{margin}part {step.number}{when}"
+            when = (
+                ", compiled at the first run, when the ranks of its inputs are known" if step.is_open else ""
+            )
+            yield f"{margin}subgraph {step.number}{when}"
             continue
         if isinstance(step, FrontStep):
-            yield f"{margin}{terminal(step.place)}: tells a size"
+            yield f"{margin}{terminal(step.place)}: binds a size that depends on data"
             continue
-        how = "in native code, started from Python" if step.repeats else "in Python"
+        how = "in native code, called from Python" if step.repeats else "in Python"
         yield f"{margin}{terminal(step.place)}: {how}, as {terminal(step.reason)}"
         for number, body in enumerate(step.bodies):
             yield f"{margin}  body {number}"

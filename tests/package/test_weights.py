@@ -198,7 +198,7 @@ def test_changed_indices_are_found_where_mapped_and_floats_where_copied(
     for old, new in ((np.int64(2).tobytes() + np.int64(3).tobytes(), bytes(16)), (b'"I64"', b'"U64"')):
         assert data.count(old) == 1
         (tmp_path / "bad.om").write_bytes(data.replace(old, new))
-        with pytest.raises(PackageError, match="no floats"):
+        with pytest.raises(PackageError, match="weights of integers were changed"):
             read_package(tmp_path / "bad.om", use_mmap=True)
 
 

@@ -50,14 +50,17 @@ CASES: dict[str, tuple[onnx.ModelProto, list[str]]] = {
     "elements of an input": (
         _model([_node("Reshape", "x t", "y")], [X, ("t", I64, [2])]),
         [
-            f"reshaped{end}: axis {k} of reshape (Reshape): element {k} of operand 1 decides, "
+            f"reshaped{end}: axis {k} of reshape (Reshape): determined by element {k} of operand 1, "
             f"from element {k} of input t"
             for k, end in enumerate(("", "_1"))
         ],
     ),
     "one element of a shape": (
         _model([*PART, _node("Expand", "x t", "y")], [("x", F32, ["N", 1]), ("k", I64, [1])], first=[0]),
-        ["expanded: axis 0 of expand (Expand): element 0 of operand 1 decides, from element 0 of input k"],
+        [
+            "expanded: axis 0 of expand (Expand): determined by element 0 of operand 1, "
+            "from element 0 of input k"
+        ],
     ),
     "a computed bound": (
         _model(
@@ -70,22 +73,22 @@ CASES: dict[str, tuple[onnx.ModelProto, list[str]]] = {
             zero=np.int64(0),
             one=np.int64(1),
         ),
-        ["range: axis 0 of range (Range): operand 1 decides, from reducemax (ReduceMax)"],
+        ["range: axis 0 of range (Range): determined by operand 1, from reducemax (ReduceMax)"],
     ),
     "elements of data": (
         _model([_node("NonZero", "x", "z"), _node("Cast", "z", "y", to=F32)], [X]),
-        ["nonzero: axis 1 of nonzero (NonZero): elements decide, from input x"],
+        ["nonzero: axis 1 of nonzero (NonZero): determined by the values of a tensor, from input x"],
     ),
     "a rank": (
         _model([_node("Reshape", "x t", "y")], [X, ("t", I64, ["K"])]),
-        ["the rank of reshape (Reshape): the elements of operand 1 decide, from input t"],
+        ["the rank of reshape (Reshape): determined by the values of operand 1, from input t"],
     ),
     "a branch": (
         _model(
             [_node("If", "c", "y", then_branch=_branch("Relu", "x"), else_branch=_branch("Concat", "x x"))],
             [X, ("c", BOOL, [])],
         ),
-        ["branch: axis 0 of if (If): which of its regions runs, or how often, decides, from input c"],
+        ["branch: axis 0 of if (If): determined by which branch runs, or how often, from input c"],
     ),
 }
 
@@ -116,7 +119,7 @@ def test_the_report_and_inspect_show_it(tmp_path: Path, monkeypatch: pytest.Monk
     compiled.save(tmp_path / "m.om")
     assert dynamic_lines(gw.load(tmp_path / "m.om").report()) == dynamic_lines(compiled.report())
     shown = graphwright("inspect", "m.om")
-    assert shown.exit_code == 0 and "known at a run alone" in shown.stdout
+    assert shown.exit_code == 0 and "known only at run time" in shown.stdout
     assert "N: axis 0 of input x" in shown.stdout
     assert gw.compile(CASES["numbers alone"][0]).report().endswith("dynamic: nothing\n")
 

@@ -231,12 +231,12 @@ def test_a_loop_that_never_ends_can_be_interrupted(tmp_path: Path) -> None:
 def test_reports_tell_what_runs_natively(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = compiled(growing(node("Concat", "c x", "c2", axis=0)), "cpu")
     reason = loop_of(model).reason
-    assert f"c1: in native code, started from Python, as {reason}" in model.report()
+    assert f"c1: in native code, called from Python, as {reason}" in model.report()
     assert model.package.stages is not None
     show_stages(model.package.stages)
     shown = " ".join(capsys.readouterr().out.split())
-    assert "stages: 1 part, 1 loop in native code" in shown
-    assert "Loop in native code, started from Python" in shown
+    assert "host program: 1 subgraph, 1 loop in native code" in shown
+    assert "Loop in native code, called from Python" in shown
 
 
 def test_runs_in_several_threads() -> None:

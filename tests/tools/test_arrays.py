@@ -130,7 +130,7 @@ def test_distances(got: list[float], wanted: list[float], most: float) -> None:
 
 def test_containers_are_not_random() -> None:
     specs = [TensorSpec("s", sequence_of(F32), ()), TensorSpec("x", F32, (2,))]
-    with pytest.raises(FeedError, match=r"input 's' is seq\(f32\), of which none are random"):
+    with pytest.raises(FeedError, match=r"input 's' is seq\(f32\), for which no random value can be made"):
         make_feeds(specs, [], {})
 
 

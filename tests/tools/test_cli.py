@@ -283,15 +283,16 @@ def test_as_a_module_in_a_pipe(model: Path) -> None:
 
 def test_a_model_whose_sizes_decide_ranks_is_cut() -> None:
     Path("s.onnx").write_bytes(rank_by_size())
-    assert "; 2 parts, 1 node run by Python" in graphwright("compile", "s.onnx", "-o", "s.om").stderr
+    assert "; 2 subgraphs, 1 node run in Python" in graphwright("compile", "s.onnx", "-o", "s.om").stderr
     assert graphwright("run", "s.om", "-i", "x=[[-1, 2]]", "-o", "y.npy").exit_code == 0
     assert np.load("y.npy").tolist() == [-1, 2]
     shown = graphwright("inspect", "s.om").stdout
-    assert "stages: 2 parts, 1 node run by Python" in shown and "elements decide the rank" in shown
+    assert "host program: 2 subgraphs, 1 node run in Python" in shown
+    assert "the values of a tensor determine the rank" in shown
     assert "yes" in shown.splitlines()[2], "it is trusted"
     low = graphwright("inspect", "s.om", "--ir", "low").stdout
     assert "// part 0" in low and "// part 1" in low
-    assert "run by Python" not in graphwright("compile", "s.onnx", "--shape", "x:1,2").stderr
+    assert "run in Python" not in graphwright("compile", "s.onnx", "--shape", "x:1,2").stderr
 
 
 def test_texts_come_as_json_and_go_into_files() -> None:
@@ -313,8 +314,8 @@ def test_texts_come_as_json_and_go_into_files() -> None:
 def test_a_model_of_unknown_rank_is_compiled_for_each() -> None:
     ports = {"x": (TensorProto.FLOAT, None)}, {"y": (TensorProto.FLOAT, None)}
     Path("r.onnx").write_bytes(onnx_model([helper.make_node("Relu", ["x"], ["y"])], *ports))
-    assert "6 variants for ranks" in graphwright("compile", "r.onnx", "-o", "r.om").stderr
-    assert "variant for x f32[x_0, x_1]" in graphwright("inspect", "r.om").stdout
+    assert "programs for 6 ranks" in graphwright("compile", "r.onnx", "-o", "r.om").stderr
+    assert "program for x f32[x_0, x_1]" in graphwright("inspect", "r.om").stdout
     assert graphwright("inspect", "r.om", "--measure", "--shape", "x:2").exit_code == 0
     assert graphwright("run", "r.om", "-i", "x=[[-1, 2]]", "-o", "y.npy").exit_code == 0
     assert np.load("y.npy").tolist() == [[0, 2]]

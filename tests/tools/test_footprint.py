@@ -44,6 +44,6 @@ def test_a_process_that_fails_says_why(tmp_path: Path) -> None:
 
 def test_inspect_measures_packages_alone(model: Path, package: Path) -> None:
     shown = graphwright("inspect", package, "--measure").stdout
-    assert "weights copied" in shown and "weights mapped" in shown
+    assert "weights copied to memory" in shown and "weights mapped from the file" in shown
     refused = graphwright("inspect", model, "--shape", "x:1,4", "--measure")
     assert refused.exit_code != 0 and "--measure" in refused.output

@@ -77,7 +77,7 @@ def test_inspect_shows_gears_with_memory_and_time(network: Path) -> None:
     assert "gears: 2; other shapes are an error" in shown and "MapIndex" in shown and "Case" in shown
     rows = re.findall(r"(\d)\s+x:(\S+)\s+\d+\s+([\d.]+ \w+)", shown)
     assert [row[:2] for row in rows] == [("0", "1,3,16,16"), ("1", "8,3,32,32")]
-    assert f"which they share: {rows[1][2]}" in shown, "the arena of the largest"
+    assert f"shared by all gears: {rows[1][2]}" in shown, "the arena of the largest"
     timed = graphwright("inspect", "g.om", "--measure", "--threads", "1").stdout
     assert len(re.findall(r"[\d.]+ ms", timed)) == 2 and "fastest run" in timed
     alone = graphwright("inspect", "g.om", "--shape", "x:8,3,32,32", "--threads", "1").stdout
@@ -85,7 +85,7 @@ def test_inspect_shows_gears_with_memory_and_time(network: Path) -> None:
     others = graphwright(
         "inspect", network, "--dynamic-batch", "1,2", "--dynamic-image", "8x8", "--between", "dynamic"
     )
-    assert others.exit_code == 0 and "run on a program of their own" in others.stdout
+    assert others.exit_code == 0 and "run on a program for all shapes" in others.stdout
     assert "Case[branches=2" in graphwright("inspect", "g.om", "--ir", "high").stdout
 
 
@@ -96,7 +96,7 @@ def test_inspect_shows_gears_of_a_model_that_is_cut(tmp_path: Path) -> None:
     path.write_bytes(onnx_model(nodes, ports, {"y": (FLOAT, ["N", 3]), "t": (STRING, ["N"])}))
     graphwright("compile", path, "-o", "cut.om", "--dynamic-batch", "2,4", "--between", "dynamic")
     shown = graphwright("inspect", "cut.om").stdout
-    assert "gears: 2; other shapes run on a program of their own" in shown and "variant for" not in shown
+    assert "gears: 2; other shapes run on a program for all shapes" in shown and "variant for" not in shown
     counted = [("0", "s:2 x:2,3", "1", "1", "1"), ("1", "s:4 x:4,3", "1", "1", "1")]
     assert re.findall(r"(\d)\s+(s:\S+ x:\S+)\s+(\d)\s+(\d)\s+(\d)", shown) == counted
     timed = graphwright("inspect", "cut.om", "--measure", "--threads", "1")

@@ -137,7 +137,7 @@ def _package(
     if checks.weights:
         _check_weights(manifest, members, later, where)
     if weights.index_digest() != manifest["indices"]:
-        raise damaged(where, "weights that are no floats were changed after they were written")
+        raise damaged(where, "weights of integers were changed after they were written")
     files = _Files(members)
     package = Package(
         graph=graph,
@@ -184,7 +184,9 @@ def _package(
 def _check_gears(package: Package) -> None:
     """Raise ValueError where variants that are gears are not each for one shape of every input."""
     if package.between not in ("", "error", "pad", "dynamic"):
-        raise ValueError(f"nothing is known of gears between which is {package.between!r}")
+        raise ValueError(
+            f"the package has an unknown rule for shapes that are no gear's: {package.between!r}"
+        )
     count = len(package.variants) - (package.between == "dynamic")
     if package.between and count < 1:
         raise ValueError("it has no gears")
@@ -215,7 +217,7 @@ def _check_format(manifest: dict[str, Any], where: str) -> None:
         raise PackageError(
             Diagnostic(
                 "package-version",
-                f"the package has format {manifest['format']!r}, this graphwright reads {FORMAT}",
+                f"the package has format {manifest['format']!r}, this version of graphwright reads {FORMAT}",
                 where,
                 "compile the model again with this version",
             )

@@ -20,7 +20,7 @@ class PartStep:
     """A program of its own: it makes ``outputs`` of the values ``inputs``, and of an array ``u8[size, 0]``
     for each of ``sizes``, which tells it that size.
 
-    Without targets it is compiled at the first run, which shows the ranks of its inputs.
+    Without targets it is compiled at the first run, when the ranks of its inputs are known.
     """
 
     number: int
@@ -188,13 +188,13 @@ def _step(plain: Any, targets: Targets, depth: int) -> Step:
         number, sizes = _count(plain["part"]), tuple(map(str, plain["sizes"]))
         takes, gives = tuple(map(read_spec, plain["takes"])), tuple(map(read_spec, plain["gives"]))
         if len(takes) != len(inputs) + len(sizes) or len(gives) != len(outputs):
-            raise ValueError(f"part {number} has another number of inputs or outputs than its program")
+            raise ValueError(f"subgraph {number} has another number of inputs or outputs than its program")
         program = Variant(takes, gives, targets(number))
         return PartStep(number, tuple(map(_count, inputs)), sizes, outputs, program)
     if "front" in plain:
         shapes = tuple(tuple(map(int, shape)) for shape in plain["shapes"])
         if not len(shapes) == len(outputs) == len(inputs) - 1:
-            raise ValueError(f"{plain['place']} has another number of rooms than of values")
+            raise ValueError(f"{plain['place']} has another number of buffers than of values")
         numbers = tuple(map(_count, inputs))
         return FrontStep(str(plain["front"]), shapes, str(plain["place"]), numbers, outputs)
     bodies = tuple(from_plain(body, targets, depth + 1) for body in plain["bodies"])

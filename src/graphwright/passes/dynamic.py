@@ -117,7 +117,7 @@ class _Search:
                     found = True
                     yield f"{name}: axis {axis} of {which}{title}: {own or why or self.elements(node)}"
         if why and not found:
-            yield f"{title} reads its sizes in each run: {why}"
+            yield f"{title} reads its sizes at run time: {why}"
 
     def new(self, dim: Dim) -> list[str]:
         """Symbols in ``dim`` that nothing before has told."""
@@ -138,24 +138,30 @@ class _Search:
                 continue
             count = None if fact.type.shape is None else known_size(fact.type.shape)
             if count is None or count > MAX_PARTLY:
-                yield -index, f"the elements of operand {index} decide, {self.origin(value, None)}"
+                yield -index, f"determined by the values of operand {index}, {self.origin(value, None)}"
                 continue
             parts = fact.partly or (None,) * count
             for element in (e for e, part in enumerate(parts) if part is None):
                 if value.type.rank:
-                    text = f"element {element} of operand {index} decides, {self.origin(value, element)}"
+                    text = (
+                        f"determined by element {element} of operand {index}, {self.origin(value, element)}"
+                    )
                     yield element, text
                 else:
-                    yield -index, f"operand {index} decides, {self.origin(value, element)}"
+                    yield -index, f"determined by operand {index}, {self.origin(value, element)}"
 
     def elements(self, node: Node) -> str:
         """What decides sizes that no operand gives."""
         if node.regions:
             decider = node.inputs[0] if node.inputs else None
             told = "" if decider is None else f", {self.origin(decider, 0)}"
-            return f"which of its regions runs, or how often, decides{told}"
+            return f"determined by which branch runs, or how often{told}"
         first = next((value for value in node.inputs if value is not None), None)
-        return "its elements decide" if first is None else f"elements decide, {self.origin(first, None)}"
+        return (
+            "determined by its own values"
+            if first is None
+            else f"determined by the values of a tensor, {self.origin(first, None)}"
+        )
 
     def origin(self, value: Value, element: int | None) -> str:
         """Where ``element`` of ``value`` (None: all of them) comes from, through what only moves elements."""

@@ -18,7 +18,7 @@ def _refusal(m: Match) -> str | None:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("steps that are widened again", WIDENED, _refusal, lambda b, m: m.node(STEPS).output),
+    Rule("narrowing casts that are widened again", WIDENED, _refusal, lambda b, m: m.node(STEPS).output),
 )
 
 FORWARD_STEPS = RulePass("forward_steps", RULES)

@@ -133,7 +133,7 @@ def _refusal(m: Match, users: int) -> str | None:
     if m.op(SOFTMAX).axes(len(output.dims)) != (len(output.dims) - 1,):
         return "the Softmax does not run along the last axis"
     if len(softmax.output.uses) != users or _is_output(softmax.output):
-        return "others read the probabilities"
+        return "other nodes read the probabilities"
     scores = _read_scores(m[SCORES], m.module)
     if isinstance(scores, str):
         return scores
@@ -310,7 +310,7 @@ def _change(m: Match) -> _Change | None:
 
 
 def _has_change(m: Match) -> str | None:
-    return "nothing in front of it can be read as it lies" if _change(m) is None else None
+    return "no operand can be read in its own layout" if _change(m) is None else None
 
 
 def _changed(b: Builder, m: Match) -> Value:

@@ -82,7 +82,9 @@ class Ports:
             for other in chain(arrays, targets[:-1]):
                 if array is not None and other is not None and np.may_share_memory(array, other):
                     message = f"out[{spec.name!r}] overlaps an input or another output"
-                    raise FeedError(Diagnostic("out", message, hint="give it memory of its own"))
+                    raise FeedError(
+                        Diagnostic("out", message, hint="use memory that nothing else of this call uses")
+                    )
         return targets
 
     def results(self, arrays: Sequence[Array], out: Mapping[str, Array]) -> dict[str, Array]:
@@ -147,7 +149,9 @@ class Ports:
         try:
             array = array_of(given, dtype)
         except (TypeError, ValueError, RuntimeError, BufferError) as error:
-            raise self._error("feed-dtype", f"input {spec.name!r} is no array: {error}") from error
+            raise self._error(
+                "feed-dtype", f"input {spec.name!r} cannot be read as an array: {error}"
+            ) from error
         same = array.dtype.newbyteorder("=") == wanted
         if not same and not (dtype is STRING and array.dtype.kind == "U"):
             message = f"input {spec.name!r} takes {dtype}, not {array.dtype}"

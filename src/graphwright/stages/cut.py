@@ -136,24 +136,28 @@ def _reason(node: Node, known: set[str]) -> str:
 def _holds_no_bytes(node: Node, known: set[str]) -> str:
     values = [value for value in (*node.inputs, *node.outputs) if value is not None]
     kinds = dict.fromkeys(v.type.dtype.kind for v in values if not v.type.dtype.bits)
-    return f"it works on values without bytes of their own: {', '.join(kinds)}" if kinds else ""
+    return (
+        f"it works on values that are no tensors of fixed-size elements: {', '.join(kinds)}" if kinds else ""
+    )
 
 
 def _makes_sizes(node: Node, known: set[str]) -> str:
     made = sorted(symbols_in(value.type for value in node.outputs) - known)
-    return f"elements decide the size {', '.join(made)}" if made else ""
+    return f"the values of a tensor determine the size {', '.join(made)}" if made else ""
 
 
 def _makes_rank(node: Node, known: set[str]) -> str:
     if any(value is not None and value.type.shape is None for value in node.inputs):
         return ""  # it may follow from theirs
-    return "elements decide the rank" if any(v.type.shape is None for v in node.outputs) else ""
+    return (
+        "the values of a tensor determine the rank" if any(v.type.shape is None for v in node.outputs) else ""
+    )
 
 
 def _holds_such(node: Node, known: set[str]) -> str:
     for region in node.regions:
         for inner, reason in _reasons(region, known).items():
-            return f"a region of it holds {inner.place}: {reason}"
+            return f"its body has {inner.place}: {reason}"
     return ""
 
 

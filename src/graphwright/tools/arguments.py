@@ -45,8 +45,9 @@ Shapes = Annotated[
     flag(
         "--shape",
         "NAME:SIZES",
-        "Sizes of an input, as in x:1,3,224,224. A name makes a size symbolic, ? keeps it; 1..16 and "
-        "N=1..16 are ranges, %32 behind one is for multiples, as in x:N=1..16,3,H=64..2048%32,?. Repeatable.",
+        "Sizes of an input, as in x:1,3,224,224. A name makes a size symbolic, ? keeps the model's own; 1..16"
+        " and N=1..16 are ranges, %32 after one means multiples of 32, as in x:N=1..16,3,H=64..2048%32,?. "
+        "Repeatable.",
     ),
 ]
 Constants = Annotated[
@@ -60,7 +61,7 @@ Constants = Annotated[
 ]
 Outputs = Annotated[
     str | None,
-    flag("--outputs", "NAMES", "Keep these values only, as in a,b; inner ones too."),
+    flag("--outputs", "NAMES", "The outputs to keep, as in a,b; intermediate values can be named too."),
 ]
 Feeds = Annotated[
     list[str] | None,
@@ -238,9 +239,9 @@ def _verbosity() -> list[inspect.Parameter]:
         "-v",
         count=True,
         show_default=False,
-        help="Say what is done; -vv: each stage and command.",
+        help="Log what is done to stderr; -vv logs each stage and compiler command.",
     )
-    less = typer.Option("--quiet", "-q", show_default=False, help="Write results and errors alone.")
+    less = typer.Option("--quiet", "-q", show_default=False, help="Write only results and errors.")
     return [
         inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, flag]

@@ -50,7 +50,7 @@ def bench(
         str | None,
         typer.Option(
             metavar="ENGINES",
-            help=f"Engines to measure beside it: {', '.join(ONNX_PEERS)}.",
+            help=f"Engines to compare with: {', '.join(ONNX_PEERS)}.",
             show_default=False,
         ),
     ] = None,
@@ -58,16 +58,19 @@ def bench(
     shape: Shapes = None,
     const: Constants = None,
     symbolic: Annotated[
-        bool, typer.Option("--symbolic", help="Compile for all sizes; --shape then sizes the inputs alone.")
+        bool,
+        typer.Option("--symbolic", help="Compile for open sizes; --shape then applies to the inputs only."),
     ] = False,
-    rounds: Annotated[int, typer.Option(help="How often the engines take turns.", min=1)] = 20,
+    rounds: Annotated[
+        int, typer.Option(help="Number of rounds; in each round every engine runs once, in turn.", min=1)
+    ] = 20,
     round_seconds: Annotated[
-        float, typer.Option(help="How long one engine runs in a round.", min=0.001)
+        float, typer.Option(help="Seconds that one engine runs in a round.", min=0.001)
     ] = 0.1,
     per_task: Annotated[
         bool, typer.Option("--per-task", help="Show the time of every task as well.")
     ] = False,
-    top: Annotated[int, typer.Option(help="Most tasks that --per-task shows.", min=1)] = 20,
+    top: Annotated[int, typer.Option(help="Maximum number of tasks that --per-task shows.", min=1)] = 20,
     json_file: Annotated[
         Path | None,
         typer.Option(

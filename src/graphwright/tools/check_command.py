@@ -53,7 +53,7 @@ def check(
     shape: Shapes = None,
     const: Constants = None,
     tolerance: Annotated[
-        float, typer.Option(help="Greatest error over the output's greatest magnitude.", min=0)
+        float, typer.Option(help="Maximum error relative to the maximum magnitude of the output.", min=0)
     ] = 1e-4,
     seed: Seed = 0,
     *,
@@ -88,7 +88,7 @@ def check(
     peer = _peer_results(source, feeds, constants)
     worst = _show(results, expected, peer)
     if not worst <= tolerance:
-        message = f"an output is off by {worst:.2e} of its greatest magnitude, more than {tolerance:g}"
+        message = f"an output is off by {worst:.2e} of its maximum magnitude, more than {tolerance:g}"
         raise EvaluationError(Diagnostic("tolerance", message, str(model)))
     say(f"  all outputs are within {tolerance:g}")
 

@@ -67,7 +67,7 @@ def compile(
     print_after_all: Annotated[
         bool, typer.Option("--print-after-all", help="Print the graph after every pass.")
     ] = False,
-    time_passes: Annotated[bool, typer.Option("--time-passes", help="Print what each stage took.")] = False,
+    time_passes: Annotated[bool, typer.Option("--time-passes", help="Print the time of each stage.")] = False,
     *,
     options: Options,
 ) -> None:
@@ -146,9 +146,9 @@ def _kernels_text(package: Package) -> str:
     if package.between:
         return f"; {len(package.variants) - (package.between == 'dynamic')} gears"
     if package.variants:
-        return f"; {len(package.variants)} variants for ranks of its inputs"
+        return f"; programs for {len(package.variants)} ranks of its inputs"
     if package.stages is not None:
-        return f"; {stages_text(package.stages)}: inspect says why"
+        return f"; {stages_text(package.stages)}: graphwright inspect shows why"
     if package.targets:
         return ""
-    return "; kernels are made at the first feed, which decides ranks: --shape for each input makes them here"
+    return "; it has no kernels, as ranks are known only at the first run: give --shape for each input"

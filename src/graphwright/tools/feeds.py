@@ -50,7 +50,7 @@ def _require_containers(specs: Sequence[TensorSpec], given: Mapping[str, Any]) -
     faults = Collector(FeedError)
     for spec in specs:
         if spec.dtype.element is not None and spec.name not in given:
-            message = f"input {spec.name!r} is {spec.dtype}, of which none are random"
+            message = f"input {spec.name!r} is {spec.dtype}, for which no random value can be made"
             faults.add(
                 "feed-dtype", message, hint=f"give it: --input {spec.name}=VALUE, in JSON or a .pb file"
             )
@@ -72,7 +72,7 @@ def _given_feeds(specs: Sequence[TensorSpec], given: Sequence[str]) -> dict[str,
         elif Path(text).is_dir():
             values |= _read_folder(Path(text), specs)
         else:
-            message = f"{text!r} is no input=value of this model, no .npz file, and no folder"
+            message = f"{text!r} is not INPUT=VALUE with an input of this model, an .npz file, or a folder"
             faults.add("feed-name", message, hint=listed)
     for name in values.keys() - by_name.keys():
         meant = did_you_mean([name], by_name)
@@ -183,10 +183,10 @@ def _input_sizes(
         shape = None if dims is None else [_number(d, bound) for d in dims]
         if shape is None or None in shape:
             example = "SIZES" if dims is None else ",".join(str(s or 1) for s in shape or ())
-            hint = f"say which, for instance --shape {spec.name}:{example}"
+            hint = f"give them, for instance --shape {spec.name}:{example}"
             faults.add(
                 "feed-size",
-                f"input {spec.name!r} has the sizes [{shown}], not all of them numbers",
+                f"input {spec.name!r} has the sizes [{shown}], which are not all known",
                 hint=hint,
             )
         else:

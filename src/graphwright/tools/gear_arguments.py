@@ -38,7 +38,13 @@ GearShapes = Annotated[
     ),
 ]
 Batches = Annotated[
-    str | None, flag("--dynamic-batch", "SIZES", "Sizes of the open first axes, as in 1,2,4,8.", _PANEL)
+    str | None,
+    flag(
+        "--dynamic-batch",
+        "SIZES",
+        "Batch sizes, for the first axis of every input where it is open, as in 1,2,4,8.",
+        _PANEL,
+    ),
 ]
 Images = Annotated[
     str | None,
@@ -48,7 +54,8 @@ Combined = Annotated[
     Combine,
     typer.Option(
         "--combine",
-        help="Shapes of several inputs go together one by one (zip) or each with each (product).",
+        help="How shapes of several inputs are combined: zip pairs them in order, product makes all "
+        "combinations.",
         rich_help_panel=_PANEL,
     ),
 ]

@@ -24,8 +24,8 @@ _SECONDS = 0.2
 _FEWEST, _MOST = 3, 200
 _OTHERS = {
     "error": "are an error",
-    "pad": "are padded to the next gear",
-    "dynamic": "run on a program of their own",
+    "pad": "are padded to the smallest gear that holds them",
+    "dynamic": "run on a program for all shapes",
 }
 
 
@@ -46,7 +46,7 @@ def show_gears(package: Package, threads: int, *, timed: bool) -> None:
     ]
     say(f"gears: {len(gears)}; other shapes {_OTHERS[package.between]}")
     table(rows, ["gear", "shapes", "tasks", "arena", *(["fastest run"] if timed else [])])
-    say(f"arena of all, which they share: {bytes_text(max(gear.arena for gear in gears))}")
+    say(f"arena, shared by all gears: {bytes_text(max(gear.arena for gear in gears))}")
 
 
 def show_staged_gears(model: Model, *, timed: bool) -> None:
@@ -68,7 +68,7 @@ def show_staged_gears(model: Model, *, timed: bool) -> None:
     ]
     say(f"gears: {len(gears)}; other shapes {_OTHERS[package.between]}")
     measured = ["arena of a run", "fastest run"] if timed else []
-    table(rows, ["gear", "shapes", "parts", "tasks", "run by Python", *measured])
+    table(rows, ["gear", "shapes", "subgraphs", "tasks", "Python nodes", *measured])
 
 
 def _branches(stages: Stages, count: int) -> Sequence[Stages]:

@@ -54,7 +54,7 @@ from graphwright.tools.stages_table import show_stages
 
 ALIGNMENT = 64
 """Of planned buffers, in bytes."""
-_UNSIZED = "memory: depends on sizes that are not known, give --shape for each input"
+_UNSIZED = "memory: depends on open sizes; give --shape for each input"
 app = typer.Typer(add_completion=False)
 
 
@@ -86,28 +86,34 @@ def inspect(
         ),
     ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Hash a package's weights too, and verify its graph.")
+        bool,
+        typer.Option(
+            "--verify", help="Check the digests of a package's weights as well, and verify its graph."
+        ),
     ] = False,
     report: Annotated[
-        bool, typer.Option("--report", help="Print what the compiler did, and what it left alone and why.")
+        bool, typer.Option("--report", help="Print what the compiler did, what it did not optimise, and why.")
     ] = False,
     measured: Annotated[
         bool,
         typer.Option(
             "--measure",
-            help="Load and run a package once, in a process of its own, and show its memory; time its gears.",
+            help="Load a package and run it once in another process, and show that process's memory; time "
+            "its gears.",
         ),
     ] = False,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print the facts as JSON, under keys that stay from version to version."),
+        typer.Option(
+            "--json", help="Print the facts as JSON, with keys that are stable from version to version."
+        ),
     ] = False,
     *,
     options: Options,
 ) -> None:
-    """Show what a model takes, gives, holds and does: inputs, constraints, ops, weights, tasks and memory.
+    """Show a model's inputs, outputs, constraints, ops, weights, tasks and memory.
 
-    Memory is that of one run: the arena, and the largest sum of what is live at once, which none can beat.
+    Memory is that of one run: the arena, and the peak of live bytes, which no arena can be smaller than.
 
     \b
     [bold]Examples[/bold]
@@ -152,7 +158,7 @@ def inspect(
         show_gears(opened.package, options.threads, timed=measured)
         return
     for variant in () if opened.package.between else opened.package.variants:
-        say(f"variant for {', '.join(f'{spec.name} {spec.type_text}' for spec in variant.inputs)}")
+        say(f"program for {', '.join(f'{spec.name} {spec.type_text}' for spec in variant.inputs)}")
         for target in variant.targets.values():
             _show_target(target)
     for target in opened.package.targets.values():
@@ -229,7 +235,7 @@ def _ir_text(package: Package, level: Level) -> str:
             f"// part {p.number}\n{_target_text(t)}" for p in parts for t in p.program.targets.values()
         )
     if not package.targets:
-        message = "which tasks there are depends on the shapes of the inputs"
+        message = "the tasks depend on the ranks of the inputs"
         raise FeedError(Diagnostic("unknown-rank", message, hint="give --shape for every input"))
     return "\n".join(_target_text(target) for target in package.targets.values())
 
@@ -248,7 +254,7 @@ def _show_file(path: Path, package: Package | None, verified: bool) -> None:
         trusted = (
             "yes"
             if package.trusted
-            else "no: its graph and weights were compiled again here (--trust runs it as it is)"
+            else "no: its graph and weights were compiled again here (--trust runs its kernels)"
         )
         held = ", ".join(
             f"{isa}, whose weights are packed again when it is loaded" if isa in package.packs else isa
@@ -289,7 +295,7 @@ def _show_sizes(module: Module) -> dict[str, Dim]:
 def _show_dynamic(package: Package) -> None:
     """Sizes and ranks that only a run tells, each with what decides it."""
     if lines := dynamic_lines(package.report):
-        say("known at a run alone")
+        say("known only at run time")
         table([[line] for line in lines])
 
 
@@ -300,12 +306,12 @@ def _show_graph(package: Package) -> dict[str, Dim]:
         say("ops of plugins")
         table([[name, plugin] for name, plugin in sorted(package.plugins.items())])
     if not has_all_plugins(package):
-        say("ops: shown where these plugins are loaded")
+        say("ops: load these plugins to see them")
     else:
         module = unpacked_module(package)
         spans = _show_sizes(module)
         _show_ops(module)
-    for title, weights in (("weights", package.weights), ("of the graph alone", package.spare())):
+    for title, weights in (("weights", package.weights), ("weights for recompiling only", package.spare())):
         tensors = weights.tensors.values()
         if tensors or title == "weights":
             say(f"{title}: {len(tensors)} tensors, {bytes_text(sum(tensor.size for tensor in tensors))}")
@@ -316,7 +322,7 @@ def _show_ops(module: Module) -> None:
     counts = op_counts(module)
     alone = counts["count"] - counts["fused"]
     inside = f"{counts['fused']} in {counts['fused_regions']} fused regions"
-    say(f"ops: {counts['count']}, {inside} and {alone} alone")
+    say(f"ops: {counts['count']}, {inside}, {alone} outside")
     table([[str(count), name] for name, count in counts["by_name"].items()] or [["none"]])
 
 
@@ -327,13 +333,13 @@ def _show_target(target: Target) -> None:
     table([[str(count), kind] for kind, count in tasks.items()] or [["none"]])
     say(f"kernels: {kernels['library']} of the library, {kernels['generated']} generated")
     if found["numpy_ops"]:
-        say("run by NumPy, without a kernel")
+        say("run in NumPy, as there is no kernel")
         table([[name] for name in found["numpy_ops"]])
 
 
 def _show_memory(model: Model, sizes: Sizes, spans: Mapping[str, Dim], threads: int) -> None:
     if model.package.stages is not None:
-        say("memory: that of the largest part, for the sizes that a run meets")
+        say("memory: depends on the sizes of a run; the subgraphs share one arena")
         return
     varies = not sizes or any(isinstance(size, Dim) for shape in sizes.values() for size in shape)
     if isinstance(model.device, Cpu) and varies and spans:
@@ -346,7 +352,7 @@ def _show_memory(model: Model, sizes: Sizes, spans: Mapping[str, Dim], threads: 
     arena, live = arena_and_live(model, list(shapes.values()), threads)
     say(f"memory for {', '.join(f'{name}: {list(shape)}' for name, shape in shapes.items())}")
     merit = f"{arena / live:.3f}" if live else "1.000"
-    table([["arena", bytes_text(arena)], ["most live at once", bytes_text(live)], ["arena / live", merit]])
+    table([["arena", bytes_text(arena)], ["peak of live bytes", bytes_text(live)], ["arena / live", merit]])
 
 
 def _show_extremes(model: Model, spans: Mapping[str, Dim], threads: int) -> None:
@@ -368,8 +374,8 @@ def _show_extremes(model: Model, spans: Mapping[str, Dim], threads: int) -> None
     if not rows:
         say(_UNSIZED)
         return
-    say("memory of the smallest and of the largest sizes")
-    table(rows, ["", "inputs", "arena", "most live at once"])
+    say("memory at the smallest and at the largest sizes")
+    table(rows, ["", "inputs", "arena", "peak of live bytes"])
 
 
 def arena_and_live(model: Model, shapes: Sequence[Sequence[int]], threads: int) -> tuple[int, int]:
@@ -405,7 +411,7 @@ def _show_footprint(
         )
     feeds = make_feeds(model.inputs, None, sizes)
     rows = []
-    for title, mapped in (("weights copied", False), ("weights mapped", True)):
+    for title, mapped in (("weights copied to memory", False), ("weights mapped from the file", True)):
         found = measure(
             "graphwright", path, feeds, options.threads, mapped=mapped, environment=to_environment(options)
         )

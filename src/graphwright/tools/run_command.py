@@ -78,7 +78,7 @@ def run(
             observe=observe,
         )
     results = compiled.run(make_feeds(compiled.inputs, input, parse_shapes(shape), seed))
-    table([_summary(n, a) for n, a in results.items()], ["output", "type", "least", "mean", "greatest"])
+    table([_summary(n, a) for n, a in results.items()], ["output", "type", "min", "mean", "max"])
     if output is not None:
         _write(output, results)
 

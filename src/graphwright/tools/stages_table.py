@@ -15,17 +15,17 @@ MOST_NAMES = 4
 
 def show_stages(stages: Stages) -> None:
     """A row for each step, in the order in which they run."""
-    say(f"stages: {stages_text(stages)}")
-    table([*_rows(stages, 0)], ["stage", "what", "reads", "makes"])
+    say(f"host program: {stages_text(stages)}")
+    table([*_rows(stages, 0)], ["step", "what", "reads", "writes"])
 
 
 def stages_text(stages: Stages) -> str:
     """``2 parts, 1 node run by Python``, and loops in native code if there are any."""
     loops = sum(host.repeats for host in stages.hosts())
     nodes = len(stages.hosts()) - loops
-    texts = [counted(len(stages.parts()), "part")]
+    texts = [counted(len(stages.parts()), "subgraph")]
     if nodes:
-        texts.append(f"{counted(nodes, 'node')} run by Python")
+        texts.append(f"{counted(nodes, 'node')} run in Python")
     if loops:
         texts.append(f"{counted(loops, 'loop')} in native code")
     return ", ".join(texts)
@@ -42,9 +42,9 @@ def _rows(stages: Stages, depth: int) -> Iterator[list[str]]:
         makes = _names([stages.values[number] for number in step.outputs])
         if isinstance(step, PartStep):
             sizes = [f"size {name}" for name in step.sizes]
-            yield [f"{'  ' * depth}part {step.number}", _part_text(step), _names(reads, sizes), makes]
+            yield [f"{'  ' * depth}subgraph {step.number}", _part_text(step), _names(reads, sizes), makes]
         elif isinstance(step, FrontStep):
-            yield [f"{'  ' * depth}{step.place}", "tells a size", _names(reads), makes]
+            yield [f"{'  ' * depth}{step.place}", "binds a size that depends on data", _names(reads), makes]
         else:
             yield [f"{'  ' * depth}{step.place}", _host_text(step), _names(reads), makes]
             for number, body in enumerate(step.bodies):
@@ -54,7 +54,7 @@ def _rows(stages: Stages, depth: int) -> Iterator[list[str]]:
 
 def _part_text(part: PartStep) -> str:
     if part.is_open:
-        return "compiled at the first run, which shows the ranks of its inputs"
+        return "compiled at the first run, when the ranks of its inputs are known"
     texts = []
     for target in part.program.targets.values():
         hosts = sum(task.kind is TaskKind.HOSTCALL for task in target.program.tasks)
@@ -64,7 +64,7 @@ def _part_text(part: PartStep) -> str:
 
 
 def _host_text(host: HostStep) -> str:
-    how = "in native code, started from Python" if host.repeats else "in Python"
+    how = "in native code, called from Python" if host.repeats else "in Python"
     return f"{host.op.partition('[')[0]} {how}: {host.reason}"
 
 

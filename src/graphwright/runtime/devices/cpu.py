@@ -119,7 +119,7 @@ class Cpu:
         kernel = program.kernels[program.tasks[task].kernel]
         if kernel.is_foreign:
             return f"kernel {kernel.symbol} of {kernel.plugin} returned {code}"
-        return _KERNEL_FAULTS.get(code, f"the kernel gave up with code {code}")
+        return _KERNEL_FAULTS.get(code, f"the kernel failed with code {code}")
 
     def _failed_checks(self, shapes: Shapes, number: int, left: int, right: int) -> list[Diagnostic]:
         """What a check of the shape program found, and which others would fail as well."""

@@ -75,12 +75,12 @@ class DFT(Op):
             at.equal(parts, 2 if self.inverse else 1, "parts of the elements of a onesided transform")
         at.at_least(parts, 1, "parts of an element")
         at.at_least(3 - parts, 1, "3 less the parts of an element")
-        length = self._length(x.shape[axis])
+        length = self.full_length(x.shape[axis])
         at.at_least(length, 1, "the length of the transform")
         made = 1 if self.onesided and self.inverse else 2
         return TensorType(x.dtype, (*x.shape[:axis], self._bins(length), *x.shape[axis + 1 : -1], made))
 
-    def _length(self, dim: Dim) -> Dim:
+    def full_length(self, dim: Dim) -> Dim:
         """The length of the whole signal, given the size of the axis."""
         if self.length is not None:
             return self.length
@@ -94,7 +94,7 @@ class DFT(Op):
     def reference(self, x: Array) -> Array:
         assert self.axis is not None
         axis = self.axis % x.ndim
-        length = number(self._length(x.shape[axis]))
+        length = number(self.full_length(x.shape[axis]))
         wide = x.astype(np.float64)
         signal = wide[..., 0] if x.shape[-1] == 1 else wide[..., 0] + 1j * wide[..., 1]
         if self.onesided and self.inverse:
@@ -106,31 +106,36 @@ class DFT(Op):
         return like(np.stack([spectrum.real, spectrum.imag], axis=-1), x)
 
     def decompose(self, b: Builder, x: Value, *operands: Value | None) -> Value | None:
-        """Products with the transform's matrix or, where that is large, with those of shorter ones."""
+        """Over the axis before the last, in f32 at least, as kernels take it; there products with the
+        transform's matrix or, where that is large, with those of shorter ones."""
         if self.axis is None or any(operand is not None for operand in operands):
             return None
         rank = rank_of(x)
         axis, dim, parts = self.axis % rank, x.type.dims[self.axis], x.type.dims[-1]
-        length = self._length(dim)
+        length = self.full_length(dim)
         if not (isinstance(dim, int) and isinstance(length, int) and isinstance(parts, int)):
             return None
+        if axis != rank - 2 or x.type.dtype in (F16, BF16):
+            return self._over_rows(b, x, axis)
         used = min(dim, length)
         size = self._matrix_size(used, parts, length)
         factor = None if size <= FAST_MATRIX else self._factor(length, parts)
         if size == 0 or (size > MAX_MATRIX and factor is None):
             return None
-        order = (*(k for k in range(rank - 1) if k != axis), axis, rank - 1)
-        signal = x if order == tuple(range(rank)) else b(Transpose(order), x)
         if used < dim:
-            signal = b(Slice((0,), (used,), (rank - 2,), (1,)), signal)
-        wide = in_f32(b, signal)
+            x = b(Slice((0,), (used,), (rank - 2,), (1,)), x)
         if factor is None:
-            spectrum = self._by_matrix(b, wide, length)
-        else:
-            spectrum = self._by_factors(b, wide, length, factor)
-        spectrum = as_dtype(b, spectrum, x.type.dtype)
+            return self._by_matrix(b, x, length)
+        return self._by_factors(b, x, length, factor)
+
+    def _over_rows(self, b: Builder, x: Value, axis: int) -> Value:
+        """The transform of ``axis`` as one of the axis before the last, in f32 at least."""
+        rank = rank_of(x)
+        order = (*(k for k in range(rank - 1) if k != axis), axis, rank - 1)
         back = tuple(order.index(k) for k in range(rank))
-        result: Value = spectrum if back == tuple(range(rank)) else b(Transpose(back), spectrum)
+        rows = x if axis == rank - 2 else b(Transpose(order), x)
+        made = as_dtype(b, b(replace(self, axis=-2), in_f32(b, rows)), x.type.dtype)
+        result: Value = made if axis == rank - 2 else b(Transpose(back), made)
         return result
 
     def _matrix_size(self, used: int, parts: int, length: int) -> int:

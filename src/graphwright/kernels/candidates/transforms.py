@@ -1,0 +1,37 @@
+"""Fourier transforms of rows."""
+
+from __future__ import annotations
+
+from graphwright.ir.graph import Node
+from graphwright.ir.symbols import numbers, product
+from graphwright.ir.types import F32
+from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.library.fft import SYMBOL, Fft, sides, table
+from graphwright.kernels.ref import KernelRef
+from graphwright.ops.dft import DFT
+
+
+def _is_fast(node: Node) -> bool:
+    """Whether the length of the rows has small factors; other transforms are products with matrices."""
+    op, shape = node.op, node.operand(0).type.shape
+    assert isinstance(op, DFT)
+    if node.operand(0).type.dtype != F32 or shape is None or len(node.inputs) > 1 or op.axis is None:
+        return False
+    length = op.full_length(shape[op.axis])
+    if op.axis % len(shape) != len(shape) - 2 or (op.onesided and op.inverse):
+        return False
+    known = all(isinstance(size, int) for size in (length, *shape[-2:]))
+    return known and isinstance(length, int) and sides(length) is not None
+
+
+@candidate(DFT, serves=_is_fast)
+def fast_transform(node: Node, context: Context) -> Run | str:
+    op, x, y = node.op, node.operand(0), node.output
+    assert isinstance(op, DFT) and op.axis is not None
+    *rest, dim, parts = x.type.dims
+    dim, parts, length, bins = numbers((dim, parts, op.full_length(dim), y.type.dims[-2]))
+    made = Fft(product(tuple(rest)), dim, length, parts, bins, op.inverse)
+    factors = context.table(table(length, op.inverse), "factors")
+    costs = made.args, made.grid, made.scratch_bytes(context.isa), made.work_ns
+    return Run((Launch(KernelRef(SYMBOL), (x, factors, y), (2,), *costs),))

@@ -1,0 +1,289 @@
+"""Fourier transforms of f32 rows whose length is a product of small factors.
+
+A row of n1 * n2 elements is a matrix: columns of length n1 are transformed, turned by the twiddle factors and
+transposed, then columns of length n2 (W. M. Gentleman and G. Sande, "Fast Fourier transforms: for fun and
+profit", 1966). A vector holds as many columns; they go through Stockham's autosorting stages of radix 2 to 7
+(C. Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1992). The inverse transform is the
+forward one with real and imaginary parts exchanged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from graphwright.ir.symbols import Dim
+from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.kernels.library.tile import HELPERS, transpose
+from graphwright.records import dataclass
+
+SYMBOL: Final = "gw_fft_f32"
+RADICES: Final = (4, 2, 3, 5, 7)
+MIN_SIDE: Final = 16
+"""Columns come in whole vectors."""
+_MAX_SIDE: Final = 1024
+_MAX_STAGES: Final = 10
+
+
+def sides(length: int) -> tuple[int, int] | None:
+    """Both sides of the matrix of a row, as even as they can be; None for lengths that have no such."""
+    if length < 1 or math.prod(stages(length)) != length:
+        return None
+    for side in range(math.isqrt(length), MIN_SIDE - 1, -1):
+        if length % side == 0 and length // side <= _MAX_SIDE:
+            return side, length // side
+    return None
+
+
+def stages(length: int) -> list[int]:
+    """The radix of each stage; those of the small factors alone where there are others."""
+    found = []
+    for radix in RADICES:
+        while length % radix == 0:
+            found.append(radix)
+            length //= radix
+    return found
+
+
+def table(length: int, inverse: bool) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    """The factors of all stages of both sides, then the real and the imaginary parts of those in between."""
+    first, second = sides(length) or (1, length)
+    turns = np.exp(-2j * np.pi * np.outer(np.arange(first), np.arange(second)) / length)
+    turns = turns / length if inverse else turns
+    parts = [*_stage_factors(first), *_stage_factors(second), turns.real.ravel(), turns.imag.ravel()]
+    return np.concatenate(parts).astype(np.float32)
+
+
+def _stage_factors(side: int) -> Iterator[np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    """For each p of a stage the powers 1 to radix - 1 of its factor, as pairs."""
+    for radix in stages(side):
+        powers = np.outer(np.arange(side // radix), np.arange(1, radix))
+        factors = np.exp(-2j * np.pi * powers / side)
+        yield np.stack([factors.real, factors.imag], axis=-1).ravel()
+        side //= radix
+
+
+@dataclass(frozen=True)
+class Fft:
+    """The first ``bins`` elements y[row, bin, 2] of the transform of x[row, used of dim, parts], filled with
+    zeros to ``length``. Operands: x, :func:`table`, y."""
+
+    rows: Dim
+    dim: int
+    length: int
+    parts: int
+    bins: int
+    inverse: bool
+
+    @property
+    def args(self) -> tuple[Dim, ...]:
+        first, second = sides(self.length) or (1, self.length)
+        words: list[Dim] = [self.dim, min(self.dim, self.length), self.length, self.parts, self.bins]
+        words += [int(self.inverse), first, second]
+        for side in (first, second):
+            radices = stages(side)
+            words += [len(radices), *radices, *[0] * (_MAX_STAGES - len(radices))]
+        return tuple(words)
+
+    @property
+    def grid(self) -> Dim:
+        return self.rows
+
+    def scratch_bytes(self, isa: Isa) -> int:
+        """Two rows, and two blocks of columns, of both parts."""
+        return 4 * (4 * (self.length + 64) + 4 * (_MAX_SIDE + 4) * isa.lanes)
+
+    @property
+    def work_ns(self) -> Dim:
+        return self.rows * (self.length * self.length.bit_length() // 3)
+
+
+def source(isa: Isa) -> str:
+    """One C file with ``gw_fft_f32``."""
+    radices = "\n".join(_stage(radix) for radix in RADICES)
+    cases = "\n".join(
+        f"        case {r}: stage_{r}(rest / {r}, done, w, xr, xi, yr, yi); break;" for r in RADICES
+    )
+    body = _BODY.replace("@CASES@", cases).replace("@STAGES@", str(_MAX_STAGES))
+    return "\n".join([prelude(isa), HELPERS, transpose(isa), radices, body])
+
+
+def _stage(radix: int) -> str:
+    loads = [
+        f"const vf {n}{j} = vf_load(x{n[-1]} + (q + s * (p + m * {j})) * VL);"
+        for j in range(radix)
+        for n in ("r", "i")
+    ]
+    lines = {2: _TWO, 4: _FOUR}.get(radix) or _odd(radix)
+    stores = []
+    for t in range(radix):
+        at = f"(q + s * ({radix} * p + {t})) * VL"
+        real, imaginary = f"yr{t}", f"yi{t}"
+        if t:
+            real, imaginary = f"yr{t} * wr{t} - yi{t} * wi{t}", f"yr{t} * wi{t} + yi{t} * wr{t}"
+        stores += [f"vf_store(yr + {at}, {real});", f"vf_store(yi + {at}, {imaginary});"]
+    factors = [
+        f"const vf w{n}{t} = vf_set1(w[{2 * (radix - 1)} * p + {2 * (t - 1) + k}]);"
+        for t in range(1, radix)
+        for k, n in enumerate("ri")
+    ]
+    return "\n".join(
+        [
+            f"static void stage_{radix}(int64_t m, int64_t s, const float *w, const float *xr,",
+            "                    const float *xi, float *yr, float *yi) {",
+            "    for (int64_t p = 0; p < m; p++) {",
+            *(f"        {line}" for line in factors),
+            "        for (int64_t q = 0; q < s; q++) {",
+            *(f"            {line}" for line in (*loads, *lines, *stores)),
+            "        }",
+            "    }",
+            "}",
+        ]
+    )
+
+
+_TWO: Final = [
+    f"const vf y{n}0 = {n}0 + {n}1, y{n}1 = {n}0 - {n}1;" for n in "ri"
+]  # fmt: skip
+_FOUR: Final = [
+    *(
+        f"const vf {n}a = {n}0 + {n}2, {n}b = {n}0 - {n}2, {n}c = {n}1 + {n}3, {n}d = {n}1 - {n}3;"
+        for n in "ri"
+    ),
+    *(f"const vf y{n}0 = {n}a + {n}c, y{n}2 = {n}a - {n}c;" for n in "ri"),
+    "const vf yr1 = rb + id, yi1 = ib - rd, yr3 = rb - id, yi3 = ib + rd;",
+]
+
+
+def _odd(radix: int) -> list[str]:
+    """Elements j and radix - j share their products."""
+    half = range(1, radix // 2 + 1)
+    lines = [
+        f"const vf {n}s{j} = {n}{j} + {n}{radix - j}, {n}d{j} = {n}{j} - {n}{radix - j};"
+        for j in half
+        for n in "ri"
+    ]
+    lines += [f"const vf y{n}0 = {n}0 + {' + '.join(f'{n}s{j}' for j in half)};" for n in "ri"]
+    for t in half:
+        turn = [2 * math.pi * (j * t % radix) / radix for j in half]
+        for n in "ri":
+            even = " + ".join(f"{math.cos(a)!r}f * {n}s{j}" for j, a in zip(half, turn, strict=True))
+            odd = " + ".join(f"{math.sin(a)!r}f * {n}d{j}" for j, a in zip(half, turn, strict=True))
+            lines += [f"const vf {n}e{t} = {n}0 + {even};", f"const vf {n}o{t} = {odd};"]
+        lines += [
+            f"const vf yr{t} = re{t} + io{t}, yr{radix - t} = re{t} - io{t};",
+            f"const vf yi{t} = ie{t} - ro{t}, yi{radix - t} = ie{t} + ro{t};",
+        ]
+    return lines
+
+
+_BODY: Final = """
+typedef struct {
+    int64_t count, radix[@STAGES@];
+} stages;
+typedef struct {
+    int64_t dim, used, length, parts, bins, inverse, n1, n2;
+    stages first, second;
+} fft;
+
+/* Real and imaginary parts. */
+typedef struct {
+    float *r, *i;
+} planes;
+
+/* Transforms a block of VL columns of side elements; it may end in the other block, which is returned. */
+static planes transform_columns(const stages *all, int64_t side, const float *w, planes x, planes y) {
+    for (int64_t stage = 0, done = 1, rest = side; stage < all->count; stage++) {
+        const int64_t radix = all->radix[stage];
+        const float *xr = x.r, *xi = x.i;
+        float *yr = y.r, *yi = y.i;
+        switch (radix) {
+@CASES@
+        }
+        w += 2 * (radix - 1) * (rest / radix);
+        rest /= radix;
+        done *= radix;
+        const planes other = x;
+        x = y;
+        y = other;
+    }
+    return x;
+}
+
+static int64_t factors_of(const stages *all, int64_t side) {
+    int64_t count = 0;
+    for (int64_t stage = 0; stage < all->count; side /= all->radix[stage++])
+        count += 2 * (all->radix[stage] - 1) * (side / all->radix[stage]);
+    return count;
+}
+
+/* Rows of a block of columns, ld elements apart in memory. */
+static void load_columns(const float *from, int64_t ld, int64_t rows, float *to) {
+    for (int64_t r = 0; r < rows; r++)
+        vf_store(to + r * VL, vf_load(from + r * ld));
+}
+
+static void split_row(const fft *t, const float *x, planes to) {
+    for (int64_t i = 0; i < t->used; i++)
+        to.r[i] = x[i * t->parts];
+    for (int64_t i = 0; i < t->used; i++)
+        to.i[i] = t->parts == 2 ? x[2 * i + 1] : 0;
+    memset(to.r + t->used, 0, (size_t)(t->length - t->used) * sizeof *to.r);
+    memset(to.i + t->used, 0, (size_t)(t->length - t->used) * sizeof *to.i);
+}
+
+static void transform_row(const fft *t, const float *table, const float *x, float *y, float *scratch) {
+    const int64_t n1 = t->n1, n2 = t->n2, n = t->length + 64, side = (n1 > n2 ? n1 : n2) * VL;
+    const int64_t first = factors_of(&t->first, n1), second = factors_of(&t->second, n2);
+    const float *turn_r = table + first + second, *turn_i = turn_r + t->length;
+    planes row = {scratch, scratch + n}, turned = {row.i + n, row.i + 2 * n};
+    planes block = {turned.i + n, turned.i + n + side}, other = {block.i + side, block.i + 2 * side};
+    split_row(t, x, t->inverse ? (planes){row.i, row.r} : row);
+    for (int64_t j = 0; j < n2; j += VL) { /* the last block may overlap the one before */
+        const int64_t at = smaller(j, n2 - VL);
+        load_columns(row.r + at, n2, n1, block.r);
+        load_columns(row.i + at, n2, n1, block.i);
+        const planes found = transform_columns(&t->first, n1, table, block, other);
+        for (int64_t k = 0; k < n1; k++) {
+            const vf r = vf_load(found.r + k * VL), i = vf_load(found.i + k * VL);
+            const vf wr = vf_load(turn_r + k * n2 + at), wi = vf_load(turn_i + k * n2 + at);
+            vf_store(found.r + k * VL, r * wr - i * wi);
+            vf_store(found.i + k * VL, r * wi + i * wr);
+        }
+        for (int64_t k = 0; k < n1; k += VL) {
+            const int64_t row0 = smaller(k, n1 - VL);
+            transpose(found.r + row0 * VL, VL, VL, VL, turned.r + at * n1 + row0, n1);
+            transpose(found.i + row0 * VL, VL, VL, VL, turned.i + at * n1 + row0, n1);
+        }
+    }
+    for (int64_t j = 0; j < n1; j += VL) {
+        const int64_t at = smaller(j, n1 - VL);
+        load_columns(turned.r + at, n1, n2, block.r);
+        load_columns(turned.i + at, n1, n2, block.i);
+        const planes found = transform_columns(&t->second, n2, table + first, block, other);
+        for (int64_t k = 0; k < n2; k++) {
+            vf_store(row.r + k * n1 + at, vf_load(found.r + k * VL));
+            vf_store(row.i + k * n1 + at, vf_load(found.i + k * VL));
+        }
+    }
+    const float *real = t->inverse ? row.i : row.r, *imaginary = t->inverse ? row.r : row.i;
+    for (int64_t i = 0; i < t->bins; i++) {
+        y[2 * i] = real[i];
+        y[2 * i + 1] = imaginary[i];
+    }
+}
+
+/* buf: x, table, y. arg: the fields of fft. */
+GW_EXPORT int32_t gw_fft_f32(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
+                             void *scratch) {
+    fft t;
+    memcpy(&t, arg, sizeof t);
+    for (int64_t row = begin; row < end; row++)
+        transform_row(&t, buf[1], (const float *)buf[0] + row * t.dim * t.parts,
+                      (float *)buf[2] + row * t.bins * 2, scratch);
+    return 0;
+}
+"""

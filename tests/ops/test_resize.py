@@ -6,14 +6,20 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper, numpy_helper
 
+import graphwright as gw
+from graphwright.config import Options
 from graphwright.errors import ModelError
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import floordiv, symbol
 from graphwright.ir.types import F32, tensor
-from graphwright.ops.resize import Resize
+from graphwright.ops.resize import Resize, scaled_ratio
 
 from .peer import compare, imported
 
@@ -102,7 +108,7 @@ def test_sizes_of_symbols_are_exact_fractions() -> None:
     n, h = symbol("N"), symbol("H")
     b, (x,) = new_graph(Module(), "main", [("x", tensor(F32, n, 3, h, 10))])
     assert b(Resize(scales=(1.0, 1.0, 1.5, 2.3)), x).type == tensor(F32, n, 3, floordiv(h * 3, 2), 23)
-    with pytest.raises(ModelError, match="give sizes instead of scales"):
+    with pytest.raises(ModelError, match=r"scaled by 1\.3: give a number for H"):
         b(Resize(scales=(1.0, 1.0, 1.3, 1.0)), x)
 
 
@@ -111,3 +117,42 @@ def test_doubles_stay_doubles() -> None:
     (y,) = imported("Resize", [x, None, scales(1, 2)], {"mode": "linear"}, 13)
     expected = np.stack([np.interp((np.arange(10) + 0.5) / 2 - 0.5, np.arange(5), row) for row in x])
     np.testing.assert_allclose(y, expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("scale", [1 / 3, 0.4, 0.1, 1 / 300, 2.3, 0.6])
+def test_scales_of_open_axes(scale: float, mode: str, device: str) -> None:
+    """Sizes are floors of products in f32, and the nearest element is that of f32, as in ONNX Runtime."""
+    scales = np.array([1, scale], np.float32)
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode=mode, nearest_mode="floor")
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", 1, ["N", "M"])],
+        [helper.make_tensor_value_info("y", 1, None)],
+        [numpy_helper.from_array(scales, "scales")],
+    )
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=8
+    ).SerializeToString()
+    session, compiled = onnxruntime.InferenceSession(model), gw.compile(model, options=Options(device=device))
+    for size in (1, 2, 3, 7, 10, 29, 30, 299, 300, 301, 900):
+        x = np.arange(2 * size, dtype=np.float32).reshape(2, size)
+        (want,) = session.run(None, {"x": x})
+        np.testing.assert_allclose(compiled(x)[0], want, rtol=1e-5, atol=0 if mode == "nearest" else 1e-3)
+
+
+@settings(deadline=None)  # a ratio is searched for once
+@given(st.integers(1, 2**20), st.sampled_from([1 / 3, 0.4, 0.1, 1 / 300, 2.3, 0.6, 0.7, 16 / 9, 0.7071, 1.7]))
+def test_ratios_are_floors_of_products_in_f32(size: int, scale: float) -> None:
+    ratio = scaled_ratio(float(np.float32(scale)))
+    assert ratio is not None and ratio.limit is not None and ratio.limit >= 4096
+    if size <= ratio.limit:
+        want = int(np.floor(np.float32(size) * np.float32(scale)))
+        assert size * ratio.numerator // ratio.denominator == want
+
+
+def test_a_scale_that_no_ratio_stands_for() -> None:
+    """f32(1.3) is too little: some products are rounded up to a whole number and others are not."""
+    assert scaled_ratio(float(np.float32(1.3))) is None

@@ -279,3 +279,12 @@ def test_max_roi_pool(scale: float) -> None:
     rows = [[0, 0, 0, 4, 3], [1, 2, 1, 9, 9], [1, 3, 3, 2, 2], [0, 1.5, 2.5, 6, 6.4], [1, -3, 0, 3, 20]]
     attributes = {"pooled_shape": [3, 2], "spatial_scale": scale}
     compare("MaxRoiPool", [floats(2, 3, 8, 7), np.array(rows, np.float32)], attributes, 11)
+
+
+@pytest.mark.parametrize("align", [0, 1])
+def test_grids_of_affine_maps(align: int) -> None:
+    rng = np.random.default_rng(3)
+    for size in ((1, 1, 3, 4), (2, 3, 1, 5), (1, 2, 1, 1), (2, 1, 3, 1, 2), (3, 1, 2, 4, 1)):
+        axes = len(size) - 2
+        theta = rng.standard_normal((size[0], axes, axes + 1)).astype(np.float32)
+        compare("AffineGrid", [theta, np.array(size)], {"align_corners": align}, opset=20)

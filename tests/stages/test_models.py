@@ -135,7 +135,7 @@ def test_feeds_that_do_not_fit_are_refused(compiled: Compiled) -> None:
     with pytest.raises(gw.FeedError, match="axis 1"):
         model.run({"x": np.zeros((2, 7), np.float32)})
     _, reshaped = compiled("reshaped")
-    with pytest.raises(RunError, match="cannot reshape"):
+    with pytest.raises(RunError, match="elements of"):
         reshaped.run({"x": np.zeros((2, 6), np.float32), "shape": np.array([5, 5])})
     _, texts = compiled("texts")
     with pytest.raises(gw.FeedError, match="takes string"):

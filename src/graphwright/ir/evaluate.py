@@ -97,7 +97,7 @@ class _Evaluator:
             if taken is None:
                 raise NotImplementedError(f"{node.op.name} does not run one of its regions")
             return self._region(node.regions[taken], arrays[len(arrays) - node.op.captures(len(arrays)) :])
-        results = evaluate(node.op.with_attributes(self._attribute), arrays)
+        results = evaluate(node.op.with_attributes(self._attribute), arrays, node.place)
         if is_foreign(type(node.op)) and not self.wide:
             check_results(node.op, results, [value.type for value in node.outputs])
         return results

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ from graphwright.ir.foreign import blamed, defined_at, is_foreign
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, UnknownRank, facts_elements
 from graphwright.ir.symbols import MAX_TERMS, SymbolError, SymbolTable
-from graphwright.ir.types import TensorType, type_of
+from graphwright.ir.symbols import evaluate as number_of
+from graphwright.ir.types import I32, I64, TensorType, type_of
 
 MAX_BYTES = 2**62
 """A tensor that would need more is refused: its size could not be computed in int64."""
@@ -32,16 +35,57 @@ def fact_of(array: Array | None) -> Fact | None:
     return None if array is None else Fact(type_of(array), facts_elements(array), array)
 
 
-def evaluate(op: Op, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
-    """Run ``op`` on its NumPy reference; always a tuple. A ValueError where it cannot take the elements."""
+def evaluate(op: Op, arrays: Sequence[Array | None], place: str = "") -> tuple[Array, ...]:
+    """Run ``op`` on its NumPy reference; always a tuple. A ValueError where it cannot take the elements.
+
+    Operands that say sizes, axes or bounds must be what inference allows, else a ModelError names ``place``.
+    """
+    moved = None if type(op).absorb is Op.absorb else _absorbed_arrays(op, arrays, place)
+    if moved is not None:
+        op, arrays = moved[0], [arrays[position] for position in moved[1]]
     try:
-        moved = None if type(op).absorb is Op.absorb else op.absorb(*map(fact_of, arrays))
-        if moved is not None:
-            op, arrays = moved[0], [arrays[position] for position in moved[1]]
         result = _foreign_results(op, arrays) if is_foreign(type(op)) else op.reference(*arrays)
     except InferError as error:
         raise ValueError(str(error)) from error
     return result if isinstance(result, tuple) else (result,)
+
+
+def _absorbed_arrays(op: Op, arrays: Sequence[Array | None], place: str) -> tuple[Op, tuple[int, ...]] | None:
+    """:meth:`Op.absorb`; where sizes, axes or bounds move, inference must allow them."""
+    facts = [fact_of(array) for array in arrays]
+    try:
+        moved = op.absorb(*facts)
+    except InferError as error:
+        raise ModelError(Diagnostic("type", f"{op.name}: {error}", place)) from error
+    if moved is None:
+        return None
+    gone = [fact for position, fact in enumerate(facts) if fact is not None and position not in moved[1]]
+    if any(fact.dtype in (I32, I64) for fact in gone):
+        _check_operands(moved[0], [facts[position] for position in moved[1]], place)
+    return moved
+
+
+def _check_operands(op: Op, operands: Sequence[Fact | None], place: str) -> None:
+    """A ModelError where inference refuses ``op``, or the result does not fit into memory."""
+    try:
+        facts = infer_outputs(op, operands, SymbolTable(), place)
+    except ModelError as error:
+        if error.diagnostics[0].code == "unknown-rank":
+            return
+        raise
+    for fact in facts:
+        if (
+            fact.type.is_static
+            and number_of(fact.type.elements * fact.type.dtype.bytes, {}) > physical_memory()
+        ):
+            message = f"{op.name}: the result, {fact.type}, is larger than the memory of this machine"
+            raise ModelError(Diagnostic("memory", message, place))
+
+
+@cache
+def physical_memory() -> int:
+    """Bytes of memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 class ReferenceFault(ValueError):

@@ -10,7 +10,7 @@ import numpy as np
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Sample, arg, family, op
-from graphwright.ir.symbols import symbol
+from graphwright.ir.symbols import maximum, product, symbol
 from graphwright.ir.types import F16, F32, I32, I64, STRING, TensorType
 from graphwright.ops.binary import Equal, Or, Where
 from graphwright.ops.cast import Cast
@@ -36,13 +36,18 @@ class ArgReduce(Op):
         if not x.rank:
             return TensorType(I64, ())
         axis = at.axis(self.axis, x.rank)
-        at.at_least(x.shape[axis], 1, f"axis {axis}")
+        others = product([dim for k, dim in enumerate(x.shape) if k != axis])
+        if others != 0:  # a result of no elements says nothing of the axis
+            size = x.shape[axis] if isinstance(others, int) else maximum(x.shape[axis], 1 - others)
+            at.at_least(size, 1, f"axis {axis}")
         return TensorType(I64, reduced_shape(x.shape, (axis,), self.keepdims))
 
     def reference(self, x: Array) -> Array:
         if not x.ndim:
             return np.zeros((), np.int64)
         function = type(self).function
+        if not x.size:
+            return np.zeros(np.sum(x, self.axis, keepdims=self.keepdims).shape, np.int64)
         if not self.last:
             return np.asarray(function(x, axis=self.axis, keepdims=self.keepdims), np.int64)
         found = function(np.flip(x, self.axis), axis=self.axis, keepdims=self.keepdims)

@@ -17,7 +17,7 @@ from graphwright.ir.op import (
     arg,
     op,
 )
-from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.symbols import Dim, minimum, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.common import same_dtype
 from graphwright.ops.shaping import carried, known_dims, known_ints, open_sizes
@@ -48,8 +48,11 @@ class Pad(Op):
             return None
         if len(operands) > 2 and operands[2] is not None:
             axes = known_ints(operands[2])
-            if axes is None or len(pads) != 2 * len(axes) or any(not -x.rank <= a < x.rank for a in axes):
+            if axes is None or len(pads) != 2 * len(axes):
                 return None
+            for axis in axes:
+                if not -x.rank <= axis < x.rank:
+                    raise InferError(f"axis {axis} is outside a rank of {x.rank}")
             pads = _spread(pads, axes, x.rank)
         valued = len(operands) > 1 and operands[1] is not None and self.mode == "constant"
         return Pad(pads, self.mode), (0, 2) if valued else (0,)
@@ -64,10 +67,11 @@ class Pad(Op):
             same_dtype(at, x, value)
         begins, ends = self.pads[: x.rank], self.pads[x.rank :]
         shape = tuple(d + b + e for d, b, e in zip(x.shape, begins, ends, strict=True))
-        for axis, (dim, size) in enumerate(zip(x.shape, shape, strict=True)):
+        for axis, (dim, size, begin, end) in enumerate(zip(x.shape, shape, begins, ends, strict=True)):
             at.at_least(size, 0, f"axis {axis} of {dim} elements, padded")
-            if self.mode != "constant" and size != dim:
-                at.at_least(dim, 1, f"axis {axis}, of which mode {self.mode} takes elements")
+            if self.mode != "constant" and (begin, end) != (0, 0):
+                kept = dim + _cropped(begin) + _cropped(end)
+                at.at_least(kept, 1, f"axis {axis}, of which mode {self.mode} takes elements")
         type = TensorType(x.dtype, shape)
         return type if value is not None else carried(self, type, x)
 
@@ -76,16 +80,28 @@ class Pad(Op):
 
     def reference(self, x: Array, value: Array | None = None) -> Array:
         assert self.pads is not None
-        pads = np.array(self.pads, dtype=np.int64).reshape(2, x.ndim)
-        crop = np.minimum(pads, 0)
-        kept = x[tuple(slice(-b, n + e) for b, e, n in zip(*crop, x.shape, strict=True))]
-        widths = np.maximum(pads, 0).T
         if x.ndim == 0:
             return np.array(x)
+        pads = np.array(self.pads, dtype=object).reshape(2, x.ndim).tolist()
+        begins, ends = pads
         if self.mode != "constant":
+            kept = x[
+                tuple(slice(max(0, -b), n + min(e, 0)) for b, e, n in zip(begins, ends, x.shape, strict=True))
+            ]
+            widths = [(max(b, 0), max(e, 0)) for b, e in zip(begins, ends, strict=True)]
             return np.asarray(np.pad(kept, widths, mode=self.mode))  # type: ignore[call-overload]  # one of MODES
-        fill = 0 if value is None else value.reshape(())
-        return np.pad(kept, widths, constant_values=fill)
+        shape = [n + b + e for b, e, n in zip(begins, ends, x.shape, strict=True)]
+        out = np.full(shape, 0 if value is None else value.reshape(()), x.dtype)
+        first = [max(0, -b) for b in begins]  # of the elements that stay, and behind the last of them
+        last = [max(a, min(n, n + e)) for a, e, n in zip(first, ends, x.shape, strict=True)]
+        source = tuple(map(slice, first, last))
+        if all(a < z for a, z in zip(first, last, strict=True)):
+            out[tuple(slice(a + b, z + b) for a, z, b in zip(first, last, begins, strict=True))] = x[source]
+        return out
+
+
+def _cropped(pad: Dim) -> Dim:
+    return minimum(pad, 0)
 
 
 def _spread(pads: tuple[Dim, ...], axes: tuple[int, ...], rank: int) -> tuple[Dim, ...]:

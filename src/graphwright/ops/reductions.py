@@ -35,7 +35,7 @@ from graphwright.ops.activations import IsInf
 from graphwright.ops.binary import Add, Sub, Where
 from graphwright.ops.cast import as_dtype, in_f32
 from graphwright.ops.common import (
-    FLOATS,
+    INTEGERS,
     NUMBERS,
     like,
     need_dtype,
@@ -271,11 +271,13 @@ ReduceLogSum = fold("ReduceLogSum", "The logarithm of the sum", "add", Row(_AS_I
 class ReduceLogSumExp(Reduction):
     """``log(sum(exp(x)))``, with the largest element taken out first so that nothing overflows."""
 
-    dtypes = FLOATS
+    dtypes = NUMBERS
+    """Of integers, the result in f64 without its fraction."""
 
     @quiet
     def reference(self, x: Array) -> Array:
         axes, wide = positive_axes(self.axes, x.ndim), widened(x)
+        wide = wide if wide.dtype.kind == "f" else x.astype(np.float64)
         top = np.maximum.reduce(wide, axis=axes, keepdims=True, initial=-np.inf)
         top = np.where(np.isinf(top), 0, top).astype(wide.dtype)
         total = np.add.reduce(np.exp(wide - top), axis=axes, keepdims=True)
@@ -287,7 +289,7 @@ class ReduceLogSumExp(Reduction):
         if axes is not None:
             return None
         axes_ = self.resolved(rank_of(x))
-        wide = in_f32(b, x)
+        wide = as_dtype(b, x, F64) if x.type.dtype in INTEGERS else in_f32(b, x)
         top = b(ReduceMax(axes_), wide)
         top = b(Where(), b(IsInf(), top), b.const(0.0, wide.type.dtype), top)
         total = b(ReduceSum(axes_), b(Exp(), b(Sub(), wide, top)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -47,8 +48,10 @@ COORDINATES = (
 )
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 POLICIES = ("stretch", "not_larger", "not_smaller")
-MAX_DENOMINATOR = 64
-"""A scale of a symbolic size must be a fraction of at most this denominator."""
+LONGEST = 1 << 20
+"""Up to this size of an axis, the fractions that stand for scales of symbolic sizes are compared with f32."""
+SHORTEST = 1 << 12
+"""A fraction must serve sizes up to this one; else the size is computed when the model runs."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,55 @@ class Taps:
     places: Array
     weights: Array
     outside: Array
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """``n * numerator // denominator`` is ``floor(n * scale)`` in f32 for ``n`` up to ``limit``, or any."""
+
+    numerator: int
+    denominator: int
+    limit: int | None = None
+
+
+@cache
+def scaled_ratio(scale: float) -> Ratio | None:
+    """The ratio that stands for ``scale`` on most sizes; None where none does up to :data:`SHORTEST`.
+
+    f32(1 / 3) is more than 1/3, and 10 * f32(2.3) is 23 although f32(2.3) is less than 2.3: ONNX's formula is
+    that of the fraction which was meant, until the product's own rounding shows.
+    """
+    numerator, denominator = float(scale).as_integer_ratio()
+    if denominator <= 64:
+        return Ratio(numerator, denominator)
+    if not 1 / LONGEST <= scale <= SHORTEST:
+        return None
+    sizes = np.arange(LONGEST + 1)
+    wanted = np.floor(sizes.astype(np.float32) * np.float32(scale)).astype(np.int64)
+    best: Ratio | None = None
+    for bits in range(1, 21):
+        numerator, denominator = _simplest(np.float32(scale).item(), 1 << bits)
+        differs = sizes * numerator // denominator != wanted
+        limit = int(np.argmax(differs)) - 1 if differs.any() else LONGEST
+        if limit > (SHORTEST if best is None or best.limit is None else best.limit):
+            best = Ratio(numerator, denominator, limit)
+        if limit == LONGEST:
+            break
+    return best
+
+
+def _simplest(value: float, most: int) -> tuple[int, int]:
+    """The last convergent of the continued fraction of ``value`` with a denominator of at most ``most``."""
+    top, bottom = value.as_integer_ratio()
+    numerators, denominators = (0, 1), (1, 0)
+    while bottom:
+        whole, rest = divmod(top, bottom)
+        if whole * denominators[1] + denominators[0] > most:
+            break
+        numerators = (numerators[1], whole * numerators[1] + numerators[0])
+        denominators = (denominators[1], whole * denominators[1] + denominators[0])
+        top, bottom = bottom, rest
+    return numerators[1], denominators[1]
 
 
 @op("Resize")
@@ -109,7 +161,15 @@ class Resize(Op):
         if made is None:
             return None
         made = made._on_all_axes(x.shape)
-        return None if made == self else (made, (0,))
+        return None if made == self or (self.scales is None and made._open_scales(x.shape)) else (made, (0,))
+
+    def _open_scales(self, dims: tuple[Dim, ...]) -> bool:
+        """Whether a symbolic size is scaled by what no ratio stands for: then the operand stays."""
+        pairs = zip(dims, self.scales or (), strict=False) if self.sizes is None else ()
+        return any(
+            not isinstance(dim, int) and scaled_ratio(self._reach(axis) * scale) is None
+            for axis, (dim, scale) in enumerate(pairs)
+        )
 
     def _with_operands(self, operands: Sequence[Fact | None]) -> Resize | None:
         roi, scales, sizes = operands
@@ -154,7 +214,9 @@ class Resize(Op):
             if sum(f is not None for f in operands[1:3]) != 1 and operands:
                 raise at.fail("exactly one of scales and sizes is needed")
             resized = range(x.rank) if self.axes is None else [at.axis(axis, x.rank) for axis in self.axes]
-            return TensorType(x.dtype, self._open(at, x, resized, operands[2] if len(operands) > 2 else None))
+            sizes = operands[2] if len(operands) > 2 else None
+            scales = None if self.crops or len(operands) < 2 else known_floats(operands[1])
+            return TensorType(x.dtype, self._open(at, x, resized, sizes, scales))
         open_sizes = any(not isinstance(d, int) for d in (*(self.sizes or ()), *x.shape)) or 0 in x.shape
         if self.policy != "stretch" and self.sizes is not None and open_sizes:
             raise at.fail(f"{self.policy}: sizes {list(self.sizes)} of {x.type} must be numbers, and not 0")
@@ -173,14 +235,22 @@ class Resize(Op):
             return TensorType(x.dtype, self.sizes)
         return TensorType(x.dtype, tuple(self._scaled(at, axis, dim) for axis, dim in enumerate(x.shape)))
 
-    def _open(self, at: Inference, x: Fact, resized: Sequence[int], sizes: Fact | None) -> tuple[Dim, ...]:
+    def _open(
+        self,
+        at: Inference,
+        x: Fact,
+        resized: Sequence[int],
+        sizes: Fact | None,
+        scales: Sequence[float] | None,
+    ) -> tuple[Dim, ...]:
         """The sizes of the result where elements decide them: those that are known, and new ones."""
+        kept = {axis for axis, scale in zip(resized, scales or (), strict=False) if scale == 1}
         parts = () if sizes is None or self.policy != "stretch" else sizes.elements or sizes.partly or ()
         known = dict(zip(resized, parts, strict=False))
         shape: list[Dim] = []
         for axis, dim in enumerate(x.shape):
             part = known.get(axis)
-            if axis in resized and part is None:
+            if axis in resized and axis not in kept and part is None:
                 part = at.symbols.fresh("resized")
             shape.append(dim if part is None else part)
         return tuple(shape)
@@ -189,13 +259,18 @@ class Resize(Op):
         scale = self._reach(axis) * (self.scales or ())[axis]
         if isinstance(dim, int):
             return _floor_scaled(dim, scale)
-        numerator, denominator = float(scale).as_integer_ratio()
-        if denominator > MAX_DENOMINATOR:
+        ratio = scaled_ratio(scale)
+        if ratio is None:
             raise at.fail(
-                f"axis {axis} of size {dim} scaled by {scale:.6g}, which is no fraction of small numbers: "
-                f"give sizes instead of scales, or a number for {dim}"
+                f"axis {axis} of {dim} elements scaled by {scale:.6g}: give a number for {dim}, or sizes"
             )
-        return floordiv(dim * numerator, denominator)
+        if ratio.limit is not None:
+            at.at_least(
+                ratio.limit - dim,
+                0,
+                f"axis {axis} scaled by {scale:.6g}: {ratio.limit} less its {dim} elements",
+            )
+        return floordiv(dim * ratio.numerator, ratio.denominator)
 
     def _reach(self, axis: int) -> float:
         """The part of the axis that the region of interest covers."""
@@ -282,7 +357,14 @@ class Resize(Op):
         return Taps(np.clip(places, 0, size - 1).astype(np.int64), weights, outside)
 
     def _positions(self, axis: int, size: int, result: int, scale: float | None) -> Array:
-        """Where each element of the result lies in the input (ONNX, coordinate_transformation_mode)."""
+        """Where each element of the result lies in the input (ONNX, coordinate_transformation_mode).
+
+        The nearest element is that of f32, the precision of scales: element 9 of a scale of 1/3 is the 27th.
+        """
+        if self.mode == "nearest" and not self.crops:
+            return self._nearest_positions(
+                size, result, np.float32(result / size if scale is None else scale)
+            )
         i = np.arange(result, dtype=np.float64)
         over, under = (size, result) if scale is None else (1.0, scale)  # multiplied first: ties stay exact
         match self.coordinates:
@@ -302,6 +384,23 @@ class Resize(Op):
             case "half_pixel_symmetric" if scale is not None:
                 return size / 2 * (1 - result / (scale * size)) + (i + 0.5) / scale - 0.5
         return (i + 0.5) * over / under - 0.5
+
+    def _nearest_positions(self, size: int, result: int, scale: np.float32) -> Array:
+        """:meth:`_positions` in f32, step by step as the library's kernel and ONNX Runtime compute them."""
+        i, half, one = np.arange(result, dtype=np.float32), np.float32(0.5), np.float32(1)
+        match self.coordinates:
+            case "asymmetric":
+                return i / scale
+            case "tf_half_pixel_for_nn":
+                return (i + half) / scale
+            case "align_corners":
+                return i * np.float32(size - 1) / np.float32(max(result - 1, 1))
+            case "pytorch_half_pixel" if result == 1:
+                return np.zeros(1, np.float32)
+            case "half_pixel_symmetric":
+                covered = np.float32(result) / (scale * np.float32(size))
+                return np.float32(size) * half * (one - covered) + (i + half) / scale - half
+        return (i + half) / scale - half
 
 
 def _is_plain(dtype: DType) -> bool:
@@ -355,8 +454,8 @@ def _import_10(i: Importer) -> Any:
 
 
 def _import_7(i: Importer) -> Any:
-    scales = tuple(float(s) for s in i.required_attr("scales"))
-    return i.emit(Resize(_mode(i), "asymmetric", "floor", scales), i.input(0))
+    scales = i.const(np.array(i.required_attr("scales"), np.float32))
+    return i.emit(Resize(_mode(i), "asymmetric", "floor"), i.input(0), None, scales)
 
 
 def _mode(i: Importer) -> str:
@@ -413,7 +512,7 @@ Resize.samples = (
     Sample(Resize("linear", sizes=(3, 4)), (arg(U8, 2, 2),)),
     Sample(Resize("linear", sizes=(3, 4)), (arg(F16, 2, 2),)),
     Sample(Resize("cubic", sizes=(3, 4)), (arg(F64, 2, 0),)),
-    Sample(Resize(scales=(1.0, 1 / 3)), (arg(F32, 2, _H),), "no fraction of small numbers"),
+    Sample(Resize(scales=(1.0, float(np.float32(1 / 3)))), (arg(F32, 2, _H),)),
     Sample(Resize(scales=(1.0, 2.0)), (_X,), "2 scales for axes [0, 1, 2, 3]"),
     Sample(Resize(sizes=(5,), axes=(7,)), (_X,), "1 sizes for axes [7]"),
     Sample(Resize(scales=(1.0, 1.0, 0.0, 1.0)), (_X,), "they must be positive and finite"),

@@ -25,13 +25,13 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class Table:
-    """Elements of a vector in f64, with the arithmetic of Python; booleans where it compares."""
+    """Elements of a vector in f64, or f32, with the arithmetic of Python; booleans where it compares."""
 
     b: Builder
     value: Value
 
     def _with(self, op: Op, other: Table | float) -> Table:
-        right = other.value if isinstance(other, Table) else self.b.const(other, F64)
+        right = other.value if isinstance(other, Table) else self.b.const(other, self.value.type.dtype)
         return Table(self.b, self.b(op, self.value, right))
 
     def __add__(self, other: Table | float) -> Table:
@@ -69,13 +69,13 @@ class Table:
         return Table(self.b, self.b(op, self.value))
 
     def where(self, yes: Table, no: Table | float) -> Table:
-        other = no.value if isinstance(no, Table) else self.b.const(no, F64)
+        other = no.value if isinstance(no, Table) else self.b.const(no, yes.value.type.dtype)
         return Table(self.b, self.b(Where(), self.value, yes.value, other))
 
 
-def table(b: Builder, value: Value) -> Table:
+def table(b: Builder, value: Value, dtype: DType = F64) -> Table:
     """A vector of numbers as a table."""
-    return Table(b, b(Cast(F64), value))
+    return Table(b, b(Cast(dtype), value))
 
 
 @dataclass(frozen=True)
@@ -159,9 +159,14 @@ def interpolated(b: Builder, x: Value, dims: Sequence[Dim], method: Method, give
     for axis, what in given.items():
         if dims[axis] == x.type.dims[axis] and what.scale is None and not method.crops:
             continue
-        size, result = table(b, b(Shape(axis, axis + 1), x)), dims[axis]
-        number = Table(b, b(Cast(F64), b(Range((0, result, 1)))))
-        count = table(b, b(Shape(0, 1), number.value))
+        kind = (
+            F64 if blends or method.crops else F32
+        )  # the nearest element is that of f32, the type of scales
+        size, result = table(b, b(Shape(axis, axis + 1), x), kind), dims[axis]
+        number = table(b, b(Range((0, result, 1))), kind)
+        count = table(b, b(Shape(0, 1), number.value), kind)
+        if what.scale is not None:
+            what = Given(table(b, what.scale.value, kind), what.start, what.end)
         place = _positions(number, size, count, what, method)
         if method.crops:
             beyond = (place < 0.0) | (place > size - 1.0)
@@ -199,8 +204,10 @@ def _positions(i: Table, size: Table, count: Table, given: Given, method: Method
         return i * (size - 1.0) / last
 
     def scaled(place: Table) -> Table:
-        """Multiplied first, so that ties stay exact."""
-        return place * size / count if scale is None else place / scale
+        """In f64 multiplied first, so that ties stay exact; in f32 divided by the scale, as in the kernel."""
+        if scale is None and place.value.type.dtype == F64:
+            return place * size / count
+        return place / (count / size if scale is None else scale)
 
     if method.coordinates == "asymmetric":
         return scaled(i)

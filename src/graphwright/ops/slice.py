@@ -10,7 +10,7 @@ import numpy as np
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.shaping import carried, known_dims, known_ints, length_of, not_negative
+from graphwright.ops.shaping import carried, known_dims, known_ints, length_of, not_negative, number
 
 TO_THE_END = 2**31 - 1
 """A bound at least this far off stands for the end, or the beginning, whatever the size."""
@@ -19,6 +19,8 @@ TO_THE_END = 2**31 - 1
 @op("Slice")
 class Slice(Op):
     """``x[starts[k]:ends[k]:steps[k]]`` along ``axes[k]``; negative bounds count from the back, as in NumPy.
+
+    A negative step that starts before the first element starts at it; in NumPy it selects nothing.
 
     Without ``starts`` the operands 1 to 4 give starts, ends, axes and steps; axes and steps may be absent.
     """
@@ -76,19 +78,30 @@ class Slice(Op):
         assert self.starts is not None
         where = [slice(None)] * x.ndim
         for start, end, axis, step in zip(self.starts, self.ends, self.axes, self.steps, strict=True):
-            where[axis] = slice(start, end, step)
+            first, count = placed(x.shape[axis], number(start), number(end), step)
+            stop = first + count * step
+            where[axis] = slice(first, stop if stop >= 0 else None, step) if count else slice(0, 0)
         return np.array(x[tuple(where)], order="C")
+
+
+def placed(size: int, start: int, end: int, step: int) -> tuple[int, int]:
+    """First element and number of elements, as ONNX clamps bounds: a start to the elements that there are."""
+    last = size - 1 if step < 0 else size
+    first = min(max(start + size * (start < 0), 0), last)
+    stop = min(max(end + size * (end < 0), -1 if step < 0 else 0), last)
+    return first, max(0, -((first - stop) // step))
 
 
 def window(at: Inference, dim: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim]:
     """First element and number of elements of ``[start:end:step]`` along an axis of ``dim`` elements."""
     if isinstance(dim, int) and isinstance(start, int) and isinstance(end, int):
-        chosen = range(*slice(start, end, step).indices(dim))
-        return chosen.start, len(chosen)
+        return placed(dim, start, end, step)
     if not all([_keeps_sign(at, bound) for bound in (start, end)]):
         return 0, at.symbols.fresh("sliced")
     if step < 0:
-        first, stop = _place(at, dim, start, dim - 1, -1), _place(at, dim, end, dim - 1, -1)
+        last = dim - 1  # -1 where the axis has no element
+        first = last if start == -1 else minimum(_place(at, dim, start, last, 0), last)
+        stop = _place(at, dim, end, dim - 1, -1)
         return first, not_negative(at.symbols, ceildiv(first - stop, -step))
     first, stop = _place(at, dim, start, dim, 0), _place(at, dim, end, dim, 0)
     if first == 0:

@@ -107,7 +107,7 @@ class Hardmax(Normalized):
         size, later = product([shape[a] for a in axes]), shape[axes[-1] + 1 :]
         rows = x if len(axes) == 1 else b(Reshape((*shape[: axes[0]], size, *later), True), x)
         places = b(Reshape((size, *(1,) * len(later)), True), b(Range((0, size, 1))))
-        ones = b(Cast(x.type.dtype), b(Equal(), b(ArgMax(axes[0]), rows), places))
+        ones = b(Cast(x.type.dtype), b(Equal(), ArgMax(axes[0]).decompose(b, rows), places))
         result: Value = ones if len(axes) == 1 else b(Reshape(shape, True), ones)
         return result
 

@@ -65,7 +65,7 @@ class TfIdfVectorizer(Op):
         grams: dict[tuple[Any, ...], list[int]] = {}
         for k, (start, stop) in enumerate(self._bounds(pool.size)):
             grams.setdefault(tuple(pool[start:stop].tolist()), []).append(k)
-        rows = x.reshape(-1, x.shape[-1]) if x.ndim == 2 else x[np.newaxis]
+        rows = x if x.ndim == 2 else x[np.newaxis]
         y = np.zeros((len(rows), self.size), dtype=weights.dtype)
         for row, tokens in zip(y, rows, strict=True):
             for gram, count in Counter(self._windows(tokens.tolist())).items():

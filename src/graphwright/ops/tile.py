@@ -35,7 +35,10 @@ class Tile(Op):
         return 0 if gives == x.type else None
 
     def reference(self, x: Array) -> Array:
-        return np.array(np.tile(x, numbers(self.repeats or ())))
+        repeats = numbers(self.repeats or ())
+        if 0 in (*repeats, *x.shape):  # NumPy would make the other copies first
+            return np.zeros([n * r for n, r in zip(x.shape, repeats, strict=True)], x.dtype)
+        return np.array(np.tile(x, repeats))
 
 
 def _open_copies(at: Inference, dims: Sequence[Dim], parts: Sequence[Dim | None]) -> tuple[Dim, ...]:

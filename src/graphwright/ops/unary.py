@@ -9,10 +9,11 @@ import numpy as np
 
 from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.loops.nodes import Scalar, apply, maximum, minimum
-from graphwright.ir.op import Array, Op, Sample, arg, op
+from graphwright.ir.op import Array, Importer, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.symbols import maximum as maximum_dim
 from graphwright.ir.types import BOOL, F16, F32, I32, I64, U8, DType
+from graphwright.ops.cast import Cast
 from graphwright.ops.common import FLOATS, INTEGERS, LOGICAL, NUMBERS, SIGNED, Pointwise, like, quiet, simple
 
 
@@ -102,6 +103,17 @@ Round = unary(
 )
 Erf = unary("Erf", "The error function ``2/sqrt(pi) * integral of exp(-t*t) from 0 to x``", 9,
             FUNCTIONS["erf"].numpy, "erf", NUMBERS - INTEGERS)  # fmt: skip
+
+
+def _import_erf(i: Importer) -> Any:
+    """Of integers as well: what remains without the fraction."""
+    x = i.input(0)
+    if x.type.dtype not in INTEGERS:
+        return i.emit(Erf(), x)
+    return i.emit(Cast(x.type.dtype), i.emit(Erf(), i.emit(Cast(F32), x)))
+
+
+Erf.onnx = {("Erf", 9): _import_erf}
 Sin = unary("Sin", "The sine of ``x`` radians", 7, np.sin, "sin")
 Cos = unary("Cos", "The cosine of ``x`` radians", 7, np.cos, "cos")
 Tan = unary("Tan", "The tangent of ``x`` radians", 7, np.tan, "tan")

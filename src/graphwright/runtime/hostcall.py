@@ -9,9 +9,9 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from graphwright.errors import GraphwrightError
+from graphwright.errors import GraphwrightError, ModelError
 from graphwright.ir.arrays import Array, np
-from graphwright.runtime.devices.base import REFERENCE_FAULTS, reference_fault
+from graphwright.runtime.devices.base import REFERENCE_FAULTS, RunError, reference_fault
 
 if TYPE_CHECKING:
     from graphwright.ir.op import Op
@@ -34,7 +34,9 @@ def reference_of(op: Op, place: str) -> Callable[[Sequence[Any]], tuple[Any, ...
     def call(arrays: Sequence[Any]) -> tuple[Any, ...]:
         try:
             with np.errstate(all="ignore"):
-                made: tuple[Any, ...] = evaluate(op, arrays)
+                made: tuple[Any, ...] = evaluate(op, arrays, place)
+        except ModelError as error:
+            raise RunError(*error.diagnostics) from error
         except REFERENCE_FAULTS as error:
             if isinstance(error, GraphwrightError):
                 raise

@@ -332,7 +332,10 @@ PyObject *new_output(const Program &p, const gw_plan *plan, int64_t i) {
     for (int64_t axis = 0; axis < dims.count; axis++)
         shape[axis] = plan->registers[dims.at[axis]];
     auto *dtype = (PyArray_Descr *)Py_NewRef(p.dtypes[(size_t)i].ptr());
-    return new_array(dtype, (int)dims.count, shape, plan->output_bytes[i]);
+    PyObject *array = new_array(dtype, (int)dims.count, shape, plan->output_bytes[i]);
+    if (!array && PyErr_ExceptionMatches(PyExc_ValueError)) /* NumPy skips sizes of 0, and may count too many bytes */
+        PyErr_SetString(PyExc_MemoryError, "an output has more elements than NumPy can address");
+    return array;
 }
 
 bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const *outputs, bool poison,

@@ -1,0 +1,58 @@
+"""Axes of no elements, and integers where most models have floats, against ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import ValueInfoProto, helper
+
+import graphwright as gw
+from graphwright.config import Options
+from tests.ops.peer import compare
+
+
+def model(op: str, dims: list[str], **attributes: Any) -> bytes:
+    node = helper.make_node(op, ["x"], ["y"], **attributes)
+    graph = helper.make_graph(
+        [node], "g", [helper.make_tensor_value_info("x", 1, dims)], [ValueInfoProto(name="y")]
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return bytes(made.SerializeToString())
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+@pytest.mark.parametrize("op", ["Hardmax", "ArgMax", "ArgMin", "Softmax", "LogSoftmax"])
+def test_rows_of_no_elements(op: str, device: str) -> None:
+    text = model(op, ["N", "M"], axis=1)
+    session, compiled = onnxruntime.InferenceSession(text), gw.compile(text, options=Options(device=device))
+    for shape in ((0, 3), (0, 0), (2, 1), (3, 4)) + (() if op[:3] == "Arg" else ((3, 0),)):
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)[:, ::-1].copy()
+        want = session.run(None, {"x": x})[0]
+        np.testing.assert_allclose(compiled(x)[0], want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_the_largest_of_no_elements_is_refused(device: str) -> None:
+    compiled = gw.compile(model("ArgMax", ["N", "M"], axis=1), options=Options(device=device))
+    with pytest.raises(gw.GraphwrightError, match="ArgMax"):
+        compiled(np.zeros((3, 0), np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_logarithms_of_sums_of_integers(dtype: Any, keepdims: int) -> None:
+    x = np.array([[1, 2, 3], [0, 5, 7], [-4, 30, 2]], dtype)
+    compare("ReduceLogSumExp", [x], {"axes": [1], "keepdims": keepdims}, opset=13)
+    compare("ReduceLogSumExp", [x], {"axes": [0, 1], "keepdims": keepdims}, opset=13)
+
+
+def test_rows_of_no_tokens() -> None:
+    attributes = {
+        "mode": "TF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 1, "ngram_counts": [0, 1],
+        "ngram_indexes": [0, 1], "pool_int64s": [2, 5, 6],
+    }  # fmt: skip
+    for tokens in (np.zeros((3, 0), np.int64), np.array([[5, 6, 2]])):
+        compare("TfIdfVectorizer", [tokens], attributes, opset=9)

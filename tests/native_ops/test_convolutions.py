@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.ir.infer import evaluate
+from graphwright.kernels.library.isa import Isa
+from graphwright.ops.binary import Add
 from graphwright.ops.conv import Conv
 from graphwright.ops.conv_transpose import ConvTranspose
+from graphwright.ops.unary import Tanh
 from tests.kernels.library.harness import RUNNABLE
 
 NAMES = "DHW"
@@ -81,3 +84,20 @@ def test_volumes_have_kernels_of_the_library(op: Conv | ConvTranspose) -> None:
     shape = (4, 1, 3, 3, 3) if op.group > 1 else (4, 4, 3, 3, 3)
     model = compiled(op, np.ones(shape, np.float32), np.zeros(4, np.float32), [5, 5, 5], Options())
     assert "gw_" in model.report()
+
+
+@pytest.mark.parametrize("isa", RUNNABLE, ids=[isa.name for isa in RUNNABLE])
+def test_open_sizes_take_the_faster_form_when_they_are_known(isa: Isa) -> None:
+    """Through a hook (tanh) and with a residual."""
+    generator = np.random.default_rng(0)
+    w, v = (generator.standard_normal((64, 64, 3, 3), np.float32) / 24 for _ in range(2))
+    conv = Conv(pads=(1, 1, 1, 1))
+    b = gw.GraphBuilder()
+    x = b.input("x", "f32", ["N", 64, "H", "W"])
+    b.output("y", b(Add(), b(conv, b(Tanh(), b(conv, x, b.constant(w))), b.constant(v)), x))
+    model = b.compile(options=Options(isa=isa.name, threads=2))
+    assert {"gw_direct_f32", "gw_winograd4_f32"} <= set(model.report().split())
+    for size in ((1, 1), (2, 3), (7, 80), (80, 80)):
+        image = generator.standard_normal((2, 64, *size), np.float32)
+        inner = np.tanh(conv.reference(image, w))
+        np.testing.assert_allclose(model(image)[0], conv.reference(inner, v) + image, rtol=1e-4, atol=1e-4)

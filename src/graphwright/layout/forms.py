@@ -48,17 +48,20 @@ DEPTHWISE_PLANE_NS = 50
 DEPTHWISE_STORE_NS = 2
 """What each vector of a depthwise convolution's result costs besides its taps."""
 
-VECTOR_NS = 0.4
-"""A multiply-add of vectors whose operand is loaded."""
+PLANAR_VECTOR_NS = 0.4
+"""A multiply-add of a vector of neighbouring pixels, whose load crosses cache lines."""
+
+BLOCKED_VECTOR_NS = 0.25
+"""A multiply-add of a vector of channels."""
 
 MEMORY_GBPS = 10
 """What a pass over a large array reads and writes together."""
 
-CACHED_BYTES = 1 << 20
-"""What a transfer reads and writes of this many bytes stays in the cache of a core."""
+CACHED_BYTES = 4 << 20
+"""A transfer that reads and writes no more than this stays in the caches."""
 
 CACHE_GBPS = 30
-"""What a transfer within it reads and writes together."""
+"""What a transfer within them reads and writes together."""
 
 NOMINAL_SIZES = (64, 256, 1024, 4096, 16384)
 """What a size that is not known counts as: the first of these with which there is something to compute."""
@@ -99,9 +102,11 @@ def form_of(node: Node, blocks: Blocks) -> Form | str:
 
 def transfer_ns(value: Value, blocks: Blocks) -> float:
     """What bringing ``value`` into the other layout costs."""
-    size = 2 * blocks.nominal(value.type.bytes)
-    cached = min(size, CACHED_BYTES)
-    return 1000 + cached / CACHE_GBPS + (size - cached) / MEMORY_GBPS
+    channels = value.type.dims[CHANNELS]
+    assert isinstance(channels, int)
+    padded = -(-channels // blocks.lanes) * blocks.lanes
+    size = blocks.nominal(value.type.bytes) * (1 + padded / channels)
+    return 1000 + size / (CACHE_GBPS if size <= CACHED_BYTES else MEMORY_GBPS)
 
 
 def _form(*ops: type[Op]) -> Callable[[Rule], Rule]:
@@ -152,13 +157,15 @@ def _planar_depthwise_ns(y: Value, kernel: Sequence[int], blocks: Blocks) -> flo
     rows, columns = (1, *y.type.dims[CHANNELS + 1 :])[-2:]
     vectors = blocks.nominal(rows) * -(-blocks.nominal(columns) // blocks.lanes)
     planes = blocks.nominal(product(y.type.dims[: CHANNELS + 1]))
-    return planes * (DEPTHWISE_PLANE_NS + vectors * (DEPTHWISE_STORE_NS + math.prod(kernel) * VECTOR_NS))
+    return planes * (
+        DEPTHWISE_PLANE_NS + vectors * (DEPTHWISE_STORE_NS + math.prod(kernel) * PLANAR_VECTOR_NS)
+    )
 
 
 def _blocked_depthwise_ns(y: Value, kernel: Sequence[int], blocks: Blocks) -> float:
     """A vector of channels for each pixel; lanes beyond the last channel are counted as waste."""
     vectors = blocks.nominal(y.type.elements) / blocks.lanes
-    return vectors * (DEPTHWISE_STORE_NS + math.prod(kernel) * VECTOR_NS)
+    return vectors * (DEPTHWISE_STORE_NS + math.prod(kernel) * BLOCKED_VECTOR_NS)
 
 
 @_form(ConvTranspose)
@@ -367,12 +374,12 @@ def _waste(value: Value, blocks: Blocks) -> float:
     return blocks.nominal(value.type.bytes) / MEMORY_GBPS * (-channels % blocks.lanes) / channels
 
 
-def nominal(dim: Dim, symbols: SymbolTable) -> int:
+def nominal(dim: Dim, symbols: SymbolTable, guesses: Sequence[int] = NOMINAL_SIZES) -> int:
     """``dim`` with a guess for every size that is not known: the geometric mean of a range, for sizes differ
-    by factors; of no range the first of :data:`NOMINAL_SIZES` with which there is something to compute.
+    by factors; of no range the first of ``guesses`` with which there is something to compute.
     """
     spans = {atom.name: symbols.ranges.get(atom.name, Range()) for atom in atoms(dim)}
-    for unknown in NOMINAL_SIZES:
+    for unknown in guesses:
         guess = evaluate(dim, {name: _guess(span, unknown) for name, span in spans.items()})
         if guess > 0:
             return guess

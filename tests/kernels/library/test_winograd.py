@@ -281,6 +281,19 @@ def test_sizes_may_be_symbols() -> None:
                 assert value == formula(m, isa, known) and value > 0
 
 
+@pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
+def test_whether_a_form_pays_is_known_with_the_sizes(isa: Isa) -> None:
+    args = winograd.dense_args(4, isa, 1, 64, 96, symbol("H"), symbol("W"), pads=(1, 1, 1, 1))
+    pays = winograd_cost.pays(4, isa, args)
+    for height, width in ((1, 1), (2, 2), (3, 40), (80, 80), (500, 1)):
+        found, chosen = (
+            evaluate(pays, {"H": height, "W": width}),
+            winograd_cost.choose(isa, 1, 64, 96, height, width),
+        )
+        assert found == 1 if chosen == 4 else found == 0 or chosen == 2
+    assert [evaluate(pays, {"H": n, "W": n}) for n in (1, 80)] == [0, 1]
+
+
 def test_cost_chooses_the_form() -> None:
     """Large tiles where pixels are many, small ones where weights are, none where there is little to save."""
     v4 = ISAS["v4"]

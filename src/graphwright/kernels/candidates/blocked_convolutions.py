@@ -11,7 +11,7 @@ from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import Context, Contraction, row_major_strides
 from graphwright.kernels.candidates.sliding import Sliding, sliding
 from graphwright.kernels.candidates.transfers import block_strides
-from graphwright.kernels.launch import Launch
+from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library import (
     blocked_depthwise,
     direct,
@@ -22,7 +22,10 @@ from graphwright.kernels.library import (
 from graphwright.layout.blocks import is_blocked
 from graphwright.layout.forms import nominal
 from graphwright.ops.spatial import Windows
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
+
+_LARGE_SIZES = (1024, 4096, 16384)
+"""What open sizes count as where a form of Winograd's is chosen, which has to pay at some size."""
 
 _SHORT_ROW = 8
 """Pixels of a row that leave a tile half empty."""
@@ -39,8 +42,11 @@ class BlockedConvolution:
     group: int
     window: Windows
 
-    def launch(self, context: Context) -> Launch | str:
-        """The kernel expected to be the fastest, or why none can do the epilogue."""
+    def launch(self, context: Context) -> Launch | Run | str:
+        """The kernel expected to be the fastest, or why none can do the epilogue.
+
+        Where it depends on sizes that are not known, there are two, of which one has a grid of 0.
+        """
         epilogue = self.call.epilogue
         if epilogue.scale != 1 or (self.bias is not None and epilogue.bias is not None):
             return "the kernel's store neither scales nor adds a second bias"
@@ -51,7 +57,12 @@ class BlockedConvolution:
         if self.group > 1 and self.w.type.dims[1] == 1:
             return self._depthwise(context)
         form = self._winograd_form(context)
-        return self._direct(context) if form is None else self._winograd(form, context)
+        if form is None:
+            return self._direct(context)
+        winograd, pays = self._winograd(form, context)
+        if all(isinstance(size, int) for size in self._sizes):  # of several images it pays all the more
+            return winograd
+        return Run((_where(1 - pays, self._direct(context)), _where(pays, winograd)))
 
     def _winograd_form(self, context: Context) -> Literal[2, 4] | None:
         """The size of Winograd's tiles where they should be faster than the direct kernel."""
@@ -64,18 +75,20 @@ class BlockedConvolution:
             return None
         cout, cin = self.w.type.sizes[:2]
         images = self.x.type.dims[0]
-        oh, ow = (nominal(dim, context.symbols) for dim in two_axes(self.call.node.output.type.dims)[2:])
+        counts = two_axes(self.call.node.output.type.dims)[2:]
+        oh, ow = (nominal(dim, context.symbols, _LARGE_SIZES) for dim in counts)
         found = winograd_cost.choose(context.isa, images if isinstance(images, int) else 1, cin, cout, oh, ow)
         return None if found == "direct" else found
 
-    def _winograd(self, m: Literal[2, 4], context: Context) -> Launch:
+    def _winograd(self, m: Literal[2, 4], context: Context) -> tuple[Launch, Dim]:
+        """The launch, and 1 where it should be faster than the direct kernel, else 0."""
         cout, cin = self.w.type.sizes[:2]
         isa, images, sizes = context.isa, self.x.type.dims[0], self._sizes
         made = winograd.WinogradArgs._make((
             images, cin, cout, *sizes, *self.window.pads[:2], *block_strides(self.x), *self._strides,
             *self.call.epilogue.args, *winograd.blocking(m, isa, images, cin, cout, *sizes[2:]),
         ))  # fmt: skip
-        return self.call.launch(
+        launch = self.call.launch(
             winograd.SYMBOLS[m],
             self._operands(self._transformed(m, context), context),
             made,
@@ -83,6 +96,7 @@ class BlockedConvolution:
             winograd.scratch_bytes(m, isa, made),
             winograd_cost.work_ns(m, isa, made),
         )
+        return launch, winograd_cost.pays(m, isa, made)
 
     def _transformed(self, m: int, context: Context) -> Value:
         cout, cin = self.w.type.sizes[:2]
@@ -177,6 +191,11 @@ class BlockedConvolution:
         layout = Layout((0,), ((0, context.isa.lanes),), zero_padded=True)
         whole = self.bias.type.dims[0] % context.isa.lanes == 0
         return self.bias if whole else context.packed(self.bias, layout)
+
+
+def _where(holds: Dim, launch: Launch) -> Launch:
+    """``launch`` with nothing to do unless ``holds`` is 1."""
+    return replace(launch, grid=launch.grid * holds, scratch=launch.scratch * holds, work=launch.work * holds)
 
 
 def two_axes(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:

@@ -39,7 +39,7 @@ def _groups(node: Node) -> tuple[int, int]:
 
 
 @contraction(Conv, _groups, channel_axis=CHANNELS)
-def convolution(call: Contraction, context: Context) -> Launch | str:
+def convolution(call: Contraction, context: Context) -> Launch | Run | str:
     x, w, bias = _operands(call)
     op = call.node.op
     assert isinstance(op, Conv)

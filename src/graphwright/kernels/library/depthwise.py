@@ -72,12 +72,13 @@ def grid(args: DepthwiseArgs) -> Dim:
 
 
 def scratch_bytes(isa: Isa, args: DepthwiseArgs) -> Dim:
-    """The input rows of a band, then its output rows."""
+    """The input rows of a band, then its output rows, for one plane of taps and for all."""
     band = minimum(args.oh, _BAND)
     rows = (band - 1) * args.stride_h + (args.kh - 1) * args.dilation_h + 1
     last_tap = floordiv((args.kw - 1) * args.dilation_w, args.stride_w)
     columns = (ceildiv(args.ow, isa.lanes) + ceildiv(last_tap, isa.lanes) + 2) * isa.lanes
-    return 4 * (rows * args.stride_w * columns + band * args.ow)
+    planes = 1 + minimum(1, maximum(args.kd, 1) - 1)
+    return 4 * (rows * args.stride_w * columns + planes * band * args.ow)
 
 
 def work_ns(isa: Isa, args: DepthwiseArgs) -> Dim:
@@ -148,6 +149,7 @@ def _band(window: _Window) -> str:
     return f"""\
 static void band_{window.name}(const struct band *b) {{
 {weights}
+    const vf bias = vf_set1(b->bias);
     int64_t row = 0;
 {steps}
 }}
@@ -161,7 +163,7 @@ def _rows(window: _Window, rows: int) -> str:
         f"const float *in = b->planes + row * {stride} * b->row_pitch;",
         "float *to = b->to + row * b->to_ld;",
         "for (int64_t x = 0; x < b->ow; x += VL, in += VL, to += VL) {",
-        f"    vf {', '.join(f'y{r} = begin(b, x, to + {r} * b->to_ld)' for r in range(rows))};",
+        f"    vf {', '.join(f'y{r} = bias' for r in range(rows))};",
     ]
     for i in range((rows - 1) * stride + size):
         for j in range(size):
@@ -184,20 +186,12 @@ _STRUCTS: Final = """
 struct band {
     const float *planes, *w;
     float bias;
-    int more; /* the output has sums of other planes of taps already */
     int relu;
     int64_t plane, row_pitch, rows, ow;
     float *to;
     int64_t to_ld;
     const struct args *s;
 };
-
-/* What the sums of the columns from x on start with. */
-GW_INLINE vf begin(const struct band *b, int64_t x, const float *to) {
-    if (!b->more)
-        return vf_set1(b->bias);
-    return b->ow - x >= VL ? vf_load(to) : vf_load_n(to, b->ow - x);
-}
 
 GW_INLINE void finish(const struct band *b, int64_t x, vf y, float *to) {
     if (b->relu)
@@ -217,9 +211,8 @@ GW_INLINE void any_block(const struct band *b, int64_t row, int64_t x, const int
     const float *in = b->planes + row * step + x, *w = b->w;
     float *to = b->to + row * b->to_ld + x;
     vf y[ROWS * VECTORS];
-    for (int r = 0; r < ROWS; r++)
-        for (int v = 0; v < VECTORS; v++)
-            y[r * VECTORS + v] = begin(b, x + v * VL, to + r * b->to_ld + v * VL);
+    for (int i = 0; i < ROWS * VECTORS; i++)
+        y[i] = vf_set1(b->bias);
     for (int64_t i = 0; i < s->kh; i++, in += s->dilation_h * b->row_pitch) {
         int64_t plane = 0, column = 0; /* of the tap: j * dilation_w modulo the stride, and divided by it */
         for (int64_t j = 0; j < s->kw; j++) {
@@ -360,6 +353,17 @@ static int64_t origin(const struct args *s, fill_fn fill, int64_t p, int64_t pit
     return p * pitch + VL - (s->pad_left - p + s->stride_w - 1) / s->stride_w;
 }
 
+/* The band's rows on top of those of other planes of taps, which lie at to. */
+static void add_rows(const struct band *b, float *to, int64_t to_ld, int relu) {
+    const float *from = b->to;
+    for (int64_t r = 0; r < b->rows; r++, from += b->to_ld, to += to_ld)
+        for (int64_t x = 0; x < b->ow; x += VL) {
+            const int64_t n = smaller(VL, b->ow - x);
+            const vf y = vf_load_n(to + x, n) + vf_load_n(from + x, n);
+            vf_store_n(to + x, relu ? vf_relu(y) : y, n);
+        }
+}
+
 static void store_rows(const struct args *s, const float *from, int64_t rows, float *y) {
     for (int64_t r = 0; r < rows; r++, y += s->y_h)
         for (int64_t x = 0; x < s->ow; x++)
@@ -382,6 +386,7 @@ GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, 
     const int64_t row_pitch = s->stride_w * pitch, reach = (s->kh - 1) * s->dilation_h + 1;
     float *planes = scratch;
     float *out = planes + ((smaller(s->oh, BAND) - 1) * s->stride_h + reach) * row_pitch;
+    float *part = out + smaller(s->oh, BAND) * s->ow;
     fill_zeros(planes, out - planes);
     const int64_t read = (s->ow - 1) * s->stride_w + (s->kw - 1) * s->dilation_w + 1 - s->pad_left;
     const int64_t width = read > 0 ? smaller(s->w, read) : 0;
@@ -418,18 +423,19 @@ GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, 
             const struct band b = {
                 .planes = planes + start,
                 .w = w + (channel * s->kd + k) * s->kh * s->kw,
-                .bias = bias ? bias[channel] : 0,
-                .more = k > first,
-                .relu = s->act == 1 && k + 1 == last,
+                .bias = bias && k == first ? bias[channel] : 0,
+                .relu = s->act == 1 && last - first == 1,
                 .plane = next,
                 .row_pitch = row_pitch,
                 .rows = rows,
                 .ow = s->ow,
-                .to = direct ? to : out,
-                .to_ld = direct ? s->y_h : s->ow,
+                .to = k > first ? part : direct ? to : out,
+                .to_ld = k == first && direct ? s->y_h : s->ow,
                 .s = s,
             };
             compute(&b);
+            if (k > first)
+                add_rows(&b, direct ? to : out, direct ? s->y_h : s->ow, s->act == 1 && k + 1 == last);
         }
         if (hook) {
             const int64_t cols = rows * s->ow, at = (oz * s->oh + row) * s->ow;

@@ -76,12 +76,18 @@ def work_ns(m: int, isa: Isa, args: WinogradArgs) -> Dim:
     return _overlapped(ceildiv(flops, speeds.gflops) + made, stream) + transforms
 
 
-def _direct_ns(isa: Isa, images: int, cin: int, cout: int, oh: int, ow: int) -> int:
+def _direct_ns(isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Dim) -> Dim:
     """What direct convolution of the same sizes takes."""
     outputs = -(-cout // isa.lanes) * isa.lanes
     flops, weights = 18 * images * oh * ow * cin * outputs, 36 * cin * outputs
-    compute, stream = flops // _SPEEDS[isa.name].direct_gflops, weights // _MEMORY_GBS
-    return max(compute, stream) + min(compute, stream) // 5
+    return _overlapped(floordiv(flops, _SPEEDS[isa.name].direct_gflops), weights // _MEMORY_GBS)
+
+
+def pays(m: int, isa: Isa, args: WinogradArgs) -> Dim:
+    """1 where the kernel should be faster than direct convolution, else 0; for sizes known at run time."""
+    assert isinstance(args.cin, int) and isinstance(args.cout, int)
+    direct = _direct_ns(isa, args.images, args.cin, args.cout, args.oh, args.ow)
+    return minimum(1, maximum(0, direct - work_ns(m, isa, args)))
 
 
 def choose(isa: Isa, images: int, cin: int, cout: int, oh: int, ow: int) -> Literal["direct", 2, 4]:

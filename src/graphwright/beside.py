@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Thread
+from threading import Event, Thread
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -12,11 +12,15 @@ T = TypeVar("T")
 class Beside(Generic[T]):
     """``call()`` while the caller goes on; a ``with`` block does not end before it.
 
+    A block that raises calls ``stop``, which may end the call earlier.
+
     ``concurrent.futures`` does as much, but imports ``logging``, which takes longer than most calls here.
     """
 
-    def __init__(self, call: Callable[[], T]) -> None:
-        self._call = call
+    def __init__(self, call: Callable[[], T], stop: Callable[[], object] = lambda: None) -> None:
+        self._call, self._stop = call, stop
+        self._ended = Event()
+        """In place of Thread.join, which after an interrupt takes the thread for one that has ended."""
         self._made: list[T] = []
         self._fault: BaseException | None = None
         self._thread = Thread(target=self._run)
@@ -27,10 +31,12 @@ class Beside(Generic[T]):
             self._made.append(self._call())
         except BaseException as fault:
             self._fault = fault
+        finally:
+            self._ended.set()
 
     def result(self) -> T:
         """What the call gave, or raises what it raised."""
-        self._thread.join()
+        self._ended.wait()
         if self._fault is not None:
             raise self._fault
         return self._made[0]
@@ -38,5 +44,7 @@ class Beside(Generic[T]):
     def __enter__(self) -> Beside[T]:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._thread.join()
+    def __exit__(self, raised: type[BaseException] | None, *_: object) -> None:
+        if raised is not None:
+            self._stop()
+        self._ended.wait()

@@ -34,7 +34,7 @@ from graphwright.kernels.launch import Step
 from graphwright.kernels.library.isa import ISAS, Isa
 from graphwright.kernels.select import Selection, select_kernels
 from graphwright.kernels.source import SIGNATURE
-from graphwright.kernels.toolchain import discard, find_toolchain
+from graphwright.kernels.toolchain import Compilers, discard, find_toolchain
 from graphwright.layout.assign import AssignLayouts
 from graphwright.lower.lower import lower, refuse_unknown_ranks
 from graphwright.lower.tasks import Program
@@ -157,7 +157,9 @@ def compile_modules(
     clock.lap("select")
     sources = _sources(generated, isa)
     # compilers are other processes: they run while weights are packed
-    with Beside(partial(_objects, sources, generated, isa, options)) as compiled:
+    compilers = Compilers()
+    call = partial(_objects, sources, generated, isa, options, compilers)
+    with Beside(call, compilers.stop) as compiled:
         weights, stored = _weights(modules, selections, shared)
         programs = [
             lower(m.main, selection.steps, m.symbols, held.places, streams=options.streams)
@@ -316,7 +318,7 @@ def _units(kernels: list[tuple[Kernel, str]]) -> dict[str, list[tuple[Kernel, st
 
 
 def _objects(
-    sources: dict[str, str], generated: GeneratedKernels, isa: Isa, options: Options
+    sources: dict[str, str], generated: GeneratedKernels, isa: Isa, options: Options, compilers: Compilers
 ) -> dict[str, bytes]:
     """Shared objects of the C files among ``sources``, by name without ending."""
     files = {name.removesuffix(".c"): text for name, text in sources.items() if name.endswith(".c")}
@@ -328,7 +330,7 @@ def _objects(
     objects: dict[str, bytes] = {}
     for source, name in generated.units.items():
         try:
-            (objects[name],) = cache.compile([foreign[name]], isa, toolchain)
+            (objects[name],) = cache.compile([foreign[name]], isa, toolchain, compilers)
         except ToolchainError as error:
             faults.diagnostics.append(source.refused(error))
             discard(error)
@@ -336,5 +338,5 @@ def _objects(
         for fault in export_faults(objects[name], generated.functions[source]):
             faults.add("plugin-source", fault, source.file, f"a kernel is int32_t NAME{SIGNATURE}")
     faults.raise_if_any()
-    made = cache.compile(list(files.values()), isa, toolchain)
+    made = cache.compile(list(files.values()), isa, toolchain, compilers)
     return {**dict(zip(files, made, strict=True)), **objects}

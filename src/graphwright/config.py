@@ -130,7 +130,7 @@ class Options:
     )
     specialize: str = _option(
         "none",
-        "hot compiles, in the background, a program of its own for each input shape that recurs",
+        "none, or hot: compile, in the background, a static program for each input shape that recurs",
         _one_of(*SPECIALIZE),
     )
     hot_after: int = _option(
@@ -148,7 +148,7 @@ class Options:
     streams: int = _option(1, "number of task streams that may run concurrently", _count, True)
     numerics: str = _option(
         "default",
-        "strict excludes algorithms with more rounding error than direct ones, such as Winograd",
+        "default, or strict, without algorithms that round more than direct ones, such as Winograd",
         _one_of(*NUMERICS),
         True,
     )

@@ -6,6 +6,7 @@ import os
 import stat
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def test_compile_runs_the_compiler_for_misses_alone(
 ) -> None:
     ran: list[str] = []
 
-    def compile_all(sources: list[str], isa: object, toolchain: object) -> list[bytes]:
+    def compile_all(sources: list[str], isa: object, toolchain: object, **given: Any) -> list[bytes]:
         ran.extend(sources)
         return [s.upper().encode() for s in sources]
 

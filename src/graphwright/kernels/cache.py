@@ -19,7 +19,7 @@ from typing import Final
 from graphwright.config import Options
 from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.private import PrivateFolder
-from graphwright.kernels.toolchain import Toolchain, compile_all
+from graphwright.kernels.toolchain import Compilers, Toolchain, compile_all
 from graphwright.log import debug
 from graphwright.records import dataclass, fields
 
@@ -77,13 +77,16 @@ class KernelCache:
         """Where it lies."""
         return self._files.path
 
-    def compile(self, sources: Sequence[str], isa: Isa, toolchain: Toolchain) -> list[bytes]:
+    def compile(
+        self, sources: Sequence[str], isa: Isa, toolchain: Toolchain, compilers: Compilers | None = None
+    ) -> list[bytes]:
         """Shared objects of ``sources``: from the cache, or compiled side by side and stored."""
         keys = [key_of(source, isa, toolchain, self.options) for source in sources]
         found = [self.load(key) for key in keys]
         missing = list(dict.fromkeys(s for s, code in zip(sources, found, strict=True) if code is None))
         debug("compiling %d of %d translation units, the others are kept", len(missing), len(keys))
-        made = dict(zip(missing, compile_all(missing, isa, toolchain), strict=True)) if missing else {}
+        objects = compile_all(missing, isa, toolchain, compilers=compilers) if missing else []
+        made = dict(zip(missing, objects, strict=True))
         result = []
         for source, key, code in zip(sources, keys, found, strict=True):
             if code is None:

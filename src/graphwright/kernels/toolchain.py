@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -133,7 +134,42 @@ def _asked(command: tuple[str, ...], zig: bool) -> Toolchain | str:
     return Toolchain(command, ended.stdout.strip(), zig)
 
 
-def compile_shared(source: str, isa: Isa, toolchain: Toolchain) -> bytes:
+class Compilers:
+    """The compilers that run for one compilation, so that an interrupt can stop them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[str]] = set()
+        self.is_stopped = False
+
+    def stop(self) -> None:
+        """End those that run; others are not started."""
+        with self._lock:
+            self.is_stopped = True
+            for process in self._running:
+                _kill(process)
+
+    @contextlib.contextmanager
+    def running(self, process: subprocess.Popen[str]) -> Iterator[None]:
+        """``process`` belongs to them until the block ends."""
+        with self._lock:
+            self._running.add(process)
+            if self.is_stopped:
+                _kill(process)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running.discard(process)
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End a compiler with its children."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def compile_shared(source: str, isa: Isa, toolchain: Toolchain, compilers: Compilers | None = None) -> bytes:
     """The shared object of a C ``source``. A :class:`ToolchainError` carries the compiler's message and
     where the source is kept."""
     folder = _new_folder()
@@ -141,10 +177,10 @@ def compile_shared(source: str, isa: Isa, toolchain: Toolchain) -> bytes:
     try:
         path = folder / _SOURCE
         path.write_text(source, encoding="utf-8")
-        fault = _run(toolchain, isa, folder)
+        fault = _run(toolchain, isa, folder, compilers or Compilers())
         if fault is None:
             return (folder / "kernel.so").read_bytes()
-        keep = True
+        keep = compilers is None or not compilers.is_stopped
         hint = "the source is kept there for inspection; a compiler as old as gcc 11 is too old"
         raise ToolchainError(Diagnostic("compile-failed", fault, str(path), hint))
     finally:
@@ -168,8 +204,10 @@ def discard(error: ToolchainError) -> None:
             shutil.rmtree(Path(fault.where).parent, ignore_errors=True)
 
 
-def _run(toolchain: Toolchain, isa: Isa, folder: Path) -> str | None:
+def _run(toolchain: Toolchain, isa: Isa, folder: Path, compilers: Compilers) -> str | None:
     """Compile :data:`_SOURCE` in ``folder``; what went wrong, or None."""
+    if compilers.is_stopped:
+        return "the compilation was interrupted"
     command = [*toolchain.command, *toolchain.flags(isa), "-o", "kernel.so", _SOURCE, "-lm"]
     debug("running %s", " ".join(command))
     process = subprocess.Popen(
@@ -184,10 +222,10 @@ def _run(toolchain: Toolchain, isa: Isa, folder: Path) -> str | None:
         start_new_session=True,  # so that a late compiler can be stopped with its children
     )
     try:
-        _, message = process.communicate(timeout=TIME_LIMIT)
+        with compilers.running(process):
+            _, message = process.communicate(timeout=TIME_LIMIT)
     except BaseException as error:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        _kill(process)
         process.communicate()
         if isinstance(error, subprocess.TimeoutExpired):
             return f"{toolchain.command[0]} did not end within {TIME_LIMIT:.0f} s"
@@ -197,10 +235,16 @@ def _run(toolchain: Toolchain, isa: Isa, folder: Path) -> str | None:
     return None
 
 
-def compile_all(sources: Sequence[str], isa: Isa, toolchain: Toolchain, workers: int = 0) -> list[bytes]:
+def compile_all(
+    sources: Sequence[str],
+    isa: Isa,
+    toolchain: Toolchain,
+    workers: int = 0,
+    compilers: Compilers | None = None,
+) -> list[bytes]:
     """Shared objects of several sources, compiled side by side in ``workers`` threads (0: one per usable
     core)."""
     count = workers or len(os.sched_getaffinity(0))
     pools = importlib.import_module("concurrent.futures")  # slow to import, and not wanted for what is cached
     with pools.ThreadPoolExecutor(max_workers=max(1, min(count, len(sources)))) as pool:
-        return list(pool.map(lambda source: compile_shared(source, isa, toolchain), sources))
+        return list(pool.map(lambda source: compile_shared(source, isa, toolchain, compilers), sources))

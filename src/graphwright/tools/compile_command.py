@@ -86,8 +86,9 @@ def compile(
       graphwright compile model.onnx --print-after fuse --time-passes
       graphwright compile model.onnx --plugin my_ops.py --plugin my_rules.py
 
-    Sizes that are not given stay symbolic: the package then runs every shape that the model allows. Gears
-    are shapes that get programs of their own: as fast as if the model were compiled for that shape alone.
+    Sizes that are not given stay symbolic: the package then runs every shape that the model allows.
+
+    Gears are shapes with static programs of their own.
     """
     target = output or _default_output(model)
     if target == STANDARD_OUTPUT:

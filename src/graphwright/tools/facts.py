@@ -6,6 +6,7 @@ is a list of numbers and texts, or null where the rank is not known.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from graphwright.package.weights import UnpackedWeights, Weights
 from graphwright.report import dynamic_lines
 
 FORMAT: Final = 1
+_LEAST: Final = re.compile(r"^0 <= (.+) - (\d+) (\(node .*)$", re.DOTALL)
 Memory = Callable[[], tuple[Mapping[str, Sequence[int]], int, int] | None]
 """Shapes of the inputs, bytes of the arena, and of what is live at once; None where sizes are open."""
 
@@ -40,7 +42,8 @@ def model_facts(path: Path, package: Package, module: Module | None, memory: Mem
         "inputs": list(map(_spec, package.inputs)),
         "outputs": list(map(_spec, package.outputs)),
         "sizes": {} if module is None else {dim: _span(span) for dim, span in size_spans(module).items()},
-        "constraints": list(package.constraints),
+        "constraints": constraint_texts(package),
+        "guards": list(package.guards),
         "dynamic": dynamic_lines(package.report),
         "options": dict(package.options),
         "metadata": dict(package.metadata),
@@ -59,6 +62,11 @@ def model_facts(path: Path, package: Package, module: Module | None, memory: Mem
             "live_bytes": found[2],
         },
     }
+
+
+def constraint_texts(package: Package) -> list[str]:
+    """What the sizes of the inputs must satisfy: ``W >= 33`` for ``0 <= W - 33``."""
+    return [_LEAST.sub(r"\1 >= \2 \3", line) for line in package.constraints]
 
 
 def size_spans(module: Module) -> dict[str, Dim]:

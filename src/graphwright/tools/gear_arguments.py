@@ -63,8 +63,8 @@ Others = Annotated[
     Between,
     typer.Option(
         "--between",
-        help="Other shapes are an error, are padded to the next gear where that provably changes nothing, or "
-        "run on a program for all shapes (dynamic).",
+        help="What happens to other shapes: error; pad, to the smallest gear that holds them, if this "
+        "provably does not change results; dynamic, a program for all shapes runs them.",
         rich_help_panel=_PANEL,
     ),
 ]

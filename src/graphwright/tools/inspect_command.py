@@ -34,7 +34,14 @@ from graphwright.runtime.model import Model
 from graphwright.tools.arguments import Constants, Outputs, Shapes, Sizes, parse_shapes, with_options
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, say, table
-from graphwright.tools.facts import has_all_plugins, model_facts, op_counts, size_spans, target_facts
+from graphwright.tools.facts import (
+    constraint_texts,
+    has_all_plugins,
+    model_facts,
+    op_counts,
+    size_spans,
+    target_facts,
+)
 from graphwright.tools.feeds import input_sizes, make_feeds
 from graphwright.tools.footprint import measure
 from graphwright.tools.gear_arguments import (
@@ -270,7 +277,7 @@ def _show_interface(package: Package) -> None:
         say(title)
         table([[spec.name, spec.type_text] for spec in specs])
     for title, lines in (
-        ("constraints", package.constraints),
+        ("constraints", constraint_texts(package)),
         ("guards", package.guards),
         ("options", [f"{name}={value}" for name, value in package.options.items()]),
     ):

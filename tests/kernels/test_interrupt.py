@@ -1,0 +1,71 @@
+"""Ctrl-C while a model is compiled: it ends at once, and leaves neither files nor processes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+COMPILER = """#!/bin/sh
+case "$*" in *--version*) exec {cc} "$@";; esac
+echo $$ >> {started}
+sleep 600
+"""
+PROGRAM = """
+import graphwright as gw
+b = gw.GraphBuilder()
+b.output("y", b.tanh(b.exp(b.mul(b.input("x", "f32", ("N", 7)), 0.37))))
+try:
+    gw.compile(b.build())
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("verb", [False, True], ids=["library", "command"])
+def test_an_interrupt_leaves_nothing(tmp_path: Path, verb: bool) -> None:
+    started, scratch, compiler = tmp_path / "started", tmp_path / "scratch", tmp_path / "cc"
+    scratch.mkdir()
+    compiler.write_text(COMPILER.format(cc=shutil.which("cc") or "gcc", started=started))
+    compiler.chmod(0o755)
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, "program.py"]
+    if verb:
+        save = (
+            PROGRAM.partition("try:")[0]
+            + "gw.compile(b.build(), options={'device': 'reference'}).save('m.om')"
+        )
+        subprocess.run([sys.executable, "-c", save], cwd=tmp_path, check=True)
+        command = [sys.executable, "-m", "graphwright", "inspect", "m.om"]
+    environment = {
+        **os.environ,
+        "GRAPHWRIGHT_CC": str(compiler),
+        "GRAPHWRIGHT_CACHE_DIR": str(tmp_path / "cache"),
+        "TMPDIR": str(scratch),
+    }
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while not started.exists() and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.02)
+    assert started.exists(), process.communicate()
+    process.send_signal(signal.SIGINT)
+    shown, _ = process.communicate(timeout=60)
+    assert verb or shown == "interrupted\n"
+    assert [each for each in map(int, started.read_text().split()) if _is_alive(each)] == []
+    assert list(scratch.iterdir()) == []
+    assert list((tmp_path / "cache" / "kernels").glob("**/*.so")) == []

@@ -10,10 +10,11 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphwright.errors import Diagnostic, PackageError
-from graphwright.ir.arrays import Array
+from graphwright.ir.arrays import Array, np
 from graphwright.ir.deferred import Deferred, Packing
 from graphwright.ir.dtypes import dtype_of
 from graphwright.package.weights import UnpackedWeights, Weights, pack_weights
@@ -104,23 +105,22 @@ def _plain_view(packing: Packing) -> list[Any]:
     return [list(packing.shape), plain]
 
 
-def _again(first: Weights, how: list[Any]) -> Deferred | Array:
-    """A tensor of ``first`` in another view and layout."""
+def _again(first: Weights, how: list[Any]) -> Deferred:
+    """A tensor of ``first`` in another view and layout; one job, so that few copies are there at a time."""
     there, (shape, layout), (new_shape, new_layout) = how
     array = first.arrays[there]
     transform, types = map(importlib.import_module, _LAYOUTS)
-    read = (
-        (lambda: array)
-        if layout is None
-        else (lambda: transform.unpack(array, _layout(types, layout), tuple(shape)))
-    )
-    if new_layout is None:
-        return read().reshape(new_shape)
-    made = _layout(types, new_layout)
-    packed = transform.packed_shape(tuple(new_shape), made)
-    return Deferred(
-        dtype_of(array), packed, lambda out: transform.pack_jobs(out, read().reshape(new_shape), made)
-    )
+    old, new = (None if plain is None else _layout(types, plain) for plain in (layout, new_layout))
+
+    def write(out: Array) -> None:
+        source = array if old is None else transform.unpack(array, old, tuple(shape))
+        if new is None:
+            np.copyto(out, source.reshape(new_shape))
+        else:
+            transform.pack_into(out, source.reshape(new_shape), new)
+
+    packed = tuple(new_shape) if new is None else transform.packed_shape(tuple(new_shape), new)
+    return Deferred(dtype_of(array), packed, lambda out: (partial(write, out),))
 
 
 def _layout(types: Any, plain: Any) -> Layout:

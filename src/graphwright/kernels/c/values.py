@@ -26,6 +26,7 @@ from graphwright.kernels.c.analysis import COMPARISONS, children, index_of, is_p
 from graphwright.kernels.c.dims import along, depends, dim_text, factor_text, strides_of
 from graphwright.kernels.c.literals import literal
 from graphwright.kernels.c.scope import Access, Lanes, Scope, Value, Variable
+from graphwright.kernels.c.steps import SMALL_STEPS
 from graphwright.kernels.c.support import (
     C_TYPES,
     Support,
@@ -179,6 +180,8 @@ class Values:
         if at.table:
             name = "gather" if verb == "load" else "scatter"
             operands.append(at.table)
+        elif verb == "load" and mask is None and at.step in SMALL_STEPS:
+            name = f"load_step_{at.step}"
         elif at.step != "1":
             name += "_stride"
             operands.append(at.step)

@@ -8,6 +8,7 @@ from graphwright.ir.types import F32, F64, DType
 from graphwright.kernels.c.division import DIVISIONS
 from graphwright.kernels.c.polynomials import HELPERS, OF_V4, POLYNOMIALS
 from graphwright.kernels.c.power import POSITIVE, POWER
+from graphwright.kernels.c.steps import load_step
 from graphwright.kernels.library.isa import Isa
 
 
@@ -18,6 +19,8 @@ def vector_template(function: str, dtype: DType, lanes: int, isa: Isa) -> str | 
         return None
     if function in ("max", "min") and dtype in (F32, F64):
         return _FLOAT_EXTREMUM[wide].replace("VERB", function)
+    if function.startswith("load_step_"):
+        return load_step(int(function.removeprefix("load_step_")), lanes)
     if (function, dtype) in DIVISIONS:
         return DIVISIONS[function, dtype]
     if dtype == F32 and wide and function in _OF_V4:

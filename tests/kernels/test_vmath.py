@@ -29,6 +29,7 @@ EXACT: dict[str, Callable[[Array], Array]] = {
     "sigmoid": _sigmoid,
     "erf": np.vectorize(math.erf, otypes=[np.float64]),
     **{name: getattr(np, name) for name in ("exp", "expm1", "log", "log1p", "tanh", "sin", "cos")},
+    **{name: getattr(np, name) for name in ("sinh", "cosh")},
     **{name: getattr(np, "arc" + name[1:]) for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
 }
 UNARY = [name for name in MAX_ULP if name != "pow"]

@@ -22,6 +22,8 @@ MAX_ULP: Final[dict[str, float]] = {
     "asin": 2.5,
     "acos": 2.0,
     "atan": 2.0,
+    "sinh": 3.0,
+    "cosh": 3.0,
     "asinh": 3.0,
     "acosh": 3.0,
     "atanh": 3.0,

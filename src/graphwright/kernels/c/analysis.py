@@ -159,7 +159,7 @@ def _all_values(statement: Statement) -> Iterator[Scalar]:
 
 _HEAVY: Final = frozenset(
     {"exp", "expm1", "log", "log1p", "sigmoid", "tanh", "erf", "sin", "cos", "pow", "div", "sqrt"}
-    | {"asin", "acos", "atan", "asinh", "acosh", "atanh"}
+    | {"asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"}
 )
 
 

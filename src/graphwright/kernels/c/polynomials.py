@@ -237,6 +237,16 @@ GW_INLINE @V NAME(@V x) {{
     const @V p = r + r * z * ({_ARC_TANGENT});
     return @with_sign@(@select@(large, {_QUARTER_TURN[0]} + (p + {_QUARTER_TURN[1]}), p), x);
 }}""",
+    "sinh": """\
+GW_INLINE @V NAME(@V x) {
+    const @V a = @abs@(x), e = @expm1@(a), h = @exp@(0.5f * a);
+    return @with_sign@(@select@(a > 80.0f, 0.5f * h * h, 0.5f * (e + e / (e + 1.0f))), x);
+}""",
+    "cosh": """\
+GW_INLINE @V NAME(@V x) {
+    const @V a = @abs@(x), e = @exp@(a), h = @exp@(0.5f * a);
+    return @select@(a > 80.0f, 0.5f * h * h, 0.5f * e + 0.5f / e);
+}""",
     "asinh": f"""\
 GW_INLINE @V NAME(@V x) {{
     const @V a = @abs@(x), t = a * a;

@@ -24,6 +24,7 @@ from graphwright.ops.conv_transpose import ConvTranspose
 from graphwright.ops.lrn import LRN
 from graphwright.ops.max_pool import MaxPool
 from graphwright.ops.resize import Resize
+from graphwright.ops.spatial import Pool
 from graphwright.ops.split import Split
 from graphwright.records import dataclass, field
 
@@ -48,6 +49,15 @@ DEPTHWISE_PLANE_NS = 50
 DEPTHWISE_STORE_NS = 2
 """What each vector of a depthwise convolution's result costs besides its taps."""
 
+POOL_ROW_NS = 12
+"""What a row of a pooling's result costs besides its vectors, each about a nanosecond in planes."""
+
+AVERAGE_ROW_NS = 8
+"""What counting and dividing adds to it."""
+
+BLOCKED_POOL_VECTOR_NS = 0.65
+"""A vector of channels that a pooling combines with another one."""
+
 PLANAR_VECTOR_NS = 0.4
 """A multiply-add of a vector of neighbouring pixels, whose load crosses cache lines."""
 
@@ -60,7 +70,7 @@ MEMORY_GBPS = 10
 CACHED_BYTES = 4 << 20
 """A transfer that reads and writes no more than this stays in the caches."""
 
-CACHE_GBPS = 30
+CACHE_GBPS = 45
 """What a transfer within them reads and writes together."""
 
 NOMINAL_SIZES = (64, 256, 1024, 4096, 16384)
@@ -209,8 +219,26 @@ def pooling(node: Node, blocks: Blocks) -> Form | str:
     x, y = node.operand(0), node.output
     if not can_be_blocked(x):
         return f"no pooling of {x.type} on channel blocks"
-    saves = blocks.nominal(x.type.bytes) / MEMORY_GBPS - _waste(y, blocks)
-    return Form(frozenset({0}), frozenset({0}), saves)
+    assert isinstance(node.op, Pool)
+    saves = _planar_pool_ns(node.op, x, y, blocks) - _blocked_pool_ns(node.op, x, y, blocks)
+    return Form(frozenset({0}), frozenset({0}), saves - _waste(y, blocks))
+
+
+def _planar_pool_ns(op: Pool, x: Value, y: Value, blocks: Blocks) -> float:
+    """Row by row in vectors, of which the last is seldom full: the rows of windows, then their columns."""
+    kh, kw = (1, *op.kernel)[-2:]
+    before, after = (-(-blocks.nominal(v.type.dims[-1]) // blocks.lanes) for v in (x, y))
+    rows = blocks.nominal(product(y.type.dims[:-1]))
+    divisors = AVERAGE_ROW_NS if isinstance(op, AveragePool) else 0
+    return rows * (POOL_ROW_NS + divisors + kh * before + kw * after)
+
+
+def _blocked_pool_ns(op: Pool, x: Value, y: Value, blocks: Blocks) -> float:
+    """The same steps, a vector for each pixel."""
+    kh, kw = (1, *op.kernel)[-2:]
+    before, after = (blocks.nominal(v.type.dims[-1]) for v in (x, y))
+    rows = blocks.nominal(product(y.type.dims[:-1])) / blocks.lanes
+    return rows * (POOL_ROW_NS + (kh * before + kw * after) * BLOCKED_POOL_VECTOR_NS)
 
 
 @_form(Concat)

@@ -79,7 +79,7 @@ def source(isa: Isa) -> str:
     """One C file with ``gw_max_pool_f32``, ``gw_average_pool_f32`` and ``gw_max_pool_indices_f32``."""
     even = ", ".join(str(2 * i) for i in range(isa.lanes))
     parts = [prelude(isa), _WINDOW.replace("@EVEN@", even)]
-    for name, identity, combine in (("max", "-__builtin_inff()", "vf_max"), ("average", "0.0f", "vf_add")):
+    for name, identity, combine in (("max", "-__builtin_inff()", "vf_larger"), ("average", "0.0f", "vf_add")):
         parts.append(_ROW.replace("@OP@", name).replace("@IDENTITY@", identity).replace("@COMBINE@", combine))
     return "\n".join([*parts, _KERNELS])
 
@@ -94,6 +94,12 @@ typedef struct {
 } pool;
 
 GW_INLINE vf vf_add(vf a, vf b) { return a + b; }
+/* NaN if either is: the instruction gives b where one is, so that only a remains to be looked at. */
+GW_INLINE vf vf_larger(vf a, vf b) {
+    vf r;
+    __asm__("vmaxps %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
+    return vf_select(a != a, a, r);
+}
 /* Elements 0, 2, 4, ... of the 2 * VL from p on. */
 GW_INLINE vf vf_load_even(const float *p) {
     return __builtin_shufflevector(vf_load(p), vf_load(p + VL), @EVEN@);
@@ -189,6 +195,23 @@ GW_INLINE void @OP@_three_rows(float *line, const float *a, const float *b, cons
             n - i);
 }
 
+/* Any number of rows at once, so that the line is stored once. */
+GW_INLINE void @OP@_window_rows(float *line, const float *x, int64_t step, int64_t rows, int64_t n) {
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL) {
+        vf r = vf_load(x + i);
+        for (int64_t k = 1; k < rows; k++)
+            r = @COMBINE@(r, vf_load(x + k * step + i));
+        vf_store(line + i, r);
+    }
+    if (i < n) {
+        vf r = vf_load_n(x + i, n - i);
+        for (int64_t k = 1; k < rows; k++)
+            r = @COMBINE@(r, vf_load_n(x + k * step + i, n - i));
+        vf_store_n(line + i, r, n - i);
+    }
+}
+
 /* The rows of the window of output row p, reduced into line. */
 static void @OP@_rows(const pool *t, const float *x, float *line, const place *p) {
     int64_t d = p->d, h = p->h;
@@ -200,9 +223,12 @@ static void @OP@_rows(const pool *t, const float *x, float *line, const place *p
     for (int64_t kd = d0; kd < d1; kd++) {
         const float *plane = x + (d * t->stride[D] - t->before[D] + kd * t->dilation[D]) * t->xs[2];
         int64_t kh = h0;
-        if (first && h1 - h0 >= 3) {
+        if (first && h1 - h0 == 3)
             @OP@_three_rows(line, plane + kh * step, plane + (kh + 1) * step, plane + (kh + 2) * step, width);
-            kh += 3;
+        else if (first && h1 > h0)
+            @OP@_window_rows(line, plane + kh * step, step, h1 - h0, width);
+        if (first && h1 > h0) {
+            kh = h1;
             first = 0;
         }
         for (; kh < h1; kh++, first = 0)

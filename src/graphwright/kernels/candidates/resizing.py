@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from graphwright.ir.graph import Node, Value
@@ -42,15 +44,32 @@ LONGEST = 1 << 24
 
 @candidate(Resize)
 def resize(node: Node, context: Context) -> Run | str:
-    op, x, y = node.op, node.operand(0), node.output
+    x, y = node.operand(0), node.output
+    refusal = _planes_refusal(node)
+    if refusal is not None:
+        return refusal
+    if x.type.dims[:-2] != y.type.dims[:-2]:
+        return "no resize kernel of other axes than the last two"
+    return Run((_planes(node, x, y),))
+
+
+def _planes_refusal(node: Node) -> str | None:
+    """Why the library does not resize the last two axes."""
+    op, x = node.op, node.operand(0)
     assert isinstance(op, Resize)
-    shape, out = x.type.dims, y.type.dims
-    if x.type.dtype != F32 or len(shape) < 2 or len(node.inputs) > 1:
+    if x.type.dtype != F32 or len(x.type.dims) < 2 or len(node.inputs) > 1:
         return f"no resize kernel for {x.type}, or for a region or sizes that come at run time"
-    if op.crops or op.antialias or shape[:-2] != out[:-2]:
-        return "no resize kernel that crops, filters against aliasing or resizes other axes than the last two"
+    if op.crops or op.antialias:
+        return "no resize kernel that crops or filters against aliasing"
     if op.coordinates.upper() not in Coordinates.__members__:
         return f"no resize kernel for {op.coordinates}"
+    return None
+
+
+def _planes(node: Node, x: Value, y: Value) -> Launch:
+    """The last two axes of ``x`` resized as ``node`` says, into ``y``; their other axes are equal."""
+    op, shape, out = node.op, x.type.dims, y.type.dims
+    assert isinstance(op, Resize)
     scales = op.scales or (0.0,) * len(shape)
     made = ResizeKernel(
         _SYMBOLS[op.mode],
@@ -68,15 +87,16 @@ def resize(node: Node, context: Context) -> Run | str:
         cubic_a=op.cubic_a,
         exclude_outside=op.exclude_outside,
     )
-    launch = Launch(
+    return Launch(
         KernelRef(made.symbol), (x, y), (1,), made.args, made.grid, made.scratch_bytes, made.work_ns
     )
-    return Run((launch,))
 
 
 @candidate(Resize)
 def resize_by_taps(node: Node, context: Context) -> Run | Alias | str:
-    """One axis after the other, each element a sum over taps whose places and weights are constants."""
+    """One axis after the other, each element a sum over taps whose places and weights are constants; the last
+    two at once where the library can.
+    """
     op, x, y = node.op, node.operand(0), node.output
     assert isinstance(op, Resize)
     if not x.type.is_static or not y.type.is_static or x.type.dtype.name not in C_TYPES:
@@ -95,13 +115,30 @@ def resize_by_taps(node: Node, context: Context) -> Run | Alias | str:
     if not passes:
         return Alias(x)
     dtype = _wide(x.type.dtype) if op.mode != "nearest" else x.type.dtype
+    order = _order([axis for axis, _ in passes], sizes, _planes_refusal(node) is None)
     launches, source = [], x
-    for done, (axis, taps) in enumerate(passes, start=1):
-        shape = (*source.type.dims[:axis], len(taps.places), *source.type.dims[axis + 1 :])
-        target = y if done == len(passes) else context.temporary(TensorType(dtype, shape), "resized")
-        launches.append(_along(axis, taps, source, target, node, context))
+    for done, axes in enumerate(order, start=1):
+        shape = tuple(y.type.dims[a] if a in axes else d for a, d in enumerate(source.type.dims))
+        made = TensorType(F32 if len(axes) > 1 else dtype, shape)
+        target = y if done == len(order) else context.temporary(made, "resized")
+        if len(axes) > 1:
+            launches.append(_planes(node, source, target))
+        else:
+            launches.append(_along(axes[0], dict(passes)[axes[0]], source, target, node, context))
         source = target
     return Run(tuple(launches))
+
+
+def _order(axes: list[int], sizes: list[tuple[int, int]], planes: bool) -> list[tuple[int, ...]]:
+    """Axes that are resized, in order, the last two together if the library resizes ``planes``: behind the
+    others where these shrink, since there are fewer planes then.
+    """
+    last = (len(sizes) - 2, len(sizes) - 1)
+    if not planes or tuple(axes[-2:]) != last:
+        return [(axis,) for axis in axes]
+    others = [(axis,) for axis in axes[:-2]]
+    shrinks = prod(sizes[axis][1] for (axis,) in others) < prod(sizes[axis][0] for (axis,) in others)
+    return [*others, last] if shrinks else [last, *others]
 
 
 @candidate(Interpolate)
@@ -153,11 +190,13 @@ def _along(axis: int, taps: Taps, source: Value, target: Value, node: Node, cont
     else:
         used = np.flatnonzero(taps.weights.any(0))
         dtype = _wide(source.type.dtype)
-        places = draft.input(context.table(taps.places[:, used].copy(), "places"), (count, len(used)))
-        table = taps.weights[:, used].astype(dtype.numpy)
-        weights = draft.input(context.table(table, "weights"), (count, len(used)))
+        # Tap by tap: where the last axis is the vector, places and weights lie side by side.
+        places_of = np.ascontiguousarray(taps.places[:, used].T.astype(np.int32))
+        weights_of = np.ascontiguousarray(taps.weights[:, used].T.astype(dtype.numpy))
+        places = draft.input(context.table(places_of, "places"), (len(used), count))
+        weights = draft.input(context.table(weights_of, "weights"), (len(used), count))
         total = Buffer("total", dtype, (), Level.REGISTER)
-        term = cast(Load(x, (o, Load(places, (r, k)), i)), dtype) * Load(weights, (r, k))
+        term = cast(Load(x, (o, Load(places, (k, r)), i)), dtype) * Load(weights, (k, r))
         body = [Alloc(total, 0), Loop("k", Kind.SERIAL, len(used), (Accumulate(total, (), "add", term),))]
         result = Load(total, ())
     if taps.outside.any():

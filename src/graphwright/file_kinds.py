@@ -174,7 +174,7 @@ def _is_utf8(head: bytes) -> bool:
 
 def _folder(path: Path) -> FileKind:
     """What a folder holds that may be meant."""
-    names = sorted(entry.name for entry in path.iterdir())
+    names = sorted(entry.name for entry in path.iterdir() if entry.name.isprintable())
     if "saved_model.pb" in names:
         return SAVED_MODEL._replace(advice=SAVED_MODEL.advice.replace("FOLDER", str(path)))
     found = [name for name in names if name.endswith((".onnx", ".om"))]

@@ -227,8 +227,9 @@ def test_a_full_disk_leaves_no_half_package(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("graphwright.package.archiver.os.fsync", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match="No space") as caught:
         model.save(tmp_path / "model.om")
+    assert caught.value.filename == str(tmp_path / "model.om")
     assert list(tmp_path.iterdir()) == []
 
 

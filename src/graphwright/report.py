@@ -102,7 +102,7 @@ def _reasons(records: Sequence[Record]) -> Iterable[str]:
     for record in records:
         for reason in record.reasons:
             grouped.setdefault(reason.why, []).append(reason)
-    yield "left alone"
+    yield "not applied, and why"
     for reasons in list(grouped.values())[:MAX_REASONS]:
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         yield f"  {terminal(str(reasons[0]))}{more}"

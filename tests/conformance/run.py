@@ -64,7 +64,9 @@ def _host_reasons(report: str) -> list[str]:
             reasons[reason] = None
         elif in_section and line[:1] == " " and ": " in text:
             reasons[text.rpartition(": ")[2]] = None
-        in_section = text == "in Python" or (in_section and line[:1] == " " and text != "left alone")
+        in_section = text == "in Python" or (
+            in_section and line[:1] == " " and text != "not applied, and why"
+        )
     return list(reasons)
 
 

@@ -192,24 +192,27 @@ EQUAL: dict[str, bytes] = {
 """Models of inputs of N and M, which padding leaves as they are."""
 
 REFUSED: dict[str, tuple[bytes, str]] = {
-    "a sum": (one("ReduceSum", ["N", 4], ints(0)), "ReduceSum: it folds a padded axis"),
-    "a mean": (one("ReduceMean", ["N", 4], axes=[0]), "ReduceMean: it folds a padded axis"),
-    "softmax along": (one("Softmax", [3, "N"], axis=-1), "folds a padded axis"),
-    "normalised along": (one("LayerNormalization", [3, "N"], weight(0, 1)), "folds a padded axis"),
+    "a sum": (one("ReduceSum", ["N", 4], ints(0)), "ReduceSum: it reduces over a padded axis"),
+    "a mean": (one("ReduceMean", ["N", 4], axes=[0]), "ReduceMean: it reduces over a padded axis"),
+    "softmax along": (one("Softmax", [3, "N"], axis=-1), "reduces over a padded axis"),
+    "normalised along": (one("LayerNormalization", [3, "N"], weight(0, 1)), "reduces over a padded axis"),
     "a product along": (one("MatMul", [3, "N"], (FLOAT, ["N", 2])), "MatMul: it sums along a padded axis"),
     "gemm along": (one("Gemm", ["N", 3], (FLOAT, ["N", 2]), transA=1), "Gemm: it sums along a padded axis"),
     "windows over the end": (
         one("Conv", [1, 2, "N"], weight(0, 3, 2, 3), pads=[0, 1]),
-        "Conv: windows hang over the end of axis 2",
+        "Conv: windows extend beyond the end of axis 2",
     ),
-    "pooling over the end": (one("MaxPool", [1, 2, "N"], kernel_shape=[2], ceil_mode=1), "hang over the end"),
+    "pooling over the end": (
+        one("MaxPool", [1, 2, "N"], kernel_shape=[2], ceil_mode=1),
+        "extend beyond the end",
+    ),
     "channels": (one("Conv", [1, "N", 4], (FLOAT, [3, "N", 2])), "Conv: "),
     "transposed windows": (
         one("ConvTranspose", [1, 2, "N"], weight(0, 2, 3, 3)),
         "ConvTranspose: its windows",
     ),
-    "global pooling": (one("GlobalMaxPool", [1, 2, "N"]), "folds a padded axis"),
-    "in front of others": (one("Concat", ["N", 3], (FLOAT, [2, 3]), axis=0), "Concat: what follows"),
+    "global pooling": (one("GlobalMaxPool", [1, 2, "N"]), "reduces over a padded axis"),
+    "in front of others": (one("Concat", ["N", 3], (FLOAT, [2, 3]), axis=0), "Concat: elements after"),
     "from the end": (one("Slice", ["N", 3], ints(-2), ints(2**62), ints(0), ints(1)), "Slice: it counts"),
     "backwards": (one("Slice", ["N", 3], ints(-1), ints(-(2**62)), ints(0), ints(-1)), "Slice: it counts"),
     "merged": (
@@ -236,16 +239,19 @@ REFUSED: dict[str, tuple[bytes, str]] = {
             node("Cast", ["s"], ["f"], to=FLOAT),
             node("Mul", ["x", "f"], ["y"], name="it"),
         ),
-        "Shape: no rule says",
+        "Shape: there is no rule",
     ),
-    "sizes of elements": (one("NonZero", ["N", 2]), "NonZero: the size nonzero depends on elements"),
+    "sizes of elements": (
+        one("NonZero", ["N", 2]),
+        "NonZero: the size nonzero depends on the values of a tensor",
+    ),
     "a sequence of what is padded": (
         onnx_model(
             [node("SequenceConstruct", ["x", "x"], ["q"]), node("SequenceAt", ["q", "i"], ["y"])],
             {"x": (FLOAT, ["N", 2]), "i": (INT64, [])},
             {"y": (FLOAT, None)},
         ),
-        "SequenceConstruct: no rule says",
+        "SequenceConstruct: there is no rule",
     ),
     "a loop that mixes rows": (
         repeated(node("CumSum", ["c", "axis"], ["d"], reverse=1), axis=np.array(0)),
@@ -253,9 +259,9 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     ),
     "a loop whose rows become more": (
         repeated(node("Concat", ["c", "c"], ["d"], axis=0), grown=True),
-        "depends on elements",
+        "depends on the values of a tensor",
     ),
-    "a loop along a padded axis": (scanned(), "Loop: how often it runs depends on padded sizes"),
+    "a loop along a padded axis": (scanned(), "Loop: its number of iterations depends on padded sizes"),
     "a branch that runs backwards": (
         choice("CumSum", np.array(0), reverse=1),
         "If: CumSum in a branch: it runs from the end",

@@ -91,7 +91,7 @@ class AxisSystem:
                 group.append(head)
             place.append(tuple(group))
         if left:
-            raise NotOneNest("a view leaves sizes over")
+            raise NotOneNest("the sizes of a view do not match those of the loops")
         return tuple(place)
 
     def _split(self, axis: Axis, outer: Dim) -> tuple[Axis, Axis] | None:
@@ -208,9 +208,9 @@ def _set_domain(nest: Nest) -> None:
     read = list(map(nest.axes_of, nest.reads.values()))
     nest.domain = max(made + read, key=len, default=())
     if any(len(set(axes)) < len(axes) for axes in made + read):
-        raise NotOneNest("a value meets itself in another order")
+        raise NotOneNest("one value is read in two orders")
     full, rows = frozenset(nest.domain), frozenset(nest.domain) - frozenset(nest.reduced)
     if any(axes not in (full, rows) for axes in map(frozenset, made)):
         raise NotOneNest("a smaller value would be computed again for each element of a larger one")
     if not all(map(full.issuperset, read)):
-        raise NotOneNest("an operand has axes of its own")
+        raise NotOneNest("an operand has axes over which the region does not iterate")

@@ -15,9 +15,9 @@ def epilogue_groups(anchor: Node, rest: Sequence[Node], nest: Nest) -> str | Non
     """None if ``rest`` can be the epilogue of ``anchor``, else the reason why not."""
     value = anchor.outputs[0]
     if value.type.dtype != F32 and not _sums_bytes(anchor):
-        return "contractions of other types than f32 and bytes take no epilogue"
+        return "only contractions of f32 and of 8-bit integers have epilogues"
     if any(Trait.REDUCTION in n.op.traits for n in rest):
-        return "a reduction needs whole rows, a contraction gives tiles"
+        return "a reduction needs whole rows, the contraction writes tiles"
     if value not in nest.reads:
         return "the contraction's result is not read"
     if nest.axes_of(nest.reads[value]) != nest.domain:

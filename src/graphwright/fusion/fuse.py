@@ -80,7 +80,7 @@ class _Grouping:
         dtypes = {value.type.dtype for value in (*node.inputs, *node.outputs) if value is not None}
         missing = sorted(str(dtype) for dtype in dtypes if not self.has_code(dtype))
         if missing:
-            self.record.refused(node, "fuse", f"no code for {', '.join(missing)}")
+            self.record.refused(node, "fuse", f"no code generator for {', '.join(missing)}")
         return not missing
 
     def _producer_groups(self, node: Node) -> list[_Group]:
@@ -108,7 +108,7 @@ class _Grouping:
         if own.anchor is not None and producer.anchor is not None:
             return "two contractions"
         if len(own.nodes) == 1 and _widens(own.nodes[0]) and self._is_stored(own.nodes[0], producer):
-            return "its operand is stored in fewer bytes, for readers that can widen it themselves"
+            return "its operand is narrower, and each reader can widen it itself"
         nodes = sorted({*producer.nodes, *own.nodes}, key=self.position.__getitem__)
         if len(nodes) > MAX_NODES:
             return f"more than {MAX_NODES} nodes"
@@ -127,7 +127,7 @@ class _Grouping:
         if len(_operands(nodes)) > MAX_OPERANDS:
             return f"more than {MAX_OPERANDS} operands"
         if self._makes_cycle(set(nodes)):
-            return "a value would have to leave the kernel and come back"
+            return "a value would leave the kernel and be read by it again"
         return worth_fusing(nodes, nest)
 
     def _is_stored(self, node: Node, producer: _Group) -> bool:

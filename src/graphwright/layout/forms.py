@@ -149,7 +149,7 @@ def _convolution(node: Node, operands: Sequence[Value | None], blocks: Blocks) -
         saves = _planar_depthwise_ns(y, kernel, blocks) - _blocked_depthwise_ns(y, kernel, blocks)
         return Form(frozenset({0}), frozenset({0}), saves - _waste(y, blocks))
     if op.group > 1 and (cin % blocks.lanes or (cout // op.group) % blocks.lanes):
-        return f"groups of {cin} to {cout // op.group} channels cut blocks of {blocks.lanes}"
+        return f"groups of {cin} to {cout // op.group} channels do not fill blocks of {blocks.lanes}"
     plain = op.group == 1 and kernel == [3, 3] and set(op.strides) <= {1}
     winograd = plain and min(cin, cout) >= blocks.lanes
     speed = WINOGRAD_GFLOPS if winograd else DIRECT_GFLOPS
@@ -194,7 +194,7 @@ def _transposed(node: Node, operands: Sequence[Value | None], blocks: Blocks) ->
         return "its pads are not known"
     cin, cout, *kernel = w.type.sizes
     if op.group > 1 and (cin // op.group % blocks.lanes or cout % blocks.lanes):
-        return f"groups of {cin // op.group} to {cout} channels cut blocks of {blocks.lanes}"
+        return f"groups of {cin // op.group} to {cout} channels do not fill blocks of {blocks.lanes}"
     single = _has_one_channel(y) and not overlaps(op, w.type.dims[2:])
     if not can_be_blocked(x) or not (single or can_be_blocked(y)):
         return f"no transposed convolution of {x.type} to {y.type} on channel blocks"
@@ -215,7 +215,7 @@ def overlaps(op: ConvTranspose, kernel: Sequence[Dim]) -> bool:
 def pooling(node: Node, blocks: Blocks) -> Form | str:
     """A vector of channels at a time."""
     if len(node.outputs) > 1:
-        return "positions of largest elements are row-major"
+        return "indices of maxima are in row-major order"
     x, y = node.operand(0), node.output
     if not can_be_blocked(x):
         return f"no pooling of {x.type} on channel blocks"
@@ -262,7 +262,7 @@ def splitting(node: Node, blocks: Blocks) -> Form | str:
     if not can_be_blocked(x) or not all(map(can_be_blocked, node.outputs)):
         return f"no split of {x.type} on channel blocks"
     if op.sizes is None or op.axis % len(x.type.dims) != CHANNELS:
-        return "a split along another axis, or at places that are computed"
+        return "the split is along another axis, or at computed positions"
     return Form(frozenset({0}), frozenset(range(len(node.outputs))), -_waste(x, blocks))
 
 
@@ -274,9 +274,9 @@ def resizing(node: Node, blocks: Blocks) -> Form | str:
     if not can_be_blocked(x) or x.type.dims[:2] != y.type.dims[:2]:
         return f"no resize of {x.type} on channel blocks"
     if len(node.inputs) > 1 or op.crops or op.antialias or op.coordinates == "tf_half_pixel_for_nn":
-        return "it crops, filters against aliasing, computes its sizes or places pixels in an old way"
+        return "it crops, uses antialiasing, computed sizes or an old coordinate mode"
     if op.scales is not None and len(op.scales) != len(x.type.dims):
-        return "scales of some axes alone"
+        return "it scales only some axes"
     return Form(frozenset({0}), frozenset({0}), -_waste(y, blocks))
 
 
@@ -312,7 +312,7 @@ def region(node: Node, blocks: Blocks) -> Form | str:
     if anchor is not None and given is not None:
         image = anchor.operand(0)
         if not given.operands and image in blocked:
-            return "its convolution reads planes, the rest of it blocks"
+            return "the convolution reads the planar layout, other nodes of the region the blocked one"
         blocked |= {image} if given.operands else set()
     return Form(
         frozenset(k for k, v in enumerate(body.inputs) if v in blocked - constants),
@@ -334,7 +334,7 @@ def _into_planes(body: Graph, walked: Sequence[Value], shape: Sequence[Dim], giv
     """A region whose contraction reads blocks and gives one channel, which the rest walks."""
     image, rank = _anchor_image(body), len(shape)
     if image in walked or rank != len(image.type.dims) or any(has_channels(v, rank) for v in walked):
-        return "its convolution gives one channel, the rest of it has more"
+        return "the convolution has one output channel, other nodes of the region have more"
     return Form(frozenset({body.inputs.index(image)}), frozenset(), given.saves)
 
 
@@ -375,7 +375,7 @@ def _has_one_channel(value: Value) -> bool:
 def _cannot_walk(walked: Sequence[Value], shape: Sequence[Dim]) -> str | None:
     """Why a region of these values cannot walk the channels of ``shape`` in blocks."""
     if len(shape) not in (3, 4):
-        return f"values of {len(shape)} axes"
+        return f"a value with {len(shape)} axes has no channel blocks"
     counts = {v.type.dims[channel_axis(v, len(shape))] for v in walked if has_channels(v, len(shape))}
     if len(counts) != 1 or not all(isinstance(c, int) for c in counts):
         return f"values of {' and '.join(sorted(map(str, counts))) or 'no'} channels"
@@ -390,7 +390,7 @@ def _moves(node: Node) -> str | None:
         fold = folding(node.op)
         folded = fold.resolved(len(node.operand(0).type.dims))
         stays = fold.keepdims and min(folded, default=0) > CHANNELS
-        return None if stays else f"{node.op.name} folds channels"
+        return None if stays else f"{node.op.name} reduces over or merges channels"
     stays = node.op.has_expression() and Trait.VIEW not in node.op.traits
     return None if stays else f"{node.op.name} moves elements"
 

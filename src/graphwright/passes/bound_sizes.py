@@ -39,7 +39,7 @@ def _replace(node: Node, made: Set[str], graph: Graph, module: Module, record: R
     builder = Builder(module, graph, node, node.sources)
     found = node.op.bounded(builder, [value.type for value in node.outputs], made, *node.inputs)
     if found is None:
-        record.refused(node, "bound_sizes", "its result has no bound that is small enough")
+        record.refused(node, "bound_sizes", "its result has no upper bound that is small enough")
         return
     record.did(f"{node.op.name} bounded")
     replace(node, [found] if isinstance(found, Value) else found)

@@ -131,10 +131,10 @@ class _Folding:
         if made > self.limits.small_bytes and made > self.limits.growth * given:
             return f"its outputs take {made} bytes, its inputs only {given}"
         if made - given > self.room:
-            return f"its outputs take {made} bytes, and the constants may grow by {self.room} more"
+            return f"its outputs take {made} bytes, and the constants may only grow by {self.room} more"
         steps = _steps(node, arrays, facts)
         if self.bytes + made > self.limits.total_bytes or self.steps + steps > self.limits.total_steps:
-            return "the module's budget for folding is spent"
+            return "the module's budget for constant folding is exhausted"
         self.bytes += made
         self.steps += steps
         self.room -= max(0, made - given)

@@ -61,13 +61,13 @@ def _read_scores(value: Value, module: Module) -> _Scores | str:
         where, scores, filler = (node.operand(position) for position in range(3))
         array = constant_array(filler, module)
         if array is None or array.size != 1 or not array.item() <= HIDDEN:
-            return "scores are replaced by what may be of their size"
+            return "scores are replaced by a value that may be as large as they are"
         value = scores
     elif node is not None and isinstance(node.op, Add):
         sides = [(node.operand(0), node.operand(1)), (node.operand(1), node.operand(0))]
         found = next(((s, m) for s, m in sides if s.type == value.type and _leads_to_product(s)), None)
         if found is None:
-            return "what the Softmax takes is no sum of a product and a mask"
+            return "the Softmax's input is not a sum of a product and a mask"
         value, mask = found
     softcap = 0.0
     value, scale = _without_scale(value, module)
@@ -76,10 +76,10 @@ def _read_scores(value: Value, module: Module) -> _Scores | str:
         softcap, (value, inner) = scale, _without_scale(tanh.operand(0), module)
         scale = inner * softcap  # tanh(inner * x) * softcap: the op divides by softcap
         if softcap <= 0:
-            return "a soft cap that is not positive"
+            return "the soft cap is not positive"
     product = value.producer
     if product is None or not isinstance(product.op, MatMul):
-        return "what the Softmax takes leads to no product"
+        return "the Softmax's input does not come from a product"
     return _Scores(product.operand(0), product.operand(1), scale, softcap, mask, where, filler)
 
 
@@ -350,7 +350,9 @@ FUSE_ATTENTION = RulePass(
     "fuse_attention",
     (
         Rule("attention", PLAIN, lambda m: _refusal(m, 1), lambda b, m: _core(b, m, "none")),
-        Rule("attention with a guard", GUARDED, lambda m: _refusal(m, 2), lambda b, m: _core(b, m, "nan")),
+        Rule(
+            "attention with a NaN guard", GUARDED, lambda m: _refusal(m, 2), lambda b, m: _core(b, m, "nan")
+        ),
         Rule("operands of attention", ATTENTION, _has_change, _changed),
         Rule("result of attention", TRANSPOSED, _ranks_known, _result),
     ),

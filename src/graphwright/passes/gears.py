@@ -91,7 +91,7 @@ def split_module(module: Module) -> GearModules | None:
     try:
         return _split(module, signature)
     except ValueError as error:
-        raise ModelError(Diagnostic("gears", f"the graph is not one of gears: {error}")) from error
+        raise ModelError(Diagnostic("gears", f"the graph is malformed for gears: {error}")) from error
 
 
 def _split(module: Module, signature: Signature) -> GearModules:

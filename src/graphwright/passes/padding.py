@@ -48,7 +48,7 @@ from graphwright.passes.manager import PassManager
 from graphwright.passes.pipeline import SHAPES
 from graphwright.records import dataclass
 
-_HINT = "shapes between gears can be an error, or dynamic"
+_HINT = "use --between error or dynamic"
 SHOWN = 20
 """Nodes that an error names."""
 
@@ -130,7 +130,7 @@ def _reason(node: Node, padded: Padded, known: set[str]) -> str:
         known |= names  # sizes that true elements decide are the true ones
         return ""
     if names - known:
-        return f"the size {min(names - known)} depends on elements"
+        return f"the size {min(names - known)} depends on the values of a tensor"
     if node.regions:
         return _regions(node, padded, known)
     if Trait.ELEMENTWISE in node.op.traits:
@@ -139,7 +139,7 @@ def _reason(node: Node, padded: Padded, known: set[str]) -> str:
         return _view(node, padded)
     if Trait.REDUCTION in node.op.traits:
         folded = folding(node.op).resolved(len(node.operand(0).type.dims))
-        return "it folds a padded axis" if padded.among(node.operand(0), folded) else ""
+        return "it reduces over a padded axis" if padded.among(node.operand(0), folded) else ""
     return _rule(node.op, node, padded)
 
 
@@ -148,7 +148,7 @@ def _regions(node: Node, padded: Padded, known: set[str]) -> str:
     if isinstance(node.op, Loop):
         reason = _repeated(node, node.op, padded)
     elif not isinstance(node.op, If | Case):
-        reason = "no rule says how its regions run"
+        reason = "there is no rule for its body"
     else:
         reason = "its condition is padded" if padded.axes(node.operand(0)) else ""
     if reason:
@@ -162,11 +162,11 @@ def _repeated(node: Node, loop: Loop, padded: Padded) -> str:
     """What is true of a carried value stays so from run to run where its type does."""
     where, body = loop.carried(), node.regions[0]
     if any(map(padded.holds, _attributes(loop))) or any(map(padded.axes, node.inputs[: where.start])):
-        return "how often it runs depends on padded sizes"
+        return "its number of iterations depends on padded sizes"
     for k in range(loop.carries):
         start, inside = node.operand(where.start + k), body.inputs[where.receive + k]
         if padded.axes(start) and not start.type == inside.type == body.outputs[where.result + k].type:
-            return "a padded value changes its size from run to run"
+            return "a padded value changes its size between iterations"
     return ""
 
 
@@ -178,7 +178,7 @@ def _attributes(op: Op) -> Iterator[object]:
 @singledispatch
 def _rule(op: Op, node: Node, padded: Padded) -> str:
     """Why ``node``, of an op of this class, may make something else of padded operands."""
-    return "no rule says what it makes of padded operands"
+    return "there is no rule for padded operands of this op"
 
 
 def _elementwise(node: Node, padded: Padded) -> str:
@@ -237,7 +237,7 @@ def _range(op: Range, node: Node, padded: Padded) -> str:
 def _concat(op: Concat, node: Node, padded: Padded) -> str:
     early = node.inputs[:-1]
     if any(value is not None and padded.among(value, [op.axis]) for value in early):
-        return "what follows a padded operand moves"
+        return "elements after a padded operand change their positions"
     return ""
 
 
@@ -263,7 +263,7 @@ def _gather(op: Gather, node: Node, padded: Padded) -> str:
     if padded.among(data, [op.axis]):
         return "its indices may count from the end of a padded axis"
     known = not padded.axes(indices) or _is_fed(indices, padded.main)
-    return "" if known else "its indices behind the true ones may be any"
+    return "" if known else "its indices in the padding may have any value"
 
 
 def _is_fed(value: Value, main: Graph) -> bool:
@@ -332,7 +332,7 @@ def _top_k(op: TopK, node: Node, padded: Padded) -> str:
 @_rule.register(LpPool)
 def _pool(op: MaxPool | AveragePool | LpPool, node: Node, padded: Padded) -> str:
     if len(node.outputs) > 1 and node.outputs[1].uses:
-        return "places of elements depend on sizes"
+        return "the positions of elements depend on sizes"
     return _windows(node, op.pads, op.ceil, padded, channels=True)
 
 
@@ -345,7 +345,7 @@ def _windows(node: Node, pads: Sequence[Dim], ceil: bool, padded: Padded, channe
     ends = pads[spatial:] or (0,) * spatial
     for axis in range(spatial):
         if padded.among(x, [axis + 2]) and (ceil or ends[axis] != 0):
-            return f"windows hang over the end of axis {axis + 2}"
+            return f"windows extend beyond the end of axis {axis + 2}"
     return "a padding depends on sizes" if any(map(padded.holds, pads)) else ""
 
 

@@ -30,7 +30,7 @@ def _same_bytes(m: Match) -> str | None:
     if not source.dtype == between.dtype == target.dtype:
         return "the dtype changes on the way"
     if len(m.root.outputs) > 1 or len(m.node(INNER).outputs) > 1:
-        return "a view with several outputs"
+        return "the view has several outputs"
     if source != target and not m.module.symbols.proves_equal(product(source.shape), product(target.shape)):
         return f"{source} and {target} are not provably of the same number of elements"
     return None

@@ -77,10 +77,10 @@ def _saves(m: Match) -> str | None:
         return "the rank is not known"
     producer = m[X].producer
     if producer is None or Trait.ELEMENTWISE not in producer.op.traits:
-        return "no elementwise node stands in front of it"
+        return "no elementwise node precedes it"
     gain = _gain(m[X], perm, m.module, MAX_DEPTH)
     if gain is None:
-        return "it cannot pass a value that others read, or one of another rank"
+        return "it cannot move past a value that other nodes read, or of another rank"
     return None if gain >= 0 else f"moving it forward would add {-gain} transposes"
 
 

@@ -12,6 +12,8 @@ import onnx
 import pytest
 
 import graphwright as gw
+from graphwright.records import replace
+from graphwright.tools.facts import constraint_texts
 from tests.package.models import rank_by_size
 
 from .support import HOSTILE, graphwright, write_model
@@ -93,3 +95,19 @@ def test_the_page_has_all_keys(model: Path) -> None:
     collect(found)
     assert used - documented - {"least", "most"} == set()
     assert np.all([key in documented for key in found])
+
+
+@pytest.mark.parametrize(
+    ("constraint", "shown"),
+    [
+        ("0 <= W - 33 (node Conv)", "W >= 33 (node Conv)"),
+        ("-1 <= N - 3 (node p - 3)", "N >= 2 (node p - 3)"),
+        ("1 <= N (node a)", "N >= 1 (node a)"),
+        ("0 <= floordiv(N - 3, 2) (node a)", "floordiv(N - 3, 2) >= 0 (node a)"),
+        ("0 <= N + 4 (node a)", "N >= -4 (node a)"),
+        ("N == M (node a)", "N == M (node a)"),
+    ],
+)
+def test_bounds_are_shown_as_bounds(constraint: str, shown: str, model: Path) -> None:
+    package = replace(gw.compile(model).package, constraints=(constraint,))
+    assert constraint_texts(package) == [shown]

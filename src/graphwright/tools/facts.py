@@ -27,7 +27,9 @@ from graphwright.package.weights import UnpackedWeights, Weights
 from graphwright.report import dynamic_lines
 
 FORMAT: Final = 1
-_LEAST: Final = re.compile(r"^0 <= (.+) - (\d+) (\(node .*)$", re.DOTALL)
+_LEAST: Final = re.compile(
+    r"(?P<low>-?\d+) <= (?P<size>.+?)(?: (?P<sign>[-+]) (?P<offset>\d+))? (?P<node>\(node .*)", re.DOTALL
+)
 Memory = Callable[[], tuple[Mapping[str, Sequence[int]], int, int] | None]
 """Shapes of the inputs, bytes of the arena, and of what is live at once; None where sizes are open."""
 
@@ -66,7 +68,15 @@ def model_facts(path: Path, package: Package, module: Module | None, memory: Mem
 
 def constraint_texts(package: Package) -> list[str]:
     """What the sizes of the inputs must satisfy: ``W >= 33`` for ``0 <= W - 33``."""
-    return [_LEAST.sub(r"\1 >= \2 \3", line) for line in package.constraints]
+    return [_bound_text(line) for line in package.constraints]
+
+
+def _bound_text(constraint: str) -> str:
+    found = _LEAST.fullmatch(constraint)
+    if found is None:
+        return constraint
+    offset = int(f"{found['sign'] or '+'}{found['offset'] or 0}")
+    return f"{found['size']} >= {int(found['low']) - offset} {found['node']}"
 
 
 def size_spans(module: Module) -> dict[str, Dim]:

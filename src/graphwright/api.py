@@ -254,6 +254,7 @@ def _compiled(
         return _reported(package_module(module, options), what_stays_dynamic(module)), Reference(module)
     open_ranks = any(type.shape is None for type in inputs) and lacks_ranks(module.main)
     if not module.symbols.undecided and not open_ranks:
+        module.symbols.assumable, module.symbols.demands_all = None, True  # only what a decomposition adds
         return _assuming(module, options, observe)
     general = clone_module(module)
     module.symbols.assumable = None if assume_found else frozenset(symbols_in(inputs))

@@ -21,7 +21,7 @@ def test_det_refuses_a_height_at_which_its_maps_cannot_be_added() -> None:
     text = str(caught.value)
     assert "p2o.Add" in text, "the node"
     assert "22" in text and "21" in text, "both sizes: 2 * ceil(330 / 32) and ceil(330 / 16) rows"
-    assert "==" in text or "equal" in text, "the constraint"
+    assert "differ" in text
 
 
 @pytest.mark.models
@@ -64,6 +64,24 @@ def test_det_with_ranges_proves_that_its_maps_fit() -> None:
         assert_close(model.run(feeds), answers(session(path), feeds), path, feeds)
     with pytest.raises(gw.FeedError, match="axis 2 is 32 to 1024 in steps of 32, not 330"):
         model.run({"x": np.zeros((1, 3, 330, 640), np.float32)})
+
+
+SMALL = [(0, 3, 64, 64), (1, 3, 1, 1), (1, 3, 16, 16), (2, 3, 32, 32), (3, 3, 33, 47), (1, 3, 31, 96)]
+
+
+@pytest.mark.parametrize("name", [marked(name) for name in ("ppocr_det", "ppocr_rec", "ppocr_cls")])
+def test_small_and_odd_images_run_wherever_onnx_runtime_runs_them(name: str) -> None:
+    path = file_of(name)
+    model, peer = gw.compile(path), session(path)
+    rng = np.random.default_rng(0)
+    for batch, channels, height, width in SMALL:
+        shape = (batch, channels, 48 if name == "ppocr_rec" else height, width)
+        feeds = {"x": rng.standard_normal(shape, np.float32)}
+        try:
+            expected = answers(peer, feeds)
+        except Exception:
+            continue  # such as rows of maps that cannot be added
+        assert_close(model.run(feeds), expected, path, feeds)
 
 
 def test_cls_names_the_axis_that_does_not_fit() -> None:

@@ -450,10 +450,13 @@ class SymbolTable:
     """Symbols of which inference may assume what it cannot prove; None is all of them."""
     undecided: bool = False
     """Whether inference left a size open, or a rank, that an assumption would have decided."""
+    demands_all: bool = False
+    """Whether there is no other form of the module for sizes that break a guard, so that what is assumed has
+    to be demanded."""
 
     def assume_nothing(self) -> None:
         """Let the module be general again, for inference to find what it leaves open."""
-        self.guards, self.assumable, self.undecided = {}, frozenset(), False
+        self.guards, self.assumable, self.undecided, self.demands_all = {}, frozenset(), False, False
 
     def copy(self) -> SymbolTable:
         """A table of its own with the same content."""
@@ -544,7 +547,7 @@ class SymbolTable:
         if self.assumable is not None and not guard.names <= self.assumable:
             self.undecided = True
             return False
-        self.guards.setdefault(guard)
+        (self.constraints if self.demands_all else self.guards).setdefault(guard)
         return True
 
 

@@ -139,6 +139,18 @@ def test_check_fails_beyond_the_tolerance(model: Path) -> None:
     assert result.exit_code == 1 and "[tolerance]" in result.stderr
 
 
+def test_check_compares_shapes(model: Path) -> None:
+    graphwright("compile", model, "-o", "m.om")
+    other = onnx.load(model)
+    other.graph.node[1].op_type = "Flatten"
+    other.graph.node[1].attribute.append(helper.make_attribute("axis", 0))
+    other.graph.output[0].type.tensor_type.ClearField("shape")
+    onnx.save(other, "flat.onnx")
+    result = graphwright("check", "m.om", "--onnx", "flat.onnx", "--shape", "x:9,4")
+    assert result.exit_code == 1
+    assert "output 'y' has shape (9, 3), the original's has (1, 27) [shape]" in result.stderr
+
+
 # -- bench ------------------------------------------------------------------------------------------------
 
 

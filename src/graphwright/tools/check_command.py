@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 import graphwright.ops
-from graphwright.api import unpacked_module
+from graphwright.api import source_module
 from graphwright.config import Options
-from graphwright.errors import Diagnostic
+from graphwright.errors import Collector, Diagnostic
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.ir.arrays import Array
 from graphwright.ir.graph import Module
@@ -87,6 +87,7 @@ def check(
     expected = reference_outputs(_reference(compiled, source, constants), feeds)
     peer = _peer_results(source, feeds, constants)
     worst = _show(results, expected, peer)
+    _refuse_other_shapes(results, expected)
     if not worst <= tolerance:
         message = f"an output is off by {worst:.2e} of its maximum magnitude, more than {tolerance:g}"
         raise EvaluationError(Diagnostic("tolerance", message, str(model)))
@@ -96,7 +97,7 @@ def check(
 def _reference(compiled: Model, source: Path | None, constants: Mapping[str, Any]) -> Module:
     graphwright.ops.load()
     if source is None:
-        return unpacked_module(compiled.package)
+        return source_module(compiled.package)
     return load_onnx(str(source), constants=constants)
 
 
@@ -113,6 +114,16 @@ def _peer_results(
     except Exception as error:  # ONNX Runtime's own types are not known here
         note(f"note: {PEER} cannot run it: {error}")
     return {}
+
+
+def _refuse_other_shapes(results: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    """An EvaluationError that lists the outputs whose shape is not the reference's."""
+    faults = Collector(EvaluationError)
+    for name, result in results.items():
+        shape, wanted = getattr(result, "shape", None), getattr(expected[name], "shape", None)
+        if shape != wanted:
+            faults.add("shape", f"output {name!r} has shape {shape}, the original's has {wanted}")
+    faults.raise_if_any()
 
 
 def _show(results: Mapping[str, Array], expected: Mapping[str, Array], peer: Mapping[str, Array]) -> float:

@@ -13,7 +13,7 @@ import typer
 import graphwright.ops
 from graphwright import _native
 from graphwright.api import compile as compile_model
-from graphwright.api import unpacked_module
+from graphwright.api import source_module, unpacked_module
 from graphwright.config import Options, to_environment
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.ir.graph import Module
@@ -223,7 +223,7 @@ def _for_sizes(package: Package, sizes: Sizes, options: Options) -> Model:
             single = package.of_variant(variant)
             (target,) = variant.targets.values()
             return Model(single, Cpu(single, target), options=options)
-    return compile_model(unpacked_module(package), shapes=shapes, options=options)
+    return compile_model(source_module(package), shapes=shapes, options=options)
 
 
 # -- the IRs --------------------------------------------------------------------------------------------

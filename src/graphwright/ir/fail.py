@@ -22,4 +22,4 @@ class Fail(Op):
         return self.types
 
     def reference(self) -> NoReturn:
-        raise RuntimeError("a branch was taken that cannot run at these sizes")
+        raise RuntimeError("the model chose a branch that cannot run on inputs of these shapes")

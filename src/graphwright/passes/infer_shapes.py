@@ -47,11 +47,26 @@ def infer_module(module: Module, record: Record, visit: Visit | None = None) -> 
 
 
 def _settle_sizes(module: Module, settled: Mapping[str, Dim]) -> None:
-    """Let symbols that have become better known sizes be those everywhere: attributes speak of them too."""
-    told = symbols_in(v.type for graph in all_graphs(module) for v in graph.inputs) if settled else set[str]()
+    """Let symbols that have become better known sizes be those everywhere: attributes speak of them too. So
+    are sizes of inputs of which a number is demanded.
+    """
+    demanded = dict(filter(None, map(_demanded_number, module.symbols.constraints)))
+    if not settled and not demanded:
+        return
+    told = symbols_in(v.type for graph in all_graphs(module) for v in graph.inputs)
     for name, dim in settled.items():
         if name not in told and name not in names_in(dim):
             bind_sizes(module, {name: dim})
+    bind_sizes(module, {name: number for name, number in demanded.items() if name in told})
+
+
+def _demanded_number(constraint: Constraint) -> tuple[str, int] | None:
+    """The symbol that has to be a number, where a constraint says so."""
+    sides = constraint.left, constraint.right
+    for dim, number in (sides, sides[::-1]):
+        if constraint.relation == "==" and isinstance(number, int) and str(dim).isidentifier():
+            return str(dim), number
+    return None
 
 
 @dataclass
@@ -272,7 +287,7 @@ def failing_region(region: Graph, types: Sequence[TensorType], reason: Diagnosti
     made = Graph(region.name)
     for value in region.inputs:
         made.add_input(value.type, value.name)
-    place = f"this branch cannot run at these sizes ({reason.where}: {reason.message})"
+    place = f"{reason.where}: {reason.message}"
     node = made.append(Node(Fail(tuple(types)), (), types, sources=(place,)))
     made.set_outputs(node.outputs, region.output_names)
     return made

@@ -23,6 +23,12 @@ _MISFIT = "graphwright.runtime.devices.misfit"
 """Imported where a feed does not fit: with it comes the algebra of sizes."""
 _KERNEL_FAULTS = {1: "an index is out of range", 2: "it does not take these sizes"}
 """What the library's kernels mean by their codes."""
+_UNFIT = "the model chose a branch that cannot run on inputs of these shapes"
+_BRANCH_FAULTS = {
+    "gw_fail": _UNFIT,
+    "gw_require_equal": f"{_UNFIT}: sizes that have to be equal differ",
+    "gw_require_at_most": f"{_UNFIT}: a size is too small",
+}
 
 
 class Cpu:
@@ -119,6 +125,8 @@ class Cpu:
         kernel = program.kernels[program.tasks[task].kernel]
         if kernel.is_foreign:
             return f"kernel {kernel.symbol} of {kernel.plugin} returned {code}"
+        if kernel.symbol in _BRANCH_FAULTS:
+            return _BRANCH_FAULTS[kernel.symbol]
         return _KERNEL_FAULTS.get(code, f"the kernel failed with code {code}")
 
     def _failed_checks(self, shapes: Shapes, number: int, left: int, right: int) -> list[Diagnostic]:

@@ -121,9 +121,10 @@ def test_memory_is_that_of_the_largest_gear(options: Options) -> None:
         assert isinstance(alone.device, Cpu)
         arenas.append(alone.device.plan([shape], 1)["arena"])
     assert len(set(arenas)) == 3
-    for shape, arena in zip(SHAPES, arenas, strict=True):
+    for number, shape in enumerate(SHAPES, 1):
         model(images(*shape))
-        assert model.stats()["arena_bytes"] == arena, "it grows to the largest that has run, and no further"
+        largest = max(arenas[:number])
+        assert model.stats()["arena_bytes"] == largest, "it grows to the largest that has run, and no further"
     model(images(*SHAPES[0]))
     assert model.stats()["arena_bytes"] == max(arenas)
     assert model.trim() == max(arenas) and model.stats()["arena_bytes"] == 0

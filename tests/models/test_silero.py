@@ -138,7 +138,7 @@ def test_its_arena_holds_little_more_than_what_is_live(model: gw.Model, rate: in
 def test_samples_that_no_branch_takes_end_the_run_with_the_reason(model: gw.Model) -> None:
     feeds = {"state": np.zeros((2, 1, 128), np.float32), "sr": np.array(16000, np.int64)}
     with pytest.raises(
-        gw.GraphwrightError, match="LSTM: the input is .* a branch that cannot run on inputs of these shapes"
+        gw.GraphwrightError, match=r"LSTM: the input is .* a branch that cannot run on inputs of these shapes"
     ):
         model.run({"input": np.zeros((1, 2000), np.float32), **feeds})
 

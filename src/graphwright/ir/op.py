@@ -173,8 +173,15 @@ class Inference:
             return
         if isinstance(have, int) or self.symbols.refutes_equal(have, want):
             self.equal(have, want if isinstance(have, int) else 1, what)
-        elif not self.assumes("==", have, want) and self.symbols.assumable:
-            self.equal(have, want, what)  # the type does not show which it is, so that no host can decide
+        else:
+            self.likely_equal(have, want, what)
+
+    def likely_equal(self, a: Dim, b: Dim, what: str) -> None:
+        """Assume ``a == b`` where the type does not show it: demanded where it may not be assumed, as no host
+        node can decide it.
+        """
+        if not self.symbols.proves_equal(a, b) and not self.assumes("==", a, b) and self.symbols.assumable:
+            self.equal(a, b, what)
 
     def differs(self, dim: Dim, number: int) -> bool:
         """Whether ``dim`` is not ``number``: proved, or assumed."""

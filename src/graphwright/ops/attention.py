@@ -77,7 +77,7 @@ class ScaledDotProductAttention(Op):
         at.equal(groups, value_groups, "heads of keys and values")
         keys = at.equal(keys, value_keys, "keys and values")
         if not isinstance(heads, int) or not isinstance(groups, int):
-            at.equal(heads, groups, "heads")
+            at.likely_equal(heads, groups, "heads")
         elif heads % max(groups, 1) or not groups:
             raise at.fail(f"{heads} heads of queries do not share {groups} heads of keys evenly")
         if mask is not None:

@@ -232,6 +232,9 @@ class Resize(Op):
         if not np.isfinite(self.roi or ()).all():
             raise at.fail(f"a region of {list(self.roi or ())}: its bounds must be finite")
         if self.sizes is not None:
+            for axis, (dim, size) in enumerate(zip(x.shape, self.sizes, strict=True)):
+                if dim != size and size != 0:
+                    at.at_least(dim, 1, f"axis {axis}, of which elements are taken")
             return TensorType(x.dtype, self.sizes)
         return TensorType(x.dtype, tuple(self._scaled(at, axis, dim) for axis, dim in enumerate(x.shape)))
 

@@ -42,7 +42,7 @@ def release(data: Array | memoryview) -> None:
     """Give the pages of ``data`` back to the system if they are those of a file: who reads them again finds
     them as before. Other memory is left alone.
     """
-    file = mapped_file(data)
+    file = mapped_file(data) if data.nbytes >= mmap.PAGESIZE else None
     if file is None:
         return
     low, high = np.lib.array_utils.byte_bounds(np.asarray(data))

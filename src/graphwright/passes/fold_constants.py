@@ -12,6 +12,7 @@ from graphwright.ir.build import Builder
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.infer import evaluate
+from graphwright.ir.mapped import release
 from graphwright.ir.op import Array, Fact, Op, Trait, facts_elements, is_known
 from graphwright.ir.types import TensorType, type_of
 from graphwright.ops.constant_of_shape import ConstantOfShape
@@ -87,6 +88,9 @@ class _Folding:
             return False
         for value, array in zip(node.outputs, results, strict=True):
             _replace(walk, value, array)
+        for given in arrays:
+            if given is not None:
+                release(given)
         prune(node)
         self.record.did("nodes folded")
         return True

@@ -8,7 +8,8 @@ what others hold comes as soon as it can.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from graphwright.records import dataclass, field
 
@@ -38,59 +39,81 @@ def order_for_memory(items: Sequence[Item], sizes: Sizes) -> list[int]:
     """
     own_order = list(range(len(items)))
     bound = max((item.own + sum(sizes[m] for m in item.touched) for item in items), default=0)
-    order, best = own_order, _cost(items, sizes, own_order)
-    first_peak, tried = best[0], 0
+    best = first = _Schedule(items, sizes, own_order)
+    tried = 0
     moved = True
-    while moved and best[0] > bound:
+    while moved and best.cost[0] > bound:
         moved = False
-        for trial in _moves(items, sizes, order):
+        for now, to in _moves(items, best):
             tried += 1
-            cost = _cost(items, sizes, trial)
-            if cost < best:
-                order, best, moved = trial, cost, True
+            if best.cost_of(now, to) < best.cost:
+                best, moved = _Schedule(items, sizes, best.moved(now, to)), True
                 break
             if tried >= MOVES:
                 break
         moved = moved and tried < MOVES
-    return order if best[0] < first_peak - first_peak // GAIN else own_order
+    peak_before = first.cost[0]
+    return best.order if best.cost[0] < peak_before - peak_before // GAIN else own_order
 
 
 def peak(items: Sequence[Item], sizes: Sizes, order: Sequence[int]) -> int:
     """The most bytes that are live at once."""
-    return _cost(items, sizes, order)[0]
+    return _Schedule(items, sizes, order).cost[0]
 
 
-def _cost(items: Sequence[Item], sizes: Sizes, order: Sequence[int]) -> tuple[int, int]:
-    """The peak, and the sum of what is live over all steps."""
-    live = _live(items, sizes, order)
-    return max(live, default=0), sum(live)
+class _Schedule:
+    """An order, and what is live at each of its places: a memory is from its first to its last user."""
+
+    def __init__(self, items: Sequence[Item], sizes: Sizes, order: Sequence[int]) -> None:
+        self.order, self._items, self._sizes = list(order), items, sizes
+        self._spans = _spans([items[index].touched for index in self.order])
+        change = [0] * (len(self.order) + 1)
+        for memory, (first, last) in self._spans.items():
+            change[first] += sizes[memory]
+            change[last + 1] -= sizes[memory]
+        self._shared = list(accumulate(change))[:-1]
+        self.live = [n + items[index].own for n, index in zip(self._shared, self.order, strict=True)]
+        self._most_until = [0, *accumulate(self.live, max)]
+        self._most_from = [*accumulate([0, *reversed(self.live)], max)][::-1]
+        self.cost = self._most_until[-1], sum(self.live)
+        """The peak, and the sum of what is live over all places."""
+
+    def moved(self, now: int, to: int) -> list[int]:
+        """The order in which what stands at place ``now`` stands at ``to``."""
+        rest = self.order[:now] + self.order[now + 1 :]
+        return [*rest[:to], self.order[now], *rest[to:]]
+
+    def cost_of(self, now: int, to: int) -> tuple[int, int]:
+        """The cost of :meth:`moved`: only what lies between the two places changes."""
+        low, high = min(now, to), max(now, to)
+        window = self.order[low : high + 1]
+        window.insert(to - low, window.pop(now - low))
+        change = [0] * (len(window) + 1)
+        for memory, (first, last) in _spans([self._items[index].touched for index in window]).items():
+            size, (begin, end) = self._sizes[memory], self._spans[memory]
+            change[max(begin - low, 0)] -= size
+            change[min(end, high) - low + 1] += size
+            change[0 if begin < low else first] += size
+            change[len(window) if end > high else last + 1] -= size
+        shared = map(int.__add__, self._shared[low : high + 1], accumulate(change))
+        live = [n + self._items[index].own for n, index in zip(shared, window, strict=True)]
+        most = max(self._most_until[low], self._most_from[high + 1], *live)
+        return most, self.cost[1] + sum(live) - sum(self.live[low : high + 1])
 
 
-def _live(items: Sequence[Item], sizes: Sizes, order: Sequence[int]) -> list[int]:
-    """Bytes live at each place of ``order``: a memory is from its first to its last user."""
-    change = [0] * (len(order) + 1)
-    for memory, (first, last) in _spans(items, order).items():
-        change[first] += sizes[memory]
-        change[last + 1] -= sizes[memory]
-    live, total = [], 0
-    for place, index in enumerate(order):
-        total += change[place]
-        live.append(total + items[index].own)
-    return live
-
-
-def _spans(items: Sequence[Item], order: Sequence[int]) -> dict[int, tuple[int, int]]:
+def _spans(touched: Iterable[Iterable[int]]) -> dict[int, tuple[int, int]]:
+    """The first and the last place of each memory that is touched."""
     spans: dict[int, tuple[int, int]] = {}
-    for place, index in enumerate(order):
-        for memory in items[index].touched:
+    for place, memories in enumerate(touched):
+        for memory in memories:
             spans[memory] = spans.get(memory, (place, place))[0], place
     return spans
 
 
-def _moves(items: Sequence[Item], sizes: Sizes, order: list[int]) -> Iterable[list[int]]:
-    """Orders in which a step before the peak waits for its reader, or one behind it comes as soon as it can;
-    those next to the peak first."""
-    live = _live(items, sizes, order)
+def _moves(items: Sequence[Item], schedule: _Schedule) -> Iterator[tuple[int, int]]:
+    """Places from which and to which steps may move: those before the peak wait for their reader, those behind
+    it come as soon as they can; next to the peak first."""
+    live, order = schedule.live, schedule.order
     top = live.index(max(live))
     place = {index: position for position, index in enumerate(order)}
     readers: dict[int, list[int]] = defaultdict(list)
@@ -100,8 +123,8 @@ def _moves(items: Sequence[Item], sizes: Sizes, order: list[int]) -> Iterable[li
     for now in range(top, -1, -1):
         to = min((place[r] for r in readers[order[now]]), default=now + 1) - 1
         if to > now:
-            yield [*order[:now], *order[now + 1 : to + 1], order[now], *order[to + 1 :]]
+            yield now, to
     for now in range(top + 1, len(order)):
         to = max((place[e] for e in items[order[now]].after), default=-1) + 1
         if to < now:
-            yield [*order[:to], order[now], *order[to:now], *order[now + 1 :]]
+            yield now, to

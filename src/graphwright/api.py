@@ -25,6 +25,7 @@ from graphwright.ir.clone import clone_module
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import ConstantPool, Module, Value
 from graphwright.ir.mentions import symbols_in
+from graphwright.ir.nesting import regions_of
 from graphwright.ir.op import ConstRef
 from graphwright.ir.text import parse_module
 from graphwright.ir.verify import verify
@@ -113,24 +114,24 @@ def compile(
     given = source if isinstance(source, Module | Opened) else open_model(source, options.external_data)
     plugins.use(options)
     load_candidates()
-    if isinstance(given, Module):
-        module = given
-        bind_constants(module, constants)
-    else:
-        module = load_onnx(given, constants=constants, outputs=outputs)
-    observe("import", module)
-    shape_inputs(module, read_shapes(shapes, [value.name for value in module.main.inputs]))
-    if outputs is not None:
-        keep_outputs(module, outputs)
+    imported = isinstance(given, Opened)
+    module = load_onnx(given, constants=constants, outputs=outputs) if isinstance(given, Opened) else given
     key = user_key(options.key_folder, create=True)
-    compiled = _compiled if module is not source else _retyped
+    compiled = _compiled if imported else _retyped
 
     def make(module: Module, options: Options) -> Made:
         if gears is None:
             return compiled(module, options, observe)
         return compile_gears(gear_modules(module, gears, options), options, observe)
 
-    made = _for_targets(module, options, make) if options.targets else make(module, options)
+    with regions_of(module):
+        if not imported:
+            bind_constants(module, constants)
+        observe("import", module)
+        shape_inputs(module, read_shapes(shapes, [value.name for value in module.main.inputs]))
+        if outputs is not None:
+            keep_outputs(module, outputs)
+        made = _for_targets(module, options, make) if options.targets else make(module, options)
     sources = () if isinstance(given, Module) else given.folder.files
     log.info("compiled %s in %.2f s", _shown(source), time.perf_counter() - start)
     return Model(*made, key, options, frozenset(sources))
@@ -169,7 +170,9 @@ def rebuild(
     """
     plugins.use(options)
     try:
-        made = _retyped(source_module(package), options, _no_one)
+        module = source_module(package)
+        with regions_of(module):
+            made = _retyped(module, options, _no_one)
     except (GraphwrightError, OSError, MemoryError):
         raise
     except Exception as error:  # a hostile text breaks ops in ways of their own
@@ -209,11 +212,12 @@ def _constants(package: Package) -> ConstantPool:
 
 def _unpacked_module(package: Package, constants: ConstantPool) -> Module:
     module = _parsed(package, package.graph, constants)
-    for node in module.walk():
-        if isinstance(node.op, Constant) and node.output.layout is not None:
-            node.op = Constant(_unpacked(module, node.op.value, node.output), node.op.type)
-    forget_layouts(module)
-    verify(module)
+    with regions_of(module):
+        for node in module.walk():
+            if isinstance(node.op, Constant) and node.output.layout is not None:
+                node.op = Constant(_unpacked(module, node.op.value, node.output), node.op.type)
+        forget_layouts(module)
+        verify(module)
     return module
 
 

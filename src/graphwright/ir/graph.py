@@ -271,10 +271,15 @@ class Graph:
 
     def walk(self) -> Iterator[Node]:
         """All nodes, those of regions after their owner."""
-        for node in self:
+        pending = [iter(self)]
+        while pending:
+            node = next(pending[-1], None)
+            if node is None:
+                pending.pop()
+                continue
             yield node
-            for region in node.regions:
-                yield from region.walk()
+            if node.regions:
+                pending += [iter(region) for region in reversed(node.regions)]
 
     def _link(self, node: Node, before: Node | None) -> None:
         if before is not None and before.graph is not self:

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import accumulate
 from math import prod
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -21,6 +22,7 @@ from graphwright.ir.dtypes import CONTAINERS
 from graphwright.ir.graph import ConstantPool, Graph, Module, Node, Role, Signature, Value
 from graphwright.ir.listing import WORDS, elements_array, unquote
 from graphwright.ir.names import terminal
+from graphwright.ir.nesting import MAX_DEPTH, deep_calls
 from graphwright.ir.op import Array, ConstRef, Op, op_class
 from graphwright.ir.symbols import RELATIONS, Constraint, Range, parse_dim
 from graphwright.ir.types import DTYPES, DType, Layout, TensorType, dtype_named, parse_type
@@ -61,11 +63,17 @@ def parse_module(text: str, *, constants: ConstantPool | None = None) -> Module:
     """
     parser = _Parser(text, constants)
     try:
-        return parser.module_text()
+        with deep_calls(min(_depth(text), MAX_DEPTH)):
+            return parser.module_text()
     except RecursionError:
         parser.fail("the text is nested too deeply")
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         parser.fail(str(error))
+
+
+def _depth(text: str) -> int:
+    """Braces that are open at once, at most."""
+    return max(accumulate(1 if mark == "{" else -1 for mark in re.findall("[{}]", text)), default=0)
 
 
 def parse_op(text: str) -> Op:

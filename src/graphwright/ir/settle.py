@@ -72,7 +72,7 @@ def settle(node: Node, facts: Facts, module: Module) -> bool:
     received = region.inputs[where.receive : where.receive + where.count]
     if len(received) < where.count or len(inputs) < where.start + where.count:
         return False  # inference says so
-    types = _Trial(_with_own_symbols(module)).carried(node, inputs, where)
+    types, _ = _Trial(_with_own_symbols(module)).carried(node, inputs, where)
     outer = symbols_in(fact.type for fact in inputs if fact is not None)
     changed = False
     for value, start, type in zip(received, inputs[where.start :], types, strict=False):
@@ -125,8 +125,13 @@ class _Trial:
     module: Module
     nodes: int = 0
 
-    def carried(self, node: Node, inputs: Sequence[Fact | None], where: Carried) -> list[TensorType]:
-        """Types of the carried values that hold in every run."""
+    def carried(
+        self, node: Node, inputs: Sequence[Fact | None], where: Carried
+    ) -> tuple[list[TensorType], list[Fact]]:
+        """Types of the carried values that hold in every run, and what the body gives for them.
+
+        Who infers the body once more for these facts would do so for each loop around it as well.
+        """
         starts = inputs[where.start : where.start + where.count]
         types = [self._start(node, k, fact) for k, fact in enumerate(starts)]
         for _ in range(MAX_ROUNDS):
@@ -134,7 +139,7 @@ class _Trial:
             given = results[where.result : where.result + where.count]
             wider = list(self._widened(node, starts, types, given))
             if wider == types:
-                return types
+                return types, results
             types = wider
         raise _unsettled(node, f"still change after {MAX_ROUNDS} runs")
 
@@ -186,8 +191,8 @@ class _Trial:
                 node, facts, self.module, sound.region if len(node.regions) > 1 else self.region
             )
         inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
-        received = self.received(node, inputs, self.carried(node, inputs, where))
-        results = self.region(node.regions[0], received)
+        types, results = self.carried(node, inputs, where)
+        received = self.received(node, inputs, types)
         known = [value.type for value in node.outputs]
         inside = [fact or Fact(v.type) for fact, v in zip(received, node.regions[0].inputs, strict=False)]
         return infer_outputs(node.op, inputs, self.module.symbols, node.place, known, [results], [inside])

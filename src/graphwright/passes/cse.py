@@ -23,15 +23,18 @@ class CommonSubexpressions(Pass):
 
 def _merge(graph: Graph, record: Record) -> bool:
     numbers = {value: number for number, value in enumerate(graph.inputs)}
-    first: dict[Hashable, Node] = {}
+    first: dict[Hashable, list[Node]] = {}
     merged = 0
     for node in graph:
         for value in node.outputs:
             numbers[value] = len(numbers)
         if has_effect(node):
             continue
-        kept = first.setdefault(_key(node, numbers), node)
-        if kept is not node:
+        alike = first.setdefault(_head(node, numbers), [])
+        kept = next((other for other in alike if _have_same_regions(other, node)), None)
+        if kept is None:
+            alike.append(node)
+        else:
             graph.replace_node(node, kept.outputs)
             merged += 1
     if merged:
@@ -39,14 +42,28 @@ def _merge(graph: Graph, record: Record) -> bool:
     return merged > 0
 
 
+def _have_same_regions(a: Node, b: Node) -> bool:
+    """Whether the regions of two nodes compute the same: looked at where the nodes agree otherwise alone."""
+    return len(a.regions) == len(b.regions) and all(
+        region_key(x) == region_key(y) for x, y in zip(a.regions, b.regions, strict=True)
+    )
+
+
 def _key(node: Node, numbers: Mapping[Value, int]) -> Hashable:
-    """Equal for nodes that give the same outputs. Attributes count as text, which tells 0.0 from -0.0."""
+    """Equal for nodes that give the same outputs."""
+    return _head(node, numbers), tuple(region_key(region) for region in node.regions)
+
+
+def _head(node: Node, numbers: Mapping[Value, int]) -> Hashable:
+    """Equal for nodes that give the same outputs if their regions do.
+
+    Attributes count as text, which tells 0.0 from -0.0.
+    """
     operands = [-1 if value is None else numbers[value] for value in node.inputs]
     if Trait.COMMUTATIVE in node.op.traits:
         operands[:2] = sorted(operands[:2])
     lies = tuple((value.type, value.layout, value.device) for value in node.outputs)
-    regions = tuple(region_key(region) for region in node.regions)
-    return type(node.op), attributes_text(node.op), tuple(operands), lies, regions
+    return type(node.op), attributes_text(node.op), tuple(operands), lies
 
 
 def region_key(region: Graph) -> Hashable:

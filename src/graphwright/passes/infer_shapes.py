@@ -138,8 +138,9 @@ class Walk:
         if self.errors.diagnostics:
             failed[graph] = tuple(self.errors.diagnostics)
         first = next(iter(graph), None)
-        found = self.found_inside(node, graph)
-        for constraint in [c for c in table.constraints if c not in outside and c not in known]:
+        assumed = [c for c in table.constraints if c not in outside and c not in known]
+        found = self.found_inside(node, graph) if assumed else set()
+        for constraint in assumed:
             if not found.isdisjoint(constraint.names) or not self.is_kept(constraint):
                 continue
             op = Require(constraint.relation, constraint.left, constraint.right)

@@ -111,8 +111,8 @@ def _spans(touched: Iterable[Iterable[int]]) -> dict[int, tuple[int, int]]:
 
 
 def _moves(items: Sequence[Item], schedule: _Schedule) -> Iterator[tuple[int, int]]:
-    """Places from which and to which steps may move: those before the peak wait for their reader, those behind
-    it come as soon as they can; next to the peak first."""
+    """Places from and to which steps may move: those before the peak wait for their reader, those behind it
+    come as soon as they can; next to the peak first."""
     live, order = schedule.live, schedule.order
     top = live.index(max(live))
     place = {index: position for position, index in enumerate(order)}

@@ -256,9 +256,9 @@ def test_blocks_nested_too_deep_are_refused(library: _native.Library) -> None:
             b.blocks += [Block(level, 1 if level < depth else 0), Block(0, 0)]
         return b
 
-    load(nest(60).program(), library).run([np.array([True])], threads=2)
+    load(nest(570).program(), library).run([np.array([True])], threads=2)
     with pytest.raises(_native.ProgramError, match="too deep"):
-        load(nest(70).program(), library)
+        load(nest(580).program(), library)
 
 
 def test_after_edges_stay_in_their_block(library: _native.Library) -> None:

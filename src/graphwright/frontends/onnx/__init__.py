@@ -27,6 +27,7 @@ from graphwright.frontends.onnx.types import Binding, tensor_type, usable_name
 from graphwright.ir.build import new_graph
 from graphwright.ir.given import constant_for
 from graphwright.ir.graph import Module, Role, Signature
+from graphwright.ir.nesting import MAX_DEPTH, deep_calls
 from graphwright.records import dataclass
 from graphwright.spelling import did_you_mean, listed
 
@@ -78,7 +79,10 @@ def load(
     opened = source if isinstance(source, Opened) else open_model(source)
     report = Report()
     try:
-        _read_model(opened, report, shapes or {}, constants or {}, outputs)
+        with deep_calls(
+            min(len(opened.model.functions), MAX_DEPTH)
+        ):  # subgraphs nest less deep in a protobuf
+            _read_model(opened, report, shapes or {}, constants or {}, outputs)
     except Fault as fault:
         report.add(fault, "the model")
     report.raise_if_any()

@@ -12,11 +12,9 @@ from graphwright.frontends.onnx.tensors import Folder, sparse_to_array, to_array
 from graphwright.ir.build import Builder
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Value
+from graphwright.ir.nesting import MAX_DEPTH
 from graphwright.ir.op import Array, is_known
 from graphwright.records import dataclass, field
-
-MAX_DEPTH = 64
-"""Subgraphs and functions may nest so deep."""
 
 Initializer = onnx.TensorProto | onnx.SparseTensorProto | np.ndarray
 

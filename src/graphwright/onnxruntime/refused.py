@@ -95,7 +95,7 @@ def _error(name: str) -> Unsupported:
 
 
 def missing_part(name: str) -> ImportError:
-    """That ``onnxruntime.NAME``, tools that make and change models, is not here."""
+    """That ``onnxruntime.NAME``, which does more than run models, is not here."""
     return ImportError(
         f"graphwright.onnxruntime has no {name}: it runs models; for the tools of onnxruntime.{name}, "
         "import the onnxruntime package in a process of its own and run the model that they write here",

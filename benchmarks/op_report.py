@@ -1,0 +1,95 @@
+"""Writes the results of ``benchmarks.ops`` as tables into docs/performance.md.
+
+Run: ``python -m benchmarks.op_report``.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.op_cases.reasons import REASONS
+from benchmarks.ops import LIMIT
+from benchmarks.report import RESULTS, ROOT
+
+PAGE: Final = ROOT / "docs" / "performance.md"
+BEGIN: Final = "<!-- single ops: written by python -m benchmarks.op_report -->"
+END: Final = "<!-- end of single ops -->"
+Entries = Sequence[Mapping[str, Any]]
+
+
+def read_entries(folder: Path = RESULTS / "ops") -> dict[int, Entries]:
+    """The entries that have a peer, by number of threads."""
+    found = {}
+    for file in sorted(folder.glob("*.json")):
+        result = json.loads(file.read_text())
+        found[result["threads"]] = [entry for entry in result["ops"] if entry["ratio"]]
+    return found
+
+
+def families_table(entries: Mapping[int, Entries]) -> str:
+    """Cases, geometric mean and how many are slower than a peer, of each family."""
+    names = dict.fromkeys(entry["family"] for found in entries.values() for entry in found)
+    head = ["family", "cases"]
+    for threads in entries:
+        head += [f"{threads} thread{'s' * (threads > 1)}", "slower"]
+    rows = [[name, *_figures(entries, name)] for name in names]
+    rows.append(["all", *_figures(entries, "")])
+    return _table(head, rows)
+
+
+def _figures(entries: Mapping[int, Entries], family: str) -> list[str]:
+    chosen = [[e for e in found if family in ("", e["family"])] for found in entries.values()]
+    figures = [str(max(map(len, chosen), default=0))]
+    for found in chosen:
+        ratios = [entry["ratio"] for entry in found]
+        mean = f"{statistics.geometric_mean(ratios):.2f}" if ratios else "-"
+        figures += [mean, str(sum(ratio > LIMIT for ratio in ratios))]
+    return figures
+
+
+def slower_table(entries: Mapping[int, Entries]) -> str:
+    """Cases above the limit on any number of threads, the slowest first, and why."""
+    ratios = {threads: {e["name"]: e["ratio"] for e in found} for threads, found in entries.items()}
+    worst: dict[str, float] = {}
+    for found in ratios.values():
+        for name, ratio in found.items():
+            worst[name] = max(ratio, worst.get(name, 0))
+    slower = sorted((name for name in worst if worst[name] > LIMIT), key=lambda name: -worst[name])
+    rows = [[name, *(_ratio(found, name) for found in ratios.values()), reason_of(name)] for name in slower]
+    return _table(["case", *(f"{threads} thread{'s' * (threads > 1)}" for threads in ratios), "why"], rows)
+
+
+def _ratio(found: Mapping[str, float], name: str) -> str:
+    return f"{found[name]:.2f}" if name in found else "-"
+
+
+def reason_of(name: str) -> str:
+    """Why the case is slower, as far as it is known."""
+    return next((reason for part, reason in REASONS.items() if part in name), "")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    rule = ["---", *["---:"] * (len(head) - 2), "---" if head[-1] == "why" else "---:"]
+    return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *rows))
+
+
+def filled(page: str, text: str) -> str:
+    """``page`` with ``text`` between its markers; a ValueError if it has none."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"no {BEGIN} and {END}")
+    return f"{before}{begin}\n\n{text}\n{end}{after}"
+
+
+def main() -> None:
+    entries = read_entries()
+    PAGE.write_text(filled(PAGE.read_text(), f"{families_table(entries)}\n{slower_table(entries)}"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Tables of the results of single ops."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.op_report import BEGIN, END, families_table, filled, reason_of, slower_table
+
+ENTRIES = {
+    1: [
+        {"name": "mod f32", "family": "elementwise", "ratio": 2.0},
+        {"name": "add", "family": "elementwise", "ratio": 0.5},
+    ],
+    2: [{"name": "mod f32", "family": "elementwise", "ratio": 1.0}],
+}
+
+
+def test_families_have_a_mean_and_a_count() -> None:
+    assert "| elementwise | 2 | 1.00 | 1 | 1.00 | 0 |" in families_table(ENTRIES)
+    assert "| all | 2 | 1.00 | 1 | 1.00 | 0 |" in families_table(ENTRIES)
+
+
+def test_slower_cases_are_listed_with_their_reason() -> None:
+    (line,) = slower_table(ENTRIES).splitlines()[2:]
+    assert line.startswith("| mod f32 | 2.00 | 1.00 | OpenVINO")
+
+
+def test_the_first_part_of_a_name_gives_the_reason() -> None:
+    assert reason_of("matmul f64 256") != reason_of("matmul K 8")
+    assert reason_of("no such case") == ""
+
+
+def test_text_goes_between_the_markers() -> None:
+    assert filled(f"a\n{BEGIN}\nold\n{END}\nb", "new\n") == f"a\n{BEGIN}\n\nnew\n\n{END}\nb"
+    with pytest.raises(ValueError, match="no <!--"):
+        filled("a", "new")

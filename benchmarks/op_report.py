@@ -68,8 +68,8 @@ def _ratio(found: Mapping[str, float], name: str) -> str:
 
 
 def reason_of(name: str) -> str:
-    """Why the case is slower, as far as it is known."""
-    return next((reason for part, reason in REASONS.items() if part in name), "")
+    """Why the case is slower than a peer."""
+    return next((reason for part, reason in REASONS.items() if part in name), "not examined yet")
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -239,9 +239,9 @@ def test_tensors_of_8_bit_floats_are_read(name: str, options: Options) -> None:
 
 
 def test_tensors_that_cannot_be_read_say_why(doubler: gw.Model) -> None:
-    with pytest.raises(gw.FeedError, match=r"input 'x' is no array: .*detach\(\)"):
+    with pytest.raises(gw.FeedError, match=r"input 'x' cannot be read as an array: .*detach\(\)"):
         doubler(torch.ones(2, 2, requires_grad=True))
-    with pytest.raises(gw.FeedError, match="input 'x' is no array"):
+    with pytest.raises(gw.FeedError, match="input 'x' cannot be read as an array"):
         doubler(torch.ones(2, 2, device="meta"))
 
 

@@ -46,8 +46,9 @@ class ArgReduce(Op):
         if not x.ndim:
             return np.zeros((), np.int64)
         function = type(self).function
-        if not x.size:
-            return np.zeros(np.sum(x, self.axis, keepdims=self.keepdims).shape, np.int64)
+        nothing = np.sum(x, self.axis, keepdims=self.keepdims)
+        if not nothing.size:
+            return np.zeros(nothing.shape, np.int64)
         if not self.last:
             return np.asarray(function(x, axis=self.axis, keepdims=self.keepdims), np.int64)
         found = function(np.flip(x, self.axis), axis=self.axis, keepdims=self.keepdims)

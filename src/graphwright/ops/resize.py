@@ -267,12 +267,8 @@ class Resize(Op):
             raise at.fail(
                 f"axis {axis} of {dim} elements scaled by {scale:.6g}: give a number for {dim}, or sizes"
             )
-        if ratio.limit is not None:
-            at.at_least(
-                ratio.limit - dim,
-                0,
-                f"axis {axis} scaled by {scale:.6g}: {ratio.limit} less its {dim} elements",
-            )
+        if ratio.limit is not None and not at.not_less(ratio.limit - dim, 0):
+            at.at_least(ratio.limit - dim, 0, f"axis {axis} scaled by {scale:.6g}: {ratio.limit} less {dim}")
         return floordiv(dim * ratio.numerator, ratio.denominator)
 
     def _reach(self, axis: int) -> float:

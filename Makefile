@@ -7,7 +7,8 @@
 #   make test-models   tests on whole models of the zoo, which are fetched or built first
 #   make conformance   all of ONNX's own tests on the cpu, as a table
 #   make sanitize      the native runtime under the address, undefined-behaviour and thread sanitizers
-#   make fuzz          FUZZ damaged models and packages, in processes of bounded memory and time
+#   make fuzz          FUZZ damaged models and packages, in processes of bounded memory and time; and
+#                      GRAPHS small random graphs beside ONNX Runtime
 #   make docs          write the generated parts of the documentation anew
 #   make clean         remove what the other targets made
 
@@ -15,6 +16,7 @@ PYTHON ?= python3
 VENV ?= .venv
 IMAGE ?=
 FUZZ ?= 100000
+GRAPHS ?= 20000
 BENCH ?= all
 THREADS ?= 1
 JOBS ?= 2
@@ -77,6 +79,8 @@ sanitize: $(VENV)/.test
 
 fuzz: $(VENV)/.test
 	@$(BIN)/python -m tests.fuzz.run $(FUZZ)
+	@$(BIN)/python -m tests.fuzz.differential --count $(GRAPHS) --jobs $(JOBS) --device reference
+	@$(BIN)/python -m tests.fuzz.differential --count $$(($(GRAPHS) / 10)) --jobs $(JOBS)
 
 docs: $(VENV)/.test
 	@$(BIN)/python -m docs.make_path

@@ -19,6 +19,7 @@ from .attempt import Mismatch, attempt
 from .draft import Impossible
 from .generate import generate
 from .known import known
+from .minimise import minimised
 
 CHUNK = 400
 SECONDS = 90.0
@@ -30,12 +31,17 @@ MEMORY = 8 << 30
 def mismatches(
     seed: int, ops: Sequence[str], device: str, enter: Callable[[str], None] = lambda stage: None
 ) -> list[Mismatch]:
-    """What differs in one case."""
+    """What differs in one case, at most one mismatch."""
     try:
         case = generate(seed, ops)
     except Impossible:
         return []
-    return attempt(case, Options.from_environment(device=device, threads=1), enter)
+    options = Options.from_environment(device=device, threads=1)
+    found = attempt(case, options, enter)[:1]
+    if found and known(found[0]) is None:  # smaller, it may be one that is known
+        enter("peer")
+        found = [minimised(case, found[0], options)[1]]
+    return found
 
 
 def _work(pipe: Connection, seeds: range, ops: tuple[str, ...], device: str) -> None:
@@ -68,6 +74,86 @@ class Worker:
         self.process.join()
 
 
+class Campaign:
+    """Seeds to try, workers that try them, and what they found."""
+
+    def __init__(self, seeds: range, ops: tuple[str, ...], device: str, log: Path | None) -> None:
+        starts = range(seeds.start, seeds.stop, CHUNK)
+        self.todo = [range(start, min(start + CHUNK, seeds.stop)) for start in reversed(starts)]
+        self.ops, self.device, self.log = ops, device, log
+        self.working: list[Worker] = []
+        self.done, self.started = 0, time.monotonic()
+        self.groups: dict[str, list[Mismatch]] = {}
+        self.explained: Counter[str] = Counter()
+
+    def step(self, jobs: int) -> None:
+        """Wait for news of one of ``jobs`` workers."""
+        while self.todo and len(self.working) < jobs:
+            self.working.append(Worker(self.todo.pop(), self.ops, self.device))
+        ready = wait([worker.pipe for worker in self.working], timeout=1.0)
+        for worker in list(self.working):
+            if worker.pipe in ready:
+                self._hear(worker)
+            elif time.monotonic() - worker.since > SECONDS:
+                worker.stop()
+                self._lose(worker, "it hangs")
+
+    def stop(self) -> None:
+        for worker in self.working:
+            worker.stop()
+
+    def _hear(self, worker: Worker) -> None:
+        """A seed that begins, an engine that is entered, or the mismatches of a case."""
+        try:
+            message = worker.pipe.recv()
+        except EOFError:
+            worker.process.join()
+            code = worker.process.exitcode
+            self._lose(worker, f"the process died: {code}" if code else "")
+            return
+        worker.since = time.monotonic()
+        if isinstance(message, int):
+            worker.at = message
+        elif isinstance(message, str):
+            worker.stage = message
+        else:
+            self.done += 1
+            for mismatch in message:
+                self._note(mismatch)
+
+    def _lose(self, worker: Worker, fault: str) -> None:
+        """A worker has ended; after a fault another goes on behind its case."""
+        self.working.remove(worker)
+        if not fault:
+            return
+        self._note(Mismatch(worker.at, "crash", "", self.ops, f"{worker.stage}: {fault}"))
+        rest = range(worker.at + 1, worker.seeds.stop)
+        self.todo.extend([rest] if rest else [])
+
+    def _note(self, mismatch: Mismatch) -> None:
+        reason = known(mismatch)
+        if reason is not None:
+            self.explained[reason.reason] += 1
+            return
+        self.groups.setdefault(mismatch.group, []).append(mismatch)
+        if self.log is not None:
+            with self.log.open("a") as file:
+                print(mismatch.seed, mismatch.feed, mismatch.group, "||", mismatch.text, file=file)
+
+    def report(self, everything: bool) -> str:
+        """Counts, and the first mismatch of each group; with ``everything`` what is known as well."""
+        count = sum(map(len, self.groups.values()))
+        lines = [
+            f"{self.done} cases in {time.monotonic() - self.started:.0f} s: {count} mismatches of "
+            f"{len(self.groups)} groups, and {self.explained.total()} that are known"
+        ]
+        lines += [f"  known {n}: {reason}" for reason, n in self.explained.most_common() if everything]
+        for group, found in sorted(self.groups.items()):
+            lines.append(f"{len(found):5d}  seed {found[0].seed} feed {found[0].feed}: {group}")
+            lines.append(f"         {found[0].text[:260]}")
+        return "\n".join(lines)
+
+
 def run(
     seeds: range,
     ops: tuple[str, ...],
@@ -76,65 +162,12 @@ def run(
     log: Path | None = None,
     everything: bool = False,
 ) -> int:
-    """Try all seeds, print groups; the number of mismatches that are not known, at most 1."""
-    todo = [range(first, min(first + CHUNK, seeds.stop)) for first in range(seeds.start, seeds.stop, CHUNK)][
-        ::-1
-    ]
-    working: list[Worker] = []
-    groups: Counter[str] = Counter()
-    first: dict[str, Mismatch] = {}
-    done, explained, started = 0, Counter[str](), time.monotonic()
-
-    def note(mismatch: Mismatch) -> None:
-        reason = known(mismatch)
-        if reason is not None:
-            explained[reason.reason] += 1
-            return
-        groups[mismatch.group] += 1
-        first.setdefault(mismatch.group, mismatch)
-        if log is not None:
-            with log.open("a") as file:
-                print(
-                    mismatch.seed, mismatch.feed, mismatch.group, "||", mismatch.text, file=file, flush=True
-                )
-
-    while todo or working:
-        while todo and len(working) < jobs:
-            working.append(Worker(todo.pop(), ops, device))
-        ready = wait([w.pipe for w in working], timeout=1.0)
-        for worker in list(working):
-            lost = ""
-            if worker.pipe in ready:
-                try:
-                    message = worker.pipe.recv()
-                except EOFError:
-                    worker.process.join()
-                    working.remove(worker)
-                    if worker.process.exitcode:
-                        lost = f"the process died: {worker.process.exitcode}"
-                else:
-                    worker.since = time.monotonic()
-                    if isinstance(message, int):
-                        worker.at = message
-                    elif isinstance(message, str):
-                        worker.stage = message
-                    else:
-                        done += 1
-                        for mismatch in message[:1]:
-                            note(mismatch)
-            elif time.monotonic() - worker.since > SECONDS:
-                worker.stop()
-                working.remove(worker)
-                lost = "it hangs"
-            if lost:
-                note(Mismatch(worker.at, "crash", "", ops, f"{worker.stage}: {lost}"))
-                rest = range(worker.at + 1, worker.seeds.stop)
-                todo.extend([rest] if rest else [])
-    seconds = time.monotonic() - started
-    print(f"\n{done} cases, {sum(groups.values())} mismatches of {len(groups)} groups, {seconds:.0f} s")
-    for reason, count in explained.most_common() if everything else ():
-        print(f"  known {count}: {reason}")
-    for group, count in sorted(groups.items(), key=lambda item: item[0]):
-        print(f"{count:5d}  seed {first[group].seed} feed {first[group].feed}: {group}")
-        print(f"         {first[group].text[:260]}")
-    return int(bool(groups))
+    """Try all seeds, or until interrupted, and print what differs; 1 if anything is not known."""
+    campaign = Campaign(seeds, ops, device, log)
+    try:
+        while campaign.todo or campaign.working:
+            campaign.step(jobs)
+    except KeyboardInterrupt:
+        campaign.stop()
+    print(campaign.report(everything))
+    return int(bool(campaign.groups))

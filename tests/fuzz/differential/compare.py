@@ -25,8 +25,8 @@ EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10}
 UNITS = 48.0
 
 
-def difference(ops: Sequence[str], got: Any, want: Any) -> str:
-    """What is wrong with ``got``; empty where nothing is."""
+def difference(ops: Sequence[str], got: Any, want: Any, single: bool = False) -> str:
+    """What is wrong with ``got``; empty where nothing is. ``single``: f64 is as exact as f32 alone."""
     if isinstance(want, list):
         return _lists(ops, got, want)
     if not isinstance(got, np.ndarray) or not isinstance(want, np.ndarray):
@@ -37,7 +37,7 @@ def difference(ops: Sequence[str], got: Any, want: Any) -> str:
         return f"dtype {got.dtype}, not {want.dtype}"
     if got.shape != want.shape:
         return f"shape {got.shape}, not {want.shape}"
-    wrong = _wrong(ops, got, want)
+    wrong = _wrong(ops, got, want, single)
     if not wrong.any():
         return ""
     place = tuple(int(k) for k in np.argwhere(wrong)[0])
@@ -52,12 +52,14 @@ def _lists(ops: Sequence[str], got: Any, want: list[Any]) -> str:
     return next((text for g, w in zip(got, want, strict=True) if (text := difference(ops, g, w))), "")
 
 
-def _wrong(ops: Sequence[str], got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _wrong(
+    ops: Sequence[str], got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], single: bool
+) -> np.ndarray[Any, Any]:
     if want.dtype.name not in EPSILON:
         return np.asarray(got != want)
     a, b = got.astype(np.float64), want.astype(np.float64)
     finite = np.abs(b[np.isfinite(b)])
-    units = EPSILON[want.dtype.name] * UNITS * len(ops)
+    units = EPSILON["float32" if single and want.dtype == np.float64 else want.dtype.name] * UNITS * len(ops)
     scale = np.abs(np.nan_to_num(b, posinf=0, neginf=0))
     if ACCUMULATING.intersection(ops):
         scale, units = np.maximum(scale, finite.max(initial=0.0)), units * 4

@@ -41,6 +41,8 @@ def unary(g: Draft, op: str) -> None:
     attributes = float_attributes(g, op)
     if op == "Gelu" and g.chance(0.5):
         attributes["approximate"] = g.pick("tanh", "none")
+    if op == "Celu" and attributes.get("alpha") == 0:
+        attributes = {}
     if op == "IsInf":
         attributes = {"detect_negative": g.pick(0, 1), "detect_positive": g.pick(0, 1)}
     g.node(op, [g.operand(g.types(op))], **attributes)
@@ -73,7 +75,7 @@ def mod(g: Draft, op: str) -> None:
 def power(g: Draft, op: str) -> None:
     a = g.operand(g.types(op), known=True)
     kind = g.dtype(g.types(op, 1)) if g.opset >= 12 else a.dtype
-    g.node(op, [a, g.partner(a, kind, integers(0, 4) if g.chance(0.7) else None)])
+    g.node(op, [a, g.partner(a, kind, integers(0, 4) if g.chance(0.7) or a.dtype[0] in "iu" else None)])
 
 
 @makes("BitShift")
@@ -86,6 +88,9 @@ def shift(g: Draft, op: str) -> None:
 @makes("Max", "Min", "Sum", "Mean")
 def variadic(g: Draft, op: str) -> None:
     a = g.operand(g.types(op), known=True)
+    if g.opset < 8:  # without broadcasting
+        g.node(op, [a, *(g.fresh(a.dtype, a.dims or ()) for _ in range(g.pick(0, 1, 2)))])
+        return
     g.node(op, [a, *(g.partner(a) for _ in range(g.pick(0, 1, 1, 2)))])
 
 

@@ -143,7 +143,7 @@ def split(g: Draft, op: str) -> None:
     parts = [g.pick(0, 1, 2, 3) for _ in range(g.pick(1, 2, 3))]
     dims = list(g.dims(rank))
     if style == "equal":
-        dims[axis] = g.multiple(g.dim(), len(parts)) if g.opset < 18 or g.chance(0.5) else g.dim()
+        dims[axis] = g.multiple(g.dim(1, 2, 3), len(parts))
     elif style == "sizes" or g.opset < 13:
         dims[axis] = sum(parts) if g.chance(0.6) else g.symbol(sum(parts))
     x = g.fresh(g.dtype(g.types(op)), dims)
@@ -310,7 +310,7 @@ def compress(g: Draft, op: str) -> None:
     x = g.operand(g.types(op), (1, 2, 3), known=True)
     axis = g.axis(x.rank) if g.chance(0.7) else None
     dim = (x.dims or ())[axis] if axis is not None else g.pick(0, 1, 3)
-    condition = g.fresh("bool", [g.twin(dim) if g.chance(0.5) else g.pick(0, 1, 2)])
+    condition = g.fresh("bool", [g.twin(dim) if axis is not None and g.chance(0.7) else g.pick(0, 1)])
     if axis is None:
         g.node(op, [x, condition])
     else:

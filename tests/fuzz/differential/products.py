@@ -159,7 +159,7 @@ def qlinear_conv(g: Draft, op: str) -> None:
         g.fresh(w.dtype, dims, integers(0, 1 if w.dtype == "int8" else 9)),
         g.fresh("uint8", [], integers(0, 9)),
     ]
-    bias = g.fresh("int32", [w.dims[0]]) if g.chance(0.5) else None
+    bias = g.fresh("int32", [w.dims[0]], integers(-9, 10)) if g.chance(0.5) else None
     g.node(op, [x, scales[0], zeros[0], w, scales[1], zeros[1], scales[2], zeros[2], bias], **attributes)
 
 

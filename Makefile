@@ -5,6 +5,7 @@
 #   make lint          ruff, mypy, import-linter
 #   make bench         models (BENCH) beside their peers, on THREADS threads; results go to benchmarks/results
 #   make test-models   tests on whole models of the zoo, which are fetched or built first
+#   make sizes         every op at sizes of 0, 1, 2 and others that no test of one op has
 #   make conformance   all of ONNX's own tests on the cpu, as a table
 #   make sanitize      the native runtime under the address, undefined-behaviour and thread sanitizers
 #   make fuzz          FUZZ damaged models and packages, in processes of bounded memory and time; and
@@ -29,7 +30,7 @@ NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/graphwright/runtime/nativ
 	$(shell find src/graphwright/kernels -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-models conformance lint bench sanitize fuzz docs clean
+.PHONY: help demo test test-models sizes conformance lint bench sanitize fuzz docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -54,11 +55,14 @@ demo: $(VENV)/.demo
 	@$(BIN)/python -m benchmarks.demo $(if $(IMAGE),'$(IMAGE)')
 
 test: $(VENV)/.test
-	@$(BIN)/python -m pytest -m 'not models' -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m 'not models and not sweep' -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 test-models: $(VENV)/.test $(VENV)/.models
 	@$(BIN)/python -m benchmarks.models fetch all
 	@$(BIN)/python -m pytest -q -m models $(PYTEST_ARGS)
+
+sizes: $(VENV)/.test
+	@$(BIN)/python -m pytest -q -m sweep -n $(JOBS) tests/ops/test_open_sizes.py $(PYTEST_ARGS)
 
 conformance: $(VENV)/.test
 	@$(BIN)/python -m tests.conformance

@@ -68,7 +68,7 @@ MEMORY_GBPS = 10
 """What a pass over a large array reads and writes together."""
 
 CACHED_BYTES = 4 << 20
-"""A transfer that reads and writes no more than this stays in the caches."""
+"""What a transfer reads and writes up to this many bytes stays in the caches."""
 
 CACHE_GBPS = 45
 """What a transfer within them reads and writes together."""
@@ -116,7 +116,8 @@ def transfer_ns(value: Value, blocks: Blocks) -> float:
     assert isinstance(channels, int)
     padded = -(-channels // blocks.lanes) * blocks.lanes
     size = blocks.nominal(value.type.bytes) * (1 + padded / channels)
-    return 1000 + size / (CACHE_GBPS if size <= CACHED_BYTES else MEMORY_GBPS)
+    cached = min(size, CACHED_BYTES)
+    return 1000 + cached / CACHE_GBPS + (size - cached) / MEMORY_GBPS
 
 
 def _form(*ops: type[Op]) -> Callable[[Rule], Rule]:

@@ -212,9 +212,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for line, record in _measure(chosen, Path(folder)):
             print(line, flush=True)
             records.append(record)
+            _record(chosen.what, records)  # what was measured stays if the rest is not waited for
+
+
+def _record(what: str, records: Sequence[Mapping[str, Any]]) -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     held = {"machine": machine(), "versions": versions([*ENGINES, "numpy"]), "records": records}
-    (RESULTS / f"{chosen.what}.json").write_text(json.dumps(held, indent=1) + "\n")
+    (RESULTS / f"{what}.json").write_text(json.dumps(held, indent=1) + "\n")
 
 
 if __name__ == "__main__":

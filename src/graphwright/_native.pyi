@@ -103,8 +103,10 @@ class Program:
         dtypes: Callable[[], Sequence[DTypeLike]] | None = None,
         libraries: Sequence[Library] = (),
         arenas: Arenas | None = None,
+        extents: Sequence[int] = (),
     ) -> None:
         """``weights``, ``libraries`` and ``arenas`` are kept alive; without ``arenas`` it has its own.
+        ``extents``: of each kernel the address of what says how far it reaches, 0 where there is none.
         ``dtypes``: those of outputs, asked for at the first run, at which NumPy is imported; None: unsigned
         of that size.
 

@@ -58,19 +58,52 @@ def guarded(values: Array, side: str = "end") -> Array:
 def run(
     library: ctypes.CDLL, kernel: Kernel, arrays: dict[str, Array], sizes: dict[str, int], pieces: int = 1
 ) -> None:
-    """Run every phase of ``kernel`` in ``pieces`` chunks of its grid, on ``arrays`` in place."""
-    buf = (ctypes.c_void_p * len(kernel.parameters))(*(arrays[p.name].ctypes.data for p in kernel.parameters))
+    """Run every phase of ``kernel`` in ``pieces`` chunks of its grid, on ``arrays`` in place.
+
+    First on copies that have no more bytes than the kernel says it touches, in front of an unreadable page.
+    """
     arg = (ctypes.c_int64 * max(1, len(kernel.sizes)))(*(sizes[s] for s in kernel.sizes))
     for phase in phases(kernel):
-        function = library[phase.name]
-        grid, bytes_ = evaluate(grid_of(phase), sizes), evaluate(scratch_of(phase), sizes)
-        scratch = guarded(np.full(bytes_, 0xFF, np.uint8))
-        edges = np.linspace(0, grid, pieces + 1).astype(int)
-        for begin, end in pairwise(edges):
-            error = function(
-                buf, arg, ctypes.c_int64(begin), ctypes.c_int64(end), ctypes.c_void_p(scratch.ctypes.data)
-            )
-            assert error == 0
+        bare = {}
+        for parameter, end in zip(kernel.parameters, extents(library, phase, sizes), strict=True):
+            whole = arrays[parameter.name]
+            assert end <= whole.nbytes, f"{parameter.name} of {phase.name}: {end} of {whole.nbytes} bytes"
+            bare[parameter.name] = guarded(whole.reshape(-1).view(np.uint8)[:end])
+        for given in (bare, arrays):
+            _run_phase(library, phase, given, arg, sizes, pieces)
+
+
+def extents(library: ctypes.CDLL, phase: Kernel, sizes: dict[str, int]) -> list[int]:
+    """Bytes of each operand that the kernel may touch, as it says; its grid and scratch are as they are."""
+    count = len(phase.parameters)
+    arg = (ctypes.c_int64 * max(1, len(phase.sizes)))(*(sizes[s] for s in phase.sizes))
+    out = (ctypes.c_double * (2 + count))()
+    function = library[f"{phase.name}_extent"]
+    assert function(arg, ctypes.c_int64(len(phase.sizes)), ctypes.c_int64(count), out) == 0
+    assert function(arg, ctypes.c_int64(len(phase.sizes) - 1), ctypes.c_int64(count), out) == 1
+    assert function(arg, ctypes.c_int64(len(phase.sizes)), ctypes.c_int64(count - 1), out) == 1
+    assert list(out[:2]) == [evaluate(grid_of(phase), sizes), evaluate(scratch_of(phase), sizes)]
+    return [int(end) for end in out[2:]]
+
+
+def _run_phase(
+    library: ctypes.CDLL,
+    phase: Kernel,
+    arrays: dict[str, Array],
+    arg: Any,
+    sizes: dict[str, int],
+    pieces: int,
+) -> None:
+    buf = (ctypes.c_void_p * len(phase.parameters))(*(arrays[p.name].ctypes.data for p in phase.parameters))
+    function = library[phase.name]
+    grid, bytes_ = evaluate(grid_of(phase), sizes), evaluate(scratch_of(phase), sizes)
+    scratch = guarded(np.full(bytes_, 0xFF, np.uint8))
+    edges = np.linspace(0, grid, pieces + 1).astype(int)
+    for begin, end in pairwise(edges):
+        error = function(
+            buf, arg, ctypes.c_int64(begin), ctypes.c_int64(end), ctypes.c_void_p(scratch.ctypes.data)
+        )
+        assert error == 0
 
 
 def outputs(

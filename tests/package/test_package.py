@@ -267,3 +267,15 @@ def test_graphs_of_strangers_that_mean_nothing(package_path: Path, options: Opti
             gw.load(path, options=stranger)
         except gw.GraphwrightError:
             continue
+
+
+@pytest.mark.parametrize("shape", [[-1, 3], [2] * 65])
+def test_a_manifest_with_no_shape_of_a_tensor_is_refused(
+    package_path: Path, tmp_path: Path, shape: list[int]
+) -> None:
+    manifest, members = manifest_of(package_path), members_of(package_path)
+    manifest["inputs"][0][2] = shape
+    kept = {name: data for name, data in members.items() if name not in ("signature", "manifest.json")}
+    path = put_together(tmp_path / "shape.om", manifest, kept, None)
+    with pytest.raises(gw.PackageError, match="no shape of a tensor"):
+        read_package(path)

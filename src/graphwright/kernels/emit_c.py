@@ -31,6 +31,7 @@ from graphwright.ir.names import c_comment
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
 from graphwright.kernels.c.body import Writer
 from graphwright.kernels.c.dims import depends
+from graphwright.kernels.c.extent import HELPERS, extent_text
 from graphwright.kernels.c.main import main_text
 from graphwright.kernels.c.scope import Variable, c_name
 from graphwright.kernels.c.support import C_TYPES, Support, check_dtype
@@ -167,7 +168,10 @@ def _bytes(buffer: Buffer) -> Dim:
 
 
 def _any_function(kernel: Kernel, support: Support) -> str:
-    return _hook(kernel, support) if is_hook(kernel) else _function(kernel, support)
+    if is_hook(kernel):
+        return _hook(kernel, support)
+    support.define("extent", HELPERS)
+    return _function(kernel, support) + extent_text(kernel, grid_of(kernel), scratch_of(kernel))
 
 
 def _function(kernel: Kernel, support: Support, naive: bool = False) -> str:

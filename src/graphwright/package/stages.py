@@ -125,10 +125,16 @@ def plain_spec(spec: TensorSpec) -> list[Any]:
     return [spec.name, spec.dtype.name, spec.shape]
 
 
+_MAX_RANK = 64
+"""NumPy's."""
+
+
 def read_spec(plain: Any) -> TensorSpec:
     """What :func:`plain_spec` made."""
     name, dtype, shape = plain
     dims = None if shape is None else tuple(int(d) if isinstance(d, int) else str(d) for d in shape)
+    if dims is not None and (len(dims) > _MAX_RANK or any(isinstance(d, int) and d < 0 for d in dims)):
+        raise ValueError(f"{str(name)!r} has no shape of a tensor: {list(dims)}")
     return TensorSpec(str(name), dtype_named(dtype), dims)
 
 
@@ -220,6 +226,8 @@ def _count(number: Any) -> int:
 
 def _check_order(stages: Stages) -> None:
     """Every value is made once, before it is read, and what a part takes and gives has the values' types."""
+    if stages.inputs > len(stages.values):
+        raise ValueError(f"{stages.inputs} inputs are more than there are values")
     made = [*range(stages.inputs), *(value for value, _ in stages.constants)]
     known = set(made)
     for step in stages.steps:

@@ -67,7 +67,47 @@ def load(module: LibraryModule, isa: Isa) -> ctypes.CDLL:
     name = f"{module.__name__.rsplit('.', 1)[-1]}_{isa.name}"
     gcc = shutil.which("gcc")
     command, flags = ((gcc,), isa.flags) if gcc else (zig(), isa.zig_flags)
-    return ctypes.CDLL(str(compile_c(module.source(isa), name, command, flags)))
+    made = ctypes.CDLL(str(compile_c(module.source(isa), name, command, flags)))
+    _LOADED.append(made)
+    return made
+
+
+_LOADED: list[ctypes.CDLL] = []
+
+
+def extent_of(kernel: Any) -> Any:
+    """What says how far ``kernel`` reaches, or None."""
+    name, address = kernel.__name__, ctypes.cast(kernel, ctypes.c_void_p).value
+    for library in _LOADED:
+        if hasattr(library, name) and ctypes.cast(library[name], ctypes.c_void_p).value == address:
+            return library[f"{name}_extent"] if hasattr(library, f"{name}_extent") else None
+    return None
+
+
+def declared(
+    kernel: Any, operands: Sequence[npt.NDArray[Any] | None], args: Sequence[Any], grid: Any, scratch: Any
+) -> list[npt.NDArray[Any] | None] | None:
+    """Copies of ``operands`` that have no more bytes than ``kernel`` says it touches, in front of an
+    unreadable page; None where it says nothing. What it says is not too much: it is read where they lie.
+    """
+    extent = extent_of(kernel)
+    if extent is None:
+        return None
+    out = (ctypes.c_double * (2 + len(operands)))(float(grid))
+    arg = (ctypes.c_int64 * len(args))(*map(int, args))
+    assert extent(arg, ctypes.c_int64(len(args)), ctypes.c_int64(len(operands)), out) == 0
+    assert out[0] == grid and out[1] <= int(scratch), f"{list(out[:2])} for {grid} and {scratch}"
+    made: list[npt.NDArray[Any] | None] = []
+    for operand, end in zip(operands, out[2:], strict=True):
+        if operand is None:
+            made.append(None)
+            continue
+        size = int(end) if grid else 0
+        area = guarded(-(-size // 4), "end").view(np.uint8)
+        bare = area[area.size - size :]
+        bare[:] = np.frombuffer(ctypes.string_at(operand.ctypes.data, size), np.uint8)
+        made.append(bare)
+    return made
 
 
 _HOOKS = """
@@ -116,7 +156,27 @@ def call(
     hook_operands: Sequence[npt.NDArray[Any]] = (),
     hook_args: Sequence[int] = (),
 ) -> int:
-    """Run all chunks of ``kernel`` (by default one); returns the first error or 0. The scratch is guarded."""
+    """Run all chunks of ``kernel`` (by default one); returns the first error or 0. The scratch is guarded.
+
+    First it runs on what it declares to touch alone, if it does.
+    """
+    bare = declared(kernel, operands, args, grid, scratch)
+    if bare is not None:
+        _call(kernel, bare, args, grid, scratch, chunks, hook, hook_operands, hook_args)
+    return _call(kernel, operands, args, grid, scratch, chunks, hook, hook_operands, hook_args)
+
+
+def _call(
+    kernel: Any,
+    operands: Sequence[npt.NDArray[Any] | None],
+    args: Sequence[Any],
+    grid: Any,
+    scratch: Any,
+    chunks: Chunks | None,
+    hook: int,
+    hook_operands: Sequence[npt.NDArray[Any]],
+    hook_args: Sequence[int],
+) -> int:
     pointers = [0 if x is None else x.ctypes.data for x in operands]
     pointers += [hook, *(x.ctypes.data for x in hook_operands)]
     buf = (ctypes.c_void_p * len(pointers))(*pointers)

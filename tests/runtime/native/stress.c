@@ -84,7 +84,7 @@ static bool run_once(model *m, const int64_t *dims, const void *input, void *out
                      bool poison) {
     gw_error error = {0};
     gw_plan *plan =
-        gw_plan_take(&m->plans, m->program, &(gw_links){WEIGHT_BYTES, m->kernels}, dims, threads, &error);
+        gw_plan_take(&m->plans, m->program, &(gw_links){WEIGHT_BYTES, m->kernels, NULL}, dims, threads, &error);
     if (!plan)
         return false;
     bool fits = plan->arena_bytes <= MOST_ARENA && plan->output_bytes[0] <= m->c->element_count * 8 &&

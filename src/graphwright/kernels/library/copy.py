@@ -6,8 +6,9 @@ from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, product
 from graphwright.kernels.library import rows, transposition
+from graphwright.kernels.library.extent import Extent, Reach
 from graphwright.kernels.library.isa import Isa, prelude
-from graphwright.kernels.library.rows import BYTES_PER_NS, pad_left, shares
+from graphwright.kernels.library.rows import BYTES_PER_NS, MAX_RANK, pad_left, shares
 from graphwright.records import dataclass
 
 
@@ -50,9 +51,25 @@ class CopyNd:
         return product(self.shape) * (2 * self.element_size) // BYTES_PER_NS
 
 
+def _axes(what: str) -> tuple[tuple[str, str], ...]:
+    return tuple((f"n{axis}", f"{what}{axis}") for axis in range(MAX_RANK))
+
+
+EXTENT: Final = Extent(
+    CopyNd.SYMBOL,
+    (
+        *("size", "shares", "dst_offset", "src_offset"),
+        *(f"{what}{axis}" for what in ("n", "d", "s") for axis in range(MAX_RANK)),
+    ),
+    (Reach("size", _axes("s"), "src_offset"), Reach("size", _axes("d"), "dst_offset")),
+    grid="shares",
+)
+
+
 def source(isa: Isa) -> str:
     """One C file with ``gw_copy_nd``."""
-    return "\n".join([prelude(isa), rows.c_text(isa), transposition.c_text(isa), _NEST, _COPY])
+    texts = (prelude(isa), rows.c_text(isa), transposition.c_text(isa), _NEST, _COPY, EXTENT.c_text())
+    return "\n".join(texts)
 
 
 _NEST: Final = """

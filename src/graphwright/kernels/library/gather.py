@@ -6,6 +6,7 @@ from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.library import rows
+from graphwright.kernels.library.extent import Extent, Reach
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.rows import BYTES_PER_NS, ELEMENT_SIZES, shares
 from graphwright.records import dataclass
@@ -58,10 +59,25 @@ class Gather:
         return self.outer * self.count * (self.inner * (2 * self.element_size) // BYTES_PER_NS + 2)
 
 
+EXTENT: Final = Extent(
+    Gather.SYMBOL,
+    (
+        *("size", "shares", "index_size", "outer", "axis", "count", "inner"),
+        *("dst_outer", "dst", "src_outer", "src"),
+    ),
+    (
+        Reach("size", (("outer", "src_outer"), ("axis", "src"), ("inner", "1"))),
+        Reach("index_size", (("count", "1"),)),
+        Reach("size", (("outer", "dst_outer"), ("count", "dst"), ("inner", "1"))),
+    ),
+    grid="shares",
+)
+
+
 def source(isa: Isa) -> str:
     """One C file with ``gw_gather``."""
     picks = (_PICK.replace("@S@", str(size)) for size in ELEMENT_SIZES)
-    return "\n".join([prelude(isa), rows.c_text(isa), *picks, _GATHER])
+    return "\n".join([prelude(isa), rows.c_text(isa), *picks, _GATHER, EXTENT.c_text()])
 
 
 _PICK: Final = """

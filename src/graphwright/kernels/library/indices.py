@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, ceildiv, minimum
+from graphwright.kernels.library.extent import Extent, Reach
 from graphwright.kernels.library.gather import INDEX_OUT_OF_RANGE
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.rows import MAX_RANK
@@ -45,12 +46,22 @@ class CheckIndices:
         return self.rows * len(self.sizes) // 2
 
 
+EXTENT: Final = Extent(
+    CheckIndices.SYMBOL,
+    ("index_size", "shares", "rows", "depth", "lengths"),
+    (Reach("index_size", (("rows", "depth"), ("depth", "1"))),),
+    grid="shares",
+)
+
+
 def source(isa: Isa) -> str:
     """One C file with ``gw_check_indices``."""
     vectors = [
         _OUTSIDE.replace("@BITS@", bits).replace("@W@", str(isa.vector_bytes)) for bits in ("32", "64")
     ]
-    return "\n".join([prelude(isa), *vectors, _KERNEL.replace("@CODE@", str(INDEX_OUT_OF_RANGE))])
+    return "\n".join(
+        [prelude(isa), *vectors, _KERNEL.replace("@CODE@", str(INDEX_OUT_OF_RANGE)), EXTENT.c_text()]
+    )
 
 
 _OUTSIDE: Final = """

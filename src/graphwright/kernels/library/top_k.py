@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, maximum
+from graphwright.kernels.library.extent import Extent, Reach
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.records import dataclass
 
@@ -65,12 +66,28 @@ class TopK:
         return self.outer * self.inner * (2 * self.count + 20 * self.k)
 
 
+_BYTES: Final = "(code - floordiv(mod(code, 4), 3))"
+"""Of an element: code 3 is bf16."""
+_OUTER: Final = "floordiv(units + inner - 1, inner)"
+EXTENT: Final = Extent(
+    TopK.SYMBOL,
+    ("kind", "code", "largest", "count", "inner", "k"),
+    (
+        Reach(_BYTES, ((_OUTER, "count*inner"), ("count*inner", "1"), ("k", "0"))),
+        Reach(_BYTES, ((_OUTER, "k*inner"), ("k*inner", "1"))),
+        Reach("8", ((_OUTER, "k*inner"), ("k*inner", "1"))),
+    ),
+    grid="units",
+    scratch=f"2*16*(k + max(k, {_SPARE}))",
+)
+
+
 def source(isa: Isa) -> str:
     """One C file with ``gw_top_k``."""
     some = _SOME_V4 if isa.vector_bytes == 64 else _SOME_V3
     cases = "\n".join(_case(kind, size) for kind in Kind for size in _SIZES[kind])
     text = _KERNEL.replace("@SPARE@", str(_SPARE)).replace("@SOME@", some).replace("@CASES@", cases)
-    return prelude(isa) + text
+    return prelude(isa) + text + EXTENT.c_text()
 
 
 def _case(kind: Kind, size: int) -> str:

@@ -21,8 +21,12 @@ T = TypeVar("T")
 Shapes = Sequence[Sequence[int]]
 _MISFIT = "graphwright.runtime.devices.misfit"
 """Imported where a feed does not fit: with it comes the algebra of sizes."""
-_KERNEL_FAULTS = {1: "an index is out of range", 2: "it does not take these sizes"}
-"""What the library's kernels mean by their codes."""
+_KERNEL_FAULTS = {
+    1: "an index is out of range",
+    2: "it does not take these sizes",
+    3: "it would reach beyond its operands",
+}
+"""What the library's kernels mean by their codes, and what the runtime means by 3, which launches nothing."""
 _UNFIT = "the model chose a branch that cannot run on inputs of these shapes"
 _BRANCH_FAULTS = {
     "gw_fail": _UNFIT,

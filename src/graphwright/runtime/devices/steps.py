@@ -108,6 +108,9 @@ class PartRunner:
 
     def _told(self, run: Run) -> list[Array]:
         """What tells the program its sizes."""
+        unknown = [name for name in self._sizes if name not in run.sizes]
+        if unknown:
+            raise RunError(Diagnostic("size", f"nothing decides the size {', '.join(unknown)} of a part"))
         return [np.empty((run.sizes[name], 0), np.uint8) for name in self._sizes]
 
     def _targets(self, run: Run) -> list[Array | None] | None:

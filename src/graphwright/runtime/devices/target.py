@@ -86,6 +86,10 @@ class Shared:
         return self.libraries[data]
 
 
+_FOREIGN: Final = "plugin_"
+"""How the names of shared objects of users' own C begin."""
+
+
 def load_program(
     package: Package, target: Target, plans: int = PLANS, shared: Shared | None = None
 ) -> _native.Program:
@@ -110,7 +114,20 @@ def _load(package: Package, target: Target, plans: int, shared: Shared) -> _nati
         dtypes=lambda: [spec.dtype.numpy for spec in package.outputs],
         libraries=[library, *libraries.values()],
         arenas=shared.arenas,
+        extents=[_extent(symbol, module, library, libraries) for symbol, module in target.stored.kernels],
     )
+
+
+def _extent(
+    symbol: str, module: str, library: _native.Library, generated: Mapping[str, _native.Library]
+) -> int:
+    """The address of what says how far a kernel reaches; 0 where there is none, as for users' own."""
+    if module.startswith(_FOREIGN):
+        return 0
+    try:
+        return _address(f"{symbol}_extent", module, library, generated)
+    except PackageError:
+        return 0
 
 
 def _address(

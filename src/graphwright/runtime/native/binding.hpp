@@ -76,7 +76,7 @@ struct Arenas {
 struct Program {
     gw_program *program = nullptr;
     Py_buffer weights = {};
-    std::vector<int64_t> kernels;
+    std::vector<int64_t> kernels, extents;
     std::vector<nb::object> hosts, kept;
     nb::object output_dtypes; /* a function, or None */
     std::vector<nb::object> dtypes; /* of outputs; made by `prepare` */
@@ -87,7 +87,8 @@ struct Program {
     std::atomic<int64_t> runs{0}, host_calls{0};
 
     Program(nb::bytes words, nb::handle weights_, std::vector<int64_t> kernels_, nb::handle hosts_,
-            int plan_cache, nb::handle dtypes_, nb::handle libraries, nb::handle arenas);
+            int plan_cache, nb::handle dtypes_, nb::handle libraries, nb::handle arenas,
+            std::vector<int64_t> extents_);
     Program(const Program &) = delete;
     Program &operator=(const Program &) = delete;
     ~Program() { release(); }
@@ -105,7 +106,7 @@ struct Program {
 
     /* NULL, and the error, if there is none. */
     gw_plan *take_plan(const int64_t *dims, int threads, gw_error *error) {
-        gw_links links = {weights.len, kernels.data()};
+        gw_links links = {weights.len, kernels.data(), extents.empty() ? nullptr : extents.data()};
         return gw_plan_take(&plans, program, &links, dims, threads, error);
     }
     gw_plan *must_plan(const int64_t *dims, int threads);

@@ -78,6 +78,10 @@ static void launch(run *r, int64_t task, int64_t begin, int64_t end, int slot) {
         return;
     if (r->call->poison && scratch)
         gw_poison_fill(scratch, s->scratch_stride);
+    if (s->refused) {
+        fail(r, GW_E_KERNEL, task, GW_REACHES_BEYOND);
+        return;
+    }
     gw_kernel kernel = (gw_kernel)(uintptr_t)r->call->kernels[t->kernel];
     int32_t code = kernel(operands_of(r, task), r->call->plan->args + t->first_arg, begin, end, scratch);
     if (code != 0)

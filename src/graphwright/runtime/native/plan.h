@@ -4,6 +4,7 @@
 #include "program.h"
 
 enum { GW_MAX_THREADS = 256 };
+enum { GW_REACHES_BEYOND = 3 }; /* the code of a launch that was refused */
 
 /* A task's numbers. */
 typedef struct {
@@ -14,6 +15,7 @@ typedef struct {
     int32_t chunks;                  /* that the grid is handed out in */
     bool heavy;                      /* worth waking a thread for */
     bool light;                      /* LOOP: no task of its body is */
+    bool refused;                    /* in a branch or loop: it would reach beyond its operands */
 } gw_step;
 
 typedef struct gw_plan {
@@ -36,7 +38,12 @@ typedef struct gw_plan {
 typedef struct {
     int64_t weight_bytes;
     const int64_t *kernels; /* addresses */
+    const int64_t *extents; /* of the functions that say how far each kernel reaches; 0: it has none */
 } gw_links;
+
+/* out[0]: the grid, then the largest that it takes; out[1]: bytes of scratch, out[2 + k]: the end of what is touched of operand k. Not
+   0 where the kernel takes no such arguments. */
+typedef int32_t (*gw_extent)(const int64_t *arg, int64_t args, int64_t operands, double *out);
 
 typedef struct {
     gw_plan *first; /* most recent first */

@@ -115,8 +115,9 @@ int thread_count(int threads) {
 /* ---- programs ---- */
 
 Program::Program(nb::bytes words, nb::handle weights_, std::vector<int64_t> kernels_, nb::handle hosts_,
-                 int plan_cache, nb::handle dtypes_, nb::handle libraries, nb::handle arenas)
-    : kernels(std::move(kernels_)), output_dtypes(nb::borrow(dtypes_)) {
+                 int plan_cache, nb::handle dtypes_, nb::handle libraries, nb::handle arenas,
+                 std::vector<int64_t> extents_)
+    : kernels(std::move(kernels_)), extents(std::move(extents_)), output_dtypes(nb::borrow(dtypes_)) {
     gw_error error = {};
     program = gw_program_decode(words.data(), words.size(), &error);
     if (!program)
@@ -133,6 +134,8 @@ void Program::link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::h
                    nb::handle arenas) {
     if ((int64_t)kernels.size() != program->kernel_count)
         throw nb::value_error("the number of kernels is not the program's");
+    if (!extents.empty() && extents.size() != kernels.size())
+        throw nb::value_error("the number of extents is not that of the kernels");
     for (int64_t address : kernels)
         if (address == 0)
             throw nb::value_error("a kernel's address is null");

@@ -39,6 +39,14 @@ def test_all_that_is_broken_is_listed_once() -> None:
     assert [each.where for each in misfits(notes, [SPEC], [(2, 3, 8)])] == ["a", "c"]
 
 
+def test_bounds_far_from_zero_are_found_only_nearby() -> None:
+    wide = TensorSpec("x", dtype_named("f32"), ("N",))
+    (near,) = misfits(["N <= 1048576 (node a)"], [wide], [(1_050_000,)])
+    assert near.message.endswith("N must be at most 1048576")
+    (far,) = misfits(["N <= 1048576 (node a)"], [wide], [(3_000_000,)])
+    assert far.message.endswith("N is 3000000 (axis 0 of input 'x')")
+
+
 def test_sizes_of_a_run_that_do_not_fit() -> None:
     builder = gw.GraphBuilder()
     a, b = builder.input("a", "f32", ("N", "K")), builder.input("b", "f32", ("L", 5))

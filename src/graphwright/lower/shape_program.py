@@ -31,10 +31,11 @@ class ShapeProgramBuilder:
             (number, axis, dim) for number, v in enumerate(inputs) for axis, dim in enumerate(v.type.dims)
         ]
         bound = [axis for axis in axes if self._bind(*axis)]
+        declared = SymbolTable(symbols.ranges, symbols.multiples)  # a demand may rest on an assumption
         for number, axis, dim in axes:
             given, place = self._add(Code.DIM, number, axis), f"input {inputs[number].name!r}, axis {axis}"
             if (number, axis, dim) in bound:
-                self._check_span(given, dim, span_of(dim, symbols), place)
+                self._check_span(given, dim, span_of(dim, declared), place)
             else:
                 self._check(Code.CHECK_EQ, given, self.register(dim), f"{place} is {dim}")
         for known, codes in ((symbols.guards, _GUARDS), (symbols.constraints, _CHECKS)):

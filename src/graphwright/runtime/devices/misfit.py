@@ -10,7 +10,7 @@ from graphwright.ir.symbols import Constraint, parse_constraint, parse_dim
 from graphwright.package.package import TensorSpec
 
 TRIED = 4096
-"""Sizes up to this one are tried when a size that fits is looked for."""
+"""Sizes that far from a size are tried when one that fits is looked for."""
 Shapes = Sequence[Sequence[int]]
 
 
@@ -47,12 +47,13 @@ def sizes_of(inputs: Sequence[TensorSpec], shapes: Shapes) -> dict[str, tuple[in
 def _remedies(needed: Constraint, names: Sequence[str], values: Mapping[str, int]) -> Iterator[str]:
     """What each size alone would have to be."""
     for name in names:
-        fits = [n for n in range(TRIED) if needed.broken_by({**values, name: n}) is None]
+        nearby = range(max(values[name] - TRIED, 0), values[name] + TRIED)
+        fits = [n for n in nearby if needed.broken_by({**values, name: n}) is None]
         below = [n for n in fits if n < values[name]][-1:]
         above = [n for n in fits if n > values[name]][:1]
-        if above and fits == list(range(above[0], TRIED)):
+        if above and nearby.start == 0 and fits == list(range(above[0], nearby.stop)):
             yield f"{name} must be at least {above[0]}"
-        elif below and fits == list(range(below[0] + 1)):
+        elif below and fits == list(range(nearby.start, below[0] + 1)):
             yield f"{name} must be at most {below[0]}"
         elif fits:
             yield f"{name} = {' or '.join(map(str, below + above))} fits"

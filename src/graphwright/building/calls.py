@@ -71,7 +71,7 @@ def operands_of(cls: type[Op]) -> list[inspect.Parameter]:
     found = _parameters(cls.infer)[1:]  # the first is where it is inferred
     if [each.kind for each in found] != [inspect.Parameter.VAR_POSITIONAL] or is_foreign(cls):
         return found
-    return _parameters(cls.reference)  # of elementwise ops, whose inference they share
+    return _parameters(cls.reference) or found  # of elementwise ops, whose inference they share
 
 
 def _parameters(method: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.graph import Graph, Node, Value
-from graphwright.ir.symbols import Dim, SymbolTable
+from graphwright.ir.symbols import Dim, SymbolTable, maximum
 from graphwright.ir.text import print_op
 from graphwright.ir.types import BOOL, STRING, TensorType
 from graphwright.kernels.launch import Alias, Branch, Copy, Host, Launch, Part, Repeat, Step
@@ -47,7 +47,7 @@ def lower(
         ordered = order_steps(steps, assignment)
         if ordered is not steps:
             steps, assignment = ordered, assign_storage(graph, ordered, weights)
-    return _Lowering(graph, shape, assignment, streams).run(steps)
+    return _Lowering(graph, shape, symbols, assignment, streams).run(steps)
 
 
 def refuse_unknown_ranks(graph: Graph) -> None:
@@ -93,9 +93,17 @@ class _Draft:
 
 class _Lowering:
     def __init__(
-        self, graph: Graph, shape: ShapeProgramBuilder, assignment: Assignment, streams: int
+        self,
+        graph: Graph,
+        shape: ShapeProgramBuilder,
+        symbols: SymbolTable,
+        assignment: Assignment,
+        streams: int,
     ) -> None:
-        self.graph, self.shape, self.assignment, self.streams = graph, shape, assignment, streams
+        self.graph, self.shape, self.symbols = graph, shape, symbols
+        self.assignment, self.streams = assignment, streams
+        self._is_inner = False
+        """Whether the block at hand is that of a branch or a loop."""
         self.buffers: list[Buffer] = []
         self.numbers: dict[Memory, int] = {}
         self.kernels: dict[KernelRef, int] = {}
@@ -136,8 +144,12 @@ class _Lowering:
     def _number(self, memory: Memory) -> int:
         if memory not in self.numbers:
             self.numbers[memory] = len(self.buffers)
-            size = self.shape.register(memory.size)
-            self.buffers.append(Buffer(memory.storage, size, memory.index, (), memory.name))
+            size = memory.size
+            if self._is_inner and not self.symbols.proves_at_least(size, 0):
+                size = maximum(size, 0)  # of a branch that is not taken at sizes that make it negative
+            self.buffers.append(
+                Buffer(memory.storage, self.shape.register(size), memory.index, (), memory.name)
+            )
         return self.numbers[memory]
 
     def _operand(self, item: Value | Part) -> Operand:
@@ -153,6 +165,7 @@ class _Lowering:
     def _block(self, steps: Sequence[Step], moves: LoopMoves, number: Value | None = None) -> int:
         """Tasks of ``steps``, with what is moved between and behind them; ``number`` counts a loop's runs."""
         index = len(self.blocks)
+        was_inner, self._is_inner = self._is_inner, index > 0
         draft = _Draft([], Hazards())
         self.blocks.append(draft.tasks)
         streams = assign_streams(steps, self.streams)
@@ -167,6 +180,7 @@ class _Lowering:
             for value, output in self.assignment.output_copies:
                 target = Place(self.assignment.outputs[output])
                 self._add(draft, self._move(Move(self.assignment.places[value], target, value.bytes)))
+        self._is_inner = was_inner
         return index
 
     def _add_rows(self, draft: _Draft, moves: LoopMoves, behind: Node | None, number: Value | None) -> None:

@@ -33,17 +33,15 @@ static bool range_fits(int64_t offset, int64_t bytes, int64_t size) {
     return offset >= 0 && bytes >= 0 && offset <= size && bytes <= size - offset;
 }
 
-/* A size that is negative belongs to a branch that is not taken at these sizes, or refuses them first. */
-static int64_t not_negative(int64_t size) { return size < 0 ? 0 : size; }
+/* A size of a task; one in a branch may be negative, as that is not taken at these sizes, or refuses them first. */
+static int64_t size_in(const gw_task *t, int64_t size) { return size < 0 && t->block != 0 ? 0 : size; }
 
 /* Sizes of all buffers, each within the memory that holds it. */
 static bool size_buffers(const maker *m) {
     const gw_program *p = m->program;
     for (int64_t i = 0; i < p->buffer_count; i++) {
         const gw_buffer *b = &p->buffers[i];
-        bool is_own = b->storage == GW_ARENA || b->storage == GW_SCRATCH;
-        int64_t size = m->plan->registers[b->size];
-        size = m->plan->sizes[i] = is_own ? not_negative(size) : size;
+        int64_t size = m->plan->sizes[i] = m->plan->registers[b->size];
         bool fits = size >= 0;
         if (b->storage == GW_INPUT)
             fits = fits && size <= m->plan->input_bytes[b->index];
@@ -137,7 +135,7 @@ static bool touched_bytes(const maker *m, const gw_task *t, int64_t operand, int
         if (operand == 2)
             *bytes = number;
         else if (operand == 1 || t->operand_count == 2)
-            *bytes = not_negative(registers[t->args.at[0]]);
+            *bytes = size_in(t, registers[t->args.at[0]]);
         break;
     case GW_IF: *bytes = index_bytes(m, t); break;
     case GW_LOOP: *bytes = operand == 2 ? 1 : number; break;
@@ -230,14 +228,17 @@ static bool make_step(const maker *m, int64_t index) {
     }
     for (int64_t i = 0; i < t->args.count; i++)
         m->plan->args[t->first_arg + i] = registers[t->args.at[i]];
-    s->bytes = t->kind == GW_COPY ? not_negative(registers[t->args.at[0]]) : t->kind == GW_IF ? index_bytes(m, t) : 0;
+    s->bytes = t->kind == GW_COPY ? size_in(t, registers[t->args.at[0]]) : t->kind == GW_IF ? index_bytes(m, t) : 0;
     if (t->kind == GW_IF && t->args.count > 0 && s->bytes != 4 && s->bytes != 8)
         return gw_fail(m->error, GW_E_PLAN, "task %lld has an index of %lld bytes", (long long)index,
                        (long long)s->bytes);
     s->most = most_of(m, t);
     s->scratch = t->scratch < 0 ? -1 : m->plan->offsets[t->scratch];
     s->scratch_stride = t->scratch < 0 ? 0 : align(m->plan->sizes[t->scratch]);
-    s->grid = t->kind == GW_LAUNCH ? not_negative(registers[t->grid]) : 1;
+    s->grid = t->kind == GW_LAUNCH ? size_in(t, registers[t->grid]) : 1;
+    if (s->grid < 0)
+        return gw_fail(m->error, GW_E_PLAN, "task %lld has a grid of %lld", (long long)index,
+                       (long long)s->grid);
     if (s->grid > 0 && !stays_inside(m, index))
         return false;
     int64_t work = t->work < 0 ? INT64_MAX : registers[t->work];

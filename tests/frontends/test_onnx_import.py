@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from graphwright.errors import ModelError
 from graphwright.frontends.onnx import OVERRIDABLE, graph, load
 from graphwright.ir.constant import Constant
+from graphwright.ir.nesting import MAX_DEPTH
 from graphwright.ops.random import RandomUniform
 from tests.frontends.support import DOMAIN, model_of, run, tensor_info, toy
 
@@ -248,10 +249,10 @@ def test_a_chain_of_functions_deeper_than_the_limit_is_refused() -> None:
     chain = [function("f0", [helper.make_node("Neg", ["a"], ["b"])])]
     chain += [
         function(f"f{i}", [helper.make_node(f"f{i - 1}", ["a"], ["b"], domain="local")])
-        for i in range(1, 200)
+        for i in range(1, MAX_DEPTH + 10)
     ]
-    with pytest.raises(ModelError, match="nest deeper than 64"):
-        load(with_functions(call("f199"), *chain))
+    with pytest.raises(ModelError, match=f"nest deeper than {MAX_DEPTH}"):
+        load(with_functions(call(f"f{len(chain) - 1}"), *chain))
 
 
 def test_ops_that_the_specification_defines_by_others_are_expanded() -> None:

@@ -15,7 +15,6 @@ HOST_CALLS: dict[str, dict[int, str]] = {
     "RandomNormal": {k: "random numbers are drawn by NumPy" for k in range(8)},
     "RandomUniform": {k: "random numbers are drawn by NumPy" for k in range(8)},
     "MelWeightMatrix": {8: "operands that are computed"},
-    "Resize": {36: "f64 of no elements to some: zeros by definition"},
     "RoiAlign": {k: "the number of points depends on the region" for k in range(4)},
     "STFT": {9: "the length of the transform is symbolic"},
     "TfIdfVectorizer": {k: "n-grams are looked up in a table" for k in (5, 6)},

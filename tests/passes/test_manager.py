@@ -112,8 +112,8 @@ def test_records_and_callback_tell_what_happened() -> None:
     [
         (FoldConstants(max_bytes=1000), "more than 1000"),
         (FoldConstants(small_bytes=1000, max_repeated=0), "its inputs only 4"),
-        (FoldConstants(total_bytes=3000), "budget for folding is spent"),
-        (FoldConstants(total_steps=500), "budget for folding is spent"),
+        (FoldConstants(total_bytes=3000), "budget for constant folding is exhausted"),
+        (FoldConstants(total_steps=500), "budget for constant folding is exhausted"),
     ],
 )
 def test_folding_keeps_to_its_budgets(limits: FoldConstants, reason: str) -> None:

@@ -510,7 +510,7 @@ Resize.samples = (
     Sample(Resize(), (_X, None, None, _SIZES)),
     Sample(Resize("linear", sizes=(3, 4)), (arg(U8, 2, 2),)),
     Sample(Resize("linear", sizes=(3, 4)), (arg(F16, 2, 2),)),
-    Sample(Resize("cubic", sizes=(3, 4)), (arg(F64, 2, 0),)),
+    Sample(Resize("cubic", sizes=(3, 4)), (arg(F64, 2, 0),), "axis 1, of which elements are taken"),
     Sample(Resize(scales=(1.0, float(np.float32(1 / 3)))), (arg(F32, 2, _H),)),
     Sample(Resize(scales=(1.0, 2.0)), (_X,), "2 scales for axes [0, 1, 2, 3]"),
     Sample(Resize(sizes=(5,), axes=(7,)), (_X,), "1 sizes for axes [7]"),

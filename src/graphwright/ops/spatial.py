@@ -87,7 +87,7 @@ class Windows:
             if room == same_padding(dim, stride, taps) + dim - taps:
                 continue
             what = f"spatial axis {axis} of {dim} elements, padded, less a window of {taps}"
-            at.at_least(room, -stride if self.partial else 0, what)
+            at.at_least(room, 1 - 2 * stride if self.partial else 0, what)
             if at.symbols.proves_at_least(room, 1 - stride):
                 whole = replace(self, partial=False)._count(axis, dim, ceil)
                 sizes[axis] = whole if at.symbols.proves_at_least(room, 0) else maximum(whole, 1)

@@ -94,11 +94,6 @@ KNOWN: tuple[Known, ...] = (
     ),
     refused_by_peer("SAME pads below 0 are none", text="padding values must be non-neg|out_size >= 0"),
     refused_by_peer("indices of slices of no elements are not read", "Gather", "out of data bounds"),
-    refused(
-        "a window that does not fit: the standard's floor gives no element, ONNX Runtime truncates towards 0",
-        POOLS,
-        "less a window|fit the model|is at least [2-9]|must be at least [2-9]",
-    ),
     refused('"Its length can be less": a condition is not longer than the axis', "Compress"),
     refused(
         "an index is out of range, though its slice has no elements", "Gather GatherND ScatterND", "out of"

@@ -129,6 +129,8 @@ def _reach(access: _Access, position: int, names: Mapping[str, str]) -> Iterator
         if not access.is_masked and not isinstance(place, Scalar):
             found = _affine(place, ranges, names)
         last = number_text(size - 1, names) if not _axes_in(size, ranges) else None
+        if size != 1 and last is not None:
+            conditions.append(f"{number_text(size, names)} > 0")
         if found is None or last is None:
             whole = number_text(length, names)
             conditions.append(f"{whole} > 0")

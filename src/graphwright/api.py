@@ -36,7 +36,7 @@ from graphwright.loading import device_of, staged, with_variants
 from graphwright.package.package import Package
 from graphwright.package.sign import user_key
 from graphwright.package.stages import PartStep
-from graphwright.passes.bind_sizes import shape_inputs
+from graphwright.passes.bind_sizes import shape_all_inputs, shape_inputs
 from graphwright.passes.bound_sizes import BoundSizes
 from graphwright.passes.dynamic import what_stays_dynamic
 from graphwright.passes.gears import split_module
@@ -273,7 +273,7 @@ def _compiled(
     package, device = _assuming(module, options, observe)
     if not module.symbols.guards:
         return package, device
-    package = with_general(package, general, module.constants.packed_from)
+    package = with_general(package, general)
     made = cache(partial(forms, package, options))
     return package, GuardedFallback(device, lambda shapes: made()(shapes))
 
@@ -333,18 +333,16 @@ def package_for(package: Package, shapes: FeedShapes, options: Options) -> Packa
     module = source_module(package)
     gears = split_module(module)
     module = module if gears is None or gears.dynamic is None else gears.dynamic
-    names = [value.name for value in module.main.inputs]
-    shape_inputs(module, dict(zip(names, shapes, strict=True)))
+    shape_all_inputs(module, shapes)
     return _compiled(module, options, _no_one)[0]
 
 
 def _builder(module: Module, options: Options) -> Callable[[FeedShapes], Device]:
     """Compiles the module for the shapes of a feed."""
-    names = [value.name for value in module.main.inputs]
 
     def build(shapes: FeedShapes) -> Device:
         variant = clone_module(module)
-        shape_inputs(variant, dict(zip(names, shapes, strict=True)))
+        shape_all_inputs(variant, shapes)
         return _compiled(variant, options, _no_one)[1]
 
     return build

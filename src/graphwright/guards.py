@@ -14,7 +14,7 @@ from graphwright.ir.symbols import Constraint, Dim, SymbolError, evaluate, names
 from graphwright.ir.text import print_module
 from graphwright.package.package import Package
 from graphwright.package.weights import UnpackedWeights
-from graphwright.passes.bind_sizes import bind_sizes, shape_inputs
+from graphwright.passes.bind_sizes import bind_sizes, shape_all_inputs
 from graphwright.records import replace
 from graphwright.runtime.devices.base import Device, Shapes
 
@@ -38,7 +38,7 @@ class Forms:
         """The form for inputs of ``shapes``. Raises FeedError where they do not fit the model."""
         inputs = self._general.main.inputs
         if any(value.type.shape is None for value in inputs):
-            return self._form(shapes, lambda module: _shape_all(module, shapes), True)
+            return self._form(shapes, lambda module: shape_all_inputs(module, shapes), True)
         broken = sizes_that_break(self._guards, _sizes(self._general, shapes))
         return self._form(
             tuple(sorted(broken.items())), lambda module: bind_sizes(module, broken), bool(broken)
@@ -57,13 +57,15 @@ class Forms:
             return device
 
 
-def with_general(package: Package, general: Module, packed_from: Mapping[str, str]) -> Package:
-    """``package`` with the ``general`` graph, and the constants of it that it neither has nor can unpack.
-
-    ``packed_from``: what packed tensors were made of, by digest.
-    """
-    there = {packed_from.get(name, name) for name in package.weights.tensors} | set(package.weights.tensors)
-    missing = {r.digest: general.constants.held(r) for r in general.constants if r.digest not in there}
+def with_general(package: Package, general: Module) -> Package:
+    """``package`` with the ``general`` graph, and the constants of it that it neither has nor can unpack."""
+    packed = {(how.source, how.shape) for how in package.weights.packings.values()}
+    held = {ref.digest: general.constants.held(ref) for ref in general.constants}
+    missing = {
+        name: array
+        for name, array in held.items()
+        if name not in package.weights.tensors and (name, array.shape) not in packed
+    }
     spare = package.spare
 
     def extended() -> UnpackedWeights:
@@ -102,11 +104,6 @@ def _sizes(module: Module, shapes: Shapes) -> dict[str, int]:
             if scaled is not None:
                 sizes.setdefault(scaled[0], size // scaled[1])
     return sizes
-
-
-def _shape_all(module: Module, shapes: Shapes) -> None:
-    names = [value.name for value in module.main.inputs]
-    shape_inputs(module, dict(zip(names, shapes, strict=True)))
 
 
 def _misfit(error: ModelError) -> FeedError:

@@ -338,8 +338,6 @@ class ConstantPool:
 
     def __init__(self) -> None:
         self._arrays: dict[str, Array | Deferred] = {}
-        self.packed_from: dict[str, str] = {}
-        """Of tensors that can be unpacked, what they were made of, by digest."""
         self._ahead: Ahead | None = None
         self.packings: dict[str, Packing] = {}
         """How tensors were packed, by name."""
@@ -371,18 +369,14 @@ class ConstantPool:
         how: str,
         made: Deferred,
         *,
-        packs: bool = False,
         packing: Packing | None = None,
     ) -> ConstRef:
         """Keep what ``how`` makes of ``source``, which stands for its content; it is made when it is read.
 
-        ``packs``: ``how`` is a layout, out of which the source can be unpacked; ``packing`` says so of
-        another view of it as well.
+        ``packing``: ``how`` is a layout, out of which the source, or a view of it, can be unpacked.
         """
         name = name_of(f"{how}#{source.digest}".encode())
         self._arrays.setdefault(name, made)
-        if packs:
-            self.packed_from[name] = source.digest
         if packing is not None:
             self.packings[name] = packing
         return ConstRef(name)
@@ -399,14 +393,13 @@ class ConstantPool:
     def merge(self, other: ConstantPool) -> None:
         """Keep the tensors of ``other`` as well."""
         self._arrays |= other._arrays
-        self.packed_from |= other.packed_from
         self.packings |= other.packings
 
     def copy(self) -> ConstantPool:
         """Another pool of the same arrays."""
         made = ConstantPool()
         made._arrays = dict(self._arrays)
-        made.packed_from, made.packings = dict(self.packed_from), dict(self.packings)
+        made.packings = dict(self.packings)
         return made
 
     def held(self, ref: ConstRef) -> Array | Deferred:

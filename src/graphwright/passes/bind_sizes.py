@@ -46,6 +46,11 @@ def shape_inputs(module: Module, shapes: Shapes) -> None:
     bind_sizes(module, binding.finish())
 
 
+def shape_all_inputs(module: Module, shapes: Sequence[Sequence[Size]]) -> None:
+    """:func:`shape_inputs` for all inputs, in their order."""
+    shape_inputs(module, {v.name: shape for v, shape in zip(module.main.inputs, shapes, strict=True)})
+
+
 @dataclass
 class _Binding:
     """What the sizes given for axes make of the model's symbols."""

@@ -163,7 +163,7 @@ class Context:
                 lambda out: pack_jobs(out, source, layout),
             )
             how, packing = f"{viewed} {layout}", Packing(ref.digest, source.shape, layout)
-            ref = self.constants.derive(ref, how, deferred, packs=shape is None, packing=packing)
+            ref = self.constants.derive(ref, how, deferred, packing=packing)
             made = Node(Constant(ref, viewed), (), [viewed], name=value.name, sources=node.sources)
             node.graph.insert(made, node)
             made.output.layout = layout

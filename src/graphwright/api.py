@@ -195,7 +195,10 @@ def source_module(package: Package) -> Module:
     if not package.general:
         return module
     constants.merge(module.constants)
-    return _parsed(package, package.general, constants)
+    general = _parsed(package, package.general, constants)
+    with regions_of(general):
+        verify(general)
+    return general
 
 
 def unpacked_module(package: Package) -> Module:

@@ -18,6 +18,9 @@ from graphwright.records import dataclass, field, replace
 
 Dim = Union[int, "Expr"]
 
+MEMO: Final = 8192
+"""Results of an operation that are kept."""
+
 MAX_TERMS: Final = 256
 """An expression beyond this many terms is refused: no model needs it, and products of sums would grow without
 end.
@@ -40,15 +43,34 @@ class Symbol:
         return self.name
 
 
-@dataclass(frozen=True)
 class Function:
-    """``floordiv``, ``mod``, ``min`` or ``max`` of canonical operands."""
+    """``floordiv``, ``mod``, ``min`` or ``max`` of canonical operands. Hash and text are made once."""
 
-    name: str
-    operands: tuple[Dim, ...]
+    __slots__ = ("_hash", "_text", "name", "operands")
+
+    def __init__(self, name: str, operands: tuple[Dim, ...]) -> None:
+        self.name, self.operands = name, operands
+        self._hash = hash((name, operands))
+        self._text = ""
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Function) or self._hash != other._hash:
+            return False
+        return self.name == other.name and self.operands == other.operands
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Function], tuple[str, tuple[Dim, ...]]]:
+        return Function, (self.name, self.operands)  # hashes of text differ between processes
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join(map(str, self.operands))})"
+        self._text = self._text or f"{self.name}({', '.join(map(str, self.operands))})"
+        return self._text
+
+    __repr__ = __str__
 
 
 Atom = Symbol | Function
@@ -61,9 +83,11 @@ class Expr:
     :func:`minimum`, ...
     """
 
-    __slots__ = ("__weakref__", "_hash", "terms")
+    __slots__ = ("__weakref__", "_hash", "_names", "_text", "terms")
     terms: tuple[tuple[Monomial, int], ...]
     _hash: int
+    _names: frozenset[str] | None
+    _text: str
     _interned: ClassVar[WeakValueDictionary[tuple[tuple[Monomial, int], ...], Expr]] = WeakValueDictionary()
 
     def __new__(cls, terms: tuple[tuple[Monomial, int], ...]) -> Expr:
@@ -73,6 +97,7 @@ class Expr:
         expr = super().__new__(cls)
         expr.terms = terms
         expr._hash = hash(terms)
+        expr._names, expr._text = None, ""
         return cls._interned.setdefault(terms, expr)
 
     def __hash__(self) -> int:
@@ -117,10 +142,22 @@ class Expr:
         return mod(other, self)
 
     def __str__(self) -> str:
-        text = " + ".join(_term_text(m, c) for m, c in self.terms)
-        return text.replace("+ -", "- ")
+        if not self._text:
+            text = " + ".join(_term_text(m, c) for m, c in self.terms)
+            self._text = text.replace("+ -", "- ")
+        return self._text
 
     __repr__ = __str__
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of the symbols in it, nested ones included."""
+        if self._names is None:
+            factors = [atom for monomial, _ in self.terms for atom, _ in monomial]
+            inner = [each for atom in factors if isinstance(atom, Function) for each in atom.operands]
+            outer = {atom.name for atom in factors if isinstance(atom, Symbol)}
+            self._names = frozenset(outer | names_in(*inner))
+        return self._names
 
 
 def symbol(name: str) -> Expr:
@@ -130,6 +167,7 @@ def symbol(name: str) -> Expr:
     return Expr(((((Symbol(name), 1),), 1),))
 
 
+@lru_cache(maxsize=MEMO)
 def floordiv(a: Dim, b: Dim) -> Dim:
     """``a // b`` rounded towards minus infinity; multiples of a constant ``b`` leave the quotient."""
     if isinstance(b, int):
@@ -149,6 +187,7 @@ def floordiv(a: Dim, b: Dim) -> Dim:
     return quotient if quotient is not None else _function("floordiv", a, b)
 
 
+@lru_cache(maxsize=MEMO)
 def mod(a: Dim, b: Dim) -> Dim:
     """``a - b * (a // b)``; multiples of a constant ``b`` vanish."""
     if isinstance(b, int):
@@ -180,7 +219,7 @@ def ceildiv(a: Dim, b: Dim) -> Dim:
 
 def names_in(*dims: Dim) -> set[str]:
     """Names of the symbols in ``dims``."""
-    return {atom.name for dim in dims for atom in atoms(dim)}
+    return {name for dim in dims if isinstance(dim, Expr) for name in dim.names}
 
 
 def numbers(dims: Iterable[Dim]) -> tuple[int, ...]:
@@ -214,8 +253,15 @@ def atoms(dim: Dim) -> Iterator[Symbol]:
 
 def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
     """``dim`` with the symbols named in ``values`` replaced, in canonical form again."""
-    if isinstance(dim, int):
+    return _substituted(dim, values, {}) if values else dim
+
+
+def _substituted(dim: Dim, values: Mapping[str, Dim], made: dict[Expr, Dim]) -> Dim:
+    """:func:`substitute`; ``made`` keeps what inner expressions, which often repeat, became."""
+    if isinstance(dim, int) or dim.names.isdisjoint(values):
         return dim
+    if dim in made:
+        return made[dim]
     total: Dim = 0
     for monomial, coefficient in dim.terms:
         term: Dim = coefficient
@@ -224,9 +270,10 @@ def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
                 value = values.get(atom.name)
                 factor: Dim = Expr((((((atom, 1),), 1)),)) if value is None else value
             else:
-                factor = _BUILD[atom.name](*(substitute(operand, values) for operand in atom.operands))
-            term = term * product([factor] * power)
+                factor = _BUILD[atom.name](*(_substituted(each, values, made) for each in atom.operands))
+            term = term * (factor if power == 1 else product([factor] * power))
         total = total + term
+    made[dim] = total
     return total
 
 
@@ -261,7 +308,7 @@ def _from_terms(terms: list[tuple[Monomial, int]]) -> Dim:
     return Expr(tuple(sorted(kept, key=lambda term: _order(term[0]))))
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=MEMO)
 def _order(monomial: Monomial) -> tuple[bool, str]:
     return not monomial, "*".join(f"{atom}^{power:04}" for atom, power in monomial)
 
@@ -345,6 +392,11 @@ def _exact_quotient(a: Dim, b: Expr) -> Dim | None:
 def _extremum(name: str, fold: Callable[..., int], dims: tuple[Dim, ...]) -> Dim:
     if not any(isinstance(dim, Expr) for dim in dims):
         return fold(dims)
+    return _symbolic_extremum(name, fold, dims)
+
+
+@lru_cache(maxsize=MEMO)
+def _symbolic_extremum(name: str, fold: Callable[..., int], dims: tuple[Dim, ...]) -> Dim:
     flat: list[Dim] = []
     for dim in dims:
         inner = dim.terms[0][0][0][0] if isinstance(dim, Expr) and _is_atom(dim) else None
@@ -555,6 +607,14 @@ def follows(a: Dim, b: Dim, equalities: Iterable[Constraint]) -> bool:
     """Whether ``a == b`` follows from ``equalities``: each is solved for one of its symbols, which is
     eliminated (Gauss, over the integers); one without such a symbol serves as it stands.
     """
+    solved, unsolved = _eliminated(tuple(equalities))
+    rest = substitute(a - b, solved)
+    return rest == 0 or any(rest in (dim, -dim) for dim in unsolved)
+
+
+@lru_cache(maxsize=64)
+def _eliminated(equalities: tuple[Constraint, ...]) -> tuple[Mapping[str, Dim], tuple[Dim, ...]]:
+    """What each symbol that an equality is solved for is, and what else is 0; neither has such a symbol."""
     solved: dict[str, Dim] = {}
     unsolved: list[Dim] = []
     for equality in equalities:
@@ -564,8 +624,7 @@ def follows(a: Dim, b: Dim, equalities: Iterable[Constraint]) -> bool:
             unsolved.append(difference)
             continue
         solved = {known: substitute(dim, {name: value}) for known, dim in solved.items()} | {name: value}
-    rest = substitute(a - b, solved)
-    return rest == 0 or any(rest in (substitute(d, solved), -substitute(d, solved)) for d in unsolved)
+    return solved, tuple(substitute(dim, solved) for dim in unsolved)
 
 
 def _solved(difference: Dim) -> tuple[str | None, Dim]:

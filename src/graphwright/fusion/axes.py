@@ -8,6 +8,7 @@ common domain.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Trait, folding
@@ -34,6 +35,11 @@ class AxisSystem:
         """A fresh axis."""
         self.extents.append(extent)
         return len(self.extents) - 1
+
+    @property
+    def are_refined(self) -> bool:
+        """Whether an axis has become others."""
+        return bool(self._parts)
 
     def resolve(self, axes: Sequence[Axis]) -> tuple[Axis, ...]:
         """The finest axes that ``axes`` have become."""
@@ -129,7 +135,8 @@ class Nest:
 
     def axes_of(self, place: Place) -> tuple[Axis, ...]:
         """All axes of a place, outermost first."""
-        return self.axes.resolve([axis for dim in place for axis in dim])
+        flat = tuple(chain.from_iterable(place))
+        return self.axes.resolve(flat) if self.axes.are_refined else flat
 
 
 def analyse(nodes: Sequence[Node]) -> Nest:
@@ -193,6 +200,8 @@ def _place_of(nest: Nest, node: Node, position: int) -> Place:
 
 
 def _resolve_all(nest: Nest) -> None:
+    if not nest.axes.are_refined:
+        return
     resolve = nest.axes.resolve
     nest.places = {value: tuple(resolve(dim) for dim in place) for value, place in nest.places.items()}
     nest.reads = {value: tuple(resolve(dim) for dim in place) for value, place in nest.reads.items()}

@@ -12,6 +12,7 @@ from graphwright.ir.constant import Constant
 from graphwright.ir.foreign import defined_at, is_foreign
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import infer_outputs, received_by
+from graphwright.ir.inferred import remember, state_of
 from graphwright.ir.listing import print_op
 from graphwright.ir.op import Array, Fact, Op, facts_elements
 from graphwright.ir.types import DType, TensorType, type_of
@@ -60,9 +61,13 @@ class Builder:
         place = name or " + ".join(self.sources) or op.name
         if is_foreign(type(op)):
             _check_attributes(op, place)
-        facts = self._infer(op, inputs, regions, place, known)
+        before = state_of(self.module.symbols)
+        given = [self.fact(value) for value in inputs]
+        facts = self._infer(op, inputs, given, regions, place, known)
         node = Node(op, inputs, [f.type for f in facts], regions, name, self.sources)
         self.graph.insert(node, self.before)
+        if type(op).absorb is Op.absorb and before == state_of(self.module.symbols):
+            remember(node, given, facts)
         for value, fact in zip(node.outputs, facts, strict=True):
             if any(part is not None for part in (fact.elements, fact.data, fact.held, fact.partly)):
                 self.facts[value] = fact
@@ -71,8 +76,9 @@ class Builder:
     def const(self, array: Array | float | Sequence[Any], dtype: DType | None = None) -> Value:
         """A constant tensor; Python scalars and lists need ``dtype``."""
         made = np.asarray(array, dtype=None if dtype is None else dtype.numpy)
-        value: Value = self(Constant(self.module.constants.add(made), type_of(made)))
-        return value
+        type = type_of(made)
+        op = Constant(self.module.constants.add(made), type)
+        return self.graph.insert(Node(op, (), [type], sources=self.sources), self.before).output
 
     def fact(self, value: Value | None) -> Fact | None:
         """What is known of ``value``."""
@@ -91,6 +97,7 @@ class Builder:
         self,
         op: Op,
         inputs: Sequence[Value | None],
+        given: Sequence[Fact | None],
         regions: Sequence[Graph],
         place: str,
         known: Sequence[TensorType],
@@ -100,10 +107,9 @@ class Builder:
                 raise ModelError(Diagnostic("missing-input", f"{op.name} needs input {position}", place))
         if regions:
             outputs = [[Fact(value.type) for value in region.outputs] for region in regions]
-            facts = [self.fact(v) for v in inputs]
             received = received_by(regions)
-            return infer_outputs(op, facts, self.module.symbols, place, known, outputs, received)
-        return infer_outputs(op, [self.fact(v) for v in inputs], self.module.symbols, place, known)
+            return infer_outputs(op, given, self.module.symbols, place, known, outputs, received)
+        return infer_outputs(op, given, self.module.symbols, place, known)
 
 
 def _check_attributes(op: Op, place: str) -> None:

@@ -25,6 +25,9 @@ class DType:
     element: DType | None = None
     key: DType | None = None
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     @cached_property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy type that holds it."""

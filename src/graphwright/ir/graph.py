@@ -68,7 +68,9 @@ class Value:
 class Node:
     """One application of an op. Create with :meth:`Graph.append` or :meth:`Graph.insert`."""
 
-    __slots__ = ("graph", "inputs", "name", "next", "op", "outputs", "previous", "regions", "sources")
+    __slots__ = (
+        "graph", "inferred", "inputs", "name", "next", "op", "outputs", "previous", "regions", "sources",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -89,6 +91,8 @@ class Node:
         self.graph: Graph | None = None
         self.previous: Node | None = None
         self.next: Node | None = None
+        self.inferred: object = None
+        """What inference found last, and from what; :mod:`graphwright.ir.inferred` reads it."""
 
     @property
     def output(self) -> Value:

@@ -196,6 +196,14 @@ def _check_facts(op: Op, outputs: Sequence[object], place: str) -> None:
         raise ModelError(Diagnostic("plugin", f"{message} (node {place})", defined_at(type(op).infer)))
 
 
+def constant_fact(op: Constant, module: Module) -> Fact:
+    """What is known of a constant: all, unless the pool lacks its array."""
+    if op.value not in module.constants:
+        return Fact(op.type)
+    array = module.constants[op.value]
+    return Fact(op.type, facts_elements(array), array)
+
+
 RegionFacts = Callable[[Graph, Sequence[Fact | None]], Sequence[Fact]]
 """Facts of a region's outputs, given those of its inputs."""
 
@@ -209,9 +217,8 @@ def infer_node(
     constraints go to the module's table.
     """
     op = node.op
-    if isinstance(op, Constant) and op.value in module.constants:
-        array = module.constants[op.value]
-        return (Fact(op.type, facts_elements(array), array),)
+    if isinstance(op, Constant):
+        return (constant_fact(op, module),)
     inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
     try:
         given = [op.region_inputs(i, inputs) for i in range(len(node.regions))]

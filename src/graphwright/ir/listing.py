@@ -237,12 +237,22 @@ def _signature_text(signature: Signature) -> str:
 
 def attributes_text(op: Op, constants: Mapping[str, str] = _NO_LABELS, outputs: Sequence[Value] = ()) -> str:
     """``[strides=(2, 2)]``, or nothing where all are at their defaults; a constant's type is its output's."""
-    held = outputs[0].type if isinstance(op, Constant) and outputs else None
-    written = []
-    for name, value in _plain_fields(op):
-        if value == held and name == "type":
-            continue
-        written.append(f"{name}={_value_text(value, constants)}")
+    if isinstance(op, Constant) and outputs:
+        return _attributes_text(op, constants, outputs[0].type)
+    text = op.attributes_text(_attributes_text)
+    return (
+        _attributes_text(op, constants) if constants and "#" in text else text
+    )  # "#" begins a constant's name
+
+
+def _attributes_text(
+    op: Op, constants: Mapping[str, str] = _NO_LABELS, held: TensorType | None = None
+) -> str:
+    written = [
+        f"{name}={_value_text(value, constants)}"
+        for name, value in _plain_fields(op)
+        if name != "type" or held is None or value != held
+    ]
     return f"[{', '.join(written)}]" if written else ""
 
 

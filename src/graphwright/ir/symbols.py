@@ -390,7 +390,7 @@ def _exact_quotient(a: Dim, b: Expr) -> Dim | None:
 
 
 def _extremum(name: str, fold: Callable[..., int], dims: tuple[Dim, ...]) -> Dim:
-    if not any(isinstance(dim, Expr) for dim in dims):
+    if Expr not in map(type, dims):
         return fold(dims)
     return _symbolic_extremum(name, fold, dims)
 

@@ -261,6 +261,8 @@ class Pointwise(Op):
         type = TensorType(self.gives or dtype, shape)
         if not dtype.is_float:
             return elementwise_fact(type, operands, partial(self.known, at.symbols))
+        if any(operand.elements is None and operand.data is None for operand in operands):
+            return type
         sizes = [
             fact for fact in (size_fact(at.symbols, operand) for operand in operands) if fact is not None
         ]

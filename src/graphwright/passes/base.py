@@ -216,4 +216,6 @@ def has_effect(node: Node) -> bool:
     """Whether ``node``, or a node in its regions, does more than compute its outputs."""
     if Trait.EFFECT in node.op.traits:
         return True
+    if not node.regions:
+        return False
     return any(Trait.EFFECT in inner.op.traits for region in node.regions for inner in region.walk())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.mentions import symbols_of_graph
 from graphwright.ir.op import ConstRef
@@ -109,11 +112,18 @@ def referenced(module: Module) -> set[ConstRef]:
     """Every tensor of the pool that an attribute of some node names, those inside tuples too."""
     found: set[ConstRef] = set()
     for node in module.walk():
-        pending: list[object] = list(node.op.attributes().values())
-        while pending:
-            attribute = pending.pop()
-            if isinstance(attribute, ConstRef):
-                found.add(attribute)
-            elif isinstance(attribute, tuple):
-                pending += attribute
+        if isinstance(node.op, Constant):
+            found.add(node.op.value)
+            continue
+        for attribute in vars(node.op).values():
+            if isinstance(attribute, ConstRef | tuple):
+                found.update(_refs(attribute))
     return found
+
+
+def _refs(attribute: object) -> Iterator[ConstRef]:
+    if isinstance(attribute, ConstRef):
+        yield attribute
+    elif isinstance(attribute, tuple):
+        for part in attribute:
+            yield from _refs(part)

@@ -65,18 +65,20 @@ class _Folding:
     def visit(self, walk: Walk, node: Node, facts: Sequence[Fact]) -> bool:
         if isinstance(node.op, Constant) or Trait.EFFECT in node.op.traits:
             return False
+        if not any(map(_may_be_known, facts)):
+            return self._evaluate(walk, node, facts)
         return self._known_outputs(walk, node, facts) or self._evaluate(walk, node, facts)
 
     def _evaluate(self, walk: Walk, node: Node, facts: Sequence[Fact]) -> bool:
         """Replace ``node`` by what its reference makes of constants; whether it was."""
         if node.regions or any(fact.dtype.element is not None for fact in facts):  # the pool holds tensors
             return False
-        inputs = [None if value is None else walk.facts.get(value) for value in node.inputs]
-        if any(
-            v is not None and (f is None or f.data is None) for v, f in zip(node.inputs, inputs, strict=True)
-        ):
-            return False
-        arrays = [None if fact is None else fact.data for fact in inputs]
+        arrays: list[Array | None] = []
+        for value in node.inputs:
+            given = None if value is None else walk.facts.get(value)
+            if value is not None and (given is None or given.data is None):
+                return False
+            arrays.append(None if given is None else given.data)
         repeated = self._repeated(node, arrays, facts)
         reason = None if repeated else self._over_budget(node, arrays, facts)
         if repeated:
@@ -88,9 +90,9 @@ class _Folding:
             return False
         for value, array in zip(node.outputs, results, strict=True):
             _replace(walk, value, array)
-        for given in arrays:
-            if given is not None:
-                release(given)
+        for operand in arrays:
+            if operand is not None:
+                release(operand)
         prune(node)
         self.record.did("nodes folded")
         return True
@@ -161,6 +163,11 @@ class _Folding:
             return None
         self.bytes += made
         return [np.broadcast_to(element.reshape(()), static_shape(type))]
+
+
+def _may_be_known(fact: Fact) -> bool:
+    """Whether an output may be known from its fact: cheap, as it is asked of each node."""
+    return fact.elements is not None or fact.data is not None or 0 in (fact.type.shape or ())
 
 
 def _element(op: Op, arrays: Sequence[Array | None]) -> Array | None:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from graphwright.errors import Collector, Diagnostic, ModelError
+from graphwright.ir.constant import Constant
 from graphwright.ir.fail import Fail
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.infer import compatible, infer_node
+from graphwright.ir.infer import compatible, constant_fact, infer_node
+from graphwright.ir.inferred import recalled, remember, state_of
 from graphwright.ir.mentions import symbols_in, symbols_named
 from graphwright.ir.op import Fact, InferError, Op, UnknownRank
 from graphwright.ir.require import Require
@@ -31,6 +33,8 @@ class InferShapes(Pass):
     def run(self, module: Module, record: Record) -> bool:
         return infer_module(module, record)
 
+
+_NONE: frozenset[str] = frozenset()
 
 Visit = Callable[["Walk", Node, Sequence[Fact]], bool]
 """Called with each node and the facts of its outputs; may replace the node. Whether it modified anything."""
@@ -91,15 +95,33 @@ class Walk:
         return [self.facts.get(value) or Fact(value.type) for value in graph.outputs]
 
     def node(self, node: Node) -> None:
-        table = self.module.symbols
+        if isinstance(node.op, Constant):
+            self.learn(node.output, constant_fact(node.op, self.module))
+            return
         if isinstance(node.op, Require) and self.settle(node, node.op):
             return
+        found = recalled(node, self.facts)
+        if found is None:
+            self.infer(node)
+            return
+        for value, fact in zip(node.outputs, found, strict=True):
+            self.learn(value, fact)
+        self.look_at(node)
+
+    def look_at(self, node: Node) -> None:
+        """Let the visitor see ``node``, which has been inferred."""
+        if self.visit is not None:
+            self.modified |= self.visit(self, node, [self.facts[value] for value in node.outputs])
+
+    def infer(self, node: Node) -> None:
+        """Infer ``node``, and its regions, from what is known of its operands."""
+        table = self.module.symbols
         failed: dict[Graph, tuple[Diagnostic, ...]] = {}
         self.refresh_failing(node)
         try:
             node = self.absorb(node)
             self.modified |= settle(node, self.facts, self.module)
-            symbols_before = len(table.ranges)
+            before = state_of(table)
             inferred = infer_node(node, self.facts, self.module, partial(self.region, node, failed))
         except ModelError as error:
             if not failed:
@@ -108,14 +130,21 @@ class Walk:
         if failed:
             self.replace_failed(node, failed)
             return
-        fresh = frozenset(list(table.ranges)[symbols_before:])
+        after = state_of(table)
+        fresh = frozenset(list(table.ranges)[before[0] :]) if before != after else _NONE
         for value, fact in zip(node.outputs, inferred, strict=True):
             self.learn(value, fact, fresh)
         self.forget_unused(fresh, node)
         if self.refresh_failing(node):
             self.node(node)
-        elif self.visit is not None:
-            self.modified |= self.visit(self, node, [self.facts[value] for value in node.outputs])
+            return
+        if before == after:
+            remember(node, [None if v is None else self.fact(v) for v in node.inputs], inferred)
+        self.look_at(node)
+
+    def fact(self, value: Value) -> Fact:
+        """What is known of ``value``."""
+        return self.facts.get(value) or Fact(value.type)
 
     def region(
         self,
@@ -255,7 +284,7 @@ class Walk:
     def learn(self, value: Value, fact: Fact, fresh: frozenset[str] = frozenset()) -> None:
         """Give ``value`` the better of its type and that of ``fact``; keep the elements."""
         known, better = value.type, fact.type
-        if better == known:
+        if better is known or better == known:
             self.facts[value] = fact
             return
         if compatible(known, fact.type, self.module.symbols):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Module, Node, Value
-from graphwright.ir.op import Trait, UnknownRank
+from graphwright.ir.op import Op, Trait, UnknownRank
 from graphwright.passes.base import Pass, Record, graphs, replace
 from graphwright.records import dataclass
 
@@ -41,6 +41,8 @@ def _forwarded(node: Node, module: Module) -> Value | None:
         return None
     if Trait.VIEW in node.op.traits:
         position: int | None = 0
+    elif type(node.op).forwards is Op.forwards:
+        return None
     else:
         position = _position(node, Builder(module, node.graph))
     same = None if position is None else node.inputs[position]

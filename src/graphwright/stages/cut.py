@@ -60,7 +60,8 @@ def cut(graph: Graph, bound: Iterable[str] = ()) -> Cut:
             continue
         kind = _kind(node, reasons)
         before = [v.producer for v in node.inputs if v is not None and v.producer is not None]
-        before += [makers[name] for name in symbols_of(node) if name in makers and makers[name] is not node]
+        if makers:
+            before += [makers[name] for name in symbols_of(node) if makers.get(name, node) is not node]
         earliest = (_after(*rounds[each], kind) for each in before if each in rounds)
         rounds[node] = max(earliest, default=0), kind
     groups: dict[tuple[int, Kind], list[Node]] = {}

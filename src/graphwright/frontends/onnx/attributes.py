@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import onnx
@@ -48,19 +49,26 @@ def value_of(attribute: onnx.AttributeProto, folder: Folder) -> Any:
 
 def check_attributes(given: Mapping[str, onnx.AttributeProto], schema: defs.OpSchema) -> None:
     """Refuse attributes that the op does not have, that have another type, or that are missing."""
-    known: Any = schema.attributes  # onnx's stubs do not say that types are enums
-    call = f"{schema.name}-{schema.since_version}"
+    call, known = _attribute_rules(schema)
     for name, attribute in given.items():
         if name not in known:
             listed = ", ".join(sorted(known)) or "none"
             raise Fault("attribute", f"{call} has no attribute {name!r}", f"its attributes are: {listed}")
-        wanted = known[name].type.value
+        wanted = known[name][0]
         if attribute.type != wanted:
             message = f"attribute {name!r} is of {type_name(attribute.type)}, {type_name(wanted)} is wanted"
             raise Fault("attribute", message, "export the model again")
-    for name, declared in known.items():
-        if declared.required and name not in given:
+    for name, (_, is_required) in known.items():
+        if is_required and name not in given:
             raise Fault("attribute", f"attribute {name!r} is missing", "export the model again")
+
+
+@cache
+def _attribute_rules(schema: defs.OpSchema) -> tuple[str, dict[str, tuple[int, bool]]]:
+    """What ``schema`` is called, and each attribute's type and whether it is required: read once."""
+    known: Any = schema.attributes  # onnx's stubs do not say that types are enums
+    rules = {name: (declared.type.value, declared.required) for name, declared in known.items()}
+    return f"{schema.name}-{schema.since_version}", rules
 
 
 def _utf8(data: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from math import prod
 
 import onnx
@@ -15,6 +16,7 @@ from graphwright.ir.infer import MAX_BYTES
 from graphwright.ir.names import identifier
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.types import DType, TensorType, map_of, optional_of, sequence_of
+from graphwright.records import dataclass
 
 Binding = int | str | None
 """A number, a name to share, or None for what the model says."""
@@ -135,6 +137,7 @@ def type_proto(type: TensorType) -> onnx.TypeProto:
     return made
 
 
+@cache
 def type_text(dtype: DType) -> str:
     """``tensor(float)``, as ONNX's specification calls f32; ``seq(tensor(float))``; ``map(int64, float)``."""
     if dtype.element is not None and dtype.key is not None:
@@ -155,42 +158,72 @@ _TEXT: Mapping[str, str] = {
 
 def check_operands(inputs: Sequence[Value | None], outputs: int, schema: defs.OpSchema) -> None:
     """Refuse wrong numbers of operands, missing ones, and dtypes against the op's type constraints."""
-    call = f"{schema.name}-{schema.since_version}"
+    rules = _operand_rules(schema)
+    call, least, most = rules.call, rules.least, rules.most
     present = len(inputs)
-    if not schema.min_input <= present <= schema.max_input:
-        wanted = (
-            f"{schema.min_input}" if schema.min_input == schema.max_input else f"at least {schema.min_input}"
-        )
-        bound = wanted if present < schema.min_input else f"at most {schema.max_input}"
+    if not least <= present <= most:
+        wanted = f"{least}" if least == most else f"at least {least}"
+        bound = wanted if present < least else f"at most {most}"
         raise Fault("inputs", f"{call} takes {bound} inputs, {present} are given")
-    if outputs > schema.max_output:
-        raise Fault("outputs", f"{call} has at most {schema.max_output} outputs, {outputs} are named")
-    allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
+    if outputs > rules.most_outputs:
+        raise Fault("outputs", f"{call} has at most {rules.most_outputs} outputs, {outputs} are named")
     chosen: dict[str, tuple[str, DType]] = {}
     for position, value in enumerate(inputs):
-        formal = schema.inputs[min(position, len(schema.inputs) - 1)]
-        single = formal.option == defs.OpSchema.FormalParameterOption.Single
+        formal = rules.formals[min(position, len(rules.formals) - 1)]
         if value is None:
-            if single:
+            if formal.is_single:
                 raise Fault(
                     "inputs", f"{call} needs input {position} ({formal.name})", "export the model again"
                 )
             continue
-        _check_dtype(value.type.dtype, f"input {position} ({formal.name})", formal, allowed, chosen)
+        _check_dtype(value.type.dtype, position, formal, chosen)
 
 
-def _check_dtype(
-    dtype: DType,
-    what: str,
-    formal: defs.OpSchema.FormalParameter,
-    allowed: Mapping[str, set[str]],
-    chosen: dict[str, tuple[str, DType]],
-) -> None:
-    parameter = formal.type_str
-    if type_text(dtype) not in allowed.get(parameter, {parameter}):
+@dataclass(frozen=True)
+class _Formal:
+    """What a schema says of one operand; ``allowed`` are texts of types."""
+
+    name: str
+    parameter: str
+    allowed: frozenset[str]
+    is_single: bool
+    is_shared: bool
+    """Whether all operands of its type parameter have one type."""
+
+
+@dataclass(frozen=True)
+class _OperandRules:
+    call: str
+    least: int
+    most: int
+    most_outputs: int
+    formals: tuple[_Formal, ...]
+
+
+@cache
+def _operand_rules(schema: defs.OpSchema) -> _OperandRules:
+    """What ``schema`` says of operands, read once: onnx makes all of its lists anew each time."""
+    allowed = {c.type_param_str: frozenset(c.allowed_type_strs) for c in schema.type_constraints}
+    formals = tuple(
+        _Formal(
+            formal.name,
+            formal.type_str,
+            allowed.get(formal.type_str, frozenset({formal.type_str})),
+            formal.option == defs.OpSchema.FormalParameterOption.Single,
+            formal.type_str in allowed and formal.is_homogeneous,
+        )
+        for formal in schema.inputs
+    )
+    call = f"{schema.name}-{schema.since_version}"
+    return _OperandRules(call, schema.min_input, schema.max_input, schema.max_output, formals)
+
+
+def _check_dtype(dtype: DType, position: int, formal: _Formal, chosen: dict[str, tuple[str, DType]]) -> None:
+    what = f"input {position} ({formal.name})"
+    if type_text(dtype) not in formal.allowed:
         raise Fault("dtype", f"{what} cannot be {dtype}", "cast it, or export the model again")
-    if parameter not in allowed or not formal.is_homogeneous:
+    if not formal.is_shared:
         return
-    first, other = chosen.setdefault(parameter, (what, dtype))
+    first, other = chosen.setdefault(formal.parameter, (what, dtype))
     if other != dtype:
         raise Fault("dtype", f"{what} is {dtype}, {first} is {other}: they must be equal", "cast one of them")

@@ -16,6 +16,7 @@ Bands, tiles and parts depend on the sizes alone, so any chunking gives the same
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
@@ -88,6 +89,9 @@ class DirectArgs(NamedTuple):
     hi: Dim
 
 
+KEPT: Final = 512
+"""Convolutions whose blocking is kept: those of a model repeat."""
+
 _BAND_BYTES: Final = 512 << 10
 """Input of a band: beside it the weights of two output blocks and some output fit the L2 cache."""
 
@@ -124,6 +128,7 @@ def _wide_units(isa: Isa, args: DirectArgs) -> Dim:
     return maximum(1, floordiv(ceildiv(args.cout, isa.lanes), unit_blocks(isa)))
 
 
+@lru_cache(maxsize=KEPT)
 def _units(isa: Isa, args: DirectArgs) -> Dim:
     """Units that share a band: of one output block each where there would be fewer than :data:`_UNITS`.
 
@@ -142,6 +147,7 @@ def _read(taps: Dim, stride: Dim) -> Dim:
     return 1 + minimum(1, maximum(0, taps - 1)) * (stride - 1)
 
 
+@lru_cache(maxsize=KEPT)
 def _bands(isa: Isa, args: DirectArgs) -> tuple[Dim, Dim]:
     """Bands of rows and of columns that each image is cut into."""
     tall = _read(args.kh, args.stride_h)
@@ -170,6 +176,7 @@ def planar_scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
     return _scratch_bytes(isa, args, 1)
 
 
+@lru_cache(maxsize=KEPT)
 def _scratch_bytes(isa: Isa, args: DirectArgs, lanes: int) -> Dim:
     row_bands, column_bands = _bands(isa, args)
     rows = ceildiv(args.oh, maximum(1, row_bands))

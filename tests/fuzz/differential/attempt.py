@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from graphwright.errors import GraphwrightError
 from .compare import difference
 from .draft import Case
 from .makers import listed
-from .peers import Run, Unsupported, reference, session
+from .peers import Peer, Refused, line
 
 SINGLE = frozenset(
     listed("HardSigmoid HardSwish LeakyRelu Selu Elu Shrink ThresholdedRelu Celu Gelu BatchNormalization")
@@ -27,7 +27,8 @@ SINGLE = frozenset(
 
 @dataclass(frozen=True)
 class Mismatch:
-    """How the engines differ. ``kind`` is values, shape, dtype, refusal, acceptance or exception."""
+    """How the engines differ. ``kind`` is values, shape, dtype, refusal, acceptance, exception or
+    unjudged."""
 
     seed: int
     kind: str
@@ -39,6 +40,12 @@ class Mismatch:
     """The op at fault, where the text or the output names its node."""
     strange: bool = False
     """Whether elements are not finite, or so large that sums overflow."""
+    agreed: bool = False
+    """Whether onnx's reference evaluator gives what graphwright gives, and not what ONNX Runtime gives."""
+    attributes: str = ""
+    """Those of the node at fault, as ``name=value`` with blanks between, where it is known."""
+    explained: str = ""
+    """Why it is no fault, where that was found out without the table of known differences."""
 
     @property
     def group(self) -> str:
@@ -52,28 +59,20 @@ def attempt(
 ) -> list[Mismatch]:
     """What differs: nothing where both agree or refuse. ``enter`` hears which engine is next."""
     enter("peer")
-    peer, refused, theirs = "ort", "", None
-    try:
-        theirs = session(case.model)
-    except Unsupported:
-        peer, theirs = "onnx", _reference(case)
-    except Exception as error:
-        refused = _line(error)
+    peer = Peer(case.model)
     enter("graphwright")
     ours, fault = None, None
     try:
         ours = gw.compile(case.model.SerializeToString(), options=options)
     except GraphwrightError as error:
-        fault = _line(error)
+        fault = line(error)
     except Exception as error:
-        return [found(case, "exception", peer, f"compile: {type(error).__name__}: {error}")]
-    if refused:
-        return [] if fault else _ran_alone(case, ours, refused)
-    if theirs is None:
+        return [found(case, "exception", "ort", f"compile: {type(error).__name__}: {error}")]
+    if peer.refused and fault:
         return []
     mismatches = []
     for number, feed in enumerate(case.feeds):
-        mismatch = _feed(case, number, feed, ours, fault, theirs, peer, enter)
+        mismatch = _feed(case, number, feed, ours, fault, peer, enter)
         if mismatch is not None:
             mismatches.append(mismatch)
             if fault:
@@ -93,28 +92,16 @@ def is_strange(case: Case, feed: int) -> bool:
     """Whether NaN, infinity or numbers beyond 10^4 are fed, or stand in the model."""
     fed = list(case.feeds[feed].values()) if feed >= 0 else []
     arrays = fed + [numpy_helper.to_array(weight) for weight in case.model.graph.initializer]
-    numbers = [array.astype(np.float64) for array in arrays if array.dtype.kind in "iuf" and array.size]
-    return any(not np.isfinite(array).all() or np.abs(array).max() > 1e4 for array in numbers)
+    return any(_strange(array) for array in arrays)
 
 
-def _reference(case: Case) -> Run | None:
-    try:
-        return reference(case.model)
-    except Exception:  # it has no such op
-        return None
-
-
-def _ran_alone(case: Case, ours: Any, refused: str) -> list[Mismatch]:
-    """ONNX Runtime refused the model: an error for each feed is expected."""
-    for number, feed in enumerate(case.feeds):
-        try:
-            ours.run(dict(feed))
-        except GraphwrightError:
-            continue
-        except Exception as error:
-            return [found(case, "exception", "ort", f"run: {type(error).__name__}: {error}", number)]
-        return [found(case, "acceptance", "ort", f"model: {refused}", number)]
-    return []
+def _strange(array: Any) -> bool:
+    if isinstance(array, list):
+        return any(map(_strange, array))
+    if array.dtype.kind not in "iuf" or not array.size:
+        return False
+    numbers = array.astype(np.float64)
+    return bool(not np.isfinite(numbers).all() or np.abs(numbers).max() > 1e4)
 
 
 def _feed(
@@ -123,43 +110,46 @@ def _feed(
     feed: Mapping[str, Any],
     ours: Any,
     fault: str | None,
-    theirs: Run,
-    peer: str,
+    peer: Peer,
     enter: Callable[[str], None],
 ) -> Mismatch | None:
     def mismatch(kind: str, text: str) -> Mismatch:
-        return found(case, kind, peer, text, number)
+        return found(case, kind, "ort", text, number)
 
-    want, refused = None, ""
+    want, refused, unjudged = None, "", False
     enter("peer")
     try:
-        want = theirs(feed)
-    except Exception as error:
-        refused = _line(error)
+        want, refused = peer.run(feed)
+    except Refused as error:
+        refused, unjudged = str(error), error.unjudged
     enter("graphwright")
     if fault:
         return None if refused else mismatch("refusal", f"compile: {fault}")
     try:
         got = list(ours.run(dict(feed)).values())
     except GraphwrightError as error:
-        return None if refused else mismatch("refusal", f"run: {_line(error)}")
+        return None if refused else mismatch("refusal", f"run: {line(error)}")
     except Exception as error:
         return mismatch("exception", f"run: {type(error).__name__}: {error}")
     if want is None:
-        return mismatch("acceptance", f"feed: {refused}") if peer == "ort" else None
-    for output, value, wanted in zip(case.model.graph.output, got, want, strict=True):
-        text = difference(case.ops, _plain(value), wanted, peer == "onnx" or not SINGLE.isdisjoint(case.ops))
+        return mismatch("unjudged" if unjudged else "acceptance", f"feed: {refused}")
+    text, output = compared(case.ops, got, want, peer.rough)
+    if not text:
+        return None
+    name = case.model.graph.output[output].name
+    return found(case, text.split()[0].strip(":"), "ort", text, number, name)
+
+
+def compared(
+    ops: Sequence[str], got: Sequence[Any], want: Sequence[Any], rough: bool = False
+) -> tuple[str, int]:
+    """What is wrong with the first output that differs, and its number; an empty text where none does."""
+    for number, (value, wanted) in enumerate(zip(got, want, strict=True)):
+        text = difference(ops, plain(value), wanted, rough or not SINGLE.isdisjoint(ops))
         if text:
-            return found(case, text.split()[0].strip(":"), peer, text, number, output.name)
-    return None
+            return text, number
+    return "", -1
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     return value if isinstance(value, list) or value is None else np.asarray(value)
-
-
-def _line(error: Exception) -> str:
-    text = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return text.replace("[ONNXRuntimeError] : ", "").replace(
-        "Non-zero status code returned while running ", ""
-    )[:400]

@@ -16,6 +16,7 @@ from pathlib import Path
 from graphwright.config import Options
 
 from .attempt import Mismatch, attempt
+from .blame import RESULTS, blamed
 from .draft import Impossible
 from .generate import generate
 from .known import known
@@ -38,10 +39,19 @@ def mismatches(
         return []
     options = Options.from_environment(device=device, threads=1)
     found = attempt(case, options, enter)[:1]
-    if found and known(found[0]) is None:  # smaller, it may be one that is known
-        enter("peer")
-        found = [minimised(case, found[0], options)[1]]
-    return found
+    if not found:
+        return []
+    enter("peer")
+    case, mismatch = blamed(case, found[0], options)
+    if reason(mismatch) or mismatch.kind in RESULTS:
+        return [mismatch]
+    return [minimised(case, mismatch, options)[1]]  # smaller, it may be one that is known
+
+
+def reason(mismatch: Mismatch) -> str:
+    """Why it is no fault; empty where that is not known."""
+    entry = known(mismatch)
+    return mismatch.explained or (entry.reason if entry is not None else "")
 
 
 def _work(pipe: Connection, seeds: range, ops: tuple[str, ...], device: str) -> None:
@@ -131,9 +141,9 @@ class Campaign:
         self.todo.extend([rest] if rest else [])
 
     def _note(self, mismatch: Mismatch) -> None:
-        reason = known(mismatch)
-        if reason is not None:
-            self.explained[reason.reason] += 1
+        why = reason(mismatch)
+        if why:
+            self.explained[why] += 1
             return
         self.groups.setdefault(mismatch.group, []).append(mismatch)
         if self.log is not None:

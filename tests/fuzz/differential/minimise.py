@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 from graphwright.config import Options
 
 from .attempt import Mismatch, attempt
+from .blame import blamed
 from .draft import Case
 from .generate import generate
 from .peers import session
@@ -25,7 +26,7 @@ def reproducer(seed: int, ops: Sequence[str], device: str) -> str:
     found = attempt(case, options)
     if not found:
         return "# both engines agree"
-    smaller, mismatch = minimised(case, found[0], options)
+    smaller, mismatch = minimised(*blamed(case, found[0], options), options)
     return script(smaller, mismatch)
 
 

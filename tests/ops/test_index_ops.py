@@ -5,20 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import helper
 
+import graphwright as gw
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
+from graphwright.ir.infer import evaluate
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, I64, tensor
 from graphwright.ops.compress import Compress
 from graphwright.ops.gather_nd import GatherND
 from graphwright.ops.non_zero import NonZero
 from graphwright.ops.one_hot import OneHot
+from graphwright.ops.pad import Pad
 from graphwright.ops.scatter_nd import ScatterND
 from graphwright.ops.top_k import TopK
+from graphwright.ops.trilu import Trilu
 from graphwright.ops.unique import Unique
 
 from .peer import compare, imported, runtime
@@ -209,3 +215,58 @@ def test_unique_of_a_constant_has_a_known_size() -> None:
     assert [v.type.dims for v in b(Unique(0), b.const(MANY))] == [(2, 3), (2,), (3,), (2,)]
     y, first, inverse, counts = (v.type.dims for v in b(Unique(), x))
     assert y == first == counts != inverse == (9,)
+
+
+def model_of(op: str, inputs: dict[str, Any], **attributes: Any) -> bytes:
+    """A model of one node, whose inputs have ranks but open sizes."""
+    infos = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), [None] * array.ndim)
+        for name, array in inputs.items()
+    ]
+    node = helper.make_node(op, list(inputs), ["y"], **attributes)
+    graph = helper.make_graph([node], "g", infos, [onnx.ValueInfoProto(name="y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    return bytes(model.SerializeToString())
+
+
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+@pytest.mark.parametrize("indices", [np.array([[1, 0]]), np.array([[1], [0]])])
+def test_the_depth_of_indices_may_be_open(indices: Any, device: str) -> None:
+    """It decides ranks, and is known with the first feed."""
+    x = np.array([[1, 2], [3, 4]], np.float32)
+    taken = x[tuple(indices.T)]
+    gather = gw.compile(
+        model_of("GatherND", {"x": x, "i": indices}), options=gw.CompileOptions(device=device)
+    )
+    assert np.array_equal(gather.run({"x": x, "i": indices})["y"], taken)
+    feed = {"x": x, "i": indices, "u": -taken}
+    scatter = gw.compile(model_of("ScatterND", feed), options=gw.CompileOptions(device=device))
+    want = x.copy()
+    want[tuple(indices.T)] = -taken
+    assert np.array_equal(scatter.run(feed)["y"], want)
+
+
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+def test_a_fed_depth_of_0_gives_no_classes(device: str) -> None:
+    feed = {"i": vector(0, 1, 2), "depth": np.array(0), "values": np.array([0, 1], np.float32)}
+    model = gw.compile(model_of("OneHot", feed), options=gw.CompileOptions(device=device))
+    assert model.run(feed)["y"].shape == (3, 0)
+    with pytest.raises(gw.GraphwrightError, match="-1"):
+        model.run({**feed, "depth": np.array(-1)})
+
+
+def test_an_open_vector_may_be_a_scalar() -> None:
+    """As long as one element is fed."""
+    x = np.array([-2, 5], np.float32)
+    model = gw.compile(model_of("Clip", {"x": x, "low": np.zeros(1, np.float32)}))
+    assert np.array_equal(model.run({"x": x, "low": np.zeros(1, np.float32)})["y"], [0, 5])
+    with pytest.raises(gw.FeedError, match="2"):
+        model.run({"x": x, "low": np.zeros(2, np.float32)})
+
+
+def test_strings_are_filled_with_empty_ones() -> None:
+    """Where numbers would be 0."""
+    x = np.array([["a", "b"], ["c", "d"]], object)
+    assert evaluate(Trilu(False, 0), [x])[0].tolist() == [["a", ""], ["c", "d"]]
+    assert evaluate(Trilu(True, -1), [x])[0].tolist() == [["a", "b"], ["c", "d"]]
+    assert evaluate(Pad((0, 1, 0, 0)), [x])[0].tolist() == [["", "a", "b"], ["", "c", "d"]]

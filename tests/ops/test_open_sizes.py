@@ -26,9 +26,6 @@ graphwright.ops.load()
 Sizes = dict[str, int]
 REFUSED_OPEN = {
     ("ConvInteger", 2): "a zero point for each feature of a single feature is one for all",
-    ("GatherND", 1): "the last size of the indices decides the rank",
-    ("GatherND", 2): "the last size of the indices decides the rank",
-    ("GatherND", 3): "the last size of the indices decides the rank",
     ("GroupNormalization", 3): "the number of groups decides what the parameters mean",
     ("QLinearConv", 1): "a scale of one element may be one for each feature",
     ("Resize", 26): "not_larger takes the least of ratios, which are numbers",

@@ -12,7 +12,7 @@ from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.symbols import maximum as maximum_dim
 from graphwright.ir.symbols import minimum as minimum_dim
 from graphwright.ir.types import F16, F32, F64, I32, I64, U8, TensorType
-from graphwright.ops.common import NUMBERS, elementwise_fact, like, need_dtype
+from graphwright.ops.common import NUMBERS, elementwise_fact, like, need_dtype, need_scalar
 from graphwright.records import replace
 
 Number = int | float
@@ -49,8 +49,7 @@ class Clip(Op):
             if bound is None:
                 continue
             need_dtype(at, bound, {x.dtype}, what)
-            if bound.shape not in ((), (1,)):
-                raise at.fail(f"{what} is {bound.type}; it must be a scalar")
+            need_scalar(at, bound, what)
         operands = [x, *(b for b in (low, high) if b is not None)]
         return (
             elementwise_fact(x.type, operands, self._known)

@@ -92,6 +92,15 @@ def need_dtype(at: Inference, fact: Fact, allowed: Collection[DType], what: str 
         raise at.fail(f"{what} is {fact.dtype}; it takes {', '.join(sorted(map(str, allowed)))}")
 
 
+def need_scalar(at: Inference, fact: Fact, what: str) -> None:
+    """Refuse all but one element: a scalar, or a vector of one; an open size of a vector must be 1."""
+    if fact.shape in ((), (1,)):
+        return
+    if fact.rank != 1 or isinstance(fact.shape[0], int):
+        raise at.fail(f"{what} is {fact.type}; it must be a scalar")
+    at.equal(fact.shape[0], 1, f"elements of {what}, which must be a scalar")
+
+
 def same_dtype(at: Inference, *facts: Fact) -> DType:
     """The dtype of all ``facts``; refuses a mixture."""
     dtypes = {fact.dtype: None for fact in facts}
@@ -218,6 +227,11 @@ def positive_axes(axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
 def like(array: Any, model: Array) -> Array:
     """``array`` as an ndarray of ``model``'s dtype: undoes NumPy's scalars and promotions."""
     return np.asarray(array, dtype=model.dtype)
+
+
+def zero_of(array: Array) -> Any:
+    """What stands for nothing among the elements of ``array``: 0, or an empty string."""
+    return "" if array.dtype == object else array.dtype.type(0)
 
 
 def rank_of(value: Value) -> int:

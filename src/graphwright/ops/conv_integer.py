@@ -13,9 +13,9 @@ from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F32, F64, I8, I32, U8, DType, TensorType
 from graphwright.ops.binary import Add, Sub
 from graphwright.ops.cast import Cast, as_dtype
-from graphwright.ops.common import need_dtype, rank_of
+from graphwright.ops.common import need_dtype, need_scalar, rank_of
 from graphwright.ops.conv import Conv
-from graphwright.ops.quantized import BYTES, exact_sums, is_single, need_single, reshaped, sums_are_exact
+from graphwright.ops.quantized import BYTES, exact_sums, is_single, reshaped, sums_are_exact
 from graphwright.ops.spatial import import_padding
 from graphwright.ops.unary import Round
 from graphwright.records import replace
@@ -133,7 +133,7 @@ class ConvInteger(QuantizedConv):
         made = self.summed(at, x, w)
         if x_zero is not None:
             need_dtype(at, x_zero, {x.dtype}, "the zero point of x")
-            need_single(at, x_zero, "the zero point of x")
+            need_scalar(at, x_zero, "the zero point of x")
         if w_zero is not None:
             need_dtype(at, w_zero, {w.dtype}, "the zero point of w")
             need_per_feature(at, w, w_zero, "the zero point of w")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, UnknownRank, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.common import need_dtype
@@ -34,10 +34,10 @@ class GatherND(Op):
 
 
 def index_depth(at: Inference, indices: Fact, rank: int) -> int:
-    """How many axes a row of ``indices`` addresses: 1 to ``rank``."""
+    """How many axes a row of ``indices`` addresses: 1 to ``rank``. An open size leaves ranks unknown."""
     depth = indices.shape[-1] if indices.rank else 0
     if not isinstance(depth, int):
-        raise at.fail(f"the last size of the indices is {depth}: it must be a number")
+        raise UnknownRank
     if not 1 <= depth <= rank:
         raise at.fail(f"rows of {depth} indices for {rank} axes")
     return depth

@@ -12,7 +12,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, minimum, product, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.common import need_dtype, quiet
+from graphwright.ops.common import need_dtype, need_scalar, quiet
 from graphwright.ops.front import front
 from graphwright.ops.shaping import number
 
@@ -53,8 +53,7 @@ class NonMaxSuppression(Op):
         ):
             if fact is not None:
                 need_dtype(at, fact, {dtype}, what)
-                if fact.shape not in ((), (1,)):
-                    raise at.fail(f"{what} is {fact.type}; it must be a scalar")
+                need_scalar(at, fact, what)
         if boxes.rank != 3 or scores.rank != 3:
             raise at.fail(f"boxes of {boxes.type} and scores of {scores.type}: both take 3 axes")
         at.equal(boxes.shape[2], 4, "numbers of a box")

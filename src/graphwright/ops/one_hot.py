@@ -43,7 +43,7 @@ class OneHot(Op):
             raise at.fail(f"values are {values.type}; they must be a pair: off, on")
         at.equal(values.shape[0], 2, "values, which must be a pair: off, on")
         if self.depth is not None:
-            at.at_least(depth, 1, "the depth")
+            at.at_least(depth, 0, "the depth")
         axis = at.axis(self.axis, indices.rank + 1)
         return TensorType(values.dtype, (*indices.shape[:axis], depth, *indices.shape[axis:]))
 
@@ -82,6 +82,7 @@ OneHot.samples = (
     Sample(OneHot(), (arg(I64, 2, fill="index"), arg(F32, 1, values=(3.0,)), _PAIR)),
     Sample(OneHot(0), (arg(I64, 2, fill="index"), arg(I64, fill="positive"), arg(I64, 2))),
     Sample(OneHot(2, 3), (arg(I64, 4, fill="index"), _PAIR), "axis 2 is outside"),
-    Sample(OneHot(depth=0), (arg(I64, 4, fill="index"), _PAIR), "the depth: 0 is less than 1"),
+    Sample(OneHot(depth=0), (arg(I64, 4, fill="index"), _PAIR)),
+    Sample(OneHot(depth=-1), (arg(I64, 4, fill="index"), _PAIR), "the depth: -1 is less than 0"),
     Sample(OneHot(depth=2), (arg(I64, 4, fill="index"), arg(F32, 3)), "must be a pair"),
 )

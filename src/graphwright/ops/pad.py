@@ -18,8 +18,8 @@ from graphwright.ir.op import (
     op,
 )
 from graphwright.ir.symbols import Dim, minimum, symbol
-from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.common import same_dtype
+from graphwright.ir.types import F32, I64, STRING, TensorType
+from graphwright.ops.common import same_dtype, zero_of
 from graphwright.ops.shaping import carried, known_dims, known_ints, open_sizes
 
 MODES = ("constant", "reflect", "edge", "wrap")
@@ -29,7 +29,8 @@ MODES = ("constant", "reflect", "edge", "wrap")
 class Pad(Op):
     """``pads``, all begins then all ends, around the input; a negative pad crops.
 
-    ``mode`` constant fills with operand 1 (0 if absent). Without ``pads``, operands are pads, value, axes.
+    ``mode`` constant fills with operand 1 (0, or empty strings, if absent). Without ``pads``, operands are
+    pads, value, axes.
     """
 
     pads: tuple[Dim, ...] | None = None
@@ -91,7 +92,7 @@ class Pad(Op):
             widths = [(max(b, 0), max(e, 0)) for b, e in zip(begins, ends, strict=True)]
             return np.asarray(np.pad(kept, widths, mode=self.mode))  # type: ignore[call-overload]  # one of MODES
         shape = [n + b + e for b, e, n in zip(begins, ends, x.shape, strict=True)]
-        out = np.full(shape, 0 if value is None else value.reshape(()), x.dtype)
+        out = np.full(shape, zero_of(x) if value is None else value.reshape(()), x.dtype)
         first = [max(0, -b) for b in begins]  # of the elements that stay, and behind the last of them
         last = [max(a, min(n, n + e)) for a, e, n in zip(first, ends, x.shape, strict=True)]
         source = tuple(map(slice, first, last))
@@ -133,6 +134,7 @@ Pad.samples = (
     Sample(Pad(), (arg(F32, 2, 3), _PADS, None, arg(I64, 1, values=(-1,)))),
     Sample(Pad(), (arg(F32, 2), _PADS, arg(F32))),
     Sample(Pad((1, 0)), (arg(I64, 2, values=(4, 5)),)),
+    Sample(Pad((1, 0)), (arg(STRING, 2),)),
     Sample(Pad((1, 1)), (arg(F32, 2, 3),), "2 pads for 2 axes"),
     Sample(Pad((-1, -2)), (arg(F32, 2),), "padded: -1 is less than 0"),
     Sample(Pad((1, 1), "mirror"), (arg(F32, 2),), "mode 'mirror'"),

@@ -13,7 +13,7 @@ from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, I8, I32, U8, TensorType, dtype_of
 from graphwright.ops.binary import Div, Mul
 from graphwright.ops.cast import as_dtype
-from graphwright.ops.common import need_dtype, quiet, rank_of
+from graphwright.ops.common import need_dtype, need_scalar, quiet, rank_of
 from graphwright.ops.conv_integer import (
     QuantizedConv,
     conv_fields,
@@ -21,7 +21,7 @@ from graphwright.ops.conv_integer import (
     per_feature,
     per_feature_value,
 )
-from graphwright.ops.quantized import BYTES, into_quantized, need_single, quantized, ratio_of, reshaped
+from graphwright.ops.quantized import BYTES, into_quantized, quantized, ratio_of, reshaped
 
 
 @op("QLinearConv")
@@ -52,8 +52,8 @@ class QLinearConv(QuantizedConv):
         for zero, dtypes, of in ((x_zero, {x.dtype}, "x"), (w_zero, {w.dtype}, "w"), (y_zero, BYTES, "y")):
             need_dtype(at, zero, dtypes, f"the zero point of {of}")
         for scale, zero, of in ((x_scale, x_zero, "x"), (y_scale, y_zero, "y")):
-            need_single(at, scale, f"the scale of {of}")
-            need_single(at, zero, f"the zero point of {of}")
+            need_scalar(at, scale, f"the scale of {of}")
+            need_scalar(at, zero, f"the zero point of {of}")
         need_per_feature(at, w, w_scale, "the scale of w")
         need_per_feature(at, w, w_zero, "the zero point of w")
         if bias is not None:

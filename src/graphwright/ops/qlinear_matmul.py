@@ -13,7 +13,7 @@ from graphwright.ir.symbols import symbol
 from graphwright.ir.types import DTYPES, F16, F32, I8, I32, U8, DType, TensorType, dtype_of
 from graphwright.ops.binary import Div, Mul
 from graphwright.ops.cast import as_dtype, in_f32
-from graphwright.ops.common import need_dtype, quiet, same_dtype, simple
+from graphwright.ops.common import need_dtype, need_scalar, quiet, same_dtype, simple
 from graphwright.ops.matmul import MatMul
 from graphwright.ops.matmul_integer import (
     MatMulInteger,
@@ -32,7 +32,6 @@ from graphwright.ops.quantized import (
     SCALES,
     into_quantized,
     is_single,
-    need_single,
     quantized,
     ratio_of,
     reshaped,
@@ -64,7 +63,7 @@ class QLinearMatMul(Op):
         for parameter, what in ((b_scale, "the scale of b"), (b_zero, "the zero point of b")):
             need_per_column(at, b, parameter, what)
         for parameter, what in ((y_scale, "the scale of y"), (y_zero, "the zero point of y")):
-            need_single(at, parameter, what)
+            need_scalar(at, parameter, what)
         if b.rank == 1 and not is_single(a_scale.shape):
             raise at.fail(f"the scale of a is {a_scale.type}; beside a vector b it must be a scalar")
         if a.rank == 1 and not is_single(b_scale.shape):

@@ -135,12 +135,6 @@ def reshaped(b: Builder, x: Value, dims: tuple[Dim, ...]) -> Value:
     return made
 
 
-def need_single(at: Inference, fact: Fact, what: str) -> None:
-    """Refuse all but one value for the whole tensor."""
-    if not is_single(fact.shape):
-        raise at.fail(f"{what} is {fact.type}; it must be a scalar")
-
-
 def need_scales(at: Inference, **scales: Fact) -> None:
     """Refuse scales that are no f32, f16 or bf16."""
     for name, scale in scales.items():

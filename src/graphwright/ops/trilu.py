@@ -6,13 +6,17 @@ import numpy as np
 
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
-from graphwright.ir.types import BOOL, F32, I64, TensorType
+from graphwright.ir.types import BOOL, F32, I64, STRING, TensorType
+from graphwright.ops.common import zero_of
 from graphwright.ops.shaping import known_ints
 
 
 @op("Trilu")
 class Trilu(Op):
-    """Each matrix's triangle on and above (``upper``) or below diagonal ``k`` (operand 1 if None), else 0."""
+    """Each matrix's triangle on and above (``upper``) or below diagonal ``k``, else 0 or empty strings.
+
+    ``k`` is operand 1 if None.
+    """
 
     upper: bool = True
     k: int | None = None
@@ -30,6 +34,10 @@ class Trilu(Op):
         diagonal = int(k.reshape(())) if k is not None else self.k or 0
         reach = max(x.shape)  # beyond it a diagonal changes nothing, and may overflow
         diagonal = max(-reach, min(diagonal, reach))
+        if x.dtype == object:
+            rows, columns = x.shape[-2:]
+            kept = np.tri(rows, columns, diagonal - 1 if self.upper else diagonal, dtype=bool)
+            return np.asarray(np.where(kept != self.upper, x, zero_of(x)))
         return np.asarray((np.triu if self.upper else np.tril)(x, diagonal))
 
 
@@ -44,5 +52,6 @@ Trilu.samples = (
     Sample(Trilu(False, -1), (arg(F32, 4, 4),)),
     Sample(Trilu(False, 9), (arg(BOOL, 2, 4),)),
     Sample(Trilu(), (arg(F32, 3, 3), arg(I64, values=(-1,)))),
+    Sample(Trilu(True, 1), (arg(STRING, 3, 3),)),
     Sample(Trilu(True, 0), (arg(F32, 3),), "it takes matrices"),
 )

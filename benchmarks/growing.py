@@ -141,6 +141,24 @@ def open_sizes(count: int) -> onnx.ModelProto:
     return draft.model(("N", 16), x)
 
 
+def choices(count: int) -> onnx.ModelProto:
+    """Ifs one behind the other, each decided by the elements: a reduction, a comparison, and two branches."""
+    draft, x = Draft(), "x"
+    limit = draft.constant(np.float32(0.5))
+    for k in range(-(-count // 6)):
+        largest = draft.op("Greater", draft.op("ReduceMax", x, keepdims=0), limit)
+        sides = {}
+        for side, kind in (("then_branch", "Neg"), ("else_branch", "Tanh")):
+            name = f"{side}_{k}"
+            nodes = [
+                helper.make_node("Softmax", [x], [f"s{name}"]),
+                helper.make_node(kind, [f"s{name}"], [name]),
+            ]
+            sides[side] = helper.make_graph(nodes, name, [], [_info(name)])
+        x = draft.op("If", largest, **sides)
+    return draft.model((4, 16), x)
+
+
 def branches(depth: int) -> onnx.ModelProto:
     """Ifs inside of each other; protobuf allows about 30."""
     inner: onnx.GraphProto | None = None
@@ -209,6 +227,7 @@ NODES: dict[str, Callable[[int], onnx.ModelProto]] = {
     "joined blocks": joined,
     "attention blocks": attention,
     "open sizes": open_sizes,
+    "branches in a row": choices,
 }
 """By what repeats; each takes the number of nodes."""
 SCOPES: dict[str, tuple[Callable[[int], onnx.ModelProto], Sequence[int]]] = {

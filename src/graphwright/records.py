@@ -189,8 +189,16 @@ def _fields(record: Any) -> tuple[_Field, ...]:
 def _replace(record: Any, /, **changes: Any) -> Any:
     if not hasattr(record, "__record__"):  # an op
         return importlib.import_module("dataclasses").replace(record, **changes)
-    state = {name: getattr(record, name) for name in record.__record__}
-    return record.__class__(**{**state, **changes})
+    cls = record.__class__
+    if hasattr(cls, "__post_init__") or not changes.keys() <= cls.__record__.keys():
+        state = {name: getattr(record, name) for name in cls.__record__}
+        return cls(**{**state, **changes})
+    made = object.__new__(cls)  # no argument has a default to be found, and none is checked
+    held = vars(record)
+    state = held if len(held) == len(cls.__record__) else {name: held[name] for name in cls.__record__}
+    vars(made).update(state)
+    vars(made).update(changes)
+    return made
 
 
 if TYPE_CHECKING:

@@ -102,9 +102,9 @@ def signature(cls: type[Op]) -> inspect.Signature:
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=required if cls._defaults[name] is dataclasses.MISSING else cls._defaults[name],
+            default=required if default is dataclasses.MISSING else default,
         )
-        for name in types
+        for name, default in cls.attribute_defaults.items()
     ]
     return inspect.Signature([*operands, *attributes])
 
@@ -117,7 +117,7 @@ def make_op(cls: type[Op], given: Mapping[str, Any]) -> Op:
     if unknown:
         names = ", ".join(map(repr, unknown))
         raise fault("attribute", f"{cls.name} has no attribute {names}", did_you_mean(unknown, types) + known)
-    missing = [n for n in types if n not in given and cls._defaults[n] is dataclasses.MISSING]
+    missing = [n for n in types if n not in given and cls.attribute_defaults[n] is dataclasses.MISSING]
     if missing:
         raise fault("attribute", f"{cls.name} needs the attribute {', '.join(missing)}", known)
     return cls(**{name: _attribute(cls, name, types[name], value) for name, value in given.items()})

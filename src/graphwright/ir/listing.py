@@ -258,11 +258,20 @@ def _attributes_text(
 
 def _plain_fields(instance: Any) -> Iterator[tuple[str, Any]]:
     """Fields of a dataclass whose value is not the default."""
+    if isinstance(instance, Op):
+        for name, value in vars(instance).items():
+            if not _is_default(value, instance.attribute_defaults[name]):
+                yield name, value
+        return
     for f in dataclasses.fields(instance):
         value = getattr(instance, f.name)
         default = f.default_factory() if f.default_factory is not dataclasses.MISSING else f.default
-        if value is not default and not (type(value) is type(default) and same_value(value, default)):
+        if not _is_default(value, default):
             yield f.name, value
+
+
+def _is_default(value: object, default: object) -> bool:
+    return value is default or (type(value) is type(default) and same_value(value, default))
 
 
 def same_value(a: Any, b: Any) -> bool:

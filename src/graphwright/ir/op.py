@@ -402,21 +402,21 @@ class Op:
     """
     aten: ClassVar[Mapping[str, Import]] = {}
     samples: ClassVar[tuple[Sample, ...]] = ()
-    _defaults: ClassVar[Mapping[str, Any]] = {}
+    attribute_defaults: ClassVar[Mapping[str, Any]] = {}
     """By attribute, in order; MISSING where one must be given."""
 
     __slots__ = ("_text",)
     """How its attributes print, once they have: kept outside of the attributes, which are ``vars(op)``."""
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        given = dict(zip(self._defaults, values, strict=False)) | named
-        state = {**self._defaults, **given}
+        given = dict(zip(self.attribute_defaults, values, strict=False)) | named
+        state = {**self.attribute_defaults, **given}
         if (
             len(given) != len(values) + len(named)
-            or len(state) != len(self._defaults)
+            or len(state) != len(self.attribute_defaults)
             or any(value is dataclasses.MISSING for value in state.values())
         ):
-            known = ", ".join(self._defaults) or "none"
+            known = ", ".join(self.attribute_defaults) or "none"
             raise TypeError(f"{type(self).__name__} takes the attributes {known}: not {values} and {named}")
         self.__dict__.update(state)
 
@@ -599,7 +599,7 @@ def _clash(name: str, known: type[Op], made: type[Op]) -> Exception:
 def family(cls: OpType) -> OpType:
     """Make a class that several ops have as their base, and that is none itself: their attributes are its."""
     made: Any = _with_fields(cls)
-    made._defaults = {field.name: field.default for field in dataclasses.fields(made)}
+    made.attribute_defaults = {field.name: field.default for field in dataclasses.fields(made)}
     return cast(OpType, made)
 
 

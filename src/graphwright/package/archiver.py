@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import struct
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
 from graphwright.package.archive import ALIGNMENT, END, END_64, ENTRY, LARGE, LOCAL_HEADER, LOCATOR_64
+from graphwright.package.hashes import checksum
 from graphwright.package.parts import in_parts
 
 Piece = bytes | memoryview
@@ -32,18 +31,23 @@ _DATE = 1 << 5 | 1
 _MANY = 0xFFFF
 
 
-def write_archive(target: Path | BinaryIO, members: Mapping[str, Sequence[Piece]]) -> None:
+def write_archive(
+    target: Path | BinaryIO,
+    members: Mapping[str, Sequence[Piece]],
+    checksums: Mapping[str, int] | None = None,
+) -> None:
     """Write ``members``, each the pieces of its bytes, in order. Raises OSError.
 
+    ``checksums``: the CRC-32 of members for which it is known.
     A file at a path appears whole or not at all; an open binary file is written from where it stands.
     """
     if not isinstance(target, Path):
-        _write(target, members)
+        _write(target, members, checksums or {})
         return
     temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}")
     try:
         with open(temporary, "xb") as file:
-            _write(file, members)
+            _write(file, members, checksums or {})
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -55,14 +59,15 @@ def write_archive(target: Path | BinaryIO, members: Mapping[str, Sequence[Piece]
         raise
 
 
-def _write(file: BinaryIO, members: Mapping[str, Sequence[Piece]]) -> None:
+def _write(file: BinaryIO, members: Mapping[str, Sequence[Piece]], checksums: Mapping[str, int]) -> None:
     position = 0
     directory: list[bytes] = []
     for name, given in members.items():
         pieces = list(given)
-        size, checksum = sum(map(len, pieces)), _checksum(pieces)
-        directory.append(_entry(name, size, checksum, position))
-        for piece in (_header(name, size, checksum, position), *pieces):
+        size = sum(map(len, pieces))
+        crc32 = checksums[name] if name in checksums else checksum(pieces)
+        directory.append(_entry(name, size, crc32, position))
+        for piece in (_header(name, size, crc32, position), *pieces):
             for part in in_parts(piece):
                 _write_all(file, part)
             position += len(piece)
@@ -75,13 +80,6 @@ def _write_all(file: BinaryIO, piece: Piece) -> None:
     while left:
         count = file.write(left)
         left = left[len(left) if count is None else count :]
-
-
-def _checksum(pieces: Sequence[Piece]) -> int:
-    checksum = 0
-    for part in chain.from_iterable(map(in_parts, pieces)):
-        checksum = zlib.crc32(part, checksum)
-    return checksum
 
 
 def _header(name: str, size: int, checksum: int, position: int) -> bytes:

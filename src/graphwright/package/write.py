@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from graphwright.package.archiver import Piece, write_archive
+from graphwright.package.hashes import hash_members
 from graphwright.package.package import FORMAT, GENERAL, SPARE, WEIGHTS, Package, Target, own_weights
-from graphwright.package.parts import in_parts
 from graphwright.package.sign import signature
 from graphwright.package.stages import plain_spec, to_plain
 
@@ -48,6 +46,7 @@ def write_package(package: Package, target: Path | BinaryIO, key: bytes | None =
     spare = package.spare()
     if spare.tensors:  # last, so that loading stops before it
         members[SPARE] = spare.pieces()
+    hashes = hash_members(members)
     manifest = _json(
         {
             "format": FORMAT,
@@ -66,12 +65,12 @@ def write_package(package: Package, target: Path | BinaryIO, key: bytes | None =
             "indices": package.weights.index_digest(),
             "packs": {isa: packs.plain for isa, packs in package.packs.items()},
             "tensors": {WEIGHTS: package.weights.digests(), SPARE: spare.digests()},
-            "members": {name: _size_and_digest(pieces) for name, pieces in members.items()},
+            "members": {name: (each.size, each.sha256) for name, each in hashes.items()},
         }
     )
     signed = signature(manifest, key) if key else package.signature
     head = {"manifest.json": [manifest]} | ({"signature": [signed.encode()]} if signed else {})
-    write_archive(target, {**head, **members})
+    write_archive(target, {**head, **members}, {name: each.crc32 for name, each in hashes.items()})
 
 
 def _add_targets(
@@ -99,13 +98,6 @@ def _member(members: dict[str, list[Piece]], name: str, data: bytes) -> str:
             return known
     members[name] = [data]
     return name
-
-
-def _size_and_digest(pieces: Sequence[Piece]) -> tuple[int, str]:
-    state = hashlib.sha256()
-    for part in chain.from_iterable(map(in_parts, pieces)):
-        state.update(part)
-    return sum(map(len, pieces)), state.hexdigest()
 
 
 def _json(value: Any) -> bytes:

@@ -1,0 +1,59 @@
+"""Hashes of an archive's members: SHA-256 for the manifest, CRC-32 for the archive."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+
+from graphwright.package.parts import do_side_by_side, in_parts, thread_count
+from graphwright.records import dataclass
+
+Piece = bytes | memoryview
+
+
+@dataclass(frozen=True)
+class Hashes:
+    """Of one member: its bytes, their SHA-256 in hexadecimal digits, and their CRC-32."""
+
+    size: int
+    sha256: str
+    crc32: int
+
+
+def hash_members(members: Mapping[str, Sequence[Piece]]) -> dict[str, Hashes]:
+    """The hashes of ``members``, each the pieces of its bytes. Large ones are hashed by several threads."""
+    sizes = {name: sum(map(len, pieces)) for name, pieces in members.items()}
+    sha256: dict[str, str] = {}
+    crc32: dict[str, int] = {}
+    jobs: list[Callable[[], object]] = []
+    for name in sorted(members, key=lambda n: -sizes[n]):
+        jobs.append(partial(_sha256, name, members[name], sha256))
+        jobs.append(partial(_crc32, name, members[name], crc32))
+    do_side_by_side(jobs, thread_count(sum(sizes.values())))
+    return {name: Hashes(size, sha256[name], crc32[name]) for name, size in sizes.items()}
+
+
+def checksum(pieces: Sequence[Piece]) -> int:
+    """The CRC-32 of ``pieces``."""
+    found = 0
+    for part in _parts(pieces):
+        found = zlib.crc32(part, found)
+    return found
+
+
+def _sha256(name: str, pieces: Sequence[Piece], found: dict[str, str]) -> None:
+    state = hashlib.sha256()
+    for part in _parts(pieces):
+        state.update(part)
+    found[name] = state.hexdigest()
+
+
+def _crc32(name: str, pieces: Sequence[Piece], found: dict[str, int]) -> None:
+    found[name] = checksum(pieces)
+
+
+def _parts(pieces: Sequence[Piece]) -> Iterator[memoryview]:
+    return chain.from_iterable(map(in_parts, pieces))

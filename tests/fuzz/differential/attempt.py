@@ -14,6 +14,7 @@ import graphwright as gw
 from graphwright.config import Options
 from graphwright.errors import GraphwrightError
 
+from . import stochastic
 from .compare import difference
 from .draft import Case
 from .makers import listed
@@ -126,18 +127,45 @@ def _feed(
     if fault:
         return None if refused else mismatch("refusal", f"compile: {fault}")
     try:
-        got = list(ours.run(dict(feed)).values())
+        got = list(ours.run(_strided(feed) if case.seed % 4 == 0 else dict(feed)).values())
     except GraphwrightError as error:
         return None if refused else mismatch("refusal", f"run: {line(error)}")
     except Exception as error:
         return mismatch("exception", f"run: {type(error).__name__}: {error}")
     if want is None:
         return mismatch("unjudged" if unjudged else "acceptance", f"feed: {refused}")
-    text, output = compared(case.ops, got, want, peer.rough)
+    text, output = _random(case, got, want)
+    if not text:
+        text, output = compared(case.ops, got, want, peer.rough)
     if not text:
         return None
     name = case.model.graph.output[output].name
     return found(case, text.split()[0].strip(":"), "ort", text, number, name)
+
+
+def _strided(feed: Mapping[str, Any]) -> dict[str, Any]:
+    """The same arrays, but their elements lie apart, and backwards along the first axis."""
+    return {name: _apart(array) if array.ndim else array for name, array in feed.items()}
+
+
+def _apart(array: Any) -> Any:
+    room = np.empty((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
+    view = room[..., ::2][::-1]
+    view[...] = array
+    return view
+
+
+def _random(case: Case, got: list[Any], want: list[Any]) -> tuple[str, int]:
+    """What is wrong with random numbers; ``want`` takes over those that are as they must be."""
+    producers = {name: node.op_type for node in case.model.graph.node for name in node.output}
+    for number, output in enumerate(case.model.graph.output):
+        op = producers.get(output.name, "")
+        if op in stochastic.RANGES:
+            text = stochastic.difference(op, plain(got[number]), want[number])
+            if text:
+                return text, number
+            want[number] = plain(got[number])
+    return "", -1
 
 
 def compared(

@@ -254,14 +254,19 @@ class Draft:
     # Nodes
 
     def node(
-        self, op: str, inputs: Sequence[Value | None], outputs: int = 1, **attributes: Any
+        self,
+        op: str,
+        inputs: Sequence[Value | None],
+        outputs: int = 1,
+        domain: str = "",
+        **attributes: Any,
     ) -> list[Value]:
         """Append a node; its outputs with what ONNX's shape inference says of them."""
         names = [v.name if v is not None else "" for v in inputs]
         while names and not names[-1]:
             names.pop()
         results = [self.name("y") for _ in range(outputs)]
-        node = helper.make_node(op, names, results, f"n{len(self.nodes)}", **attributes)
+        node = helper.make_node(op, names, results, f"n{len(self.nodes)}", domain=domain, **attributes)
         self.used.update(names)
         self.nodes.append(node)
         made = [self._inferred(node, result, inputs) for result in results]
@@ -276,6 +281,8 @@ class Draft:
             if v is not None and v.name in self.weights
         }
         imports = [helper.make_opsetid("", self.opset)]
+        if node.domain:
+            return Value(result, "", None)
         try:
             found = shape_inference.infer_node_outputs(
                 self.schema(node.op_type), node, types, data, opset_imports=imports, ir_version=10
@@ -322,7 +329,9 @@ class Draft:
                 if name in self.used
             ],
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
+        domains = sorted({node.domain for node in self.nodes if node.domain})
+        imports = [helper.make_opsetid("", self.opset), *(helper.make_opsetid(name, 1) for name in domains)]
+        model = helper.make_model(graph, opset_imports=imports, ir_version=13 if self.opset > 25 else 10)
         controls = tuple(i.value.name for i in self.inputs if i.control)
         return Case(self.seed, model, feeds, tuple(n.op_type for n in self.nodes), controls, sizes)
 

@@ -52,7 +52,7 @@ SUMS = (
 )
 REDUCTIONS = "ReduceSum ReduceProd ReduceSumSquare ReduceL1 CumSum CumProd"
 WINDOWS = "MaxPool AveragePool LpPool"
-CONVOLUTIONS = "Conv ConvInteger QLinearConv ConvTranspose"
+CONVOLUTIONS = "FusedConv Conv ConvInteger QLinearConv ConvTranspose"
 
 
 def refused_by_peer(reason: str, op: str = "", text: str = "") -> Known:
@@ -81,6 +81,7 @@ KNOWN: tuple[Known, ...] = (
     refused_by_peer("no axes of no elements", text="pool_attributes.h:124|at least 1, got 0"),
     refused_by_peer("no results of no elements", text="Computed output dimension is <= 0"),
     refused_by_peer("no windows that do not fit", f"{WINDOWS} {CONVOLUTIONS}", "Invalid input shape"),
+    refused_by_peer("no dilation with auto_pad", text="Dilation not supported for AutoPad"),
     refused_by_peer("rows of no tokens", "StringNormalizer TfIdfVectorizer", "nput|imension"),
     refused_by_peer(
         "-1 beside a size of 0 is not unique; 0 is as good", text="reshape_helper|Product cannot be 0"
@@ -104,8 +105,8 @@ KNOWN: tuple[Known, ...] = (
     refused("alpha divides", "Celu"),
     refused(
         "a limit of graphwright: regions and functions are imported with ranks; the error asks for them",
-        "Scan Loop Attention RotaryEmbedding",
-        "rank of (an )?input|unsupported-op|Q, K and V",
+        "Scan Loop Attention RotaryEmbedding SwiGLU FusedMatMul TransposeMatMul QLinearGlobalAveragePool",
+        "rank of (an )?input|unsupported-op|Q, K and V|number of axes of input",
     ),
     refused("before opset 13, one axis has no axis 1", "Softmax LogSoftmax Hardmax", "outside a rank of 1"),
     shapes('"for scalar input, NonZero produces output shape (0, N)"', "NonZero", r"\(0,"),
@@ -161,6 +162,15 @@ KNOWN: tuple[Known, ...] = (
     values("NaN is a value; ONNX Runtime orders it with all others", "Unique", strange=True),
     shapes("NaN is a value; ONNX Runtime orders it with all others", "Unique", strange=True),
     values("integers wrap around as in NumPy; overflow is undefined", REDUCTIONS, "np.u?int", strange=True),
+    values(
+        "a maximum starts below all; ONNX Runtime starts at the least finite one", "MaxPool", r"-inf.*e\+38"
+    ),
+    values(
+        "strings are filled with empty ones; onnx's evaluator fills in the number 0",
+        "Trilu",
+        "''",
+        peer="onnx",
+    ),
     values("sums of no terms are memory that ONNX Runtime did not write", "MatMulInteger QLinearMatMul"),
     values("integers are cut off, after roundings in f32", "Resize", "np.u?int"),
     values("ONNX Runtime copies what keeps its size, whatever the scale; the formula moves it", "Resize"),

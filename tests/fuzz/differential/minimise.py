@@ -167,8 +167,9 @@ def script(case: Case, mismatch: Mismatch) -> str:
     for node in graph.node:
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         text = "".join(f", {name}={value!r}" for name, value in attributes.items())
+        domain = f", domain={node.domain!r}" if node.domain else ""
         lines.append(
-            f"    helper.make_node({node.op_type!r}, {list(node.input)}, {list(node.output)}{text}),"
+            f"    helper.make_node({node.op_type!r}, {list(node.input)}, {list(node.output)}{domain}{text}),"
         )
     lines.append("]\ninputs = [")
     for info in graph.input:
@@ -183,11 +184,12 @@ def script(case: Case, mismatch: Mismatch) -> str:
     lines += [f"    {name!r}: {_array(array)}," for name, array in feed.items()]
     lines.append("}")
     outputs = ", ".join(f"ValueInfoProto(name={o.name!r})" for o in graph.output)
-    opset = case.model.opset_import[0].version
+    imports = [(entry.domain, entry.version) for entry in case.model.opset_import]
     lines += [
         "constants = [numpy_helper.from_array(array, name) for name, array in weights.items()]",
         f"graph = helper.make_graph(nodes, 'g', inputs, [{outputs}], constants)",
-        f"model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', {opset})], ir_version=10)",
+        f"imports = [helper.make_opsetid(*each) for each in {imports}]",
+        f"model = helper.make_model(graph, opset_imports=imports, ir_version={case.model.ir_version})",
         "print('onnxruntime', onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed))",
         "print('graphwright', gw.compile(model.SerializeToString()).run(feed))",
     ]

@@ -188,13 +188,15 @@ class Node:
 
 WIDER: Mapping[str, type[Any]] = {"f": np.float32, "i": np.int64, "u": np.int64}
 ALL_FLOAT: Mapping[str, type[Any]] = dict.fromkeys("fiub", np.float32)
-MORE_TYPES = (22, 24, 25)
+MORE_TYPES = (22, 24, 25, 28)
 """Opsets that only let more types in, for most ops."""
 
 
 def _older(single: onnx.ModelProto) -> onnx.ModelProto:
     """The same node at the opset before, where its own version only let more types in."""
-    (node,), (opset,) = single.graph.node, single.opset_import
+    (node,), opset = single.graph.node, single.opset_import[0]
+    if node.domain:
+        raise Unsupported
     since = onnx.defs.get_schema(node.op_type, opset.version).since_version
     if since not in MORE_TYPES:
         raise Unsupported
@@ -217,7 +219,8 @@ TYPED = frozenset(
 def _as(value: Any, types: Mapping[str, type[Any]]) -> Any:
     if not isinstance(value, np.ndarray):
         raise Unsupported
-    return _exact(value).astype(types.get(value.dtype.kind, value.dtype))
+    kind = "f" if value.dtype.name == "bfloat16" else value.dtype.kind
+    return _exact(value).astype(types.get(kind, value.dtype))
 
 
 def _exact(value: Any) -> Any:
@@ -287,7 +290,7 @@ def alone(
         [onnx.ValueInfoProto(name=name) for name in node.output if name],
         [weights[name] for name in read if name in weights],
     )
-    return helper.make_model(graph, opset_imports=model.opset_import, ir_version=10), fed
+    return helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version), fed
 
 
 def _type(value: Any) -> TypeProto:

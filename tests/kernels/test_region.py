@@ -110,7 +110,7 @@ def rows_kept(body: tuple[Statement, ...]) -> int:
     return sum(isinstance(s, Alloc) and s.buffer.level is Level.CACHE for s in walk(body))
 
 
-@pytest.mark.parametrize("dims", [(5, 33), (symbol("N"), 33), (4, symbol("M")), (1, 3, 5), (7,), (1, 1)])
+@pytest.mark.parametrize("dims", [(5, 33), (symbol("N"), 33), (4, symbol("M")), (1, 3, 15), (7,), (1, 1)])
 def test_softmax_keeps_the_powers_in_its_result_and_walks_three_times(dims: tuple[Dim, ...]) -> None:
     made = kernel_of(Softmax(), tensor(F32, *dims))
     (result,) = made.kernel.parameters[-1:]
@@ -155,16 +155,31 @@ def test_a_result_that_is_needed_itself_holds_nothing_else() -> None:
 
 
 def test_rows_of_normalisation_stay_in_the_cache() -> None:
-    made = kernel_of(LayerNormalization(), tensor(F32, 6, 8), tensor(F32, 8), tensor(F32, 8))
+    made = kernel_of(LayerNormalization(), tensor(F32, 6, 33), tensor(F32, 33), tensor(F32, 33))
     assert rows_kept(made.kernel.body) == 0  # nothing is costly to compute again
     assert len(loops(made, Kind.PARALLEL)) == 1
 
 
-@pytest.mark.parametrize("columns", [3, COLUMN_BLOCK, COLUMN_BLOCK + 1, 3 * COLUMN_BLOCK])
+@pytest.mark.parametrize("columns", [17, COLUMN_BLOCK, COLUMN_BLOCK + 1, 3 * COLUMN_BLOCK])
 def test_reductions_over_outer_axes_go_by_blocks_of_columns(columns: int) -> None:
-    made = kernel_of(ReduceMean((1,), False), tensor(F32, 2, 5, columns))
+    made = kernel_of(ReduceMean((1,), False), tensor(F32, 2, 40, columns))
     assert len(loops(made, Kind.REDUCE)) == 1
     assert len(loops(made, Kind.PARALLEL)) == (1 if columns <= COLUMN_BLOCK else 2)
+
+
+@pytest.mark.parametrize("dims", [(symbol("N"), 7), (5, 8), (600, 3)])
+def test_each_lane_walks_a_short_row(dims: tuple[Dim, ...]) -> None:
+    made = kernel_of(Softmax(), tensor(F32, *dims))
+    (lanes,) = loops(made, Kind.VECTOR)
+    assert [loop.extent for loop in loops(made, Kind.REDUCE)] == [dims[1]] * 3
+    assert {walked for walked in loops(made, Kind.REDUCE)} <= set(walk(lanes.body))
+    assert rows_kept(made.kernel.body) == 0
+
+
+@pytest.mark.parametrize("length, loops_over_rows", [(32, [32]), (80, [10]), (83, [10, 3])])
+def test_long_sums_of_few_columns_are_several(length: int, loops_over_rows: list[int]) -> None:
+    made = kernel_of(ReduceSum((0,), False), tensor(F32, length, 5))
+    assert [loop.extent for loop in loops(made, Kind.REDUCE)] == loops_over_rows
 
 
 @pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)])

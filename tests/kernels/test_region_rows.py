@@ -42,6 +42,10 @@ def softmax(x: Array) -> Array:
     return powers / powers.sum(-1, keepdims=True)
 
 
+def softmax_of_planes(x: Array) -> Array:
+    return softmax(x.swapaxes(1, -1)).swapaxes(1, -1)
+
+
 def layer_norm(x: Array, scale: Array, bias: Array) -> Array:
     return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * scale + bias
 
@@ -55,6 +59,23 @@ CASES: list[tuple[Op, Callable[..., Array], list[tuple[int, ...]]]] = [
     (LayerNormalization(), layer_norm, [(4, 35), (35,), (35,)]),
     (ReduceSum((1,)), lambda x: x.sum(1), [(10, 100)]),
     (ReduceMax((1,)), lambda x: x.max(1), [(10, 19)]),
+    (Softmax(), softmax, [(3, 601, 3)]),
+    (Softmax(), softmax, [(17, 8)]),
+    (Softmax(1), softmax_of_planes, [(2, 5, 67)]),
+    (Softmax(1), softmax_of_planes, [(2, 31, 300)]),
+    (Softmax(1), softmax_of_planes, [(1, 9, 1024)]),
+    (Softmax(0), lambda x: softmax(x.T).T, [(101, 7)]),
+    (ReduceSum((1,)), lambda x: x.sum(1), [(1000, 4)]),
+    (ReduceSum((1,)), lambda x: x.sum(1), [(13, 5)]),
+    (ReduceSum((1,)), lambda x: x.sum(1), [(1, 5)]),
+    (ReduceSum((0,)), lambda x: x.sum(0), [(1003, 8)]),
+    (ReduceSum((0,)), lambda x: x.sum(0), [(31, 3)]),
+    (ReduceSum((0, 2)), lambda x: x.sum((0, 2)), [(50, 3, 40)]),
+    (ReduceSum((0, 2)), lambda x: x.sum((0, 2)), [(3, 40, 2)]),
+    (ReduceSum((1,)), lambda x: x.sum(1), [(7, 45, 16)]),
+    (ReduceMax((0, 1)), lambda x: x.max((0, 1)), [(37, 3, 5)]),
+    (ReduceMax((1,)), lambda x: x.max(1), [(1000, 6)]),
+    (LayerNormalization(), layer_norm, [(70, 6), (6,), (6,)]),
     (Mul(), np.multiply, [(3, 300, 21), (3, 1, 21)]),
     (Mul(), np.multiply, [(2, 3, 515, 16), (3, 1, 16)]),
     (Mul(), np.multiply, [(700, 3), (3,)]),

@@ -6,6 +6,6 @@ joined, the innermost becomes the vector axis, the others are the grid.
 
 from graphwright.kernels.region.emitter import RegionKernel
 from graphwright.kernels.region.hook import hook_kernel
-from graphwright.kernels.region.row import region_kernel
+from graphwright.kernels.region.schedule import region_kernel
 
 __all__ = ["RegionKernel", "hook_kernel", "region_kernel"]

@@ -6,7 +6,7 @@ for the latency of each sum and maximum; those of two rows overlap. Each row is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from graphwright.ir.loops.nodes import (
     Accumulate,
@@ -27,7 +27,7 @@ from graphwright.ir.loops.nodes import (
     Statement,
     Store,
 )
-from graphwright.ir.symbols import Dim, substitute, symbol
+from graphwright.ir.symbols import Dim, floordiv, substitute, symbol
 from graphwright.records import dataclass, field, replace
 
 
@@ -48,6 +48,31 @@ def _jammed(body: tuple[Statement, ...], copies: list[_Copy]) -> tuple[Statement
         else:
             statements += [copy.statement(statement) for copy in copies]
     return tuple(statements)
+
+
+def unrolled(loop: Loop, buffers: Sequence[Mapping[str, Buffer]], take: Callable[[str], str]) -> Loop:
+    """``loop`` with as many of its iterations in one as ``buffers`` has entries: the private buffers of each.
+
+    The rest of the division stays undone.
+    """
+    count = len(buffers)
+    copies = [
+        _Copy({loop.axis: count * symbol(loop.axis) + k}, take, k == 0, buffers=dict(own))
+        for k, own in enumerate(buffers)
+    ]
+    body = tuple(copy.statement(statement) for copy in copies for statement in loop.body)
+    return replace(loop, extent=floordiv(loop.extent, count), body=body)
+
+
+def copy_of(
+    body: tuple[Statement, ...],
+    axes: Mapping[str, Dim],
+    buffers: Mapping[str, Buffer],
+    take: Callable[[str], str],
+) -> tuple[Statement, ...]:
+    """``body`` at other places of ``axes``, with names of its own."""
+    copy = _Copy(dict(axes), take, False, buffers=dict(buffers))
+    return tuple(map(copy.statement, body))
 
 
 @dataclass

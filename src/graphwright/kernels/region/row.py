@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import compress
 
-from graphwright.fusion.axes import analyse
-from graphwright.ir.constant import Constant
-from graphwright.ir.graph import ConstantPool, Graph, Node, Value
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import (
     Accumulate,
     Alloc,
@@ -51,13 +49,7 @@ ROW_BLOCK = 256
 """Such rows per unit of the grid."""
 
 
-def region_kernel(region: Graph, constants: ConstantPool, name: str) -> RegionKernel:
-    """The kernel of a region of elementwise ops, views and row reductions."""
-    body = [node for node in region if not isinstance(node.op, Constant)]
-    return _Row(region, analyse(body), constants, name).build()
-
-
-class _Row(Emitter):
+class Row(Emitter):
     """A kernel of its own: grid over the outer axes, stages between reductions."""
 
     def build(self) -> RegionKernel:
@@ -65,7 +57,7 @@ class _Row(Emitter):
         reduced = set(nest.reduced)
         self.join_axes(nest.domain, lambda a, b: (a in reduced) != (b in reduced))
         self.is_reduced = [bool(set(group) & reduced) for group in self.loops.members]
-        self.columns = any(self.is_reduced) and not self.is_reduced[-1]
+        self.columns = self._walks_columns()
         self.stages = self._stages()
         self.bound: dict[Value, Scalar] = {}
         self.kept: dict[Value, Buffer] = {}
@@ -83,6 +75,10 @@ class _Row(Emitter):
         return replace(self.finish(self._grid(body)), rereads=rereads)
 
     # -- axes -----------------------------------------------------------------------------------------------
+
+    def _walks_columns(self) -> bool:
+        """Whether reductions leave the innermost axis, whose sums wait in the cache."""
+        return any(self.is_reduced) and not self.is_reduced[-1]
 
     def _has_short_rows(self) -> bool:
         """Whether the innermost axis has few lanes, and some operand is the same for all rows of these."""
@@ -261,7 +257,7 @@ class _Row(Emitter):
             scalar = self._value(value)
             if value in self.keep:
                 row = self._row_buffer(value, scalar.dtype)
-                if row.level is Level.CACHE:
+                if row.level is not Level.GLOBAL:
                     allocations.append(Alloc(row))
                 self.inner.append(Store(row, self._kept_index(value), scalar))
             if value in self.region.outputs:

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphwright.ir.types import F64
+from graphwright.kernels.c.support import Support
 from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.toolchain import compile_shared
-from graphwright.kernels.vmath import MAX_ULP, vmath
+from graphwright.kernels.vmath import MAX_ULP, MAX_ULP_F64, vmath
 from tests.kernels.generated import load, toolchain
 from tests.kernels.library.harness import RUNNABLE
 
@@ -28,7 +30,7 @@ def _sigmoid(x: Array) -> Array:
 EXACT: dict[str, Callable[[Array], Array]] = {
     "sigmoid": _sigmoid,
     "erf": np.vectorize(math.erf, otypes=[np.float64]),
-    **{name: getattr(np, name) for name in ("exp", "expm1", "log", "log1p", "tanh", "sin", "cos")},
+    **{name: getattr(np, name) for name in ("exp", "expm1", "log", "log1p", "tanh", "sin", "cos", "tan")},
     **{name: getattr(np, name) for name in ("sinh", "cosh")},
     **{name: getattr(np, "arc" + name[1:]) for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
 }
@@ -172,3 +174,51 @@ def test_special_powers_follow_numpy(isa: Isa, lanes: int) -> None:
     known = ~np.isnan(expected)
     np.testing.assert_array_equal(np.isnan(got), ~known)
     np.testing.assert_array_equal(np.signbit(got)[known], np.signbit(expected)[known])
+
+
+@cache
+def double_library(isa: Isa) -> ctypes.CDLL:
+    support, lanes = Support(isa), isa.lanes // 2
+    runs = []
+    for name in MAX_ULP_F64:
+        function = support.function(name, F64, lanes)
+        runs.append(f"""
+GW_EXPORT void run_{name}(const double *x, double *y, int64_t n) {{
+    for (int64_t i = 0; i < n; i += {lanes})
+        *(f64x{lanes}_any *)(y + i) = {function}(*(const f64x{lanes}_any *)(x + i));
+}}
+""")
+    return load(compile_shared(support.text() + "".join(runs), isa, toolchain()))
+
+
+def run_double(name: str, isa: Isa, x: Array) -> Array:
+    padded = np.concatenate([x, np.ones(-len(x) % 8)])
+    y = np.empty_like(padded)
+    pointers = [ctypes.c_void_p(a.ctypes.data) for a in (padded, y)]
+    double_library(isa)[f"run_{name}"](*pointers, ctypes.c_int64(len(padded)))
+    return y[: len(x)]
+
+
+def double_inputs() -> Array:
+    """Random bit patterns of every exponent, dense samples, and what is special."""
+    rng = np.random.default_rng(1)
+    bits = rng.integers(0, 2**64, 100_000, dtype=np.uint64).view(np.float64)
+    dense = [rng.uniform(-a, a, 50_000) for a in (1, 40, 720)]
+    near_one = 1 + rng.uniform(-0.4, 0.5, 50_000)
+    edges = [709.78, 709.79, -745.1, -745.2, -708.5, np.inf, -np.inf, np.nan, 0.0, -0.0, 5e-324, 1e-310, 1.0]
+    return np.concatenate([bits, *dense, near_one, np.array(edges)])
+
+
+@pytest.mark.parametrize("name", MAX_ULP_F64)
+@pytest.mark.parametrize("isa", RUNNABLE, ids=lambda isa: isa.name)
+def test_doubles_stay_within_the_stated_bound(name: str, isa: Isa) -> None:
+    x = double_inputs()
+    with np.errstate(all="ignore"):
+        exact = EXACT[name](x.astype(np.longdouble))
+        rounded = exact.astype(np.float64)
+        got = run_double(name, isa, x)
+        error = np.abs(got.astype(np.longdouble) - exact) / np.spacing(np.abs(rounded))
+    finite = np.isfinite(rounded)
+    worst = int(np.argmax(np.where(finite, error, 0)))
+    assert error[worst] <= MAX_ULP_F64[name], (x[worst], got[worst], exact[worst])
+    np.testing.assert_array_equal(got[~finite], rounded[~finite])

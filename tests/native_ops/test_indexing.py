@@ -142,6 +142,33 @@ def test_an_index_out_of_range_ends_the_run(op: Op, arrays: tuple[Array, ...], p
     np.testing.assert_array_equal(model(*legal)[0], expected)
 
 
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_sums_of_any_number_of_rows(exclusive: bool, reverse: bool) -> None:
+    """Rows of floats go sixteen at a time and then one by one; each sum is in the order of its elements."""
+    module = Module()
+    dims = (symbol("N"), symbol("M"))
+    b, (x, k) = new_graph(module, "main", [("x", TensorType(F32, dims)), ("k", TensorType(I64, dims))])
+    options = {"exclusive": exclusive, "reverse": reverse}
+    b.graph.set_outputs([b(CumSum(1, **options), x), b(CumSum(1, **options), k), b(CumProd(1, **options), x)])
+    model = gw.compile(module)
+    for shape in ((0, 3), (1, 5), (16, 7), (17, 1), (35, 33), (48, 0)):
+        rng = np.random.default_rng(shape[0])
+        real, whole = rng.normal(size=shape).astype(np.float32), rng.integers(-9, 9, shape)
+        flipped = slice(None, None, -1 if reverse else 1)
+        for got, a, combine, start in zip(
+            model(real, whole),
+            (real, whole, real),
+            (np.cumsum, np.cumsum, np.cumprod),
+            (0, 0, 1),
+            strict=True,
+        ):
+            want = combine(a[:, flipped], 1, a.dtype)
+            if exclusive:
+                want = np.concatenate([np.full((shape[0], 1), start, a.dtype), want], 1)[:, : shape[1]]
+            np.testing.assert_array_equal(got, want[:, flipped])
+
+
 def test_sizes_of_the_run() -> None:
     """Shapes, ranges, fills and triangles of a size that only the run tells; one plan for each size."""
     n = symbol("N")

@@ -1,4 +1,4 @@
-"""Vectorised f32 functions of the C emitter, with the error that each keeps."""
+"""Vectorised functions of the C emitter, with the error that each keeps."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ MAX_ULP: Final[dict[str, float]] = {
     "erf": 2.0,
     "sin": 1.75,
     "cos": 1.75,
+    "tan": 0.51,
     "asin": 2.5,
     "acos": 2.0,
     "atan": 2.0,
@@ -30,6 +31,9 @@ MAX_ULP: Final[dict[str, float]] = {
     "pow": 0.51,
 }
 """Largest error in units in the last place of the exact result, over all finite f32."""
+
+MAX_ULP_F64: Final[dict[str, float]] = {"exp": 1.0, "log": 1.0, "sigmoid": 2.5}
+"""The same of f64."""
 
 
 def vmath(isa: Isa, functions: Iterable[str], lanes: int | None = None) -> str:

@@ -158,8 +158,8 @@ def _all_values(statement: Statement) -> Iterator[Scalar]:
 
 
 _HEAVY: Final = frozenset(
-    {"exp", "expm1", "log", "log1p", "sigmoid", "tanh", "erf", "sin", "cos", "pow", "div", "sqrt"}
-    | {"asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"}
+    {"exp", "expm1", "log", "log1p", "sigmoid", "tanh", "erf", "sin", "cos", "tan", "pow", "div"}
+    | {"sqrt", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"}
 )
 
 

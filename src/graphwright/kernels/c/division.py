@@ -1,4 +1,4 @@
-"""Division of integer vectors, and remainders of f32 vectors, by doubles.
+"""Division of integer vectors by doubles, and remainders of f32 vectors.
 
 A quotient of integers of up to 52 bits that is rounded to a double and cut is exact: what is no integer is at
 least one part in 2^52 away from one.
@@ -41,15 +41,18 @@ GW_INLINE @V NAME(@V a, @V b) { /* the sign of b; 0 by 0 */
 
 _FLOAT_REMAINDER: Final = """\
 double fmod(double, double);
-GW_INLINE @V NAME(@V a, @V b) { /* the sign of a; doubles hold quotients of up to 2^28 times b */
-    const @V size = @abs@(b);
-    const @I near = (@abs@(a) < size * 268435456.0f) & (size < __builtin_inff());
-    @V y = @remainder_halves@(a, b);
+GW_INLINE @V NAME(@V a, @V b) { /* the sign of a; of quotients below 2^23, a - q b has no more bits than b */
+    const @V size = @abs@(b), q = @trunc@(a / b); /* a quotient may round up to an integer */
+    const @I near = (@abs@(a) < size * 8388608.0f) & (size < __builtin_inff());
+    @V rest = a;
+    __asm__("vfnmadd231ps %2, %1, %0" : "+@REG"(rest) : "@REG"(q), "@REG"(b));
+    const @V less = (@V)((@I)size | ((@I)a & (@I)@splat@(-0.0f)));
+    @V y = @with_sign@(@abs@(@choose@((((@I)rest ^ (@I)a) < 0) & (rest != 0.0f), rest + less, rest)), a);
     if (__builtin_expect(@any@(~near), 0))
         for (int i = 0; i < @L; ++i)
             if (!near[i])
                 y[i] = (float)fmod((double)a[i], (double)b[i]);
-    return @choose@(near, @with_sign@(@abs@(y), a), y);
+    return y;
 }"""
 
 DIVISIONS: Final[dict[tuple[str, DType], str]] = {
@@ -67,12 +70,6 @@ GW_INLINE int NAME(@V x) {
     return found != 0;
 }""",
     ("quotient", F64): "GW_INLINE @V NAME(@V a, @V b) { return a / b; }",
-    ("remainder", F64): """\
-GW_INLINE @V NAME(@V a, @V b) { /* a quotient may round up to an integer */
-    const @V rest = a - @trunc@(a / b) * b;
-    const @V less = (@V)((@I)@abs@(b) | ((@I)a & (@I)@splat@(-0.0)));
-    return @choose@(rest * a < 0.0, rest + less, rest);
-}""",
     ("quotient_wide", F64): """\
 GW_INLINE @I NAME(@I a, @I b) { /* integers below 2^51: added to 1.5 * 2^52 they are a double's last bits */
     const @I bits = (@I)@splat@(6755399441055744.0);
@@ -81,9 +78,3 @@ GW_INLINE @I NAME(@I a, @I b) { /* integers below 2^51: added to 1.5 * 2^52 they
 }""",
 }
 """C templates, in the notation of :meth:`~graphwright.kernels.c.support.Support.expand`."""
-HALVES: Final = {
-    "power_halves": "power_positive",
-    "quotient_halves": "quotient",
-    "remainder_halves": "remainder",
-}
-"""Functions of vectors that are computed in two vectors of doubles, and the function of these."""

@@ -237,6 +237,17 @@ GW_INLINE @V NAME(@V x) {{
     const @V p = r + r * z * ({_ARC_TANGENT});
     return @with_sign@(@select@(large, {_QUARTER_TURN[0]} + (p + {_QUARTER_TURN[1]}), p), x);
 }}""",
+    "tan": """\
+double tan(double);
+GW_INLINE @V NAME(@V x) {
+    @V y = @tangent_halves@(x);
+    const @I large = @abs@(x) > 134217728.0f;
+    if (__builtin_expect(@any@(large), 0))
+        for (int i = 0; i < @L; ++i)
+            if (large[i])
+                y[i] = (float)tan((double)x[i]);
+    return y;
+}""",
     "sinh": """\
 GW_INLINE @V NAME(@V x) {
     const @V a = @abs@(x), e = @expm1@(a), h = @exp@(0.5f * a);

@@ -47,23 +47,3 @@ GW_INLINE @V NAME(@V x, @V y) {
     return @choose@(always, @splat@(1.0f), p);
 }"""
 """Of f32 vectors; ``power_halves`` splits them for :data:`POSITIVE`."""
-
-
-def halves(name: str, positive: str, single: str, part: str, wide: str, lanes: int) -> str:
-    """The C function ``name`` that applies ``positive`` to both halves of two vectors of type ``single``.
-
-    ``part`` is the type of half a vector, ``wide`` that of as many doubles.
-    """
-    half = lanes // 2
-    low, high = (", ".join(map(str, range(start, start + half))) for start in (0, half))
-    every = ", ".join(map(str, range(lanes)))
-    parts = "\n".join(
-        f"    const {part} {side} = __builtin_convertvector({positive}("
-        + ", ".join(
-            f"__builtin_convertvector(__builtin_shufflevector({v}, {v}, {index}), {wide})" for v in "ay"
-        )
-        + f"), {part});"
-        for side, index in (("low", low), ("high", high))
-    )
-    joined = f"    return __builtin_shufflevector(low, high, {every});"
-    return f"GW_INLINE {single} {name}({single} a, {single} y) {{\n{parts}\n{joined}\n}}"

@@ -16,9 +16,9 @@ from typing import Final
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.ir.types import BOOL, DTYPES, F32, F64, I32, U8, U16, U32, DType
 from graphwright.kernels.c.dims import DIM_HELPERS
-from graphwright.kernels.c.division import HALVES
+from graphwright.kernels.c.doubles import DOUBLES
+from graphwright.kernels.c.halves import HALVES, halves
 from graphwright.kernels.c.polynomials import POLYNOMIALS
-from graphwright.kernels.c.power import halves
 from graphwright.kernels.c.scalars import SCALAR_HELPERS
 from graphwright.kernels.c.small import SMALL_FLOATS, SMALL_HELPERS
 from graphwright.kernels.c.storage import HALF_HELPERS, LOW_BYTES_V3, LOW_V3, LOW_V4, SPREAD
@@ -120,14 +120,8 @@ class Support:
         name = f"{function}_{dtype}"
         if name in self.defined:
             return name
-        if dtype == F32 and function in POLYNOMIALS:
-            vector = self.vector(F32, self.isa.lanes)
-            lanes = self.isa.lanes
-            call = self.call(function, F32, lanes, self.call("splat", F32, lanes, "x"))
-            return self.define(
-                name,
-                f"GW_INLINE float {name}(float x) {{\n    const {vector} y = {call};\n    return y[0];\n}}",
-            )
+        if function in {F32: POLYNOMIALS, F64: DOUBLES}.get(dtype, {}):
+            return self.define(name, self._by_vector(function, dtype, name))
         helper = SCALAR_HELPERS.get(function)
         template = helper(dtype) if helper else None
         if template is None:
@@ -137,6 +131,13 @@ class Support:
         body = re.sub(r"@(\w+)@", rf"\1_{dtype}", template)
         return self.define(name, body.replace("NAME", name).replace("@T", C_TYPES[dtype.name]))
 
+    def _by_vector(self, function: str, dtype: DType, name: str) -> str:
+        """A scalar function with the bits of the vector one."""
+        lanes, ctype = self.isa.vector_bytes // dtype.bytes, C_TYPES[dtype.name]
+        call = self.call(function, dtype, lanes, self.call("splat", dtype, lanes, "x"))
+        vector = self.vector(dtype, lanes)
+        return f"GW_INLINE {ctype} {name}({ctype} x) {{\n    const {vector} y = {call};\n    return y[0];\n}}"
+
     def function(self, function: str, dtype: DType, lanes: int) -> str:
         """The name of a vector helper such as ``exp_f32x16``; a loop over the scalar one where there is no
         better."""
@@ -144,7 +145,7 @@ class Support:
         if name in self.defined:
             return name
         if function in HALVES:
-            return self._by_halves(name, HALVES[function], dtype, lanes)
+            return self._by_halves(name, *HALVES[function], dtype, lanes)
         if function == "quotient_wide" and dtype != F64:
             return self.function(function, F64, lanes)
         template = vector_template(function, dtype, lanes, self.isa)
@@ -152,12 +153,12 @@ class Support:
             return self.define(name, self._by_lanes(function, dtype, lanes, name))
         return self.define(name, self.expand(template, name, dtype, lanes))
 
-    def _by_halves(self, name: str, function: str, dtype: DType, lanes: int) -> str:
+    def _by_halves(self, name: str, function: str, operands: str, dtype: DType, lanes: int) -> str:
         half = lanes // 2
         self.vector(DTYPES["u64"], half)
         wide = self.function(function, F64, half)
         types = self.vector(dtype, lanes), self.vector(dtype, half), self.vector(F64, half)
-        return self.define(name, halves(name, wide, *types, lanes))
+        return self.define(name, halves(name, wide, operands, *types, lanes))
 
     def call(self, function: str, dtype: DType, lanes: int, *operands: str) -> str:
         """A call of a vector helper."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from graphwright.ir.types import F32, F64, DType
 from graphwright.kernels.c.division import DIVISIONS
+from graphwright.kernels.c.doubles import DOUBLES
 from graphwright.kernels.c.polynomials import HELPERS, OF_V4, POLYNOMIALS
 from graphwright.kernels.c.power import POSITIVE, POWER
 from graphwright.kernels.c.steps import load_step
@@ -29,6 +30,8 @@ def vector_template(function: str, dtype: DType, lanes: int, isa: Isa) -> str | 
         return POWER
     if dtype == F32 and function in POLYNOMIALS:
         return POLYNOMIALS[function]
+    if dtype == F64 and function in DOUBLES:
+        return DOUBLES[function]
     if dtype.bytes >= 4:
         masked = _MASKED_MOVES.get((function, lanes * dtype.bytes == 64))
     else:

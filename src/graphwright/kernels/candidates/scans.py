@@ -17,45 +17,102 @@ from graphwright.ir.loops.nodes import (
     Store,
     cast,
 )
-from graphwright.ir.symbols import Dim, ceildiv, minimum, symbol
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, minimum, symbol
+from graphwright.ir.types import DType
 from graphwright.kernels.candidates.loops import Draft, nest, rows_and_columns
 from graphwright.kernels.candidates.registry import Context, candidate
-from graphwright.kernels.launch import Run
+from graphwright.kernels.launch import Launch, Run
 from graphwright.ops.cumulative import CumProd, CumSum, Cumulative
+from graphwright.records import dataclass
 
 _BLOCK = 256
 """Columns with running totals of their own, which stay in the first-level cache."""
+_LANES = 16
+"""Rows of floats side by side: one alone waits for the latency of each addition."""
 
 
 @candidate(CumSum, CumProd)
 def cumulative(node: Node, context: Context) -> Run | str:
-    """One running total for each place of the other axes; those behind the axis side by side, in blocks that
-    are read row by row."""
-    op, x, y = node.op, node.operand(0), node.output
+    """One running total for each place of the other axes, in the order of the elements."""
+    op, x = node.op, node.operand(0)
     assert isinstance(op, Cumulative)
     shape = x.type.dims or (1,)
     if op.axis is None or len(node.inputs) > 1:
         return "its axis is computed at run time"
     outer, count, inner = rows_and_columns(shape, op.axis % len(shape))
-    draft = Draft(node, context)
-    sizes = (outer, count, inner)
-    source, target = draft.input(x, sizes), draft.output(y, sizes)
-    dtype = x.type.dtype.computed
-    alone = inner == 1
-    block = Buffer("total", dtype, () if alone else (_BLOCK,), Level.REGISTER if alone else Level.CACHE)
-    step: Dim = symbol("t")
-    if op.reverse:
-        step = draft.size(count) - 1 - step
-    first = _BLOCK * symbol("b")
-    place: tuple[Dim, ...] = () if alone else (symbol("i"),)
-    index = (symbol("o"), step, 0 if alone else first + symbol("i"))
-    added = Accumulate(block, place, "add" if op.ufunc is np.add else "mul", cast(Load(source, index), dtype))
-    store = Store(target, index, cast(Load(block, place), y.type.dtype))
-    both: tuple[Statement, ...] = (store, added) if op.exclusive else (added, store)
-    if not alone:
-        both = (Loop("i", Kind.VECTOR, minimum(_BLOCK, draft.size(inner) - first), both),)
-    scan = Loop("t", Kind.SERIAL, draft.size(count), both)
-    axes = [("o", draft.size(outer)), ("b", ceildiv(draft.size(inner), _BLOCK))]
-    start = Alloc(block, 0 if op.ufunc is np.add else 1)
-    body = nest(axes[:1] if alone else axes, start, scan, innermost=Kind.PARALLEL)
-    return Run((draft.launch(body, work=x.type.elements),))
+    scan = _Scan(node, context, op, (outer, count, inner))
+    if inner != 1:
+        return Run((scan.columns(),))
+    in_lanes = floordiv(outer, _LANES) if x.type.dtype.is_float else 0
+    launches = []
+    if in_lanes != 0:
+        launches.append(scan.rows_in_lanes(in_lanes))
+    if outer != in_lanes * _LANES:
+        launches.append(scan.rows(in_lanes * _LANES))
+    return Run(tuple(launches) or (scan.rows(0),))
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """Running totals along the middle one of three axes, of sizes in the model."""
+
+    node: Node
+    context: Context
+    op: Cumulative
+    sizes: tuple[Dim, Dim, Dim]
+
+    def columns(self) -> Launch:
+        """Places behind the axis side by side, in blocks that are read row by row."""
+        draft = Draft(self.node, self.context)
+        outer, _, inner = map(draft.size, self.sizes)
+        first = _BLOCK * symbol("b")
+        total = Buffer("total", self._dtype, (_BLOCK,), Level.CACHE)
+        step = self._step(draft, total, (symbol("i"),), symbol("o"), first + symbol("i"))
+        lanes = Loop("i", Kind.VECTOR, minimum(_BLOCK, inner - first), step)
+        axes = [("o", outer), ("b", ceildiv(inner, _BLOCK))]
+        return self._launch(draft, axes, Alloc(total, self._start), self._over_axis(draft, lanes))
+
+    def rows_in_lanes(self, blocks: Dim) -> Launch:
+        """The first rows, a vector of them at a time."""
+        draft = Draft(self.node, self.context, f"{self.op.name.lower()}_lanes")
+        total = Buffer("total", self._dtype, (), Level.REGISTER)
+        step = self._step(draft, total, (), _LANES * symbol("b") + symbol("v"), 0)
+        body = (Alloc(total, self._start), self._over_axis(draft, *step))
+        return self._launch(draft, [("b", draft.size(blocks))], Loop("v", Kind.VECTOR, _LANES, body))
+
+    def rows(self, first: Dim) -> Launch:
+        """Rows from ``first`` on, one by one."""
+        draft = Draft(self.node, self.context)
+        total = Buffer("total", self._dtype, (), Level.REGISTER)
+        step = self._step(draft, total, (), draft.size(first) + symbol("o"), 0)
+        axes = [("o", draft.size(self.sizes[0] - first))]
+        return self._launch(draft, axes, Alloc(total, self._start), self._over_axis(draft, *step))
+
+    @property
+    def _dtype(self) -> DType:
+        return self.node.operand(0).type.dtype.computed
+
+    @property
+    def _start(self) -> int:
+        return 0 if self.op.ufunc is np.add else 1
+
+    def _step(
+        self, draft: Draft, total: Buffer, place: tuple[Dim, ...], row: Dim, column: Dim
+    ) -> tuple[Statement, Statement]:
+        """Element ``t`` of the axis: added to the total, and the total stored."""
+        source = draft.input(self.node.operand(0), self.sizes)
+        target = draft.output(self.node.output, self.sizes)
+        at: Dim = symbol("t")
+        if self.op.reverse:
+            at = draft.size(self.sizes[1]) - 1 - at
+        combiner = "add" if self.op.ufunc is np.add else "mul"
+        added = Accumulate(total, place, combiner, cast(Load(source, (row, at, column)), self._dtype))
+        store = Store(target, (row, at, column), cast(Load(total, place), target.dtype))
+        return (store, added) if self.op.exclusive else (added, store)
+
+    def _over_axis(self, draft: Draft, *body: Statement) -> Loop:
+        return Loop("t", Kind.SERIAL, draft.size(self.sizes[1]), body)
+
+    def _launch(self, draft: Draft, axes: list[tuple[str, Dim]], *body: Statement) -> Launch:
+        elements = self.node.operand(0).type.elements
+        return draft.launch(nest(axes, *body, innermost=Kind.PARALLEL), work=elements)

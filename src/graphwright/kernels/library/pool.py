@@ -77,8 +77,8 @@ class Pool:
 
 def source(isa: Isa) -> str:
     """One C file with ``gw_max_pool_f32``, ``gw_average_pool_f32`` and ``gw_max_pool_indices_f32``."""
-    even = ", ".join(str(2 * i) for i in range(isa.lanes))
-    parts = [prelude(isa), _WINDOW.replace("@EVEN@", even)]
+    even, odd = (", ".join(str(2 * i + side) for i in range(isa.lanes)) for side in (0, 1))
+    parts = [prelude(isa), _WINDOW.replace("@EVEN@", even).replace("@ODD@", odd)]
     for name, identity, combine in (("max", "-__builtin_inff()", "vf_larger"), ("average", "0.0f", "vf_add")):
         parts.append(_ROW.replace("@OP@", name).replace("@IDENTITY@", identity).replace("@COMBINE@", combine))
     return "\n".join([*parts, _KERNELS])
@@ -105,6 +105,9 @@ GW_INLINE vf vf_load_even(const float *p) {
     return __builtin_shufflevector(vf_load(p), vf_load(p + VL), @EVEN@);
 }
 
+GW_INLINE vf vf_even(vf a, vf b) { return __builtin_shufflevector(a, b, @EVEN@); }
+GW_INLINE vf vf_odd(vf a, vf b) { return __builtin_shufflevector(a, b, @ODD@); }
+
 GW_INLINE vf vf_load_every(const float *p, int64_t step) {
     float lane[VL];
     for (int i = 0; i < VL; i++)
@@ -126,6 +129,12 @@ GW_INLINE void taps(const pool *t, int axis, int64_t o, int64_t *first, int64_t 
     *first = *first < t->kernel[axis] ? *first : t->kernel[axis];
     *last = *last < t->kernel[axis] ? *last : t->kernel[axis];
     *last = *last < *first ? *first : *last;
+}
+
+/* Whether each window has two columns of its own, all of them inside. */
+GW_INLINE int has_pairs(const pool *t) {
+    return t->kernel[W] == 2 && t->stride[W] == 2 && t->dilation[W] == 1 && t->before[W] == 0 &&
+           2 * t->out[W] <= t->size[W];
 }
 
 /* How many taps of output position o the average divides by. */
@@ -273,6 +282,41 @@ static void @OP@_reduce_columns(const pool *t, const float *line, float *y) {
         @OP@_sweep(line, y, out, kernel, dilation, stride);
 }
 
+/* The first n elements of two vectors from p on. */
+GW_INLINE void @OP@_load_two(const float *p, int64_t n, vf *low, vf *high) {
+    *low = n < VL ? vf_load_n(p, n) : vf_load(p);
+    *high = n <= VL ? vf_set1(0.0f) : n < 2 * VL ? vf_load_n(p + VL, n - VL) : vf_load(p + VL);
+}
+
+/* Output row p of windows with two columns of their own: no line, each pair lies side by side in registers.
+   Results are divided by count. False if the window has no row. */
+GW_INLINE int @OP@_pairs(const pool *t, const float *x, float *y, const place *p, int divides, float count) {
+    int64_t d0, d1, h0, h1, step = t->dilation[H] * t->xs[3], out = t->out[W];
+    taps(t, D, p->d, &d0, &d1);
+    taps(t, H, p->h, &h0, &h1);
+    if (d1 <= d0 || h1 <= h0) return 0;
+    x += p->n * t->xs[0] + p->c * t->xs[1] + (p->h * t->stride[H] - t->before[H]) * t->xs[3] +
+         (p->d * t->stride[D] - t->before[D]) * t->xs[2];
+    for (int64_t o = 0; o < out; o += VL) {
+        int64_t n = out - o < VL ? out - o : VL;
+        vf low = vf_set1(0.0f), high = low, a, b;
+        for (int64_t kd = d0; kd < d1; kd++)
+            for (int64_t kh = h0; kh < h1; kh++) {
+                @OP@_load_two(x + kd * t->dilation[D] * t->xs[2] + kh * step + 2 * o, 2 * n, &a, &b);
+                int first = kd == d0 && kh == h0;
+                low = first ? a : @COMBINE@(low, a);
+                high = first ? b : @COMBINE@(high, b);
+            }
+        vf r = @COMBINE@(vf_even(low, high), vf_odd(low, high));
+        r = divides ? r / vf_set1(count) : r;
+        if (n == VL)
+            vf_store(y + o, r);
+        else
+            vf_store_n(y + o, r, n);
+    }
+    return 1;
+}
+
 /* The line: [before] identity, [size] values, identity as far as windows reach. */
 static float *@OP@_line(const pool *t, float *scratch) {
     int64_t reach = (t->out[W] - 1) * t->stride[W] + (t->kernel[W] - 1) * t->dilation[W] + 1;
@@ -292,7 +336,9 @@ GW_EXPORT int32_t gw_max_pool_f32(void *const *buf, const int64_t *arg, int64_t 
     float *line = scratch;
     max_line(t, line);
     place p = place_of(t, begin);
+    int pairs = has_pairs(t);
     for (int64_t row = begin; row < end; row++, next_place(t, &p)) {
+        if (pairs && max_pairs(t, buf[0], output_row(t, buf[1], &p), &p, 0, 1)) continue;
         max_rows(t, buf[0], line + t->before[W], &p);
         max_reduce_columns(t, line, output_row(t, buf[1], &p));
     }
@@ -309,11 +355,13 @@ GW_EXPORT int32_t gw_average_pool_f32(void *const *buf, const int64_t *arg, int6
     for (int64_t o = 0; o < out; o++)
         columns[o] = (float)divisor(t, W, o);
     place p = place_of(t, begin);
+    int pairs = has_pairs(t);
     for (int64_t row = begin; row < end; row++, next_place(t, &p)) {
-        float *y = output_row(t, buf[1], &p);
+        float *y = output_row(t, buf[1], &p), count = (float)(divisor(t, D, p.d) * divisor(t, H, p.h));
+        if (pairs && average_pairs(t, buf[0], y, &p, 1, 2 * count)) continue;
         average_rows(t, buf[0], line + t->before[W], &p);
         average_reduce_columns(t, line, y);
-        vf rows = vf_set1((float)(divisor(t, D, p.d) * divisor(t, H, p.h)));
+        vf rows = vf_set1(count);
         int64_t o = 0;
         for (; o + VL <= out; o += VL)
             vf_store(y + o, vf_load(y + o) / (rows * vf_load(columns + o)));

@@ -55,6 +55,8 @@ class _Slide:
     windows: Windows
     sizes: tuple[Dim, ...]
     """Of the input's spatial axes, in the kernel's sizes."""
+    counts: tuple[Dim, ...] = ()
+    """Windows along each axis, as far as they are numbers."""
 
     @property
     def places(self) -> tuple[Dim, ...]:
@@ -70,7 +72,17 @@ class _Slide:
         for axis, (o, k) in enumerate(zip(self.places, self.taps, strict=True)):
             start = o * window.strides[axis] - self.draft.size(window.pads[axis])
             index.append(start + k * window.dilations[axis])
-        return _Tap(tuple(index), self.within(index))
+        outside = [axis for axis in range(window.rank) if not self.stays_inside(axis)]
+        return _Tap(tuple(index), _all([test for axis in outside for test in self.tests(axis, index[axis])]))
+
+    def stays_inside(self, axis: int) -> bool:
+        """Whether no window along ``axis`` reaches beyond the input."""
+        window = self.windows
+        if not self.counts or window.pads[axis] != 0:
+            return False
+        reach = (self.counts[axis] - 1) * window.strides[axis]
+        left = self.sizes[axis] - reach - (window.kernel[axis] - 1) * window.dilations[axis]
+        return isinstance(left, int) and left > 0
 
     def spread(self) -> _Tap:
         """The element whose tap ``k`` falls on place ``o`` of a transposed convolution's result."""
@@ -85,11 +97,12 @@ class _Slide:
 
     def within(self, index: Sequence[Dim], margin: Sequence[tuple[Dim, Dim]] = ()) -> Scalar:
         """Whether ``index`` names an element, or one of ``margin`` (before, behind) elements around."""
-        tests: list[Scalar] = []
-        for axis, (i, size) in enumerate(zip(index, self.sizes, strict=True)):
-            before, behind = margin[axis] if margin else (0, 0)
-            tests += [Position(-before) <= Position(i), Position(i) < Position(size + behind)]
-        return _all(tests)
+        margins = margin or [(0, 0)] * len(index)
+        return _all([test for axis, i in enumerate(index) for test in self.tests(axis, i, *margins[axis])])
+
+    def tests(self, axis: int, index: Dim, before: Dim = 0, behind: Dim = 0) -> list[Scalar]:
+        """What holds where ``index`` is not beyond ``axis``."""
+        return [Position(-before) <= Position(index), Position(index) < Position(self.sizes[axis] + behind)]
 
     def over_taps(self, *body: Statement, channels: Dim | None = None) -> Loop:
         """Loops over the taps, and outside of them over ``channels`` if they are given."""
@@ -164,9 +177,10 @@ def folding_pool(node: Node, context: Context) -> Run | str:
     if refusal := _unsupported(dtype):
         return refusal
     draft = Draft(node, context)
-    slide = _slide(op, x, draft)
+    slide = _slide(op, x, y, draft)
     tap = slide.read()
-    element = Load(draft.input(x, x.type.dims), (symbol("n"), symbol("m"), *tap.index), tap.inside)
+    mask = None if tap.inside == Const(True, BOOL) else tap.inside
+    element = Load(draft.input(x, x.type.dims), (symbol("n"), symbol("m"), *tap.index), mask)
     total, count = _register("total", dtype), _register("count", dtype)
     folds: list[Statement] = [Accumulate(total, (), "add", _power(op, element))]
     allocations: list[Statement] = [Alloc(total, 0)]
@@ -192,8 +206,8 @@ def _power(op: AveragePool | LpPool, element: Scalar) -> Scalar:
     return size if op.p == 1 else size * size if op.p == 2 else apply("pow", size, Const(op.p, element.dtype))
 
 
-def _slide(op: Pool, x: Value, draft: Draft) -> _Slide:
-    return _Slide(draft, op.windows, tuple(map(draft.size, x.type.dims[2:])))
+def _slide(op: Pool, x: Value, y: Value, draft: Draft) -> _Slide:
+    return _Slide(draft, op.windows, tuple(map(draft.size, x.type.dims[2:])), y.type.dims[2:])
 
 
 @candidate(MaxPool)
@@ -205,7 +219,7 @@ def max_pool(node: Node, context: Context) -> Run | str:
     if refusal := _unsupported(dtype):
         return refusal
     draft = Draft(node, context)
-    slide = _slide(op, x, draft)
+    slide = _slide(op, x, y, draft)
     tap, n, m = slide.read(), symbol("n"), symbol("m")
     lowest = float("-inf") if dtype.is_float else -(1 << (dtype.bits - 1)) if dtype.kind == "int" else 0
     element = Load(draft.input(x, x.type.dims), (n, m, *tap.index), tap.inside)

@@ -87,27 +87,47 @@ static void frame_@S@(const row_pad *t, char *dst, int64_t d, const char *src, i
 _PAD: Final = """
 enum { CONSTANT, EDGE, REFLECT, WRAP };
 
-/* The source index of position i of an axis of n elements; -1 where the fill stands. */
-GW_INLINE int64_t padded_index(int64_t mode, int64_t i, int64_t n) {
-    if (i >= 0 && i < n) return i;
-    if (mode == CONSTANT || n == 0) return -1;
-    if (mode == EDGE || n == 1) return i < 0 ? 0 : n - 1;
+/* Source indices k, k + step, ... of that many positions. */
+typedef struct {
+    int64_t k, step, count;
+} run;
+
+/* The run from position i of an axis of n elements on, before it turns or starts again; k is -1 where the
+   fill stands. */
+GW_INLINE run padded_run(int64_t mode, int64_t i, int64_t n) {
+    if (i >= 0 && i < n) return (run){i, 1, n - i};
+    if (mode == CONSTANT || n == 0) return (run){-1, 0, INT64_MAX};
+    if (mode == EDGE || n == 1) return i < 0 ? (run){0, 0, -i} : (run){n - 1, 0, INT64_MAX};
     int64_t period = mode == REFLECT ? 2 * (n - 1) : n;
-    i %= period;
+    if (i < -period || i >= 2 * period) /* a division takes as long as a short row */
+        i %= period;
     i += i < 0 ? period : 0;
-    return i < n ? i : period - i;
+    i -= i >= period ? period : 0;
+    return i < n ? (run){i, 1, n - i} : (run){period - i, -1, period - i};
 }
+
+GW_INLINE int64_t padded_index(int64_t mode, int64_t i, int64_t n) { return padded_run(mode, i, n).k; }
 
 typedef struct {
     int64_t size, mode, n, inside, before, d, s; /* the innermost axis; strides in bytes */
     const char *fill;
 } row_pad;
 
-/* Elements [from, to) of a row, one by one. */
-static void pad_elements(const row_pad *t, char *dst, const char *src, int64_t from, int64_t to) {
-    for (int64_t j = from; j < to; j++) {
-        int64_t k = src ? padded_index(t->mode, j - t->before, t->inside) : -1;
-        memcpy(dst + j * t->d, k < 0 ? t->fill : src + k * t->s, (size_t)t->size);
+/* Elements [from, to) of a row, run by run. */
+GW_INLINE void pad_elements(const row_pad *t, char *dst, const char *src, int64_t from, int64_t to) {
+    const int64_t d = t->d, size = t->size;
+    for (int64_t j = from; j < to;) {
+        const run r = padded_run(t->mode, j - t->before, t->inside);
+        const int64_t count = r.count < to - j ? r.count : to - j, s = r.step * t->s;
+        const char *at = r.k < 0 ? t->fill : src + r.k * t->s;
+        char *out = dst + j * d;
+        j += count;
+        if (size == 4)
+            for (int64_t i = 0; i < count; i++, out += d, at += s)
+                memcpy(out, at, 4);
+        else
+            for (int64_t i = 0; i < count; i++, out += d, at += s)
+                memcpy(out, at, (size_t)size);
     }
 }
 

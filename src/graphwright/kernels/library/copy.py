@@ -178,6 +178,17 @@ static void nest_follow_source(nest *t, int64_t size) {
         nest_swap(t, (int)near, (int)near + 1);
 }
 
+/* Brings an axis of more rows next to the runs where there are few, so that a block has many runs; all its
+   rows stay in the first-level cache. */
+static void nest_lengthen_rows(nest *t) {
+    const int r = t->rank - 2;
+    for (int i = r - 1; i >= 0 && t->n[r] < FEW; i--) {
+        if (t->n[i] < FEW || t->n[i] * t->d[i] > BLOCK_BYTES) continue;
+        nest_swap(t, i, r);
+        return;
+    }
+}
+
 /* Blocks of the two inner axes, rows and columns; the last of an axis has what is left. */
 typedef struct {
     int64_t size[2], count[2];
@@ -222,7 +233,10 @@ static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_
     const int strided = t->d[r + 1] == size && t->n[r + 1] > FEW;
     if (!transposed && !strided && t->n[r] > t->n[r + 1])
         nest_swap(t, r, r + 1); /* the longer loop inside */
-    if (contiguous) nest_follow_source(t, size);
+    if (contiguous) {
+        nest_lengthen_rows(t);
+        nest_follow_source(t, size);
+    }
     int64_t total = size;
     for (int i = 0; i < t->rank; i++)
         total *= t->n[i];

@@ -25,12 +25,13 @@ from graphwright.ir.loops.nodes import (
     select,
 )
 from graphwright.ir.symbols import Dim, floordiv, mod, product, symbol
-from graphwright.ir.types import BOOL, I64, DType
+from graphwright.ir.types import BOOL, F32, F64, I32, I64, DType
 from graphwright.kernels.c.support import C_TYPES
 from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
 from graphwright.kernels.launch import Run
 from graphwright.ops.average_pool import AveragePool
+from graphwright.ops.col2im import Col2Im
 from graphwright.ops.conv import Conv
 from graphwright.ops.conv_transpose import ConvTranspose
 from graphwright.ops.lp_pool import LpPool
@@ -208,6 +209,31 @@ def _power(op: AveragePool | LpPool, element: Scalar) -> Scalar:
 
 def _slide(op: Pool, x: Value, y: Value, draft: Draft) -> _Slide:
     return _Slide(draft, op.windows, tuple(map(draft.size, x.type.dims[2:])), y.type.dims[2:])
+
+
+def _sums_blocks(node: Node) -> bool:
+    """Blocks that lie further apart are scattered: a sum would test each of its terms."""
+    op, dtype = node.op, node.operand(0).type.dtype
+    assert isinstance(op, Col2Im)
+    known = op.image is not None and op.block is not None
+    return known and set(op.windows.strides) == {1} and dtype in (F32, F64, I32, I64)
+
+
+@candidate(Col2Im, serves=_sums_blocks)
+def column_to_image(node: Node, context: Context) -> Run | str:
+    """Each element of the image by itself: a sum over the blocks that lie on it."""
+    op, x, y = node.op, node.operand(0), node.output
+    assert isinstance(op, Col2Im) and op.image is not None
+    draft, window = Draft(node, context), op.windows
+    counts = window.counts(op.image)
+    slide = _Slide(draft, window, tuple(map(draft.size, counts)))
+    tap, total = slide.spread(), _register("total", x.type.dtype)
+    blocks = draft.input(x, (*y.type.dims[:2], *window.kernel, *counts))
+    element = Load(blocks, (symbol("n"), symbol("m"), *slide.taps, *tap.index), tap.inside)
+    terms = slide.over_taps(Accumulate(total, (), "add", element))
+    store = Store(draft.output(y, y.type.dims), (symbol("n"), symbol("m"), *slide.places), Load(total, ()))
+    body = slide.over_places(y.type.dims, Alloc(total, 0), terms, store)
+    return Run((draft.launch(body, work=_work(y, product(window.kernel))),))
 
 
 @candidate(MaxPool)

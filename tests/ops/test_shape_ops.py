@@ -303,3 +303,9 @@ def test_a_block_that_does_not_divide_a_symbol_is_a_constraint() -> None:
     module, b, x = start(1, 2, H, 4)
     assert b(SpaceToDepth(2), x).type == tensor(F32, 1, 8, floordiv(H, 2), 2)
     assert len(module.symbols.constraints) == 1
+
+
+def test_a_padded_shape_has_zeros() -> None:
+    """Sizes that are symbols are padded as numbers are, not as strings."""
+    _, b, x = start(N, 3)
+    assert b.fact(b(Pad((1, 2)), b(Shape(), x))).elements == (0, N, 3, 0, 0)

@@ -47,7 +47,20 @@ def evaluate(op: Op, arrays: Sequence[Array | None], place: str = "") -> tuple[A
         result = _foreign_results(op, arrays) if is_foreign(type(op)) else op.reference(*arrays)
     except InferError as error:
         raise ValueError(str(error)) from error
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        if not is_foreign(type(op)):
+            _say_why(op, arrays, place)
+        raise
     return result if isinstance(result, tuple) else (result,)
+
+
+def _say_why(op: Op, arrays: Sequence[Array | None], place: str) -> None:
+    """A ModelError where inference, which says it in better words than NumPy, refuses these operands too."""
+    try:
+        infer_outputs(op, [fact_of(array) for array in arrays], SymbolTable(), place)
+    except ModelError as error:
+        if error.diagnostics[0].code != "unknown-rank":
+            raise
 
 
 def _absorbed_arrays(op: Op, arrays: Sequence[Array | None], place: str) -> tuple[Op, tuple[int, ...]] | None:

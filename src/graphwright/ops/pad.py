@@ -74,12 +74,19 @@ class Pad(Op):
                 kept = dim + _cropped(begin) + _cropped(end)
                 at.at_least(kept, 1, f"axis {axis}, of which mode {self.mode} takes elements")
         type = TensorType(x.dtype, shape)
-        return type if value is not None else carried(self, type, x)
+        return (
+            type
+            if value is not None
+            else carried(self, type, x, move=lambda elements: self._filled(elements, 0))
+        )
 
     def forwards(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
         return 0 if self.pads is not None and not any(self.pads) else None
 
     def reference(self, x: Array, value: Array | None = None) -> Array:
+        return self._filled(x, zero_of(x) if value is None else value.reshape(()))
+
+    def _filled(self, x: Array, value: Any) -> Array:
         assert self.pads is not None
         if x.ndim == 0:
             return np.array(x)
@@ -92,7 +99,7 @@ class Pad(Op):
             widths = [(max(b, 0), max(e, 0)) for b, e in zip(begins, ends, strict=True)]
             return np.asarray(np.pad(kept, widths, mode=self.mode))  # type: ignore[call-overload]  # one of MODES
         shape = [n + b + e for b, e, n in zip(begins, ends, x.shape, strict=True)]
-        out = np.full(shape, zero_of(x) if value is None else value.reshape(()), x.dtype)
+        out = np.full(shape, value, x.dtype)
         first = [max(0, -b) for b in begins]  # of the elements that stay, and behind the last of them
         last = [max(a, min(n, n + e)) for a, e, n in zip(first, ends, x.shape, strict=True)]
         source = tuple(map(slice, first, last))

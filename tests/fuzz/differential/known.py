@@ -84,7 +84,8 @@ KNOWN: tuple[Known, ...] = (
     refused_by_peer("no dilation with auto_pad", text="Dilation not supported for AutoPad"),
     refused_by_peer("rows of no tokens", "StringNormalizer TfIdfVectorizer", "nput|imension"),
     refused_by_peer(
-        "-1 beside a size of 0 is not unique; 0 is as good", text="reshape_helper|Product cannot be 0"
+        "-1 beside a size of 0 is not unique; 0 is as good",
+        text="reshape_helper|Invalid Target shape product of 0",
     ),
     refused_by_peer("reflect may go to and fro, as numpy.pad does", "Pad", "reflect|zero effective"),
     refused_by_peer("axes shorter than their pieces", "Split", "num_outputs"),
@@ -97,6 +98,9 @@ KNOWN: tuple[Known, ...] = (
     refused_by_peer("axes of i32, which are allowed", "Pad", "ParseData type mismatch"),
     refused_by_peer("its function of this op is typed for f32", "MeanVarianceNormalization", "Type param"),
     refused_by_peer("its function takes the logarithm of integers", "ReduceLogSum", "_inlfunc_"),
+    refused_by_peer(
+        "its function reshapes to a 0, which copies a size", "GroupNormalization", "Invalid position"
+    ),
     refused_by_peer("the node that it adds takes no 0 channels", text="ReorderOutput"),
     refused('"Its length can be less": a condition is not longer than the axis', "Compress"),
     refused(
@@ -106,7 +110,7 @@ KNOWN: tuple[Known, ...] = (
     refused(
         "a limit of graphwright: regions and functions are imported with ranks; the error asks for them",
         "Scan Loop Attention RotaryEmbedding SwiGLU FusedMatMul TransposeMatMul QLinearGlobalAveragePool",
-        "rank of (an )?input|unsupported-op|Q, K and V|number of axes of input",
+        "rank of (an )?input|unsupported-op|Q, K and V|number of (axes|features)",
     ),
     refused("before opset 13, one axis has no axis 1", "Softmax LogSoftmax Hardmax", "outside a rank of 1"),
     shapes('"for scalar input, NonZero produces output shape (0, N)"', "NonZero", r"\(0,"),
@@ -167,9 +171,13 @@ KNOWN: tuple[Known, ...] = (
     ),
     values(
         "strings are filled with empty ones; onnx's evaluator fills in the number 0",
-        "Trilu",
+        "Trilu Pad CenterCropPad",
         "''",
         peer="onnx",
+    ),
+    values("a row with NaN is NaN throughout", "Softmax LogSoftmax", r"\(nan\), not", strange=True),
+    values(
+        "integers wrap around as in NumPy; overflow is undefined", SUMS, "np.u?int", strange=True, peer="onnx"
     ),
     values("sums of no terms are memory that ONNX Runtime did not write", "MatMulInteger QLinearMatMul"),
     values("integers are cut off, after roundings in f32", "Resize", "np.u?int"),

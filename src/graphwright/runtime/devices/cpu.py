@@ -27,6 +27,9 @@ _KERNEL_FAULTS = {
     3: "it would reach beyond its operands",
 }
 """What the library's kernels mean by their codes, and what the runtime means by 3, which launches nothing."""
+_TOO_LARGE = "the bytes of a tensor of these sizes are more than 64 bits can count"
+_SIZE_INPUT = "size of "
+"""What the name of an input begins with that hands a part of the model a size, as its first axis."""
 _UNFIT = "the model chose a branch that cannot run on inputs of these shapes"
 _BRANCH_FAULTS = {
     "gw_fail": _UNFIT,
@@ -114,7 +117,7 @@ class Cpu:
             raise FeedError(Diagnostic("feed-shape", self._named(*error.args[:2]))) from None
         if isinstance(error, _native.PlanError):
             names = [spec.name for spec in self._package.inputs]
-            given = ", ".join(f"{name} {tuple(shape)}" for name, shape in zip(names, shapes, strict=True))
+            given = ", ".join(map(_fed_text, names, shapes))
             message = f"no memory plan for inputs of {given}: {self._with_names(error.args[0])}"
             raise FeedError(Diagnostic("plan", message)) from None
         if isinstance(error, _native.KernelError):
@@ -162,6 +165,7 @@ class Cpu:
             "buffer": lambda number: f"value {program.buffers[number].name!r}",
             "task": lambda number: f"node {program.tasks[number].name!r}",
         }
+        text = re.sub(r"int64 overflow at instruction \d+ of the shape program", _TOO_LARGE, text)
         return re.sub(r"\b(buffer|task) (\d+)", lambda found: named[found[1]](int(found[2])), text)
 
     def _named(self, text: str, index: int) -> str:
@@ -171,3 +175,9 @@ class Cpu:
         kind, _, fault = text.split(" ", 2)
         ports = self._target.program.inputs if kind == "input" else self._target.program.outputs
         return f"{kind} {ports[index].name!r} {fault}"
+
+
+def _fed_text(name: str, shape: Sequence[int]) -> str:
+    """An input of a program with its shape; a size that another part of the model found, as a number."""
+    found = name.removeprefix(_SIZE_INPUT)
+    return f"{name} {tuple(shape)}" if found == name else f"{found} = {shape[0]}"

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from graphwright.errors import Diagnostic
 from graphwright.ops.front import Front, front_of, front_shape
 from graphwright.package.stages import FrontStep
 from graphwright.runtime.devices.base import Device, RunError
 from graphwright.runtime.devices.steps import Run
+
+NO_NUMBER: Final = -(2**63)
+"""The i64 that a conversion gives for floats that are not finite, or too large."""
 
 
 class FrontRunner:
@@ -28,6 +32,10 @@ class FrontRunner:
     def run(self, run: Run) -> None:
         start = time.monotonic_ns()
         count = int(run.values[self._count])
+        if count == NO_NUMBER:
+            raise self._wrong(
+                f"{self._size} is no number: it is not finite, or beyond 64 bits (a step of 0?)"
+            )
         if count < 0:
             raise self._wrong(f"{self._size} is {count}, which is no size")
         if run.sizes.setdefault(self._size, count) != count:

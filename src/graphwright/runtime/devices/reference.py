@@ -13,6 +13,8 @@ from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import Observer, evaluate_module, input_sizes
 from graphwright.ir.graph import Module, Value
 from graphwright.passes.bind_sizes import shape_inputs
+from graphwright.passes.infer_shapes import InferShapes
+from graphwright.passes.manager import PassManager
 from graphwright.runtime.devices.base import REFERENCE_FAULTS, Detour, TaskTime, handed_over, reference_fault
 
 
@@ -74,7 +76,10 @@ class Reference:
             for value, array in zip(inputs, arrays, strict=True)
             if value.type.dtype.element is None
         }
-        shape_inputs(clone_module(self._module), shapes)
+        shaped = clone_module(self._module)
+        shape_inputs(shaped, shapes)
+        if any(value.type.shape is None for value in inputs):  # nothing that nodes demand is known before
+            PassManager((InferShapes(),)).run(shaped)
         sizes = input_sizes(self._module.main, arrays)
         faults = Collector(FeedError)
         for constraint in self._module.symbols.constraints:

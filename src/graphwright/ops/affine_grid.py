@@ -47,7 +47,7 @@ class AffineGrid(Op):
         parts = known_parts(size) if self.size is None else self.size
         axes = len(parts) - 2
         if axes not in (2, 3):
-            raise at.fail(f"a size of {len(parts)} elements; it takes N, C, and 2 or 3 axes")
+            raise at.fail(f"a size of {len(parts)} elements; N, C and 2 or 3 spatial axes are needed")
         if theta.rank != 3:
             raise at.fail(f"the matrices are {theta.type}; they take [N, {axes}, {axes + 1}]")
         dims = tuple(at.symbols.fresh("grid") if part is None else part for part in parts)

@@ -61,14 +61,14 @@ class ScaledDotProductAttention(Op):
             raise InferError(f"guard {self.guard!r} is not one of {', '.join(GUARDS)}")
         for axes in (self.q_axes, self.k_axes, self.v_axes, self.y_axes):
             if sorted(axes) != [0, 1, 2, 3]:
-                raise InferError(f"{list(axes)} is no order of four axes")
+                raise InferError(f"{list(axes)} is not an order of four axes")
 
     def infer(self, at: Inference, q: Fact, k: Fact, v: Fact, mask: Fact | None = None) -> TensorType:
         for fact, what in ((q, "the query"), (k, "the key"), (v, "the value"), (mask, "the mask")):
             if fact is not None:
                 need_dtype(at, fact, {F32}, what)
             if fact is not None and (fact.rank > 4 or (fact.rank < 4 and fact is not mask)):
-                raise at.fail(f"{what} has {fact.rank} axes; it takes 4")
+                raise at.fail(f"{what} has {fact.rank} axes; it must have 4")
         batch, heads, queries, depth = (q.shape[a] for a in self.q_axes)
         key_batch, groups, keys, key_depth = (k.shape[a] for a in self.k_axes)
         value_batch, value_groups, value_keys, width = (v.shape[a] for a in self.v_axes)
@@ -79,7 +79,7 @@ class ScaledDotProductAttention(Op):
         if not isinstance(heads, int) or not isinstance(groups, int):
             at.likely_equal(heads, groups, "heads")
         elif heads % max(groups, 1) or not groups:
-            raise at.fail(f"{heads} heads of queries do not share {groups} heads of keys evenly")
+            raise at.fail(f"{heads} query heads are not a multiple of {groups} key heads")
         if mask is not None:
             scores = (batch, heads, queries, keys)
             for axis, (dim, wanted) in enumerate(zip(mask.shape[::-1], scores[::-1], strict=False)):
@@ -150,7 +150,7 @@ class _Attention:
         scale = i.attr("scale")
         if scale is None:
             if not isinstance(depth, int):
-                raise i.fail("the number of features is not known, on which the scale depends")
+                raise i.fail("the scale depends on the number of features, which is not known")
             scale = max(depth, 1) ** -0.5
         self.scale = float(scale)
         self.softcap = float(i.attr("softcap", 0.0))

@@ -353,7 +353,7 @@ class Where(Op):
 
     def infer(self, at: Inference, condition: Fact, a: Fact, b: Fact) -> TensorType | Fact:
         if condition.dtype != BOOL:
-            raise at.fail(f"the condition is {condition.dtype}; it takes bool")
+            raise at.fail(f"the condition is {condition.dtype}; it must be bool")
         if a.dtype != b.dtype:
             raise at.fail(f"operands of {a.dtype} and {b.dtype}: they must have one dtype")
         type = TensorType(a.dtype, at.broadcast(condition.shape, a.shape, b.shape))

@@ -41,10 +41,10 @@ class BitCast(Op):
 
     def infer(self, at: Inference, x: Fact) -> TensorType | Fact:
         if STRING in (x.dtype, self.to):
-            raise at.fail("strings have no bits of a fixed number")
+            raise at.fail("strings do not have a fixed number of bits")
         if x.dtype.bits != self.to.bits:
             raise at.fail(
-                f"{x.dtype} has {x.dtype.bits} bits and {self.to} {self.to.bits}: they must be as many"
+                f"{x.dtype} has {x.dtype.bits} bits and {self.to} {self.to.bits}: the numbers must be equal"
             )
         return x if x.dtype == self.to else TensorType(self.to, x.type.shape)
 

@@ -67,7 +67,7 @@ class Cast(Op):
 
     def verify(self) -> None:
         if self.round_mode not in _KEPT:
-            raise InferError(f"round_mode {self.round_mode!r} is none of {', '.join(_KEPT)}")
+            raise InferError(f"round_mode {self.round_mode!r} is not one of {', '.join(_KEPT)}")
 
     def infer(self, at: Inference, x: Fact) -> TensorType | Fact:
         if x.dtype == self.to:

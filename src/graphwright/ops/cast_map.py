@@ -25,11 +25,11 @@ class CastMap(Op):
 
     def verify(self) -> None:
         if self.to not in _TYPES.values() or (self.size is not None and self.size < 1):
-            raise InferError(f"a row of {self.size} {self.to} is none that a map is cast to")
+            raise InferError(f"a map cannot be cast to a row of {self.size} {self.to}")
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
         if x.dtype.key != I64 or x.dtype.element not in (F32, STRING):
-            raise at.fail(f"the input is {x.type}; it takes a map from integers to f32 or texts")
+            raise at.fail(f"the input is {x.type}; it must be a map from integers to f32 or strings")
         count: Dim = at.symbols.fresh("entries") if self.size is None else self.size
         return TensorType(self.to, (1, count))
 
@@ -63,6 +63,6 @@ CastMap.samples = (
     *(Sample(CastMap(t), (_MAP,)) for t in (F32, I64, STRING)),
     *(Sample(CastMap(t, 4), (_MAP,)) for t in (F32, I64, STRING)),
     Sample(CastMap(STRING), (arg(map_of(I64, STRING)),)),
-    Sample(CastMap(F32), (arg(map_of(STRING, F32)),), "it takes a map from integers"),
+    Sample(CastMap(F32), (arg(map_of(STRING, F32)),), "it must be a map from integers"),
     Sample(CastMap(F32, 0), (_MAP,), "a row of 0 f32"),
 )

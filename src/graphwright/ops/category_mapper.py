@@ -19,7 +19,7 @@ def _import(i: Importer) -> Any:
         np.array(i.attr("cats_int64s", ()), np.int64),
     )
     if texts.size != integers.size:
-        raise i.fail(f"{texts.size} cats_strings, {integers.size} cats_int64s: they are pairs")
+        raise i.fail(f"{texts.size} cats_strings, {integers.size} cats_int64s: there must be as many of each")
     if i.input(0).type.dtype == STRING:
         default: Any = np.asarray(i.attr("default_int64", -1), np.int64)
         keys, values = texts, integers

@@ -82,14 +82,16 @@ def dtype_attribute(i: Importer, value: Any) -> DType:
         value = _ONNX_DTYPES[value]
     name = str(value)
     if name not in DTYPES:
-        raise i.fail(f"{name} is no dtype known here", hint="use one that ONNX has had before opset 28")
+        raise i.fail(f"{name} is not a supported dtype", hint="use a dtype of opset 27 or older")
     return DTYPES[name]
 
 
 def need_dtype(at: Inference, fact: Fact, allowed: Collection[DType], what: str = "the input") -> None:
     """Refuse a dtype that is not in ``allowed``."""
     if fact.dtype not in allowed:
-        raise at.fail(f"{what} is {fact.dtype}; it takes {', '.join(sorted(map(str, allowed)))}")
+        *others, last = sorted(map(str, allowed))
+        choice = f"{', '.join(others)} or {last}" if others else last
+        raise at.fail(f"{what} is {fact.dtype}; it must be {choice}")
 
 
 def need_scalar(at: Inference, fact: Fact, what: str) -> None:

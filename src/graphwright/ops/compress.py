@@ -33,7 +33,7 @@ class Compress(Op):
         need_dtype(at, condition, frozenset({BOOL}), "the condition")
         if x.rank == 0 or condition.rank != 1:
             raise at.fail(
-                f"an input of {x.type} and a condition of {condition.type}: ranks of 1 or more, and 1"
+                f"an input of {x.type} and a condition of {condition.type}: the latter must be a vector"
             )
         dim = product(x.shape) if self.axis is None else x.shape[at.axis(self.axis, x.rank)]
         (length,) = condition.shape

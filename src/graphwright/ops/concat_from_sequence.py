@@ -51,5 +51,5 @@ ConcatFromSequence.samples = (
     *(Sample(ConcatFromSequence(axis), (_XS,)) for axis in (0, 1, -1)),
     *(Sample(ConcatFromSequence(axis, True), (_XS,)) for axis in (0, 1, 2, -1, -3)),
     Sample(ConcatFromSequence(0), (arg(sequence_of(I64)),)),
-    Sample(ConcatFromSequence(0), (arg(F32, 2),), "it takes a sequence"),
+    Sample(ConcatFromSequence(0), (arg(F32, 2),), "it must be a sequence"),
 )

@@ -19,7 +19,7 @@ def sequence_fact(element: DType, held: Types) -> Fact:
 def element_of(at: Inference, fact: Fact) -> DType:
     """The dtype of the tensors in a sequence; refuses what is none."""
     if fact.dtype.kind != "sequence" or fact.dtype.element is None:
-        raise at.fail(f"the input is {fact.type}; it takes a sequence")
+        raise at.fail(f"the input is {fact.type}; it must be a sequence")
     return fact.dtype.element
 
 
@@ -29,7 +29,7 @@ def need_position(at: Inference, position: Fact | None) -> None:
         return
     need_dtype(at, position, {I32, I64}, "the position")
     if position.type.shape not in (None, (), (1,)):
-        raise at.fail(f"the position is {position.type}; it takes a scalar")
+        raise at.fail(f"the position is {position.type}; it must be a scalar")
 
 
 def counted(position: int, count: int, last: int) -> int:

@@ -58,7 +58,7 @@ def attended(
 ) -> Value:
     """[B, S, heads * H] of q's dtype, computed in f32. ``settings`` lack axes; a scale of 0 is the usual."""
     if not isinstance(q.features, int):
-        raise i.fail("the number of features is not known, on which the scale depends")
+        raise i.fail("the scale depends on the number of features, which is not known")
     scale = settings.scale or max(q.features, 1) ** -0.5
     made = replace(settings, scale=scale, q_axes=q.axes, k_axes=k.axes, v_axes=v.axes, y_axes=HEADS_INSIDE)
     operands = [wide(i, x) for x in (q.value, k.value, v.value, *([] if bias is None else [bias]))]
@@ -176,12 +176,12 @@ def _unpacked(i: Importer, heads: int) -> tuple[Heads, Heads, Heads]:
         return q, k, v
     q = split_heads(i, query, heads)
     if key is None:
-        raise i.fail("input 1 is missing: keys are not packed with the queries")
+        raise i.fail("input 1, the keys, is missing: packed queries and keys are not supported here")
     if rank_of(key) == 5:
         k, v = (Heads(i.emit(Squeeze((3,)), part)) for part in i.emit(Split(2, 3, (1, 1)), key))
         return q, k, v
     if value is None:
-        raise i.fail("input 2 is missing: values are not packed with the keys")
+        raise i.fail("input 2, the values, is missing: packed keys and values are not supported here")
     if rank_of(key) == 4:
         return q, Heads(key, CANONICAL), Heads(value, CANONICAL)
     return q, split_heads(i, key, heads), split_heads(i, value, heads)

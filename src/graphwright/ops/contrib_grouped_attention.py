@@ -67,7 +67,9 @@ class _GroupQueryAttention:
         i = self.i
         quantized = {i.attr("k_quant_type", "NONE"), i.attr("v_quant_type", "NONE")} != {"NONE"}
         if quantized or i.optional(12) is not None or i.optional(13) is not None:
-            raise i.fail("quantised caches are not supported", hint="export the model with caches of floats")
+            raise i.fail(
+                "quantised caches are not supported", hint="export the model with floating-point caches"
+            )
         if i.attr("sliding_window_cache", 0):
             raise i.fail("caches of the window's size are not supported", hint="export it with full caches")
 

@@ -96,7 +96,9 @@ class ConvTranspose(Op):
         need_dtype(at, x, FLOATS)
         same_dtype(at, x, w, *([] if bias is None else [bias]))
         if x.rank < 3 or w.rank != x.rank:
-            raise at.fail(f"an input of {x.type} and a weight of {w.type}: ranks of 3 or more, and equal")
+            raise at.fail(
+                f"an input of {x.type} and a weight of {w.type}: their ranks must be equal and at least 3"
+            )
         if self.auto_pad or self.output_shape:
             if len(self.output_shape) not in (0, x.rank - 2, x.rank):
                 raise at.fail(f"an output_shape of {list(self.output_shape)} for {x.rank - 2} spatial axes")

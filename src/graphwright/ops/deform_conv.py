@@ -68,7 +68,9 @@ class DeformConv(Op):
         need_dtype(at, x, FLOATS)
         same_dtype(at, x, w, offset, *(fact for fact in (bias, mask) if fact is not None))
         if x.rank < 3 or w.rank != x.rank:
-            raise at.fail(f"an input of {x.type} and a weight of {w.type}: ranks of 3 or more, and equal")
+            raise at.fail(
+                f"an input of {x.type} and a weight of {w.type}: their ranks must be equal and at least 3"
+            )
         kernel, features, groups = w.shape[2:], w.shape[0], self.offset_group
         if len(self.kernel) not in (0, len(kernel)):
             raise at.fail(f"a kernel of {list(self.kernel)} for a weight of {w.type}")

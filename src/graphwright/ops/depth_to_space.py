@@ -60,7 +60,7 @@ def check_block(block: int, mode: str) -> None:
 def image(at: Inference, x: Fact) -> tuple[Dim, Dim, Dim, Dim]:
     """Sizes N, C, H, W."""
     if x.rank != 4:
-        raise at.fail(f"the input is {x.type}; it takes N, C, H, W")
+        raise at.fail(f"the input is {x.type}; it must be [N, C, H, W]")
     n, c, h, w = x.shape
     return n, c, h, w
 
@@ -80,7 +80,7 @@ DepthToSpace.samples = (
     Sample(DepthToSpace(2), (arg(F32, symbol("N"), 8, 2, 3),)),
     Sample(DepthToSpace(2, "CRD"), (arg(F32, 1, 12, symbol("H"), 2),)),
     Sample(DepthToSpace(2), (arg(F32, 1, 6, 2, 2),), "4 and 6 differ"),
-    Sample(DepthToSpace(2), (arg(F32, 8, 2, 2),), "it takes N, C, H, W"),
+    Sample(DepthToSpace(2), (arg(F32, 8, 2, 2),), "it must be [N, C, H, W]"),
     Sample(DepthToSpace(2, "RDC"), (arg(F32, 1, 4, 2, 2),), "mode 'RDC'"),
     Sample(DepthToSpace(0), (arg(F32, 1, 4, 2, 2),), "blocks of 0"),
 )

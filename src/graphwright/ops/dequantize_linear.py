@@ -40,7 +40,7 @@ class DequantizeLinear(Op):
 
     def verify(self) -> None:
         if self.to not in SCALES:
-            raise InferError(f"{self.to} is no dtype to dequantise to")
+            raise InferError(f"{self.to} is not a dtype to dequantize to")
         if self.block < 0:
             raise InferError(f"blocks of {self.block}: at least 0 is needed")
 
@@ -94,7 +94,7 @@ DequantizeLinear.samples = (
     Sample(DequantizeLinear(F32, 0, 4), (arg(U8, 6, 3), arg(F32, 2, 3))),
     Sample(DequantizeLinear(F32, -1, 2), (arg(U8, _N, 6), arg(F32, _N, 3))),
     Sample(DequantizeLinear(), (arg(U8, 3, 0), _ONE)),
-    Sample(DequantizeLinear(F64), (_X, _ONE), "f64 is no dtype to dequantise to"),
+    Sample(DequantizeLinear(F64), (_X, _ONE), "f64 is not a dtype to dequantize to"),
     Sample(DequantizeLinear(), (_X, _ONE, arg(I8)), "the zero point is i8"),
     Sample(DequantizeLinear(), (_X, arg(F32, 3)), "the scale along axis 1: 3 and 4 differ"),
     Sample(DequantizeLinear(F32, 1, 3), (_X, arg(F32, 3, 1)), "the scale along axis 1: 1 and 2 differ"),

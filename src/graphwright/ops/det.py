@@ -29,7 +29,7 @@ class Det(Op):
     def infer(self, at: Inference, x: Fact) -> TensorType:
         need_dtype(at, x, FLOATS)
         if x.rank < 2:
-            raise at.fail(f"the input is {x.type}; it takes matrices")
+            raise at.fail(f"the input is {x.type}; it must have at least 2 axes")
         at.equal(x.shape[-2], x.shape[-1], "rows and columns")
         return TensorType(x.dtype, x.shape[:-2])
 
@@ -83,6 +83,6 @@ Det.samples = (
     Sample(Det(), (arg(F32, 2, symbol("M"), symbol("M")),)),
     Sample(Det(), (arg(F32, 0, 2, 2),)),
     Sample(Det(), (arg(F32, 2, 3),), "rows and columns: 2 and 3 differ"),
-    Sample(Det(), (arg(F32, 3),), "it takes matrices"),
+    Sample(Det(), (arg(F32, 3),), "it must have at least 2 axes"),
     Sample(Det(), (arg(I32, 2, 2),), "the input is i32"),
 )

@@ -67,10 +67,10 @@ class DFT(Op):
         if self.axis is None or any(operand is not None for operand in operands):
             raise UnknownRank
         if x.rank < 2:
-            raise at.fail(f"the input is {x.type}; it takes axes of a signal and one of parts")
+            raise at.fail(f"the input is {x.type}; it must have axes of the signal, then one of two parts")
         axis, parts = at.axis(self.axis, x.rank), x.shape[-1]
         if axis == x.rank - 1:
-            raise at.fail(f"axis {self.axis} is the one of real and imaginary parts")
+            raise at.fail(f"axis {self.axis} is the axis of real and imaginary parts")
         if self.onesided:
             at.equal(parts, 2 if self.inverse else 1, "parts of the elements of a onesided transform")
         at.at_least(parts, 1, "parts of an element")
@@ -226,7 +226,7 @@ DFT.samples = (
     Sample(DFT(), (arg(F32, 0, 4, 1),)),
     Sample(DFT(None), (arg(F32, 2, 3, 1), None, arg(I64, values=(-3,)))),
     Sample(DFT(1), (arg(F32, 2, 3, 1), arg(I32, values=(4,)))),
-    Sample(DFT(), (arg(F32, 3),), "it takes axes of a signal"),
+    Sample(DFT(), (arg(F32, 3),), "it must have axes of the signal"),
     Sample(DFT(2), (arg(F32, 2, 3, 2),), "axis 2 is the one of real and imaginary parts"),
     Sample(DFT(), (arg(F32, 2, 3, 4),), "parts of an element: -1 is less than 1"),
     Sample(DFT(onesided=True), (arg(F32, 2, 3, 2),), "2 and 1 differ"),

@@ -22,10 +22,10 @@ class DictVectorizer(Op):
 
     def infer(self, at: Inference, x: Fact, vocabulary: Fact) -> TensorType:
         if x.dtype.key is None or x.dtype.element != self.to:
-            raise at.fail(f"the input is {x.type}; it takes a map to {self.to}")
+            raise at.fail(f"the input is {x.type}; it must be a map to {self.to}")
         need_dtype(at, vocabulary, {x.dtype.key}, "the vocabulary")
         if vocabulary.rank != 1:
-            raise at.fail(f"the vocabulary is {vocabulary.type}; it is a vector")
+            raise at.fail(f"the vocabulary is {vocabulary.type}; it must be a vector")
         return TensorType(self.to, (1, vocabulary.shape[0]))
 
     def reference(self, x: dict[Any, Any], vocabulary: Array) -> Array:
@@ -38,7 +38,7 @@ def _import(i: Importer) -> Any:
     strings, integers = i.attr("string_vocabulary"), i.attr("int64_vocabulary")
     if (strings is None) == (integers is None):
         raise i.fail(
-            "exactly one of string_vocabulary and int64_vocabulary is wanted", "export the model again"
+            "exactly one of string_vocabulary and int64_vocabulary must be given", "export the model again"
         )
     words = np.array(integers, np.int64) if strings is None else np.array(strings, dtype=object)
     return i.emit(DictVectorizer(x.type.dtype.element or F32), x, i.const(words))
@@ -49,6 +49,6 @@ _WORDS, _PLACES = arg(STRING, 3, values=("s1", "?", "s0")), arg(I64, 2, values=(
 DictVectorizer.samples = (
     *(Sample(DictVectorizer(t), (arg(map_of(STRING, t)), _WORDS)) for t in (F32, F64, I64)),
     *(Sample(DictVectorizer(t), (arg(map_of(I64, t)), _PLACES)) for t in (F32, F64, STRING)),
-    Sample(DictVectorizer(F32), (arg(F32, 2), _PLACES), "it takes a map to f32"),
+    Sample(DictVectorizer(F32), (arg(F32, 2), _PLACES), "it must be a map to f32"),
     Sample(DictVectorizer(F32), (arg(map_of(I64, F32)), _WORDS), "the vocabulary is string"),
 )

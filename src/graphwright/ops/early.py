@@ -47,7 +47,9 @@ def _import_prelu(i: Importer) -> Any:
 def _behind(i: Importer, b: Value, count: int) -> Value:
     """``b`` with ``count`` axes of size 1 behind its own."""
     if count < 0:
-        raise i.fail(f"operands of {-count} axes too many to broadcast", hint="export the model again")
+        raise i.fail(
+            f"an operand has {-count} axes more than it can broadcast to", hint="export the model again"
+        )
     rank = _rank(i, b)
     made: Value = i.emit(Unsqueeze(tuple(range(rank, rank + count))), b) if count else b
     return made

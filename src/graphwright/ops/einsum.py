@@ -46,10 +46,10 @@ class Einsum(Op):
         left, arrow, right = text.partition("->")
         terms = [*left.split(","), *([right] if arrow else [])]
         if not all(_TERM.fullmatch(term) for term in terms):
-            raise InferError(f"{self.equation!r} is no equation of labels, commas, ... and ->")
+            raise InferError(f"{self.equation!r} is not an equation of labels, commas, ... and ->")
         if arrow and (len(set(right)) < len(right.replace("...", ".")) or not set(right) <= set(left)):
             raise InferError(
-                f"{self.equation!r}: each label of the result must be once there and on the left"
+                f"{self.equation!r}: each label of the result must occur once, and in an operand"
             )
 
     def infer(self, at: Inference, *operands: Fact) -> TensorType:
@@ -217,6 +217,6 @@ Einsum.samples = (
     Sample(Einsum("ij,jk->ik"), (arg(F32, 3, 4), arg(F32, 5, 6)), "label 'j': 4 and 5 differ"),
     Sample(Einsum("ij,jk->ik"), (arg(F32, 3, 4),), "takes 2 operands, not 1"),
     Sample(Einsum("ij->i"), (arg(F32, 3),), "does not fit an operand of 1 axes"),
-    Sample(Einsum("ij->k"), (arg(F32, 3, 4),), "once there and on the left"),
+    Sample(Einsum("ij->k"), (arg(F32, 3, 4),), "occur once, and in an operand"),
     Sample(Einsum("i1->i"), (arg(F32, 3, 4),), "no equation"),
 )

@@ -22,7 +22,7 @@ class EyeLike(Op):
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
         if x.rank != 2:
-            raise at.fail(f"the input is {x.type}; it takes a matrix")
+            raise at.fail(f"the input is {x.type}; it must be a matrix")
         return TensorType(self.dtype or x.dtype, x.shape)
 
     def reference(self, x: Array) -> Array:
@@ -40,5 +40,5 @@ EyeLike.samples = (
     Sample(EyeLike(), (arg(F32, 3, symbol("N")),)),
     Sample(EyeLike(-1, I64), (arg(I32, 3, 4),)),
     Sample(EyeLike(7), (arg(F32, 3, 4),)),
-    Sample(EyeLike(), (arg(F32, 3),), "it takes a matrix"),
+    Sample(EyeLike(), (arg(F32, 3),), "it must be a matrix"),
 )

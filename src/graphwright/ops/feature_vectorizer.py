@@ -17,7 +17,7 @@ def _import(i: Importer) -> Any:
         raise i.fail(f"{len(widths)} inputdimensions for {len(parts)} inputs", "export the model again")
     for k, part in enumerate(parts):
         if part.type.rank not in (1, 2):
-            raise i.fail(f"input {k} is {part.type}; it takes rows of features")
+            raise i.fail(f"input {k} is {part.type}; it must be rows of features")
         last = part.type.dims[-1]
         if widths and isinstance(last, int) and last != widths[k]:
             raise i.fail(f"input {k} has {last} features, and inputdimensions say {widths[k]}")

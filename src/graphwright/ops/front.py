@@ -34,10 +34,10 @@ class Front(Op):
 
     def verify(self) -> None:
         if not self.size.isidentifier():
-            raise InferError(f"{self.size!r} is no name of a size")
+            raise InferError(f"{self.size!r} is not the name of a size")
         for shape in self.shapes:
             if min(shape, default=0) < -1:
-                raise InferError(f"{list(shape)} is no shape")
+                raise InferError(f"{list(shape)} is not a shape")
 
     def infer(self, at: Inference, count: Fact, *buffers: Fact) -> tuple[TensorType, ...]:
         need_dtype(at, count, {I64}, "the count")

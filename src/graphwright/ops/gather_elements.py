@@ -30,7 +30,7 @@ def check_elements(at: Inference, x: Fact, indices: Fact, axis: int) -> None:
     """Refuse indices of another rank, larger sizes or known values out of bounds."""
     if indices.rank != x.rank or x.rank == 0:
         raise at.fail(
-            f"ranks {x.rank} and {indices.rank} of data and indices: equal and at least 1 is needed"
+            f"data of rank {x.rank} and indices of rank {indices.rank}: they must be equal, and at least 1"
         )
     axis = at.axis(axis, x.rank)
     check_bounds(at, indices, x.shape[axis], axis)

@@ -54,7 +54,9 @@ class GridSample(Op):
         if x.dtype == STRING and self.mode != "nearest":
             raise at.fail(f"{self.mode} of {x.type}: strings can only be taken by mode nearest")
         if x.rank < 3 or grid.rank != x.rank:
-            raise at.fail(f"an input of {x.type} and a grid of {grid.type}: ranks of 3 or more, and equal")
+            raise at.fail(
+                f"an input of {x.type} and a grid of {grid.type}: their ranks must be equal and at least 3"
+            )
         at.equal(grid.shape[-1], x.rank - 2, "coordinates and spatial axes")
         at.equal(x.shape[0], grid.shape[0], "the batch")
         for axis, size in enumerate(x.shape[2:]):

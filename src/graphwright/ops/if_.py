@@ -37,7 +37,7 @@ class If(Op):
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
         """What is known of the outputs whichever region gives them (:func:`joined`)."""
         if len(outputs) != 2:
-            raise at.fail(f"{len(outputs)} regions: one for true and one for false are needed")
+            raise at.fail(f"{len(outputs)} regions: it needs two, one for true and one for false")
         condition = at.inputs[0]
         if condition is None or condition.dtype != BOOL:
             raise at.fail(f"its condition is {condition and condition.type}, not a bool")
@@ -56,7 +56,10 @@ def _import(i: Importer) -> Any:
         _receive(graph, captured, operands)
     counts = [len(graph.outputs) for graph, _ in regions]
     if counts[0] != counts[1]:
-        raise i.fail(f"its branches have {counts[0]} and {counts[1]} outputs", hint="give both as many")
+        raise i.fail(
+            f"its branches have {counts[0]} and {counts[1]} outputs",
+            hint="give both the same number of outputs",
+        )
     return i.emit(If(counts[0]), i.input(0), *operands, regions=[graph for graph, _ in regions])
 
 

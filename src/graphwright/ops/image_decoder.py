@@ -34,7 +34,7 @@ class ImageDecoder(Op):
     def infer(self, at: Inference, encoded: Fact) -> TensorType:
         need_dtype(at, encoded, {U8})
         if encoded.rank != 1:
-            raise at.fail(f"the file is {encoded.type}; it takes a list of bytes")
+            raise at.fail(f"the file is {encoded.type}; it must be a vector of bytes")
         sizes = (at.symbols.fresh(name) for name in ("height", "width"))
         return TensorType(U8, (*sizes, CHANNELS[self.pixels]))
 
@@ -67,5 +67,5 @@ ImageDecoder.samples = (
     Sample(ImageDecoder(), (arg(U8, symbol("N")),)),
     Sample(ImageDecoder("CMYK"), (arg(U8, 9),), "pixels 'CMYK'"),
     Sample(ImageDecoder(), (arg(F32, 9),), "the input is f32"),
-    Sample(ImageDecoder(), (arg(U8, 3, 3),), "it takes a list of bytes"),
+    Sample(ImageDecoder(), (arg(U8, 3, 3),), "it must be a vector of bytes"),
 )

@@ -60,7 +60,7 @@ class GroupNormalization(Op):
 
     def verify(self) -> None:
         if self.groups < 1:
-            raise InferError(f"{self.groups} groups: there must be at least one")
+            raise InferError(f"{self.groups} groups: at least 1 is needed")
 
     def infer(self, at: Inference, x: Fact, scale: Fact, bias: Fact) -> TensorType:
         need_channels(at, x, *(() if self.per_group else (scale, bias)))

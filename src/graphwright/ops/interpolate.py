@@ -23,7 +23,7 @@ class Interpolate(Op):
         need_dtype(at, places, {I64}, "the places")
         need_dtype(at, weights, FLOATS, "the weights")
         if places.rank != 2 or weights.rank != 2:
-            raise at.fail(f"places of {places.type} and weights of {weights.type}: both take 2 axes")
+            raise at.fail(f"positions of {places.type} and weights of {weights.type}: both must have 2 axes")
         for mine, theirs in zip(places.shape, weights.shape, strict=True):
             at.equal(mine, theirs, "places and weights")
         axis = at.axis(self.axis, x.rank)
@@ -45,6 +45,6 @@ Interpolate.samples = (
     Sample(Interpolate(-1), (arg(U8, 2, 3), _PLACES, arg(F64, 4, 2))),
     Sample(Interpolate(0), (arg(F32, 3, 5), arg(I64, 0, 2), arg(F32, 0, 2))),
     Sample(Interpolate(0), (arg(F32, 3), _PLACES, arg(F32, 3, 2)), "places and weights: 4 and 3 differ"),
-    Sample(Interpolate(0), (arg(F32, 3), arg(I64, 4), arg(F32, 4)), "both take 2 axes"),
+    Sample(Interpolate(0), (arg(F32, 3), arg(I64, 4), arg(F32, 4)), "both must have 2 axes"),
     Sample(Interpolate(0), (arg(F32, 3), _PLACES, arg(I64, 4, 2)), "the weights is i64"),
 )

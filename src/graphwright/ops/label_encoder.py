@@ -39,7 +39,7 @@ class LabelEncoder(Op):
         need_dtype(at, values, DTYPES, "the list of values")
         need_dtype(at, default, {values.dtype}, "the default")
         if (keys.rank, values.rank, default.rank) != (1, 1, 0):
-            raise at.fail(f"{keys.type}, {values.type}, {default.type}: two lists and a scalar are wanted")
+            raise at.fail(f"{keys.type}, {values.type}, {default.type}: two vectors and a scalar are needed")
         at.equal(keys.shape[0], values.shape[0], "keys and values")
         return TensorType(values.dtype, x.type.shape)
 
@@ -108,7 +108,7 @@ def _list(i: Importer, what: str) -> Array:
     found = [kind for kind, value in given.items() if value is not None]
     if len(found) != 1:
         names = ", ".join(f"{what}_{kind}" for kind in found) or "none"
-        raise i.fail(f"exactly one list of {what} is wanted, not {names}", "export the model again")
+        raise i.fail(f"exactly one list of {what} must be given, not {names}", "export the model again")
     (kind,) = found
     made: Array = given[kind] if kind == "tensor" else np.array(given[kind], dtype=kinds[kind])
     return made.ravel()

@@ -134,7 +134,7 @@ class Loop(Op):
     def _final(self, at: Inference, index: int, start: Fact | None, inside: Fact, given: Fact) -> Fact:
         """What is known of a carried value after the last run."""
         if start is None:
-            raise at.fail(f"carried value {index} has no start")
+            raise at.fail(f"carried value {index} has no initial value")
         try:
             dtype = joined_dtype(joined_dtype(inside.dtype, start.dtype), given.dtype)
         except DtypesDiffer as error:
@@ -237,7 +237,9 @@ def _import(i: Importer) -> Any:
 
 def _present(i: Importer, index: int, value: Value | None) -> Value:
     if value is None:
-        raise i.fail(f"carried value {index} has no start", "give every carried value one")
+        raise i.fail(
+            f"carried value {index} has no initial value", "give each carried value an initial value"
+        )
     return value
 
 

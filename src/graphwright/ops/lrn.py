@@ -33,7 +33,7 @@ class LRN(Op):
 
     def verify(self) -> None:
         if self.size < 1:
-            raise InferError(f"a window of {self.size} channels: there must be at least one")
+            raise InferError(f"a window of {self.size} channels: at least 1 is needed")
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
         need_channels(at, x)

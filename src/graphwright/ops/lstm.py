@@ -60,5 +60,5 @@ LSTM.samples = (
     Sample(LSTM(4, "sideways"), (_X, _W, _R), "direction 'sideways'"),
     Sample(LSTM(4, activations=("Tanh",)), (_X, _W, _R), "1 activations; 3 are needed"),
     Sample(LSTM(4, activations=("Tanh", "Tanh", "Swish")), (_X, _W, _R), "activation 'Swish'"),
-    Sample(LSTM(4), (arg(F32, 5, 2), _W, _R), "it takes time, batch and features"),
+    Sample(LSTM(4), (arg(F32, 5, 2), _W, _R), "it must be [time, batch, features]"),
 )

@@ -27,11 +27,11 @@ class MapIndex(Op):
 
     def verify(self) -> None:
         if self.between not in BETWEEN:
-            raise InferError(f"between {self.between!r} is none of {', '.join(BETWEEN)}")
+            raise InferError(f"between {self.between!r} is not one of {', '.join(BETWEEN)}")
         if not self.gears or len(set(map(len, self.gears))) > 1:
-            raise InferError("its gears must be rows of as many sizes each, one at least")
+            raise InferError("the gears must be at least one list of sizes, all of one length")
         if len(set(self.gears)) < len(self.gears):
-            raise InferError("it has a gear twice")
+            raise InferError("a gear is listed twice")
 
     def infer(self, at: Inference, sizes: Fact) -> TensorType | Fact:
         if sizes.dtype != I64 or sizes.rank != 1:

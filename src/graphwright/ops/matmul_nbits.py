@@ -52,7 +52,9 @@ class MatMulNBits(Op):
         if not a.rank or codes.rank != 2:
             raise at.fail(f"{a.type} and codes of {codes.type}: they need at least one axis, and two")
         n, blocks = codes.shape[0], ceildiv(a.shape[-1], self.block)
-        at.equal(codes.shape[1], blocks * (self.block * self.bits // WORD), "words of a row")
+        at.equal(
+            codes.shape[1], blocks * (self.block * self.bits // WORD), "words in a row of packed weights"
+        )
         if zeros is not None:
             need_dtype(at, zeros, {U8, a.dtype}, "the zero points")
         for parameter, what in ((scales, "the scales"), (zeros, "the zero points")):
@@ -125,7 +127,11 @@ MatMulNBits.samples = (
     Sample(MatMulNBits(8, 16), (arg(F32, 0, 16), _codes(8, 3, 4), _small(F32, 3, 1))),
     Sample(MatMulNBits(3), (), "3 bits are none of 2, 4, 8"),
     Sample(MatMulNBits(4, 24), (), "blocks of 24"),
-    Sample(MatMulNBits(4, 16), (arg(F32, 3, 40), arg(U32, 5, 5), arg(F32, 5, 3)), "words of a row"),
+    Sample(
+        MatMulNBits(4, 16),
+        (arg(F32, 3, 40), arg(U32, 5, 5), arg(F32, 5, 3)),
+        "words in a row of packed weights",
+    ),
     Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(I8, 5, 8), arg(F32, 5, 1)), "the codes is i8"),
     Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(U32, 5, 2), arg(F32, 5)), "they need two axes"),
     Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(U32, 5, 2), arg(F32, 4, 1)), "rows of the scales"),

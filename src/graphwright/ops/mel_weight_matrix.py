@@ -76,7 +76,7 @@ def _mel(hertz: float) -> float:
 def _check_edges(lower: float, upper: float) -> None:
     if not 0 <= lower <= upper < np.inf:
         raise InferError(
-            f"edges of {lower} and {upper} Hz: the lower must be at least 0, the upper not below it"
+            f"edges of {lower} and {upper} Hz: the lower must be at least 0, and the upper at least as high"
         )
 
 

@@ -32,7 +32,7 @@ class Multinomial(Op):
         if self.count < 0:
             raise at.fail(f"{self.count} draws")
         if logits.rank != 2:
-            raise at.fail(f"logits of {logits.type}; it takes [batch, classes]")
+            raise at.fail(f"logits of {logits.type}; it must be [batch, classes]")
         at.at_least(logits.shape[1], 1, "the number of classes")
         return TensorType(self.dtype, (logits.shape[0], self.count))
 
@@ -57,7 +57,7 @@ Multinomial.samples = (
     Sample(Multinomial(2, I32, 0.0), (arg(F32, symbol("N"), 3),)),
     Sample(Multinomial(0, I32, 0.0), (arg(F32, 2, 3),)),
     Sample(Multinomial(3, seed=4.0), (arg(F32, 2, 3, values=(0, float("-inf"), 1, 5, 5, 5)),)),
-    Sample(Multinomial(), (arg(F32, 3),), "it takes [batch, classes]"),
+    Sample(Multinomial(), (arg(F32, 3),), "it must be [batch, classes]"),
     Sample(Multinomial(1, F32), (arg(F32, 2, 3),), "classes of f32"),
     Sample(Multinomial(), (arg(I32, 2, 3),), "the input is i32"),
     Sample(Multinomial(), (arg(F32, 2, 0),), "the number of classes"),

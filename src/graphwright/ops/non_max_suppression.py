@@ -55,7 +55,7 @@ class NonMaxSuppression(Op):
                 need_dtype(at, fact, {dtype}, what)
                 need_scalar(at, fact, what)
         if boxes.rank != 3 or scores.rank != 3:
-            raise at.fail(f"boxes of {boxes.type} and scores of {scores.type}: both take 3 axes")
+            raise at.fail(f"boxes of {boxes.type} and scores of {scores.type}: both must have 3 axes")
         at.equal(boxes.shape[2], 4, "numbers of a box")
         at.equal(boxes.shape[0], scores.shape[0], "the batch")
         at.equal(boxes.shape[1], scores.shape[2], "boxes and scores")
@@ -199,7 +199,7 @@ NonMaxSuppression.samples = (
     Sample(NonMaxSuppression(), (_BOXES, arg(F32, 2, 3, 5)), "boxes and scores: 6 and 5 differ"),
     Sample(NonMaxSuppression(), (_BOXES, arg(F32, 1, 3, 6)), "the batch: 2 and 1 differ"),
     Sample(NonMaxSuppression(), (arg(F32, 2, 6, 5), _SCORES), "numbers of a box: 5 and 4 differ"),
-    Sample(NonMaxSuppression(), (arg(F32, 6, 4), _SCORES), "both take 3 axes"),
+    Sample(NonMaxSuppression(), (arg(F32, 6, 4), _SCORES), "both must have 3 axes"),
     Sample(NonMaxSuppression(), (_BOXES, _SCORES, arg(I64, 2)), "must be a scalar"),
     Sample(NonMaxSuppression(), (_BOXES, _SCORES, arg(F32, 1)), "the number of boxes is f32"),
 )

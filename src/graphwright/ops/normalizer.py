@@ -17,7 +17,9 @@ def _import(i: Importer) -> Any:
     """Rows over their norm; those of norm 0 stay. ``MAX`` is the largest element, be it negative."""
     x, norm = as_type(i, i.input(0), F32), str(i.attr("norm", "MAX"))
     if norm not in _NORMS or not x.type.rank:
-        raise i.fail(f"norm {norm!r} of {x.type}: it takes rows, and {', '.join(_NORMS)}")
+        raise i.fail(
+            f"norm {norm!r} of {x.type}: rows of features and one of {', '.join(_NORMS)} are supported"
+        )
     size = i.emit(_NORMS[norm]((-1,)), x)
     nothing = i.emit(Equal(), size, number(i, 0, x))
     return i.emit(Div(), x, i.emit(Where(), nothing, number(i, 1, x), size))

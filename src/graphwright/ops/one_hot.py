@@ -40,8 +40,8 @@ class OneHot(Op):
         *_, values = rest
         depth = at.symbols.fresh("depth") if self.depth is None else self.depth
         if values.rank != 1:
-            raise at.fail(f"values are {values.type}; they must be a pair: off, on")
-        at.equal(values.shape[0], 2, "values, which must be a pair: off, on")
+            raise at.fail(f"values are {values.type}; they must be a vector of two: off and on")
+        at.equal(values.shape[0], 2, "values, which must be two: off and on")
         if self.depth is not None:
             at.at_least(depth, 0, "the depth")
         axis = at.axis(self.axis, indices.rank + 1)

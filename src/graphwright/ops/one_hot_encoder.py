@@ -33,7 +33,7 @@ class OneHotEncoder(Op):
         need_dtype(at, x, DTYPES)
         need_dtype(at, categories, {STRING if x.dtype == STRING else I64}, "the list of categories")
         if categories.rank != 1:
-            raise at.fail(f"the list of categories is {categories.type}; it is a vector")
+            raise at.fail(f"the list of categories is {categories.type}; it must be a vector")
         return TensorType(BOOL, (*x.shape, categories.shape[0]))
 
     def reference(self, x: Array, categories: Array) -> Array:
@@ -41,7 +41,7 @@ class OneHotEncoder(Op):
         hit = np.asarray(whole[..., np.newaxis] == categories, np.bool_)
         if not self.zeros and not hit.any(-1).all():
             unknown = x[~hit.any(-1)].ravel()[0]
-            raise ValueError(f"{unknown!r} is no category, and zeros=0 allows none but these")
+            raise ValueError(f"{unknown!r} is not a category, and zeros=0 allows no other values")
         return hit
 
     def decompose(self, b: Builder, x: Value, categories: Value) -> Value | None:
@@ -55,7 +55,7 @@ class OneHotEncoder(Op):
 def _import(i: Importer) -> Any:
     strings, integers = i.attr("cats_strings"), i.attr("cats_int64s")
     if bool(strings) == bool(integers):
-        raise i.fail("exactly one of cats_strings and cats_int64s is wanted", "export the model again")
+        raise i.fail("exactly one of cats_strings and cats_int64s must be given", "export the model again")
     categories = np.array(strings, dtype=object) if strings else np.array(integers, np.int64)
     hit = i.emit(OneHotEncoder(bool(i.attr("zeros", 1))), i.input(0), i.const(categories))
     return i.emit(Cast(F32), hit)

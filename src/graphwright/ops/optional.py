@@ -19,7 +19,7 @@ class Optional(Op):
         if x is None:
             return Fact(TensorType(optional_of(self.element), ()))
         if x.dtype.kind == "optional":
-            raise at.fail(f"the input is {x.dtype}: an optional holds none")
+            raise at.fail(f"the input is {x.dtype}, which an optional cannot hold")
         return Fact(TensorType(optional_of(x.dtype), ()), held=(x.type,) if x.held is None else x.held)
 
     def reference(self, x: Any = None) -> Any:

@@ -14,7 +14,7 @@ class OptionalGetElement(Op):
 
     def infer(self, at: Inference, x: Fact) -> Fact:
         if x.dtype.kind != "optional" or x.dtype.element is None:
-            raise at.fail(f"the input is {x.type}; it takes an optional")
+            raise at.fail(f"the input is {x.type}; it must be an optional")
         inside = x.dtype.element
         if inside.element is not None:
             return Fact(TensorType(inside, ()), held=x.held)
@@ -35,5 +35,5 @@ OptionalGetElement.onnx = {("OptionalGetElement", version): _import for version 
 OptionalGetElement.samples = (
     Sample(OptionalGetElement(), (arg(optional_of(F32)),)),
     Sample(OptionalGetElement(), (arg(optional_of(sequence_of(I64))),)),
-    Sample(OptionalGetElement(), (arg(F32, 2),), "it takes an optional"),
+    Sample(OptionalGetElement(), (arg(F32, 2),), "it must be an optional"),
 )

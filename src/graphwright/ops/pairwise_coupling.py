@@ -28,12 +28,12 @@ class PairwiseCoupling(Op):
 
     def verify(self) -> None:
         if self.classes < 2:
-            raise InferError(f"{self.classes} classes make no pair")
+            raise InferError(f"{self.classes} classes: at least 2 are needed")
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
         need_dtype(at, x, {F32})
         if x.rank != 2:
-            raise at.fail(f"the input is {x.type}; it takes rows of pairs")
+            raise at.fail(f"the input is {x.type}; it must be rows with a score for each pair of classes")
         at.equal(x.shape[1], self.classes * (self.classes - 1) // 2, "pairs of classes")
         return TensorType(F32, (x.shape[0], self.classes))
 
@@ -82,5 +82,5 @@ PairwiseCoupling.samples = (
     Sample(PairwiseCoupling(2), (arg(F32, 0, 1),)),
     Sample(PairwiseCoupling(3), (arg(F32, symbol("N"), 2),), "pairs of classes: 2 and 3 differ"),
     Sample(PairwiseCoupling(2), (arg(F64, 3, 1),), "the input is f64"),
-    Sample(PairwiseCoupling(1), (arg(F32, 3, 1),), "1 classes make no pair"),
+    Sample(PairwiseCoupling(1), (arg(F32, 3, 1),), "1 classes: at least 2 are needed"),
 )

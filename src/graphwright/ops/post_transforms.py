@@ -29,7 +29,7 @@ def feature_rows(i: Importer, features: int) -> Value:
     """Input 0 as f32[N, features]; a vector is one row."""
     x = rows_of_features(i)
     if isinstance(x.type.dims[1], int) and x.type.dims[1] != features:
-        raise i.fail(f"the input has {x.type.dims[1]} features, and the model is of {features}")
+        raise i.fail(f"the input has {x.type.dims[1]} features, the model has {features}")
     return as_type(i, x, F32)
 
 
@@ -37,7 +37,7 @@ def rows_of_features(i: Importer) -> Value:
     """Input 0 with rows; a vector is one."""
     x = i.input(0)
     if x.type.rank not in (1, 2):
-        raise i.fail(f"the input is {x.type}; it takes rows of features", "give its sizes with shapes=")
+        raise i.fail(f"the input is {x.type}; it must be rows of features", "give its sizes with shapes=")
     return in_rows(i, x)
 
 
@@ -51,7 +51,7 @@ def post_transform(i: Importer) -> str:
     """The attribute, checked."""
     name = str(i.attr("post_transform", "NONE"))
     if name not in TRANSFORMS:
-        raise i.fail(f"post_transform {name!r} is none of {', '.join(TRANSFORMS)}")
+        raise i.fail(f"post_transform {name!r} is not one of {', '.join(TRANSFORMS)}")
     return name
 
 
@@ -121,7 +121,9 @@ def class_labels(i: Importer, integers: str) -> Array:
     """The classes' labels: those of the attribute ``integers``, or strings."""
     strings, numbers = i.attr("classlabels_strings"), i.attr(integers)
     if bool(strings) == bool(numbers):
-        raise i.fail(f"exactly one of classlabels_strings and {integers} is wanted", "export the model again")
+        raise i.fail(
+            f"exactly one of classlabels_strings and {integers} must be given", "export the model again"
+        )
     return np.array(strings, dtype=object) if strings else np.array(numbers, dtype=np.int64)
 
 
@@ -137,5 +139,5 @@ def vector(i: Importer, name: str, count: int, default: Any = None) -> Array:
     """The floats of an attribute, of which there must be ``count``."""
     values = np.array(i.required_attr(name) if default is None else i.attr(name, default), np.float32)
     if values.size != count:
-        raise i.fail(f"{name} are {values.size} numbers, {count} are wanted", "export the model again")
+        raise i.fail(f"{name} are {values.size} numbers, {count} are needed", "export the model again")
     return values

@@ -65,9 +65,13 @@ class QLinearMatMul(Op):
         for parameter, what in ((y_scale, "the scale of y"), (y_zero, "the zero point of y")):
             need_scalar(at, parameter, what)
         if b.rank == 1 and not is_single(a_scale.shape):
-            raise at.fail(f"the scale of a is {a_scale.type}; beside a vector b it must be a scalar")
+            raise at.fail(
+                f"the scale of a is {a_scale.type}; where b has a scale for each column it must be a scalar"
+            )
         if a.rank == 1 and not is_single(b_scale.shape):
-            raise at.fail(f"the scale of b is {b_scale.type}; beside a vector a it must be a scalar")
+            raise at.fail(
+                f"the scale of b is {b_scale.type}; where a has a scale for each row it must be a scalar"
+            )
         made = MatMul().infer(at, Fact(TensorType(I32, a.shape)), Fact(TensorType(I32, b.shape)))
         return TensorType(y_zero.dtype, made.shape)
 

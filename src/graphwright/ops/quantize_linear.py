@@ -56,11 +56,11 @@ class QuantizeLinear(Op):
 
     def verify(self) -> None:
         if self.to not in QUANTIZED:
-            raise InferError(f"{self.to} is no dtype to quantise to")
+            raise InferError(f"{self.to} is not a dtype to quantize to")
         if self.block < 0:
             raise InferError(f"blocks of {self.block}: at least 0 is needed")
         if self.precision is not None and self.precision not in SCALES | {F64}:
-            raise InferError(f"{self.precision} is no precision to divide in")
+            raise InferError(f"{self.precision} is not a precision to divide in")
 
     def infer(self, at: Inference, x: Fact, scale: Fact, zero: Fact | None = None) -> TensorType:
         need_dtype(at, x, SCALES | {I32})
@@ -139,14 +139,14 @@ QuantizeLinear.samples = (
     Sample(QuantizeLinear(U8, 0, 4), (arg(F32, 6, 3), arg(F32, 2, 3, fill="positive"))),
     Sample(QuantizeLinear(I8, 1, 2), (arg(F32, _N, 6), arg(F32, _N, 3, fill="positive"))),
     Sample(QuantizeLinear(), (arg(F32, 0, 4), arg(F32, 4, fill="positive"))),
-    Sample(QuantizeLinear(F32), (_X, _ONE), "f32 is no dtype to quantise to"),
+    Sample(QuantizeLinear(F32), (_X, _ONE), "f32 is not a dtype to quantize to"),
     Sample(QuantizeLinear(U8), (_X, _ONE, arg(I8)), "the zero point is i8"),
     Sample(QuantizeLinear(), (_X, arg(F32, 3)), "the scale along axis 1: 3 and 4 differ"),
     Sample(QuantizeLinear(), (_X, arg(F32, 3, 4)), "a scalar or a vector"),
     Sample(QuantizeLinear(U8, 1, 2), (_X, arg(F32, 4)), "it must have as many axes"),
     Sample(QuantizeLinear(U8, 1, 2), (_X, arg(F32, 3, 4)), "the scale along axis 1: 4 and 2 differ"),
     Sample(QuantizeLinear(U8, 1, -2), (_X, _ONE), "blocks of -2"),
-    Sample(QuantizeLinear(precision=I8), (_X, _ONE), "i8 is no precision"),
+    Sample(QuantizeLinear(precision=I8), (_X, _ONE), "i8 is not a precision"),
     Sample(QuantizeLinear(), (arg(F64, 3), _ONE), "the input is f64"),
     Sample(QuantizeLinear(), (arg(F32, 3), arg(F32, 3)), "axis 1 is outside"),
 )

@@ -91,7 +91,7 @@ def seed_of(i: Importer) -> float | None:
     if seed is None:
         return None
     if not np.isfinite(seed):
-        raise i.fail(f"the seed {seed} is no number")
+        raise i.fail(f"the seed {seed} is not a number")
     return float(seed)
 
 

@@ -108,7 +108,9 @@ class Range(Op):
         start, limit, step = self._wide()
         steps = float(np.float64(limit - start) / np.float64(step))
         if not steps < inf:  # NaN as well
-            raise InferError("from {} to {} by {} has no end".format(*self.bounds or ()))
+            raise InferError(
+                "a range from {} to {} with a step of {} does not end".format(*self.bounds or ())
+            )
         return 0 if steps <= 0 else ceil(steps)
 
 
@@ -126,7 +128,7 @@ Range.samples = (
     Sample(Range(), (_scalar(1), _scalar(9), _scalar(3))),
     Sample(Range(), (_scalar(1.0, F32), _scalar(0.0, F32), _scalar(-0.25, F32))),
     Sample(Range((0, 5, 0)), (), "the step is 0"),
-    Sample(Range((0.0, float("inf"), 1.0), F32), (), "has no end"),
+    Sample(Range((0.0, float("inf"), 1.0), F32), (), "does not end"),
     Sample(Range((0.5, 3, 1)), (), "fractions in a range of i64"),
     Sample(Range(), (_scalar(1), _scalar(9), _scalar(1.0, F32)), "operands of i64 and f32"),
 )

@@ -88,7 +88,7 @@ class Recurrent(Op):
         bias, lengths, states, peepholes = self._optional(rest)
         same_dtype(at, x, w, r, *(f for f in (bias, *states, peepholes) if f is not None))
         if x.rank != 3:
-            raise at.fail(f"the input is {x.type}; it takes time, batch and features")
+            raise at.fail(f"the input is {x.type}; it must be [time, batch, features]")
         first, second, features = x.shape
         batch, time = (first, second) if self.batch_first else (second, first)
         count, rows = self.directions, self.gates * self.hidden

@@ -48,7 +48,7 @@ RegexFullMatch.samples = (
     Sample(RegexFullMatch(r"s[12]"), (arg(STRING, symbol("N"), 3),)),
     Sample(RegexFullMatch(r"s[12]"), (arg(STRING),)),
     Sample(RegexFullMatch(r"s[12]"), (arg(STRING, 2, 0),)),
-    Sample(RegexFullMatch("s"), (arg(F32, 2),), "the input is f32; it takes string"),
+    Sample(RegexFullMatch("s"), (arg(F32, 2),), "the input is f32; it must be string"),
     Sample(RegexFullMatch("(s"), (_TEXTS,), "a ) is missing"),
     Sample(RegexFullMatch(r"(s)\1"), (_TEXTS,), "no escape of RE2's"),
     Sample(RegexFullMatch("(?=s)s"), (_TEXTS,), "no group of RE2's"),

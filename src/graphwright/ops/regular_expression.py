@@ -238,7 +238,7 @@ class _Parser:
                 if flags[3] == ")":
                     return Chain(())
             elif not named:
-                raise SyntaxFault(f"(?{self._peek(2)} is no group of RE2's")
+                raise SyntaxFault(f"(?{self._peek(2)} is not a group of RE2")
             elif named[1] in self.names:
                 raise SyntaxFault(f"two groups are called {named[1]}")
             else:
@@ -287,7 +287,7 @@ class _Parser:
             return chr(point)
         found = self._take(r"\\([afnrtv]|[^0-9A-Za-z\x80-\U0010ffff])")
         if not found:
-            raise SyntaxFault(f"{self._peek(2)} is no escape of RE2's")
+            raise SyntaxFault(f"{self._peek(2)} is not an escape of RE2")
         return _CONTROLS.get(found[1], found[1])
 
     def _class(self) -> Characters:
@@ -302,7 +302,7 @@ class _Parser:
             first = False
             posix = self._take(r"\[:(\^?)(\w+):\]")
             if posix and posix[2] not in _POSIX:
-                raise SyntaxFault(f"{posix[0]} is no class of characters")
+                raise SyntaxFault(f"{posix[0]} is not a character class")
             if posix:
                 parts.append(Characters(_POSIX[posix[2]], negated=bool(posix[1]), fold="i" in self.flags))
                 continue

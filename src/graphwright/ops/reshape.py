@@ -35,7 +35,7 @@ class Reshape(Op):
 
     def verify(self) -> None:
         if self.shape is not None and self.shape.count(-1) > 1:
-            raise InferError(f"{list(self.shape)} leaves more than one size open")
+            raise InferError(f"{list(self.shape)} has more than one -1")
 
     def absorb(self, x: Fact, shape: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         if self.shape is not None or shape is None:
@@ -62,7 +62,7 @@ class Reshape(Op):
             at.equal(product(have), product(want), f"elements of {list(dims)} and {list(sizes)}")
             return tuple(sizes)
         if 0 in want:
-            raise at.fail(f"{list(target)}: -1 has no value beside a size of 0")
+            raise at.fail(f"{list(target)}: -1 cannot be inferred, as another size is 0")
         rest = _quotient(at, product(have), product(want), dims, target)
         return tuple(rest if d == -1 else d for d in sizes)
 
@@ -70,7 +70,9 @@ class Reshape(Op):
         if self.allow_zero:
             return 0
         if axis >= len(dims):
-            raise at.fail(f"size {axis} copies an axis, but the input has only {len(dims)}")
+            raise at.fail(
+                f"size {axis} is 0, which copies axis {axis} of the input, but it has only {len(dims)} axes"
+            )
         return dims[axis]
 
     def reference(self, x: Array) -> Array:
@@ -125,5 +127,5 @@ Reshape.samples = (
     Sample(Reshape((5, -1)), (arg(F32, 4, 3),), "10 and 12 differ"),
     Sample(Reshape((-1, -1)), (arg(F32, 4, 3),), "more than one size open"),
     Sample(Reshape((1, 1, 0)), (arg(F32, 4, 3),), "the input has only 2"),
-    Sample(Reshape((0, 0, -1), allow_zero=True), (arg(F32, 0, 3),), "beside a size of 0"),
+    Sample(Reshape((0, 0, -1), allow_zero=True), (arg(F32, 0, 3),), "as another size is 0"),
 )

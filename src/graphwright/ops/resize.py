@@ -230,7 +230,7 @@ class Resize(Op):
         if not all(0 < scale < np.inf for scale in self.scales or ()):
             raise at.fail(f"scales of {list(self.scales or ())}: they must be positive and finite")
         if not np.isfinite(self.roi or ()).all():
-            raise at.fail(f"a region of {list(self.roi or ())}: its bounds must be finite")
+            raise at.fail(f"a region of interest of {list(self.roi or ())}: its bounds must be finite")
         if self.sizes is not None:
             for axis, (dim, size) in enumerate(zip(x.shape, self.sizes, strict=True)):
                 if dim != size and size != 0:

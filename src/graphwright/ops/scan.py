@@ -48,7 +48,7 @@ def _import(i: Importer) -> Any:
     operands = [_operand(i, k) for k in range(len(i.inputs()))]
     states, inputs = operands[: len(operands) - count], operands[len(operands) - count :]
     if not 0 < count <= len(operands):
-        raise i.fail(f"it scans {count} of {len(operands)} inputs", "scan one at least")
+        raise i.fail(f"it scans {count} of {len(operands)} inputs", "scan at least one input")
     axes = [
         _axis(i, axis, value.type.rank or 0)
         for axis, value in zip(_attribute(i, "scan_input_axes", count), inputs, strict=True)
@@ -76,7 +76,7 @@ def _import_batched(i: Importer) -> Any:
     lengths, operands = i.optional(0), [_operand(i, k) for k in range(1, len(i.inputs()))]
     states, inputs = operands[: len(operands) - count], operands[len(operands) - count :]
     if not 0 < count <= len(operands):
-        raise i.fail(f"it scans {count} of {len(operands)} inputs", "scan one at least")
+        raise i.fail(f"it scans {count} of {len(operands)} inputs", "scan at least one input")
     backward = [flag == BACKWARD for flag in _attribute(i, "directions", count)]
     for value, needed in zip(operands, [1] * len(states) + [2] * count, strict=True):
         _axis(i, needed - 1, value.type.rank or 0)

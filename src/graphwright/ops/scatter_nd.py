@@ -28,7 +28,9 @@ class ScatterND(Op):
         depth = index_depth(at, indices, x.rank)
         wanted = (*indices.shape[:-1], *x.shape[depth:])
         if updates.rank != len(wanted):
-            raise at.fail(f"updates of rank {updates.rank}; these indices need {len(wanted)}")
+            raise at.fail(
+                f"updates of rank {updates.rank}; with these indices the rank must be {len(wanted)}"
+            )
         for axis, (a, b) in enumerate(zip(wanted, updates.shape, strict=True)):
             at.equal(a, b, f"axis {axis} of the updates")
         return TensorType(dtype, x.shape)

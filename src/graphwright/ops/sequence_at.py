@@ -31,6 +31,6 @@ _XS = arg(sequence_of(F32))
 SequenceAt.samples = (
     *(Sample(SequenceAt(), (_XS, arg(I64, values=(at,)))) for at in (-2, -1, 0, 1)),
     Sample(SequenceAt(), (arg(sequence_of(STRING)), arg(I32, values=(1,)))),
-    Sample(SequenceAt(), (arg(F32, 2), arg(I64)), "it takes a sequence"),
+    Sample(SequenceAt(), (arg(F32, 2), arg(I64)), "it must be a sequence"),
     Sample(SequenceAt(), (_XS, arg(F32)), "the position is f32"),
 )

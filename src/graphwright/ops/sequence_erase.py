@@ -37,6 +37,6 @@ SequenceErase.samples = (
     Sample(SequenceErase(), (_XS,)),
     *(Sample(SequenceErase(), (_XS, arg(I64, values=(at,)))) for at in (-2, -1, 0, 1)),
     Sample(SequenceErase(), (_XS, arg(I32, values=(1,)))),
-    Sample(SequenceErase(), (arg(F32, 2),), "it takes a sequence"),
+    Sample(SequenceErase(), (arg(F32, 2),), "it must be a sequence"),
     Sample(SequenceErase(), (_XS, arg(I64, 2)), "the position is i64[2]"),
 )

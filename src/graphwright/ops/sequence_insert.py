@@ -42,7 +42,7 @@ SequenceInsert.samples = (
     *(Sample(SequenceInsert(), (_XS, _X, arg(I64, values=(at,)))) for at in (-2, -1, 0, 1, 2)),
     Sample(SequenceInsert(), (_XS, _X, arg(I32, fill="index"))),
     Sample(SequenceInsert(), (_XS, arg(I64, 2)), "the tensor is i64[2], the sequence seq(f32)"),
-    Sample(SequenceInsert(), (_X, _X), "it takes a sequence"),
+    Sample(SequenceInsert(), (_X, _X), "it must be a sequence"),
     Sample(SequenceInsert(), (_XS, _X, arg(I64, 2)), "the position is i64[2]"),
     Sample(SequenceInsert(), (_XS, _X, arg(F32)), "the position is f32"),
 )

@@ -27,5 +27,5 @@ class SequenceLength(Op):
 SequenceLength.onnx = {("SequenceLength", 11): simple(SequenceLength)}
 SequenceLength.samples = (
     Sample(SequenceLength(), (arg(sequence_of(F32)),)),
-    Sample(SequenceLength(), (arg(F32, 2),), "it takes a sequence"),
+    Sample(SequenceLength(), (arg(F32, 2),), "it must be a sequence"),
 )

@@ -105,5 +105,5 @@ def length_of(fact: Fact | None) -> Dim | None:
 def number(dim: Dim | None) -> int:
     """A size of an attribute inside a reference, where every symbol has been given its value."""
     if not isinstance(dim, int):
-        raise TypeError(f"{dim} is not a number: bind the op's sizes first")
+        raise TypeError(f"{dim} is not a number: give the sizes of the inputs first")
     return dim

@@ -48,7 +48,7 @@ class Slice(Op):
             return TensorType(x.dtype, self._open(at, x, bounds))
         if not len(self.starts) == len(self.ends) == len(self.axes) == len(self.steps):
             counts = f"{len(self.starts)} starts, {len(self.ends)} ends, {len(self.axes)} axes"
-            raise at.fail(f"{counts}, {len(self.steps)} steps: they must be as many")
+            raise at.fail(f"{counts}, {len(self.steps)} steps: there must be as many of each")
         shape = list(x.shape)
         if self.axes and not shape:
             raise at.fail("a scalar has no axis to slice")

@@ -57,5 +57,5 @@ SpaceToDepth.samples = (
     Sample(SpaceToDepth(2), (arg(F32, symbol("N"), 2, 4, 6),)),
     Sample(SpaceToDepth(2, "CRD"), (arg(F32, 1, 3, 2, 4),)),
     Sample(SpaceToDepth(2), (arg(F32, 1, 2, 3, 4),), "3 rows in blocks of 2"),
-    Sample(SpaceToDepth(2), (arg(F32, 2, 4, 4),), "it takes N, C, H, W"),
+    Sample(SpaceToDepth(2), (arg(F32, 2, 4, 4),), "it must be [N, C, H, W]"),
 )

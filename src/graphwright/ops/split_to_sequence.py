@@ -31,7 +31,7 @@ class SplitToSequence(Op):
         if split is not None:
             need_dtype(at, split, {I32, I64}, "the split")
             if split.type.rank not in (None, 0, 1):
-                raise at.fail(f"the split is {split.type}; it takes a scalar or a list")
+                raise at.fail(f"the split is {split.type}; it must be a scalar or a vector")
         if x.type.shape is None:
             return sequence_fact(x.dtype, None)
         if x.rank == 0:
@@ -67,7 +67,7 @@ class SplitToSequence(Op):
         size = x.shape[self.axis]
         if split is not None and split.ndim:
             if np.any(split < 0) or split.sum() != size:
-                raise ValueError(f"a split of {split.tolist()} does not give {size}")
+                raise ValueError(f"a split of {split.tolist()} does not add up to {size}")
             sizes = tuple(int(part) for part in split)
         else:
             each = 1 if split is None else int(split)

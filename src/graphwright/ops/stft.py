@@ -53,7 +53,7 @@ class STFT(Op):
         if self.step is None:
             raise UnknownRank
         if x.rank not in (2, 3):
-            raise at.fail(f"the input is {x.type}; it takes axes of the batch, of time and of parts")
+            raise at.fail(f"the input is {x.type}; it must be [batch, time, parts]")
         batch, time, parts = (*x.shape, 1)[:3]
         length = self._length(time, None if window is None else _window_length(at, x, window))
         if window is not None:
@@ -138,7 +138,7 @@ STFT.samples = (
     Sample(STFT(), (arg(F32, 1, 8, 1), _STEP, None, arg(I32, values=(6,)))),
     *(Sample(STFT(onesided, 2, 4), (arg(F32, 2, 9), arg(F32, 4))) for onesided in (True, False)),
     Sample(STFT(True, 2, 3), (arg(F32, _N, _T), arg(F32, 3))),
-    Sample(STFT(True, 2, 4), (arg(F32, 8),), "it takes axes of the batch"),
+    Sample(STFT(True, 2, 4), (arg(F32, 8),), "it must be [batch, time, parts]"),
     Sample(STFT(True, 2, 4), (arg(F32, 1, 8, 2),), "2 and 1 differ"),
     Sample(STFT(False, 2, 4), (arg(F32, 1, 8, 3),), "3 less the parts of an element: 0 is less than 1"),
     Sample(STFT(True, 2, 9), (arg(F32, 1, 8, 1),), "a signal of 8 less a frame of 9"),

@@ -33,5 +33,5 @@ StringConcat.samples = (
     Sample(StringConcat(), (arg(STRING), arg(STRING))),
     Sample(StringConcat(), (arg(STRING, 0, 3), arg(STRING, 3))),
     Sample(StringConcat(), (arg(STRING, 2), arg(STRING, 3)), "2 and 3 differ"),
-    Sample(StringConcat(), (arg(STRING, 2), arg(F32, 2)), "the operand is f32; it takes string"),
+    Sample(StringConcat(), (arg(STRING, 2), arg(F32, 2)), "the operand is f32; it must be string"),
 )

@@ -32,7 +32,7 @@ class StringNormalizer(Op):
     def infer(self, at: Inference, x: Fact) -> TensorType:
         need_dtype(at, x, {STRING})
         if x.rank not in (1, 2):
-            raise at.fail(f"the input is {x.type}; it takes [C] and [1, C]")
+            raise at.fail(f"the input is {x.type}; it must be [C] or [1, C]")
         if x.rank == 2:
             at.equal(x.shape[0], 1, "the number of rows")
         count = x.shape[-1]
@@ -53,7 +53,7 @@ class StringNormalizer(Op):
 def _import(i: Importer) -> Any:
     case, locale = str(i.attr("case_change_action", "NONE")), str(i.attr("locale", "en_US"))
     if case != "NONE" and locale[:2].lower() in _OWN_CASES and not locale[2:3].isalpha():
-        raise i.fail(f"letters of locale {locale!r} change case in their own way", "use en_US")
+        raise i.fail(f"the locale {locale!r} has its own rules for upper and lower case", "use en_US")
     words = tuple(str(word) for word in i.attr("stopwords", ()))
     return i.emit(StringNormalizer(words, case, bool(i.attr("is_case_sensitive", 0))), i.input(0))
 
@@ -69,8 +69,8 @@ StringNormalizer.samples = (
     Sample(StringNormalizer(), (arg(STRING, 1, 4),)),
     Sample(StringNormalizer(("s1",)), (arg(STRING, 1, _N),)),
     Sample(StringNormalizer(), (arg(STRING, 0),)),
-    Sample(StringNormalizer(), (arg(F32, 2),), "the input is f32; it takes string"),
+    Sample(StringNormalizer(), (arg(F32, 2),), "the input is f32; it must be string"),
     Sample(StringNormalizer(), (arg(STRING, 2, 3),), "the number of rows: 2 and 1 differ"),
-    Sample(StringNormalizer(), (arg(STRING),), "it takes [C] and [1, C]"),
+    Sample(StringNormalizer(), (arg(STRING),), "it must be [C] or [1, C]"),
     Sample(StringNormalizer(case="TITLE"), (_DAYS,), "none of NONE, LOWER, UPPER"),
 )

@@ -55,6 +55,6 @@ StringSplit.samples = (
     Sample(StringSplit("s"), (arg(STRING, symbol("N"), 3),)),
     Sample(StringSplit(), (arg(STRING),)),
     Sample(StringSplit(), (arg(STRING, 2, 0),)),
-    Sample(StringSplit(), (arg(F32, 2),), "the input is f32; it takes string"),
+    Sample(StringSplit(), (arg(F32, 2),), "the input is f32; it must be string"),
     Sample(StringSplit(maxsplit=-2), (arg(STRING, 2),), "maxsplit is -2"),
 )

@@ -31,7 +31,7 @@ def compared(i: Importer, vectors: Array) -> Value:
     kind, x = str(i.attr("kernel_type", "LINEAR")), feature_rows(i, vectors.shape[1])
     gamma, offset, degree = vector(i, "kernel_params", 3, (0.0, 0.0, 0.0)).tolist()
     if kind not in KERNELS:
-        raise i.fail(f"kernel_type {kind!r} is none of {', '.join(KERNELS)}")
+        raise i.fail(f"kernel_type {kind!r} is not one of {', '.join(KERNELS)}")
     if kind == "RBF":
         return _gaussian(i, x, vectors, gamma)
     dot: Value = i.emit(MatMul(), x, i.const(np.ascontiguousarray(vectors.T)))

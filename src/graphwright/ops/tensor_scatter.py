@@ -40,11 +40,12 @@ class TensorScatter(Op):
         dtype = same_dtype(at, cache, update)
         if cache.rank < 2 or update.rank != cache.rank:
             raise at.fail(
-                f"a cache of {cache.type} and an update of {update.type}: ranks of 2 or more, and equal"
+                f"a cache of {cache.type} and an update of {update.type}: their ranks must be equal, "
+                "and at least 2"
             )
         along = at.axis(self.axis, cache.rank)
         if along == 0:
-            raise at.fail(f"axis {self.axis} is the one of the batch")
+            raise at.fail(f"axis {self.axis} is the batch axis")
         for axis, (have, given) in enumerate(zip(cache.shape, update.shape, strict=True)):
             if axis == along:
                 at.at_least(have - given, 0, f"a cache of {have} less an update of {given}")

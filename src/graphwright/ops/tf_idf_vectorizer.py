@@ -48,14 +48,14 @@ class TfIdfVectorizer(Op):
         need_dtype(at, places, {I64}, "the index tensor")
         need_dtype(at, weights, {F32}, "the weights")
         if x.rank not in (1, 2):
-            raise at.fail(f"the input is {x.type}; it takes [C] and [N, C]")
+            raise at.fail(f"the input is {x.type}; it must be [C] or [N, C]")
         for what, fact in (("pool", pool), ("index tensor", places), ("list of weights", weights)):
             if fact.rank != 1:
-                raise at.fail(f"the {what} is {fact.type}; it is a vector")
+                raise at.fail(f"the {what} is {fact.type}; it must be a vector")
         (count,) = pool.shape
         parts = self._parts(count) if isinstance(count, int) else None
         if parts is None:
-            raise at.fail(f"a pool of {count} tokens cannot be cut into n-grams at {self.starts}")
+            raise at.fail(f"a pool of {count} tokens cannot be split into n-grams at {self.starts}")
         grams = sum((end - start) // length for length, start, end in parts)
         at.equal(places.shape[0], grams, "indexes and n-grams")
         at.equal(weights.shape[0], grams, "weights and n-grams")
@@ -100,7 +100,7 @@ class TfIdfVectorizer(Op):
 def _import(i: Importer) -> Any:
     strings, numbers = i.attr("pool_strings"), i.attr("pool_int64s")
     if (strings is None) == (numbers is None):
-        raise i.fail("exactly one of pool_strings and pool_int64s is wanted", "export the model again")
+        raise i.fail("exactly one of pool_strings and pool_int64s must be given", "export the model again")
     pool = np.array(numbers, np.int64) if strings is None else np.array(strings, dtype=object)
     places = np.array(i.required_attr("ngram_indexes"), np.int64)
     if places.size and not 0 <= places.min() <= places.max() < 2**31:
@@ -138,8 +138,8 @@ TfIdfVectorizer.samples = (
     Sample(_BIGRAMS, (arg(I64, symbol("C"), fill="index"), *_TABLE)),
     Sample(_BIGRAMS, (arg(I64, 0), *_TABLE)),
     Sample(_BIGRAMS, (arg(I64, 0, 3), *_TABLE)),
-    Sample(_BIGRAMS, (arg(STRING, 3), *_TABLE), "the input is string; it takes i32, i64"),
-    Sample(_BIGRAMS, (arg(I64, 2, 3, 4), *_TABLE), "it takes [C] and [N, C]"),
+    Sample(_BIGRAMS, (arg(STRING, 3), *_TABLE), "the input is string; it must be i32 or i64"),
+    Sample(_BIGRAMS, (arg(I64, 2, 3, 4), *_TABLE), "must be [C] or [N, C]"),
     Sample(TfIdfVectorizer("TF", 5, (0, 2), 1, 2, 1), (_ROW, *_TABLE), "cannot be cut into n-grams"),
     Sample(TfIdfVectorizer("TF", 5, (0, 7), 1, 2, 1), (_ROW, *_TABLE), "indexes and n-grams: 5 and 7 differ"),
     Sample(TfIdfVectorizer("TF", 5, (0, 3), 1, 3, 1), (_ROW, *_TABLE), "the pool has those of 1 to 2"),

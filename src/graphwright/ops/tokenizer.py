@@ -34,7 +34,7 @@ class Tokenizer(Op):
 
     def verify(self) -> None:
         if self.token and self.separators:
-            raise InferError("tokens are told by a pattern or by separators, not by both")
+            raise InferError("a pattern or separators split the tokens, not both")
         for pattern in (self.token, *self.separators):
             try:
                 finder(pattern)
@@ -78,7 +78,7 @@ class Tokenizer(Op):
 def _import(i: Importer) -> Any:
     separators, token = i.attr("separators") or (), str(i.attr("tokenexp") or "")
     if not separators and not token:
-        raise i.fail("neither separators nor tokenexp are given", "export the model again")
+        raise i.fail("neither separators nor tokenexp is given", "export the model again")
     made = Tokenizer(
         pad=str(i.required_attr("pad_value")),
         token=token,
@@ -97,7 +97,7 @@ Tokenizer.samples = (
     Sample(Tokenizer("#", separators=(" +", ",|;")), (_TEXTS,)),
     Sample(Tokenizer("#", "[a-z0-9]+", shortest=2), (arg(STRING, symbol("N")),)),
     Sample(Tokenizer("#"), (arg(STRING, 0),)),
-    Sample(Tokenizer("#"), (arg(F32, 2),), "the input is f32; it takes string"),
+    Sample(Tokenizer("#"), (arg(F32, 2),), "the input is f32; it must be string"),
     Sample(Tokenizer("#", "("), (_TEXTS,), "a ) is missing"),
     Sample(Tokenizer("#", "a", ("b",)), (_TEXTS,), "not by both"),
 )

@@ -19,7 +19,7 @@ class Transpose(Op):
     def infer(self, at: Inference, x: Fact) -> TensorType | Fact:
         perm = tuple(reversed(range(x.rank))) if self.perm is None else self.perm
         if sorted(perm) != list(range(x.rank)):
-            raise at.fail(f"{list(perm)} is no permutation of the {x.rank} axes of the input")
+            raise at.fail(f"{list(perm)} is not a permutation of the {x.rank} axes of the input")
         return carried(self, TensorType(x.dtype, tuple(x.shape[axis] for axis in perm)), x)
 
     def forwards(self, gives: TensorType, x: Fact) -> int | None:

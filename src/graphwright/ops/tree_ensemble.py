@@ -48,7 +48,7 @@ class TreeEnsemble(Op):
 
     def verify(self) -> None:
         if self.aggregate not in AGGREGATES:
-            raise InferError(f"aggregate {self.aggregate!r} is none of {', '.join(AGGREGATES)}")
+            raise InferError(f"aggregate {self.aggregate!r} is not one of {', '.join(AGGREGATES)}")
         if not 1 <= self.size <= MAX_TARGETS or not 0 <= self.depth <= MAX_DEPTH:
             limits = f"1 to {MAX_TARGETS}, and up to {MAX_DEPTH} are taken"
             raise InferError(f"{self.size} targets, {self.depth} steps: {limits}")
@@ -56,12 +56,12 @@ class TreeEnsemble(Op):
     def infer(self, at: Inference, x: Fact, roots: Fact, *table: Fact) -> TensorType:
         need_dtype(at, x, DTYPES)
         if x.rank != 2:
-            raise at.fail(f"the input is {x.type}; it takes rows of features")
+            raise at.fail(f"the input is {x.type}; it must be rows of features")
         wanted = (I64, I64, x.dtype, U8, BOOL, I64, I64, I64, I64, x.dtype)
         for fact, dtype in zip((roots, *table), wanted, strict=True):
             need_dtype(at, fact, {dtype}, "a column of the nodes")
             if fact.rank != 1:
-                raise at.fail(f"a column of the nodes is {fact.type}; it is a vector")
+                raise at.fail(f"an attribute of the nodes is {fact.type}; it must be a vector")
         features, *columns, targets, weights = table
         for column in columns:
             at.equal(column.shape[0], features.shape[0], "the number of nodes")
@@ -143,7 +143,7 @@ class Trees:
         while (walks := walks[inner[walks]]).size:
             walks, depth = np.unique([self.yes[walks], self.no[walks]]), depth + 1
             if depth > MAX_DEPTH:
-                raise i.fail(f"a tree is deeper than {MAX_DEPTH} nodes, or goes in a circle")
+                raise i.fail(f"a tree is deeper than {MAX_DEPTH} nodes, or has a cycle")
         return depth
 
 
@@ -187,7 +187,7 @@ def _rows(i: Importer, leaves: int, splits: Array) -> list[Row]:
     if lengths != {len(modes)} or not modes:
         raise i.fail("attributes of nodes have unequal lengths or none", "export the model again")
     if max(modes) > _MEMBER:
-        raise i.fail(f"mode {max(modes)} of a node is not known")
+        raise i.fail(f"mode {max(modes)} of a node is unknown")
     sets = iter(_sets(i))
     rows: list[Row] = [(0, 0.0, 0, False, k, k) for k in range(leaves)]
     more = leaves + len(modes)
@@ -224,7 +224,8 @@ def _sets(i: Importer) -> list[list[Any]]:
 def _next(i: Importer, place: int, is_leaf: int, leaves: int, nodes: int) -> int:
     if not 0 <= place < (leaves if is_leaf else nodes):
         raise i.fail(
-            f"a node leads to {place} of {leaves} leaves and {nodes} nodes", "export the model again"
+            f"a node refers to child {place}; there are {leaves} leaves and {nodes} nodes",
+            "export the model again",
         )
     return place if is_leaf else leaves + place
 
@@ -265,7 +266,7 @@ TreeEnsemble.samples = (
     Sample(TreeEnsemble(2, 2, "AVERAGE"), (arg(F32, _N, 4), *_stumps(F32))),
     Sample(TreeEnsemble(2, 2), (arg(F32, 0, 4), *_stumps(F32))),
     Sample(TreeEnsemble(2, 2), (arg(F32, 4, 2), *_stumps(F32)), "the number of features: 2 is less than 3"),
-    Sample(TreeEnsemble(2, 2), (arg(F32, 4), *_stumps(F32)), "it takes rows of features"),
+    Sample(TreeEnsemble(2, 2), (arg(F32, 4), *_stumps(F32)), "it must be rows of features"),
     Sample(TreeEnsemble(2, 2), (arg(I32, 4, 3), *_stumps(F32)), "the input is i32"),
     Sample(TreeEnsemble(2, 2), (arg(F64, 4, 3), *_stumps(F32)), "a column of the nodes is f32"),
     Sample(TreeEnsemble(2, 2, "MEDIAN"), (_X, *_stumps(F32)), "'MEDIAN'"),

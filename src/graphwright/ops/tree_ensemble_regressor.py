@@ -66,7 +66,9 @@ def read_trees(i: Importer, votes: str, targets: str) -> Trees:
             for branch in branches
         )
     except KeyError as error:
-        raise i.fail(f"tree and node {error} is led to, and not there", "export the model again") from None
+        raise i.fail(
+            f"a node refers to the (tree, node) {error}, which does not exist", "export the model again"
+        ) from None
     _, roots = np.unique(trees, return_index=True)
     return Trees(
         roots,
@@ -90,7 +92,7 @@ def _votes(i: Importer, votes: str, targets: str, places: dict[tuple[int, int], 
         nodes = np.array([places[pair] for pair in zip(trees, ids, strict=True)])
     except KeyError as error:
         raise i.fail(
-            f"tree and node {error} has a weight, and is not there", "export the model again"
+            f"a weight belongs to the (tree, node) {error}, which does not exist", "export the model again"
         ) from None
     order = np.argsort(nodes, kind="stable")
     return np.cumsum(np.bincount(nodes, minlength=len(places))), target[order], weight[order]
@@ -104,7 +106,7 @@ def _import(i: Importer) -> Any:
     size, transform = int(i.attr("n_targets", 1)), post_transform(i)
     aggregate = str(i.attr("aggregate_function", "SUM"))
     if aggregate not in AGGREGATES:
-        raise i.fail(f"aggregate_function {aggregate!r} is none of {', '.join(AGGREGATES)}")
+        raise i.fail(f"aggregate_function {aggregate!r} is not one of {', '.join(AGGREGATES)}")
     y = read_trees(i, "target", "target_ids").emit(i, typed_rows(i), size, aggregate)
     base = numbers(i, "base_values")
     if base.size not in (0, size):

@@ -27,7 +27,7 @@ class Trilu(Op):
 
     def infer(self, at: Inference, x: Fact, k: Fact | None = None) -> TensorType:
         if x.rank < 2:
-            raise at.fail(f"the input is {x.type}; it takes matrices")
+            raise at.fail(f"the input is {x.type}; it must have at least 2 axes")
         return x.type
 
     def reference(self, x: Array, k: Array | None = None) -> Array:
@@ -53,5 +53,5 @@ Trilu.samples = (
     Sample(Trilu(False, 9), (arg(BOOL, 2, 4),)),
     Sample(Trilu(), (arg(F32, 3, 3), arg(I64, values=(-1,)))),
     Sample(Trilu(True, 1), (arg(STRING, 3, 3),)),
-    Sample(Trilu(True, 0), (arg(F32, 3),), "it takes matrices"),
+    Sample(Trilu(True, 0), (arg(F32, 3),), "it must have at least 2 axes"),
 )

@@ -44,7 +44,7 @@ class Unique(Op):
 
     def infer(self, at: Inference, x: Fact) -> tuple[TensorType, ...]:
         if self.axis is not None and x.rank == 0:
-            raise at.fail("a scalar has no axis of slices")
+            raise at.fail("a scalar has no axis to take slices along")
         axis = None if self.axis is None else at.axis(self.axis, x.rank)
         if x.data is not None and x.data.size <= MAX_SORTED:
             count: Dim = len(self.reference(x.data)[1])

@@ -21,7 +21,7 @@ class ZipMap(Op):
         need_dtype(at, labels, {I64, STRING}, "the list of labels")
         if x.rank not in (1, 2) or labels.rank != 1:
             raise at.fail(
-                f"the input is {x.type}, labels are {labels.type}; it takes [C] and [N, C], and [C]"
+                f"the input is {x.type}, labels are {labels.type}; they must be [C] or [N, C], and [C]"
             )
         at.equal(x.shape[-1], labels.shape[0], "columns and labels")
         return sequence_fact(map_of(labels.dtype, F32), None)
@@ -43,6 +43,6 @@ ZipMap.samples = (
     Sample(ZipMap(), (arg(F32, 0, 3), _NUMBERS)),
     Sample(ZipMap(), (arg(F32, 2, 2), arg(STRING, 2, values=("a", "b")))),
     Sample(ZipMap(), (arg(F32, 2, 2), _NUMBERS), "columns and labels: 2 and 3 differ"),
-    Sample(ZipMap(), (arg(F32), _NUMBERS), "it takes [C] and [N, C]"),
+    Sample(ZipMap(), (arg(F32), _NUMBERS), "must be [C] or [N, C]"),
     Sample(ZipMap(), (arg(F64, 2, 3), _NUMBERS), "the input is f64"),
 )

@@ -40,6 +40,7 @@ from graphwright.lower.lower import lower, refuse_unknown_ranks
 from graphwright.lower.tasks import Program
 from graphwright.memory.storage import all_steps, step_values
 from graphwright.package.package import Package, Target, TensorSpec
+from graphwright.package.tasks import StoredProgram
 from graphwright.package.weights import UnpackedWeights, Weights, pack_weights
 from graphwright.passes.base import Record
 from graphwright.passes.cse import CommonSubexpressions
@@ -177,7 +178,7 @@ def compile_modules(
     for module, selection, held, program, noted in zip(
         modules, selections, stored, programs, records, strict=True
     ):
-        target = Target(isa.name, program, objects, sources, library)
+        target = Target(isa.name, StoredProgram.of(program), objects, sources, library)
         package = replace(
             package_module(module, options, weights),
             targets={isa.name: target},

@@ -346,8 +346,8 @@ def test_what_attention_lacks_is_named() -> None:
     assert "do_rotary is not supported" in refused("Attention", [x, weights], num_heads=2, do_rotary=1)
     mask = np.ones((2, 1, 5, 5), np.int32)
     assert "a mask of 4 axes" in refused("Attention", [x, weights, None, mask], num_heads=2)
-    assert "keys are not packed" in refused("MultiHeadAttention", [x], num_heads=2)
-    assert "values are not packed" in refused("MultiHeadAttention", [x, x], num_heads=2)
+    assert "packed queries and keys are not supported" in refused("MultiHeadAttention", [x], num_heads=2)
+    assert "packed keys and values are not supported" in refused("MultiHeadAttention", [x, x], num_heads=2)
     shared = [x, x, x, *[None] * 5, np.array([3], np.int32)]
     assert "written in place" in refused("MultiHeadAttention", shared, num_heads=2)
     scores = refused("MultiHeadAttention", [x, x, x], ("y", "k", "v", "qk"), num_heads=2)

@@ -403,23 +403,23 @@ def test_doubles_are_compared_as_doubles() -> None:
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"nodes_truenodeids": [9, 0, 0]}, r"tree and node \(0, 9\) is led to"),
+        ({"nodes_truenodeids": [9, 0, 0]}, r"refers to the \(tree, node\) \(0, 9\)"),
         (
             {
                 "nodes_modes": ["BRANCH_LEQ", "BRANCH_LEQ", "LEAF"],
                 "nodes_truenodeids": [1, 0, 0],
                 "nodes_falsenodeids": [2, 2, 0],
             },
-            "goes in a circle",
+            "has a cycle",
         ),
         ({"nodes_modes": ["BRANCH_ODD", "LEAF", "LEAF"]}, "a mode that is not known"),
         ({"nodes_nodeids": [0, 1, 1]}, "a node is listed twice"),
         ({"nodes_values": [1.0]}, "unequal lengths"),
         ({"target_ids": [0, 3]}, "a target is not below 1"),
-        ({"target_nodeids": [1, 9]}, "has a weight, and is not there"),
+        ({"target_nodeids": [1, 9]}, "a weight belongs to"),
         ({"nodes_featureids": [7, 0, 0]}, "number of features"),
         ({"base_values": [1.0, 2.0]}, "2 base_values for 1 targets"),
-        ({"post_transform": "CUBE"}, "'CUBE' is none of"),
+        ({"post_transform": "CUBE"}, "'CUBE' is not one of"),
     ],
 )
 def test_bad_trees_are_refused(change: dict[str, Any], fault: str) -> None:
@@ -487,7 +487,7 @@ def test_one_hot_encoders_of_texts() -> None:
     x = np.array([["a"], ["?"], ["b"]], object)
     compare("OneHotEncoder", x, cats_strings=["b", "a"])
     strict = gw.compile(model_of("OneHotEncoder", {"x": x}, cats_strings=["b", "a"], zeros=0))
-    with pytest.raises(RunError, match=r"'\?' is no category"):
+    with pytest.raises(RunError, match=r"'\?' is not a category"):
         strict(x)
 
 

@@ -99,7 +99,7 @@ def test_normalizer_refuses_languages_with_their_own_cases() -> None:
     x = [texts("i")]
     (y,) = imported("StringNormalizer", x, {"case_change_action": "UPPER", "locale": "en_US"}, 10)
     assert_same(y, texts("I"))
-    with pytest.raises(Exception, match="change case in their own way"):
+    with pytest.raises(Exception, match="has its own rules for upper and lower case"):
         imported("StringNormalizer", x, {"case_change_action": "UPPER", "locale": "tr_TR"}, 10)
 
 
@@ -460,8 +460,8 @@ def test_trees_are_those_of_onnx_runtime() -> None:
     "change, message",
     [
         ({"tree_roots": [99]}, "roots out of bounds"),
-        ({"nodes_truenodeids": (0,), "nodes_trueleafs": (0,)}, "goes in a circle"),
-        ({"nodes_truenodeids": (7,)}, "leads to 7 of 2 leaves and 1 nodes"),
+        ({"nodes_truenodeids": (0,), "nodes_trueleafs": (0,)}, "has a cycle"),
+        ({"nodes_truenodeids": (7,)}, "refers to child 7; there are 2 leaves and 1 nodes"),
         ({"nodes_featureids": [0, 1]}, "unequal lengths"),
         ({"leaf_targetids": [0, 9]}, "target is not below 2"),
         ({"aggregate_function": 4}, "aggregate_function 4"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from graphwright.ir.graph import Value
 from graphwright.ir.types import F32, Layout
 
@@ -9,6 +11,7 @@ CHANNELS = 1
 """The axis of channels."""
 
 
+@cache
 def channel_blocks(rank: int, lanes: int) -> Layout:
     """The blocked layout of values of ``rank``; lanes behind the last channel are undefined."""
     return Layout(tuple(range(rank)), ((CHANNELS, lanes),))

@@ -56,7 +56,8 @@ class Target:
     """
 
     isa: str
-    tasks: Program | StoredProgram
+    stored: StoredProgram
+    """The tasks, as a package holds them."""
     objects: Mapping[str, bytes]
     sources: Mapping[str, str]
     library: str
@@ -65,17 +66,10 @@ class Target:
     @cached_property
     def program(self) -> Program:
         """The tasks, for those who look at them; what runs them reads :attr:`stored`. Raises PackageError."""
-        if not isinstance(self.tasks, StoredProgram):
-            return self.tasks
         try:
-            return self.tasks.program()
+            return self.stored.program()
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise PackageError(Diagnostic("damaged-package", f"the tasks are malformed: {error}")) from error
-
-    @cached_property
-    def stored(self) -> StoredProgram:
-        """The tasks as a package holds them."""
-        return self.tasks if isinstance(self.tasks, StoredProgram) else StoredProgram.of(self.tasks)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,17 @@ _SERIALIZE = "graphwright.lower.serialize"
 """Imported where a program is wanted, or was made: running one does without."""
 
 
+Ports = tuple[list[tuple[str, str]], list[tuple[str, str]]]
+
+
+@dataclass(frozen=True)
+class _Contents:
+    words: bytes
+    kernels: tuple[tuple[str, str], ...]
+    ports: Ports
+    has_hosts: bool
+
+
 @dataclass(frozen=True)
 class StoredProgram:
     """``data`` is JSON: what ``lower/serialize.py`` makes of a program."""
@@ -28,39 +40,51 @@ class StoredProgram:
     def of(program: Program) -> StoredProgram:
         """Keep ``program``."""
         plain = importlib.import_module(_SERIALIZE).to_plain(program)
-        return StoredProgram(json.dumps(plain, separators=(",", ":"), sort_keys=True).encode())
+        made = StoredProgram(json.dumps(plain, separators=(",", ":"), sort_keys=True).encode())
+        with suppress(OverflowError):  # raised where the program is loaded
+            vars(made)["_contents"] = _contents(plain)  # as reading the data would find it
+        return made
 
     def program(self) -> Program:
         """All of it. Raises KeyError, TypeError, ValueError or IndexError where it is malformed."""
-        made: Program = importlib.import_module(_SERIALIZE).from_plain(self._plain)
+        made: Program = importlib.import_module(_SERIALIZE).from_plain(json.loads(self.data))
         return made
 
     def check(self) -> None:
         """Raise KeyError, TypeError, ValueError, IndexError or OverflowError where it cannot be run."""
-        _ = self.words, self.kernels, self.ports, self.hosts
+        _ = self._contents, self.hosts
 
-    @cached_property
+    @property
     def words(self) -> bytes:
         """What the native runtime reads. Raises as :meth:`program` does, and OverflowError."""
-        return words_of(self._plain)
+        return self._contents.words
 
-    @cached_property
+    @property
     def kernels(self) -> Sequence[tuple[str, str]]:
         """Symbol and module of each kernel."""
-        return [(str(symbol), str(module)) for symbol, module in self._plain["kernels"]]
+        return self._contents.kernels
 
-    @cached_property
-    def ports(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    @property
+    def ports(self) -> Ports:
         """Names and dtypes of the inputs, and of the outputs."""
-        inputs, outputs = self._plain["inputs"], self._plain["outputs"]
-        return [(name, dtype) for name, dtype, _ in inputs], [(name, dtype) for name, dtype, _ in outputs]
+        return self._contents.ports
 
     @cached_property
     def hosts(self) -> tuple[HostFunction, ...]:
         """What runs in Python: nothing, mostly."""
-        return self.program().hosts if self._plain["hosts"] else ()
+        return self.program().hosts if self._contents.has_hosts else ()
 
     @cached_property
-    def _plain(self) -> dict[str, Any]:
-        made: dict[str, Any] = json.loads(self.data)
-        return made
+    def _contents(self) -> _Contents:
+        return _contents(json.loads(self.data))
+
+
+def _contents(plain: dict[str, Any]) -> _Contents:
+    """What runs of a program; its lists, which are many, are not kept."""
+    inputs, outputs = plain["inputs"], plain["outputs"]
+    return _Contents(
+        words_of(plain),
+        tuple((str(symbol), str(module)) for symbol, module in plain["kernels"]),
+        ([(name, dtype) for name, dtype, _ in inputs], [(name, dtype) for name, dtype, _ in outputs]),
+        bool(plain["hosts"]),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import chain
 
 from graphwright.ir.symbols import Dim
@@ -41,7 +42,7 @@ class Sliding:
 
     axes: tuple[SlidingAxis, ...]
 
-    @property
+    @cached_property
     def depth_height_width(self) -> tuple[Dim, ...]:
         """Three each of: sizes, counts, kernel sizes, strides, leading pads, dilations."""
         missing = _KERNEL_AXES - len(self.axes)

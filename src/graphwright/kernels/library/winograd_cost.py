@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, Literal
 
 from graphwright.ir.symbols import Dim, ceildiv, evaluate, floordiv, maximum, minimum
@@ -16,6 +17,9 @@ from graphwright.kernels.library.winograd import (
 )
 from graphwright.kernels.library.winograd_transforms import STORED
 from graphwright.records import dataclass
+
+KEPT: Final = 512
+"""Convolutions whose cost is kept: those of a model repeat."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ def _points(m: int, pixels: Dim) -> Dim:
     return (m + 2) * ceildiv(pixels, m) - (2 * (1 - floordiv(last, 3)) if m == 4 else 0)
 
 
+@lru_cache(maxsize=KEPT)
 def work_ns(m: int, isa: Isa, args: WinogradArgs) -> Dim:
     """Time on one core: products and the stream of weights, then both transforms."""
     speeds = _SPEEDS[isa.name]
@@ -90,6 +95,7 @@ def pays(m: int, isa: Isa, args: WinogradArgs) -> Dim:
     return minimum(1, maximum(0, direct - work_ns(m, isa, args)))
 
 
+@lru_cache(maxsize=KEPT)
 def choose(isa: Isa, images: int, cin: int, cout: int, oh: int, ow: int) -> Literal["direct", 2, 4]:
     """Which takes least on dense blocked images: direct, or Winograd with tiles of 2 x 2 or of 4 x 4."""
     costs: dict[Literal["direct", 2, 4], Dim] = {"direct": _direct_ns(isa, images, cin, cout, oh, ow)}

@@ -22,7 +22,7 @@ class PlanError(NativeError):
     """Sizes overflow, or an operand leaves its buffer: ``args`` are (text,)."""
 
 class KernelError(NativeError):
-    """A kernel failed: ``args`` are (task, code)."""
+    """A kernel failed: ``args`` are (task, code), and of data out of range (..., number, least, most)."""
 
 class LoadError(NativeError):
     """A shared object cannot be loaded: ``args`` are (text,)."""

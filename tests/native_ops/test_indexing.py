@@ -22,6 +22,7 @@ from graphwright.ops.arg_reduce import ArgMax, ArgMin
 from graphwright.ops.constant_of_shape import ConstantOfShape
 from graphwright.ops.cumulative import CumProd, CumSum
 from graphwright.ops.eye_like import EyeLike
+from graphwright.ops.gather import Gather
 from graphwright.ops.gather_elements import GatherElements
 from graphwright.ops.gather_nd import GatherND
 from graphwright.ops.one_hot import OneHot
@@ -116,17 +117,25 @@ def test_bools_scatter_and_rank() -> None:
     assert TensorType(BOOL, x.shape).dtype == BOOL
 
 
-OUT_OF_RANGE: list[tuple[Op, tuple[Array, ...], int]] = [
-    (GatherND(), (np.zeros((3, 4), np.float32), np.array([[0, 4]])), 1),
-    (GatherND(), (np.zeros((3, 4), np.float32), np.array([[-4, 0]])), 1),
-    (GatherElements(0), (np.zeros((3, 4), np.float32), np.full((1, 4), 3, np.int32)), 1),
-    (ScatterND(), (np.zeros((3, 4), np.float32), np.array([[3]]), np.ones((1, 4), np.float32)), 1),
-    (ScatterElements(1), (np.zeros((3, 4), np.float32), np.array([[7]]), np.ones((1, 1), np.float32)), 1),
+_X = np.zeros((3, 4), np.float32)
+_ROW = np.ones((1, 4), np.float32)
+OUT_OF_RANGE: list[tuple[Op, tuple[Array, ...], int, str]] = [
+    (Gather(0), (_X, np.array([0, 1, 5])), 1, "5, which must be from -3 to 2"),
+    (Gather(1), (_X, np.array([0, -9], np.int32)), 1, "-9, which must be from -4 to 3"),
+    (GatherND(), (_X, np.array([[0, 4]])), 1, "4, which must be from -4 to 3"),
+    (GatherND(), (_X, np.array([[-4, 0]])), 1, "-4, which must be from -3 to 2"),
+    (GatherElements(0), (_X, np.full((1, 4), 3, np.int32)), 1, "3, which must be from -3 to 2"),
+    (ScatterND(), (_X, np.array([[3]]), _ROW), 1, "3, which must be from -3 to 2"),
+    (ScatterElements(1), (_X, np.array([[7]]), _ROW[:, :1]), 1, "7, which must be from -4 to 3"),
 ]
 
 
-@pytest.mark.parametrize(("op", "arrays", "position"), OUT_OF_RANGE, ids=lambda v: getattr(v, "name", ""))
-def test_an_index_out_of_range_ends_the_run(op: Op, arrays: tuple[Array, ...], position: int) -> None:
+@pytest.mark.parametrize(
+    ("op", "arrays", "position", "fault"), OUT_OF_RANGE, ids=lambda v: getattr(v, "name", "")
+)
+def test_an_index_out_of_range_ends_the_run(
+    op: Op, arrays: tuple[Array, ...], position: int, fault: str
+) -> None:
     module = Module()
     types = [(f"x{k}", TensorType(graphwright.ir.types.dtype_of(a), a.shape)) for k, a in enumerate(arrays)]
     b, values = new_graph(module, "main", types)
@@ -134,7 +143,7 @@ def test_an_index_out_of_range_ends_the_run(op: Op, arrays: tuple[Array, ...], p
     node.sources = ("lookup",)
     b.graph.set_outputs(node.outputs)
     model = gw.compile(module)
-    with pytest.raises(GraphwrightError, match="lookup"):
+    with pytest.raises(GraphwrightError, match=f"lookup: an index is out of range: {fault}"):
         model(*arrays)
     legal = list(arrays)
     legal[position] = np.zeros_like(arrays[position])

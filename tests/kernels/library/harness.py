@@ -182,7 +182,7 @@ def _call(
     buf = (ctypes.c_void_p * len(pointers))(*pointers)
     numbers = [*map(int, args), *hook_args]
     arg = (ctypes.c_int64 * len(numbers))(*numbers)
-    room = guarded(-(-int(scratch) // 64) * 16, "end", fill=np.nan)
+    room = guarded(max(1, -(-int(scratch) // 64)) * 16, "end", fill=np.nan)  # without scratch, what it says
     kernel.restype = ctypes.c_int32
     for begin, end in [(0, int(grid))] if chunks is None else chunks:
         error = kernel(

@@ -77,7 +77,7 @@ EXTENT: Final = Extent(
 def source(isa: Isa) -> str:
     """One C file with ``gw_gather``."""
     picks = (_PICK.replace("@S@", str(size)) for size in ELEMENT_SIZES)
-    return "\n".join([prelude(isa), rows.c_text(isa), *picks, _GATHER, EXTENT.c_text()])
+    return "\n".join([prelude(isa), rows.c_text(isa), *picks, SAYS, _GATHER, EXTENT.c_text()])
 
 
 _PICK: Final = """
@@ -96,6 +96,23 @@ static int pick_@S@(char *dst, int64_t d, const char *src, int64_t s, const void
 }
 """
 
+SAYS: Final = """
+/* Ends a kernel for the first index of [first, last) that is outside of [least, most]; says which. */
+static int32_t refuse(void *said, const void *indices, int64_t index_size, int64_t first, int64_t last,
+                      int64_t least, int64_t most) {
+    const int32_t *narrow = indices;
+    const int64_t *wide = indices;
+    for (int64_t k = first; said && k < last; k++) {
+        int64_t index = index_size == 4 ? narrow[k] : wide[k];
+        if (index >= least && index <= most) continue;
+        memcpy(said, (int64_t[]){index, least, most}, 3 * sizeof index);
+        break;
+    }
+    return @CODE@;
+}
+""".replace("@CODE@", str(INDEX_OUT_OF_RANGE))
+"""C of what a kernel without scratch returns for an index out of range: its scratch takes three numbers."""
+
 _GATHER: Final = """
 /* Fetches the beginning of a row that is read soon: rows in no order are none that a CPU foresees. */
 static void fetch_row(const char *row, int64_t bytes) {
@@ -112,8 +129,7 @@ static pick *const PICK[] = {pick_1, pick_2, pick_4, pick_8, pick_16};
    stride,
    dst stride, src outer stride, src stride. */
 GW_EXPORT int32_t gw_gather(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
-    (void)scratch;
-    enum { OUT_OF_RANGE = 1, SHORT_RUN = 32, AHEAD_BYTES = 2048, FETCHED_BYTES = 512 };
+    enum { SHORT_RUN = 32, AHEAD_BYTES = 2048, FETCHED_BYTES = 512 };
     int64_t size = arg[0], outer = arg[3], axis = arg[4], count = arg[5], inner = arg[6];
     int64_t dst_outer = arg[7] * size, dst_stride = arg[8] * size;
     int64_t src_outer = arg[9] * size, src_stride = arg[10] * size;
@@ -131,7 +147,7 @@ GW_EXPORT int32_t gw_gather(void *const *buf, const int64_t *arg, int64_t begin,
             char *dst = (char *)buf[2] + o * dst_outer;
             const char *src = (const char *)buf[0] + o * src_outer;
             if (!PICK[size_index(size)](dst, dst_stride, src, src_stride, buf[1], arg[2], axis, k, stop))
-                return OUT_OF_RANGE;
+                return refuse(scratch, buf[1], arg[2], k, stop, -axis, axis - 1);
             at += stop - k;
         }
         return 0;
@@ -148,7 +164,7 @@ GW_EXPORT int32_t gw_gather(void *const *buf, const int64_t *arg, int64_t begin,
         }
         int64_t index = arg[2] == 4 ? narrow[k] : wide[k];
         index += index < 0 ? axis : 0;
-        if (index < 0 || index >= axis) return OUT_OF_RANGE;
+        if (index < 0 || index >= axis) return refuse(scratch, buf[1], arg[2], k, k + 1, -axis, axis - 1);
         int64_t at = part * block, cols = inner - at < block ? inner - at : block;
         char *dst = (char *)buf[2] + o * dst_outer + k * dst_stride + at * size;
         const char *src = (const char *)buf[0] + o * src_outer + index * src_stride + at * size;

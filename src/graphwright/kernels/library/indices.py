@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, ceildiv, minimum
 from graphwright.kernels.library.extent import Extent, Reach
-from graphwright.kernels.library.gather import INDEX_OUT_OF_RANGE
+from graphwright.kernels.library.gather import SAYS
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.rows import MAX_RANK
 from graphwright.records import dataclass
@@ -59,9 +59,7 @@ def source(isa: Isa) -> str:
     vectors = [
         _OUTSIDE.replace("@BITS@", bits).replace("@W@", str(isa.vector_bytes)) for bits in ("32", "64")
     ]
-    return "\n".join(
-        [prelude(isa), *vectors, _KERNEL.replace("@CODE@", str(INDEX_OUT_OF_RANGE)), EXTENT.c_text()]
-    )
+    return "\n".join([prelude(isa), *vectors, SAYS, _KERNEL, EXTENT.c_text()])
 
 
 _OUTSIDE: Final = """
@@ -97,7 +95,6 @@ static int outside_@BITS@(const int@BITS@_t *x, int64_t count, const int64_t *si
 _KERNEL: Final = """
 GW_EXPORT int32_t gw_check_indices(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
                                    void *scratch) {
-    (void)scratch;
     if (begin >= end) return 0;
     const int64_t grid = arg[1], rows = arg[2], depth = arg[3], lengths = arg[4], *sizes = arg + 5;
     const int64_t each = (rows + grid - 1) / grid;
@@ -107,6 +104,12 @@ GW_EXPORT int32_t gw_check_indices(void *const *buf, const int64_t *arg, int64_t
     const int outside =
         arg[0] == 4 ? outside_32((const int32_t *)buf[0] + from, count, sizes, depth, lengths)
                     : outside_64((const int64_t *)buf[0] + from, count, sizes, depth, lengths);
-    return outside ? @CODE@ : 0;
+    for (int64_t k = 0; outside && k < count; k++) {
+        const int64_t size = sizes[k % depth], at = from + k;
+        const int64_t index = arg[0] == 4 ? ((const int32_t *)buf[0])[at] : ((const int64_t *)buf[0])[at];
+        if (index < (lengths ? 0 : -size) || index >= size + lengths)
+            return refuse(scratch, buf[0], arg[0], at, at + 1, lengths ? 0 : -size, size - 1 + lengths);
+    }
+    return 0;
 }
 """

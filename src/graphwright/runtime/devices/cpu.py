@@ -121,20 +121,20 @@ class Cpu:
             message = f"no memory plan for inputs of {given}: {self._with_names(error.args[0])}"
             raise FeedError(Diagnostic("plan", message)) from None
         if isinstance(error, _native.KernelError):
-            task, code = error.args
-            reason = self._kernel_fault(task, code)
+            task, code, *said = error.args
+            reason = self._kernel_fault(task, code, *said)
             raise RunError(Diagnostic("kernel", reason, self._target.program.tasks[task].name)) from None
         raise RunError(Diagnostic("memory", f"not enough memory: {error}")) from None
 
-    def _kernel_fault(self, task: int, code: int) -> str:
-        """What a kernel means by ``code``; users' own have codes of their own."""
+    def _kernel_fault(self, task: int, code: int, *said: int) -> str:
+        """What a kernel means by ``code`` and by what it said; users' own have codes of their own."""
         program = self._target.program
         kernel = program.kernels[program.tasks[task].kernel]
         if kernel.is_foreign:
             return f"kernel {kernel.symbol} of {kernel.plugin} returned {code}"
         if kernel.symbol in _BRANCH_FAULTS:
             return _BRANCH_FAULTS[kernel.symbol]
-        return _KERNEL_FAULTS.get(code, f"the kernel failed with code {code}")
+        return _KERNEL_FAULTS.get(code, f"the kernel failed with code {code}") + _outside(*said)
 
     def _failed_checks(self, shapes: Shapes, number: int, left: int, right: int) -> list[Diagnostic]:
         """What a check of the shape program found, and which others would fail as well."""
@@ -175,6 +175,14 @@ class Cpu:
         kind, _, fault = text.split(" ", 2)
         ports = self._target.program.inputs if kind == "input" else self._target.program.outputs
         return f"{kind} {ports[index].name!r} {fault}"
+
+
+def _outside(*said: int) -> str:
+    """What a kernel said of its data: a number, and what it must be."""
+    if not said:
+        return ""
+    number, least, most = said
+    return f": {number}, which must be from {least} to {most}"
 
 
 def _fed_text(name: str, shape: Sequence[int]) -> str:

@@ -39,15 +39,22 @@ typedef struct {
 
 /* ---- failures ---- */
 
-static void fail(run *r, gw_error_kind kind, int64_t task, int64_t code) {
+static const int64_t NOTHING_SAID[3] = {0, 0, -1};
+
+static void fail_saying(run *r, gw_error_kind kind, int64_t task, int64_t code, const int64_t *said) {
     gw_lock(&r->lock);
     if (!atomic_load(&r->failed)) {
         r->error->a = task;
         r->error->b = code;
+        memcpy(r->error->said, said, sizeof r->error->said);
         gw_fail(r->error, kind, "task %lld failed with code %lld", (long long)task, (long long)code);
     }
     atomic_store(&r->failed, true);
     pthread_mutex_unlock(&r->lock);
+}
+
+static void fail(run *r, gw_error_kind kind, int64_t task, int64_t code) {
+    fail_saying(r, kind, task, code, NOTHING_SAID);
 }
 
 /* On the caller's thread. */
@@ -83,9 +90,12 @@ static void launch(run *r, int64_t task, int64_t begin, int64_t end, int slot) {
         return;
     }
     gw_kernel kernel = (gw_kernel)(uintptr_t)r->call->kernels[t->kernel];
-    int32_t code = kernel(operands_of(r, task), r->call->plan->args + t->first_arg, begin, end, scratch);
+    int64_t said[3]; /* a kernel without scratch may say there what is wrong with its data */
+    memcpy(said, NOTHING_SAID, sizeof said);
+    int32_t code = kernel(operands_of(r, task), r->call->plan->args + t->first_arg, begin, end,
+                          scratch ? (void *)scratch : said);
     if (code != 0)
-        fail(r, GW_E_KERNEL, task, code);
+        fail_saying(r, GW_E_KERNEL, task, code, scratch ? NOTHING_SAID : said);
 }
 
 static void call_host(run *r, int64_t task) {

@@ -39,7 +39,8 @@ void define_exceptions(nb::module_ &m) {
                                     "A check of the shape program failed: (instruction, a, b).", errors.base);
     errors.plan = define_exception(m, "PlanError", "Sizes overflow or an operand leaves its buffer: (text,).",
                                    errors.base);
-    errors.kernel = define_exception(m, "KernelError", "A kernel failed: (task, code).", errors.base);
+    errors.kernel = define_exception(
+        m, "KernelError", "A kernel failed: (task, code), and of data: (..., number, least, most).", errors.base);
     errors.load = define_exception(m, "LoadError", "A shared object cannot be loaded: (text,).", errors.base);
 }
 
@@ -54,7 +55,10 @@ void define_exceptions(nb::module_ &m) {
     case GW_E_FEED: raise(errors.feed, nb::make_tuple(e.text, e.a, e.b));
     case GW_E_CHECK: raise(errors.check, nb::make_tuple(e.a, e.b, e.c));
     case GW_E_PLAN: raise(errors.plan, nb::make_tuple(e.text));
-    case GW_E_KERNEL: raise(errors.kernel, nb::make_tuple(e.a, e.b));
+    case GW_E_KERNEL:
+        if (e.said[1] <= e.said[2])
+            raise(errors.kernel, nb::make_tuple(e.a, e.b, e.said[0], e.said[1], e.said[2]));
+        raise(errors.kernel, nb::make_tuple(e.a, e.b));
     case GW_E_LOAD: raise(errors.load, nb::make_tuple(e.text));
     case GW_E_MEMORY: raise(PyExc_MemoryError, nb::make_tuple(e.text));
     default: raise(errors.base, nb::make_tuple(e.text));

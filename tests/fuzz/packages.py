@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 from collections.abc import Callable, Mapping
@@ -69,6 +70,8 @@ WORDS = (
     "}",
     "",
 )
+COMPILER = os.environ.get("FUZZ_CC", "")
+"""The C compiler of generated kernels; the first that is found where it is empty."""
 SEEDS: Mapping[str, Callable[[], bytes]] = {
     "affine": affine,
     "lookup": lookup,
@@ -94,8 +97,9 @@ class Workshop:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.mark = folder, folder / "foreign-code-ran"
-        self.options = Options(key_dir=folder / "keys", cache_dir=folder / "cache", threads=1)
-        self.strangers = Options(key_dir=folder / "others", cache_dir=folder / "cache", threads=1)
+        shared: dict[str, Any] = {"cache_dir": folder / "cache", "threads": 1, "cc": COMPILER}
+        self.options = Options(key_dir=folder / "keys", **shared)
+        self.strangers = Options(key_dir=folder / "others", **shared)
         self.evil = self._evil()
         self.seeds = [self._seed(name) for name in SEEDS]
 

@@ -1,7 +1,8 @@
 """``make fuzz``: damaged models and packages in child processes of bounded memory and time.
 
-``python -m tests.fuzz.run COUNT [FIRST]`` tries ``COUNT`` mutants and prints figures. A crash, a hang,
-foreign code or an exception that is no GraphwrightError is a fault: it is counted, and its mutant is kept.
+``python -m tests.fuzz.run COUNT [FIRST]`` tries ``COUNT`` mutants under the address sanitizer and prints
+figures. A crash, a hang, foreign code or an exception that is no GraphwrightError is a fault: it is counted,
+and its mutant is kept.
 """
 
 from __future__ import annotations
@@ -27,21 +28,48 @@ import numpy as np
 
 from graphwright import ops
 from graphwright.config import Options
+from tests.fuzz import sanitized
 from tests.fuzz import test_onnx_bytes as onnx_bytes
-from tests.fuzz.packages import Workshop
+from tests.fuzz.packages import COMPILER, Workshop
 from tests.robustness import mutants
 from tests.robustness.attempt import attempt
 
 SHARES = {"frontend": 50, "model": 20, "package": 30}
-"""Of a hundred mutants: ONNX that is read, ONNX that is compiled and planned, and packages."""
+"""Of a hundred mutants: ONNX that is read, ONNX that is compiled and run, and packages."""
 MEMORY = 4 << 30
 """Bytes of address space."""
 SECONDS = 20.0
-"""Of processor time that one mutant may take; it is far above what any needs."""
+"""Of processor time, after which a mutant is interrupted: a loop may run 2^31 times, if the model says so.
+One that goes on for as long again has hung."""
 SILENCE = 300.0
 """Seconds after which a child that says nothing has hung, however busy the machine is."""
+CHILD = 2000
+"""Mutants that one child tries: what it keeps stays small beside the bound of its memory."""
 KEPT = Path("build/fuzz")
 """Where mutants that are faults are kept."""
+INTERRUPTED = "interrupted"
+
+
+class _Interrupted(BaseException):
+    """A mutant takes long."""
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise _Interrupted
+
+
+@dataclass(frozen=True)
+class Python:
+    """What children are started with."""
+
+    command: tuple[str, ...] = (sys.executable,)
+    environment: dict[str, str] | None = None
+
+
+def under_sanitizer() -> Python:
+    """Children whose native code is checked by the address sanitizer."""
+    sanitized.build()
+    return Python((sys.executable, "-S"), sanitized.environment(MEMORY))
 
 
 # -- in the child
@@ -53,7 +81,7 @@ def _frontend(folder: Path) -> Callable[[int], str]:
 
 
 def _model(folder: Path) -> Callable[[int], str]:
-    options = Options(device="null", key_dir=folder / "keys", cache_dir=folder / "cache", threads=1)
+    options = Options(key_dir=folder / "keys", cache_dir=folder / "cache", threads=1, cc=COMPILER)
     return lambda number: attempt(mutants.mutant(number), np.random.default_rng(number), options)
 
 
@@ -65,22 +93,30 @@ KINDS = {"frontend": _frontend, "model": _model, "package": _package}
 
 
 def work(kind: str, first: int, last: int, folder: Path) -> None:
-    """Try mutants ``first`` to ``last``; a JSON line for each that begins, and for what came of it."""
+    """Try mutants ``first`` to ``last``; a JSON line for each that begins, and for what came of it. The
+    sanitizer bounds memory itself.
+    """
     faulthandler.enable()
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     tried = KINDS[kind](folder)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    if "ASAN_OPTIONS" not in os.environ:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    signal.signal(signal.SIGVTALRM, _interrupt)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for number in range(first, last):
         print(json.dumps({"begin": number}), flush=True)
-        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)  # its signal ends the process
+        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, 2 * SECONDS)  # its signal ends the process
         start = time.process_time()
         try:
             outcome, ok = tried(number), True
+        except _Interrupted:
+            outcome, ok = INTERRUPTED, True
         except Exception as error:  # told with its place, and the next one goes on
             outcome, ok = _place(error), False
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         print(json.dumps({"text": outcome, "ok": ok, "seconds": time.process_time() - start}), flush=True)
 
 
@@ -112,21 +148,26 @@ class Figures:
         return f"{self.count} mutants, {len(self.faults)} faults, slowest {self.slowest:.1f} s: {often}"
 
 
-def figures_of(kind: str, first: int, count: int, kept: Path = KEPT) -> Figures:
+def figures_of(kind: str, first: int, count: int, kept: Path = KEPT, python: Python | None = None) -> Figures:
     """Try ``count`` mutants of a kind, from number ``first`` on, in as many children as it takes."""
     found, number = Figures(), first
     with tempfile.TemporaryDirectory() as folder:
         while number < first + count:
-            number = _one_child(kind, number, first + count, Path(folder), found, kept)
+            last = min(first + count, number + CHILD)
+            number = _one_child(python or Python(), kind, (number, last), Path(folder), found, kept)
     return found
 
 
-def _one_child(kind: str, first: int, last: int, folder: Path, found: Figures, kept: Path) -> int:
+def _one_child(
+    python: Python, kind: str, numbers: tuple[int, int], folder: Path, found: Figures, kept: Path
+) -> int:
     """Run a child until it ends; the number to go on with."""
-    command = [sys.executable, "-m", "tests.fuzz.run", "--work", kind, str(first), str(last), str(folder)]
-    number = first
+    command = [*python.command, "-m", "tests.fuzz.run", "--work", kind, *map(str, numbers), str(folder)]
+    number = numbers[0]
     with tempfile.TemporaryFile("w+") as errors:
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        child = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=python.environment
+        )
         hung = False
         for line in _lines(child):
             if line is None:
@@ -146,7 +187,7 @@ def _one_child(kind: str, first: int, last: int, folder: Path, found: Figures, k
         code = child.wait()
         if code or hung:
             errors.seek(0)
-            ended = "it hung" if hung or code == -signal.SIGVTALRM else f"the process ended with {code}"
+            ended = "it hung" if hung or code == -signal.SIGPROF else f"the process ended with {code}"
             _keep(kind, number, f"{ended}: {errors.read()[-2000:]}", folder, found, kept)
             number += 1
     return number
@@ -179,10 +220,10 @@ def _keep(kind: str, number: int, text: str, folder: Path, found: Figures, kept:
 def main(count: int, first: int = 0) -> int:
     """Try ``count`` mutants of all kinds; 1 if there was a fault."""
     os.nice(5)
-    faults = 0
+    faults, python = 0, under_sanitizer()
     for kind, share in SHARES.items():
         start = time.monotonic()
-        found = figures_of(kind, first, count * share // 100)
+        found = figures_of(kind, first, count * share // 100, python=python)
         faults += len(found.faults)
         print(f"{kind}: {found} ({time.monotonic() - start:.0f} s)", flush=True)
         for fault in found.faults[:20]:

@@ -16,6 +16,7 @@ import numpy as np
 from graphwright.config import Options
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.symbols import evaluate
+from graphwright.kernels.c.extent import FIRST
 from graphwright.kernels.emit_c import emit_file, grid_of, phases, scratch_of
 from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.toolchain import Toolchain, compile_shared, find_toolchain
@@ -77,13 +78,13 @@ def extents(library: ctypes.CDLL, phase: Kernel, sizes: dict[str, int]) -> list[
     """Bytes of each operand that the kernel may touch, as it says; its grid and scratch are as they are."""
     count = len(phase.parameters)
     arg = (ctypes.c_int64 * max(1, len(phase.sizes)))(*(sizes[s] for s in phase.sizes))
-    out = (ctypes.c_double * (2 + count))()
+    out = (ctypes.c_double * (FIRST + count))()
     function = library[f"{phase.name}_extent"]
     assert function(arg, ctypes.c_int64(len(phase.sizes)), ctypes.c_int64(count), out) == 0
     assert function(arg, ctypes.c_int64(len(phase.sizes) - 1), ctypes.c_int64(count), out) == 1
     assert function(arg, ctypes.c_int64(len(phase.sizes)), ctypes.c_int64(count - 1), out) == 1
     assert list(out[:2]) == [evaluate(grid_of(phase), sizes), evaluate(scratch_of(phase), sizes)]
-    return [int(end) for end in out[2:]]
+    return [int(end) for end in out[FIRST:]]
 
 
 def _run_phase(

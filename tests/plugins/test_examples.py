@@ -493,3 +493,17 @@ def test_inspect_shows_a_package_whose_plugin_is_not_there() -> None:
     done = graphwright("inspect", "model.om")
     assert done.exit_code == 0, done.stderr
     assert "L2Normalize  l2_normalize.py" in done.stdout and "1  launch" in done.stdout
+
+
+def test_a_kernel_may_say_how_far_it_reaches(tmp_path: Path) -> None:
+    for name in ("l2_normalize.py", "l2_normalize.c"):
+        shutil.copy(EXAMPLES / name, tmp_path)
+    source = tmp_path / "l2_normalize.c"
+    head = "int32_t l2_normalize_extent(const int64_t *arg, int64_t args, int64_t operands, double *out)"
+    body = "(void)arg, (void)args, (void)operands; out[7] = out[8] = 1000; return 0;"
+    source.write_text(f"{source.read_text()}\nGW_EXPORT {head};\n{head} {{ {body} }}\n")
+    gw.plugins.load(tmp_path / "l2_normalize.py")
+    model = gw.compile(node_model(*MODELS["l2_normalize"]))
+    model(numbers(5, 50))
+    with pytest.raises(gw.FeedError, match="reaches 1000 bytes of operand 0, which has 996"):
+        model(numbers(3, 83))

@@ -31,7 +31,8 @@ from graphwright.ir.names import c_comment
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
 from graphwright.kernels.c.body import Writer
 from graphwright.kernels.c.dims import depends
-from graphwright.kernels.c.extent import HELPERS, extent_text
+from graphwright.kernels.c.extent import HELPERS, extent_text, hook_extent_text
+from graphwright.kernels.c.hook import HOOK_SIZES
 from graphwright.kernels.c.main import main_text
 from graphwright.kernels.c.scope import Variable, c_name
 from graphwright.kernels.c.support import C_TYPES, Support, check_dtype
@@ -40,8 +41,6 @@ from graphwright.records import dataclass, replace
 
 BLOCK = 4096
 """Elements of a vector axis per unit of the grid."""
-HOOK_SIZES = ("batch", "row0", "rows", "col0", "cols", "ld")
-"""Sizes of a hook that its caller passes as arguments of the C function, not in ``arg``."""
 
 
 def phases(kernel: Kernel) -> tuple[Kernel, ...]:
@@ -168,9 +167,9 @@ def _bytes(buffer: Buffer) -> Dim:
 
 
 def _any_function(kernel: Kernel, support: Support) -> str:
-    if is_hook(kernel):
-        return _hook(kernel, support)
     support.define("extent", HELPERS)
+    if is_hook(kernel):
+        return _hook(kernel, support) + hook_extent_text(kernel)
     return _function(kernel, support) + extent_text(kernel, grid_of(kernel), scratch_of(kernel))
 
 

@@ -8,27 +8,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from graphwright.kernels.c.extent import FIRST, HOOK, TILE
 from graphwright.kernels.library.isa import ISAS, Isa
+from graphwright.kernels.library.write import KernelModule, kernel_text
+from tests.kernels.library import refusal
 
 Array = npt.NDArray[np.float32]
 Chunks = Sequence[tuple[int, int]]
-
-
-class LibraryModule(Protocol):
-    """A module of kernels/library."""
-
-    __name__: str
-
-    @staticmethod
-    def source(isa: Isa) -> str: ...
 
 
 def _cpu_flags() -> set[str]:
@@ -62,12 +57,12 @@ def zig() -> tuple[str, ...]:
 
 
 @cache
-def load(module: LibraryModule, isa: Isa) -> ctypes.CDLL:
+def load(module: KernelModule, isa: Isa) -> ctypes.CDLL:
     """The kernels of ``module`` for ``isa``, compiled once per session with gcc (or zig's clang)."""
     name = f"{module.__name__.rsplit('.', 1)[-1]}_{isa.name}"
     gcc = shutil.which("gcc")
     command, flags = ((gcc,), isa.flags) if gcc else (zig(), isa.zig_flags)
-    made = ctypes.CDLL(str(compile_c(module.source(isa), name, command, flags)))
+    made = ctypes.CDLL(str(compile_c(kernel_text(module, isa), name, command, flags)))
     _LOADED.append(made)
     return made
 
@@ -76,33 +71,59 @@ _LOADED: list[ctypes.CDLL] = []
 
 
 def extent_of(kernel: Any) -> Any:
-    """What says how far ``kernel`` reaches, or None."""
+    """What says how far ``kernel`` reaches."""
     name, address = kernel.__name__, ctypes.cast(kernel, ctypes.c_void_p).value
     for library in _LOADED:
         if hasattr(library, name) and ctypes.cast(library[name], ctypes.c_void_p).value == address:
-            return library[f"{name}_extent"] if hasattr(library, f"{name}_extent") else None
-    return None
+            return library[f"{name}_extent"]
+    raise KeyError(name)
+
+
+def reach(kernel: Any, args: Sequence[Any], grid: Any, operands: int, hooked: bool = False) -> list[float]:
+    """What ``kernel`` says of itself. It takes no fewer arguments, and no fewer operands."""
+    extent = extent_of(kernel)
+    arg = (ctypes.c_int64 * max(1, len(args)))(*map(int, args))
+    out = (ctypes.c_double * (FIRST + operands))(float(grid))
+    out[HOOK] = hooked
+    count = ctypes.c_int64(operands + 1)  # the epilogue stands behind them
+    assert extent(arg, ctypes.c_int64(len(args) - 1), count, out) == 1 or not args
+    assert extent(arg, ctypes.c_int64(len(args)), count, out) == 0
+    return list(out)
+
+
+_CHECKED: Counter[str] = Counter()
+_ENOUGH = 8
+
+
+def check_refusals(kernel: Any, args: Sequence[Any], grid: Any, operands: int, hooked: bool) -> None:
+    """For some calls of each kernel: operands that have less than what it touches are refused."""
+    _CHECKED[kernel.__name__] += 1
+    if _CHECKED[kernel.__name__] <= _ENOUGH:
+        found = reach(kernel, args, grid, operands, hooked)
+        refusal.check(extent_of(kernel), args, int(grid), found, hooked)
 
 
 def declared(
-    kernel: Any, operands: Sequence[npt.NDArray[Any] | None], args: Sequence[Any], grid: Any, scratch: Any
-) -> list[npt.NDArray[Any] | None] | None:
+    kernel: Any,
+    operands: Sequence[npt.NDArray[Any] | None],
+    args: Sequence[Any],
+    grid: Any,
+    scratch: Any,
+    hooked: bool,
+) -> list[npt.NDArray[Any] | None]:
     """Copies of ``operands`` that have no more bytes than ``kernel`` says it touches, in front of an
-    unreadable page; None where it says nothing. What it says is not too much: it is read where they lie.
+    unreadable page. What it says is not too much: it is read where they lie.
     """
-    extent = extent_of(kernel)
-    if extent is None:
-        return None
-    out = (ctypes.c_double * (2 + len(operands)))(float(grid))
-    arg = (ctypes.c_int64 * len(args))(*map(int, args))
-    assert extent(arg, ctypes.c_int64(len(args)), ctypes.c_int64(len(operands)), out) == 0
+    out = reach(kernel, args, grid, len(operands), hooked)
     assert out[0] == grid and out[1] <= int(scratch), f"{list(out[:2])} for {grid} and {scratch}"
+    assert not hooked or out[HOOK] == len(operands)
     made: list[npt.NDArray[Any] | None] = []
-    for operand, end in zip(operands, out[2:], strict=True):
+    for operand, end in zip(operands, out[FIRST:], strict=True):
+        assert operand is not None or end <= 0, f"{end} bytes of an operand that is absent"
         if operand is None:
             made.append(None)
             continue
-        size = int(end) if grid else 0
+        size = int(abs(end))
         area = guarded(-(-size // 4), "end").view(np.uint8)
         bare = area[area.size - size :]
         bare[:] = np.frombuffer(ctypes.string_at(operand.ctypes.data, size), np.uint8)
@@ -155,14 +176,17 @@ def call(
     hook: int = 0,
     hook_operands: Sequence[npt.NDArray[Any]] = (),
     hook_args: Sequence[int] = (),
+    bare: bool = True,
 ) -> int:
     """Run all chunks of ``kernel`` (by default one); returns the first error or 0. The scratch is guarded.
 
-    First it runs on what it declares to touch alone, if it does.
+    First it runs on what it declares to touch alone, unless not ``bare``.
     """
-    bare = declared(kernel, operands, args, grid, scratch)
-    if bare is not None:
-        _call(kernel, bare, args, grid, scratch, chunks, hook, hook_operands, hook_args)
+    if grid and bare:
+        check_refusals(kernel, args, grid, len(operands), bool(hook))
+        touched = declared(kernel, operands, args, grid, scratch, bool(hook))
+        copies = [operand.copy() for operand in hook_operands]
+        _call(kernel, touched, args, grid, scratch, chunks, hook, copies, hook_args)
     return _call(kernel, operands, args, grid, scratch, chunks, hook, hook_operands, hook_args)
 
 
@@ -206,6 +230,8 @@ def call_hooked(
     )  # fmt: skip
     assert error == 0
     assert np.all(count == 1)
+    if grid:
+        assert tuple(reach(kernel, args, grid, len(operands), True)[TILE : TILE + 3]) == shape
     return out.reshape(shape).copy()
 
 

@@ -118,7 +118,8 @@ def test_many_boxes_are_sorted_as_few_are(isa: Isa) -> None:
 def test_boxes_that_32_bits_do_not_number_are_refused(isa: Isa) -> None:
     made = Choose(False, 1, 1, 2**32, 0)
     operands = [np.zeros(1), np.zeros(1), None, None, None, np.zeros(1), np.zeros(1)]
-    assert call(load(non_max_suppression, isa).gw_nms_choose, operands, made.args, 1, 64) == TOO_MANY_BOXES
+    kernel = load(non_max_suppression, isa).gw_nms_choose
+    assert call(kernel, operands, made.args, 1, 64, bare=False) == TOO_MANY_BOXES
 
 
 @each_isa

@@ -28,13 +28,15 @@ def check(isa: Isa, x: AnyArray) -> None:
         source = guard(x, at_end=at_end)
         for chunks in chunkings(int(made.grid)):
             counts, total = guard(np.full(int(made.grid), -7)), guard(np.zeros((), np.int64))
-            room = guard(np.full(expected.size, -7, np.int64), at_end=at_end)
+            room = guard(np.full(x.ndim * x.size, -7, np.int64), at_end=at_end)
             operands = [source, counts]
             assert call(library.gw_count_non_zero, operands, made.args, made.grid, 0, chunks=chunks) == 0
             operands += [room, total]
             assert call(library.gw_non_zero, operands, made.args, made.grid, 0, chunks=chunks) == 0
             assert total == expected.shape[1]
-            np.testing.assert_array_equal(room.reshape(expected.shape), expected)
+            found = room[: expected.size]
+            np.testing.assert_array_equal(found.reshape(expected.shape), expected)
+            assert np.all(room[expected.size :] == -7)
 
 
 @each_isa

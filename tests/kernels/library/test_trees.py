@@ -101,7 +101,7 @@ def test_walks_are_those_of_python(
             for vote in range(ends[leaf] - given[leaf], ends[leaf]):
                 heard[targets[vote]].append(float(weights[vote]))
         expected[k] = [folded(votes, fold, count) for votes in heard]
-    made = Trees(x.itemsize, fold, rows, 4, count, size, depth)
+    made = Trees(x.itemsize, fold, rows, 4, count, size, depth, len(nodes), len(targets))
     tables = (
         packed(nodes, dtype),
         np.array([[NODE * root, depths[root]] for root in range(count)], np.int32),
@@ -120,7 +120,7 @@ def test_walks_are_those_of_python(
 
 @pytest.mark.parametrize("size", [1, 100, 5000])
 def test_scratch_is_bounded(size: int) -> None:
-    made = Trees(4, Fold.SUM, 1000, 4, 10, size, 5)
+    made = Trees(4, Fold.SUM, 1000, 4, 10, size, 5, 0, 0)
     grid: Any = made.grid
     scratch: Any = made.scratch_bytes
     assert grid * made.block >= 1000

@@ -31,9 +31,21 @@ def gather() -> bytes:
     return onnx_model(nodes, {"x": (FLOAT, ["N", 4]), "i": (INT64, ["K"])}, {"y": (FLOAT, None)})
 
 
+def product() -> bytes:
+    """A kernel of the library with an epilogue: operands a, b, two absent, y, the epilogue, c, y."""
+    nodes = [
+        helper.make_node("MatMul", ["a", "b"], ["m"]),
+        helper.make_node("Erf", ["m"], ["e"]),
+        helper.make_node("Add", ["e", "c"], ["y"]),
+    ]
+    inputs = {"a": (FLOAT, ["M", 8]), "b": (FLOAT, [8, 5]), "c": (FLOAT, ["M", 5])}
+    return onnx_model(nodes, inputs, {"y": (FLOAT, None)})
+
+
 FEEDS: dict[Callable[[], bytes], list[Any]] = {
     relu: [np.ones((3, 4), np.float32)],
     gather: [np.ones((3, 4), np.float32), np.array([0, 2])],
+    product: [np.ones(shape, np.float32) for shape in ((3, 8), (8, 5), (3, 5))],
 }
 
 
@@ -43,7 +55,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Options:
     return Options(key_dir=home / "keys", cache_dir=home / "cache")
 
 
-KERNEL, ARGS, GRID = 3, 4, 5
+OPERANDS, KERNEL, ARGS, GRID = 1, 3, 4, 5
 """Places in a task."""
 
 
@@ -68,6 +80,17 @@ def arg(number: int) -> Callable[[list[Any], int], None]:
     return change
 
 
+def operand(number: int, other: Any) -> Callable[[list[Any], int], None]:
+    def change(task: list[Any], register: int) -> None:
+        task[OPERANDS][number] = task[OPERANDS][other] if isinstance(other, int) else other
+
+    return change
+
+
+def of_epilogue(task: list[Any], register: int) -> None:
+    task[ARGS][-1] = register
+
+
 @pytest.mark.parametrize("source", FEEDS)
 def test_kernels_run_as_they_were_compiled(
     source: Callable[[], bytes], options: Options, tmp_path: Path
@@ -88,6 +111,14 @@ def test_kernels_run_as_they_were_compiled(
         (gather, arg(4), "reaches 16000 bytes of operand 0, which has 48"),
         (gather, arg(5), "reaches 8000 bytes of operand 1, which has 16"),
         (gather, arg(8), "reaches .* bytes of operand 2"),
+        (gather, arg(0), "takes no such arguments"),
+        (gather, operand(1, None), "needs operand 1, which is absent"),
+        (product, arg(2), "29760 bytes of scratch, its kernel one of at most 7 and"),
+        (product, arg(3), "reaches 4140 bytes of operand 1, which has 160"),
+        (product, of_epilogue, "reaches .* bytes of operand 6, which has 60"),
+        (product, operand(0, None), "needs operand 0, which is absent"),
+        (product, operand(5, 1), "takes no such arguments"),
+        (product, operand(2, 5), "takes no such arguments"),
     ],
 )
 def test_launches_that_reach_beyond_their_operands_are_refused(

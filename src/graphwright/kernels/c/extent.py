@@ -2,8 +2,14 @@
 
 ``int32_t NAME_extent(const int64_t *arg, int64_t args, int64_t operands, double *out)``: for the kernel's
 arguments and the grid ``out[0]``, that becomes its largest grid, ``out[1]`` its bytes of scratch, and
-``out[2 + k]`` the end of what it touches of operand ``k``, in bytes; not 0 where the arguments are none that
-it takes. Doubles: sizes below 2^53 are exact, larger ones do not wrap.
+``out[FIRST + k]`` the end of what it touches of operand ``k``, in bytes (negated where the operand may be
+absent); not 0 where the arguments are none that it takes. Doubles: sizes below 2^53 are exact, larger ones do
+not wrap.
+
+A kernel that takes an epilogue is given in ``out[HOOK]`` whether there is one. It sets ``out[HOOK]`` to the
+epilogue's place among its operands, ``out[ARGS]`` to the number of its own arguments, which those of the
+epilogue follow, and ``out[TILE]`` ... to the batch, rows and columns that the epilogue is called for. These
+are what the epilogue's own function is given.
 """
 
 from __future__ import annotations
@@ -16,6 +22,7 @@ from graphwright.ir.loops.nodes import (
     Call,
     Index,
     Kernel,
+    Kind,
     Level,
     Load,
     Loop,
@@ -24,23 +31,20 @@ from graphwright.ir.loops.nodes import (
     Store,
     Tile,
 )
-from graphwright.ir.symbols import Atom, Dim, Expr, Function, Symbol, atoms, product
+from graphwright.ir.symbols import Atom, Dim, Expr, Symbol, atoms, product, symbol
 from graphwright.kernels.c.analysis import children, parts
+from graphwright.kernels.c.hook import HOOK_SIZES
 from graphwright.records import dataclass
 
 SUFFIX = "_extent"
 HELPERS = """
 static inline __attribute__((unused)) double gw_most(double a, double b) { return a > b || a != a ? a : b; }
 static inline __attribute__((unused)) double gw_least(double a, double b) { return a < b || a != a ? a : b; }
-static inline __attribute__((unused)) double gw_floor(double a, double b) {
-    double q = a / b;
-    if (!(q < 4e15 && q > -4e15))
-        return q;
-    double whole = (double)(int64_t)q;
-    return whole > q ? whole - 1 : whole;
-}
+static inline __attribute__((unused)) double gw_floor(double a, double b) { return __builtin_floor(a / b); }
 """
 """What the functions need; NaN goes through."""
+TILE, HOOK, ARGS, FIRST = 2, 5, 6, 7
+"""Where things stand in ``out``."""
 SIGNATURE = "const int64_t *arg, int64_t args, int64_t operands, double *out"
 
 _Range = tuple[str, str]
@@ -61,28 +65,64 @@ class _Access:
 
 def extent_text(kernel: Kernel, grid: Dim, scratch: Dim) -> str:
     """The C function for ``kernel``, of one phase; empty where a stride may be negative."""
-    names = {size: f"n{position}" for position, size in enumerate(kernel.sizes)}
+    names = _names(kernel.sizes)
     lines = [
-        f"if (args < {len(kernel.sizes)} || operands < {len(kernel.parameters)})",
-        "    return 1;",
-        *(f"const double {name} = (double)arg[{k}];" for k, name in enumerate(names.values())),
-        *(f"(void){name};" for name in names.values()),
+        *_head(kernel.sizes, kernel.parameters),
         f"out[0] = {number_text(grid, names)};",
         f"out[1] = {number_text(scratch, names)};",
     ]
-    positions = {buffer.name: position for position, buffer in enumerate(kernel.parameters)}
+    return _function(kernel.name, [*lines, *_reaches(kernel.body, (), kernel.parameters, names)])
+
+
+def hook_extent_text(kernel: Kernel) -> str:
+    """The C function for an epilogue, called for tiles that make up all of [batch, rows, columns]."""
+    sizes = tuple(size for size in kernel.sizes if size not in HOOK_SIZES)
+    own = {"row0": "0.0", "col0": "0.0", "batches": "batches", "rows": "rows", "cols": "cols"}
+    tile = [f"const double {name} = out[{TILE + k}];" for k, name in enumerate(("batches", "rows", "cols"))]
+    lines = [*_head(sizes, kernel.parameters[1:]), *tile, "(void)batches, (void)rows, (void)cols;"]
+    images = Loop("batch", Kind.SERIAL, symbol("batches"), kernel.body)
+    reaches = _reaches((images,), (), kernel.parameters[1:], _names(sizes) | own)
+    return _function(kernel.name, [*lines, *reaches])
+
+
+def _names(sizes: Sequence[str]) -> dict[str, str]:
+    """The C variables of sizes."""
+    return {size: f"n{position}" for position, size in enumerate(sizes)}
+
+
+def _head(sizes: Sequence[str], parameters: Sequence[Buffer]) -> list[str]:
+    names = _names(sizes).values()
+    return [
+        f"if (args < {len(sizes)} || operands < {len(parameters)})",
+        "    return 1;",
+        *(f"const double {name} = (double)arg[{k}];" for k, name in enumerate(names)),
+        *(f"(void){name};" for name in names),
+        *([] if sizes else ["(void)arg;"]),
+    ]
+
+
+def _function(name: str, lines: Sequence[str]) -> str:
+    head = f"GW_EXPORT int32_t {name}{SUFFIX}({SIGNATURE})"
+    body = "\n".join(f"    {line}" for line in [*lines, "return 0;"])
+    return f"{head};\n{head} {{\n{body}\n}}\n"
+
+
+def _reaches(
+    body: Sequence[Statement],
+    loops: tuple[Loop, ...],
+    parameters: Sequence[Buffer],
+    names: Mapping[str, str],
+) -> Iterator[str]:
+    """C statements for all accesses to ``parameters``."""
+    positions = {buffer.name: position for position, buffer in enumerate(parameters)}
     seen: set[str] = set()
-    for access in _accesses(kernel.body, ()):
+    for access in _accesses(body, loops):
         if access.buffer.level is not Level.GLOBAL or access.buffer.name not in positions:
             continue
         made = "\n    ".join(_reach(access, positions[access.buffer.name], names))
         if made not in seen:
-            lines.append(made)
+            yield made
         seen.add(made)
-    lines.append("return 0;")
-    head = f"GW_EXPORT int32_t {kernel.name}{SUFFIX}({SIGNATURE})"
-    body = "\n".join(f"    {line}" for line in lines)
-    return f"{head};\n{head} {{\n{body}\n}}\n"
 
 
 def _accesses(body: Sequence[Statement], loops: tuple[Loop, ...]) -> Iterator[_Access]:
@@ -116,9 +156,8 @@ def _tile(tile: Tile, loops: tuple[Loop, ...]) -> _Access:
 def _reach(access: _Access, position: int, names: Mapping[str, str]) -> Iterator[str]:
     """C statements that move the end of an operand behind one access to it.
 
-    Places that are affine in the loops' axes are bounded by the loops; what a mask or an index that is data
-    decides, or an expression of another form, lies within the shape of the buffer: masks and checks see to
-    it.
+    Places whose axes each occur once are bounded by the loops; what a mask or an index that is data decides,
+    or an expression of another form, lies within the shape of the buffer: masks and checks see to it.
     """
     ranges, conditions = _axes(access.loops, names)
     low, high = ["0"], ["0"]
@@ -142,7 +181,7 @@ def _reach(access: _Access, position: int, names: Mapping[str, str]) -> Iterator
     yield f"if ({condition}) {{"
     yield f"    if ({' + '.join(low)} < 0)"
     yield "        return 1;"
-    target = f"out[{2 + position}]"
+    target = f"out[{FIRST + position}]"
     yield f"    {target} = gw_most({target}, ({' + '.join(high)} + 1) * {access.buffer.dtype.bytes});"
     yield "}"
 
@@ -165,37 +204,58 @@ def _axes_in(dim: Dim, ranges: Mapping[str, object]) -> bool:
     return any(atom.name in ranges for atom in atoms(dim))
 
 
-def _affine(place: Dim, ranges: Mapping[str, _Range | None], names: Mapping[str, str]) -> _Range | None:
-    """The least and the greatest ``place``; None unless each axis is in one term, alone and to the first
-    power.
-    """
+def _affine(
+    place: Dim, ranges: Mapping[str, _Range | None], names: Mapping[str, str], used: set[str] | None = None
+) -> _Range | None:
+    """The least and the greatest ``place``; None unless each axis is in one term, to the first power."""
     if not isinstance(place, Expr):
         return str(place), str(place)
-    low, high, used = ["0"], ["0"], set[str]()
+    used = set() if used is None else used
+    low, high = ["0"], ["0"]
     for monomial, coefficient in place.terms:
         factors: list[Atom] = [atom for atom, power in monomial for _ in range(power)]
-        axes = [atom for atom in factors if isinstance(atom, Symbol) and atom.name in ranges]
-        others = [atom for atom in factors if atom not in axes]
-        text = " * ".join(
-            [_float(coefficient), *(_atom(atom, names) for atom in others if not _moves(atom, ranges))]
-        )
-        if len(axes) > 1 or any(_moves(atom, ranges) for atom in others):
+        moving = [atom for atom in factors if _moves(atom, ranges)]
+        others = [atom for atom in factors if not _moves(atom, ranges)]
+        text = " * ".join([_float(coefficient), *(_atom(atom, names) for atom in others)])
+        if len(moving) > 1:
             return None
-        if not axes:
+        if not moving:
             low.append(text)
             high.append(text)
             continue
-        known = ranges[axes[0].name]
-        if known is None or axes[0].name in used:
+        known = _moving(moving[0], ranges, names, used)
+        if known is None:
             return None
-        used.add(axes[0].name)
         low.append(f"gw_least({text} * {known[0]}, {text} * {known[1]})")
         high.append(f"gw_most({text} * {known[0]}, {text} * {known[1]})")
     return f"({' + '.join(low)})", f"({' + '.join(high)})"
 
 
+def _moving(
+    atom: Atom, ranges: Mapping[str, _Range | None], names: Mapping[str, str], used: set[str]
+) -> _Range | None:
+    """The values of an axis, or of a function of axes."""
+    if isinstance(atom, Symbol):
+        known = None if atom.name in used else ranges[atom.name]
+        used.add(atom.name)
+        return known
+    inner, *rest = atom.operands
+    if any(_axes_in(operand, ranges) for operand in rest):
+        return None
+    range_ = _affine(inner, ranges, names, used)
+    if range_ is None or atom.name != "mod":
+        ends = [
+            combined_text(atom.name, [end, *(number_text(d, names) for d in rest)]) for end in range_ or ()
+        ]
+        return (f"gw_least({', '.join(ends)})", f"gw_most({', '.join(ends)})") if ends else None
+    last = f"({number_text(rest[0], names)} - 1)"
+    return "0.0", f"({range_[0]} >= 0 ? gw_least({range_[1]}, {last}) : {last})"
+
+
 def _moves(atom: Atom, ranges: Mapping[str, object]) -> bool:
-    return isinstance(atom, Function) and any(_axes_in(operand, ranges) for operand in atom.operands)
+    if isinstance(atom, Symbol):
+        return atom.name in ranges
+    return any(_axes_in(operand, ranges) for operand in atom.operands)
 
 
 def _strides(buffer: Buffer) -> Sequence[Dim]:
@@ -224,9 +284,14 @@ def number_text(dim: Dim, names: Mapping[str, str]) -> str:
 def _atom(atom: Atom, names: Mapping[str, str]) -> str:
     if isinstance(atom, Symbol):
         return names[atom.name]
-    first, *rest = (number_text(operand, names) for operand in atom.operands)
+    return combined_text(atom.name, [number_text(operand, names) for operand in atom.operands])
+
+
+def combined_text(function: str, operands: Sequence[str]) -> str:
+    """A function of C expressions, as a C expression: floordiv, mod, min or max."""
+    first, *rest = operands
     for operand in rest:
-        match atom.name:
+        match function:
             case "min":
                 first = f"gw_least({first}, {operand})"
             case "max":

@@ -32,8 +32,9 @@ def trees(node: Node, context: Context) -> Launch | str:
     depths = _depths(roots, table[3], table[4], 2 * op.depth)
     rows, features = x.type.dims
     mean = int(depths.mean()) if depths.size else 0
-    made = Trees(x.type.dtype.bytes, Fold[op.aggregate], rows, features, roots.size, op.size, mean)
     places, nodes = _paired(roots, *table)
+    sizes = rows, features, roots.size, op.size, mean, len(nodes), targets.size
+    made = Trees(x.type.dtype.bytes, Fold[op.aggregate], *sizes)
     offsets = NODE_BYTES * np.arange(roots.size)
     votes = np.concatenate([[0], ends])[np.minimum(places, ends.size - 1)[:, np.newaxis] + [0, 1]]
     operands = (

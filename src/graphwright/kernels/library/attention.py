@@ -18,6 +18,7 @@ from typing import Final
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.library.bits import double_bits
+from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, arguments, within
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.tile import HELPERS, transpose
 from graphwright.kernels.vmath import vmath
@@ -120,6 +121,44 @@ def tile_rows(isa: Isa) -> int:
 def panel_columns(isa: Isa) -> int:
     """Columns of a tile, and of a panel of keys or values."""
     return 2 * isa.lanes
+
+
+_STRIDES: Final = tuple(
+    f"{x}_{axis}" for x in ("q", "k", "v", "mask", "y") for axis in ("batch", "head", "row", "col")
+)
+_ARGS: Final = (
+    *("batch", "heads", "kv_heads", "queries", "keys", "depth", "width"),
+    *(*_STRIDES, "scale", "softcap", "causal", "offset", "guard"),
+)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far :data:`SYMBOL` reaches."""
+    a = arguments(*_ARGS)
+    sizes = {
+        "q": (a.batch, a.heads, a.queries, a.depth),
+        "k": (a.batch, a.kv_heads, a.keys, a.depth),
+        "v": (a.batch, a.kv_heads, a.keys, a.width),
+        "mask": (a.batch, a.heads, a.queries, a.keys),
+        "y": (a.batch, a.heads, a.queries, a.width),
+    }
+    strides = {x: tuple(getattr(a, f"{x}_{axis}") for axis in ("batch", "head", "row", "col")) for x in sizes}
+    call = Attention(
+        *(a.batch, a.heads, a.kv_heads, a.queries, a.keys, a.depth, a.width),
+        *((0, 0, 0, 0),) * 4,
+    )
+    return (
+        Extent(
+            SYMBOL,
+            _ARGS,
+            tuple(
+                Reach(4, tuple(zip(sizes[x], strides[x], strict=True)), optional=x == "mask") for x in sizes
+            ),
+            grid=call.grid(isa),
+            scratch=call.scratch_bytes(isa),
+            bounds=within(SIGNED, *_STRIDES, "offset") | within(BITS, "scale", "softcap"),
+        ),
+    )
 
 
 def source(isa: Isa) -> str:

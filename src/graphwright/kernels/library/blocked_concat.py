@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from graphwright.ir.symbols import Dim, ceildiv, floordiv
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
+from graphwright.kernels.library.extent import SIGNED, Extent, Reach, within
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 
@@ -55,6 +56,25 @@ def scratch_bytes(isa: Isa, args: CopyChannelsArgs) -> Dim:
 def work_ns(isa: Isa, args: CopyChannelsArgs) -> Dim:
     """Time on one core: 8 bytes a nanosecond, in and out together."""
     return args.images * args.h * args.w * args.channels
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far :data:`SYMBOL` reaches: whole blocks."""
+    a = CopyChannelsArgs(*map(symbol, CopyChannelsArgs._fields))
+    x_blocks, y_blocks = (ceildiv(first + a.channels, isa.lanes) for first in (a.x_first, a.y_first))
+    pixels = (a.w * isa.lanes, 1)
+    return (
+        Extent(
+            SYMBOL,
+            CopyChannelsArgs._fields,
+            (
+                Reach(4, ((a.images, a.x_n), (x_blocks, a.x_cb), (a.h, a.x_h), pixels)),
+                Reach(4, ((a.images, a.y_n), (y_blocks, a.y_cb), (a.h, a.y_h), pixels)),
+            ),
+            grid=grid(isa, a),
+            bounds=within(SIGNED, *CopyChannelsArgs._fields[6:]),
+        ),
+    )
 
 
 def source(isa: Isa) -> str:

@@ -11,7 +11,18 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.kernels.library.extent import (
+    BITS,
+    SIGNED,
+    STEP,
+    Extent,
+    Reach,
+    Tiles,
+    dense,
+    window_bounds,
+    within,
+)
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 from graphwright.records import dataclass
@@ -119,6 +130,35 @@ _COLUMNS: Final = (
     *(_Columns(0, 1), _Columns(0, 2), _Columns(0, 0)),
 )
 """The first that serves is taken."""
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far :data:`SYMBOL` reaches: rows and columns outside the image are not read."""
+    a = BlockedDepthwiseArgs(*map(symbol, BlockedDepthwiseArgs._fields))
+    blocks, pixels = ceildiv(a.channels, isa.lanes), (a.ow * isa.lanes, 1)
+    x = ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), (a.w * isa.lanes, 1))
+    residual = ((a.images, a.r_n), (blocks, a.r_cb), (a.oh, a.r_h), pixels)
+    y = ((a.images, a.y_n), (blocks, a.y_cb), (a.oh, a.y_h), pixels)
+    return (
+        Extent(
+            SYMBOL,
+            BlockedDepthwiseArgs._fields,
+            (
+                Reach(4, x),
+                dense(4, blocks * isa.lanes, a.kh * a.kw),
+                dense(4, blocks * isa.lanes, optional=True),
+                Reach(4, residual, optional=True),
+                Reach(4, y, unhooked=True),
+            ),
+            grid=grid(isa, a),
+            scratch=scratch_bytes(isa, a),
+            bounds=window_bounds(BlockedDepthwiseArgs._fields)
+            | within(SIGNED, *BlockedDepthwiseArgs._fields[14:23])
+            | within(BITS, "lo", "hi")
+            | within(STEP, "kh", "kw"),
+            tiles=Tiles(a.images * blocks, a.oh * a.ow, isa.lanes),
+        ),
+    )
 
 
 def source(isa: Isa) -> str:

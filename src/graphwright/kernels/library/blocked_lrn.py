@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from graphwright.ir.symbols import Dim, ceildiv
+from graphwright.ir.symbols import Dim, ceildiv, symbol
+from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, within
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 from graphwright.kernels.vmath import vmath
@@ -61,6 +62,26 @@ def work_ns(isa: Isa, args: BlockedLrnArgs) -> Dim:
     """Time on one core: 20 ns a vector for the power, 1 ns for each channel of the window."""
     vectors = args.images * args.h * args.w * ceildiv(args.channels, isa.lanes)
     return vectors * (20 + args.size)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far :data:`SYMBOL` reaches."""
+    a = BlockedLrnArgs(*map(symbol, BlockedLrnArgs._fields))
+    blocks, pixels = ceildiv(a.channels, isa.lanes), (a.w * isa.lanes, 1)
+    return (
+        Extent(
+            SYMBOL,
+            BlockedLrnArgs._fields,
+            (
+                Reach(4, ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), pixels)),
+                Reach(4, ((a.images, a.y_n), (blocks, a.y_cb), (a.h, a.y_h), pixels)),
+            ),
+            grid=grid(isa, a),
+            scratch=scratch_bytes(isa, a),
+            bounds=within(SIGNED, *BlockedLrnArgs._fields[8:]) | within(BITS, "alpha", "beta", "bias"),
+            at_least_0=(a.size - 1,),
+        ),
+    )
 
 
 def source(isa: Isa) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from graphwright.ir.symbols import Dim, ceildiv, maximum
+from graphwright.ir.symbols import Dim, ceildiv, maximum, symbol
+from graphwright.kernels.library.extent import SIGNED, SIZE, STEP, Extent, Reach, within
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 
@@ -77,6 +78,35 @@ def work_ns(isa: Isa, args: BlockedPoolArgs) -> Dim:
 def global_work_ns(isa: Isa, args: BlockedPoolArgs) -> Dim:
     """Time of the global average on one core: a vector read takes 3 ns."""
     return global_grid(isa, args) * (args.h * args.w * 3 + 10)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far the three kernels reach."""
+    a = BlockedPoolArgs(*map(symbol, BlockedPoolArgs._fields))
+    blocks, pixel = ceildiv(a.channels, isa.lanes), (isa.lanes, 1)
+    x = Reach(4, ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), (a.w, isa.lanes), pixel))
+    y = Reach(4, ((a.images, a.y_n), (blocks, a.y_cb), (a.oh, a.y_h), (a.ow, isa.lanes), pixel))
+    one = Reach(4, ((a.images, a.y_n), (blocks, a.y_cb), pixel))
+    forms = {
+        MAX: (y, grid(isa, a), scratch_bytes(isa, a)),
+        AVERAGE: (y, grid(isa, a), scratch_bytes(isa, a)),
+        GLOBAL_AVERAGE: (one, global_grid(isa, a), 0),
+    }
+    sizes = ("kh", "kw", "pad_top", "pad_left", "pad_bottom", "pad_right")
+    steps = ("stride_h", "stride_w", "dilation_h", "dilation_w")
+    bounds = within(SIGNED, *BlockedPoolArgs._fields[17:])
+    windows = bounds | within(SIZE, *sizes) | within(STEP, *steps)
+    return tuple(
+        Extent(
+            name,
+            BlockedPoolArgs._fields,
+            (x, result),
+            grid=units,
+            scratch=scratch,
+            bounds=bounds if name == GLOBAL_AVERAGE else windows,
+        )
+        for name, (result, units, scratch) in forms.items()
+    )
 
 
 def source(isa: Isa) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from graphwright.ir.symbols import Dim, ceildiv
+from graphwright.ir.symbols import Dim, ceildiv, symbol
+from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, within
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.resize import axis_taps
 from graphwright.kernels.library.tile import HELPERS
@@ -66,6 +67,26 @@ def scratch_bytes(symbol: str, args: BlockedResizeArgs) -> Dim:
 def work_ns(isa: Isa, symbol: str, args: BlockedResizeArgs) -> Dim:
     """Time on one core: 4 ns for the vector that is written, 1 ns for each that is read."""
     return grid(isa, args) * args.ow * (4 + TAPS[symbol] ** 2)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far the three kernels reach."""
+    a = BlockedResizeArgs(*map(symbol, BlockedResizeArgs._fields))
+    blocks = ceildiv(a.channels, isa.lanes)
+    x = Reach(4, ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), (a.w * isa.lanes, 1)))
+    y = Reach(4, ((a.images, a.y_n), (blocks, a.y_cb), (a.oh, a.y_h), (a.ow * isa.lanes, 1)))
+    return tuple(
+        Extent(
+            name,
+            BlockedResizeArgs._fields,
+            (x, y),
+            grid=grid(isa, a),
+            scratch=scratch_bytes(name, a),
+            bounds=within(SIGNED, *BlockedResizeArgs._fields[12:])
+            | within(BITS, "cubic_a", "scale_h", "scale_w"),
+        )
+        for name in TAPS
+    )
 
 
 def source(isa: Isa) -> str:

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
 from graphwright.kernels.library.byte_tile import (
     QUAD,
     RUN,
@@ -31,9 +31,20 @@ from graphwright.kernels.library.byte_tile import (
     panel_columns,
     tile_bytes,
 )
+from graphwright.kernels.library.extent import (
+    FLAG,
+    SIGNED,
+    Extent,
+    Reach,
+    Tiles,
+    dense,
+    window_bounds,
+    within,
+)
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.runs import gathering
 from graphwright.kernels.library.tile import HELPERS
+from graphwright.records import replace
 
 SYMBOL: Final = "gw_conv_bytes"
 WIDE: Final = "gw_conv_bytes_wide"
@@ -85,10 +96,10 @@ class ByteConvArgs(NamedTuple):
     dilation_w: Dim
     y_n: Dim
     y_c: Dim
-    w_zero_step: int
+    w_zero_step: Dim
     """0 if ``w_zero`` is one for all output channels, else 1."""
-    x_signed: int
-    w_signed: int
+    x_signed: Dim
+    w_signed: Dim
 
 
 class InterleaveArgs(NamedTuple):
@@ -98,7 +109,7 @@ class InterleaveArgs(NamedTuple):
     groups: Dim
     cin: Dim
     pixels: Dim
-    x_signed: int
+    x_signed: Dim
 
 
 def quads_bytes(args: InterleaveArgs) -> Dim:
@@ -173,6 +184,42 @@ def interleave_grid(args: InterleaveArgs) -> Dim:
 def interleave_work_ns(args: InterleaveArgs) -> Dim:
     """Six bytes a nanosecond."""
     return floordiv(quads_bytes(args), 6)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far the three kernels reach: taps outside the image are not read."""
+    a = ByteConvArgs(*map(symbol, ByteConvArgs._fields))
+    quads, tiles = ceildiv(a.cin, QUAD), ceildiv(a.cout, TILE_ROWS)
+    channels, pixels = a.groups * a.cout, a.od * a.oh * a.ow
+    tile = TILE_ROWS * (4 + ceildiv(_quads(a) * QUAD, RUN) * RUN)
+    made = Extent(
+        SYMBOL,
+        ByteConvArgs._fields,
+        (
+            dense(QUAD, a.images * a.groups, quads, a.d * a.h * a.w),
+            dense(1, a.groups, tiles, tile),
+            dense(1, 1, optional=True),
+            Reach(1, ((channels, a.w_zero_step),), optional=True),
+            Reach(4, ((a.images, a.y_n), (channels, a.y_c), (pixels, 1)), unhooked=True),
+        ),
+        grid=grid(isa, a),
+        scratch=scratch_bytes(isa, a),
+        bounds=window_bounds(ByteConvArgs._fields)
+        | within(SIGNED, "y_n", "y_c")
+        | within(FLAG, "w_zero_step", "x_signed", "w_signed"),
+        tiles=Tiles(a.images, channels, pixels),
+    )
+    return made, replace(made, symbol=WIDE), _interleave_extent()
+
+
+def _interleave_extent() -> Extent:
+    a = InterleaveArgs(*map(symbol, InterleaveArgs._fields))
+    return Extent(
+        INTERLEAVE,
+        InterleaveArgs._fields,
+        (dense(1, a.images * a.groups, a.cin, a.pixels), dense(1, quads_bytes(a))),
+        grid=interleave_grid(a),
+    )
 
 
 def source(isa: Isa) -> str:

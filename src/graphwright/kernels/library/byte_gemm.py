@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
 from graphwright.kernels.library.byte_tile import (
     QUAD,
     RUN,
@@ -30,8 +30,10 @@ from graphwright.kernels.library.byte_tile import (
     entries,
     panel_columns,
 )
+from graphwright.kernels.library.extent import FLAG, SIGNED, Extent, Reach, Tiles, dense, within
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
+from graphwright.records import replace
 
 SYMBOL: Final = "gw_gemm_bytes"
 WIDE: Final = "gw_gemm_bytes_wide"
@@ -74,8 +76,8 @@ class ByteGemmArgs(NamedTuple):
     zb_batch0: Dim
     zb_batch1: Dim
     zb_n: Dim
-    a_signed: int
-    b_signed: int
+    a_signed: Dim
+    b_signed: Dim
 
 
 class BytePackArgs(NamedTuple):
@@ -84,7 +86,7 @@ class BytePackArgs(NamedTuple):
     batch: Dim
     k: Dim
     n: Dim
-    b_signed: int
+    b_signed: Dim
 
 
 def packed_bytes(isa: Isa, k: Dim, n: Dim) -> Dim:
@@ -141,6 +143,41 @@ def pack_grid(isa: Isa, args: BytePackArgs) -> Dim:
 def pack_work_ns(isa: Isa, args: BytePackArgs) -> Dim:
     """Two bytes a nanosecond."""
     return floordiv(args.batch * args.k * args.n, 2)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far the three kernels reach."""
+    a = ByteGemmArgs(*map(symbol, ByteGemmArgs._fields))
+    result = ((a.batch0, a.c_batch0), (a.batch1, a.c_batch1), (a.m, a.c_m), (a.n, 1))
+    row_zeros = ((a.batch0, a.za_batch0), (a.batch1, a.za_batch1), (a.m, a.za_m))
+    column_zeros = ((a.batch0, a.zb_batch0), (a.batch1, a.zb_batch1), (a.n, a.zb_n))
+    bytes_of_b = packed_bytes(isa, a.k, a.n)
+    made = Extent(
+        SYMBOL,
+        ByteGemmArgs._fields,
+        (
+            Reach(1, ((a.batch0, a.a_batch0), (a.batch1, a.a_batch1), (a.m, a.a_m), (a.k, 1))),
+            Reach(1, ((a.batch0, a.b_batch0), (a.batch1, a.b_batch1), (bytes_of_b, 1))),
+            Reach(1, row_zeros, optional=True),
+            Reach(1, column_zeros, optional=True),
+            Reach(4, result, unhooked=True),
+        ),
+        grid=grid(isa, a),
+        scratch=scratch_bytes(isa, a),
+        bounds=within(SIGNED, *ByteGemmArgs._fields[5:19]) | within(FLAG, "a_signed", "b_signed"),
+        tiles=Tiles(a.batch0 * a.batch1, a.m, a.n),
+    )
+    return made, replace(made, symbol=WIDE), _pack_extent(isa)
+
+
+def _pack_extent(isa: Isa) -> Extent:
+    a = BytePackArgs(*map(symbol, BytePackArgs._fields))
+    return Extent(
+        PACK,
+        BytePackArgs._fields,
+        (dense(1, a.batch, a.k, a.n), dense(1, a.batch, packed_bytes(isa, a.k, a.n))),
+        grid=pack_grid(isa, a),
+    )
 
 
 def source(isa: Isa) -> str:

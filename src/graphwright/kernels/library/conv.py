@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.kernels.library.extent import SIGNED, Extent, Reach, Tiles, dense, window_bounds, within
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.runs import gathering
 from graphwright.kernels.library.tile import HELPERS, TileShape, tiles
@@ -131,6 +132,32 @@ def work_ns(isa: Isa, args: ConvArgs) -> Dim:
     elements = pixels * args.cin * args.kd * args.kh * args.kw
     flops = 2 * elements * args.cout
     return ceildiv(flops, 100 if isa.vector_bytes == 64 else 60) + floordiv(elements, 4)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far :data:`SYMBOL` reaches: taps outside the image are not read."""
+    a = ConvArgs(*map(symbol, ConvArgs._fields))
+    pixels, rows = a.od * a.oh * a.ow, panel_rows(isa)
+    x = ((a.images, a.x_n), (a.groups * a.cin, a.x_c), (a.d, a.x_d), (a.h, a.x_h), (a.w, a.x_w))
+    y = ((a.images, a.y_n), (a.groups * a.cout, a.y_c), (a.od, a.y_d), (a.oh, a.y_h), (a.ow, a.y_w))
+    return (
+        Extent(
+            SYMBOL,
+            ConvArgs._fields,
+            (
+                Reach(4, x),
+                dense(4, a.groups * ceildiv(a.cout, rows) * rows, a.cin, a.kd * a.kh * a.kw),
+                dense(4, a.groups, a.cout, optional=True),
+                Reach(4, y, unhooked=True),
+            ),
+            grid=grid(isa, a),
+            scratch=scratch_bytes(isa, a),
+            bounds=window_bounds(ConvArgs._fields)
+            | within(SIGNED, *ConvArgs._fields[22:32])
+            | within((1, _run_tiles(isa)), "unit_tiles"),
+            tiles=Tiles(a.images, a.groups * a.cout, pixels),
+        ),
+    )
 
 
 def source(isa: Isa) -> str:

@@ -10,7 +10,17 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, product
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, product, symbol
+from graphwright.kernels.library.extent import (
+    SIGNED,
+    SIZE,
+    Extent,
+    Reach,
+    Tiles,
+    dense,
+    window_bounds,
+    within,
+)
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.pack_transpose import BLOCK
 from graphwright.kernels.library.tile import TileShape, tiles
@@ -94,6 +104,41 @@ def work_ns(isa: Isa, args: ConvTransposeArgs) -> Dim:
     pixels = product([args.depth, args.height, args.width])
     taps = product([rows, pixels, args.kernel_d, args.kernel_h, args.kernel_w])
     return 2 * taps * args.in_channels // speed + outputs
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far :data:`SYMBOL` reaches: taps outside the image are not read."""
+    a = ConvTransposeArgs(*map(symbol, ConvTransposeArgs._fields))
+    channels, results = a.groups * a.in_channels, a.groups * a.out_channels
+    x = (
+        (a.batch, a.x_batch),
+        (channels, a.x_channel),
+        (a.depth, a.x_depth),
+        (a.height, a.x_row),
+        (a.width, 1),
+    )
+    rows = (a.out_depth, a.y_depth), (a.out_height, a.y_row)
+    taps = a.kernel_d * a.kernel_h * a.kernel_w
+    return (
+        Extent(
+            SYMBOL,
+            ConvTransposeArgs._fields,
+            (
+                Reach(4, x),
+                dense(4, ceildiv(a.out_channels, BLOCK) * BLOCK, taps, channels),
+                dense(4, results, optional=True),
+                Reach(
+                    4, ((a.batch, a.y_batch), (results, a.y_channel), *rows, (a.out_width, 1)), unhooked=True
+                ),
+            ),
+            grid=grid(isa, a),
+            scratch=scratch_bytes(isa, a),
+            bounds=window_bounds(ConvTransposeArgs._fields)
+            | within(SIGNED, *ConvTransposeArgs._fields[22:30])
+            | within(SIZE, "pad_front", "pad_top", "pad_left"),
+            tiles=Tiles(a.batch, results, a.out_depth * a.out_height * a.out_width),
+        ),
+    )
 
 
 def source(isa: Isa) -> str:

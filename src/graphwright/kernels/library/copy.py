@@ -6,9 +6,9 @@ from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, product
 from graphwright.kernels.library import rows, transposition
-from graphwright.kernels.library.extent import Extent, Reach
+from graphwright.kernels.library.extent import SIGNED, Extent, Reach, arguments, strided, within
 from graphwright.kernels.library.isa import Isa, prelude
-from graphwright.kernels.library.rows import BYTES_PER_NS, MAX_RANK, pad_left, shares
+from graphwright.kernels.library.rows import BYTES_PER_NS, ELEMENT_SIZES, MAX_RANK, SHARES, pad_left, shares
 from graphwright.records import dataclass
 
 
@@ -51,24 +51,34 @@ class CopyNd:
         return product(self.shape) * (2 * self.element_size) // BYTES_PER_NS
 
 
-def _axes(what: str) -> tuple[tuple[str, str], ...]:
-    return tuple((f"n{axis}", f"{what}{axis}") for axis in range(MAX_RANK))
-
-
-EXTENT: Final = Extent(
-    CopyNd.SYMBOL,
-    (
-        *("size", "shares", "dst_offset", "src_offset"),
-        *(f"{what}{axis}" for what in ("n", "d", "s") for axis in range(MAX_RANK)),
-    ),
-    (Reach("size", _axes("s"), "src_offset"), Reach("size", _axes("d"), "dst_offset")),
-    grid="shares",
+_ARGS: Final = (
+    *("size", "shares", "dst_offset", "src_offset"),
+    *(f"{what}{axis}" for what in ("n", "d", "s") for axis in range(MAX_RANK)),
 )
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far ``gw_copy_nd`` reaches."""
+    a = arguments(*_ARGS)
+    strides = (f"{what}{axis}" for what in ("d", "s") for axis in range(MAX_RANK))
+    return (
+        Extent(
+            CopyNd.SYMBOL,
+            _ARGS,
+            (
+                Reach(a.size, strided(a, "n", "s", MAX_RANK), a.src_offset),
+                Reach(a.size, strided(a, "n", "d", MAX_RANK), a.dst_offset),
+            ),
+            grid=a.shares,
+            bounds=within(SIGNED, *strides) | within(SHARES, "shares"),
+            choices={"size": ELEMENT_SIZES},
+        ),
+    )
 
 
 def source(isa: Isa) -> str:
     """One C file with ``gw_copy_nd``."""
-    texts = (prelude(isa), rows.c_text(isa), transposition.c_text(isa), _NEST, _COPY, EXTENT.c_text())
+    texts = (prelude(isa), rows.c_text(isa), transposition.c_text(isa), _NEST, _COPY)
     return "\n".join(texts)
 
 

@@ -10,7 +10,17 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.kernels.library.extent import (
+    SIGNED,
+    STEP,
+    Extent,
+    Reach,
+    Tiles,
+    dense,
+    window_bounds,
+    within,
+)
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 from graphwright.records import dataclass
@@ -107,6 +117,32 @@ class _Window:
 
 
 _WINDOWS: Final = (_Window(3, 1, 4), _Window(3, 2, 2), _Window(5, 1, 4), _Window(5, 2, 2), _Window(7, 1, 4))
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far :data:`SYMBOL` reaches: taps outside the image are not read."""
+    a = DepthwiseArgs(*map(symbol, DepthwiseArgs._fields))
+    channels = ceildiv(a.channels, a.multiplier)
+    x = ((a.images, a.x_n), (channels, a.x_c), (a.d, a.x_d), (a.h, a.x_h), (a.w, a.x_w))
+    y = ((a.images, a.y_n), (a.channels, a.y_c), (a.od, a.y_d), (a.oh, a.y_h), (a.ow, a.y_w))
+    return (
+        Extent(
+            SYMBOL,
+            DepthwiseArgs._fields,
+            (
+                Reach(4, x),
+                dense(4, a.channels, a.kd * a.kh * a.kw),
+                dense(4, a.channels, optional=True),
+                Reach(4, y, unhooked=True),
+            ),
+            grid=grid(a),
+            scratch=scratch_bytes(isa, a),
+            bounds=window_bounds(DepthwiseArgs._fields)
+            | within(SIGNED, *DepthwiseArgs._fields[21:31])
+            | within(STEP, "multiplier", "kd", "kh", "kw"),
+            tiles=Tiles(a.images, a.channels, a.od * a.oh * a.ow),
+        ),
+    )
 
 
 def source(isa: Isa) -> str:

@@ -19,9 +19,20 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod, symbol
 from graphwright.kernels.library.blocked_tile import LATENCY_BOUND, STEPS, STRUCT, families, widest
 from graphwright.kernels.library.direct_pass import passes
+from graphwright.kernels.library.extent import (
+    BITS,
+    SIGNED,
+    STEP,
+    Extent,
+    Reach,
+    Tiles,
+    dense,
+    window_bounds,
+    within,
+)
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 
@@ -196,6 +207,59 @@ def work_ns(isa: Isa, args: DirectArgs) -> Dim:
     """Time on one core at 100 or 60 GFLOP/s, whole blocks of output channels."""
     outputs = args.images * args.groups * args.oh * args.ow * ceildiv(args.cout, isa.lanes) * isa.lanes
     return ceildiv(2 * outputs * args.cin * args.kh * args.kw, 100 if isa.vector_bytes == 64 else 60)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far both kernels reach: taps outside the image are not read."""
+    a = DirectArgs(*map(symbol, DirectArgs._fields))
+    return (
+        _extent(isa, SYMBOL, isa.lanes, scratch_bytes(isa, a)),
+        _extent(isa, PLANAR_SYMBOL, 1, planar_scratch_bytes(isa, a)),
+    )
+
+
+def _extent(isa: Isa, name: str, lanes: int, scratch: Dim) -> Extent:
+    """``lanes``: channels of an input block. A result is in blocks or planar, and may be split into rows and
+    columns of a transposed convolution; then its pixels lie further apart.
+    """
+    a = DirectArgs(*map(symbol, DirectArgs._fields))
+    inputs, outputs = ceildiv(a.cin, lanes), ceildiv(a.cout, isa.lanes)
+    places, split = ceildiv(a.cout, a.y_lanes), a.split_h * a.split_w
+    blocked = floordiv(a.y_lanes, isa.lanes)  # 1 or 0
+    x = ((a.images, a.x_n), (a.groups * inputs, a.x_c), (a.h, a.x_h), (a.w, a.x_w), (lanes, 1))
+    residual = ((a.images, a.r_n), (a.groups * outputs, a.r_c), (a.oh, a.r_h), (a.ow * isa.lanes, 1))
+    rows = (a.oh, a.y_h), (a.split_h, floordiv(a.y_h, a.split_h))
+    columns = (a.ow, a.y_w), (a.split_w, floordiv(a.y_w, a.split_w)), (a.y_lanes, 1)
+    channels, pixels = a.groups * a.cout, a.oh * a.ow
+    return Extent(
+        name,
+        DirectArgs._fields,
+        (
+            Reach(4, x),
+            dense(4, a.groups * outputs * isa.lanes, inputs * lanes, a.kh * a.kw),
+            dense(4, a.groups, outputs * isa.lanes, optional=True),
+            Reach(4, residual, optional=True),
+            Reach(
+                4,
+                ((a.images, a.y_n), (a.groups * floordiv(places, split), a.y_c), *rows, *columns),
+                unhooked=True,
+            ),
+        ),
+        grid=grid(isa, a),
+        scratch=scratch,
+        bounds=window_bounds(DirectArgs._fields)
+        | within(SIGNED, *DirectArgs._fields[16:27])
+        | within(STEP, "split_h", "split_w", "kh", "kw")
+        | within(BITS, "lo", "hi"),
+        choices={"y_lanes": (1, isa.lanes)},
+        multiples=(mod(places, split),),
+        at_least_0=(a.y_w - a.split_w * a.y_lanes,),
+        tiles=Tiles(
+            a.images * (1 + blocked * (a.groups * outputs - 1)),
+            blocked * pixels + (1 - blocked) * channels,
+            blocked * isa.lanes + (1 - blocked) * pixels,
+        ),
+    )
 
 
 def source(isa: Isa) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.library import rnn
 from graphwright.kernels.library.bits import double_bits
+from graphwright.kernels.library.extent import Extent
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.rnn import TANH, Activation
 from graphwright.records import dataclass
@@ -63,6 +64,11 @@ class Rnn:
     @property
     def work_ns(self) -> Dim:
         return rnn.work_ns(1, self.directions, self.sequence, self.batch, self.inputs, self.hidden)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far :data:`SYMBOL` reaches."""
+    return (rnn.extent(SYMBOL, 1, ("reverse",), 1, ("h",)),)
 
 
 def source(isa: Isa) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from graphwright.kernels.library.extent import BITS, UNITS, Extent, within
 from graphwright.kernels.library.isa import Isa, prelude
 
 FAIL: Final = "gw_fail"
@@ -16,6 +17,16 @@ CANNOT_RUN: Final = 2
 """The error code of all three."""
 
 _CONDITIONS: Final = {FAIL: "0", REQUIRE_EQUAL: "arg[0] == arg[1]", REQUIRE_AT_MOST: "arg[0] <= arg[1]"}
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """They touch nothing: their operands are what the kernels behind them write, so that these wait."""
+    args = ("left", "right")
+    counts = {FAIL: 0, REQUIRE_EQUAL: 2, REQUIRE_AT_MOST: 2}
+    return tuple(
+        Extent(name, args[:count], (), grid=UNITS, bounds=within(BITS, *args[:count]))
+        for name, count in counts.items()
+    )
 
 
 def source(isa: Isa) -> str:

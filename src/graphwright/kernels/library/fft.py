@@ -15,7 +15,8 @@ from typing import Final
 
 import numpy as np
 
-from graphwright.ir.symbols import Dim
+from graphwright.ir.symbols import Dim, floordiv, maximum, minimum, product
+from graphwright.kernels.library.extent import UNITS, Extent, Reach, arguments, dense, within
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.tile import HELPERS, transpose
 from graphwright.records import dataclass
@@ -99,6 +100,49 @@ class Fft:
     @property
     def work_ns(self) -> Dim:
         return self.rows * (self.length * self.length.bit_length() // 3)
+
+
+_SIDES: Final = ("first", "second")
+_ARGS: Final = (
+    *("dim", "used", "length", "parts", "bins", "inverse", *_SIDES),
+    *(name for side in _SIDES for name in (f"{side}_count", *(f"{side}_{k}" for k in range(_MAX_STAGES)))),
+)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far :data:`SYMBOL` reaches. The radices of each side are those of :func:`stages`."""
+    a = arguments(*_ARGS)
+    factors: Dim = 2 * a.length
+    multiples: list[Dim] = [a.first * a.second - a.length]
+    at_least_0: list[Dim] = [a.dim - a.used, a.length - a.used, a.length - a.bins]
+    for side in _SIDES:
+        radices = [getattr(a, f"{side}_{k}") for k in range(_MAX_STAGES)]
+        rest, count = getattr(a, side), getattr(a, f"{side}_count")
+        for radix, following in zip(radices, [*radices[1:], 0], strict=True):
+            at_least_0.append(minimum(radix, 1) - minimum(following, 1))
+            rest = floordiv(rest, maximum(radix, 1))
+            factors = factors + 2 * (maximum(radix, 1) - 1) * rest
+        taken = [minimum(radix, 1) for radix in radices]
+        multiples += [rest - 1, sum(taken, start=-count)]
+        multiples.append(product([maximum(radix, 1) for radix in radices]) - getattr(a, side))
+    return (
+        Extent(
+            SYMBOL,
+            _ARGS,
+            (
+                Reach(4, ((UNITS, a.dim * a.parts), (a.used * a.parts, 1))),
+                dense(4, factors),
+                dense(4, UNITS, a.bins, 2),
+            ),
+            grid=UNITS,
+            scratch=4 * (4 * (a.length + 64) + 4 * (_MAX_SIDE + 4) * isa.lanes),
+            bounds=within((MIN_SIDE, _MAX_SIDE), *_SIDES),
+            choices={"parts": (1, 2)}
+            | {f"{side}_{k}": (0, *RADICES) for side in _SIDES for k in range(_MAX_STAGES)},
+            multiples=tuple(multiples),
+            at_least_0=tuple(at_least_0),
+        ),
+    )
 
 
 def source(isa: Isa) -> str:

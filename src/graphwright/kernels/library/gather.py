@@ -6,9 +6,9 @@ from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.library import rows
-from graphwright.kernels.library.extent import Extent, Reach
+from graphwright.kernels.library.extent import SIGNED, Extent, Reach, arguments, within
 from graphwright.kernels.library.isa import Isa, prelude
-from graphwright.kernels.library.rows import BYTES_PER_NS, ELEMENT_SIZES, shares
+from graphwright.kernels.library.rows import BYTES_PER_NS, ELEMENT_SIZES, SHARES, shares
 from graphwright.records import dataclass
 
 INDEX_OUT_OF_RANGE: Final = 1
@@ -59,25 +59,35 @@ class Gather:
         return self.outer * self.count * (self.inner * (2 * self.element_size) // BYTES_PER_NS + 2)
 
 
-EXTENT: Final = Extent(
-    Gather.SYMBOL,
-    (
-        *("size", "shares", "index_size", "outer", "axis", "count", "inner"),
-        *("dst_outer", "dst", "src_outer", "src"),
-    ),
-    (
-        Reach("size", (("outer", "src_outer"), ("axis", "src"), ("inner", "1"))),
-        Reach("index_size", (("count", "1"),)),
-        Reach("size", (("outer", "dst_outer"), ("count", "dst"), ("inner", "1"))),
-    ),
-    grid="shares",
+_ARGS: Final = (
+    *("size", "shares", "index_size", "outer", "axis", "count", "inner"),
+    *("dst_outer", "dst", "src_outer", "src"),
 )
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far ``gw_gather`` reaches."""
+    a = arguments(*_ARGS)
+    return (
+        Extent(
+            Gather.SYMBOL,
+            _ARGS,
+            (
+                Reach(a.size, ((a.outer, a.src_outer), (a.axis, a.src), (a.inner, 1))),
+                Reach(a.index_size, ((a.count, 1),)),
+                Reach(a.size, ((a.outer, a.dst_outer), (a.count, a.dst), (a.inner, 1))),
+            ),
+            grid=a.shares,
+            bounds=within(SIGNED, "dst_outer", "dst", "src_outer", "src") | within(SHARES, "shares"),
+            choices={"size": ELEMENT_SIZES, "index_size": (4, 8)},
+        ),
+    )
 
 
 def source(isa: Isa) -> str:
     """One C file with ``gw_gather``."""
     picks = (_PICK.replace("@S@", str(size)) for size in ELEMENT_SIZES)
-    return "\n".join([prelude(isa), rows.c_text(isa), *picks, SAYS, _GATHER, EXTENT.c_text()])
+    return "\n".join([prelude(isa), rows.c_text(isa), *picks, SAYS, _GATHER])
 
 
 _PICK: Final = """

@@ -20,8 +20,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod, symbol
 from graphwright.kernels.library import gemv, nbits
+from graphwright.kernels.library.extent import BITS, FLAG, SIGNED, Extent, Reach, Tiles, dense, within
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import (
     HELPERS,
@@ -33,6 +34,7 @@ from graphwright.kernels.library.tile import (
     tiles_in_place,
     transpose,
 )
+from graphwright.records import replace
 
 PACKED: Final = "gw_gemm_f32_packed"
 UNPACKED: Final = "gw_gemm_f32"
@@ -164,6 +166,61 @@ def work_ns(isa: Isa, args: GemmArgs) -> Dim:
     speed = 135 if isa.vector_bytes == 64 else 75
     elements = args.batch0 * args.batch1 * args.k * args.n
     return maximum(ceildiv(2 * args.m * elements, speed), ceildiv(4 * elements, 10))
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far the three kernels reach."""
+    a = GemmArgs(*map(symbol, GemmArgs._fields))
+    batch, width = ((a.batch0, a.b_batch0), (a.batch1, a.b_batch1)), panel_columns(isa)
+    panels = Reach(4, (*batch, (ceildiv(a.n, width) * width * a.k, 1)))
+    plain = Reach(4, (*batch, (a.k, a.b_k), (a.n, a.b_n)))
+    return (
+        _extent(isa, PACKED, (panels,), scratch_bytes(isa, a, packed=True)),
+        _extent(isa, UNPACKED, (plain,), scratch_bytes(isa, a, packed=False)),
+        _codes_extent(isa),
+    )
+
+
+def _extent(isa: Isa, name: str, b: tuple[Reach, ...], scratch: Dim) -> Extent:
+    """Of a kernel that takes ``b`` in whatever form."""
+    a = GemmArgs(*map(symbol, GemmArgs._fields))
+    matrix = ((a.batch0, a.a_batch0), (a.batch1, a.a_batch1), (a.m, a.a_m), (a.k, a.a_k))
+    residual = ((a.batch0, a.r_batch0), (a.batch1, a.r_batch1), (a.m, a.r_m), (a.n, a.r_n))
+    result = ((a.batch0, a.c_batch0), (a.batch1, a.c_batch1), (a.m, a.c_m), (a.n, a.c_n))
+    return Extent(
+        name,
+        GemmArgs._fields,
+        (
+            Reach(4, matrix),
+            *b,
+            Reach(4, ((a.m, a.bias_m), (a.n, a.bias_n)), optional=True),
+            Reach(4, residual, optional=True),
+            Reach(4, result, unhooked=True),
+        ),
+        grid=grid(isa, a),
+        scratch=scratch,
+        bounds=within(SIGNED, *GemmArgs._fields[5:23]) | within(BITS, "lo", "hi", "scale"),
+        tiles=Tiles(a.batch0 * a.batch1, a.m, a.n),
+    )
+
+
+def _codes_extent(isa: Isa) -> Extent:
+    """Of :data:`CODES`: blocks are whole words of codes."""
+    a = GemmArgs(*map(symbol, GemmArgs._fields))
+    bits, block, floats = map(symbol, CodesArgs._fields)
+    columns, blocks = ceildiv(a.n, panel_columns(isa)) * panel_columns(isa), ceildiv(a.k, block)
+    words = dense(4, columns, blocks, floordiv(block * bits, nbits.WORD))
+    zeros = dense(1 + 3 * floats, columns, blocks, optional=True)
+    sums = 4 * nbits.stream_rows(isa) * blocks
+    scratch = maximum(scratch_bytes(isa, a, packed=False), sums)
+    made = _extent(isa, CODES, (words, dense(4, columns, blocks), zeros), scratch)
+    return replace(
+        made,
+        args=(*made.args, *CodesArgs._fields),
+        bounds={**(made.bounds or {}), "block": (nbits.WORD // min(nbits.WIDTHS), 1 << 31), "floats": FLAG},
+        choices={"bits": nbits.WIDTHS},
+        multiples=(mod(block, nbits.WORD // min(nbits.WIDTHS)),),
+    )
 
 
 def source(isa: Isa) -> str:

@@ -12,6 +12,7 @@ from typing import Final
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.library import rnn
 from graphwright.kernels.library.bits import double_bits
+from graphwright.kernels.library.extent import Extent
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.rnn import SIGMOID, TANH, Activation
 from graphwright.records import dataclass
@@ -67,6 +68,11 @@ class Gru:
     @property
     def work_ns(self) -> Dim:
         return rnn.work_ns(3, self.directions, self.sequence, self.batch, self.inputs, self.hidden)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far :data:`SYMBOL` reaches."""
+    return (rnn.extent(SYMBOL, 3, ("reverse", "linear_before_reset"), 2, ("h",)),)
 
 
 def source(isa: Isa) -> str:

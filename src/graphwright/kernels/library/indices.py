@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, ceildiv, minimum
-from graphwright.kernels.library.extent import Extent, Reach
+from graphwright.kernels.library.extent import FLAG, Extent, Reach, arguments, within
 from graphwright.kernels.library.gather import SAYS
 from graphwright.kernels.library.isa import Isa, prelude
-from graphwright.kernels.library.rows import MAX_RANK
+from graphwright.kernels.library.rows import MAX_RANK, SHARES
 from graphwright.records import dataclass
 
 _SHARE: Final = 1 << 13
@@ -46,12 +46,22 @@ class CheckIndices:
         return self.rows * len(self.sizes) // 2
 
 
-EXTENT: Final = Extent(
-    CheckIndices.SYMBOL,
-    ("index_size", "shares", "rows", "depth", "lengths"),
-    (Reach("index_size", (("rows", "depth"), ("depth", "1"))),),
-    grid="shares",
-)
+_ARGS: Final = ("index_size", "shares", "rows", "depth", "lengths", *(f"size{k}" for k in range(MAX_RANK)))
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far ``gw_check_indices`` reaches."""
+    a = arguments(*_ARGS)
+    return (
+        Extent(
+            CheckIndices.SYMBOL,
+            _ARGS,
+            (Reach(a.index_size, ((a.rows, a.depth), (a.depth, 1))),),
+            grid=a.shares,
+            bounds=within(FLAG, "lengths") | within((0, MAX_RANK), "depth") | within(SHARES, "shares"),
+            choices={"index_size": (4, 8)},
+        ),
+    )
 
 
 def source(isa: Isa) -> str:
@@ -59,7 +69,7 @@ def source(isa: Isa) -> str:
     vectors = [
         _OUTSIDE.replace("@BITS@", bits).replace("@W@", str(isa.vector_bytes)) for bits in ("32", "64")
     ]
-    return "\n".join([prelude(isa), *vectors, SAYS, _KERNEL, EXTENT.c_text()])
+    return "\n".join([prelude(isa), *vectors, SAYS, _KERNEL])
 
 
 _OUTSIDE: Final = """

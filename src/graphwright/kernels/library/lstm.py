@@ -11,6 +11,7 @@ from typing import Final
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.library import rnn
 from graphwright.kernels.library.bits import double_bits
+from graphwright.kernels.library.extent import Extent
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.rnn import SIGMOID, TANH, Activation
 from graphwright.records import dataclass
@@ -70,6 +71,11 @@ class Lstm:
     @property
     def work_ns(self) -> Dim:
         return rnn.work_ns(4, self.directions, self.sequence, self.batch, self.inputs, self.hidden)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far :data:`SYMBOL` reaches."""
+    return (rnn.extent(SYMBOL, 4, ("reverse", "input_forget"), 3, ("h", "c")),)
 
 
 def source(isa: Isa) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, ceildiv
+from graphwright.kernels.library.extent import FLAG, UNITS, Extent, arguments, dense, within
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.records import dataclass
 
@@ -72,6 +73,40 @@ class Join:
     @property
     def work_ns(self) -> Dim:
         return 20 * self.units
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far both kernels reach."""
+    return _choose_extent(), _join_extent()
+
+
+def _choose_extent() -> Extent:
+    names = ("centered", "classes", "count", "limit")
+    a = arguments(*names)
+    choose = Choose(False, 1, a.classes, a.count, a.limit)
+    return Extent(
+        Choose.SYMBOL,
+        names,
+        (
+            dense(4, ceildiv(UNITS, a.classes), a.count, 4),
+            dense(4, UNITS, a.count),
+            *(dense(size, 1, optional=True) for size in (8, 4, 4)),
+            dense(8, UNITS, a.limit, 3),
+            dense(8, UNITS),
+        ),
+        grid=UNITS,
+        scratch=choose.scratch_bytes,
+        bounds=within(FLAG, "centered"),
+        at_least_0=(a.classes - 1,),
+    )
+
+
+def _join_extent() -> Extent:
+    names = ("parts", "limit")
+    a = arguments(*names)
+    return Extent(
+        Join.SYMBOL, names, (dense(8, a.parts), dense(8, a.parts, a.limit, 3), dense(8, 1)), grid=UNITS
+    )
 
 
 def source(isa: Isa) -> str:
@@ -348,6 +383,7 @@ GW_EXPORT int32_t gw_nms_join(void *const *buf, const int64_t *arg, int64_t begi
     const int64_t units = arg[0], limit = arg[1], *filled = buf[0];
     int64_t *rows = buf[1], *total = buf[2], at = 0;
     for (int64_t unit = 0; unit < units; unit++) {
+        if (filled[unit] < 0 || filled[unit] > limit) return @CODE@;
         if (at != unit * limit) memmove(rows + 3 * at, rows + 3 * unit * limit, (size_t)filled[unit] * 24);
         at += filled[unit];
     }

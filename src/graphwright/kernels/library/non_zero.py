@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product
+from graphwright.kernels.library.extent import BITS, Extent, arguments, dense, within
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.rows import MAX_RANK
 from graphwright.records import dataclass
@@ -43,6 +44,32 @@ class NonZero:
     @property
     def work_ns(self) -> Dim:
         return product(self.shape) // 2
+
+
+_ARGS: Final = ("size", "mask", "elements", "blocks", "rank", *(f"n{axis}" for axis in range(MAX_RANK)))
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far both kernels reach. What counts say of the elements is believed."""
+    a = arguments(*_ARGS)
+    elements, counts = dense(a.size, a.elements), dense(8, a.blocks)
+    shape = product([getattr(a, f"n{axis}") for axis in range(MAX_RANK)])
+    operands = {
+        NonZero.COUNT: (elements, counts),
+        NonZero.WRITE: (elements, counts, dense(8, a.rank, a.elements), dense(8, 1)),
+    }
+    return tuple(
+        Extent(
+            symbol,
+            _ARGS,
+            touched,
+            grid=a.blocks,
+            bounds=within(BITS, "mask") | within((0, MAX_RANK), "rank") | within((1, _MAX_SHARES), "blocks"),
+            choices={"size": (1, 2, 4, 8)},
+            multiples=(shape - a.elements,),
+        )
+        for symbol, touched in operands.items()
+    )
 
 
 def source(isa: Isa) -> str:

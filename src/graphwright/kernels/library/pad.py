@@ -7,8 +7,9 @@ from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, product
 from graphwright.kernels.library import rows
+from graphwright.kernels.library.extent import SIGNED, Extent, Reach, arguments, dense, strided, within
 from graphwright.kernels.library.isa import Isa, prelude
-from graphwright.kernels.library.rows import BYTES_PER_NS, ELEMENT_SIZES, pad_left, shares
+from graphwright.kernels.library.rows import BYTES_PER_NS, ELEMENT_SIZES, MAX_RANK, SHARES, pad_left, shares
 from graphwright.records import dataclass
 
 
@@ -62,6 +63,32 @@ class PadNd:
     @property
     def work_ns(self) -> Dim:
         return product(self.out_shape) * (2 * self.element_size) // BYTES_PER_NS
+
+
+_ARGS: Final = (
+    *("size", "shares", "mode"),
+    *(f"{what}{axis}" for what in ("n", "inside", "before", "d", "s") for axis in range(MAX_RANK)),
+)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far ``gw_pad_nd`` reaches."""
+    a = arguments(*_ARGS)
+    signed = (f"{what}{axis}" for what in ("before", "d", "s") for axis in range(MAX_RANK))
+    return (
+        Extent(
+            PadNd.SYMBOL,
+            _ARGS,
+            (
+                Reach(a.size, strided(a, "inside", "s", MAX_RANK)),
+                dense(a.size, 1, optional=True),
+                Reach(a.size, strided(a, "n", "d", MAX_RANK)),
+            ),
+            grid=a.shares,
+            bounds=within(SIGNED, *signed) | within(SHARES, "shares"),
+            choices={"size": ELEMENT_SIZES, "mode": tuple(map(int, PadMode))},
+        ),
+    )
 
 
 def source(isa: Isa) -> str:

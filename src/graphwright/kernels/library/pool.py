@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, product
+from graphwright.kernels.library.extent import SIGNED, SIZE, STEP, Extent, Reach, arguments, dense, within
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.records import dataclass
 
@@ -73,6 +74,47 @@ class Pool:
     def work_ns(self) -> Dim:
         taps = self.kernel[0] * self.kernel[1] * self.size[2] + self.kernel[2] * self.out[2]
         return product([self.grid, taps]) // 8 + self.grid * 10
+
+
+_AXES: Final = "dhw"
+_STRIDES: Final = tuple(f"{x}_{axis}" for x in "xy" for axis in "ncdh")
+_ARGS: Final = (
+    *("batch", "channels", "count_include_pad", "column_major"),
+    *(f"{what}_{axis}" for what in ("size", "out", "kernel") for axis in _AXES),
+    *(f"{what}_{axis}" for what in ("stride", "before", "after", "dilation") for axis in _AXES),
+    *_STRIDES,
+)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far the three kernels reach."""
+    a = arguments(*_ARGS)
+    size, out, kernel, stride, before, after, dilation = (
+        (getattr(a, f"{what}_d"), getattr(a, f"{what}_h"), getattr(a, f"{what}_w"))
+        for what in ("size", "out", "kernel", "stride", "before", "after", "dilation")
+    )
+    x_strides, y_strides = ([getattr(a, f"{x}_{axis}") for axis in "ncdh"] for x in "xy")
+    x = Reach(4, (*zip((a.batch, a.channels, *size[:2]), x_strides, strict=True), (size[2], 1)))
+    y = Reach(4, (*zip((a.batch, a.channels, *out[:2]), y_strides, strict=True), (out[2], 1)))
+    indices = dense(8, a.batch, a.channels, *out)
+    pool = Pool(
+        *("", a.batch, a.channels, size, out, kernel, stride, before, after, dilation),
+        *((0, 0, 0, 0), (0, 0, 0, 0)),
+    )
+    operands = {Pool.MAX: (x, y), Pool.AVERAGE: (x, y), Pool.MAX_INDICES: (x, y, indices)}
+    sizes = (f"{what}_{axis}" for what in ("kernel", "before", "after") for axis in _AXES)
+    steps = (f"{what}_{axis}" for what in ("stride", "dilation") for axis in _AXES)
+    return tuple(
+        Extent(
+            name,
+            _ARGS,
+            touched,
+            grid=pool.grid,
+            scratch=0 if name == Pool.MAX_INDICES else pool.scratch_bytes,
+            bounds=within(SIGNED, *_STRIDES) | within(SIZE, *sizes) | within(STEP, *steps),
+        )
+        for name, touched in operands.items()
+    )
 
 
 def source(isa: Isa) -> str:

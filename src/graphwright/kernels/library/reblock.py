@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from graphwright.ir.symbols import Dim, ceildiv, floordiv
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
+from graphwright.kernels.library.extent import SIGNED, Extent, Reach, within
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS, transpose
 
@@ -55,6 +56,25 @@ def work_ns(isa: Isa, args: ReblockArgs) -> Dim:
     """Time on one core: 8 bytes a nanosecond, in and out together."""
     blocked = ceildiv(args.channels, isa.lanes) * isa.lanes
     return floordiv(args.images * args.h * args.w * (args.channels + blocked), 2)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far both kernels reach."""
+    a = ReblockArgs(*map(symbol, ReblockArgs._fields))
+    blocks = ceildiv(a.channels, isa.lanes)
+    plain = ((a.images, a.plain_n), (a.channels, a.plain_c), (a.h, a.plain_h), (a.w, 1))
+    blocked = ((a.images, a.blocked_n), (blocks, a.blocked_cb), (a.h, a.blocked_h), (a.w * isa.lanes, 1))
+    operands = {BLOCK: (plain, blocked), UNBLOCK: (blocked, plain)}
+    return tuple(
+        Extent(
+            name,
+            ReblockArgs._fields,
+            tuple(Reach(4, axes) for axes in touched),
+            grid=grid(isa, a),
+            bounds=within(SIGNED, *ReblockArgs._fields[4:]),
+        )
+        for name, touched in operands.items()
+    )
 
 
 def source(isa: Isa) -> str:

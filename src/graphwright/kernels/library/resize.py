@@ -14,6 +14,7 @@ from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, product
 from graphwright.kernels.library.bits import double_bits
+from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, arguments, within
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.records import dataclass
 
@@ -98,6 +99,38 @@ class Resize:
     @property
     def work_ns(self) -> Dim:
         return product([self.planes, self.out_height, self.out_width]) * self.taps // 2
+
+
+_ARGS: Final = (
+    *("planes", "x_plane", "x_row", "y_plane", "y_row", "coordinates", "rounding", "exclude", "cubic_a"),
+    *("height", "out_height", "scale_h", "width", "out_width", "scale_w"),
+)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far the three kernels reach. Columns are numbered by 32 bits."""
+    a = arguments(*_ARGS)
+    strides = (a.x_plane, a.x_row), (a.y_plane, a.y_row)
+    made = (
+        Resize(name, a.planes, a.height, a.width, a.out_height, a.out_width, *strides)
+        for name in (Resize.NEAREST, Resize.LINEAR, Resize.CUBIC)
+    )
+    return tuple(
+        Extent(
+            resize.symbol,
+            _ARGS,
+            (
+                Reach(4, ((a.planes, a.x_plane), (a.height, a.x_row), (a.width, 1))),
+                Reach(4, ((a.planes, a.y_plane), (a.out_height, a.y_row), (a.out_width, 1))),
+            ),
+            grid=resize.grid,
+            scratch=resize.scratch_bytes,
+            bounds=within(SIGNED, "x_plane", "x_row", "y_plane", "y_row")
+            | within(BITS, "cubic_a", "scale_h", "scale_w")
+            | within((0, (1 << 31) - 1), "width"),
+        )
+        for resize in made
+    )
 
 
 def source(isa: Isa) -> str:

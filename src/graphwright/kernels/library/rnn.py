@@ -12,12 +12,23 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-from graphwright.ir.symbols import Dim, ceildiv
+from graphwright.ir.symbols import Dim, ceildiv, minimum
 from graphwright.ir.types import Layout
 from graphwright.kernels.library.bits import double_bits
+from graphwright.kernels.library.extent import (
+    BITS,
+    SIGNED,
+    UNITS,
+    Axis,
+    Extent,
+    Reach,
+    arguments,
+    dense,
+    within,
+)
 from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.vmath import vmath
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
 
 PANEL: Final = 64
 ROWS: Final = 12
@@ -75,6 +86,50 @@ def scratch_bytes(gates: int, hidden: Dim) -> Dim:
 def work_ns(gates: int, directions: int, sequence: Dim, batch: Dim, inputs: Dim, hidden: Dim) -> Dim:
     """Bound by reading the weights from L2 (about 40 bytes a ns), once for the rows of a unit."""
     return sequence * grid(directions, batch) * (hidden * gates * (inputs + hidden) // 10 + hidden + 100)
+
+
+def extent(
+    symbol: str, gates: int, flags: tuple[str, ...], activations: int, states: tuple[str, ...]
+) -> Extent:
+    """How far a kernel reaches whose arguments are sizes, ``flags``, a clip, strides, and ``activations`` for
+    each of two directions.
+
+    ``states``: the h (and c) of its operands x, w, r, b, lengths, initial states, peepholes (of an LSTM), y,
+    last states.
+    """
+    starts, ends = ([f"{state}{end}" for state in states] for end in ("0", "n"))
+    of_states = (f"{state}_{axis}" for state in (*starts, *ends) for axis in ("direction", "row"))
+    strides = ("x_time", "x_row", "y_time", "y_direction", "y_row", *of_states)
+    words = tuple(f"{word}{k}" for k in range(2 * activations) for word in ("kind", "alpha", "beta"))
+    names = ("sequence", "batch", "inputs", "hidden", *flags, "clip", *strides, *words)
+    a = arguments(*names)
+    directions = ceildiv(UNITS, ceildiv(a.batch, ROWS))
+    rows = directions * ceildiv(a.hidden * gates, PANEL) * PANEL
+
+    def state(name: str) -> Reach:
+        axes: tuple[Axis, ...] = (
+            (directions, getattr(a, f"{name}_direction")),
+            (a.batch, getattr(a, f"{name}_row")),
+        )
+        return Reach(4, (*axes, (a.hidden, 1)), optional=True)
+
+    return Extent(
+        symbol,
+        names,
+        (
+            Reach(4, ((a.sequence, a.x_time), (a.batch, a.x_row), (a.inputs, 1))),
+            *(dense(4, rows, depth) for depth in (a.inputs, a.hidden)),
+            dense(4, directions, a.hidden * (2 * gates), optional=True),
+            dense(4, a.batch, optional=True),
+            *map(state, starts),
+            *([dense(4, directions, a.hidden * 3, optional=True)] if len(states) > 1 else []),
+            replace(state("y"), axes=((a.sequence, a.y_time), *state("y").axes)),
+            *map(state, ends),
+        ),
+        grid=minimum(UNITS, 2 * ceildiv(a.batch, ROWS)),
+        scratch=scratch_bytes(gates, a.hidden),
+        bounds=within(SIGNED, *strides) | within(BITS, "clip", *words),
+    )
 
 
 def c_text(isa: Isa) -> str:

@@ -21,6 +21,8 @@ BYTES_PER_NS: Final = 8
 """Speed on one core, in and out together."""
 _SHARE_BYTES: Final = 1 << 14
 _MAX_SHARES: Final = 256
+SHARES: Final = (0, _MAX_SHARES)
+"""What the grid of a kernel that takes it as an argument may be."""
 
 
 def shares(byte_count: Dim) -> Dim:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import ClassVar, Final
 
-from graphwright.ir.symbols import Dim, maximum
-from graphwright.kernels.library.extent import Extent, Reach
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum
+from graphwright.kernels.library.extent import FLAG, UNITS, Extent, Reach, arguments, within
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.records import dataclass
 
@@ -66,20 +66,30 @@ class TopK:
         return self.outer * self.inner * (2 * self.count + 20 * self.k)
 
 
-_BYTES: Final = "(code - floordiv(mod(code, 4), 3))"
-"""Of an element: code 3 is bf16."""
-_OUTER: Final = "floordiv(units + inner - 1, inner)"
-EXTENT: Final = Extent(
-    TopK.SYMBOL,
-    ("kind", "code", "largest", "count", "inner", "k"),
-    (
-        Reach(_BYTES, ((_OUTER, "count*inner"), ("count*inner", "1"), ("k", "0"))),
-        Reach(_BYTES, ((_OUTER, "k*inner"), ("k*inner", "1"))),
-        Reach("8", ((_OUTER, "k*inner"), ("k*inner", "1"))),
-    ),
-    grid="units",
-    scratch=f"2*16*(k + max(k, {_SPARE}))",
-)
+_ARGS: Final = ("kind", "code", "largest", "count", "inner", "k")
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far ``gw_top_k`` reaches."""
+    a = arguments(*_ARGS)
+    size = a.code - floordiv(a.code % 4, 3)  # code 3 is bf16
+    outer = ceildiv(UNITS, a.inner)
+    return (
+        Extent(
+            TopK.SYMBOL,
+            _ARGS,
+            (
+                Reach(size, ((outer, a.count * a.inner), (a.count * a.inner, 1), (a.k, 0))),
+                Reach(size, ((outer, a.k * a.inner), (a.k * a.inner, 1))),
+                Reach(8, ((outer, a.k * a.inner), (a.k * a.inner, 1))),
+            ),
+            grid=UNITS,
+            scratch=2 * 16 * (a.k + maximum(a.k, _SPARE)),
+            bounds=within(FLAG, "largest"),
+            choices={"kind": (0, 1, 2), "code": (1, 2, 3, 4, 8)},
+            at_least_0=(a.inner - 1, a.count - a.k),
+        ),
+    )
 
 
 def source(isa: Isa) -> str:
@@ -87,7 +97,7 @@ def source(isa: Isa) -> str:
     some = _SOME_V4 if isa.vector_bytes == 64 else _SOME_V3
     cases = "\n".join(_case(kind, size) for kind in Kind for size in _SIZES[kind])
     text = _KERNEL.replace("@SPARE@", str(_SPARE)).replace("@SOME@", some).replace("@CASES@", cases)
-    return prelude(isa) + text + EXTENT.c_text()
+    return prelude(isa) + text
 
 
 def _case(kind: Kind, size: int) -> str:

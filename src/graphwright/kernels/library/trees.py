@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, ceildiv
+from graphwright.kernels.library.extent import Extent, arguments, dense, within
 from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.records import dataclass
 
@@ -47,6 +48,9 @@ class Trees:
     size: int
     depth: int
     """The mean of the trees'."""
+    nodes: int
+    votes: int
+    """Of all nodes."""
 
     @property
     def block(self) -> int:
@@ -62,6 +66,8 @@ class Trees:
             self.trees,
             self.size,
             self.block,
+            self.nodes,
+            self.votes,
         )
 
     @property
@@ -75,6 +81,35 @@ class Trees:
     @property
     def work_ns(self) -> Dim:
         return self.rows * (self.trees * (self.depth + 2) * _STEP_NS + self.size)
+
+
+_ARGS: Final = ("element_size", "fold", "rows", "features", "trees", "size", "block", "nodes", "votes")
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far ``gw_trees`` reaches. What offsets in nodes, trees and votes say is believed: the compiler made
+    them.
+    """
+    a = arguments(*_ARGS)
+    return (
+        Extent(
+            Trees.SYMBOL,
+            _ARGS,
+            (
+                dense(a.element_size, a.rows, a.features),
+                dense(16, a.nodes),
+                dense(8, a.trees),
+                dense(8, a.nodes),
+                dense(4, a.votes),
+                dense(a.element_size, a.votes),
+                dense(a.element_size, a.rows, a.size),
+            ),
+            grid=ceildiv(a.rows, a.block),
+            scratch=8 * a.block * a.size,
+            bounds=within((1, _MAX_SCORES), "block"),
+            choices={"element_size": (4, 8), "fold": tuple(map(int, Fold))},
+        ),
+    )
 
 
 def source(isa: Isa) -> str:
@@ -198,7 +233,7 @@ static void scored_@T@(void *const *buf, const forest *f, int64_t first, int64_t
 
 _KERNEL: Final = """
 /* buf: x, nodes, trees, votes, targets, weights, scores. arg: element size, fold, rows, features, trees,
-   size, rows of a block. */
+   size, rows of a block, nodes, votes. */
 GW_EXPORT int32_t gw_trees(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
     const forest f = {buf[2], buf[3], buf[4], arg[3], arg[4], arg[5], arg[1]};
     for (int64_t unit = begin; unit < end; unit++) {

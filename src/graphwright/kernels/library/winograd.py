@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.kernels.library.extent import BITS, PAD, SIGNED, Extent, Reach, Tiles, dense, within
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 from graphwright.kernels.library.winograd_tile import K_RUN, product_rows, product_vectors, products
@@ -153,6 +154,38 @@ def _dense_strides(isa: Isa, channels: int, h: Dim, w: Dim) -> tuple[Dim, Dim, D
     """From one image, channel block and row to the next."""
     row = w * isa.lanes
     return -(-channels // isa.lanes) * h * row, h * row, row
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far both kernels reach: pixels outside the image are not read."""
+    return tuple(_extent(m, isa) for m in SYMBOLS)
+
+
+def _extent(m: int, isa: Isa) -> Extent:
+    a = WinogradArgs(*map(symbol, WinogradArgs._fields))
+    inputs, outputs = ceildiv(a.cin, isa.lanes), ceildiv(a.cout, isa.lanes)
+    pixels = (a.ow * isa.lanes, 1)
+    x = ((a.images, a.x_n), (inputs, a.x_cb), (a.h, a.x_h), (a.w * isa.lanes, 1))
+    residual = ((a.images, a.r_n), (outputs, a.r_cb), (a.oh, a.r_h), pixels)
+    y = ((a.images, a.y_n), (outputs, a.y_cb), (a.oh, a.y_h), pixels)
+    return Extent(
+        SYMBOLS[m],
+        WinogradArgs._fields,
+        (
+            Reach(4, x),
+            dense(4, (m + 2) * STORED, a.cin, outputs * isa.lanes),
+            dense(4, outputs * isa.lanes, optional=True),
+            Reach(4, residual, optional=True),
+            Reach(4, y, unhooked=True),
+        ),
+        grid=grid(m, isa, a),
+        scratch=scratch_bytes(m, isa, a),
+        bounds=within(SIGNED, *WinogradArgs._fields[9:18])
+        | within(PAD, "pad_top", "pad_left")
+        | within(BITS, "lo", "hi"),
+        at_least_0=(a.block_tiles - 1, a.unit_groups - 1),
+        tiles=Tiles(a.images * outputs, a.oh * a.ow, isa.lanes),
+    )
 
 
 def source(isa: Isa) -> str:

@@ -27,7 +27,7 @@ from graphwright.ir.loops.text import RESERVED
 from graphwright.ir.names import UniqueNames, identifier
 from graphwright.ir.op import Op, Trait, folding
 from graphwright.ir.symbols import Dim, product, substitute, symbol
-from graphwright.kernels.emit_c import HOOK_SIZES
+from graphwright.kernels.c.hook import HOOK_SIZES
 from graphwright.records import dataclass, field
 
 COSTLY = frozenset(

@@ -19,7 +19,7 @@ from graphwright.ir.loops.nodes import (
     Store,
 )
 from graphwright.ir.symbols import Dim, product, symbol
-from graphwright.kernels.emit_c import HOOK_SIZES
+from graphwright.kernels.c.hook import HOOK_SIZES
 from graphwright.kernels.region.emitter import Emitter, RegionKernel
 from graphwright.records import replace
 

@@ -121,13 +121,13 @@ def _load(package: Package, target: Target, plans: int, shared: Shared) -> _nati
 def _extent(
     symbol: str, module: str, library: _native.Library, generated: Mapping[str, _native.Library]
 ) -> int:
-    """The address of what says how far a kernel reaches; 0 where there is none, as for users' own."""
-    if module.startswith(_FOREIGN):
-        return 0
+    """The address of what says how far a kernel reaches; 0 where a user's own has none."""
     try:
         return _address(f"{symbol}_extent", module, library, generated)
     except PackageError:
-        return 0
+        if module.startswith(_FOREIGN):
+            return 0
+        raise
 
 
 def _address(

@@ -1,10 +1,10 @@
 #include "plan.h"
 
-#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "extent.h"
 #include "offsets.h"
 #include "process.h"
 #include "shape.h"
@@ -160,58 +160,16 @@ static int64_t most_of(const maker *m, const gw_task *t) {
     return bytes > 0 ? room / bytes : INT64_MAX;
 }
 
-enum { FEW_OPERANDS = 30 };
-
-/* Bytes of operand `k` that a kernel may touch of its buffer; of what is absent none is touched. */
-static double room(const maker *m, const gw_task *t, int64_t k) {
-    const gw_operand *o = &m->program->operands[t->first_operand + k];
-    if (o->buffer < 0)
-        return INFINITY;
-    return (double)m->plan->sizes[o->buffer] - (double)m->plan->registers[o->offset];
-}
-
-static bool reaches(const maker *m, int64_t index, gw_extent extent, double *out) {
-    const gw_task *t = &m->program->tasks[index];
-    const gw_step *s = &m->plan->steps[index];
-    double scratch = t->scratch < 0 ? 0 : (double)m->plan->sizes[t->scratch];
-    int64_t fault = -1;
-    out[0] = (double)s->grid;
-    if (extent(m->plan->args + t->first_arg, t->args.count, t->operand_count, out) != 0)
-        return gw_fail(m->error, GW_E_PLAN, "task %lld: its kernel takes no such arguments", (long long)index);
-    if (!((double)s->grid <= out[0]) || !(out[1] <= scratch))
-        return gw_fail(m->error, GW_E_PLAN, "task %lld has a grid of %lld and %g bytes of scratch, its kernel one of at most %g and %g",
-                       (long long)index, (long long)s->grid, scratch, out[0], out[1]);
-    for (int64_t k = 0; k < t->operand_count && s->grid > 0; k++)
-        if (!(out[2 + k] <= room(m, t, k)) && fault < 0)
-            fault = k;
-    if (fault >= 0)
-        return gw_fail(m->error, GW_E_PLAN, "task %lld reaches %g bytes of operand %lld, which has %g",
-                       (long long)index, out[2 + fault], (long long)fault, room(m, t, fault));
-    return true;
-}
-
-/* Whether a launch stays within its operands, as far as its kernel says. One in a branch, which may never be
-   taken with these sizes, is refused when it is launched. */
+/* Whether a launch stays within its operands. One in a branch, which may never be taken with these sizes, is
+   refused when it is launched. */
 static bool stays_inside(const maker *m, int64_t index) {
-    const gw_task *t = &m->program->tasks[index];
-    gw_extent extent = t->kind == GW_LAUNCH && m->links->extents
-                           ? (gw_extent)(uintptr_t)m->links->extents[t->kernel]
-                           : NULL;
-    if (!extent)
+    if (gw_stays_inside(m->program, m->links, m->plan, index, m->error))
         return true;
-    double few[FEW_OPERANDS + 2] = {0};
-    double *out = t->operand_count <= FEW_OPERANDS ? few : calloc((size_t)t->operand_count + 2, sizeof *out);
-    if (!out)
-        return gw_fail_memory(m->error);
-    bool inside = reaches(m, index, extent, out);
-    if (out != few)
-        free(out);
-    if (!inside && t->block != 0) {
-        m->plan->steps[index].refused = true;
-        *m->error = (gw_error){0};
-        return true;
-    }
-    return inside;
+    if (m->program->tasks[index].block == 0)
+        return false;
+    m->plan->steps[index].refused = true;
+    *m->error = (gw_error){0};
+    return true;
 }
 
 static bool make_step(const maker *m, int64_t index) {

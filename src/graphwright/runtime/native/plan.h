@@ -41,10 +41,6 @@ typedef struct {
     const int64_t *extents; /* of the functions that say how far each kernel reaches; 0: it has none */
 } gw_links;
 
-/* out[0]: the grid, then the largest that it takes; out[1]: bytes of scratch, out[2 + k]: the end of what is touched of operand k. Not
-   0 where the kernel takes no such arguments. */
-typedef int32_t (*gw_extent)(const int64_t *arg, int64_t args, int64_t operands, double *out);
-
 typedef struct {
     gw_plan *first; /* most recent first */
     int count, bound;

@@ -1,0 +1,79 @@
+"""Every kernel of the library says how far it reaches; what it says of hostile arguments ends in no fault.
+
+That it is true is tested with each kernel: :mod:`tests.kernels.library.harness` runs all calls on operands
+that have no more bytes than that, and :mod:`tests.kernels.library.refusal` plans launches with fewer.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from graphwright.kernels.c.extent import FIRST
+from graphwright.kernels.library import fail
+from graphwright.kernels.library.extent import Extent
+from graphwright.kernels.library.isa import V3, Isa
+from graphwright.kernels.library.write import KernelModule, kernel_text, source_modules
+from graphwright.runtime.devices.target import kernel_library
+from tests.fuzz.packages import ABSURD
+from tests.kernels.library.cases import each_isa
+
+MODULES = [
+    cast(KernelModule, import_module(f"graphwright.kernels.library.{name}")) for name in source_modules()
+]
+_EXTENT = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_double)
+)
+
+
+def extents(isa: Isa) -> list[Extent]:
+    return [extent for module in MODULES for extent in module.extents(isa)]
+
+
+def built(isa: Isa, symbol: str) -> Any:
+    return _EXTENT(kernel_library(isa.name).symbol(f"{symbol}_extent"))
+
+
+@each_isa
+def test_every_kernel_is_built_with_an_extent(isa: Isa) -> None:
+    for module in MODULES:
+        assert kernel_text(module, isa).count("_extent(const int64_t *arg") == 2 * len(module.extents(isa))
+    symbols = [extent.symbol for extent in extents(isa)]
+    assert len(set(symbols)) == len(symbols) >= 50
+    assert all(built(isa, symbol) for symbol in symbols)
+
+
+def test_a_kernel_without_an_extent_is_not_built() -> None:
+    lacking = SimpleNamespace(
+        __name__="lacking", source=fail.source, extents=lambda isa: fail.extents(isa)[:-1]
+    )
+    with pytest.raises(ValueError, match="gw_require_at_most"):
+        kernel_text(lacking, V3)
+
+
+@each_isa
+def test_hostile_arguments_are_refused_or_bounded(isa: Isa) -> None:
+    generator = np.random.default_rng(0)
+    taken = 0
+    for extent in extents(isa):
+        function, operands = built(isa, extent.symbol), len(extent.operands) + 1
+        for _ in range(400):
+            hostile = generator.random(len(extent.args)) < generator.choice([0.03, 0.3, 1])
+            args = np.where(hostile, generator.choice(np.array(ABSURD), len(hostile)), 1)
+            arg = (ctypes.c_int64 * max(1, args.size))(*map(int, args))
+            out = (ctypes.c_double * (FIRST + operands))(1.0)
+            if function(arg, args.size, operands, out) == 0:
+                taken += 1
+                assert not any(map(math.isnan, out[FIRST:])), (extent.symbol, args)
+    assert taken > 1000
+
+
+def test_bounds_and_choices_are_of_arguments() -> None:
+    for extent in extents(V3):
+        assert {*(extent.bounds or {}), *(extent.choices or {})} <= set(extent.args), extent.symbol

@@ -101,6 +101,7 @@ KNOWN: tuple[Known, ...] = (
     refused_by_peer(
         "its function reshapes to a 0, which copies a size", "GroupNormalization", "Invalid position"
     ),
+    refused_by_peer("linear interpolation of more than two axes", "Resize Upsample", "ScalesValidation"),
     refused_by_peer("the node that it adds takes no 0 channels", text="ReorderOutput"),
     refused('"Its length can be less": a condition is not longer than the axis', "Compress"),
     refused(
@@ -147,9 +148,9 @@ KNOWN: tuple[Known, ...] = (
         attributes=r"opset=(7|8|9|1[0-8]) .*count_include_pad=1",
     ),
     values(
-        "the variance is a mean of squares; ONNX Runtime subtracts squares, and loses digits",
+        "deviations are squared; peers subtract the mean's square from that of squares, and lose digits",
         "InstanceNormalization GroupNormalization",
-        agreed=True,
+        r"np.float\d+\(-?\d",
     ),
     values("in f64; wider types are f32 in ONNX Runtime", text="float64", peer="wide", agreed=True),
     values("NaN and infinity as in NumPy; ONNX Runtime drops or clips some", text=NANS, agreed=True),

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
+import graphwright as gw
 from tests.native_ops.loops import compare, copies_in_loops, loops_of, native, program_of, results
 from tests.ops.loops import GOES_ON, NUMBER, body, const, info, model, node
 
@@ -115,3 +118,21 @@ def test_greedy_decoding() -> None:
         compare(proto, feeds)
         lengths.add(int((results(made, feeds)[0] >= 0).sum()))
     assert len(lengths) > 1, "no run ended before another"
+
+
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+def test_a_scan_of_inputs_without_rank_takes_that_of_its_body(device: str) -> None:
+    """Running sums of rows, and what is positive of each."""
+    inner = [helper.make_node("Add", ["s", "x"], ["next"]), helper.make_node("Relu", ["next"], ["each"])]
+    typed = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [None]) for n in ("s", "x", "next", "each")]
+    body = helper.make_graph(inner, "body", typed[:2], typed[2:])
+    scan = helper.make_node("Scan", ["start", "rows"], ["last", "all"], body=body, num_scan_inputs=1)
+    inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in ("start", "rows")]
+    graph = helper.make_graph([scan], "g", inputs, [onnx.ValueInfoProto(name=n) for n in ("last", "all")])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    model = gw.compile(proto, options=gw.CompileOptions(device=device))
+    start, rows = np.array([1, 2], np.float32), np.array([[1, -5], [2, 3], [4, 5]], np.float32)
+    found = model.run({"start": start, "rows": rows})
+    sums = start + np.cumsum(rows, 0)
+    assert np.array_equal(found["last"], sums[-1])
+    assert np.array_equal(found["all"], np.maximum(sums, 0))

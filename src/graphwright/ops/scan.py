@@ -45,7 +45,7 @@ class _Scan:
 def _import(i: Importer) -> Any:
     """Since opset 9: no batch axis, axes to choose."""
     count = int(i.required_attr("num_scan_inputs"))
-    operands = [_operand(i, k) for k in range(len(i.inputs()))]
+    operands = _operands(i, 0, count, 0)
     states, inputs = operands[: len(operands) - count], operands[len(operands) - count :]
     if not 0 < count <= len(operands):
         raise i.fail(f"it scans {count} of {len(operands)} inputs", "scan at least one input")
@@ -73,7 +73,7 @@ def _import_batched(i: Importer) -> Any:
     Loop over each sequence.
     """
     count = int(i.required_attr("num_scan_inputs"))
-    lengths, operands = i.optional(0), [_operand(i, k) for k in range(1, len(i.inputs()))]
+    lengths, operands = i.optional(0), _operands(i, 1, count, 1)
     states, inputs = operands[: len(operands) - count], operands[len(operands) - count :]
     if not 0 < count <= len(operands):
         raise i.fail(f"it scans {count} of {len(operands)} inputs", "scan at least one input")
@@ -108,8 +108,25 @@ def _import_batched(i: Importer) -> Any:
     return i.emit(loop, size, *outer, length, regions=[batch])
 
 
-def _operand(i: Importer, index: int) -> Value:
-    value = i.input(index)
+def _operands(i: Importer, first: int, scanned: int, batched: int) -> list[Value]:
+    """The operands from ``first`` on, of which the last ``scanned`` have an axis more than in the body, and
+    all ``batched`` more.
+    """
+    ranks, total = i.declared_ranks("body"), len(i.inputs()) - first
+    ranks = ranks if len(ranks) == total else [None] * total
+    extra = [batched] * (total - scanned) + [batched + 1] * min(scanned, total)
+    return [
+        _operand(i, first + k, None if rank is None else rank + more)
+        for k, (rank, more) in enumerate(zip(ranks, extra, strict=True))
+    ]
+
+
+def _operand(i: Importer, index: int, rank: int | None) -> Value:
+    """An operand; an input of the model whose rank is not known has the one that the body declares."""
+    value, module = i.input(index), i.builder.module
+    if value.type.shape is None and rank is not None and value in module.main.inputs:
+        dims = tuple(module.symbols.fresh(f"{value.name}_{axis}") for axis in range(rank))
+        value.type = TensorType(value.type.dtype, dims)
     if value.type.shape is None:
         raise i.fail(f"the rank of input {index} is not known", "give the model's inputs their ranks")
     return value

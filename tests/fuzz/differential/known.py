@@ -50,7 +50,7 @@ SUMS = (
     "Add Sub Mul Neg Abs Pow Sum MatMul Gemm Einsum CumSum CumProd ReduceSum ReduceProd ReduceSumSquare "
     "ReduceL1 ReduceL2 ReduceMean Mean ScatterElements ScatterND Cast CastLike Range BitShift"
 )
-REDUCTIONS = "ReduceSum ReduceProd ReduceSumSquare ReduceL1 CumSum CumProd"
+OVERFLOWING = "Pow ReduceSum ReduceProd ReduceSumSquare ReduceL1 CumSum CumProd"
 WINDOWS = "MaxPool AveragePool LpPool"
 CONVOLUTIONS = "FusedConv Conv ConvInteger QLinearConv ConvTranspose"
 
@@ -109,6 +109,11 @@ KNOWN: tuple[Known, ...] = (
     ),
     refused("alpha divides", "Celu"),
     refused(
+        '"it is invalid for the specified shape to contain both a zero value and -1"',
+        "Reshape",
+        "-1 (has|cannot)",
+    ),
+    refused(
         "a limit of graphwright: regions and functions are imported with ranks; the error asks for them",
         "Scan Loop Attention RotaryEmbedding SwiGLU FusedMatMul TransposeMatMul QLinearGlobalAveragePool",
         "rank of (an )?input|unsupported-op|Q, K and V|number of (axes|features)",
@@ -163,10 +168,14 @@ KNOWN: tuple[Known, ...] = (
         strange=True,
     ),
     values("a mean of integers whose sum overflows is undefined", "ReduceMean", "int", strange=True),
+    values('"LambdCast = CastLike (Lambd, input)": the bound has the type of x', "Shrink", "float16"),
     values("integers as they are; ONNX Runtime computes them in f32", "Shrink", "int", strange=True),
+    values(
+        "slope times x below 0 alone; onnx's evaluator adds 0 times infinity", "PRelu", "nan", peer="onnx"
+    ),
     values("NaN is a value; ONNX Runtime orders it with all others", "Unique", strange=True),
     shapes("NaN is a value; ONNX Runtime orders it with all others", "Unique", strange=True),
-    values("integers wrap around as in NumPy; overflow is undefined", REDUCTIONS, "np.u?int", strange=True),
+    values("integers wrap around as in NumPy; overflow is undefined", OVERFLOWING, "np.u?int", strange=True),
     values(
         "a maximum starts below all; ONNX Runtime starts at the least finite one", "MaxPool", r"-inf.*e\+38"
     ),

@@ -224,9 +224,11 @@ def _as(value: Any, types: Mapping[str, type[Any]]) -> Any:
 
 
 def _exact(value: Any) -> Any:
-    """Integers that are the same in f32, else :class:`Unsupported`."""
-    if value.dtype.kind in "iu" and value.size and np.abs(value.astype(np.float64)).max() > 2**24:
-        raise Unsupported
+    """Numbers that are in reach of f32, integers exactly, else :class:`Unsupported`."""
+    if value.dtype.kind in "iu" or value.dtype == np.float64:
+        numbers = np.abs(value[np.isfinite(value)].astype(np.float64))
+        if numbers.max(initial=0) > (2**24 if value.dtype.kind in "iu" else 2**40):
+            raise Unsupported
     return value
 
 

@@ -53,10 +53,20 @@ static void copy_runs(const @ELEMENT@ *from, int64_t from_c, int64_t step, int64
             to[i] = from[i * step];
 }
 
+/* All taps of a row of windows that lie far apart: to[c][tap][i] = from[c][i * step + tap]. */
+GW_INLINE void copy_windows(const @ELEMENT@ *from, int64_t from_c, int64_t step, int64_t n, int64_t taps,
+                            int64_t planes, @ELEMENT@ *to, int64_t to_c) {
+    for (; planes > 0; planes--, from += from_c, to += to_c)
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t tap = 0; tap < taps; tap++)
+                to[tap * NR + i] = from[i * step + tap];
+}
+
 /* What the panel to[plane][tap][NR] holds of the image x, for cols pixels of y from the pixel at on. */
 GW_INLINE void gather_runs(const struct args *s, const @ELEMENT@ *x, int64_t x_c, int64_t x_d, int64_t x_h,
                            int64_t x_w, int64_t at, int64_t cols, int64_t planes, @ELEMENT@ *to) {
     const int64_t taps = s->kd * s->kh * s->kw;
+    const int dense = s->stride_w > 2 && s->dilation_w == 1 && x_w == 1; /* windows are rows of x */
     for (int64_t col = 0, n; col < cols; col += n) {
         const int64_t row = quotient(at + col, s->ow), ox = at + col - row * s->ow;
         const int64_t oz = quotient(row, s->oh), oy = row - oz * s->oh;
@@ -66,6 +76,13 @@ GW_INLINE void gather_runs(const struct args *s, const @ELEMENT@ *x, int64_t x_c
             int64_t y = oy * s->stride_h - s->pad_top;
             for (int64_t i = 0; i < s->kh; i++, y += s->dilation_h) {
                 int64_t x0 = ox * s->stride_w - s->pad_left;
+                if (dense && z >= 0 && z < s->d && y >= 0 && y < s->h && x0 >= 0 &&
+                    x0 + (n - 1) * s->stride_w + s->kw <= s->w) {
+                    copy_windows(x + z * x_d + y * x_h + x0, x_c, s->stride_w, n, s->kw, planes,
+                                 to + tap * NR + col, taps * NR);
+                    tap += s->kw;
+                    continue;
+                }
                 for (int64_t j = 0; j < s->kw; j++, tap++, x0 += s->dilation_w) {
                     if (z < 0 || z >= s->d || y < 0 || y >= s->h || x0 >= s->w)
                         continue;

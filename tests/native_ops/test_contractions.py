@@ -96,6 +96,23 @@ def test_products_of_other_dtypes(dtype: str, sizes: tuple[int, int, int]) -> No
     )
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize("k", [1, 31, 32, 47, 256])
+def test_a_column_of_weights_with_an_epilogue(dtype: str, k: int) -> None:
+    """Any number of rows, also in a batch; the column as a matrix and as a vector."""
+    column, bias = normal(k, 1, dtype=dtype, seed=3), normal(1, dtype=dtype, seed=4)
+
+    def build(b: Builder, x: Value) -> Sequence[Value]:
+        by_matrix = b(Tanh(), b(Add(), b(MatMul(), x, b.const(column)), b.const(bias)))
+        return by_matrix, b(MatMul(), x, b.const(column[:, 0]))
+
+    for m in (0, 1, 5, 67):
+        x = normal(2, m, k, dtype=dtype, seed=m)
+        wide = x.astype(np.float64) @ column.astype(np.float64)
+        expected = [np.tanh(wide + bias).astype(x.dtype), wide[..., 0].astype(x.dtype)]
+        check(build, [x], expected, [(2, symbol("M"), k)])
+
+
 @pytest.mark.parametrize("op", [LSTM, GRU, RNN])
 @pytest.mark.parametrize("batch_first", [False, True])
 @pytest.mark.parametrize("direction", ["reverse", "bidirectional"])

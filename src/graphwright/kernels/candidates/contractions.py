@@ -65,7 +65,7 @@ def matmul(call: Contraction, context: Context) -> Launch | str:
     if isinstance(batch, str):
         return batch
     batches, a_batch, b_batch = batch
-    packed = len(b_shape) == 2 and context.constant(b) is not None
+    packed = len(b_shape) == 2 and context.constant(b) is not None and not gemm.is_column(n, k)
     if packed:
         b = _panels(b, context)
     result_strides = (batches[1] * m * n, m * n, n, 1)

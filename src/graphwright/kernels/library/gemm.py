@@ -60,6 +60,8 @@ _SHARED_BYTES: Final = 8192
 """Of each stream of B that several groups of rows read in turns: they stay in the first-level cache."""
 _BLOCK_ROWS: Final = 144
 """Rows of A per unit: B is read (and packed, where it is not) once for so many rows."""
+DOT_LENGTH: Final = 32
+"""Elements of K from which dot products take less time than tiles: two vectors of the widest kind."""
 _UNIT_PANELS: Final = 2
 _RUN_PANELS: Final = 16
 """Panels computed together at most: what the sums between blocks of K have room for."""
@@ -124,6 +126,11 @@ def tile_shape(isa: Isa) -> TileShape:
 def panel_columns(isa: Isa) -> int:
     """Columns per panel of packed B (``nr``)."""
     return tile_shape(isa).columns(isa)
+
+
+def is_column(n: Dim, k: Dim) -> bool:
+    """Whether B is a column that is better not packed: each cell is a dot product of dense rows."""
+    return n == 1 and isinstance(k, int) and k >= DOT_LENGTH
 
 
 def _group_rows(isa: Isa) -> int:

@@ -98,18 +98,23 @@ def test_products_of_other_dtypes(dtype: str, sizes: tuple[int, int, int]) -> No
 
 @pytest.mark.parametrize("dtype", ["f32", "f16"])
 @pytest.mark.parametrize("k", [1, 31, 32, 47, 256])
-def test_a_column_of_weights_with_an_epilogue(dtype: str, k: int) -> None:
-    """Any number of rows, also in a batch; the column as a matrix and as a vector."""
-    column, bias = normal(k, 1, dtype=dtype, seed=3), normal(1, dtype=dtype, seed=4)
+def test_few_columns_of_weights_with_an_epilogue(dtype: str, k: int) -> None:
+    """One to five columns, and one as a vector, for any number of rows."""
+    columns = [normal(k, n, dtype=dtype, seed=n) for n in range(1, 6)]
+    biases = [normal(n, dtype=dtype, seed=n) for n in range(1, 6)]
 
     def build(b: Builder, x: Value) -> Sequence[Value]:
-        by_matrix = b(Tanh(), b(Add(), b(MatMul(), x, b.const(column)), b.const(bias)))
-        return by_matrix, b(MatMul(), x, b.const(column[:, 0]))
+        made = [b(MatMul(), x, b.const(w)) for w in (*columns, columns[0][:, 0])]
+        sums = [
+            b(Add(), b(MatMul(), x, b.const(w)), b.const(v)) for w, v in zip(columns, biases, strict=True)
+        ]
+        return [*made, *(b(Tanh(), total) for total in sums)]
 
     for m in (0, 1, 5, 67):
         x = normal(2, m, k, dtype=dtype, seed=m)
-        wide = x.astype(np.float64) @ column.astype(np.float64)
-        expected = [np.tanh(wide + bias).astype(x.dtype), wide[..., 0].astype(x.dtype)]
+        wide = [x.astype(np.float64) @ w.astype(np.float64) for w in columns]
+        tails = [np.tanh(a + v) for a, v in zip(wide, biases, strict=True)]
+        expected = [a.astype(x.dtype) for a in (*wide, wide[0][..., 0], *tails)]
         check(build, [x], expected, [(2, symbol("M"), k)])
 
 

@@ -65,14 +65,19 @@ def matmul(call: Contraction, context: Context) -> Launch | str:
     if isinstance(batch, str):
         return batch
     batches, a_batch, b_batch = batch
-    packed = len(b_shape) == 2 and context.constant(b) is not None and not gemm.is_column(n, k)
+    constant = len(b_shape) == 2 and context.constant(b) is not None
+    narrow = constant and gemm.is_narrow(n, k)
+    packed = constant and not narrow
+    b_places: tuple[Dim, Dim] = (n, 1)
     if packed:
         b = _panels(b, context)
+    elif narrow:
+        b, b_places = _along_k(b, context), (1, k)
     result_strides = (batches[1] * m * n, m * n, n, 1)
     args = gemm.GemmArgs._make((
         *batches, m, n, k,
         *(stride * m * k for stride in a_batch), k, 1,
-        *(stride * k * n for stride in b_batch), n, 1,
+        *(stride * k * n for stride in b_batch), *b_places,
         0, 1, *result_strides, *result_strides,
         *epilogue.args, single_bits(epilogue.scale),
     ))  # fmt: skip
@@ -94,6 +99,14 @@ def _panels(b: Value, context: Context) -> Value:
     return context.packed(
         b, Layout((*range(rank - 2), rank - 1, rank - 2), ((rank - 1, width),), zero_padded=True)
     )
+
+
+def _along_k(b: Value, context: Context) -> Value:
+    """The constant B with its columns, [N, K], one after the other."""
+    rank = len(b.type.dims)
+    if rank == 1 or b.type.dims[-1] == 1:
+        return b
+    return context.packed(b, Layout((*range(rank - 2), rank - 1, rank - 2)))
 
 
 def two_batch_axes(

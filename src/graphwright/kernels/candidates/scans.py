@@ -9,15 +9,17 @@ from graphwright.ir.loops.nodes import (
     Accumulate,
     Alloc,
     Buffer,
+    Const,
     Kind,
     Level,
     Load,
     Loop,
     Statement,
     Store,
+    apply,
     cast,
 )
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, minimum, symbol
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
 from graphwright.ir.types import DType
 from graphwright.kernels.candidates.loops import Draft, nest, rows_and_columns
 from graphwright.kernels.candidates.registry import Context, candidate
@@ -66,11 +68,34 @@ class _Scan:
         draft = Draft(self.node, self.context)
         outer, _, inner = map(draft.size, self.sizes)
         first = _BLOCK * symbol("b")
+        axes = [("o", outer), ("b", ceildiv(inner, _BLOCK))]
+        if not self.op.exclusive and self.node.output.type.dtype == self._dtype:
+            return self._launch(draft, axes, *self._sums_of_rows(draft, first, inner))
         total = Buffer("total", self._dtype, (_BLOCK,), Level.CACHE)
         step = self._step(draft, total, (symbol("i"),), symbol("o"), first + symbol("i"))
         lanes = Loop("i", Kind.VECTOR, minimum(_BLOCK, inner - first), step)
-        axes = [("o", outer), ("b", ceildiv(inner, _BLOCK))]
         return self._launch(draft, axes, Alloc(total, self._start), self._over_axis(draft, lanes))
+
+    def _sums_of_rows(self, draft: Draft, first: Dim, inner: Dim) -> tuple[Loop, Loop]:
+        """Each row of the result is the one before it and a row of ``x``: no totals are kept elsewhere."""
+        source = draft.input(self.node.operand(0), self.sizes)
+        target = draft.output(self.node.output, self.sizes)
+        count, t, column = draft.size(self.sizes[1]), symbol("t"), first + symbol("i")
+
+        def row(step: Dim) -> tuple[Dim, Dim, Dim]:
+            return symbol("o"), count - 1 - step if self.op.reverse else step, column
+
+        combine = "add" if self.op.ufunc is np.add else "mul"
+        begun = apply(combine, Const(self._start, self._dtype), Load(source, row(t)))
+        summed = apply(combine, Load(target, row(t)), Load(source, row(t + 1)))
+        extents = (minimum(count, 1), begun, t), (maximum(count - 1, 0), summed, t + 1)
+        begin, go_on = (
+            Loop("t", Kind.SERIAL, extent, (
+                Loop("i", Kind.VECTOR, minimum(_BLOCK, inner - first), (Store(target, row(to), value),)),
+            ))
+            for extent, value, to in extents
+        )  # fmt: skip
+        return begin, go_on
 
     def rows_in_lanes(self, blocks: Dim) -> Launch:
         """The first rows, a vector of them at a time."""

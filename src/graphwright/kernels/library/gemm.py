@@ -128,9 +128,9 @@ def panel_columns(isa: Isa) -> int:
     return tile_shape(isa).columns(isa)
 
 
-def is_column(n: Dim, k: Dim) -> bool:
-    """Whether B is a column that is better not packed: each cell is a dot product of dense rows."""
-    return n == 1 and isinstance(k, int) and k >= DOT_LENGTH
+def is_narrow(n: Dim, k: Dim) -> bool:
+    """Whether a constant B is better not packed but laid along K, so that cells are dot products."""
+    return isinstance(n, int) and n <= gemv.NARROW and isinstance(k, int) and k >= DOT_LENGTH
 
 
 def _group_rows(isa: Isa) -> int:

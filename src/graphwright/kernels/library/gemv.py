@@ -20,12 +20,16 @@ _ADDED: Final = 8
 """Rows added up at a time."""
 _SHORT: Final = 8
 """The longest K whose products are done row by row."""
+NARROW: Final = 4
+"""The most columns that are dot products with each row of A: tiles take as long as for a vector."""
 
 
 def c_text() -> str:
     """``run_line`` and ``run_short``, after the structs and helpers of a GEMM."""
-    sizes = f"LINE = {LINE}, DOT_ROWS = {_ROWS}, DOT_STEP = {_CHAINS} * VL, ADDED = {_ADDED}"
-    lines = [_dots(1), _dots(_ROWS), _DOTS, _added(_ADDED), _added(1), _LINES]
+    sizes = (
+        f"LINE = {LINE}, NARROW = {NARROW}, DOT_ROWS = {_ROWS}, DOT_STEP = {_CHAINS} * VL, ADDED = {_ADDED}"
+    )
+    lines = [*map(_dots, range(1, _ROWS + 1)), _DOTS, _added(_ADDED), _added(1), _LINES]
     rows = [_short(k) for k in range(1, _SHORT + 1)]
     table = ", ".join(f"short_{k}" for k in range(1, _SHORT + 1))
     short = _SHORT_ROWS.replace("@TABLE@", table).replace("@SHORT@", str(_SHORT))
@@ -127,8 +131,11 @@ static void dots(const float *p, int64_t step, int64_t count, const float *q, in
     int64_t r = 0;
     for (; r + DOT_ROWS <= count; r += DOT_ROWS)
         dots_4(p + r * step, step, q, k, out + r);
-    for (; r < count; r++)
-        dots_1(p + r * step, step, q, k, out + r);
+    switch (count - r) {
+    case 3: dots_3(p + r * step, step, q, k, out + r); break;
+    case 2: dots_2(p + r * step, step, q, k, out + r); break;
+    case 1: dots_1(p + r * step, step, q, k, out + r); break;
+    }
 }
 """
 
@@ -216,8 +223,14 @@ typedef void short_fn(const float *a, int64_t a_m, int64_t a_k, const float *b, 
                       int64_t cols, float *out, int64_t ld);
 static short_fn *const short_of[] = {@TABLE@};
 
+/* Whether B has few columns, which lie along K as the rows of A do. */
+static int is_narrow(const struct gemm *g) {
+    return !g->packed && !g->codes && g->s.n <= NARROW && g->s.a_k == 1 && g->s.b_k == 1 && g->s.k >= 2 * VL;
+}
+
 static int is_short(const struct gemm *g) {
-    return !g->codes && g->s.k >= 1 && g->s.k <= @SHORT@ && g->s.m > FEW_ROWS && (g->packed || g->s.b_n == 1);
+    return is_narrow(g) || (!g->codes && g->s.k >= 1 && g->s.k <= @SHORT@ && g->s.m > FEW_ROWS &&
+                            (g->packed || g->s.b_n == 1));
 }
 
 /* Rows of the panels [p0, p1), some at a time: what is written stays in the first-level cache until lines are
@@ -225,6 +238,11 @@ static int is_short(const struct gemm *g) {
 static void short_rows(const struct gemm *g, const float *a, const float *b, int64_t p0, int64_t p1,
                        int64_t rows, float *out, int64_t ld) {
     enum { SOME = 16 };
+    if (is_narrow(g)) {
+        for (int64_t r = 0; r < rows; r++)
+            dots(b, g->s.b_n, g->s.n, a + r * g->s.a_m, g->s.k, out + r * ld);
+        return;
+    }
     short_fn *const run = short_of[g->s.k - 1];
     const int64_t col0 = column(g, p0);
     for (int64_t r = 0; r < rows; r += SOME) {

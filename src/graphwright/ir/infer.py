@@ -168,7 +168,12 @@ def infer_outputs(
     except UnknownRank:
         if not known:
             raise ModelError(
-                Diagnostic("unknown-rank", f"{op.name}: the rank of an input is unknown", place)
+                Diagnostic(
+                    "unknown-rank",
+                    f"{op.name}: the number of axes of an operand is not known",
+                    place,
+                    "give the sizes of the model's inputs with shapes=",
+                )
             ) from None
         return tuple(Fact(TensorType(t.dtype, None)) for t in known)
     except InferError as error:

@@ -125,6 +125,9 @@ class _Attention:
         self.i = i
         q, k, v = (i.input(number) for number in range(3))
         ranks = {x.type.rank for x in (q, k, v)}
+        if None in ranks:
+            hint = "give the sizes of the model's inputs with shapes="
+            raise i.fail("the number of axes of Q, K or V is not known", hint)
         if ranks not in ({3}, {4}):
             raise i.fail("Q, K and V need 3 or 4 axes each, all alike")
         self.flat = ranks == {3}

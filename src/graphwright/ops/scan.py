@@ -24,6 +24,7 @@ from graphwright.records import dataclass
 
 BACKWARD = 1
 END = 2**63 - 1
+_HINT = "give the sizes of the model's inputs with shapes="
 
 
 @dataclass
@@ -128,7 +129,7 @@ def _operand(i: Importer, index: int, rank: int | None) -> Value:
         dims = tuple(module.symbols.fresh(f"{value.name}_{axis}") for axis in range(rank))
         value.type = TensorType(value.type.dtype, dims)
     if value.type.shape is None:
-        raise i.fail(f"the rank of input {index} is not known", "give the model's inputs their ranks")
+        raise i.fail(f"the number of axes of input {index} is not known", _HINT)
     return value
 
 
@@ -231,7 +232,7 @@ def _turned(i: Importer, rows: Value, axis: int, backward: bool) -> Value:
         return rows
     rank = rows.type.rank
     if rank is None:
-        raise i.fail("the rank of a scan output is not known", "give the model's inputs their ranks")
+        raise i.fail("the number of axes of a scan output is not known", _HINT)
     order = list(range(1, rank))
     order.insert(_axis(i, axis, rank), 0)
     made: Value = i.emit(Transpose(tuple(order)), rows)

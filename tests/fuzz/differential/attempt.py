@@ -169,11 +169,11 @@ def _random(case: Case, got: list[Any], want: list[Any]) -> tuple[str, int]:
 
 
 def compared(
-    ops: Sequence[str], got: Sequence[Any], want: Sequence[Any], rough: bool = False
+    ops: Sequence[str], got: Sequence[Any], want: Sequence[Any], rough: bool = False, epsilon: float = 0.0
 ) -> tuple[str, int]:
     """What is wrong with the first output that differs, and its number; an empty text where none does."""
     for number, (value, wanted) in enumerate(zip(got, want, strict=True)):
-        text = difference(ops, plain(value), wanted, rough or not SINGLE.isdisjoint(ops))
+        text = difference(ops, plain(value), wanted, rough or not SINGLE.isdisjoint(ops), epsilon)
         if text:
             return text, number
     return "", -1

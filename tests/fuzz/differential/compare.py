@@ -34,8 +34,11 @@ EPSILON = {"bfloat16": 2.0**-7, "float64": 2.0**-52, "float32": 2.0**-23, "float
 UNITS = 48.0
 
 
-def difference(ops: Sequence[str], got: Any, want: Any, single: bool = False) -> str:
-    """What is wrong with ``got``; empty where nothing is. ``single``: f64 is as exact as f32 alone."""
+def difference(ops: Sequence[str], got: Any, want: Any, single: bool = False, epsilon: float = 0.0) -> str:
+    """What is wrong with ``got``; empty where nothing is.
+
+    ``single``: f64 is as exact as f32 alone; ``epsilon``: that of the narrowest floats on the way.
+    """
     if isinstance(want, list):
         return _lists(ops, got, want)
     if not isinstance(got, np.ndarray) or not isinstance(want, np.ndarray):
@@ -46,7 +49,7 @@ def difference(ops: Sequence[str], got: Any, want: Any, single: bool = False) ->
         return f"dtype {got.dtype}, not {want.dtype}"
     if got.shape != want.shape:
         return f"shape {got.shape}, not {want.shape}"
-    wrong = _wrong(ops, got, want, single)
+    wrong = _wrong(ops, got, want, single, epsilon)
     if not wrong.any():
         return ""
     place = tuple(int(k) for k in np.argwhere(wrong)[0])
@@ -62,14 +65,15 @@ def _lists(ops: Sequence[str], got: Any, want: list[Any]) -> str:
 
 
 def _wrong(
-    ops: Sequence[str], got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], single: bool
+    ops: Sequence[str], got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], single: bool, epsilon: float
 ) -> np.ndarray[Any, Any]:
     if want.dtype.name not in EPSILON:
         steps = 0 if QUANTISED.isdisjoint(ops) or want.dtype.itemsize > 1 else 1
         return np.abs(got.astype(np.int64) - want) > steps if steps else np.asarray(got != want)
     a, b = got.astype(np.float64), want.astype(np.float64)
     finite = np.abs(b[np.isfinite(b)])
-    units = EPSILON["float32" if single and want.dtype == np.float64 else want.dtype.name] * UNITS * len(ops)
+    epsilon = max(epsilon, EPSILON["float32" if single and want.dtype == np.float64 else want.dtype.name])
+    units = epsilon * UNITS * len(ops)
     scale = np.abs(np.nan_to_num(b, posinf=0, neginf=0))
     if ACCUMULATING.intersection(ops):
         scale, units = np.maximum(scale, finite.max(initial=0.0)), units * 4

@@ -208,6 +208,7 @@ class GraphReader:
             raise Unsupported
         body = _body(meaning.schema, node, inputs, attributes, meaning.version)
         if body is None:
+            _need_ranks(node, inputs)
             raise Unsupported
         defaults = {
             name: Attribute(a.default_value, scope)
@@ -337,6 +338,14 @@ def _resolved(node: onnx.NodeProto, scope: Scope) -> Iterator[Attribute]:
             renamed.CopyFrom(given.proto)
             renamed.name = name
             yield Attribute(renamed, given.scope)
+
+
+def _need_ranks(node: onnx.NodeProto, inputs: Sequence[Value | None]) -> None:
+    """A fault where an operand has no rank: the specification's body may depend on it."""
+    for name, value in zip(node.input, inputs, strict=False):
+        if value is not None and value.type.shape is None:
+            message = f"{node.op_type}: the number of axes of {text(name)!r} is not known"
+            raise Fault("unknown-rank", message, "give the sizes of the model's inputs with shapes=")
 
 
 def _body(

@@ -172,7 +172,7 @@ class _Lowering:
         self._add_rows(draft, moves, None, number)
         for step in steps:
             for task in self._tasks(step):
-                self._add(draft, replace(task, stream=streams[step.node], name=step.node.place))
+                self._add(draft, task, streams[step.node], step.node.place)
             self._add_rows(draft, moves, step.node, number)
         for move in moves.end:
             self._add(draft, self._move(move))
@@ -188,9 +188,9 @@ class _Lowering:
             assert number is not None  # only loops make rows
             self._add(draft, self._move(move, self._operand(number)))
 
-    def _add(self, draft: _Draft, task: Task) -> None:
-        index = len(draft.tasks)
-        draft.tasks.append(replace(task, after=draft.hazards.add(index, task.stream, self._accesses(task))))
+    def _add(self, draft: _Draft, task: Task, stream: int = 0, name: str = "") -> None:
+        after = draft.hazards.add(len(draft.tasks), stream, self._accesses(task))
+        draft.tasks.append(replace(task, after=after, stream=stream, name=name))
 
     def _accesses(self, task: Task) -> list[Access]:
         own = [
@@ -304,7 +304,7 @@ def _flatten(drafts: Sequence[Sequence[Task]]) -> tuple[tuple[Task, ...], tuple[
         blocks.append(Block(first, len(draft)))
         first += len(draft)
     tasks = tuple(
-        replace(task, after=tuple(blocks[number].first + a for a in task.after))
+        replace(task, after=tuple(blocks[number].first + a for a in task.after)) if number else task
         for number, draft in enumerate(drafts)
         for task in draft
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
+from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.listing import attributes_text
 from graphwright.ir.op import Trait
@@ -63,7 +64,9 @@ def _head(node: Node, numbers: Mapping[Value, int]) -> Hashable:
     if Trait.COMMUTATIVE in node.op.traits:
         operands[:2] = sorted(operands[:2])
     lies = tuple((value.type, value.layout, value.device) for value in node.outputs)
-    return type(node.op), attributes_text(node.op), tuple(operands), lies
+    op = node.op
+    what = (op.value.digest, op.type) if isinstance(op, Constant) else attributes_text(op)
+    return type(op), what, tuple(operands), lies
 
 
 def region_key(region: Graph) -> Hashable:

@@ -337,7 +337,7 @@ def test_one_error_lists_everything() -> None:
         "conflicting": "type",
     }
     assert "Nonsense at opset 17 is not supported (2 nodes)" in found["bad1, bad2"][1]
-    assert "'axis' is of STRING, INT must be given" in found["attributes"][1]
+    assert "'axis' is of STRING, INT is wanted" in found["attributes"][1]
     assert "input 1 (B) is i64, input 0 (A) is f32" in found["mixed"][1]
     assert "do that" in found["refusing"][1]
     assert isinstance(error.value.__cause__, IndexError)

@@ -44,7 +44,6 @@ REASONS: Final[dict[str, str]] = {
     "matmul K": _WRITES,
     "matmul points": _WRITES,
     "matmul 16x20000x16": "memory-bound: 2.5 MB are read once, at the peer's speed",
-    "matmul i32": "the generated loop reads the second factor anew for each row: 1.0 in several runs",
     "matmul ": _BOUND,
     "gemm": _BOUND,
     "einsum": _BOUND,

@@ -24,7 +24,7 @@ from graphwright.ir.loops.nodes import (
     walk,
 )
 from graphwright.ir.symbols import Dim, mod, product
-from graphwright.ir.types import BOOL, F32, F64, DType
+from graphwright.ir.types import BOOL, F32, F64, I32, I64, U32, U64, DType
 from graphwright.kernels.c.analysis import lanes_of, stores_may_wait, unrolling, vectorises
 from graphwright.kernels.c.dims import depends, strides_of
 from graphwright.kernels.c.literals import identity
@@ -362,7 +362,7 @@ class Writer(Values):
             )
         a, b = call.operands
         dtype = call.out.buffer.dtype
-        if dtype not in (F32, F64):
+        if dtype not in (F32, F64, I32, U32, I64, U64):
             raise ToolchainError(Diagnostic("emit-microkernel", f"no matmul of {dtype}"))
         helper = matmul_helper(self.support, dtype)
         out, left, right = (self.tile(t) for t in (call.out, a, b))

@@ -20,7 +20,6 @@ from graphwright.ir.loops.nodes import (
     cast,
 )
 from graphwright.ir.symbols import Dim, minimum, product, symbol
-from graphwright.ir.types import F32, F64
 from graphwright.kernels.c.support import C_TYPES
 from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
@@ -47,7 +46,7 @@ def product_of_matrices(node: Node, context: Context) -> Run | str:
     right = _operand(draft, b, b_shape, batch)
     result = draft.output(node.output, (*batch, m, n))
     sizes = draft.size(m), draft.size(n), draft.size(k)
-    make = _tiled if dtype in (F32, F64) else _plain
+    make = _tiled if dtype.bytes >= 4 else _plain
     loops = make(left, right, result, tuple(symbol(name) for name in names), sizes)
     axes = tuple(zip(names, map(draft.size, batch), strict=True))
     body = nest(axes, loops, innermost=Kind.PARALLEL) if axes else loops

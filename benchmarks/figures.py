@@ -10,11 +10,12 @@ from pathlib import Path
 import graphwright as gw
 import graphwright.ops
 from benchmarks.models import Array, DevModel
+from graphwright.executable.nodes import programs_of
 from graphwright.frontends.onnx import load
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.symbols import Dim
-from graphwright.lower.tasks import Program, Storage
+from graphwright.lower.tasks import Storage, TaskGraph
 from graphwright.memory.liveness import live_bytes
 from graphwright.ops.conv import Conv
 from graphwright.ops.conv_transpose import ConvTranspose
@@ -22,9 +23,9 @@ from graphwright.ops.gemm import Gemm
 from graphwright.ops.matmul import MatMul
 from graphwright.ops.recurrent import Recurrent
 from graphwright.passes.dead_code import DeadCode
+from graphwright.passes.fixpoints import SHAPES
 from graphwright.passes.manager import PassManager
-from graphwright.passes.pipeline import SHAPES
-from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.cpu import Cpu
 
 ALIGNMENT = 64
 
@@ -32,16 +33,18 @@ ALIGNMENT = 64
 def memory_plan(package: Path, feeds: Mapping[str, Array], threads: int) -> dict[str, int]:
     """``arena``, ``largest_live`` and ``weights`` in bytes; nothing where ranks are known at a feed only."""
     model = gw.load(package, trust=True)
-    if not isinstance(model.device, Cpu):
+    if not isinstance(model.executor, Cpu):
         return {}
-    plan = model.device.plan([feeds[spec.name].shape for spec in model.inputs], threads)
-    (target,) = model.package.targets.values()
-    sizes = _planned(target.program, plan["sizes"], threads)
-    live = live_bytes(sizes, target.program.tasks, target.program.blocks)
+    plan = model.executor.plan([feeds[spec.name].shape for spec in model.inputs], threads)
+    assert model.package.main is not None
+    (program,) = programs_of(model.package.main)
+    (target,) = program.targets.values()
+    sizes = _planned(target.task_graph, plan["sizes"], threads)
+    live = live_bytes(sizes, target.task_graph.tasks, target.task_graph.blocks)
     return {"arena": plan["arena"], "largest_live": live, "weights": len(model.package.weights.data)}
 
 
-def _planned(program: Program, sizes: list[int], threads: int) -> dict[int, int]:
+def _planned(program: TaskGraph, sizes: list[int], threads: int) -> dict[int, int]:
     """Buffers of the arena with their bytes there: scratch once for each thread."""
     copies = {Storage.ARENA: 1, Storage.SCRATCH: threads}
     return {

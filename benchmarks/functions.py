@@ -24,6 +24,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
 from graphwright.config import Options
+from graphwright.executable.nodes import programs_of
 
 Array = np.ndarray[Any, Any]
 ROWS = 64
@@ -138,8 +139,10 @@ def show_calls(counts: Sequence[int], width: int) -> None:
             path = Path(folder) / "model.om"
             model.save(path)
             weights = sum(tensor.size for tensor in model.package.weights.tensors.values())
-            (target,) = model.package.targets.values()
-            made = sum(bool(kernel.module) for kernel in target.program.kernels)
+            assert model.package.main is not None
+            (program,) = programs_of(model.package.main)
+            (target,) = program.targets.values()
+            made = sum(bool(kernel.module) for kernel in target.task_graph.kernels)
             rest = (path.stat().st_size - weights) / 1024
             print(f"{count:5} {seconds:10.2f} {rest:24.1f} {made:18}")
 

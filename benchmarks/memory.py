@@ -20,7 +20,7 @@ import numpy as np
 
 import graphwright as gw
 from benchmarks.models import MODELS
-from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.cpu import Cpu
 from graphwright.tools.footprint import measure
 from graphwright.tools.inspect_command import arena_and_live
 
@@ -54,7 +54,7 @@ def row(name: str, variant: str, threads: int, folder: Path) -> str:
 
 def _arena(model: gw.Model, feeds: Mapping[str, Array], threads: int) -> str:
     """MiB of the arena, of what is live at most, and their quotient."""
-    if not isinstance(model.device, Cpu):  # compiled for the shapes of each feed
+    if not isinstance(model.executor, Cpu):  # compiled for the shapes of each feed
         return "- | - | -"
     arena, live = arena_and_live(model, [feeds[spec.name].shape for spec in model.inputs], threads)
     return f"{arena / 2**20:.2f} | {live / 2**20:.2f} | {arena / live if live else 1:.3f}"

@@ -25,8 +25,8 @@ import numpy as np
 
 import graphwright as gw
 from benchmarks.models import MODELS, audio, normal, page
-from graphwright.runtime.devices.cpu import Cpu
-from graphwright.runtime.devices.hot import Hot
+from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.tier_up import TierUp
 from graphwright.tools.engines import start
 
 Array = np.ndarray[Any, Any]
@@ -97,13 +97,13 @@ def plan(name: str, count: int, folder: Path) -> None:
 def plan_times(name: str, path: str, count: str) -> None:
     """Print the time of planning ``count`` new shapes, without that of looking a plan up and showing it."""
     model = gw.load(path, options=ONE_THREAD)
-    assert isinstance(model.device, Cpu)
+    assert isinstance(model.executor, Cpu)
     misses, hits = [], []
     for feeds in drawn(name, int(count), large=True):
         shapes = [feeds[spec.name].shape for spec in model.inputs]
-        before = model.device.stats()["plan_misses"]
-        first, again = _cpu_ms(model.device, shapes), _cpu_ms(model.device, shapes)
-        if model.device.stats()["plan_misses"] > before:
+        before = model.executor.stats()["plan_misses"]
+        first, again = _cpu_ms(model.executor, shapes), _cpu_ms(model.executor, shapes)
+        if model.executor.stats()["plan_misses"] > before:
             misses.append(first)
             hits.append(again)
     times = np.maximum(np.array(misses) - np.median(hits), 0)
@@ -115,9 +115,9 @@ def plan_times(name: str, path: str, count: str) -> None:
     )
 
 
-def _cpu_ms(device: Cpu, shapes: Sequence[tuple[int, ...]]) -> float:
+def _cpu_ms(executor: Cpu, shapes: Sequence[tuple[int, ...]]) -> float:
     begin = time.thread_time()
-    device.plan(shapes, 1)
+    executor.plan(shapes, 1)
     return (time.thread_time() - begin) * 1e3
 
 
@@ -170,13 +170,13 @@ def hot(name: str, count: int, folder: Path) -> None:
     """One shape again and again; ``count`` runs before a variant is asked for, and after it took over."""
     options = replace(ONE_THREAD, specialize="hot", hot_after=count)
     model = gw.load(package(name, folder), options=options)
-    assert isinstance(model.device, Hot)
+    assert isinstance(model.executor, TierUp)
     feeds = MODELS[name].feeds()
     before, begin = _runs(model, feeds, count), time.perf_counter()
     meanwhile = np.empty((2, 0))
     while not model.stats()["hot_variants"] and time.perf_counter() - begin < WAIT:
         if model.stats()["hot_failed"]:
-            raise SystemExit(f"no variant of {name}: {model.device.faults[-1]}")
+            raise SystemExit(f"no variant of {name}: {model.executor.faults[-1]}")
         meanwhile = np.concatenate([meanwhile, _runs(model, feeds, 10)], axis=1)
     made = time.perf_counter() - begin
     after = _runs(model, feeds, count)

@@ -1,4 +1,4 @@
-"""What stages cost: a run of a model that is cut, by the number of its borders.
+"""What host programs cost: a run of a model that is partitioned, by the number of its borders.
 
     python -m benchmarks.stages [--borders 0 1 2 4 8 16] [--rows 16]
 
@@ -19,6 +19,7 @@ import numpy as np
 
 import graphwright as gw
 from graphwright.config import Options
+from graphwright.executable.nodes import HostProgram
 from graphwright.ops.binary import Add
 from graphwright.ops.reshape import Reshape
 from graphwright.ops.unary import Relu
@@ -71,11 +72,11 @@ def main() -> None:
 
     staged = least(*map(runs, models))
     alone = least(*(lambda borders=borders: reshapes(borders) for borders in given.borders))
-    print("borders  host nodes  parts  a run    NumPy's reshapes alone")
+    print("borders  host nodes  programs  a run    NumPy's reshapes alone")
     for borders, model, taken, plain in zip(given.borders, models, staged, alone, strict=True):
-        stages = model.package.stages
-        hosts, parts = (len(stages.hosts()), len(stages.parts())) if stages else (0, 1)
-        print(f"{borders:7}  {hosts:10}  {parts:5}  {taken:5.1f} us  {plain:5.1f} us")
+        main = model.package.main
+        hosts, programs = (len(main.hosts()), len(main.calls())) if isinstance(main, HostProgram) else (0, 1)
+        print(f"{borders:7}  {hosts:10}  {programs:8}  {taken:5.1f} us  {plain:5.1f} us")
     if len(models) > 1:
         slopes = [np.polyfit(given.borders, times, 1)[0] for times in (staged, alone)]
         print(f"a border takes {slopes[0]:.1f} us, of which NumPy's reshape is {slopes[1]:.1f} us")

@@ -25,7 +25,7 @@ from graphwright.kernels.library.isa import V3
 from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.toolchain import compile_shared, find_toolchain
 from graphwright.lower.encode import encode
-from graphwright.lower.tasks import Block, Code, Instruction, Program, Task, TaskKind
+from graphwright.lower.tasks import Block, Code, Instruction, Task, TaskGraph, TaskKind
 from graphwright.tools.machine import machine, usable_cores
 
 UNITS: Final = 64
@@ -78,23 +78,23 @@ EMPTY_WORK_NS: Final = 1_000_000
 """Claimed for empty regions, so that they are handed out all the same."""
 
 
-def program(regions: int, additions: int, work_ns: int) -> Program:
+def program(regions: int, additions: int, work_ns: int) -> TaskGraph:
     """A chain of launches, each of UNITS units of so many additions."""
     shape = [Instruction(Code.CONST, value) for value in (UNITS, additions, work_ns)]
     tasks = [
         Task(TaskKind.LAUNCH, kernel=0, args=(1,), grid=0, work=2, after=(i - 1,) if i else ())
         for i in range(regions)
     ]
-    return Program((), (), tuple(shape), (), tuple(tasks), (Block(0, regions),), (KernelRef("add"),))
+    return TaskGraph((), (), tuple(shape), (), tuple(tasks), (Block(0, regions),), (KernelRef("add"),))
 
 
-def load() -> Callable[[Program], _native.Program]:
+def load() -> Callable[[TaskGraph], _native.Program]:
     """The kernel's library, ready to run programs."""
     library = _native.load_library(compile_shared(KERNEL, V3, find_toolchain()))
     return lambda made: _native.Program(encode(made), b"", [library.symbol("add")], libraries=[library])
 
 
-def addition_ns(loaded: Callable[[Program], _native.Program]) -> float:
+def addition_ns(loaded: Callable[[TaskGraph], _native.Program]) -> float:
     """Nanoseconds of one addition: its latency."""
     count = 1000
     run = loaded(program(10, count, 0)).run
@@ -108,7 +108,7 @@ def _timed(run: Callable[[], object]) -> int:
     return time.perf_counter_ns() - begin
 
 
-def synthetic(case: Case, loaded: Callable[[Program], _native.Program], ns: float) -> Run:
+def synthetic(case: Case, loaded: Callable[[TaskGraph], _native.Program], ns: float) -> Run:
     """Runs of ``case``."""
     additions = round(case.us * 1000 / UNITS / ns)
     made = loaded(program(case.regions, additions, round(case.us * 1000) or EMPTY_WORK_NS))

@@ -19,17 +19,19 @@ from onnx import TensorProto, helper, numpy_helper
 
 import graphwright.ops
 from graphwright.api import compile as compile_model
-from graphwright.compiler import Compilation, compile_module
+from graphwright.compiler.modules import Compilation, compile_module
 from graphwright.config import Options
+from graphwright.executable.nodes import Program
 from graphwright.frontends.onnx import load
 from graphwright.ir.graph import Module
 from graphwright.ir.loops.text import print_kernel
 from graphwright.ir.text import print_module
-from graphwright.lower.tasks import Program, Storage
+from graphwright.lower.tasks import Storage, TaskGraph
 from graphwright.lower.text import print_program
 from graphwright.package.write import write_package
 from graphwright.passes.base import Record
-from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.cpu import Cpu
+from graphwright.tools.pipeline_table import pipeline_text
 
 PAGE = Path(__file__).with_name("path_of_a_model.md")
 ISA = "v3"
@@ -108,12 +110,13 @@ def dumps() -> dict[str, str]:
     (softmax,) = (kernel for kernel in kernels if "exp" in kernel.name)
     made["loops"], made["c"] = print_kernel(softmax), _c_function(done, softmax.name)
     made["tasks"] = print_program(
-        done.program, "\n".join(print_kernel(k) for k in kernels if k is not softmax)
+        done.task_graph, "\n".join(print_kernel(k) for k in kernels if k is not softmax)
     )
-    made["repeated"] = print_program(compile_module(load(sums()), Options(isa=ISA)).program)
+    made["repeated"] = print_program(compile_module(load(sums()), Options(isa=ISA)).task_graph)
     made["plan"], made["run"] = _run(done)
     made["members"] = _members(done)
-    made["stages"] = _stages(words())
+    made["pipeline"] = pipeline_text()
+    made["host_program"] = _host_program(words())
     return {name: text.strip("\n") + "\n" for name, text in made.items()}
 
 
@@ -138,10 +141,10 @@ def words() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
-def _stages(model: onnx.ModelProto) -> str:
-    """The steps of a model that is cut, as its report lists them."""
+def _host_program(model: onnx.ModelProto) -> str:
+    """The steps of a model that no one program runs, as its report lists them."""
     report = compile_model(load(model), options=Options(isa=ISA)).report()
-    return report.partition("\nsubgraph 0\n  passes\n")[0].partition("stages\n")[2]
+    return report.partition("\nsubgraph 0\n  passes\n")[0].partition("host program\n")[2]
 
 
 def _records(records: Sequence[Record]) -> str:
@@ -156,9 +159,14 @@ def _records(records: Sequence[Record]) -> str:
     return "\n".join(lines)
 
 
+def _program(done: Compilation) -> Program:
+    assert isinstance(done.package.main, Program)
+    return done.package.main
+
+
 def _c_function(done: Compilation, name: str) -> str:
     """The C of the kernel ``name``."""
-    (source,) = (text for file, text in done.package.targets[ISA].sources.items() if file.endswith(".c"))
+    (source,) = (text for file, text in _program(done).targets[ISA].sources.items() if file.endswith(".c"))
     found = re.search(rf"^[^\n;]*\b{name}\([^\n;]*{{\n.*?^}}\n", source, re.MULTILINE | re.DOTALL)
     assert found is not None
     return found[0]
@@ -166,28 +174,29 @@ def _c_function(done: Compilation, name: str) -> str:
 
 def _run(done: Compilation) -> tuple[str, str]:
     """The plan for two images, and a run of it with time stamps."""
-    device = Cpu(done.package, done.package.targets[ISA])
+    program = _program(done)
+    executor = Cpu(program, program.targets[ISA], done.package.weights)
     image = wave(IMAGES, 3, 16, 16)
     image[1] *= 2
-    plan = device.plan([image.shape], 1)
+    plan = executor.plan([image.shape], 1)
     lines = [f"arena: {plan['arena']} bytes"]
-    for number, (buffer, offset) in enumerate(zip(done.program.buffers, plan["offsets"], strict=True)):
+    for number, (buffer, offset) in enumerate(zip(done.task_graph.buffers, plan["offsets"], strict=True)):
         if buffer.storage in (Storage.ARENA, Storage.SCRATCH):
             place = f"offset {offset:5}, {plan['sizes'][number]:5} bytes"
             lines.append(f"b{number:<2} {place}  {buffer.storage.name.lower():8}{buffer.name}".rstrip())
-    return "\n".join(lines), _times(device, image, done.program)
+    return "\n".join(lines), _times(executor, image, done.task_graph)
 
 
-def _times(device: Cpu, image: np.ndarray[Any, Any], program: Program) -> str:
-    (answer,) = device.run([image], None, 1)
-    _, stamps = device.traced([image], 1)
+def _times(executor: Cpu, image: np.ndarray[Any, Any], tasks: TaskGraph) -> str:
+    (answer,) = executor.run([image], None, 1)
+    _, stamps = executor.traced([image], 1)
     first = stamps[0].start
     lines = [
         f"t{s.task}  {(s.start - first) / 1e3:8.1f} us  {(s.end - s.start) / 1e3:8.1f} us  {s.kernel}"
         for s in stamps
     ]
     return "\n".join(
-        ["task     start       time  kernel", *lines, f"{program.outputs[0].name}:", str(answer.round(3))]
+        ["task     start       time  kernel", *lines, f"{tasks.outputs[0].name}:", str(answer.round(3))]
     )
 
 

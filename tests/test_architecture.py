@@ -19,6 +19,16 @@ SOURCE = ROOT / "src" / "graphwright"
 FILES = sorted(SOURCE.rglob("*.py"))
 FOREIGN = ("onnx.reference", "onnxruntime", "openvino", "torch", "scipy", "numba", "jax", "tensorflow")
 """Other engines, and what carries a BLAS of its own."""
+IMPORTS_BY_NAME = {
+    "__init__.py": "the public names, each imported when it is first used",
+    "kernels/candidates/registry.py": "all modules of a package",
+    "kernels/library/write.py": "all modules of a package, by the build",
+    "onnxruntime/install.py": "the module that takes another's place",
+    "ops/__init__.py": "all modules of a package",
+    "plugins.py": "users' modules",
+    "tools/cli.py": "the module of a verb",
+}
+"""Files that import modules of this package or of users by name, which no contract of pyproject.toml sees."""
 BENCHMARKED = {
     "tools/engines.py": ("onnxruntime", "openvino", "torch"),
     "tools/one_run.py": ("onnxruntime",),
@@ -66,6 +76,28 @@ def test_no_other_engine_is_imported(path: Path) -> None:
     for name in imported(ast.parse(path.read_text())):
         for foreign in FOREIGN:
             assert foreign in allowed or not f"{name}.".startswith(f"{foreign}."), f"{path} imports {name}"
+
+
+def imports_own_by_name(tree: ast.AST) -> bool:
+    """Whether modules are imported by a name that is made up, or begins with this package's."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+            called = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+            if called in ("import_module", "__import__"):
+                name = node.args[0]
+                if not isinstance(name, ast.Constant) or str(name.value).startswith("graphwright"):
+                    return True
+    return False
+
+
+def test_modules_are_imported_by_name_where_that_is_meant_alone() -> None:
+    """So the contracts see every other edge, those inside functions as well."""
+    found = {
+        path.relative_to(SOURCE).as_posix()
+        for path in FILES
+        if imports_own_by_name(ast.parse(path.read_text()))
+    }
+    assert found == IMPORTS_BY_NAME.keys()
 
 
 def test_names_of_ops_are_spelled_in_ops_alone() -> None:

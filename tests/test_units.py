@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from graphwright import compiler
+from graphwright.compiler import modules as compiler
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.loops.text import parse_kernel, print_kernel
 from graphwright.kernels.emit_c import phases

@@ -14,7 +14,7 @@ from typing import Any
 from graphwright.errors import Collector, Diagnostic, OptionError
 from graphwright.ir.graph import Graph, Value
 from graphwright.ir.symbols import Expr
-from graphwright.ops.map_index import BETWEEN
+from graphwright.ops.bucket_index import OTHERWISE
 from graphwright.records import dataclass, field
 from graphwright.spelling import did_you_mean, listed
 
@@ -45,7 +45,7 @@ class Gears:
 
     def __post_init__(self) -> None:
         faults = Collector(OptionError)
-        for name, value, known in (("combine", self.combine, COMBINE), ("between", self.between, BETWEEN)):
+        for name, value, known in (("combine", self.combine, COMBINE), ("between", self.between, OTHERWISE)):
             if value not in known:
                 faults.add("gears", f"{name}={value!r} is none of {', '.join(known)}")
         faults.raise_if_any()

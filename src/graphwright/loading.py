@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
+import copyreg
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from graphwright.compiling import load_plugins, recompile, recompiler, use_plugins
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, PackageError, ToolchainError, UnknownOpError
 from graphwright.file_kinds import FileId, file_id
 from graphwright.log import info, warn_once
 from graphwright.package.archive import shown
-from graphwright.package.package import Package, TensorSpec
+from graphwright.package.package import Package
 from graphwright.package.read import read_package
 from graphwright.package.sign import known_keys, user_key
-from graphwright.package.stages import PartStep
-from graphwright.runtime.devices import NATIVE, specialized
-from graphwright.runtime.devices.base import Device, Shapes
-from graphwright.runtime.devices.geared import geared, staged_gears
-from graphwright.runtime.devices.guarded import GuardedFallback
-from graphwright.runtime.devices.late import Late
-from graphwright.runtime.devices.target import Shared, best_target, target_isa
+from graphwright.runtime.executor import Executor
+from graphwright.runtime.instantiate import NATIVE, instantiate
 from graphwright.runtime.model import Model
-
-_STAGED = "graphwright.runtime.devices.staged"
-"""Imported where the host runs a part of the model: with it come the IR and the ops."""
-
+from graphwright.runtime.target import target_isa
 
 Key = bytes | str | os.PathLike[str]
 """A key, or the file that holds it."""
@@ -77,6 +69,9 @@ def unpickled(data: bytes, options: Options) -> Model:
     return load(data, trust=True, options=options)
 
 
+copyreg.pickle(Model, lambda model: (unpickled, model.packed()))
+
+
 def opened(
     package: Package,
     options: Options,
@@ -85,143 +80,46 @@ def opened(
 ) -> Model:
     """What runs ``package``, which was read from ``where``. Raises as :func:`load` does."""
     if options.plugins:
-        importlib.import_module("graphwright.plugins").load(*options.plugins)
+        load_plugins(options)
     try:
-        device = _device(package, options, where)
+        executor = instantiate(package, options, recompiler)
     except UnknownOpError:  # one that runs in Python: an installed plugin may bring it
-        device = _device_with_plugins(package, options, where)
-    if device is None:
-        return _rebuilt(package, options, user_key(options.key_folder, create=False), where, sources)
-    return Model(package, with_variants(device, package, options), options=options, sources=sources)
+        use_plugins(options)
+        executor = _with_plugins(package, options, where)
+    if executor is not None:
+        return Model(package, executor, None, options, sources, executor_of)
+    key = user_key(options.key_folder, create=False)
+    return made(_recompiled(package, options, where), key, options, sources)
 
 
-def device_of(package: Package, options: Options) -> Device | None:
-    """What runs the package as it is; None where it holds nothing for this CPU and device."""
-    device = _device(package, options)
-    return None if device is None else with_variants(device, package, options)
+def made(
+    package: Package, key: bytes | None, options: Options, sources: frozenset[FileId] = frozenset()
+) -> Model:
+    """What runs a package that was compiled here. Raises ToolchainError where it is for other CPUs alone."""
+    return Model(package, executor_of(package, options), key, options, sources, executor_of)
 
 
-def with_variants(device: Device, package: Package, options: Options) -> Device:
-    """``device``, and variants for shapes that recur where ``options`` ask for them."""
-    return specialized(device, package, options, _device)
+def executor_of(package: Package, options: Options) -> Executor:
+    """What runs ``package``. Raises ToolchainError where it holds nothing for this CPU and device."""
+    executor = instantiate(package, options, recompiler)
+    if executor is None:
+        message = f"none of the targets {', '.join(package.isas())} runs on this CPU, or as isa={options.isa}"
+        raise ToolchainError(Diagnostic("cpu", message, hint="add one that does, as in targets=v4,v3"))
+    return executor
 
 
-def _device(package: Package, options: Options, where: str = "") -> Device | None:
-    device = _assuming(package, options, where)
-    if device is None or not package.general:
-        return device
-    known = f"it was compiled for shapes of which {', '.join(package.guards)} holds"
-    return GuardedFallback(device, _compiling("forms", package, options, where, known))
-
-
-def _assuming(package: Package, options: Options, where: str) -> Device | None:
-    """What runs the programs of the package, where shapes break no guard of it."""
-
-    def native(part: Package, shared: Shared) -> Device | None:
-        device = _native(part, options, shared)
-        return None if device is None else with_variants(device, part, options)
-
-    if package.stages is not None:
-        device = staged(package, options)
-        if device is None or not package.between:
-            return device
-        return staged_gears(package, device, lambda each, part: with_variants(each, part, options))
-    if package.between:
-        return geared(package, native)
-    return _variants(package, options, where) if package.variants else _native(package, options)
-
-
-def _device_with_plugins(package: Package, options: Options, where: str) -> Device | None:
-    importlib.import_module("graphwright.plugins").use(options)
+def _with_plugins(package: Package, options: Options, where: str) -> Executor | None:
     try:
-        return _device(package, options, where)
+        return instantiate(package, options, recompiler)
     except UnknownOpError as error:
         raise package.lacking(error.name, where) from error
 
 
-def _native(package: Package, options: Options, shared: Shared | None = None) -> Device | None:
-    """What runs the package as it is, if it holds what this CPU and device run."""
-    target, device = best_target(package, options), NATIVE.get(options.device)
-    return None if target is None or device is None else device(package, target, options.plan_cache, shared)
-
-
-def staged(package: Package, options: Options) -> Device | None:
-    """What runs the stages of the package, if it holds what this CPU and device run. An open part is compiled
-    at its first run, for the ranks that it meets there.
-    """
-    if package.stages is None:
-        return None
-    native: dict[int, Device] = {}
-    shared = Shared()  # parts run one after the other
-    for part in package.stages.parts():
-        device = None if part.is_open else _native(package.of_variant(part.program), options, shared)
-        if device is not None:
-            native[part.number] = device
-        elif not part.is_open:
-            return None
-    compiler = functools.cache(
-        lambda: importlib.import_module("graphwright.api").part_builder(package, options)
-    )
-
-    def load(part: PartStep) -> Device:
-        if part.is_open:
-            return Late(lambda shapes: compiler()(part, shapes), key=lambda shapes: tuple(map(len, shapes)))
-        return native[part.number]
-
-    arrays = package.weights.arrays if package.stages.constants or package.stages.hosts() else {}
-    made: Device = importlib.import_module(_STAGED).Staged(package.stages, load, arrays, shared.arenas)
-    return made
-
-
-def _variants(package: Package, options: Options, where: str) -> Device | None:
-    """What runs the variants of the package as they are, and compiles one for shapes that none takes."""
-    held, shared = [], Shared()
-    for variant in package.variants:
-        single = package.of_variant(variant)
-        device = _native(single, options, shared)
-        if device is None:
-            return None
-        held.append((variant, with_variants(device, single, options)))
-    known = f"it holds variants for {'; '.join(_text(variant.inputs) for variant in package.variants)}"
-    return Late(_compiling("builder", package, options, where, known), held)
-
-
-def _compiling(
-    maker: str, package: Package, options: Options, where: str, known: str
-) -> Callable[[Shapes], Device]:
-    """What compiles ``package`` for shapes that it has no program for: the API's ``maker``, imported when the
-    first such shapes come. ``known`` says what it has programs for.
-    """
-    compiler = functools.cache(
-        lambda: getattr(importlib.import_module("graphwright.api"), maker)(package, options)
-    )
-
-    def build(shapes: Shapes) -> Device:
-        try:
-            made: Device = compiler()(shapes)
-        except ToolchainError as error:
-            given = ", ".join(map(str, shapes))
-            message = (
-                f"no program in the package accepts inputs of shapes {given}, and none can be compiled here"
-            )
-            missing = Diagnostic("no-variant", message, where, known)
-            raise ToolchainError(missing, *error.diagnostics) from error
-        return made
-
-    return build
-
-
-def _text(specs: Sequence[TensorSpec]) -> str:
-    """The inputs of a variant, as errors name them."""
-    return ", ".join(f"{spec.name} {list(spec.shape or ())}".replace("'", "") for spec in specs)
-
-
-def _rebuilt(
-    package: Package, options: Options, key: bytes | None, where: str, sources: frozenset[FileId]
-) -> Model:
+def _recompiled(package: Package, options: Options, where: str) -> Package:
+    """``package`` compiled here, and a warning where that happens at each start."""
     why = _why_not(package, options)
     try:
-        model: Model = importlib.import_module("graphwright.api").rebuild(package, options, key, sources)
+        compiled = recompile(package, options)
     except ToolchainError as error:
         hint = f"{why}. To compile it here: pip install graphwright[toolchain]"
         raise ToolchainError(
@@ -230,8 +128,8 @@ def _rebuilt(
     except PackageError as error:
         if error.diagnostics[0].code != "missing-plugin":
             raise
-        compiled = Diagnostic("untrusted", "has to be compiled here", where, why)
-        raise PackageError(*error.diagnostics, compiled) from error
+        untrusted = Diagnostic("untrusted", "has to be compiled here", where, why)
+        raise PackageError(*error.diagnostics, untrusted) from error
     if not package.trusted or (package.isas() and options.device in NATIVE):
         warn_once(
             f"compiled again {where}",
@@ -239,7 +137,7 @@ def _rebuilt(
             where,
             why,
         )
-    return model
+    return compiled
 
 
 def _why_not(package: Package, options: Options) -> str:

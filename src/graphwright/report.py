@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from graphwright.executable.nodes import BindSize, CallProgram, HostProgram, Program
 from graphwright.ir.names import terminal
 from graphwright.kernels.launch import Copy, Launch, Run, Step
 from graphwright.kernels.select import host_steps
 from graphwright.memory.storage import all_steps
-from graphwright.package.stages import FrontStep, PartStep, Stages
 from graphwright.passes.base import Reason, Record
 
 MAX_REASONS = 200
@@ -21,28 +21,27 @@ def compile_report(records: Sequence[Record], steps: Sequence[Step]) -> str:
     return "\n".join([*_passes(records), *_kernels(steps), *_hosts(steps), *_reasons(records)]) + "\n"
 
 
-def stages_report(stages: Stages, parts: Mapping[int, str]) -> str:
-    """The steps of a model that was cut: what the host runs, why, and the reports of ``parts`` by number."""
-    lines = ["stages", *_steps(stages, 1)]
-    for number, report in parts.items():
+def host_program_report(program: HostProgram, reports: Mapping[int, str]) -> str:
+    """The steps of a host program: what the host runs, why, and the reports of subgraphs by number."""
+    lines = ["host program", *_steps(program, 1)]
+    for number, report in reports.items():
         lines += [f"subgraph {number}", *(f"  {line}" for line in report.splitlines())]
     return "\n".join(lines) + "\n"
 
 
-def _steps(stages: Stages, depth: int) -> Iterable[str]:
+def _steps(program: HostProgram, depth: int) -> Iterable[str]:
     margin = "  " * depth
-    for step in stages.steps:
-        if isinstance(step, PartStep):
-            when = (
-                ", compiled at the first run, when the ranks of its inputs are known" if step.is_open else ""
-            )
+    for step in program.steps:
+        if isinstance(step, CallProgram):
+            compiled = isinstance(step.callee, Program)
+            when = "" if compiled else ", compiled at the first run, when the ranks of its inputs are known"
             yield f"{margin}subgraph {step.number}{when}"
             continue
-        if isinstance(step, FrontStep):
-            yield f"{margin}{terminal(step.place)}: binds a size that depends on data"
+        if isinstance(step, BindSize):
+            yield f"{margin}{terminal(step.node)}: binds a size that depends on data"
             continue
         how = "in native code, called from Python" if step.repeats else "in Python"
-        yield f"{margin}{terminal(step.place)}: {how}, as {terminal(step.reason)}"
+        yield f"{margin}{terminal(step.node)}: {how}, as {terminal(step.reason)}"
         for number, body in enumerate(step.bodies):
             yield f"{margin}  body {number}"
             yield from _steps(body, depth + 2)

@@ -13,11 +13,11 @@ from typing import Any, BinaryIO, Final
 
 import graphwright as gw
 from graphwright.config import Options
+from graphwright.executable.specs import TensorSpec
 from graphwright.file_kinds import HEAD, is_package
 from graphwright.ir.arrays import Array
 from graphwright.ir.dtypes import DType
 from graphwright.loading import Key
-from graphwright.package.package import TensorSpec
 from graphwright.records import dataclass, field, replace
 from graphwright.runtime.model import Model
 

@@ -10,6 +10,7 @@ import onnxruntime
 import graphwright as gw
 from benchmarks.functions import ROWS, chain, operands
 from graphwright.config import Options
+from tests.executables import targets
 
 
 def test_further_calls_make_no_further_kernels(tmp_path: Path) -> None:
@@ -21,8 +22,8 @@ def test_further_calls_make_no_further_kernels(tmp_path: Path) -> None:
         model = gw.compile(source, options=options)
         (want,) = onnxruntime.InferenceSession(source.SerializeToString()).run(None, {"x": x})
         np.testing.assert_allclose(model(x)[0], want, rtol=1e-4, atol=1e-5)
-        (target,) = model.package.targets.values()
-        kernels.add(frozenset((kernel.symbol, kernel.module) for kernel in target.program.kernels))
+        (target,) = targets(model.package).values()
+        kernels.add(frozenset((kernel.symbol, kernel.module) for kernel in target.task_graph.kernels))
     assert len(kernels) == 1
 
 

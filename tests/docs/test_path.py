@@ -10,7 +10,7 @@ from docs.make_path import PAGE, TIME, blocks, dumps, filled
 
 PARTS = (
     "onnx", "imported", "simplified", "decomposed", "fused", "layouts", "records",
-    "loops", "c", "tasks", "repeated", "plan", "members", "run", "stages",
+    "loops", "c", "tasks", "repeated", "plan", "members", "run", "pipeline", "host_program",
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +15,10 @@ from onnx import helper
 
 import graphwright as gw
 from graphwright.config import Options
+from graphwright.package.package import Package
 from graphwright.package.read import read_package
-from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.cpu import Cpu
+from tests.executables import dispatch, programs
 from tests.package.damage import manifest_of, members_of, put_together
 
 from .models import FLOAT, INT64, cnn, encoder, images, node, onnx_model
@@ -50,6 +53,10 @@ def expected(options: Options) -> dict[tuple[int, ...], Array]:
     return {shape: m(images(*shape))[0] for shape, m in zip(SHAPES, alone, strict=True)}
 
 
+def inputs_of_cases(package: Package) -> list[list[str]]:
+    return [list(map(str, case.inputs)) for case in dispatch(package).cases]
+
+
 def assert_each(model: gw.Model, expected: dict[tuple[int, ...], Array]) -> None:
     for shape in (*SHAPES, *reversed(SHAPES)):
         x = images(*shape)
@@ -58,10 +65,11 @@ def assert_each(model: gw.Model, expected: dict[tuple[int, ...], Array]) -> None
 
 
 def test_every_gear_is_as_its_shape_compiled_alone(
-    model: gw.Model, expected: dict[tuple[int, ...], Array]
+    model: gw.Model, between: str, expected: dict[tuple[int, ...], Array]
 ) -> None:
     assert_each(model, expected)
-    assert model.stats()["gears"] == 3 and model.stats()["host_calls"] == 0
+    assert model.stats()["cases"] == (4 if between == "dynamic" else 3)
+    assert model.stats()["host_calls"] == 0
 
 
 def test_a_saved_model_is_the_same(
@@ -75,9 +83,10 @@ def test_an_untrusted_file_is_made_again_from_its_graph(
     path: Path, options: Options, tmp_path: Path, expected: dict[tuple[int, ...], Array], between: str
 ) -> None:
     stranger = replace(options, key_dir=tmp_path / "keys")
-    assert read_package(path).variants == ()
+    assert read_package(path).main is None
     rebuilt = gw.load(path, options=stranger)
-    assert rebuilt.package.between == between
+    assert inputs_of_cases(rebuilt.package) == inputs_of_cases(read_package(path, trust=True))
+    assert len(dispatch(rebuilt.package).cases) == (4 if between == "dynamic" else 3)
     assert [str(s.shape) for s in rebuilt.outputs] == [
         str(s.shape) for s in gw.load(path, options=options).outputs
     ]
@@ -100,14 +109,16 @@ def test_the_same_input_gives_the_same_bytes(
 
 def test_weights_and_kernels_are_stored_once(path: Path, options: Options) -> None:
     package = read_package(path, trust=True)
-    assert len(
-        {id(data) for v in package.variants for t in v.targets.values() for data in t.objects.values()}
-    ) == len({name for v in package.variants for t in v.targets.values() for name in t.objects})
+    held = [target for program in programs(package) for target in program.targets.values()]
+    assert len(held) >= 3
+    assert len({id(data) for target in held for data in target.objects.values()}) == len(
+        {name for target in held for name in target.objects}
+    )
     assert sum(name.endswith("weights.safetensors") for name in members_of(path)) == 1
     alone = gw.compile(cnn(), shapes={"x": LARGEST}, options=options)
-    held = {spec.dtype.name + str(spec.shape) for spec in package.weights.tensors.values()}
+    known = {spec.dtype.name + str(spec.shape) for spec in package.weights.tensors.values()}
     needed = {spec.dtype.name + str(spec.shape) for spec in alone.package.weights.tensors.values()}
-    assert needed <= held
+    assert needed <= known
     assert len(package.weights.tensors) <= len(alone.package.weights.tensors) + 2, (
         "packed for two layouts at most"
     )
@@ -118,8 +129,8 @@ def test_memory_is_that_of_the_largest_gear(options: Options) -> None:
     arenas = []
     for shape in SHAPES:
         alone = gw.compile(cnn(), shapes={"x": shape}, options=options)
-        assert isinstance(alone.device, Cpu)
-        arenas.append(alone.device.plan([shape], 1)["arena"])
+        assert isinstance(alone.executor, Cpu)
+        arenas.append(alone.executor.plan([shape], 1)["arena"])
     assert len(set(arenas)) == 3
     for number, shape in enumerate(SHAPES, 1):
         model(images(*shape))
@@ -239,7 +250,8 @@ def test_nodes_that_the_host_runs_do_so_in_the_branch_of_their_gear(
     stranger = replace(options, key_dir=tmp_path / "keys")
     loaded = [gw.load(tmp_path / "staged.om", options=o) for o in (options, stranger)]
     for each in (model, *loaded):
-        assert [spec.name for spec in each.inputs] == ["x"] and each.stats()["gears"] == 2
+        assert [spec.name for spec in each.inputs] == ["x"]
+        assert each.stats()["cases"] == (3 if between == "dynamic" else 2)
         for batch in (1, 4, 1, 3) if between == "dynamic" else (1, 4, 1):
             x = images(batch, 2, seed=batch)
             want = np.exp(np.array(np.nonzero(x > 0), np.float32))
@@ -284,16 +296,29 @@ def test_a_hundred_gears(options: Options, tmp_path: Path) -> None:
     assert len(members_of(tmp_path / "many.om")) < 160
 
 
-DAMAGES = {
-    "no gears": lambda m: m.update(variants=[]),
-    "an unknown mode": lambda m: m.update(between="sideways"),
-    "a mode that is no text": lambda m: m.update(between=["pad"]),
-    "an open size": lambda m: m["variants"][0]["inputs"][0].__setitem__(2, ["N", 3, 16, 16]),
-    "no rank": lambda m: m["variants"][0]["inputs"][0].__setitem__(2, None),
-    "a negative size": lambda m: m["variants"][0]["inputs"][0].__setitem__(2, [-1, 3, 16, 16]),
-    "a kernel that is not there": lambda m: next(iter(m["variants"][0]["targets"].values()))[
-        "objects"
-    ].update(generated="nowhere"),
+def input_shape(shape: Any) -> Callable[[Any], object]:
+    """Gives the input of the first gear that ``shape``."""
+    return lambda m: entry(m)["cases"][0]["inputs"][0].__setitem__(2, shape)
+
+
+def entry(manifest: Any) -> Any:
+    return manifest["entries"]["main"]
+
+
+def first_target(manifest: Any) -> Any:
+    return next(iter(manifest["programs"]["main"][0].values()))
+
+
+DAMAGES: dict[str, Callable[[Any], object]] = {
+    "no gears": lambda m: entry(m).pop("cases"),
+    "an unknown mode": lambda m: entry(m).update(otherwise="sideways"),
+    "a mode that is no text": lambda m: entry(m).update(otherwise=["error"]),
+    "a shape that is no list": input_shape(5),
+    "a negative size": input_shape([-1, 3, 16, 16]),
+    "a kernel that is not there": lambda m: first_target(m)["objects"].update(generated="nowhere"),
+    "an unknown kind": lambda m: entry(m)["cases"][0].update(kind="sideways"),
+    "a program less": lambda m: m["programs"]["main"].pop(),
+    "a case of other types": lambda m: entry(m)["cases"][0]["inputs"][0].__setitem__(1, "f64"),
 }
 
 
@@ -307,3 +332,21 @@ def test_damaged_gears_are_refused(damage: str, options: Options, tmp_path: Path
     broken = put_together(tmp_path / "broken.om", manifest, members, None)
     with pytest.raises(gw.PackageError):
         gw.load(broken, trust=True, options=options)
+
+
+@pytest.mark.parametrize("shape", [["N", 3, 16, 16], None])
+def test_a_gear_of_an_altered_shape_runs_its_own_alone(
+    shape: Any, options: Options, tmp_path: Path, expected: dict[tuple[int, ...], Array]
+) -> None:
+    """Its tasks know the sizes that they are for."""
+    file = tmp_path / "whole.om"
+    gw.compile(cnn(), gears={"x": SHAPES}, options=options).save(file)
+    manifest = manifest_of(file)
+    input_shape(shape)(manifest)
+    members = {n: data for n, data in members_of(file).items() if n not in ("manifest.json", "signature")}
+    model = gw.load(put_together(tmp_path / "odd.om", manifest, members, None), trust=True, options=options)
+    for known in SHAPES[shape is None :]:
+        assert model(images(*known))[0].tobytes() == expected[known].tobytes()
+    for other in ((7, 3, 16, 16), (1, 3, 16, 17), (3, 16, 16)):
+        with pytest.raises(gw.FeedError):
+            model(images(*other))

@@ -1,4 +1,4 @@
-"""Gears as a graph: MapIndex and Case with a region for each, printed, parsed, evaluated and taken apart."""
+"""Gears as a graph: BucketIndex and a Case of regions, printed, parsed, evaluated and taken apart."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 
 import graphwright as gw
 from graphwright import ops
-from graphwright.api import unpacked_module
+from graphwright.compiler.buckets import bucket_modules
+from graphwright.compiler.recompile import unpacked_module
 from graphwright.config import Options
 from graphwright.frontends.onnx import load
-from graphwright.geared import gear_modules
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module, Role
 from graphwright.ir.text import parse_module, print_module
 from graphwright.ir.verify import verify
-from graphwright.passes.gears import SIZES, joined_module, split_module
+from graphwright.passes.buckets import SIZES, joined_module, split_module
 
 from .models import FLOAT, cnn, images, node, onnx_model
 
@@ -39,7 +39,7 @@ def small() -> bytes:
 
 def joined(model: bytes, between: str, **choice: Any) -> Module:
     gears = gw.Gears(between=between, **choice)
-    return joined_module(gear_modules(load(model), gears, Options()))
+    return joined_module(bucket_modules(load(model), gears, Options()))
 
 
 @pytest.mark.parametrize("between", MODES)
@@ -57,14 +57,14 @@ def test_the_text_is_as_kept(between: str, request: pytest.FixtureRequest) -> No
 def test_what_is_joined_comes_apart_again(between: str) -> None:
     module = joined(small(), between, batch=(1, 4))
     found = split_module(module)
-    assert found is not None and found.between == between
-    assert [str(gear.main.inputs[0].type) for gear in found.gears] == ["f32[1, 2]", "f32[4, 2]"]
+    assert found is not None and found.otherwise == between
+    assert [str(gear.main.inputs[0].type) for gear in found.buckets] == ["f32[1, 2]", "f32[4, 2]"]
     assert (found.dynamic is not None) == (between == "dynamic")
     assert [str(v.type) for v in (*found.outer.main.inputs, *found.outer.main.outputs)] == [
         "f32[N, 2]",
         "f32[N, 3]",
     ]
-    for gear in found.gears:
+    for gear in found.buckets:
         verify(gear)
         x = images(*gear.main.inputs[0].type.sizes)
         np.testing.assert_array_equal(
@@ -112,11 +112,11 @@ def test_the_name_of_the_sizes_is_free() -> None:
     "change",
     [
         lambda text: text.replace("Case[branches=2", "Case[branches=1"),
-        lambda text: text.replace("gears=((1, 2), (4, 2))", "gears=((1, 2), (4, 2), (5, 2))"),
-        lambda text: text.replace("gears=((1, 2), (4, 2))", "gears=((1, 2, 3), (4, 2, 3))"),
-        lambda text: text.replace("gears=((1, 2), (4, 2))", "gears=((1, 2), (9, 9))"),
-        lambda text: text.replace("(4, 2))]", '(4, 2)), between="sideways"]'),
-        lambda text: text.replace("(4, 2))]", '(4, 2)), between="dynamic"]'),
+        lambda text: text.replace("buckets=((1, 2), (4, 2))", "buckets=((1, 2), (4, 2), (5, 2))"),
+        lambda text: text.replace("buckets=((1, 2), (4, 2))", "gears=((1, 2, 3), (4, 2, 3))"),
+        lambda text: text.replace("buckets=((1, 2), (4, 2))", "buckets=((1, 2), (9, 9))"),
+        lambda text: text.replace("(4, 2))]", '(4, 2)), otherwise="sideways"]'),
+        lambda text: text.replace("(4, 2))]", '(4, 2)), otherwise="dynamic"]'),
         lambda text: text.replace("signature main(data, sizes)", "signature main(sizes, data)"),
     ],
 )

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from graphwright.compiler import graph_stages
+from graphwright.compiler.pipeline import graph_passes, kernel_passes
 from graphwright.ir.build import new_graph
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.fused import Fused
@@ -37,7 +37,7 @@ SIZES = {"N": 3, "M": 2}
 
 def fused_nodes(module: Module) -> list[Node]:
     """What the compiler fuses, regions of control flow included."""
-    PassManager(graph_stages(V4)).run(module)
+    PassManager((*graph_passes(), *kernel_passes(V4))).run(module)
     return [node for graph in module.graphs.values() for node in graph.walk() if isinstance(node.op, Fused)]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphwright.compiler import graph_stages
+from graphwright.compiler.pipeline import graph_passes, kernel_passes
 from graphwright.ir.build import new_graph
 from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Module
@@ -32,7 +32,7 @@ def kernel_of(op: Op, shapes: list[tuple[int, ...]], isa: Isa) -> RegionKernel:
     module = Module()
     b, values = new_graph(module, "main", [(f"x{k}", tensor(F32, *s)) for k, s in enumerate(shapes)])
     module.main.set_outputs([b(op, *values)])
-    PassManager(graph_stages(isa)).run(module)
+    PassManager((*graph_passes(), *kernel_passes(isa))).run(module)
     (node,) = [n for n in module.main.walk() if isinstance(n.op, Fused)]
     return region_kernel(node.regions[0], module.constants, "k")
 

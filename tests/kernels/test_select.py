@@ -16,7 +16,7 @@ from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import BOOL, F16, F32, TensorType, tensor
-from graphwright.lower.tasks import Program, TaskKind
+from graphwright.lower.tasks import TaskGraph, TaskKind
 from graphwright.ops.activations import Gelu
 from graphwright.ops.batch_normalization import BatchNormalization
 from graphwright.ops.binary import Add, Mul, Where
@@ -35,7 +35,7 @@ SIZES = {"N": 5}
 Build = Callable[..., Value | tuple[Value, ...]]
 
 
-def compiled(build: Build, *types: TensorType) -> Program:
+def compiled(build: Build, *types: TensorType) -> TaskGraph:
     """The tasks of a small model, after checking its results."""
     module = Module()
     b, values = new_graph(module, "main", [(f"x{k}", type) for k, type in enumerate(types)])
@@ -56,7 +56,7 @@ def compiled(build: Build, *types: TensorType) -> Program:
         tolerance = 1e-2 if want.dtype == np.float16 else 1e-5
         np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
     (program,) = programs
-    assert isinstance(program, Program)
+    assert isinstance(program, TaskGraph)
     return program
 
 

@@ -13,14 +13,14 @@ from graphwright.lower.tasks import (
     Instruction,
     Operand,
     Port,
-    Program,
     Storage,
     Task,
+    TaskGraph,
     TaskKind,
 )
 from graphwright.lower.text import print_program
 
-PROGRAM = Program(
+PROGRAM = TaskGraph(
     inputs=(Port("x\x1b", F32, (0, 2)),),
     outputs=(Port("y", F32, (0, 2)),),
     shape=(
@@ -111,7 +111,7 @@ def test_programs_print_as_what_they_hold() -> None:
 def test_long_expressions_are_named_once() -> None:
     doubled = [Instruction(Code.DIM, 0, 0)]
     doubled += [Instruction(Code.MUL, i, i) for i in range(60)]
-    program = Program(
+    program = TaskGraph(
         (Port("x", F32, (0,)),), (), tuple(doubled), (Buffer(Storage.ARENA, 60),), (), (Block(0, 0),), ()
     )
     text = print_program(program)

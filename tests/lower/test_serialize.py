@@ -24,9 +24,9 @@ from graphwright.lower.tasks import (
     Instruction,
     Operand,
     Port,
-    Program,
     Storage,
     Task,
+    TaskGraph,
     TaskKind,
 )
 
@@ -48,7 +48,7 @@ tasks = st.builds(
     lists, numbers, texts,
 )  # fmt: skip
 programs = st.builds(
-    Program,
+    TaskGraph,
     some(ports),
     some(ports),
     some(st.builds(Instruction, st.sampled_from(Code), numbers, numbers, texts)),
@@ -62,13 +62,13 @@ programs = st.builds(
 
 def test_the_strategy_knows_every_field() -> None:
     """A field added to a program has to be written as well."""
-    counts = [len(fields(kind)) for kind in (Program, Port, Instruction, Buffer, Task, Block, HostFunction)]
+    counts = [len(fields(kind)) for kind in (TaskGraph, Port, Instruction, Buffer, Task, Block, HostFunction)]
     assert counts == [8, 3, 4, 5, 12, 2, 3]
 
 
 @settings(max_examples=150, deadline=None)
 @given(programs)
-def test_programs_come_back(program: Program) -> None:
+def test_programs_come_back(program: TaskGraph) -> None:
     text = json.dumps(to_plain(program))
     again = from_plain(json.loads(text))
     assert again == program
@@ -76,7 +76,7 @@ def test_programs_come_back(program: Program) -> None:
     assert json.dumps(to_plain(again)) == text
 
 
-EXAMPLE = Program(
+EXAMPLE = TaskGraph(
     inputs=(Port("x", DTYPES["f32"], (0,)),),
     outputs=(Port("y", DTYPES["bf16"], (0, 0)),),
     shape=(Instruction(Code.DIM, 0, 0, "note"),),

@@ -18,7 +18,7 @@ from graphwright.ir.symbols import Dim, Range, SymbolTable, ceildiv, evaluate, m
 from graphwright.ir.types import F32, U8, TensorType, tensor
 from graphwright.lower.encode import encode
 from graphwright.lower.shape_program import ShapeProgramBuilder
-from graphwright.lower.tasks import Block, Code, Port, Program
+from graphwright.lower.tasks import Block, Code, Port, TaskGraph
 from graphwright.ops.binary import Add
 from graphwright.ops.concat import Concat
 from graphwright.ops.slice import Slice
@@ -45,7 +45,7 @@ leaves: st.SearchStrategy[Dim] = st.one_of(st.integers(-5, 9), st.sampled_from(N
 dims = st.recursive(leaves, extend, max_leaves=8)
 
 
-def program_of(wanted: Sequence[Dim], table: SymbolTable) -> tuple[Program, list[int]]:
+def program_of(wanted: Sequence[Dim], table: SymbolTable) -> tuple[TaskGraph, list[int]]:
     """A program without tasks over an input [N, M, K], and the registers of ``wanted``."""
     graph = Graph("main")
     graph.add_input(TensorType(U8, tuple(map(symbol, NAMES))), "x")
@@ -53,11 +53,11 @@ def program_of(wanted: Sequence[Dim], table: SymbolTable) -> tuple[Program, list
     builder.bind_inputs(graph.inputs, table)
     registers = [builder.register(dim) for dim in wanted]
     port = Port("x", U8, tuple(builder.register(symbol(name)) for name in NAMES))
-    program = Program((port,), (), tuple(builder.instructions), (), (), (Block(0, 0),), ())
+    program = TaskGraph((port,), (), tuple(builder.instructions), (), (), (Block(0, 0),), ())
     return program, registers
 
 
-def numbers(program: Program, sizes: Sequence[int]) -> list[int]:
+def numbers(program: TaskGraph, sizes: Sequence[int]) -> list[int]:
     """All registers for an input of these sizes, from native code."""
     plan = _native.Program(encode(program), b"", []).plan([list(sizes)])
     return list(plan["registers"])

@@ -17,9 +17,9 @@ from graphwright.lower.tasks import (
     Instruction,
     Operand,
     Port,
-    Program,
     Storage,
     Task,
+    TaskGraph,
     TaskKind,
 )
 from graphwright.memory.liveness import conflicts
@@ -54,7 +54,7 @@ class Drafter:
     def at(self, buffer: int) -> Operand:
         return Operand(buffer, self.number(0))
 
-    def program(self, count: int) -> Program:
+    def program(self, count: int) -> TaskGraph:
         self.block([INPUT, WEIGHT], count, 2, OUTPUT)
         first, blocks = 0, []
         for draft in self.drafts:
@@ -68,7 +68,7 @@ class Drafter:
         planned = [n for n, b in enumerate(self.buffers) if b.storage in PLANNED]
         found = conflicts(planned, tasks, blocks)
         port = Port("x", U8, (self.number(64),))
-        return Program(
+        return TaskGraph(
             inputs=(port,),
             outputs=(port,),
             shape=tuple(Instruction(Code.CONST, value) for value in self.numbers),
@@ -146,7 +146,7 @@ class Drafter:
         ]
 
 
-def planned(program: Program, threads: int) -> dict[str, Any]:
+def planned(program: TaskGraph, threads: int) -> dict[str, Any]:
     """The plan that the native runtime would make."""
     registers = [i.a for i in program.shape]
     sizes = [registers[b.size] for b in program.buffers]

@@ -17,9 +17,9 @@ from graphwright.lower.tasks import (
     FunctionOperand,
     Instruction,
     Operand,
-    Program,
     Storage,
     Task,
+    TaskGraph,
     TaskKind,
 )
 from graphwright.memory.checker import check_plan
@@ -51,7 +51,7 @@ def test_operands_of_one_task_that_share_bytes(seed: int) -> None:
     assert any("share bytes" in fault for fault in check_plan(program, broken, 2))
 
 
-def live_in(program: Program, index: int) -> set[int]:
+def live_in(program: TaskGraph, index: int) -> set[int]:
     """Planned buffers that one task touches."""
     task = program.tasks[index]
     found = {o.buffer for o in task.operands if isinstance(o, Operand)} | {task.scratch}
@@ -76,7 +76,7 @@ def test_an_edge_left_out_is_missed_or_was_implied(seed: int) -> None:
         assert check_plan(broken, planned(program, 1), 1)
 
 
-def touches(program: Program, index: int, written: bool = False) -> set[int]:
+def touches(program: TaskGraph, index: int, written: bool = False) -> set[int]:
     """Buffers that a task and its branches touch, or write."""
     task = program.tasks[index]
     found = {
@@ -90,15 +90,15 @@ def touches(program: Program, index: int, written: bool = False) -> set[int]:
     return found
 
 
-def reaches(program: Program, first: int, last: int) -> bool:
+def reaches(program: TaskGraph, first: int, last: int) -> bool:
     return any(a == first or reaches(program, first, a) for a in program.tasks[last].after)
 
 
-def with_task(program: Program, index: int, task: Task) -> Program:
+def with_task(program: TaskGraph, index: int, task: Task) -> TaskGraph:
     return replace(program, tasks=(*program.tasks[:index], task, *program.tasks[index + 1 :]))
 
 
-def with_buffer(program: Program, number: int, /, **changes: Any) -> Program:
+def with_buffer(program: TaskGraph, number: int, /, **changes: Any) -> TaskGraph:
     buffers = list(program.buffers)
     buffers[number] = replace(buffers[number], **changes)
     return replace(program, buffers=tuple(buffers))
@@ -121,7 +121,7 @@ def run(
     )
 
 
-def small() -> Program:
+def small() -> TaskGraph:
     """a = x + w; if (x) b = a else b = w; y = b, with the launches' scratch."""
     program = Drafter(Random(0), 1).program(0)
     storages = (Storage.INPUT, Storage.OUTPUT, Storage.WEIGHT, Storage.ARENA, Storage.ARENA, Storage.SCRATCH)
@@ -193,7 +193,7 @@ def test_scratch_is_counted_for_each_thread() -> None:
     assert any("share bytes" in fault for fault in check_plan(small(), plan, 2))
 
 
-def broken(index: int, **changes: Any) -> Program:
+def broken(index: int, **changes: Any) -> TaskGraph:
     program = small()
     return with_task(program, index, replace(program.tasks[index], **changes))
 
@@ -258,7 +258,7 @@ def test_a_broken_program_is_refused(name: str) -> None:
 
 
 # Registers: 0 is 0, 1 is 64, 2 is 1000, 3 is 8. A is read in a loop, B is its body's own, S counts its runs.
-def looping() -> Program:
+def looping() -> TaskGraph:
     """a = x; twice: b = a, row of y = b"""
     program = small()
     return replace(
@@ -295,7 +295,7 @@ def test_a_right_loop_has_no_faults() -> None:
     assert check_plan(looping(), looped(), 1) == []
 
 
-def with_loop(index: int, **changes: Any) -> Program:
+def with_loop(index: int, **changes: Any) -> TaskGraph:
     return with_task(looping(), index, replace(looping().tasks[index], **changes))
 
 

@@ -8,17 +8,17 @@ from random import Random
 
 import pytest
 
-from graphwright.lower.tasks import Block, Operand, Program, Task, TaskKind
+from graphwright.lower.tasks import Block, Operand, Task, TaskGraph, TaskKind
 from graphwright.memory.liveness import accesses, conflicts, happens_before, loop_masks
 
 from .programs import PLANNED, Drafter
 
 
-def planned(program: Program) -> list[int]:
+def planned(program: TaskGraph) -> list[int]:
     return [n for n, b in enumerate(program.buffers) if b.storage in PLANNED]
 
 
-def by_definition(program: Program) -> dict[int, tuple[int, ...]]:
+def by_definition(program: TaskGraph) -> dict[int, tuple[int, ...]]:
     """Pairs of buffers of which neither is past when the other is used; loops use what they hand on."""
     before, touched = happens_before(program.tasks, program.blocks), accesses(program.tasks)
     users = {n: reduce(or_, (1 << task for task in touched[n]), 0) for n in planned(program)}

@@ -18,6 +18,7 @@ from graphwright.frontends.onnx import load
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.lower.tasks import TaskKind
 from graphwright.passes.bind_sizes import shape_inputs
+from tests.executables import programs
 
 Array = np.ndarray[Any, Any]
 
@@ -72,8 +73,8 @@ def run_with(model: gw.Model, feeds: Mapping[str, Array], threads: int) -> dict[
 
 def host_calls(model: gw.Model) -> list[str]:
     """The names of tasks that enter Python."""
-    programs = [target.program for target in model.package.targets.values()]
-    return [task.name for program in programs for task in program.tasks if task.kind is TaskKind.HOSTCALL]
+    graphs = [target.task_graph for each in programs(model.package) for target in each.targets.values()]
+    return [task.name for graph in graphs for task in graph.tasks if task.kind is TaskKind.HOSTCALL]
 
 
 def same_bits(one: Mapping[str, Array], other: Mapping[str, Array]) -> bool:

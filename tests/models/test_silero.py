@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 
 import graphwright as gw
-from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.cpu import Cpu
 from graphwright.tools.inspect_command import arena_and_live
 from tests.models.support import distance, file_of, host_calls, session
 from tests.tools.support import graphwright
@@ -130,7 +130,7 @@ def test_its_package_runs_every_size_without_a_compiler(
 
 @pytest.mark.parametrize("rate", RATES)
 def test_its_arena_holds_little_more_than_what_is_live(model: gw.Model, rate: int) -> None:
-    assert isinstance(model.device, Cpu)
+    assert isinstance(model.executor, Cpu)
     arena, live = arena_and_live(model, [(1, RATES[rate] * 9 // 8), (2, 1, 128), ()], 1)
     assert 0 < live <= arena <= 1.03 * live
 

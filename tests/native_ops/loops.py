@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import onnx
 
-from graphwright.lower.tasks import Program, Task, TaskKind
+from graphwright.lower.tasks import Task, TaskGraph, TaskKind
 from graphwright.memory.checker import check_plan
-from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.model import Model
 from tests.ops.loops import by_runtime, compiled
 
@@ -23,13 +21,13 @@ THREADS = (1, 2, 3)
 def native(proto: onnx.ModelProto) -> Model:
     """Compiled into one program, nothing of which is left to the host."""
     model = compiled(proto, "cpu")
-    assert isinstance(model.device, Cpu), "it is driven from the host"
+    assert isinstance(model.executor, Cpu), "it is driven from the host"
     return model
 
 
-def program_of(model: Model) -> Program:
-    assert isinstance(model.device, Cpu)
-    return model.device.program
+def program_of(model: Model) -> TaskGraph:
+    assert isinstance(model.executor, Cpu)
+    return model.executor.task_graph
 
 
 def loops_of(model: Model) -> list[Task]:
@@ -52,16 +50,16 @@ def copies_in_loops(model: Model) -> int:
 
 def results(model: Model, feeds: Mapping[str, Array]) -> list[Array]:
     """What all runs give: the same bits at any number of threads, poisoned or not."""
-    device = model.device
+    device = model.executor
     assert isinstance(device, Cpu)
     found: list[list[Array]] = []
     for threads in THREADS:
         shapes = [feeds[spec.name].shape for spec in model.inputs]
-        assert check_plan(device.program, device.plan(shapes, threads), threads) == []
-        for poison in (False, True):
-            model.threads = threads
-            with patch.object(device, "run", partial(device.run, poison=poison)):
-                found.append([np.asarray(a) for a in model.run(dict(feeds)).values()])
+        assert check_plan(device.task_graph, device.plan(shapes, threads), threads) == []
+        model.threads = threads
+        found.append([np.asarray(a) for a in model.run(dict(feeds)).values()])
+        arrays = [np.asarray(feeds[spec.name], order="C") for spec in model.inputs]
+        found.append([np.asarray(a) for a in device.run(arrays, None, threads, poison=True)])
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             assert a.tobytes() == b.tobytes()

@@ -16,6 +16,7 @@ from graphwright.ir.op import Op, Sample
 from graphwright.ir.symbols import Expr, substitute, symbol
 from graphwright.ir.types import TensorType
 from graphwright.kernels.select import Selection, host_steps
+from tests.executables import host_program
 from tests.ops.support import arrays_of, bindings, run_reference
 
 Array = np.ndarray[Any, Any]
@@ -52,8 +53,8 @@ def run_samples(samples: Sequence[tuple[int, Sample]]) -> dict[int, Outcome]:
     model = gw.compile(module, observe=observe)
     feeds = [arrays[int(name[1:].split("_")[0])][int(name.split("_")[1])] for name in types]
     results = iter(model(*feeds))
-    if model.package.stages is not None:
-        reasons += [(host.place, host.reason) for host in model.package.stages.hosts()]
+    program = host_program(model.package)
+    reasons += [(host.node, host.reason) for host in ([] if program is None else program.hosts())]
     outcomes = {}
     for k, sample in samples:
         expected = run_reference(bound_op(sample.op, bindings(sample)), arrays[k])

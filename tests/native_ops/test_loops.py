@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.executables import host_program
 from tests.ops.loops import GOES_ON, NUMBER, body, by_us, compiled, const, info, model, node
 from tests.ops.test_loop import accumulating, growing, normal, scanning, unsqueezing
 
@@ -182,20 +183,20 @@ def test_a_scan_of_a_symbolic_length() -> None:
 
 @pytest.mark.parametrize("proto", [growing(), unsqueezing()])
 def test_loops_whose_shapes_change_are_left_to_the_host(proto: Any) -> None:
-    assert compiled(proto, "cpu").package.stages is not None
+    assert host_program(compiled(proto, "cpu").package) is not None
 
 
 def test_rows_of_unknown_number_are_left_to_the_host() -> None:
     made = compiled(accumulating(None, (2, 1), conditional=True), "cpu")
-    assert made.package.stages is not None
+    assert host_program(made.package) is not None
 
 
 def test_rows_as_many_as_an_input_says() -> None:
     """A size is made of the number between two programs; the loop is in the second."""
     proto = accumulating("fed", (2, 3))
     model = compiled(proto, "cpu")
-    assert model.package.stages is not None
-    assert model.package.stages.hosts() == []
+    program = host_program(model.package)
+    assert program is not None and program.hosts() == []
     h, x = normal(2, 3), normal(2, 3)
     for trips in (-1, 0, 1, 5):
         feeds = {"T": np.array(trips), "h0": h, "x": x}

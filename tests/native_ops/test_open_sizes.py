@@ -23,7 +23,7 @@ from graphwright.ops.resize import Resize
 from graphwright.ops.top_k import TopK
 from graphwright.ops.transpose import Transpose
 from graphwright.ops.unique import Unique
-from graphwright.runtime.devices.base import RunError
+from graphwright.runtime.executor import RunError
 
 Array = np.ndarray[Any, Any]
 Input = tuple[str, Sequence[int | str]] | None

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.lower.tasks import Program, TaskKind
+from graphwright.lower.tasks import TaskGraph, TaskKind
 
 Array = np.ndarray[Any, Any]
 HEADS, FEATURES = 4, 8
@@ -62,10 +62,10 @@ def _model(nodes: list[Any], constants: list[Any]) -> Any:
 
 @pytest.mark.parametrize("build", [exported, named])
 def test_one_launch_for_any_lengths(build: Any) -> None:
-    programs: list[Program] = []
+    programs: list[TaskGraph] = []
 
     def observe(name: str, product: object) -> None:
-        if isinstance(product, Program):
+        if isinstance(product, TaskGraph):
             programs.append(product)
 
     model = gw.compile(build(), options=Options(threads=1), observe=observe)

@@ -1,4 +1,4 @@
-"""Case and MapIndex: which region runs, and what is known of the outputs whichever does."""
+"""Case and BucketIndex: which region runs, and what is known of the outputs whichever does."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from graphwright.ir.symbols import Expr, SymbolTable, symbol
 from graphwright.ir.text import parse_module, print_module
 from graphwright.ir.types import F32, I32, I64, TensorType, tensor
 from graphwright.ir.verify import verify
+from graphwright.ops.bucket_index import BucketIndex
 from graphwright.ops.case import Case
-from graphwright.ops.map_index import MapIndex
 from graphwright.ops.unary import Neg, Relu
 from graphwright.passes.dead_branches import DeadBranches
 from graphwright.passes.manager import run_passes
@@ -114,11 +114,11 @@ def test_an_index_that_is_no_whole_number_is_refused(index: TensorType) -> None:
     ],
 )
 def test_sizes_become_the_number_of_a_gear(between: str, sizes: tuple[int, ...], index: int) -> None:
-    op = MapIndex(((1, 3), (4, 3), (4, 8), (16, 16)), between)
+    op = BucketIndex(((1, 3), (4, 3), (4, 8), (16, 16)), between)
     assert op.reference(np.array(sizes)) == index
 
 
 @pytest.mark.parametrize(("between", "sizes"), [("error", (2, 3)), ("pad", (17, 1))])
 def test_sizes_of_no_gear_are_a_fault(between: str, sizes: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="no gear has the sizes"):
-        MapIndex(((1, 3), (4, 3), (16, 16)), between).reference(np.array(sizes))
+    with pytest.raises(ValueError, match="no bucket has the sizes"):
+        BucketIndex(((1, 3), (4, 3), (16, 16)), between).reference(np.array(sizes))

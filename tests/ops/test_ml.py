@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.errors import ModelError
-from graphwright.runtime.devices.base import RunError
+from graphwright.runtime.executor import RunError
 
 Array = np.ndarray[Any, Any]
 TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO")

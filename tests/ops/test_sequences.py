@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.errors import FeedError, ModelError
-from graphwright.runtime.devices.base import RunError
+from graphwright.runtime.executor import RunError
 from graphwright.runtime.model import Model
 
 FLOATS = helper.make_tensor_type_proto(TensorProto.FLOAT, None)

@@ -12,6 +12,9 @@ from graphwright.package.archive import read_archive
 from graphwright.package.archiver import write_archive
 from graphwright.package.sign import signature
 
+PROGRAM = "entries/main/0"
+"""Where the members of the first program lie, a folder for each ISA."""
+
 
 def members_of(path: Path) -> dict[str, bytes]:
     """The members' bytes, by name."""
@@ -32,6 +35,12 @@ def manifest_of(path: Path) -> dict[str, Any]:
     """The manifest of a package."""
     manifest: dict[str, Any] = json.loads(members_of(path)["manifest.json"])
     return manifest
+
+
+def targets_of(manifest: dict[str, Any]) -> dict[str, Any]:
+    """What a manifest says of the targets of the first program, by ISA."""
+    targets: dict[str, Any] = manifest["programs"]["main"][0]
+    return targets
 
 
 def put_together(target: Path, manifest: object, members: Mapping[str, bytes], key: bytes | None) -> Path:

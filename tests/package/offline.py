@@ -13,7 +13,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-COMPILER = ("api", "compiler", "stages", "frontends", "fusion", "layout", "passes", "ranks", "schedule")
+COMPILER = ("api", "compiler", "frontends", "fusion", "layout", "passes", "schedule")
 """What a program that runs has no need of."""
 
 _SCRIPT = """

@@ -20,7 +20,7 @@ from graphwright import config, log
 from graphwright.config import Options
 from graphwright.kernels.private import PrivateFolder
 from graphwright.package.sign import KEY_BYTES, user_key
-from tests.package.damage import manifest_of, members_of, put_together
+from tests.package.damage import PROGRAM, manifest_of, members_of, put_together, targets_of
 from tests.package.models import Classifier
 from tests.tools.support import graphwright, write_model
 
@@ -157,15 +157,15 @@ def test_what_does_not_fit_is_named(
     said: Callable[[], list[str]],
 ) -> None:
     manifest, members = manifest_of(package_path), members_of(package_path)
-    ((isa, target),) = manifest["targets"].items()
+    ((isa, target),) = targets_of(manifest).items()
     kept = {name: data for name, data in members.items() if name not in ("signature", "manifest.json")}
     if change == "library":
         target["library"] = "0" * 64
     else:
-        manifest["targets"] = {"v5": target}
-        tasks = f"targets/{isa}/tasks.json"
-        kept["targets/v5/tasks.json"] = kept.pop(tasks)
-        manifest["members"]["targets/v5/tasks.json"] = manifest["members"].pop(tasks)
+        manifest["programs"]["main"] = [{"v5": target}]
+        tasks, renamed = f"{PROGRAM}/{isa}/tasks.json", f"{PROGRAM}/v5/tasks.json"
+        kept[renamed] = kept.pop(tasks)
+        manifest["members"][renamed] = manifest["members"].pop(tasks)
     key = user_key(options.key_folder, create=False)
     gw.load(put_together(tmp_path / "other.om", manifest, kept, key), options=options)
     (text,) = said()

@@ -18,6 +18,7 @@ from graphwright.package.archive import read_archive
 from graphwright.package.package import WEIGHTS
 from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
+from tests.executables import targets
 from tests.package.damage import members_of
 from tests.package.models import Classifier, onnx_model
 
@@ -60,9 +61,9 @@ def test_what_was_hashed_is_what_runs(
     monkeypatch.setattr(read, moment, replaced)
     read_mapped = read_package(path, keys=[key], use_mmap=True)
     assert set(path.read_bytes()[:64]) != {0}
-    (mine,), (wanted,) = read_mapped.targets.values(), good.targets.values()
+    (mine,), (wanted,) = targets(read_mapped).values(), targets(good).values()
     assert mine.objects == wanted.objects and mine.sources == wanted.sources
-    assert mine.program == wanted.program
+    assert mine.task_graph == wanted.task_graph
     assert (read_mapped.graph, read_mapped.inputs) == (good.graph, good.inputs)
 
 

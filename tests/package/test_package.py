@@ -20,10 +20,10 @@ from graphwright.config import Options
 from graphwright.package.archiver import write_archive
 from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
-from tests.package.damage import manifest_of, members_of, put_together, rebuilt
+from tests.package.damage import PROGRAM, manifest_of, members_of, put_together, rebuilt, targets_of
 from tests.package.models import Classifier
 
-TASKS = "targets/{}/tasks.json"
+TASKS = f"{PROGRAM}/{{}}/tasks.json"
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +90,8 @@ def test_loaded_and_compiled_models_are_bit_equal(
 
 def test_it_holds_what_the_format_says(package_path: Path) -> None:
     names = list(members_of(package_path))
-    (isa,) = manifest_of(package_path)["targets"]
-    kernels = {f"targets/{isa}/generated.so", f"targets/{isa}/generated.c"}
+    (isa,) = targets_of(manifest_of(package_path))
+    kernels = {f"{PROGRAM}/{isa}/generated.so", f"{PROGRAM}/{isa}/generated.c"}
     assert names[:2] == ["manifest.json", "signature"]
     assert {"graph.txt", "weights.safetensors", TASKS.format(isa), *kernels} <= set(names)
 
@@ -127,7 +127,7 @@ def refused_or_without_targets(path: Path, options: Options) -> bool:
     own = user_key(options.key_folder, create=False)
     assert own is not None
     try:
-        return not read_package(path, keys=[own]).targets
+        return read_package(path, keys=[own]).main is None
     except gw.PackageError:
         return True
 
@@ -164,9 +164,12 @@ MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
     "another type": lambda m: m["inputs"][0].__setitem__(1, "f64"),
     "an unknown type": lambda m: m["outputs"][0].__setitem__(1, "f99"),
     "no outputs": lambda m: m.update(outputs=[]),
-    "targets of another kind": lambda m: m.update(targets=["v4"]),
-    "a target that is not there": lambda m: m["targets"].update(v9={"objects": {}, "sources": {}}),
-    "an object that is not there": lambda m: next(iter(m["targets"].values()))["objects"].update(x="../x"),
+    "targets of another kind": lambda m: m["programs"].update(main=[["v4"]]),
+    "a target that is not there": lambda m: targets_of(m).update(v9={"objects": {}, "sources": {}}),
+    "an object that is not there": lambda m: next(iter(targets_of(m).values()))["objects"].update(x="../x"),
+    "entries of another kind": lambda m: m.update(entries=[]),
+    "an entry of another kind": lambda m: m["entries"].update(main=3),
+    "no programs": lambda m: m.pop("programs"),
     "metadata of another kind": lambda m: m.update(metadata=[1]),
 }
 
@@ -199,7 +202,7 @@ def test_no_task_word_changed_does_harm(
     package_path: Path, null: Options, key: bytes, classifier: Classifier, tmp_path: Path
 ) -> None:
     """Signed and malformed: the runtime refuses it, or plans it within its memory."""
-    (isa,) = manifest_of(package_path)["targets"]
+    (isa,) = targets_of(manifest_of(package_path))
     name = TASKS.format(isa)
     plain = json.loads(members_of(package_path)[name])
     places = list(numbers(plain))
@@ -234,7 +237,7 @@ def with_change(plain: Any, place: tuple[Any, ...], value: object) -> Any:
 
 
 def test_kernels_that_are_not_there(package_path: Path, key: bytes, options: Options, tmp_path: Path) -> None:
-    (isa,) = manifest_of(package_path)["targets"]
+    (isa,) = targets_of(manifest_of(package_path))
     plain = json.loads(members_of(package_path)[TASKS.format(isa)])
     for kernel in (["no_such_kernel", ""], ["no_such_kernel", "generated"]):
         text = json.dumps({**plain, "kernels": [kernel] * len(plain["kernels"])}).encode()
@@ -246,9 +249,9 @@ def test_kernels_that_are_not_there(package_path: Path, key: bytes, options: Opt
 def test_kernels_that_are_no_shared_object(
     package_path: Path, key: bytes, options: Options, tmp_path: Path
 ) -> None:
-    (isa,) = manifest_of(package_path)["targets"]
+    (isa,) = targets_of(manifest_of(package_path))
     for data in (b"", b"\x7fELF" + bytes(100), b"text"):
-        path = rebuilt(package_path, tmp_path / "bad.om", {f"targets/{isa}/generated.so": data}, key)
+        path = rebuilt(package_path, tmp_path / "bad.om", {f"{PROGRAM}/{isa}/generated.so": data}, key)
         with pytest.raises(gw.PackageError):
             gw.load(path, options=options)
 

@@ -16,6 +16,7 @@ from graphwright.package.archive import open_archive, read_archive
 from graphwright.package.package import SPARE, WEIGHTS
 from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
+from tests.executables import targets
 from tests.package.damage import members_of, rebuilt
 from tests.package.models import Array, onnx_model
 
@@ -66,8 +67,8 @@ def check(model: gw.Model, deep: Deep) -> None:
 def test_what_no_task_reads_is_no_weight(path: Path, options: Options) -> None:
     package = read_package(path, trust=True)
     assert [t.shape for t in package.spare().tensors.values()] == [(CHANNELS, CHANNELS, 3, 3)]
-    (target,) = package.targets.values()
-    read = {b.index for b in target.program.buffers if b.storage.name == "WEIGHT"}
+    (target,) = targets(package).values()
+    read = {b.index for b in target.task_graph.buffers if b.storage.name == "WEIGHT"}
     assert read == {tensor.start for tensor in package.weights.tensors.values()}
 
 

@@ -14,7 +14,7 @@ import graphwright as gw
 from graphwright.config import Options
 from graphwright.package.read import read_package
 from graphwright.package.sign import KEY_BYTES, user_key
-from tests.package.damage import manifest_of, members_of, put_together, rebuilt
+from tests.package.damage import PROGRAM, manifest_of, members_of, put_together, rebuilt, targets_of
 from tests.package.models import Classifier
 
 OTHER = bytes(range(KEY_BYTES))
@@ -58,9 +58,9 @@ def test_trust_runs_it_as_it_is(package_path: Path, no_compiler: Options, classi
 def test_package_of_a_stranger_is_compiled_anew(
     package_path: Path, stranger: Options, classifier: Classifier, tmp_path: Path, mmap: bool
 ) -> None:
-    hostile = {n: b"never looked at" for n in members_of(package_path) if n.startswith("targets/")}
+    hostile = {n: b"never looked at" for n in members_of(package_path) if n.startswith(PROGRAM)}
     path = rebuilt(package_path, tmp_path / "hostile.om", hostile)
-    assert not read_package(path).targets
+    assert hostile and read_package(path).main is None
     check(gw.load(path, options=stranger, mmap=mmap), classifier)
 
 
@@ -68,7 +68,7 @@ def test_package_of_a_stranger_is_compiled_anew(
 def of_another_version(package_path: Path, options: Options, tmp_path: Path) -> Path:
     """A trusted package that was compiled for other library kernels than those here."""
     manifest, members = manifest_of(package_path), members_of(package_path)
-    for target in manifest["targets"].values():
+    for target in targets_of(manifest).values():
         target["library"] = "0" * 64
     kept = {name: data for name, data in members.items() if name not in ("signature", "manifest.json")}
     key = user_key(options.key_folder, create=False)
@@ -116,7 +116,7 @@ def test_saving_does_not_sign_for_others(package_path: Path, options: Options, t
     gw.load(foreign, trust=True, options=options).save(tmp_path / "again.om")
     own = user_key(options.key_folder, create=False)
     assert own is not None
-    assert not read_package(tmp_path / "again.om", keys=[own]).targets
+    assert read_package(tmp_path / "again.om", keys=[own]).main is None
 
 
 def test_loading_and_saving_keeps_every_byte(package_path: Path, options: Options, tmp_path: Path) -> None:

@@ -12,13 +12,15 @@ import pytest
 from onnx import TensorProto, helper
 
 import graphwright as gw
-from graphwright import api
+from graphwright import loading
+from graphwright.compiler.ranks import RANKS
 from graphwright.config import Options
+from graphwright.executable.nodes import COMPILE, Dispatch, HostProgram, Program
 from graphwright.package.package import Package
 from graphwright.package.read import read_package
-from graphwright.ranks import RANKS
-from graphwright.runtime.devices.cpu import Cpu
-from graphwright.runtime.devices.late import Late
+from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.dispatch import DispatchExecutor
+from tests.executables import dispatch
 from tests.package.damage import manifest_of, members_of, put_together
 from tests.package.models import onnx_model, rank_by_size
 from tests.package.offline import COMPILER, run_offline
@@ -62,14 +64,15 @@ def path(model: gw.Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ranks(package: Package) -> list[int]:
-    return [len(variant.inputs[0].shape or ()) for variant in package.variants]
+    return [len(case.inputs[0].shape or ()) for case in dispatch(package).cases]
 
 
 def test_every_rank_that_fits_has_a_variant_and_all_share_the_weights(model: gw.Model, path: Path) -> None:
     assert ranks(model.package) == [1, 2, 3, 4, 5]
     package = read_package(path, trust=True)
     assert ranks(package) == [1, 2, 3, 4, 5]
-    assert package.targets == {} and package.inputs[0].shape is None
+    assert all(isinstance(case, Program) for case in dispatch(package).cases)
+    assert dispatch(package).otherwise == COMPILE and package.inputs[0].shape is None
     largest = [t for t in package.weights.tensors.values() if t.size >= WEIGHT.nbytes]
     assert len(largest) == 1
     assert sum(name.startswith("weights") for name in members_of(path)) == 1
@@ -84,21 +87,19 @@ def test_each_runs_without_a_compiler(path: Path, tmp_path: Path) -> None:
 
 def test_a_rank_that_none_takes_is_compiled_where_a_compiler_is(path: Path, options: Options) -> None:
     loaded = gw.load(path, options=options)
-    assert isinstance(loaded.device, Late) and loaded.stats()["variants"] == 5
+    assert isinstance(loaded.executor, DispatchExecutor) and loaded.stats()["cases"] == 5
     x = feed((1, 1, 2, 1, 1, 6))
     np.testing.assert_allclose(loaded(x)[0], value(x), rtol=1e-5, atol=1e-5)
-    assert loaded.stats()["variants"] == 6
+    assert loaded.stats()["cases"] == 6
 
 
 def test_where_none_is_one_error_lists_what_it_holds(path: Path, options: Options) -> None:
     loaded = gw.load(path, options=replace(options, cc="no-such-compiler"))
     x = feed(SHAPES[1])
     np.testing.assert_allclose(loaded(x)[0], value(x), rtol=1e-5, atol=1e-5)
-    with pytest.raises(
-        gw.ToolchainError, match=r"no program in the package accepts.*\(1, 1, 1, 1, 1, 6\)"
-    ) as caught:
+    with pytest.raises(gw.ToolchainError, match=r"no program in the package takes x:1,1,1,1,1,6") as caught:
         loaded(feed((1, 1, 1, 1, 1, 6)))
-    assert "x [6]; x [x_0, 6]; x [x_0, x_1, 6]" in str(caught.value)
+    assert "it holds programs for x:6; x:x_0,6; x:x_0,x_1,6" in str(caught.value)
 
 
 def test_the_same_model_gives_the_same_bytes_and_so_does_saving_again(
@@ -112,31 +113,40 @@ def test_the_same_model_gives_the_same_bytes_and_so_does_saving_again(
 
 def test_a_stranger_compiles_them_again(path: Path, options: Options, tmp_path: Path) -> None:
     stranger = replace(options, key_dir=tmp_path / "other")
-    assert read_package(path).variants == ()
+    assert read_package(path).main is None
     loaded = gw.load(path, options=stranger)
     for shape in SHAPES:
         x = feed(shape)
         np.testing.assert_allclose(loaded(x)[0], value(x), rtol=1e-5, atol=1e-5)
-    assert loaded.stats()["variants"] == 5
+    assert loaded.stats()["cases"] == 5
 
 
-DAMAGE: dict[str, Callable[[list[dict[str, Any]]], object]] = {
-    "another input": lambda v: v[1]["inputs"][0].__setitem__(0, "z"),
-    "another type": lambda v: v[0]["outputs"][0].__setitem__(1, "f64"),
-    "no inputs": lambda v: v[0].update(inputs=[]),
-    "no targets": lambda v: v[2].pop("targets"),
-    "a target that is not there": lambda v: v[2].update(targets={"v9": {"objects": {}, "sources": {}}}),
-    "one that is not there": lambda v: v.append(v[0]),
-    "another kind": lambda v: v.__setitem__(0, 3),  # type: ignore[call-overload]
+def cases(manifest: Any) -> Any:
+    return manifest["entries"]["main"]["cases"]
+
+
+def programs(manifest: Any) -> Any:
+    return manifest["programs"]["main"]
+
+
+DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
+    "another input": lambda m: cases(m)[1]["inputs"][0].__setitem__(0, "z"),
+    "another type": lambda m: cases(m)[0]["outputs"][0].__setitem__(1, "f64"),
+    "no inputs": lambda m: cases(m)[0].update(inputs=[]),
+    "no targets": lambda m: programs(m).pop(2),
+    "targets that are none": lambda m: programs(m).__setitem__(2, None),
+    "a target that is not there": lambda m: programs(m)[2].update(v9={"objects": {}, "sources": {}}),
+    "one that is not there": lambda m: cases(m).append(cases(m)[0]),
+    "another kind": lambda m: cases(m).__setitem__(0, 3),
 }
 
 
 @pytest.mark.parametrize("change", DAMAGE.values(), ids=DAMAGE)
 def test_malformed_variants_are_refused(
-    path: Path, tmp_path: Path, change: Callable[[list[dict[str, Any]]], object]
+    path: Path, tmp_path: Path, change: Callable[[dict[str, Any]], object]
 ) -> None:
     manifest = manifest_of(path)
-    change(manifest["variants"])
+    change(manifest)
     members = {n: d for n, d in members_of(path).items() if n not in ("manifest.json", "signature")}
     damaged = put_together(tmp_path / "bad.om", manifest, members, None)
     with pytest.raises(gw.PackageError):
@@ -152,7 +162,7 @@ def test_one_rank_that_fits_is_the_models(options: Options) -> None:
         {"w": weight},
     )
     compiled = gw.compile(conv, options=options)
-    assert isinstance(compiled.device, Cpu) and len(compiled.inputs[0].shape or ()) == 4
+    assert isinstance(compiled.executor, Cpu) and len(compiled.inputs[0].shape or ()) == 4
     x = feed((2, 3, 4, 5))
     np.testing.assert_allclose(compiled(x)[0], x.sum(1, keepdims=True).repeat(2, 1), rtol=1e-5, atol=1e-5)
     with pytest.raises(gw.FeedError):
@@ -166,16 +176,17 @@ def test_more_combinations_than_a_package_holds_are_compiled_when_fed(options: O
         {"y": (FLOAT, None)},
     )
     compiled = gw.compile(two, options=options)
-    assert compiled.package.variants == () and len(RANKS) ** 2 > 8
+    assert dispatch(compiled.package).cases == () and len(RANKS) ** 2 > 8
     x, z = feed((2, 3)), feed((3,))
     assert np.array_equal(compiled(x, z)[0], x + z)
 
 
 def test_a_rank_that_follows_from_a_size_has_none(options: Options) -> None:
     compiled = gw.compile(rank_by_size(), options=options)
-    assert compiled.package.variants == () and compiled.package.targets == {}
+    main = compiled.package.main
+    assert isinstance(main, HostProgram) and not any(isinstance(c.callee, Dispatch) for c in main.calls())
     fixed = gw.compile(rank_by_size(), shapes={"x": (1, "m")}, options=options)
-    assert isinstance(fixed.device, Cpu)
+    assert isinstance(fixed.executor, Cpu)
     assert fixed(feed((1, 4)))[0].shape == (4,)
 
 
@@ -185,8 +196,8 @@ def test_running_a_variant_never_enters_the_compiler(
     def refused(*_: Any) -> None:
         raise AssertionError("the compiler was entered")
 
-    monkeypatch.setattr(api, "builder", refused)
-    monkeypatch.setattr(api, "rebuild", refused)
+    monkeypatch.setattr(loading, "recompiler", refused)
+    monkeypatch.setattr(loading, "recompile", refused)
     loaded = gw.load(path, options=options)
     for shape in SHAPES:
         loaded(feed(shape))

@@ -12,10 +12,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
 from graphwright import ops
+from graphwright.compiler.pipeline import graph_passes
 from graphwright.frontends.onnx import load
 from graphwright.passes.dynamic import MOST_LINES, what_stays_dynamic
 from graphwright.passes.manager import run_passes
-from graphwright.passes.pipeline import GRAPH_PASSES
 from graphwright.report import dynamic_lines, with_dynamic
 from tests.tools.support import graphwright
 
@@ -97,7 +97,7 @@ CASES: dict[str, tuple[onnx.ModelProto, list[str]]] = {
 def test_each_dynamic_size_names_what_decides_it(name: str) -> None:
     model, expected = CASES[name]
     module = load(model)
-    run_passes(module, *GRAPH_PASSES)
+    run_passes(module, *graph_passes())
     before = [str(value.type) for node in module.walk() for value in node.outputs]
     found = what_stays_dynamic(module)
     assert [line for line in found if line in expected] == expected
@@ -107,7 +107,7 @@ def test_each_dynamic_size_names_what_decides_it(name: str) -> None:
 
 def test_an_input_of_unknown_rank_is_named() -> None:
     module = load(_model([_node("Relu", "x", "y")], [("x", F32, None)]))
-    run_passes(module, *GRAPH_PASSES)
+    run_passes(module, *graph_passes())
     assert what_stays_dynamic(module) == ["the rank of input x: the model leaves it open"]
 
 

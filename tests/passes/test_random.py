@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from graphwright.compiler.pipeline import graph_passes
 from graphwright.ir.graph import Module
 from graphwright.passes.algebraic import ALGEBRAIC
 from graphwright.passes.base import Pass
@@ -20,8 +21,7 @@ from graphwright.passes.fold_constants import FoldConstants
 from graphwright.passes.fold_conv_bn import FOLD_CONV_BN
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.loop_invariants import LoopInvariants
-from graphwright.passes.manager import Stage, run_passes
-from graphwright.passes.pipeline import GRAPH_PASSES
+from graphwright.passes.manager import Scheduled, run_passes
 from graphwright.passes.remove_noops import RemoveNoops
 from graphwright.passes.simplify_loops import SimplifyLoops
 from graphwright.passes.simplify_reshapes import SIMPLIFY_RESHAPES
@@ -44,7 +44,7 @@ EXACT: tuple[Pass, ...] = (
     SIMPLIFY_TRANSPOSES,
     SIMPLIFY_RESHAPES,
 )
-ROUNDED: tuple[tuple[str, Sequence[Stage]], ...] = (
+ROUNDED: tuple[tuple[str, Sequence[Scheduled]], ...] = (
     ("algebraic", (ALGEBRAIC,)),
     ("decompose", (Decompose(lambda node: False),)),
 )
@@ -66,7 +66,7 @@ def test_pass_keeps_every_bit(each: Pass) -> None:
 
 
 @pytest.mark.parametrize(("name", "stages"), ROUNDED, ids=[name for name, _ in ROUNDED])
-def test_pass_keeps_special_numbers(name: str, stages: Sequence[Stage]) -> None:
+def test_pass_keeps_special_numbers(name: str, stages: Sequence[Scheduled]) -> None:
     """NaN, infinities and signs of zero stay where they are; finite numbers may be rounded otherwise."""
 
     @quick
@@ -80,8 +80,8 @@ def test_pass_keeps_special_numbers(name: str, stages: Sequence[Stage]) -> None:
     check()
 
 
-@pytest.mark.parametrize("stages", [(FOLD_CONV_BN,), GRAPH_PASSES], ids=["fold_conv_bn", "pipeline"])
-def test_passes_keep_the_meaning(stages: Sequence[Stage]) -> None:
+@pytest.mark.parametrize("stages", [(FOLD_CONV_BN,), graph_passes()], ids=["fold_conv_bn", "pipeline"])
+def test_passes_keep_the_meaning(stages: Sequence[Scheduled]) -> None:
     @quick
     @given(modules())
     def check(before: Module) -> None:
@@ -96,8 +96,8 @@ def test_pipeline_is_idempotent() -> None:
     @quick
     @given(modules())
     def check(module: Module) -> None:
-        run_passes(module, *GRAPH_PASSES)
-        records = run_passes(module, *GRAPH_PASSES)
+        run_passes(module, *graph_passes())
+        records = run_passes(module, *graph_passes())
         assert [str(record) for record in records if record.modified] == []
 
     check()

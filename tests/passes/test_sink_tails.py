@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphwright.compiler.pipeline import graph_passes
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.symbols import Range, symbol
@@ -20,9 +21,9 @@ from graphwright.ops.reshape import Reshape
 from graphwright.ops.squeeze import Squeeze
 from graphwright.ops.unary import Abs, Neg, Relu
 from graphwright.ops.unsqueeze import Unsqueeze
+from graphwright.passes.fixpoints import SHAPES
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import run_passes
-from graphwright.passes.pipeline import GRAPH_PASSES, SHAPES
 from graphwright.passes.sink_tails import SinkTails
 
 from .support import TestPrint, assert_same_meaning, copied, op_names
@@ -81,7 +82,7 @@ def modules(draw: st.DrawFn) -> Module:
 @settings(max_examples=60, deadline=None)
 @given(modules())
 def test_chains_of_branches_keep_their_meaning_and_all_ranks_are_known(before: Module) -> None:
-    for stages in ((SHAPES,), GRAPH_PASSES):
+    for stages in ((SHAPES,), graph_passes()):
         after = copied(before)
         run_passes(after, *stages)
         assert_same_meaning(before, after, sizes=(3,), rtol=0)

@@ -14,7 +14,7 @@ from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.isa import ISAS, Isa
 from graphwright.kernels.source import CSource
 from graphwright.kernels.toolchain import compile_shared
-from graphwright.runtime.devices.target import LEVELS
+from graphwright.runtime.target import LEVELS
 from tests.kernels.generated import guarded, load, toolchain
 
 from .support import EXAMPLES, expected

@@ -9,8 +9,8 @@ import numpy as np
 
 import graphwright as gw
 from graphwright.config import Options
+from graphwright.executable.specs import TensorSpec
 from graphwright.frontends.onnx.read import Source
-from graphwright.package.package import TensorSpec
 from graphwright.runtime.model import Model
 
 RAN, TOO_LARGE = "ran", "too large to feed"

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 import graphwright as gw
 from graphwright.ir.types import F32, I64
 from graphwright.lower.tasks import HostFunction
-from graphwright.runtime.devices.base import RunError
+from graphwright.runtime.executor import RunError
 from graphwright.runtime.hostcall import host_callable
 
 REFERENCE = gw.CompileOptions(device="reference")

@@ -77,7 +77,7 @@ def test_a_late_model_compiles_each_shape_once(options: Options) -> None:
     with ThreadPoolExecutor(THREADS) as pool:
         for x, y in zip(feeds, pool.map(lambda x: model(x, weight)[0], feeds), strict=True):
             assert np.array_equal(y, x @ weight)
-    assert model.stats()["variants"] == 3 and model.stats()["runs"] == len(feeds)
+    assert model.stats()["cases"] == 3 and model.stats()["runs"] == len(feeds)
 
 
 def test_parts_of_open_rank_are_compiled_once_for_each(options: Options) -> None:

@@ -17,7 +17,7 @@ import graphwright as gw
 from benchmarks.models import MODELS
 from graphwright import _native
 from graphwright.config import Options
-from graphwright.runtime.devices.target import LIBRARY_FOLDER
+from graphwright.runtime.target import LIBRARY_FOLDER
 from tests.package.models import Classifier
 
 Array = np.ndarray[Any, Any]
@@ -27,10 +27,11 @@ RUN = """
 import sys
 
 ALLOWED = (
-    "graphwright._native graphwright.config graphwright.errors graphwright.loading graphwright.package "
-    "graphwright.runtime graphwright.ir.arrays graphwright.ir.dtypes graphwright.ir.deferred "
-    "graphwright.ir.conversion graphwright.ir.mapped graphwright.lower.words graphwright.records "
-    "graphwright.garbage graphwright.log graphwright.spelling graphwright.file_kinds"
+    "graphwright._native graphwright.config graphwright.errors graphwright.loading graphwright.compiling "
+    "graphwright.executable graphwright.package graphwright.runtime graphwright.ir.arrays "
+    "graphwright.ir.dtypes graphwright.ir.deferred graphwright.ir.conversion graphwright.ir.mapped "
+    "graphwright.lower.words graphwright.records graphwright.garbage graphwright.log "
+    "graphwright.spelling graphwright.file_kinds"
 ).split()
 PACKAGES = {"graphwright", "graphwright.ir", "graphwright.lower"}
 OUTSIDE = sys.stdlib_module_names | {"numpy", "graphwright"}

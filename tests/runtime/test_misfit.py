@@ -7,9 +7,9 @@ import pytest
 
 import graphwright as gw
 from graphwright.errors import FeedError
+from graphwright.executable.specs import TensorSpec
 from graphwright.ir.dtypes import dtype_named
-from graphwright.package.package import TensorSpec
-from graphwright.runtime.devices.misfit import misfits
+from graphwright.runtime.misfit import misfits
 
 SPEC = TensorSpec("x", dtype_named("f32"), ("N", 3, "2*H"))
 

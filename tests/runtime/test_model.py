@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.config import Options
+from tests.executables import targets
 from tests.package.models import Classifier, onnx_model
 
 Array = np.ndarray[Any, Any]
@@ -55,7 +56,7 @@ def test_bit_equal_at_any_number_of_threads(classifier: Classifier, options: Opt
 def test_outputs_outlive_the_model(classifier: Classifier, options: Options) -> None:
     model = gw.compile(classifier.onnx(), options=options)
     (y,) = model(classifier.x)
-    device = weakref.ref(model.device)
+    device = weakref.ref(model.executor)
     del model
     gc.collect()
     assert device() is None
@@ -215,9 +216,8 @@ class TestHostCalls:
 
     def test_value_and_count(self, options: Options) -> None:
         model = self.model(options)
-        assert any(
-            t.kind.name == "HOSTCALL" for t in next(iter(model.package.targets.values())).program.tasks
-        )
+        (target,) = targets(model.package).values()
+        assert any(task.kind.name == "HOSTCALL" for task in target.task_graph.tasks)
         for count, shape in enumerate([(3, 3, 2), (1, 1, 1), (4, 4, 0), (0, 0, 2)], start=1):
             x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
             y = model(x)[0]

@@ -15,6 +15,8 @@ import pytest
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, UnknownOpError
+from graphwright.package.read import read_package
+from graphwright.package.sign import user_key
 from tests.package.models import Classifier, onnx_model, rank_by_size
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
@@ -53,7 +55,7 @@ def test_a_copy_computes_the_same(way: str, arguments: dict[str, Any]) -> None:
     model.threads = 1
     made = COPIES[way](model)
     np.testing.assert_array_equal(made(X)[0], np.maximum(X @ np.ones((4, 2), np.float32), 0))
-    assert made.threads == 1 and made.inputs == model.inputs and type(made.device) is type(model.device)
+    assert made.threads == 1 and made.inputs == model.inputs and type(made.executor) is type(model.executor)
     assert model.stats()["runs"] == 0 and made.stats()["runs"] == 1
 
 
@@ -97,12 +99,14 @@ def test_the_users_key_is_not_in_the_pickle(
     data = pickle.dumps(small())
     assert (tmp_path / "key" / "signing.key").read_bytes() not in data
     pickle.loads(data).save(tmp_path / "m.om")  # signed as it was, so that this user's load trusts it
-    assert gw.load(tmp_path / "m.om").package.targets
+    key = user_key(tmp_path / "key", create=False)
+    assert key is not None and read_package(tmp_path / "m.om", keys=[key]).isas()
+    assert gw.load(tmp_path / "m.om").package.isas()
 
 
 def test_a_deep_copy_shares_the_weights_and_nothing_else(classifier: Classifier, model: gw.Model) -> None:
     made = copy.deepcopy(model)
-    assert made.package.weights is model.package.weights and made.device is not model.device
+    assert made.package.weights is model.package.weights and made.executor is not model.executor
     np.testing.assert_array_equal(made(classifier.x)[0], model(classifier.x)[0])
 
 

@@ -11,7 +11,7 @@ import graphwright as gw
 from graphwright.config import Options
 from graphwright.memory.checker import check_plan
 from graphwright.ops.matmul import MatMul
-from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.cpu import Cpu
 from graphwright.schedule.order import Item, order_for_memory
 
 
@@ -81,9 +81,9 @@ def test_what_is_read_late_is_made_late() -> None:
         total = builder(MatMul(), total, factor)
     builder.output("y", total)
     model = builder.compile(Options(verify=True, threads=1))
-    assert isinstance(model.device, Cpu)
-    program = model.device.program
-    plan = model.device.plan([(64, 64)], 1)
+    assert isinstance(model.executor, Cpu)
+    program = model.executor.task_graph
+    plan = model.executor.plan([(64, 64)], 1)
     assert check_plan(program, plan, 1) == []
     scratch = max(plan["sizes"][task.scratch] for task in program.tasks if task.scratch >= 0)
     assert plan["arena"] <= scratch + 3 * 64 * 64 * 4

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphwright.errors import FeedError
+from graphwright.executable.specs import TensorSpec
 from graphwright.frontends.onnx.values import read_value
 from graphwright.ir.sizes import Dim
 from graphwright.ir.types import BF16, F32, I64, STRING, DType, map_of, optional_of, sequence_of
-from graphwright.package.package import TensorSpec
 from graphwright.tools.arguments import parse_constants, parse_shapes
 from graphwright.tools.arrays import read_npy, read_npz, write_json, write_npz
 from graphwright.tools.check import distance

@@ -304,7 +304,7 @@ def test_a_model_whose_sizes_decide_ranks_is_cut() -> None:
     assert "the values of a tensor determine the rank" in shown
     assert re.search(r"^  trusted +yes$", shown, re.MULTILINE)
     low = graphwright("inspect", "s.om", "--ir", "low").stdout
-    assert "// part 0" in low and "// part 1" in low
+    assert "// program 0" in low and "// program 1" in low
     assert "run in Python" not in graphwright("compile", "s.onnx", "--shape", "x:1,2").stderr
 
 

@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto
 
 import graphwright as gw
+from tests.executables import dispatch
 from tests.gears.models import FLOAT, INT64, cnn, encoder, images, node, onnx_model
 
 from .support import graphwright
@@ -27,7 +28,7 @@ def network(tmp_path: Path) -> Path:
 
 def gears_of(path: Path) -> list[tuple[Any, ...]]:
     """Shapes of the first input."""
-    return [variant.inputs[0].shape or () for variant in gw.load(path).package.variants]
+    return [case.inputs[0].shape or () for case in dispatch(gw.load(path).package).cases]
 
 
 def test_shapes(network: Path) -> None:
@@ -74,8 +75,8 @@ def test_several_inputs(tmp_path: Path, combine: str, count: int) -> None:
 def test_inspect_shows_gears_with_memory_and_time(network: Path) -> None:
     graphwright("compile", network, "-o", "g.om", "--gears", "x:1,3,16,16;8,3,32,32")
     shown = graphwright("inspect", "g.om", "--threads", "1").stdout
-    assert "gears: 2; other shapes are an error" in shown and "MapIndex" in shown and "Case" in shown
-    rows = re.findall(r"(\d)\s+x:(\S+)\s+\d+\s+([\d.]+ \w+)", shown)
+    assert "gears: 2; other shapes are an error" in shown and "BucketIndex" in shown and "Case" in shown
+    rows = re.findall(r"(\d)\s+x:(\S+)\s+1\s+\d+\s+0\s+([\d.]+ \w+)", shown)
     assert [row[:2] for row in rows] == [("0", "1,3,16,16"), ("1", "8,3,32,32")]
     assert f"shared by all gears: {rows[1][2]}" in shown, "the arena of the largest"
     timed = graphwright("inspect", "g.om", "--measure", "--threads", "1").stdout
@@ -101,7 +102,8 @@ def test_inspect_shows_gears_of_a_model_that_is_cut(tmp_path: Path) -> None:
     assert re.findall(r"(\d)\s+(s:\S+ x:\S+)\s+(\d)\s+(\d)\s+(\d)", shown) == counted
     timed = graphwright("inspect", "cut.om", "--measure", "--threads", "1")
     assert timed.exit_code == 0 and len(re.findall(r"[\d.]+ ms", timed.stdout)) == 2
-    assert "arena of a run" in timed.stdout
+    assert re.search(r"arena, shared by all gears: [1-9]", timed.stdout)
+    assert shown.count("depends on the run") == 2
 
 
 def test_gears_that_random_inputs_do_not_fit_are_shown_all_the_same(tmp_path: Path) -> None:

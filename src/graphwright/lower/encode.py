@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from graphwright.lower.serialize import to_plain
-from graphwright.lower.tasks import Program
+from graphwright.lower.tasks import TaskGraph
 from graphwright.lower.words import words_of
 
 
-def encode(program: Program) -> bytes:
+def encode(program: TaskGraph) -> bytes:
     """See :mod:`graphwright.lower.words`. Raises OverflowError for a number beyond int64."""
     return words_of(to_plain(program))

@@ -19,9 +19,9 @@ from graphwright.lower.tasks import (
     HostFunction,
     Operand,
     Port,
-    Program,
     Storage,
     Task,
+    TaskGraph,
     TaskKind,
 )
 from graphwright.memory.liveness import conflicts
@@ -37,7 +37,7 @@ COPY_NS_PER_BYTE_INVERSE = 8
 
 def lower(
     graph: Graph, steps: Sequence[Step], symbols: SymbolTable, weights: Weights, streams: int = 1
-) -> Program:
+) -> TaskGraph:
     """The program of one entry graph, whose ranks are all known. Raises ModelError for texts."""
     _refuse_texts(graph)
     shape = ShapeProgramBuilder()
@@ -110,7 +110,7 @@ class _Lowering:
         self.hosts: list[HostFunction] = []
         self.blocks: list[list[Task]] = []
 
-    def run(self, steps: Sequence[Step]) -> Program:
+    def run(self, steps: Sequence[Step]) -> TaskGraph:
         for value in self.graph.inputs:
             self._number(self.assignment.places[value].memory)
         for memory in self.assignment.outputs:
@@ -119,7 +119,7 @@ class _Lowering:
         outputs = list(map(self._port, self.graph.outputs, self.graph.output_names))
         self._block(steps, LoopMoves())
         tasks, blocks = _flatten(self.blocks)
-        return Program(
+        return TaskGraph(
             inputs=tuple(inputs),
             outputs=tuple(outputs),
             shape=tuple(self.shape.instructions),

@@ -15,9 +15,9 @@ from graphwright.lower.tasks import (
     Instruction,
     Operand,
     Port,
-    Program,
     Storage,
     Task,
+    TaskGraph,
     TaskKind,
 )
 
@@ -25,7 +25,7 @@ Plain = Any
 """What JSON can hold."""
 
 
-def to_plain(program: Program) -> dict[str, Plain]:
+def to_plain(program: TaskGraph) -> dict[str, Plain]:
     """``from_plain(to_plain(p)) == p``."""
     return {
         "inputs": [_port(p) for p in program.inputs],
@@ -41,9 +41,9 @@ def to_plain(program: Program) -> dict[str, Plain]:
     }
 
 
-def from_plain(plain: dict[str, Plain]) -> Program:
+def from_plain(plain: dict[str, Plain]) -> TaskGraph:
     """The inverse of :func:`to_plain`; KeyError, TypeError, ValueError or IndexError for anything else."""
-    return Program(
+    return TaskGraph(
         inputs=tuple(_read_port(p) for p in plain["inputs"]),
         outputs=tuple(_read_port(p) for p in plain["outputs"]),
         shape=tuple(

@@ -1,6 +1,6 @@
 """The low IR: buffers, tasks over them, and the shape program that gives every number they need.
 
-A :class:`Program` holds for all shapes that its constraints allow. For one concrete set of input shapes the
+A :class:`TaskGraph` holds for all shapes that its constraints allow. For one concrete set of input shapes the
 shape program is evaluated (checked int64) into registers, the arena is planned from the buffers' sizes, and
 the result, a plan, is what runs. Wherever a field is a ``Reg`` it names the instruction whose value is meant.
 """
@@ -169,7 +169,7 @@ class HostFunction:
 
 
 @dataclass(frozen=True)
-class Program:
+class TaskGraph:
     """The whole of one compiled entry graph."""
 
     inputs: tuple[Port, ...]

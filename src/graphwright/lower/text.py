@@ -30,10 +30,10 @@ from graphwright.lower.tasks import (
     Instruction,
     Operand,
     Port,
-    Program,
     Reg,
     Storage,
     Task,
+    TaskGraph,
     TaskKind,
 )
 
@@ -54,7 +54,7 @@ _ATOM = 3
 _KERNEL = re.compile(r"^(?=kernel \w+\()", re.MULTILINE)
 
 
-def print_program(program: Program, loops: str = "") -> str:
+def print_program(program: TaskGraph, loops: str = "") -> str:
     """The text of ``program``. ``loops``: the generated kernels' texts, each shown below its first launch."""
     return "\n".join(["program {", *_Printer(program, _by_kernel(loops)).lines(), "}"]) + "\n"
 
@@ -115,7 +115,7 @@ class _Registers:
 
 
 class _Printer:
-    def __init__(self, program: Program, loops: Mapping[str, list[str]]) -> None:
+    def __init__(self, program: TaskGraph, loops: Mapping[str, list[str]]) -> None:
         self.program, self.loops = program, loops
         self.registers = _Registers(program.shape, program.inputs)
         self.shown: dict[str, int] = {}

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
 
-from graphwright.lower.tasks import Buffer, FunctionOperand, Operand, Program, Storage, Task, TaskKind
+from graphwright.lower.tasks import Buffer, FunctionOperand, Operand, Storage, Task, TaskGraph, TaskKind
 from graphwright.records import dataclass, replace
 
 ALIGNMENT = 64
@@ -37,13 +37,13 @@ class _Access:
     """Among the task's operands."""
 
 
-def check_plan(program: Program, plan: Mapping[str, Any], threads: int) -> list[str]:
+def check_plan(program: TaskGraph, plan: Mapping[str, Any], threads: int) -> list[str]:
     """Faults of ``program`` under ``plan``, made by ``_native.Program.plan`` for ``threads``; [] if none."""
     faults = _structure(program)
     return faults or _Checker(program, plan, threads).run()
 
 
-def _structure(program: Program) -> list[str]:
+def _structure(program: TaskGraph) -> list[str]:
     """Faults that leave the order of the tasks without a meaning."""
     faults: list[str] = []
     owner: dict[int, int] = {}
@@ -71,7 +71,7 @@ def _structure(program: Program) -> list[str]:
     return faults
 
 
-def _missing_buffers(program: Program, task: Task) -> list[int]:
+def _missing_buffers(program: TaskGraph, task: Task) -> list[int]:
     touched = [operand.buffer for operand in task.operands if isinstance(operand, Operand)]
     if task.scratch != -1:
         touched.append(task.scratch)
@@ -79,7 +79,7 @@ def _missing_buffers(program: Program, task: Task) -> list[int]:
 
 
 class _Checker:
-    def __init__(self, program: Program, plan: Mapping[str, Any], threads: int) -> None:
+    def __init__(self, program: TaskGraph, plan: Mapping[str, Any], threads: int) -> None:
         self.program = program
         self.registers: Sequence[int] = plan["registers"]
         self.arena: int = plan["arena"]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import ClassVar, Final
 
 from graphwright.errors import Diagnostic, FeedError, GraphwrightError, ModelError
-from graphwright.runtime.devices.base import RunError
+from graphwright.runtime.executor import RunError
 
 
 class Status(Exception):

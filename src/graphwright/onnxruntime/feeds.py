@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.dtypes import STRING
 from graphwright.onnxruntime.values import OrtValue
-from graphwright.package.package import TensorSpec
 
 _PLAIN = (list, tuple, bool, int, float, complex, str)
 """Python's own values, which have no type of an array's elements."""

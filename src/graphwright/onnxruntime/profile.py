@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from graphwright.runtime.devices.base import TaskTime
+from graphwright.runtime.executor import TaskTime
 
 
 class Profile:

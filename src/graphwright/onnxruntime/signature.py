@@ -7,9 +7,9 @@ from typing import Any
 
 import onnx
 
+from graphwright.executable.specs import TensorSpec
 from graphwright.frontends.onnx.types import dtype_of_proto
 from graphwright.ir.names import identifier
-from graphwright.package.package import TensorSpec
 from graphwright.records import dataclass, field
 from graphwright.runtime.model import Model
 from graphwright.session import type_text

@@ -14,9 +14,9 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg,
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.binary import Add, Div, Max, Min, Mul, Sub
+from graphwright.ops.bind_size import tell_each
 from graphwright.ops.cast import Cast
 from graphwright.ops.common import FLOATS, need_dtype
-from graphwright.ops.front import tell_each
 from graphwright.ops.gather import Gather
 from graphwright.ops.range import Range
 from graphwright.ops.reshape import Reshape

@@ -12,8 +12,8 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, BOOL, F32, I64, STRING, TensorType
+from graphwright.ops.bind_size import front
 from graphwright.ops.common import need_dtype, rank_of
-from graphwright.ops.front import front
 from graphwright.ops.gather import Gather
 from graphwright.ops.non_zero import found_in
 from graphwright.ops.reshape import Reshape

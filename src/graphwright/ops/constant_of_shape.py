@@ -12,8 +12,8 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, I64, DType, TensorType, dtype_of
+from graphwright.ops.bind_size import tell_each
 from graphwright.ops.common import known_size
-from graphwright.ops.front import tell_each
 from graphwright.ops.shaping import known_dims, known_parts
 
 

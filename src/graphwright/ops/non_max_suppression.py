@@ -12,8 +12,8 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, minimum, product, symbol
 from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.bind_size import front
 from graphwright.ops.common import need_dtype, need_scalar, quiet
-from graphwright.ops.front import front
 from graphwright.ops.shaping import number
 
 BLOCK = 256

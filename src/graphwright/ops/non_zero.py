@@ -12,8 +12,8 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BOOL, F32, I64, TensorType
+from graphwright.ops.bind_size import front
 from graphwright.ops.common import simple
-from graphwright.ops.front import front
 
 MAX_ROOM = 2**31
 """Bytes of indices for which room is made before it is known how many there are."""

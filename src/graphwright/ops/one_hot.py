@@ -12,8 +12,8 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.bind_size import tell
 from graphwright.ops.cast import Cast
-from graphwright.ops.front import tell
 from graphwright.ops.shaping import known_dims, known_floats, number
 
 

@@ -14,9 +14,9 @@ from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, ar
 from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.ir.types import BF16, F16, F32, F64, I64, DType, TensorType
 from graphwright.ops.binary import Add, Div, Less, Max, Mul, Sub, Where
+from graphwright.ops.bind_size import tell
 from graphwright.ops.cast import Cast
 from graphwright.ops.common import known_size, same_dtype, simple
-from graphwright.ops.front import tell
 from graphwright.ops.reshape import Reshape
 from graphwright.ops.shaping import known_dims, known_floats, not_negative, open_sizes
 from graphwright.ops.unary import Abs, Ceil

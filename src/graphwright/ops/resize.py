@@ -23,7 +23,7 @@ from graphwright.ir.op import (
 )
 from graphwright.ir.symbols import Dim, floordiv, symbol
 from graphwright.ir.types import F16, F32, F64, I64, U8, DType, TensorType
-from graphwright.ops.front import tell_each
+from graphwright.ops.bind_size import tell_each
 from graphwright.ops.resize_open import (
     Method,
     given_bounds,

@@ -13,11 +13,11 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg,
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, BOOL, C64, F32, I64, STRING, DType, TensorType
 from graphwright.ops.binary import And, Equal, Max, Or, Sub
+from graphwright.ops.bind_size import front
 from graphwright.ops.cast import Cast
 from graphwright.ops.common import widened
 from graphwright.ops.constant_of_shape import ConstantOfShape
 from graphwright.ops.cumulative import CumSum
-from graphwright.ops.front import front
 from graphwright.ops.gather import Gather
 from graphwright.ops.non_zero import found_in
 from graphwright.ops.range import Range

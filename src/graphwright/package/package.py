@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 from graphwright.errors import Diagnostic, PackageError
+from graphwright.executable.nodes import Executable, programs_of
+from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array
-from graphwright.ir.dtypes import DType
 from graphwright.package.packs import Packs
-from graphwright.package.tasks import StoredProgram
 from graphwright.package.weights import UnpackedWeights, Weights, no_weights
-from graphwright.records import dataclass, field, replace
+from graphwright.records import dataclass, field
 
-if TYPE_CHECKING:
-    from graphwright.lower.tasks import Program
-    from graphwright.package.stages import Stages
-
-FORMAT = 4
+FORMAT = 5
 """Of the file; others are refused."""
 WEIGHTS = "weights.safetensors"
 SPARE = "graph.safetensors"
 GENERAL = "general.txt"
+MAIN = "main"
+"""The entry that a model runs."""
 
 
 def own_weights(isa: str) -> str:
@@ -31,82 +27,18 @@ def own_weights(isa: str) -> str:
 
 
 @dataclass(frozen=True)
-class TensorSpec:
-    """An input or output as the user sees it: dims are numbers or expressions over named sizes."""
-
-    name: str
-    dtype: DType
-    shape: tuple[int | str, ...] | None
-
-    @property
-    def type_text(self) -> str:
-        """``f32[N, 3]``, ``f32[*]`` where the rank is not known."""
-        return f"{self.dtype}[{'*' if self.shape is None else ', '.join(map(str, self.shape))}]"
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.type_text}"
-
-
-@dataclass(frozen=True)
-class Target:
-    """What runs on one ISA: the program, and the generated kernels as shared objects.
-
-    ``sources`` are texts by file name: the C of ``objects[NAME]`` is ``NAME.c``, the loop IR that it was made
-    from is ``NAME.loops``.
-    """
-
-    isa: str
-    stored: StoredProgram
-    """The tasks, as a package holds them."""
-    objects: Mapping[str, bytes]
-    sources: Mapping[str, str]
-    library: str
-    """The digest of the library whose kernels the tasks call."""
-
-    @cached_property
-    def program(self) -> Program:
-        """The tasks, for those who look at them; what runs them reads :attr:`stored`. Raises PackageError."""
-        try:
-            return self.stored.program()
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise PackageError(Diagnostic("damaged-package", f"the tasks are malformed: {error}")) from error
-
-
-@dataclass(frozen=True)
-class Variant:
-    """What runs inputs of the ranks of ``inputs``, for a model that takes several. Its tasks read the
-    package's weights.
-    """
-
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
-    targets: Mapping[str, Target]
-
-    def takes(self, shapes: Sequence[Sequence[int]]) -> bool:
-        """Whether the ranks of ``shapes`` are its own, and the sizes where it has numbers."""
-        return all(map(_takes, self.inputs, shapes))
-
-
-def _takes(spec: TensorSpec, shape: Sequence[int]) -> bool:
-    if spec.shape is None or len(spec.shape) != len(shape):
-        return False
-    return all(size == known for size, known in zip(shape, spec.shape, strict=True) if isinstance(known, int))
-
-
-@dataclass(frozen=True)
 class Package:
-    """``graph`` is the fused graph's text. ``weights`` are what the tasks read, packed for the first target;
-    ``spare`` gives what the graph has beside them, which only compiling it again, or saving it, needs."""
+    """``graph`` is the fused graph's text. ``entries`` are what runs, by name, on one set of weights: none
+    where that is not trusted. ``weights`` are what the tasks read, packed for the first target; ``spare``
+    gives what the graph has beside them, which only compiling it again, or saving it, needs."""
 
     graph: str
     weights: Weights
-    targets: Mapping[str, Target]
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    entries: Mapping[str, Executable] = field(default_factory=dict)
     constraints: tuple[str, ...] = ()
     """What the model demands of its sizes."""
-    guards: tuple[str, ...] = ()
-    """What the programs assume of sizes beyond that."""
     general: str = ""
     """The graph that assumes nothing, where the programs assume something: for the shapes that break a guard
     it is compiled again."""
@@ -123,14 +55,6 @@ class Package:
     spare: Callable[[], Weights | UnpackedWeights] = no_weights
     packs: Mapping[str, Packs] = field(default_factory=dict)
     """The weights of each further target, by ISA."""
-    variants: tuple[Variant, ...] = ()
-    """In place of ``targets``, where ranks of the inputs are open, or each runs a gear."""
-    between: str = ""
-    """Where variants are gears: what becomes of other shapes, as MapIndex says. The last variant is for those
-    if it is "dynamic"."""
-    stages: Stages | None = None
-    """In place of ``targets``, where the host runs nodes between programs."""
-
     plugins: Mapping[str, str] = field(default_factory=dict)
     """The plugin that brings each op of the graph that graphwright does not have."""
 
@@ -149,23 +73,15 @@ class Package:
         """The text of the graph that is compiled again where the programs do not serve."""
         return self.general or self.graph
 
-    def of_variant(self, variant: Variant) -> Package:
-        """The package of ``variant`` alone, to run it."""
-        return replace(
-            self,
-            inputs=variant.inputs,
-            outputs=variant.outputs,
-            targets=variant.targets,
-            variants=(),
-            between="",
-            stages=None,
-        )
+    @property
+    def main(self) -> Executable | None:
+        """What a model runs; None where the package holds nothing that runs."""
+        return self.entries.get(MAIN)
 
     def isas(self) -> list[str]:
         """The ISAs that it holds kernels for."""
-        parts = self.stages.parts() if self.stages is not None else []
-        programs = [*(each.targets for each in self.variants), *(part.program.targets for part in parts)]
-        return sorted({isa for targets in (self.targets, *programs) for isa in targets})
+        programs = (program for entry in self.entries.values() for program in programs_of(entry))
+        return sorted({isa for program in programs for isa in program.targets})
 
     def weights_of(self, isa: str) -> Weights:
         """What the tasks for ``isa`` read. Raises PackageError."""

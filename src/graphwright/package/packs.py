@@ -7,7 +7,6 @@ own.
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -21,9 +20,6 @@ from graphwright.package.weights import UnpackedWeights, Weights, pack_weights
 
 if TYPE_CHECKING:
     from graphwright.ir.types import Layout
-
-_LAYOUTS = ("graphwright.layout.transform", "graphwright.ir.types")
-"""Imported where weights are packed again: a target that is the first needs no more than the file."""
 
 
 class Packs:
@@ -109,8 +105,9 @@ def _again(first: Weights, how: list[Any]) -> Deferred:
     """A tensor of ``first`` in another view and layout; one job, so that few copies are there at a time."""
     there, (shape, layout), (new_shape, new_layout) = how
     array = first.arrays[there]
-    transform, types = map(importlib.import_module, _LAYOUTS)
-    old, new = (None if plain is None else _layout(types, plain) for plain in (layout, new_layout))
+    from graphwright.layout import transform  # only weights that are packed again need it
+
+    old, new = (None if plain is None else _layout(plain) for plain in (layout, new_layout))
 
     def write(out: Array) -> None:
         source = array if old is None else transform.unpack(array, old, tuple(shape))
@@ -123,8 +120,8 @@ def _again(first: Weights, how: list[Any]) -> Deferred:
     return Deferred(dtype_of(array), packed, lambda out: (partial(write, out),))
 
 
-def _layout(types: Any, plain: Any) -> Layout:
+def _layout(plain: Any) -> Layout:
+    from graphwright.ir.types import Layout
+
     order, blocks, zero_padded = plain
-    pairs = tuple((axis, size) for axis, size in blocks)
-    made: Layout = types.Layout(tuple(order), pairs, bool(zero_padded))
-    return made
+    return Layout(tuple(order), tuple((axis, size) for axis, size in blocks), bool(zero_padded))

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from graphwright.errors import Diagnostic, GraphwrightError, PackageError
+from graphwright.executable.encode import decode
+from graphwright.executable.nodes import Dispatch, Executable, Program, programs_of
+from graphwright.executable.specs import TensorSpec, decode_spec
+from graphwright.executable.stored import StoredTasks
+from graphwright.executable.target import Target
 from graphwright.package.archive import Held, Later, Source, damaged, open_archive, read_archive, shown
 from graphwright.package.package import (
     FORMAT,
@@ -17,15 +22,10 @@ from graphwright.package.package import (
     SPARE,
     WEIGHTS,
     Package,
-    Target,
-    TensorSpec,
-    Variant,
     own_weights,
 )
 from graphwright.package.packs import Packs
 from graphwright.package.sign import is_signed
-from graphwright.package.stages import Stages, from_plain, read_spec
-from graphwright.package.tasks import StoredProgram
 from graphwright.package.weights import Weights, no_weights, read_weights
 from graphwright.records import dataclass
 
@@ -143,11 +143,9 @@ def _package(
         graph=graph,
         report=bytes(members["report.txt"]).decode(),
         weights=weights,
-        targets=_targets(manifest["targets"], "targets", files) if trusted else {},
-        inputs=tuple(map(read_spec, manifest["inputs"])),
-        outputs=tuple(map(read_spec, manifest["outputs"])),
+        inputs=tuple(map(decode_spec, manifest["inputs"])),
+        outputs=tuple(map(decode_spec, manifest["outputs"])),
         constraints=tuple(map(str, manifest["constraints"])),
-        guards=tuple(map(str, manifest["guards"])),
         general=bytes(members.get(GENERAL, b"")).decode(),
         metadata={str(k): str(v) for k, v in manifest["metadata"].items()},
         options={str(k): str(v) for k, v in manifest["options"].items()},
@@ -159,57 +157,51 @@ def _package(
             str(isa): Packs(plain, weights, _weights_of(later, str(isa), where))
             for isa, plain in (manifest["packs"] if trusted else {}).items()
         },
-        between=str(manifest["between"]) if trusted else "",
-        variants=tuple(
-            Variant(
-                tuple(map(read_spec, entry["inputs"])),
-                tuple(map(read_spec, entry["outputs"])),
-                _targets(entry["targets"], f"variants/{number}", files),
-            )
-            for number, entry in enumerate(manifest["variants"] if trusted else ())
-        ),
-        stages=_stages(manifest, files) if trusted and manifest["stages"] is not None else None,
+        entries=_entries(manifest, files) if trusted else {},
     )
-    _check_gears(package)
-    ports = _ports(package.inputs), _ports(package.outputs)
-    for each in (package, *map(package.of_variant, package.variants)):
-        for target in each.targets.values():
-            if (_ports(each.inputs), _ports(each.outputs)) != ports or target.stored.ports != ports:
-                raise damaged(
-                    where, f"the inputs or outputs of target {target.isa!r} are not those of the manifest"
-                )
+    if package.main is not None:
+        _check_ports(package, package.main, where)
     return package
 
 
-def _check_gears(package: Package) -> None:
-    """Raise ValueError where variants that are gears are not each for one shape of every input."""
-    if package.between not in ("", "error", "pad", "dynamic"):
-        raise ValueError(
-            f"the package has an unknown rule for shapes that are no gear's: {package.between!r}"
-        )
-    count = len(package.variants) - (package.between == "dynamic")
-    if package.between and count < 1:
-        raise ValueError("it has no gears")
-    for variant in package.variants[:count] if package.between else ():
-        for spec in variant.inputs:
-            if spec.shape is None or not all(isinstance(size, int) and size >= 0 for size in spec.shape):
-                raise ValueError(f"a gear has an input {spec.name!r} of open size")
+def _entries(manifest: dict[str, Any], files: _Files) -> dict[str, Executable]:
+    """The executables, each program with its targets. A ValueError where they do not fit together."""
+    entries = {}
+    for name, plain in manifest["entries"].items():
+        programs = manifest["programs"][name]
+
+        def targets(
+            number: int, name: str = str(name), programs: Sequence[Any] = programs
+        ) -> dict[str, Target]:
+            return _targets(programs[number], f"entries/{name}/{number}", files)
+
+        entries[str(name)] = entry = decode(plain, targets)
+        for program in programs_of(entry):
+            ports = _ports(program.inputs), _ports(program.outputs)
+            if any(target.stored.ports != ports for target in program.targets.values()):
+                raise ValueError("the inputs or outputs of a program are not those of its tasks")
+    return entries
 
 
-def _stages(manifest: dict[str, Any], files: _Files) -> Stages:
-    """The stages, each part with its targets. A ValueError where they are not those of the model."""
-    parts = manifest["parts"]
-    stages = from_plain(manifest["stages"], lambda number: _targets(parts[number], f"parts/{number}", files))
-    for part in stages.parts():
-        ports = _ports(part.program.inputs), _ports(part.program.outputs)
-        if any(target.stored.ports != ports for target in part.program.targets.values()):
-            raise ValueError(f"the inputs or outputs of part {part.number} are not those of its program")
-    values = [*stages.values[: stages.inputs], *(stages.values[number] for number in stages.outputs)]
-    sizes = [["", "i64", None]] if manifest["between"] else []
-    specs = list(map(read_spec, [*manifest["inputs"], *sizes, *manifest["outputs"]]))
-    if [value.dtype for value in values] != [spec.dtype for spec in specs]:
-        raise ValueError("the inputs or outputs of the stages are not those of the manifest")
-    return stages
+def _check_ports(package: Package, main: Executable, where: str) -> None:
+    """Raise PackageError where the entry, or what it chooses from, takes or gives other values than the
+    package says.
+    """
+    wanted = [dtype for _, dtype in (*_ports(package.inputs), *_ports(package.outputs))]
+    if [dtype for _, dtype in (*_ports(main.inputs), *_ports(main.outputs))] != wanted:
+        raise damaged(where, "the inputs or outputs of the entry are not those of the manifest")
+    names = [spec.name for spec in package.inputs], [spec.name for spec in package.outputs]
+    for program in _chosen_from(main):
+        if ([spec.name for spec in program.inputs], [spec.name for spec in program.outputs]) != names:
+            raise damaged(where, "a program names its inputs or outputs otherwise than the manifest")
+
+
+def _chosen_from(executable: Executable) -> Iterator[Program]:
+    """The programs that run the whole model."""
+    if isinstance(executable, Program):
+        yield executable
+    for case in executable.cases if isinstance(executable, Dispatch) else ():
+        yield from _chosen_from(case)
 
 
 def _check_format(manifest: dict[str, Any], where: str) -> None:
@@ -304,7 +296,7 @@ def _targets(entries: dict[str, Any], folder: str, files: _Files) -> dict[str, T
 
 
 def _target(isa: str, names: dict[str, Any], folder: str, files: _Files) -> Target:
-    tasks = StoredProgram(files.data(f"{folder}/tasks.json"))
+    tasks = StoredTasks(files.data(f"{folder}/tasks.json"))
     tasks.check()
     return Target(
         isa,

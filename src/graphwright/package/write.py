@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from graphwright.executable.encode import encode
+from graphwright.executable.nodes import programs_of
+from graphwright.executable.specs import encode_spec
+from graphwright.executable.target import Target
 from graphwright.package.archiver import Piece, write_archive
 from graphwright.package.hashes import hash_members
-from graphwright.package.package import FORMAT, GENERAL, SPARE, WEIGHTS, Package, Target, own_weights
+from graphwright.package.package import FORMAT, GENERAL, SPARE, WEIGHTS, Package, own_weights
 from graphwright.package.sign import signature
-from graphwright.package.stages import plain_spec, to_plain
 
 
 def write_package(package: Package, target: Path | BinaryIO, key: bytes | None = None) -> None:
@@ -25,20 +28,14 @@ def write_package(package: Package, target: Path | BinaryIO, key: bytes | None =
         "report.txt": [package.report.encode()],
         WEIGHTS: package.weights.pieces(),
     }
-    targets = _add_targets(package.targets, "targets", members)
-    variants = [
-        {
-            "inputs": list(map(plain_spec, variant.inputs)),
-            "outputs": list(map(plain_spec, variant.outputs)),
-            "targets": _add_targets(variant.targets, f"variants/{number}", members),
-        }
-        for number, variant in enumerate(package.variants)
-    ]
-    stages = None if package.stages is None else to_plain(package.stages)
-    parts = [
-        _add_targets(part.program.targets, f"parts/{part.number}", members)
-        for part in (package.stages.parts() if package.stages else ())
-    ]
+    entries = {name: encode(entry) for name, entry in package.entries.items()}
+    programs = {
+        name: [
+            _add_targets(program.targets, f"entries/{name}/{number}", members)
+            for number, program in enumerate(programs_of(entry))
+        ]
+        for name, entry in package.entries.items()
+    }
     for isa, packs in sorted(package.packs.items()):
         own = packs.own()
         if own.tensors:
@@ -50,18 +47,14 @@ def write_package(package: Package, target: Path | BinaryIO, key: bytes | None =
     manifest = _json(
         {
             "format": FORMAT,
-            "inputs": list(map(plain_spec, package.inputs)),
-            "outputs": list(map(plain_spec, package.outputs)),
+            "inputs": list(map(encode_spec, package.inputs)),
+            "outputs": list(map(encode_spec, package.outputs)),
             "constraints": package.constraints,
-            "guards": package.guards,
             "metadata": dict(package.metadata),
             "options": dict(package.options),
             "plugins": dict(package.plugins),
-            "targets": targets,
-            "variants": variants,
-            "between": package.between,
-            "stages": stages,
-            "parts": parts,
+            "entries": entries,
+            "programs": programs,
             "indices": package.weights.index_digest(),
             "packs": {isa: packs.plain for isa, packs in package.packs.items()},
             "tensors": {WEIGHTS: package.weights.digests(), SPARE: spare.digests()},

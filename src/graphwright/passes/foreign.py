@@ -18,7 +18,7 @@ from graphwright.records import dataclass, replace
 
 
 class Point(enum.StrEnum):
-    """Where users' own rules and passes may run; see ``passes/pipeline.py``."""
+    """Where users' own rules and passes may run; see ``compiler/pipeline.py``."""
 
     IMPORTED = "imported"
     """On the model's own ops, before graphwright's rewriting; types are inferred."""

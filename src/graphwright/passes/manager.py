@@ -28,7 +28,7 @@ class Fixpoint:
     rounds: int = 8
 
 
-Stage = Pass | Fixpoint | Point
+Scheduled = Pass | Fixpoint | Point
 """A point stands for what users have registered there."""
 
 
@@ -36,7 +36,7 @@ Stage = Pass | Fixpoint | Point
 class PassManager:
     """Runs ``stages`` on a module; ``records`` tells afterwards what happened, in order."""
 
-    stages: Sequence[Stage]
+    stages: Sequence[Scheduled]
     verify_each: bool = False
     after: AfterPass | None = None
     records: list[Record] = field(default_factory=list)
@@ -48,7 +48,7 @@ class PassManager:
         self._known, self._nodes = Known.NOTHING, _count(module)
         return any([self._stage(stage, module) for stage in self.stages])
 
-    def _stage(self, stage: Stage, module: Module) -> bool:
+    def _stage(self, stage: Scheduled, module: Module) -> bool:
         if isinstance(stage, Point):
             return any([self._pass(each, module) for each in passes_at(stage)])
         if not isinstance(stage, Fixpoint):
@@ -89,7 +89,7 @@ def _count(module: Module) -> int:
     return sum(1 for _ in module.walk())
 
 
-def run_passes(module: Module, *stages: Stage, verify_each: bool = True) -> list[Record]:
+def run_passes(module: Module, *stages: Scheduled, verify_each: bool = True) -> list[Record]:
     """Run ``stages`` on ``module`` and return the records."""
     manager = PassManager(stages, verify_each)
     manager.run(module)

@@ -44,8 +44,8 @@ from graphwright.ops.top_k import TopK
 from graphwright.ops.transpose import Transpose
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.decompose import Decompose
+from graphwright.passes.fixpoints import SHAPES
 from graphwright.passes.manager import PassManager
-from graphwright.passes.pipeline import SHAPES
 from graphwright.records import dataclass
 
 _HINT = "use --between error or dynamic"

@@ -5,36 +5,36 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from graphwright import _native
 from graphwright.errors import GraphwrightError
+from graphwright.executable.nodes import buckets_of
+from graphwright.executable.specs import TensorSpec
 from graphwright.ir.names import html_text, terminal
 from graphwright.ir.sizes import span_text
-from graphwright.package.package import Package, TensorSpec
-from graphwright.runtime.devices.cpu import Cpu
-
-if TYPE_CHECKING:
-    from graphwright.runtime.model import Model
+from graphwright.package.package import Package
+from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.executor import Executor
 
 MOST_ROWS = 20
 """Inputs or outputs that are shown; the others are counted."""
 _RANGE = re.compile(r"  symbol (?P<name>\S+) in \[(?P<low>\d+), (?P<high>\d+|inf)\]")
 
 
-def text(model: Model) -> str:
+def text(package: Package, executor: Executor, threads: int) -> str:
     """For terminals."""
-    found = _rows(model)
+    found = _rows(package, executor, threads)
     width = max(len(title) for title, _ in found)
     lines = [f"  {title:{width}}  {terminal(shown)}" for title, shown in found]
     return "\n".join(["graphwright.Model", *lines])
 
 
-def html(model: Model) -> str:
+def html(package: Package, executor: Executor, threads: int) -> str:
     """For notebooks; names are escaped."""
     left = 'style="text-align:left"'
     rows = "".join(
-        f"<tr><th {left}>{title}</th><td {left}>{html_text(shown)}</td></tr>" for title, shown in _rows(model)
+        f"<tr><th {left}>{title}</th><td {left}>{html_text(shown)}</td></tr>"
+        for title, shown in _rows(package, executor, threads)
     )
     return f"<table><caption>graphwright.Model</caption>{rows}</table>"
 
@@ -49,18 +49,16 @@ def bytes_text(count: int) -> str:
     return f"{amount:.2f} GiB"
 
 
-def _rows(model: Model) -> list[tuple[str, str]]:
-    package = model.package
+def _rows(package: Package, executor: Executor, threads: int) -> list[tuple[str, str]]:
     tensors = package.weights.tensors.values()
     count = f"{len(tensors)} tensor{'' if len(tensors) == 1 else 's'}"
     rows = [*_ports("inputs", package.inputs), *_ports("outputs", package.outputs)]
     if sizes := _open_sizes(package):
         rows.append(("open sizes", ", ".join(sizes)))
-    if package.between:
-        shapes = len(package.variants) - (package.between == "dynamic")
-        rows.append(("gears", f"{shapes} shapes with programs of their own"))
+    if gears := buckets_of(package.main):
+        rows.append(("gears", f"{len(gears)} shapes with programs of their own"))
     rows.append(("weights", f"{bytes_text(sum(tensor.size for tensor in tensors))} in {count}"))
-    return [*rows, ("arena", _arena(model))]
+    return [*rows, ("arena", _arena(package, executor, threads))]
 
 
 def _ports(title: str, specs: Sequence[TensorSpec]) -> list[tuple[str, str]]:
@@ -83,16 +81,12 @@ def _open_sizes(package: Package) -> list[str]:
     return [f"{dim} ({bounds[dim]})" if dim in bounds else dim for dim in dims] + ranks
 
 
-def _arena(model: Model) -> str:
+def _arena(package: Package, executor: Executor, threads: int) -> str:
     """The memory of one run besides weights, inputs and outputs."""
-    shapes = [[size for size in spec.shape or () if isinstance(size, int)] for spec in model.inputs]
-    is_static = all(
-        spec.shape is not None and len(sizes) == len(spec.shape)
-        for spec, sizes in zip(model.inputs, shapes, strict=True)
-    )
-    if is_static and isinstance(model.device, Cpu):
-        threads = model.threads or _native.threads()
+    shapes = [spec.sizes for spec in package.inputs]
+    sizes = [shape for shape in shapes if shape is not None]
+    if isinstance(executor, Cpu) and len(sizes) == len(shapes):
         with suppress(GraphwrightError):  # the model refuses its own sizes, as a run will say
-            return f"{bytes_text(model.device.plan(shapes, threads)['arena'])} a run"
-    held = bytes_text(model.stats().get("arena_bytes", 0))
+            return f"{bytes_text(executor.plan(sizes, threads or _native.threads())['arena'])} a run"
+    held = bytes_text(executor.stats().get("arena_bytes", 0))
     return f"depends on the sizes of a run; {held} held now"

@@ -1,23 +1,23 @@
-"""A compiled model, ready to run: checks feeds and hands them to its device."""
+"""A compiled model, ready to run: checks feeds and hands them to its executor."""
 
 from __future__ import annotations
 
-import importlib
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, FeedError, PackageError
+from graphwright.executable.specs import TensorSpec
 from graphwright.file_kinds import FileId, file_id
 from graphwright.ir.arrays import Array
-from graphwright.package.package import Package, TensorSpec
+from graphwright.package.package import Package
 from graphwright.records import replace
-from graphwright.runtime.devices.base import Device, Entry, TaskTime
-from graphwright.runtime.ports import Ports
+from graphwright.runtime.bindings import Bindings
+from graphwright.runtime.executor import Executor, FastPath, TaskTime
 
 
 class Model:
@@ -30,33 +30,34 @@ class Model:
     def __init__(
         self,
         package: Package,
-        device: Device,
+        executor: Executor,
         key: bytes | None = None,
         options: Options | None = None,
         sources: frozenset[FileId] = frozenset(),
+        instantiate: Callable[[Package, Options], Executor] | None = None,
     ) -> None:
-        """``key`` signs the packages that it saves; ``options`` are those that it runs with; ``sources`` are
-        the files that it was made from.
+        """``executor`` runs ``package``; ``key`` signs the packages that it saves; ``options`` are those that
+        it runs with; ``sources`` are the files that it was made from; ``instantiate`` makes executors for
+        copies.
         """
-        self.package = package
-        self.device = device
-        self._key, self._sources = key, sources
-        self._ports = Ports(package.inputs, package.outputs)
+        self.package, self.executor = package, executor
         self._options = options or Options()
+        self._key, self._sources, self._instantiate = key, sources, instantiate
+        self._bindings = Bindings(package.inputs, package.outputs)
 
     @cached_property
-    def _entry(self) -> Entry:
+    def _fast_path(self) -> FastPath:
         """Made at the first run: NumPy is imported with it."""
-        return self.device.entry(self._options.threads)
+        return self.executor.fast_path(self._options.threads)
 
     @property
     def threads(self) -> int:
         """Threads of a run; 0 leaves it to the process (see ``graphwright.set_threads``)."""
-        return self._entry.threads
+        return self._fast_path.threads
 
     @threads.setter
     def threads(self, count: int) -> None:
-        self._entry.threads = count
+        self._fast_path.threads = count
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -77,15 +78,19 @@ class Model:
         """Run on arrays in the order of :attr:`inputs`, or by name, or on one dict of all. Raises as
         :meth:`run` does.
         """
-        results = None if named else self._entry(*arrays)
-        return tuple(self._run(self._ports.called(arrays, named), None)) if results is None else results
+        results = None if named else self._fast_path(*arrays)
+        return tuple(self._run(self._bindings.called(arrays, named), None)) if results is None else results
 
     def __repr__(self) -> str:
-        return str(_description().text(self))
+        from graphwright.runtime import description  # imported where a model is shown
+
+        return description.text(self.package, self.executor, self.threads)
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
-        return str(_description().html(self))
+        from graphwright.runtime import description  # imported where a model is shown
+
+        return description.html(self.package, self.executor, self.threads)
 
     def run(
         self,
@@ -102,19 +107,19 @@ class Model:
         ``out``: arrays to write outputs to; they overlap neither inputs nor each other. Raises FeedError
         where arrays do not fit, and RunError where a kernel refuses its data.
         """
-        served = None if out else self._entry.named(feeds, outputs)
+        served = None if out else self._fast_path.named(feeds, outputs)
         if served is not None:
             return served
-        ports, out = self._ports, out or {}
-        arrays = ports.named(feeds)
-        chosen = None if outputs is None else ports.known(outputs)
-        results = ports.results(self._run(arrays, ports.targets(out, arrays) if out else None), out)
+        bindings, out = self._bindings, out or {}
+        arrays = bindings.named(feeds)
+        chosen = None if outputs is None else bindings.known(outputs)
+        results = bindings.results(self._run(arrays, bindings.targets(out, arrays) if out else None), out)
         return results if chosen is None else {name: results[name] for name in chosen}
 
     def listed(self, outputs: Sequence[str] | str | None, feeds: Mapping[str, Any]) -> list[Array]:
         """As :meth:`run`: a list in the order of ``outputs``, or of all."""
         outputs = [outputs] if isinstance(outputs, str) else outputs
-        served = self._entry.listed(feeds, outputs)
+        served = self._fast_path.listed(feeds, outputs)
         if served is not None:
             return served
         results = self.run(feeds, outputs)
@@ -128,9 +133,9 @@ class Model:
         self, feeds: Mapping[str, Array], outputs: Sequence[str] | None = None, *, threads: int = 0
     ) -> tuple[list[Array], list[TaskTime]]:
         """As :meth:`listed` and :meth:`trace`, of one run."""
-        names = self._ports.known(self._ports.names if outputs is None else outputs)
-        arrays, times = self.device.traced(self._ports.named(feeds), threads or self.threads)
-        results = self._ports.results(arrays, {})
+        names = self._bindings.known(self._bindings.names if outputs is None else outputs)
+        arrays, times = self.executor.traced(self._bindings.named(feeds), threads or self.threads)
+        results = self._bindings.results(arrays, {})
         return [results[name] for name in names], times
 
     def report(self) -> str:
@@ -142,11 +147,11 @@ class Model:
 
         The bytes of that memory; the next run plans again and takes what it needs.
         """
-        return self.device.trim()
+        return self.executor.trim()
 
     def stats(self) -> dict[str, int]:
         """Counters: ``runs``, ``host_calls`` (entries into Python by the executor), plans and their cache."""
-        return self.device.stats()
+        return self.executor.stats()
 
     def save(self, target: str | os.PathLike[str] | BinaryIO) -> None:
         """Write an ``.om`` file: signed with this user's key if compiled here, else as it was when loaded.
@@ -154,31 +159,28 @@ class Model:
         ``target`` is a path, where the file appears whole or not at all, or a binary file that is open for
         writing. Raises PackageError for a file that the model was made from, under any name, and OSError.
         """
-        write = importlib.import_module("graphwright.package.write").write_package
+        from graphwright.package.write import write_package  # imported where a model is saved
+
         if isinstance(target, str | os.PathLike):
             path = Path(target)
             self._refuse_source(path)
-            write(self.package, path, self._key)
+            write_package(self.package, path, self._key)
         else:
-            write(self.package, target, self._key)
+            write_package(self.package, target, self._key)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickled as the bytes of its ``.om`` and its options; made again by
-        :func:`graphwright.loading.unpickled`.
-        """
+    def packed(self) -> tuple[bytes, Options]:
+        """What makes the model again: the bytes of its ``.om``, and its options."""
         data = io.BytesIO()
         self.save(data)
-        options = replace(self._options, threads=self.threads)
-        return importlib.import_module("graphwright.loading").unpickled, (data.getvalue(), options)
+        return data.getvalue(), replace(self._options, threads=self.threads)
 
     def __deepcopy__(self, memo: object) -> Model:
         """A model of its own, on the same weights: these never change."""
+        if self._instantiate is None:
+            raise TypeError("this model has no copies: it was not made by graphwright.compile or load")
         options = replace(self._options, threads=self.threads)
-        made: Model = importlib.import_module("graphwright.loading").opened(
-            self.package, options, sources=self._sources
-        )
-        made._key = self._key
-        return made
+        executor = self._instantiate(self.package, options)
+        return Model(self.package, executor, self._key, options, self._sources, self._instantiate)
 
     def __copy__(self) -> Model:
         return self.__deepcopy__({})
@@ -194,12 +196,7 @@ class Model:
 
     def _run(self, arrays: list[Array], targets: list[Array | None] | None) -> list[Array]:
         try:
-            return self.device.run(arrays, targets, self.threads)
+            return self.executor.run(arrays, targets, self.threads)
         except FeedError as error:
-            hints = (replace(d, hint=d.hint or self._ports.summary()) for d in error.diagnostics)
+            hints = (replace(d, hint=d.hint or self._bindings.summary()) for d in error.diagnostics)
             raise FeedError(*hints) from None
-
-
-def _description() -> Any:
-    """Imported when a model is shown."""
-    return importlib.import_module("graphwright.runtime.description")

@@ -9,7 +9,7 @@ from graphwright.kernels.cache import KernelCache, key_of
 from graphwright.kernels.library.isa import ISAS
 from graphwright.kernels.toolchain import find_toolchain
 from graphwright.records import replace
-from graphwright.runtime.devices.target import target_isa
+from graphwright.runtime.target import target_isa
 from graphwright.tools.arguments import Constants, Outputs, Shapes, parse_shapes, with_options
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, say, table
@@ -79,7 +79,7 @@ def explain(
 
     def observe(stage: str, product: object) -> None:
         nonlocal asked
-        if stage == "sources" and isinstance(product, dict):
+        if stage == "emit" and isinstance(product, dict):
             for name, text in product.items():
                 if name.endswith(".c"):
                     asked += 1

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import graphwright.ops
-from graphwright.api import source_module
+from graphwright.compiler.recompile import source_module
 from graphwright.config import Options
 from graphwright.errors import Collector, Diagnostic
 from graphwright.frontends.onnx import load as load_onnx

@@ -63,6 +63,15 @@ def show_version(wanted: bool) -> None:
         raise typer.Exit()
 
 
+def show_stages(wanted: bool) -> None:
+    """Show the stages of a compilation and end, if that is ``wanted``."""
+    if wanted:
+        from graphwright.tools.pipeline_table import pipeline_text  # with it comes the compiler
+
+        say(pipeline_text())
+        raise typer.Exit()
+
+
 app = typer.Typer(
     cls=Verbs,
     no_args_is_help=True,
@@ -78,6 +87,12 @@ def main(
     version: Annotated[
         bool,
         typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and end."),
+    ] = False,
+    stages: Annotated[
+        bool,
+        typer.Option(
+            "--stages", callback=show_stages, is_eager=True, help="Show the stages of a compilation and end."
+        ),
     ] = False,
 ) -> None:
     """Compiles deep learning models to fast native packages, runs, measures and explains them.

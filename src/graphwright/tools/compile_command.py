@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from graphwright.config import Options
+from graphwright.executable.nodes import Dispatch, HostProgram, buckets_of
 from graphwright.package.package import Package
 from graphwright.tools.arguments import (
     STANDARD_INPUT,
@@ -31,9 +32,9 @@ from graphwright.tools.gear_arguments import (
     Others,
     parse_gears,
 )
+from graphwright.tools.host_program_table import host_program_text
 from graphwright.tools.models import open_model
 from graphwright.tools.progress import Watch, stages
-from graphwright.tools.stages_table import stages_text
 
 STANDARD_OUTPUT: Final = Path("-")
 app = typer.Typer(add_completion=False)
@@ -144,12 +145,13 @@ def _refuse_same_file(target: Path, model: Path) -> None:
 
 def _kernels_text(package: Package) -> str:
     """What the package holds where it is not one program for all that the model takes."""
-    if package.between:
-        return f"; {len(package.variants) - (package.between == 'dynamic')} gears"
-    if package.variants:
-        return f"; programs for {len(package.variants)} ranks of its inputs"
-    if package.stages is not None:
-        return f"; {stages_text(package.stages)}: graphwright inspect shows why"
-    if package.targets:
+    main = package.main
+    if isinstance(main, HostProgram):
+        return f"; {host_program_text(main)}: graphwright inspect shows why"
+    if not isinstance(main, Dispatch) or len(main.cases) == 1:
         return ""
+    if gears := buckets_of(main):
+        return f"; {len(gears)} gears"
+    if main.cases:
+        return f"; programs for {len(main.cases)} ranks of its inputs"
     return "; it has no kernels, as ranks are known only at the first run: give --shape for each input"

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import graphwright
+from graphwright.executable.nodes import Dispatch, buckets_of, host_programs_of, is_static, programs_of
+from graphwright.executable.specs import TensorSpec
+from graphwright.executable.target import Target
 from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Module
 from graphwright.ir.op import registered_ops
-from graphwright.ir.part import Part
 from graphwright.ir.sizes import Dim, span_of
+from graphwright.ir.subgraph import Subgraph
 from graphwright.ir.symbols import Expr
 from graphwright.lower.tasks import TaskKind
-from graphwright.package.package import Package, Target, TensorSpec
-from graphwright.package.stages import Stages
+from graphwright.package.package import Package
 from graphwright.package.weights import UnpackedWeights, Weights
 from graphwright.report import dynamic_lines
 
@@ -45,7 +47,7 @@ def model_facts(path: Path, package: Package, module: Module | None, memory: Mem
         "outputs": list(map(_spec, package.outputs)),
         "sizes": {} if module is None else {dim: _span(span) for dim, span in size_spans(module).items()},
         "constraints": constraint_texts(package),
-        "guards": list(package.guards),
+        "guards": guard_texts(package),
         "dynamic": dynamic_lines(package.report),
         "options": dict(package.options),
         "metadata": dict(package.metadata),
@@ -54,7 +56,7 @@ def model_facts(path: Path, package: Package, module: Module | None, memory: Mem
         "weights": _weights(package.weights),
         "weights_of_the_graph": _weights(package.spare()),
         "programs": _programs(package),
-        "host_ops": [] if package.stages is None else _hosts(package.stages),
+        "host_ops": _hosts(package),
         "gears": _gears(package),
         "memory": None
         if found is None
@@ -87,7 +89,7 @@ def size_spans(module: Module) -> dict[str, Dim]:
 
 def op_counts(module: Module) -> dict[str, Any]:
     """How many ops there are, by name, and how many of them are in fused regions."""
-    counts = Counter(n.op.name for n in module.walk() if not isinstance(n.op, Fused | Part | Constant))
+    counts = Counter(n.op.name for n in module.walk() if not isinstance(n.op, Fused | Subgraph | Constant))
     regions = [node.regions[0] for node in module.walk() if isinstance(node.op, Fused)]
     inside = sum(not isinstance(node.op, Constant) for region in regions for node in region)
     return {
@@ -100,7 +102,7 @@ def op_counts(module: Module) -> dict[str, Any]:
 
 def target_facts(target: Target) -> dict[str, Any]:
     """One program for one ISA: its tasks by kind, its kernels, and the ops that NumPy runs."""
-    program = target.program
+    program = target.task_graph
     generated = sum(bool(kernel.module) for kernel in program.kernels)
     return {
         "isa": target.isa,
@@ -116,33 +118,42 @@ def has_all_plugins(package: Package) -> bool:
     return package.plugins.keys() <= registered_ops().keys()
 
 
+def guard_texts(package: Package) -> list[str]:
+    """What programs that run the whole model assume of sizes; for other sizes it is compiled again."""
+    main = package.main
+    cases = main.cases if isinstance(main, Dispatch) and main.otherwise == "compile" else ()
+    return [text for case in cases for text in case.guards]
+
+
 def _programs(package: Package) -> list[dict[str, Any]]:
-    """Each program with the shapes that it takes: one, one for each gear or rank, or one for each part."""
-    found: list[tuple[Sequence[TensorSpec], Iterable[Target]]] = []
-    if package.targets:
-        found.append((package.inputs, package.targets.values()))
-    found += [(variant.inputs, variant.targets.values()) for variant in package.variants if variant.targets]
-    if package.stages is not None:
-        found += [(part.program.inputs, part.program.targets.values()) for part in package.stages.parts()]
+    """Each program with the shapes that it takes."""
+    programs = () if package.main is None else programs_of(package.main)
     return [
-        {"inputs": list(map(_spec, inputs)), "targets": list(map(target_facts, targets))}
-        for inputs, targets in found
+        {
+            "inputs": list(map(_spec, program.inputs)),
+            "targets": list(map(target_facts, program.targets.values())),
+        }
+        for program in programs
     ]
 
 
-def _hosts(stages: Stages) -> list[dict[str, str]]:
+def _hosts(package: Package) -> list[dict[str, str]]:
+    programs = () if package.main is None else host_programs_of(package.main)
     return [
-        {"op": host.op.partition("[")[0], "node": host.place, "reason": host.reason}
-        for host in stages.hosts()
+        {"op": host.op.partition("[")[0], "node": host.node, "reason": host.reason}
+        for program in programs
+        for host in program.hosts()
     ]
 
 
 def _gears(package: Package) -> dict[str, Any] | None:
-    if not package.between:
+    main = package.main
+    if not isinstance(main, Dispatch) or not buckets_of(main):
         return None
-    static = package.variants[: len(package.variants) - (package.between == "dynamic")]
-    shapes = [{spec.name: list(spec.shape or ()) for spec in variant.inputs} for variant in static]
-    return {"other_shapes": package.between, "shapes": shapes}
+    others = [case for case in main.cases if not is_static(case)]
+    rule = "error" if not others else "pad" if any(case.guards for case in others) else "dynamic"
+    shapes = [{spec.name: list(spec.shape or ()) for spec in gear.inputs} for gear in buckets_of(main)]
+    return {"other_shapes": rule, "shapes": shapes}
 
 
 def _spec(spec: TensorSpec) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,10 @@ import numpy as np
 import typer
 
 from graphwright.errors import Collector, Diagnostic, FeedError
+from graphwright.executable.specs import TensorSpec
 from graphwright.ir.sizes import Dim
 from graphwright.ir.symbols import SymbolError, evaluate, parse_dim
 from graphwright.ir.types import DType
-from graphwright.package.package import TensorSpec
 from graphwright.spelling import did_you_mean
 from graphwright.tools.arguments import NO_JSON, Sizes, as_array, read_json, read_value
 from graphwright.tools.arrays import read_npy, read_npz
@@ -114,7 +113,8 @@ def _read_pb(path: Path, dtype: DType) -> Any:
         data = path.read_bytes()
     except OSError as error:
         raise FeedError(Diagnostic("array-file", f"cannot be read: {error}", str(path))) from error
-    values = importlib.import_module("graphwright.frontends.onnx.values")  # needs onnx, which an .om does not
+    from graphwright.frontends.onnx import values  # needs onnx, which an .om does not
+
     return values.read_value(data, dtype, str(path))
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 from graphwright import _native
 from graphwright.config import Options
 from graphwright.errors import FeedError
-from graphwright.gears import row_text
-from graphwright.package.package import Package, Variant
-from graphwright.package.stages import Stages
+from graphwright.executable.nodes import Dispatch, Executable, HostProgram, buckets_of, is_static, programs_of
+from graphwright.executable.specs import shapes_text
+from graphwright.loading import made
+from graphwright.package.package import MAIN
 from graphwright.records import replace
-from graphwright.runtime.devices.base import RunError
-from graphwright.runtime.devices.cpu import Cpu
-from graphwright.runtime.devices.geared import gear_shapes
+from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.executor import RunError
 from graphwright.runtime.model import Model
 from graphwright.tools.console import bytes_text, say, table
 from graphwright.tools.feeds import make_feeds
@@ -22,96 +21,80 @@ from graphwright.tools.feeds import make_feeds
 _SECONDS = 0.2
 """Spent on the runs of one gear."""
 _FEWEST, _MOST = 3, 200
-_OTHERS = {
-    "error": "are an error",
-    "pad": "are padded to the smallest gear that holds them",
-    "dynamic": "run on a program for all shapes",
-}
 
 
-def show_gears(package: Package, threads: int, *, timed: bool) -> None:
-    """A row for each gear: shapes, tasks, bytes of its arena and, if ``timed``, milliseconds of its fastest
-    run on random inputs. They share one arena, which is as large as the largest needs.
+def show_gears(model: Model, dispatch: Dispatch, *, timed: bool) -> None:
+    """A row for each gear: shapes, what it runs, bytes of its arena and, if ``timed``, milliseconds of its
+    fastest run on random inputs. They share one arena, which is as large as the largest needs.
     """
-    gears = [_Gear(package, variant, threads) for variant in _static(package)]
+    gears = [_Gear(model, case) for case in buckets_of(dispatch)]
+    measured = [gear.measured(timed) for gear in gears]
     rows = [
+        [str(number), shapes_text(gear.executable.inputs), *gear.counts(), *cells]
+        for number, (gear, (_, cells)) in enumerate(zip(gears, measured, strict=True))
+    ]
+    say(f"gears: {len(gears)}; other shapes {_others(dispatch)}")
+    table(
+        rows,
         [
-            str(number),
-            row_text({spec.name: spec.shape or () for spec in gear.model.inputs}),
-            str(len(gear.device.program.tasks)),
-            bytes_text(gear.arena),
-            *([_fastest(gear.model)] if timed else []),
-        ]
-        for number, gear in enumerate(gears)
-    ]
-    say(f"gears: {len(gears)}; other shapes {_OTHERS[package.between]}")
-    table(rows, ["gear", "shapes", "tasks", "arena", *(["fastest run"] if timed else [])])
-    say(f"arena, shared by all gears: {bytes_text(max(gear.arena for gear in gears))}")
-
-
-def show_staged_gears(model: Model, *, timed: bool) -> None:
-    """As :func:`show_gears` where gears are branches of stages: the parts of each, their tasks and the nodes
-    that Python runs. A run decides their memory: it is shown if ``timed``.
-    """
-    package = model.package
-    assert package.stages is not None
-    gears = _static(package)
-    branches = _branches(package.stages, len(package.variants))
-    rows = [
-        [
-            str(number),
-            row_text({spec.name: spec.shape or () for spec in gear.inputs}),
-            *_counts(branches[number] if branches else package.stages),
-            *(_measured(model, gear) if timed else ()),
-        ]
-        for number, gear in enumerate(gears)
-    ]
-    say(f"gears: {len(gears)}; other shapes {_OTHERS[package.between]}")
-    measured = ["arena of a run", "fastest run"] if timed else []
-    table(rows, ["gear", "shapes", "subgraphs", "tasks", "Python nodes", *measured])
-
-
-def _branches(stages: Stages, count: int) -> Sequence[Stages]:
-    """The stages of each gear; none where they have all become the same."""
-    found = (host.bodies for host in stages.hosts() if len(host.bodies) == count)
-    return next(found, ())
-
-
-def _counts(stages: Stages) -> list[str]:
-    """How many parts, tasks and nodes of Python there are."""
-    targets = [target for part in stages.parts() for target in part.program.targets.values()]
-    return [
-        str(len(stages.parts())),
-        str(sum(len(target.program.tasks) for target in targets)),
-        str(len(stages.hosts())),
-    ]
-
-
-def _measured(model: Model, gear: Variant) -> list[str]:
-    """The memory of a run on random inputs, and the time of the fastest of some."""
-    single = Model(
-        replace(model.package, inputs=gear.inputs), model.device, options=Options(threads=model.threads)
+            "gear",
+            "shapes",
+            "subgraphs",
+            "tasks",
+            "Python nodes",
+            "arena",
+            *(["fastest run"] if timed else []),
+        ],
     )
-    model.trim()
-    fastest = _fastest(single)
-    return [bytes_text(model.trim()), fastest]
+    if all(arena is not None for arena, _ in measured):
+        say(f"arena, shared by all gears: {bytes_text(max(arena or 0 for arena, _ in measured))}")
+
+
+def _others(dispatch: Dispatch) -> str:
+    """What becomes of shapes that are no gear's."""
+    others = [case for case in dispatch.cases if not is_static(case)]
+    if not others:
+        return "are an error"
+    is_padded = any(case.guards for case in others)
+    return (
+        "are padded to the smallest gear that holds them" if is_padded else "run on a program for all shapes"
+    )
 
 
 class _Gear:
-    """One gear on its own."""
+    """One gear of a model on its own."""
 
-    def __init__(self, package: Package, variant: Variant, threads: int) -> None:
-        single = package.of_variant(variant)
-        (target,) = variant.targets.values()
-        self.device = Cpu(single, target)
-        self.model = Model(single, self.device, options=Options(threads=threads))
-        shapes = gear_shapes(variant.inputs)
-        self.arena = self.device.plan(shapes, threads or _native.threads())["arena"]
+    def __init__(self, model: Model, executable: Executable) -> None:
+        self.executable = executable
+        entries = {**model.package.entries, MAIN: executable}
+        package = replace(model.package, inputs=executable.inputs, entries=entries)
+        self._model = made(package, None, Options(threads=model.threads))
 
+    def counts(self) -> list[str]:
+        """How many subgraphs, tasks and nodes of Python there are."""
+        programs = list(programs_of(self.executable))
+        targets = [target for program in programs for target in program.targets.values()]
+        hosts = self.executable.hosts() if isinstance(self.executable, HostProgram) else []
+        return [
+            str(len(programs)),
+            str(sum(len(target.task_graph.tasks) for target in targets)),
+            str(len(hosts)),
+        ]
 
-def _static(package: Package) -> Sequence[Variant]:
-    """The variants that are gears."""
-    return package.variants[: len(package.variants) - (package.between == "dynamic")]
+    def measured(self, timed: bool) -> tuple[int | None, list[str]]:
+        """Bytes of the arena, None where a run decides them and there is none; and the cells that show it
+        all.
+        """
+        fastest = [_fastest(self._model)] if timed else []
+        arena = self._arena(timed)
+        return arena, ["depends on the run" if arena is None else bytes_text(arena), *fastest]
+
+    def _arena(self, has_run: bool) -> int | None:
+        executor = self._model.executor
+        if isinstance(executor, Cpu):
+            shapes = [spec.sizes or () for spec in self.executable.inputs]
+            return executor.plan(shapes, self._model.threads or _native.threads())["arena"]
+        return self._model.trim() if has_run else None
 
 
 def _fastest(model: Model) -> str:

@@ -6,36 +6,50 @@ import enum
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeGuard
 
 import typer
 
 import graphwright.ops
 from graphwright import _native
 from graphwright.api import compile as compile_model
-from graphwright.api import source_module, unpacked_module
+from graphwright.compiler.recompile import source_module, unpacked_module
 from graphwright.config import Options, to_environment
 from graphwright.errors import Diagnostic, FeedError
+from graphwright.executable.nodes import (
+    Dispatch,
+    Executable,
+    HostProgram,
+    Program,
+    accepts,
+    buckets_of,
+    programs_of,
+)
+from graphwright.executable.specs import TensorSpec
+from graphwright.executable.target import Target
 from graphwright.ir.graph import Module
 from graphwright.ir.sizes import Dim
 from graphwright.ir.text import print_module
 from graphwright.ir.verify import verify as verify_module
-from graphwright.lower.tasks import Program, Storage
+from graphwright.loading import made
+from graphwright.lower.tasks import Storage, TaskGraph
 from graphwright.lower.text import print_program
 from graphwright.memory.liveness import live_bytes
-from graphwright.package.package import Package, Target, TensorSpec
+from graphwright.package.package import MAIN, Package
 from graphwright.package.read import read_package
 from graphwright.package.sign import known_keys
 from graphwright.passes.manager import run_passes
 from graphwright.passes.unfuse import Unfuse
+from graphwright.records import replace
 from graphwright.report import dynamic_lines
-from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.model import Model
 from graphwright.tools.arguments import Constants, Outputs, Shapes, Sizes, parse_shapes, with_options
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, say, table
 from graphwright.tools.facts import (
     constraint_texts,
+    guard_texts,
     has_all_plugins,
     model_facts,
     op_counts,
@@ -54,10 +68,10 @@ from graphwright.tools.gear_arguments import (
     Others,
     parse_gears,
 )
-from graphwright.tools.gear_table import show_gears, show_staged_gears
+from graphwright.tools.gear_table import show_gears
+from graphwright.tools.host_program_table import show_host_program
 from graphwright.tools.models import is_package, open_model
 from graphwright.tools.progress import Watch, stages
-from graphwright.tools.stages_table import show_stages
 
 ALIGNMENT = 64
 """Of planned buffers, in bytes."""
@@ -149,8 +163,8 @@ def inspect(
             gears=parse_gears(gears, dynamic_batch, dynamic_image, combine, between),
             observe=observe,
         )
-    if not (opened.package.targets or opened.package.stages) and _is_sized(opened.inputs, sizes):
-        opened = _for_sizes(opened.package, sizes, options)
+    if isinstance(opened.package.main, Dispatch) and _is_sized(opened.inputs, sizes):
+        opened = _for_sizes(opened.package, opened.package.main, sizes, options)
     if ir is not None or report:
         say(_ir_text(opened.package, ir) if ir is not None else opened.report())
         return
@@ -161,23 +175,34 @@ def inspect(
     _show_interface(opened.package)
     _show_dynamic(opened.package)
     spans = _show_graph(opened.package)
-    if opened.package.between and opened.package.stages is None:
-        show_gears(opened.package, options.threads, timed=measured)
-        return
-    for variant in () if opened.package.between else opened.package.variants:
-        say(f"program for {', '.join(f'{spec.name} {spec.type_text}' for spec in variant.inputs)}")
-        for target in variant.targets.values():
-            _show_target(target)
-    for target in opened.package.targets.values():
-        _show_target(target)
-    if opened.package.stages is not None:
-        show_stages(opened.package.stages)
-    if opened.package.between:
-        show_staged_gears(opened, timed=measured)
-        return
-    _show_memory(opened, sizes, spans, options.threads)
-    if measured:
+    if opened.package.main is not None and _show_executable(opened, opened.package.main, timed=measured):
+        _show_memory(opened, sizes, spans, options.threads)
+    if measured and not _has_gears(opened.package.main):
         _show_footprint(model, origin, opened, sizes, options)
+
+
+def _show_executable(model: Model, executable: Executable, *, timed: bool) -> bool:
+    """Show the tree; whether what a run needs of memory is still to be shown."""
+    if isinstance(executable, Program):
+        for target in executable.targets.values():
+            _show_target(target)
+        return True
+    if isinstance(executable, HostProgram):
+        show_host_program(executable)
+        return True
+    if _has_gears(executable):
+        show_gears(model, executable, timed=timed)
+        return False
+    for case in executable.cases:
+        if len(executable.cases) > 1:
+            say(f"program for {', '.join(f'{spec.name} {spec.type_text}' for spec in case.inputs)}")
+        _show_executable(model, case, timed=timed)
+    say("other shapes: compiled at the first run")
+    return True
+
+
+def _has_gears(executable: Executable | None) -> TypeGuard[Dispatch]:
+    return bool(buckets_of(executable))
 
 
 def _facts(
@@ -186,7 +211,7 @@ def _facts(
     """What ``--json`` prints."""
 
     def memory() -> tuple[Mapping[str, Sequence[int]], int, int] | None:
-        if not isinstance(opened.device, Cpu) or not _is_sized(opened.inputs, sizes):
+        if not isinstance(opened.executor, Cpu) or not _is_sized(opened.inputs, sizes):
             return None
         shapes = input_sizes(opened.inputs, sizes)
         return shapes, *arena_and_live(opened, list(shapes.values()), options.threads)
@@ -215,14 +240,15 @@ def _is_sized(specs: Sequence[TensorSpec], sizes: Sizes) -> bool:
     return True
 
 
-def _for_sizes(package: Package, sizes: Sizes, options: Options) -> Model:
-    """What the first feed of these sizes makes of a model whose ranks are not known without it."""
+def _for_sizes(package: Package, dispatch: Dispatch, sizes: Sizes, options: Options) -> Model:
+    """What runs inputs of these sizes: a case of ``dispatch``, or what is compiled for them."""
     shapes = input_sizes(package.inputs, sizes)
-    for variant in package.variants:
-        if variant.takes(list(shapes.values())):
-            single = package.of_variant(variant)
-            (target,) = variant.targets.values()
-            return Model(single, Cpu(single, target), options=options)
+    for case in dispatch.cases:
+        if accepts(case, list(shapes.values())) and not case.guards:
+            entries = {**package.entries, MAIN: case}
+            return made(
+                replace(package, inputs=case.inputs, outputs=case.outputs, entries=entries), None, options
+            )
     return compile_model(source_module(package), shapes=shapes, options=options)
 
 
@@ -236,20 +262,22 @@ def _ir_text(package: Package, level: Level) -> str:
         module = unpacked_module(package)
         run_passes(module, Unfuse(), verify_each=False)
         return print_module(module, constants="short").rstrip()
-    if package.stages is not None:
-        parts = [part for part in package.stages.parts() if not part.is_open]
-        return "\n".join(
-            f"// part {p.number}\n{_target_text(t)}" for p in parts for t in p.program.targets.values()
-        )
-    if not package.targets:
+    programs = list(programs_of(package.main)) if package.main is not None else []
+    if not any(program.targets for program in programs):
         message = "the tasks depend on the ranks of the inputs"
         raise FeedError(Diagnostic("unknown-rank", message, hint="give --shape for every input"))
-    return "\n".join(_target_text(target) for target in package.targets.values())
+    if len(programs) == 1:
+        return "\n".join(map(_target_text, programs[0].targets.values()))
+    return "\n".join(
+        f"// program {number}\n{_target_text(target)}"
+        for number, program in enumerate(programs)
+        for target in program.targets.values()
+    )
 
 
 def _target_text(target: Target) -> str:
     loops = "\n".join(text for name, text in target.sources.items() if name.endswith(".loops"))
-    return f"// tasks for {target.isa}\n{print_program(target.program, loops)}".rstrip()
+    return f"// tasks for {target.isa}\n{print_program(target.task_graph, loops)}".rstrip()
 
 
 # -- the report -----------------------------------------------------------------------------------------
@@ -278,7 +306,7 @@ def _show_interface(package: Package) -> None:
         table([[spec.name, spec.type_text] for spec in specs])
     for title, lines in (
         ("constraints", constraint_texts(package)),
-        ("guards", package.guards),
+        ("guards", guard_texts(package)),
         ("options", [f"{name}={value}" for name, value in package.options.items()]),
     ):
         if lines:
@@ -345,14 +373,14 @@ def _show_target(target: Target) -> None:
 
 
 def _show_memory(model: Model, sizes: Sizes, spans: Mapping[str, Dim], threads: int) -> None:
-    if model.package.stages is not None:
+    if isinstance(model.package.main, HostProgram):
         say("memory: depends on the sizes of a run; the subgraphs share one arena")
         return
     varies = not sizes or any(isinstance(size, Dim) for shape in sizes.values() for size in shape)
-    if isinstance(model.device, Cpu) and varies and spans:
+    if isinstance(model.executor, Cpu) and varies and spans:
         _show_extremes(model, spans, threads)
         return
-    if not isinstance(model.device, Cpu) or not _is_sized(model.inputs, sizes):
+    if not isinstance(model.executor, Cpu) or not _is_sized(model.inputs, sizes):
         say(_UNSIZED)
         return
     shapes = input_sizes(model.inputs, sizes)
@@ -390,17 +418,17 @@ def arena_and_live(model: Model, shapes: Sequence[Sequence[int]], threads: int) 
 
     ``threads`` of 0: those of the process. Raises TypeError for a model without one program.
     """
-    if not isinstance(model.device, Cpu):
+    if not isinstance(model.executor, Cpu):
         raise TypeError("the model is compiled when it is fed, or does not run on the CPU's kernels")
     threads = threads or _native.threads()
-    plan = model.device.plan(shapes, threads)
-    program = model.device.program
+    plan = model.executor.plan(shapes, threads)
+    program = model.executor.task_graph
     return plan["arena"], live_bytes(
         dict(_planned(program, plan["sizes"], threads)), program.tasks, program.blocks
     )
 
 
-def _planned(program: Program, sizes: Sequence[int], threads: int) -> Iterator[tuple[int, int]]:
+def _planned(program: TaskGraph, sizes: Sequence[int], threads: int) -> Iterator[tuple[int, int]]:
     """Buffers in the arena with their bytes there; scratch is there once for each thread."""
     for number, (buffer, size) in enumerate(zip(program.buffers, sizes, strict=True)):
         if buffer.storage in (Storage.ARENA, Storage.SCRATCH):
@@ -412,7 +440,7 @@ def _show_footprint(
     path: Path, package: Package | None, model: Model, sizes: Sizes, options: Options
 ) -> None:
     """What the operating system counts while the package is loaded and run once."""
-    if package is None or not (package.targets or package.variants or package.stages):
+    if package is None or package.main is None:
         raise typer.BadParameter(
             "--measure runs packages whose kernels are trusted: compile, or give --trust"
         )

@@ -14,7 +14,7 @@ from graphwright.runtime.model import Model
 from graphwright.tools.arguments import Sizes, parse_constants, parse_names
 
 if TYPE_CHECKING:
-    from graphwright.compiler import Observer
+    from graphwright.compiler.modules import Observer
 
 
 def is_package(path: Path) -> bool:

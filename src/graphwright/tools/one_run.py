@@ -18,8 +18,10 @@ _ERRORS_ONLY = 3
 
 
 def _graphwright(model: str, threads: int, mapped: bool) -> Callable[[dict[str, Any]], Any]:
-    load = importlib.import_module("graphwright.loading").load
-    options = importlib.import_module("graphwright.config").Options.from_environment(threads=threads)
+    from graphwright.config import Options
+    from graphwright.loading import load
+
+    options = Options.from_environment(threads=threads)
     loaded = load(model, trust=True, mmap=mapped, options=options)
     dtypes = {spec.name: spec.dtype.numpy for spec in loaded.inputs}  # of which a file may not know all
 

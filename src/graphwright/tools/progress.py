@@ -13,7 +13,7 @@ from graphwright.records import dataclass, field
 from graphwright.tools.console import note, progress_bar, say, table
 
 if TYPE_CHECKING:
-    from graphwright.compiler import Observer
+    from graphwright.compiler.modules import Observer
 
 
 _PHASES: Final = (

@@ -73,7 +73,7 @@ def _run(sample: Sample, shapes: str, module: Module, arrays: list[Array | None]
     for threads in THREADS:
         model.threads = threads
         results.append(model(*feeds))
-    ran = "NumPy" if model.device.stats()["host_calls"] else "a kernel"
+    ran = "NumPy" if model.executor.stats()["host_calls"] else "a kernel"
     for threads, other in zip(THREADS[1:], results[1:], strict=True):
         if any(a.tobytes() != b.tobytes() for a, b in zip(results[0], other, strict=True)):
             return Tried(sample, shapes, ran, f"{threads} threads give other bits than 1")

@@ -1,6 +1,7 @@
 """A process that compiles a package for one set of shapes: ``python -m graphwright.tools.specialize``.
 
-Started by :mod:`graphwright.runtime.devices.build`; options come from the environment, faults go to stderr.
+Started by :mod:`graphwright.runtime.background_build`; options come from the environment, faults go to
+stderr.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from graphwright.api import package_for
+from graphwright.compiler.recompile import specialize
 from graphwright.config import Options
 from graphwright.errors import GraphwrightError
 from graphwright.package.read import read_package
@@ -28,7 +29,7 @@ def main(source: str, target: str, shapes: str) -> None:
     os.nice(NICE)
     options = Options.from_environment()
     package = read_package(Path(source), trust=True, use_mmap=True)
-    write_package(package_for(package, json.loads(shapes), options), Path(target))
+    write_package(specialize(package, json.loads(shapes), options), Path(target))
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -16,7 +16,7 @@ from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import F32, TensorType, tensor
-from graphwright.lower.tasks import Program
+from graphwright.lower.tasks import TaskGraph
 from graphwright.ops.activations import Gelu
 from graphwright.ops.binary import Add, Mul
 from graphwright.ops.clip import Clip
@@ -46,7 +46,7 @@ def launches(build: Build, *types: TensorType) -> tuple[int, int]:
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
     assert all(np.array_equal(feed, before) for feed, before in zip(feeds, kept, strict=True))
     (program,) = programs
-    assert isinstance(program, Program)
+    assert isinstance(program, TaskGraph)
     return len(program.tasks), sum(kernel.module == "generated" for kernel in program.kernels)
 
 

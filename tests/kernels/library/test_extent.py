@@ -20,7 +20,7 @@ from graphwright.kernels.library import fail
 from graphwright.kernels.library.extent import Extent
 from graphwright.kernels.library.isa import V3, Isa
 from graphwright.kernels.library.write import KernelModule, kernel_text, source_modules
-from graphwright.runtime.devices.target import kernel_library
+from graphwright.runtime.target import kernel_library
 from tests.fuzz.packages import ABSURD
 from tests.kernels.library.cases import each_isa
 

@@ -22,9 +22,9 @@ from graphwright.lower.tasks import (
     Instruction,
     Operand,
     Port,
-    Program,
     Storage,
     Task,
+    TaskGraph,
     TaskKind,
 )
 
@@ -204,9 +204,9 @@ class Builder:
         self.tasks.append(Task(kind, tuple(operands), tuple(writes), **fields))
         return len(self.tasks) - 1
 
-    def program(self) -> Program:
+    def program(self) -> TaskGraph:
         blocks = self.blocks or [Block(0, len(self.tasks))]
-        return Program(
+        return TaskGraph(
             tuple(self.inputs),
             tuple(self.outputs),
             tuple(self.shape),
@@ -219,7 +219,7 @@ class Builder:
 
 
 def load(
-    program: Program,
+    program: TaskGraph,
     library: _native.Library,
     *,
     weights: bytes = b"",
@@ -239,7 +239,7 @@ def load(
     )
 
 
-def affine_chain(length: int, work: int = 0) -> Program:
+def affine_chain(length: int, work: int = 0) -> TaskGraph:
     """y = x doubled plus task number, `length` times over, through two arena buffers that take turns."""
     b = Builder()
     x, (n,) = b.input(1)
@@ -261,7 +261,7 @@ def affine_chain_value(x: np.ndarray, length: int) -> np.ndarray:
     return x
 
 
-def wide(branches: int, work: int) -> Program:
+def wide(branches: int, work: int) -> TaskGraph:
     """y = sum over i of (2 x + i): a fan of `branches` launches, added up one after the other."""
     b = Builder()
     x, (n,) = b.input(1)

@@ -21,9 +21,9 @@ from graphwright.lower.tasks import (
     HostFunction,
     Instruction,
     Operand,
-    Program,
     Storage,
     Task,
+    TaskGraph,
     TaskKind,
 )
 from graphwright.lower.words import MAGIC, VERSION
@@ -51,7 +51,7 @@ REPLACEMENTS = (
 )
 
 
-def everything() -> Program:
+def everything() -> TaskGraph:
     """Every kind of task, storage and operand; the first byte of the weights chooses a branch."""
     b = Builder()
     x, (n,) = b.input(1)
@@ -110,9 +110,9 @@ def test_layout() -> None:
     assert words[16:19] == (Code.DIM, 0, 0)
 
 
-def small() -> Program:
+def small() -> TaskGraph:
     program = affine_chain(1)
-    return Program(
+    return TaskGraph(
         program.inputs,
         program.outputs,
         (*program.shape[:1], Instruction(Code.CONST, 4), Instruction(Code.MUL, 0, 1)),

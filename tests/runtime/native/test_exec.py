@@ -16,9 +16,9 @@ from graphwright.lower.tasks import (
     Code,
     FunctionOperand,
     HostFunction,
-    Program,
     Storage,
     Task,
+    TaskGraph,
     TaskKind,
 )
 from tests.runtime.native.handmade import Builder, affine_chain, affine_chain_value, load, wide, wide_value
@@ -310,7 +310,9 @@ def test_failing_kernel_stops_the_run(library: _native.Library, threads: int) ->
 
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("program", [affine_chain(6, HEAVY), wide(6, HEAVY)])
-def test_poisoned_memory_changes_no_answer(library: _native.Library, program: Program, threads: int) -> None:
+def test_poisoned_memory_changes_no_answer(
+    library: _native.Library, program: TaskGraph, threads: int
+) -> None:
     model, x = load(program, library), numbers(1001)
     (expected,) = model.run([x], threads=1)
     for _ in range(5):
@@ -469,7 +471,7 @@ def test_what_a_host_function_raises_reaches_the_caller(library: _native.Library
             model.run([numbers(30)], threads=threads)
 
 
-def checked() -> Program:
+def checked() -> TaskGraph:
     """Two inputs that must have the same length, at most 10."""
     b = Builder()
     x, (n,) = b.input(1)

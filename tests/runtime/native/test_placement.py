@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from graphwright import _native
-from graphwright.lower.tasks import HostFunction, Program, Task, TaskKind
+from graphwright.lower.tasks import HostFunction, Task, TaskGraph, TaskKind
 from tests.runtime.native.handmade import Builder, affine_chain, affine_chain_value, load
 
 CORES = sorted(os.sched_getaffinity(0))
 pytestmark = pytest.mark.skipif(len(CORES) < 2, reason="there is no other core")
 
 
-def heavy(host: bool = False) -> Program:
+def heavy(host: bool = False) -> TaskGraph:
     """One launch that is worth several threads; then, with ``host``, a call of host function 0."""
     b = Builder()
     n = b.const(40)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from graphwright import _native
-from graphwright.lower.tasks import HostFunction, Program, Task, TaskKind
+from graphwright.lower.tasks import HostFunction, Task, TaskGraph, TaskKind
 from tests.runtime.native.handmade import (
     Builder,
     affine_chain,
@@ -29,7 +29,7 @@ HEAVY = 1_000_000
 ROOT = Path(__file__).parents[3]
 
 
-def burning(microseconds: int) -> Program:
+def burning(microseconds: int) -> TaskGraph:
     """One launch of 40 units, each of so many microseconds."""
     b = Builder()
     n = b.const(40)

@@ -14,7 +14,7 @@ import pytest
 
 from graphwright.ir.types import I64
 from graphwright.lower.encode import encode
-from graphwright.lower.tasks import Block, Program, Storage, Task, TaskKind
+from graphwright.lower.tasks import Block, Storage, Task, TaskGraph, TaskKind
 from tests.runtime.native.handmade import Builder
 from tests.runtime.native.test_encode import everything
 
@@ -23,7 +23,7 @@ NATIVE = HERE.parents[2] / "src/graphwright/runtime/native"
 SANITIZERS = {"address": "address,undefined", "thread": "thread"}
 
 
-def random_program(seed: int, elements: int) -> tuple[Program, np.ndarray, np.ndarray]:
+def random_program(seed: int, elements: int) -> tuple[TaskGraph, np.ndarray, np.ndarray]:
     """A graph of `mix` launches, some in an IF whose other branch is empty, some in a LOOP; with input and
     output.
     """
@@ -98,7 +98,7 @@ def build(folder: Path, sanitizer: str) -> Path:
     return program
 
 
-def write_case(path: Path, program: Program, x: np.ndarray, y: np.ndarray) -> Path:
+def write_case(path: Path, program: TaskGraph, x: np.ndarray, y: np.ndarray) -> Path:
     words = encode(program)
     path.write_bytes(
         struct.pack("<q", len(words) // 8) + words + struct.pack("<q", len(x)) + x.tobytes() + y.tobytes()

@@ -1,0 +1,1 @@
+"""From a module of graphs to a package."""

@@ -1,0 +1,134 @@
+"""From a module to its package: which executables there are to be, and when one of them runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphwright.compiler.buckets import compile_buckets
+from graphwright.compiler.executables import compile_executables
+from graphwright.compiler.modules import (
+    Observer,
+    input_specs,
+    output_specs,
+    package_module,
+    program_of,
+    run_passes,
+)
+from graphwright.compiler.partition import partition
+from graphwright.compiler.pipeline import shape_passes
+from graphwright.compiler.ranks import is_only, lacks_ranks, package_ranks, ranked
+from graphwright.config import Options
+from graphwright.executable.nodes import COMPILE, Dispatch, Executable
+from graphwright.ir.clone import clone_module
+from graphwright.ir.deferred import Deferred
+from graphwright.ir.graph import Array, Module
+from graphwright.ir.mentions import symbols_in
+from graphwright.ir.text import print_module
+from graphwright.package.package import MAIN, Package
+from graphwright.package.weights import UnpackedWeights
+from graphwright.passes.buckets import split_module
+from graphwright.passes.dynamic import what_stays_dynamic
+from graphwright.passes.retype import retype
+from graphwright.records import replace
+from graphwright.report import with_dynamic
+from graphwright.runtime.target import target_isa
+
+
+def observe_nothing(name: str, product: object) -> None:
+    """An observer of no stage."""
+
+
+def compile_module(
+    module: Module, options: Options, observe: Observer = observe_nothing, assume_found: bool = True
+) -> Package:
+    """The package of ``module``, which is changed.
+
+    ``assume_found``: sizes that elements decide may be assumed to be as is likely, as those of inputs are.
+    Raises ModelError, ToolchainError, PluginError.
+    """
+    buckets = split_module(module)
+    if buckets is not None:
+        return compile_buckets(buckets, options, observe)
+    options = replace(options, isa=target_isa(options))
+    passes, inputs = shape_passes(options), [value.type for value in module.main.inputs]
+    if options.device == "reference" or module.symbols.undecided or not all(t.is_static for t in inputs):
+        module.symbols.assume_nothing()
+        run_passes(module, passes, options, observe)
+    if options.device == "reference":
+        return _interpreted(module, options)
+    open_ranks = any(type.shape is None for type in inputs) and lacks_ranks(module.main)
+    if not module.symbols.undecided and not open_ranks:
+        module.symbols.assumable, module.symbols.demands_all = None, True  # only what a decomposition adds
+        return _compiled(module, options, observe)
+    general = clone_module(module)
+    module.symbols.assumable = None if assume_found else frozenset(symbols_in(inputs))
+    run_passes(module, passes, options, observe)
+    if open_ranks:
+        variants = ranked(module)
+        if is_only(variants):
+            (module,) = variants
+        elif all(partition(variant.main).is_whole for variant in variants):
+            return _reported(package_ranks(general, variants, options), what_stays_dynamic(general))
+    package = _compiled(module, options, observe)
+    return with_general(package, general) if module.symbols.guards else package
+
+
+def compile_untrusted(module: Module, options: Options, observe: Observer = observe_nothing) -> Package:
+    """As :func:`compile_module`, for types that follow from those of the inputs: others may be a
+    stranger's.
+    """
+    buckets = split_module(module)
+    if buckets is None:
+        retype(module)
+        return compile_module(module, options, observe)
+    for each in buckets.modules:
+        retype(each)
+    return compile_buckets(buckets, options, observe)
+
+
+def _interpreted(module: Module, options: Options) -> Package:
+    """What the reference device runs."""
+    package = replace(package_module(module, options), entries={MAIN: program_of(module, {}, module)})
+    return _reported(package, what_stays_dynamic(module))
+
+
+def _compiled(module: Module, options: Options, observe: Observer) -> Package:
+    """The package of ``module``, which may assume what it cannot prove."""
+    made = compile_executables([module], options, observe)
+    report = with_dynamic(made.reports[0], made.dynamic[0])
+    return made.package(module, made.executables[0], options, report)
+
+
+def _reported(package: Package, dynamic: Sequence[str]) -> Package:
+    """``package``, whose report says as well what stayed dynamic."""
+    return replace(package, report=with_dynamic(package.report, dynamic))
+
+
+def with_general(package: Package, general: Module) -> Package:
+    """``package``, which compiles the ``general`` graph for shapes that break a guard: with that graph, and
+    the constants of it that it neither has nor can unpack.
+    """
+    packed = {(how.source, how.shape) for how in package.weights.packings.values()}
+    held = {ref.digest: general.constants.held(ref) for ref in general.constants}
+    missing: dict[str, Array | Deferred] = {
+        name: array
+        for name, array in held.items()
+        if name not in package.weights.tensors and (name, array.shape) not in packed
+    }
+    spare, main = package.spare, package.main
+    assert main is not None
+
+    def extended() -> UnpackedWeights:
+        return UnpackedWeights({**missing, **spare().arrays})
+
+    return replace(
+        package,
+        entries={**package.entries, MAIN: _guarded(main, general)},
+        general=print_module(general, constants="short"),
+        spare=extended,
+    )
+
+
+def _guarded(main: Executable, general: Module) -> Dispatch:
+    """``main`` for shapes that break no guard of it, and what is compiled for others."""
+    return Dispatch(input_specs(general), output_specs(general), (main,), COMPILE)

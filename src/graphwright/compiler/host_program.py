@@ -1,0 +1,253 @@
+"""Graphs that no one program runs: what the host runs of them, and a module for each program that it
+calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from graphwright.compiler.modules import (
+    Compilation,
+    constraint_texts,
+    guard_texts,
+    input_specs,
+    output_specs,
+    spec_of,
+)
+from graphwright.compiler.partition import Group, Kind, Partition, bound_by, partition
+from graphwright.errors import Diagnostic, PackageError
+from graphwright.executable.nodes import (
+    COMPILE,
+    BindSize,
+    CallHost,
+    CallProgram,
+    Dispatch,
+    Executable,
+    HostProgram,
+    Step,
+    with_callees,
+)
+from graphwright.executable.specs import TensorSpec
+from graphwright.ir.clone import clone_graph, copy_node
+from graphwright.ir.constant import Constant, is_constant
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.mentions import symbols_of
+from graphwright.ir.names import UniqueNames
+from graphwright.ir.op import ConstRef
+from graphwright.ir.subgraph import Subgraph
+from graphwright.ir.symbols import symbol
+from graphwright.ir.text import print_op
+from graphwright.ir.types import U8, TensorType
+from graphwright.ops import bind_size as ops
+from graphwright.passes.base import Record
+from graphwright.passes.dead_code import DeadCode
+from graphwright.records import replace
+
+
+def subgraph_module(module: Module, number: int) -> Module:
+    """The subgraph of that number, of a ``module`` that was partitioned, as a module of its own. Raises
+    PackageError where it has none.
+    """
+    found = (n for n in module.walk() if isinstance(n.op, Subgraph) and n.op.number == number)
+    node = next(found, None)
+    if node is None:
+        raise PackageError(Diagnostic("damaged-package", f"the graph has no subgraph {number}"))
+    return _module_of(module, node.regions[0], _unbound_sizes(node.regions[0]))
+
+
+def rank_inputs(module: Module, ranks: Sequence[int]) -> None:
+    """Give inputs of unknown rank ``ranks``, and sizes of their own."""
+    for value, rank in zip(module.main.inputs, ranks, strict=True):
+        if value.type.shape is None:
+            dims = tuple(module.symbols.fresh(f"{value.name}_{axis}") for axis in range(rank))
+            value.type = TensorType(value.type.dtype, dims)
+
+
+def _module_of(module: Module, region: Graph, sizes: Sequence[str]) -> Module:
+    """``region`` as the entry of a module of its own, to which further inputs bind ``sizes``."""
+    made = Module()
+    made.constants = module.constants.copy()
+    main = made.add_graph(clone_graph(region, "main"))
+    taken = UniqueNames()
+    for value in main.inputs:
+        value.name = taken.take(value.name or "value")
+    for size in sizes:
+        main.add_input(TensorType(U8, (symbol(size), 0)), taken.take(f"size of {size}"))
+    table = module.symbols
+    told = bound_by(main.inputs, ())
+    made.symbols = replace(
+        table.copy(),
+        constraints={c: None for c in table.constraints if c.names <= told},
+        guards={g: None for g in table.guards if g.names <= told},
+    )
+    return made
+
+
+def _unbound_sizes(region: Graph) -> tuple[str, ...]:
+    """The sizes that ``region`` needs and that its inputs do not tell."""
+    needed = set[str]().union(*map(symbols_of, region))
+    return tuple(sorted(needed - bound_by(region.inputs, ())))
+
+
+def _region(main: Graph, node: Node) -> Graph:
+    """The compiled ``main`` as the region of its Subgraph: without the inputs that bind sizes."""
+    for index in range(len(main.inputs) - 1, len(node.inputs) - 1, -1):
+        main.remove_input(index)
+    main.name = node.regions[0].name
+    return main
+
+
+def _repeats(node: Node, bodies: Sequence[HostProgram]) -> bool:
+    """Whether ``node`` is a loop whose body is one program, which sees every size that a run may change."""
+    where = node.op.carried()
+    if where is None or len(bodies[0].steps) != 1:
+        return False
+    (step,) = bodies[0].steps
+    region = node.regions[0]
+    changing = region.inputs[where.receive : where.receive + where.count]
+    if not isinstance(step, CallProgram) or any(spec.shape is None for spec in step.callee.inputs):
+        return False
+    return not set(step.sizes) & bound_by(changing, ())
+
+
+class Draft:
+    """The host program of ``module``, which is changed: what a program runs become Subgraph nodes.
+
+    Its calls get their callees later, all at once. ``numbers`` are those of the subgraphs.
+    """
+
+    def __init__(self, module: Module, found: Partition, numbers: Iterator[int]) -> None:
+        self.module = module
+        self.modules: dict[int, Module] = {}
+        """What is to be compiled for the subgraph of each number."""
+        self._nodes: dict[int, Node] = {}
+        self.read: dict[str, ConstRef] = {}
+        """Constants that the host reads."""
+        self._numbers = numbers
+        self._program = self._graph(module.main, found, ())
+
+    def completed(self, compiled: Mapping[int, Compilation]) -> HostProgram:
+        """The host program that calls what was ``compiled``; the module holds that as well."""
+        callees: dict[int, Executable] = {}
+        for number, made in compiled.items():
+            assert made.package.main is not None
+            callees[number], node = made.package.main, self._nodes[number]
+            node.regions = (_region(made.module.main, node),)
+            self.module.constants.merge(made.module.constants)
+        DeadCode().run(self.module, Record("dead_code"))
+        program = with_callees(self._program, callees)
+        return replace(program, guards=guard_texts(self.module), constraints=self._unseen())
+
+    def _unseen(self) -> tuple[str, ...]:
+        """The constraints that no subgraph checks: their sizes are those of several."""
+        seen = {each for module in self.modules.values() for each in module.symbols.constraints}
+        return constraint_texts(each for each in self.module.symbols.constraints if each not in seen)
+
+    def _graph(self, graph: Graph, found: Partition, bound: Collection[str]) -> HostProgram:
+        """The host program of ``graph``, its steps in the order in which they run."""
+        values = _Values(graph.inputs)
+        for node in [node for node in graph if isinstance(node.op, Constant)]:
+            graph.move(node, None)
+        constants = self._constants(graph, found, values)
+        known = bound_by(graph.inputs, bound)
+        steps: list[Step] = []
+        for group in found.groups:
+            if group.kind is not Kind.HOST:
+                steps.append(self._call(graph, group, values))
+                continue
+            for node in group.nodes:
+                graph.move(node, None)
+                if isinstance(node.op, ops.BindSize):
+                    steps.append(_bind_size(node, node.op, values))
+                else:
+                    steps.append(self._host(node, found.reasons[node], values, known))
+                known = bound_by(node.outputs, known)
+        results = tuple(values.numbers[value] for value in graph.outputs)
+        return HostProgram(len(graph.inputs), tuple(values.specs), constants, tuple(steps), results)
+
+    def _constants(self, graph: Graph, found: Partition, values: _Values) -> tuple[tuple[int, str], ...]:
+        """Numbers and digests of the constants that the host reads or that are outputs."""
+        read = [value for node in found.reasons for value in node.inputs] + list(graph.outputs)
+        numbered = []
+        for value in dict.fromkeys(read):
+            if value is not None and value.producer is not None and isinstance(value.producer.op, Constant):
+                ref = value.producer.op.value
+                self.read[ref.digest] = ref
+                numbered.append((values.add(value), ref.digest))
+        return tuple(numbered)
+
+    def _host(self, node: Node, reason: str, values: _Values, known: set[str]) -> CallHost:
+        bodies = tuple(self._graph(region, partition(region, known), known) for region in node.regions)
+        return CallHost(
+            print_op(node.op),
+            node.place,
+            reason,
+            tuple(None if value is None else values.numbers[value] for value in node.inputs),
+            tuple(map(values.add, node.outputs)),
+            bodies,
+            _repeats(node, bodies),
+        )
+
+    def _call(self, graph: Graph, group: Group, values: _Values) -> CallProgram:
+        """Replace the nodes of ``group`` by one Subgraph."""
+        number = next(self._numbers)
+        region, inputs, outputs = _closed(group.nodes, f"subgraph{number}")
+        types = [value.type for value in outputs]
+        sources = tuple(source for node in group.nodes for source in node.sources)
+        op = Subgraph(len(outputs), number)
+        node = graph.append(Node(op, inputs, types, (region,), sources=sources))
+        sizes = _unbound_sizes(region)
+        for old, new in zip(outputs, node.outputs, strict=True):
+            graph.replace_all_uses(old, new)
+        for old_node in reversed(group.nodes):
+            graph.erase(old_node)
+        module = _module_of(self.module, region, sizes)
+        if group.kind is Kind.PROGRAM:
+            self.modules[number], self._nodes[number] = module, node
+        numbers = tuple(values.numbers[value] for value in inputs)
+        made = tuple(map(values.add, node.outputs))
+        callee = Dispatch(input_specs(module), output_specs(module), (), COMPILE, number)
+        return CallProgram(number, numbers, sizes, made, callee)
+
+
+def _bind_size(node: Node, op: ops.BindSize, values: _Values) -> BindSize:
+    inputs = tuple(values.numbers[value] for value in node.inputs if value is not None)
+    return BindSize(op.size, op.shapes, node.place, inputs, tuple(map(values.add, node.outputs)))
+
+
+class _Values:
+    """Numbers of values, and what is known of each."""
+
+    def __init__(self, inputs: Iterable[Value]) -> None:
+        self.numbers: dict[Value, int] = {}
+        self.specs: list[TensorSpec] = []
+        for value in inputs:
+            self.add(value)
+
+    def add(self, value: Value) -> int:
+        """Number ``value``."""
+        self.numbers[value] = len(self.specs)
+        self.specs.append(spec_of(value, value.name))
+        return self.numbers[value]
+
+
+def _closed(nodes: Sequence[Node], name: str) -> tuple[Graph, list[Value], list[Value]]:
+    """A copy of ``nodes`` as a graph of its own, the values that it takes and those that others read."""
+    inside = set(nodes)
+    read = dict.fromkeys(value for node in nodes for value in node.inputs if value is not None)
+    outside = [value for value in read if value.producer not in inside]
+    inputs = [value for value in outside if not is_constant(value)]
+    region = Graph(name)
+    copies = {value: region.add_input(value.type, value.name) for value in inputs}
+    for value in outside:
+        if value.producer is not None and is_constant(value):
+            region.append(copy_node(value.producer, copies))
+    for node in nodes:
+        region.append(copy_node(node, copies))
+    graph = nodes[0].graph
+    assert graph is not None
+    made = [value for node in nodes for value in node.outputs]
+    outputs = [value for value in made if value in graph.outputs or not inside.issuperset(value.users)]
+    taken = UniqueNames()
+    region.set_outputs([copies[v] for v in outputs], [taken.take(v.name or "value") for v in outputs])
+    return region, inputs, outputs

@@ -1,0 +1,327 @@
+"""Modules that one program runs each: graph passes, kernels, tasks, and the C that is compiled for them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+from graphwright.beside import Beside
+from graphwright.compiler.pipeline import graph_passes, kernel_passes
+from graphwright.config import Options
+from graphwright.errors import Collector, PluginError, ToolchainError
+from graphwright.executable.nodes import Program
+from graphwright.executable.specs import TensorSpec
+from graphwright.executable.stored import StoredTasks
+from graphwright.executable.target import Target
+from graphwright.ir.constant import Constant
+from graphwright.ir.deferred import Deferred
+from graphwright.ir.foreign import is_foreign, plugin_of
+from graphwright.ir.graph import Array, Graph, Module, Value
+from graphwright.ir.loops.nodes import Kernel
+from graphwright.ir.loops.text import print_kernel
+from graphwright.ir.op import ConstRef
+from graphwright.ir.symbols import Constraint
+from graphwright.ir.text import print_module
+from graphwright.kernels.cache import KernelCache
+from graphwright.kernels.candidates.registry import (
+    GENERATED,
+    GeneratedKernels,
+    load,
+)
+from graphwright.kernels.emit_c import emit_file, phases
+from graphwright.kernels.launch import Step
+from graphwright.kernels.library.isa import ISAS, Isa
+from graphwright.kernels.select import Selection, select_kernels
+from graphwright.kernels.source import SIGNATURE
+from graphwright.kernels.toolchain import Compilers, discard, find_toolchain
+from graphwright.lower.lower import lower, refuse_unknown_ranks
+from graphwright.lower.tasks import TaskGraph
+from graphwright.memory.storage import all_steps, step_values
+from graphwright.package.package import MAIN, Package
+from graphwright.package.weights import UnpackedWeights, Weights, pack_weights
+from graphwright.passes.base import Record
+from graphwright.passes.dead_code import DeadCode
+from graphwright.passes.manager import PassManager, Scheduled
+from graphwright.records import dataclass, field, replace
+from graphwright.report import compile_report
+from graphwright.runtime.target import export_faults, library_digest
+
+Observer = Callable[[str, object], None]
+"""Called after each stage with its name and its product: the module, the kernels, the program."""
+
+
+@dataclass
+class Compilation:
+    """Everything that one compilation made, for those who want to look."""
+
+    module: Module
+    package: Package
+    task_graph: TaskGraph
+    kernels: GeneratedKernels
+    records: list[Record]
+    spare: dict[str, Array | Deferred]
+    """Constants of the graph that the tasks do not read."""
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def compile_module(
+    module: Module,
+    options: Options,
+    observe: Observer = lambda name, product: None,
+    shared: Weights | None = None,
+) -> Compilation:
+    """Compile the entry of ``module``, which is changed. Raises ModelError, ToolchainError.
+
+    The weights begin with those of ``shared``, which what was compiled with them can read there as well.
+    """
+    (made,) = compile_modules([module], options, observe, shared)
+    return made
+
+
+def run_passes(
+    module: Module,
+    passes: Sequence[Scheduled],
+    options: Options,
+    observe: Observer = lambda name, product: None,
+) -> list[Record]:
+    """Run ``passes`` on ``module``; what each of them did."""
+    manager = PassManager(passes, options.verify, lambda m, record: observe(record.name, m))
+    manager.run(module)
+    return manager.records
+
+
+def compile_modules(
+    modules: Sequence[Module],
+    options: Options,
+    observe: Observer = lambda name, product: None,
+    shared: Weights | None = None,
+    prepared: Sequence[Sequence[Record] | None] = (),
+) -> list[Compilation]:
+    """Compile the entries of ``modules``, which are changed, on one set of weights and of generated kernels.
+
+    The weights begin with those of ``shared``. ``prepared``, for each module: what the graph passes recorded
+    that it has been through; None where they are still to run. Raises ModelError, ToolchainError.
+    """
+    load()
+    clock = _Clock()
+    isa = ISAS[options.isa]
+    records: list[list[Record]] = []
+    for module, done in zip(modules, prepared or [None] * len(modules), strict=True):
+        passes = (*(graph_passes() if done is None else ()), *kernel_passes(isa))
+        records.append([*(done or ()), *run_passes(module, passes, options, observe)])
+        refuse_unknown_ranks(module.main)
+    clock.lap("passes")
+    generated = GeneratedKernels()
+    selections = [select_kernels(module, module.main, isa, options.numerics, generated) for module in modules]
+    for selection in selections:
+        observe("select", selection)
+    clock.lap("select")
+    sources = _sources(generated, isa)
+    # compilers are other processes: they run while weights are packed
+    compilers = Compilers()
+    call = partial(_objects, sources, generated, isa, options, compilers)
+    with Beside(call, compilers.stop) as compiled:
+        weights, stored = _weights(modules, selections, shared)
+        programs = [
+            lower(m.main, selection.steps, m.symbols, held.places, streams=options.streams)
+            for m, selection, held in zip(modules, selections, stored, strict=True)
+        ]
+        for program in programs:
+            observe("lower", program)
+        clock.lap("lower")
+        observe("emit", sources)
+        objects = compiled.result()
+    observe("kernels", objects)
+    clock.lap("kernels")
+    library = library_digest(isa.name)
+    made = []
+    for module, selection, held, program, noted in zip(
+        modules, selections, stored, programs, records, strict=True
+    ):
+        target = Target(isa.name, StoredTasks.of(program), objects, sources, library)
+        package = replace(
+            package_module(module, options, weights),
+            entries={MAIN: program_of(module, {isa.name: target})},
+            report=compile_report(noted, selection.steps),
+            spare=partial(UnpackedWeights, held.spare),
+        )
+        made.append(Compilation(module, package, program, generated, noted, held.spare, clock.seconds))
+    return made
+
+
+def package_module(module: Module, options: Options, weights: Weights | None = None) -> Package:
+    """A package of ``module`` as it is, without a target; of its constants unless ``weights`` are given."""
+    return Package(
+        graph=print_module(module, constants="short"),
+        weights=weights or pack_weights({ref.digest: module.constants[ref] for ref in module.constants}),
+        inputs=input_specs(module),
+        outputs=output_specs(module),
+        constraints=constraint_texts(module.symbols.constraints),
+        metadata=dict(module.metadata),
+        options=options.key(),
+        plugins={n.op.name: plugin_of(type(n.op)) for n in module.walk() if is_foreign(type(n.op))},
+    )
+
+
+def program_of(module: Module, targets: Mapping[str, Target], interpreted: Module | None = None) -> Program:
+    """The executable of ``module`` alone."""
+    return Program(input_specs(module), output_specs(module), guard_texts(module), targets, interpreted)
+
+
+def input_specs(module: Module) -> tuple[TensorSpec, ...]:
+    """What the entry of ``module`` takes."""
+    return tuple(spec_of(value, value.name) for value in module.main.inputs)
+
+
+def output_specs(module: Module) -> tuple[TensorSpec, ...]:
+    """What the entry of ``module`` gives."""
+    return tuple(map(spec_of, module.main.outputs, module.main.output_names))
+
+
+def guard_texts(module: Module) -> tuple[str, ...]:
+    """What ``module`` assumes of sizes."""
+    return constraint_texts(module.symbols.guards)
+
+
+def constraint_texts(constraints: Iterable[Constraint]) -> tuple[str, ...]:
+    """What packages hold: each with the node that needs it."""
+    return tuple(f"{each} (node {each.node})" for each in constraints)
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.seconds[stage], self._last = now - self._last, now
+
+
+def spec_of(value: Value, name: str) -> TensorSpec:
+    """``value`` as users see it."""
+    shape = value.type.shape
+    dims = None if shape is None else tuple(d if isinstance(d, int) else str(d) for d in shape)
+    return TensorSpec(name, value.type.dtype, dims)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """Where the constants that a graph's steps read lie in the weights, and those that it has beside them."""
+
+    places: dict[Value, tuple[int, int]]
+    spare: dict[str, Array | Deferred]
+
+
+def _weights(
+    modules: Sequence[Module], selections: Sequence[Selection], shared: Weights | None
+) -> tuple[Weights, list[_Stored]]:
+    """The constants that the steps of all modules read, each content once, behind ``shared``."""
+    used = [_read_constants(m.main, s.steps) for m, s in zip(modules, selections, strict=True)]
+    weights = pack_weights(_taken(modules, used, shared))  # alone holds what it packs, and lets it go
+    packings = {name: how for module in modules for name, how in module.constants.packings.items()}
+    weights = replace(weights, packings={n: packings[n] for n in weights.tensors if n in packings})
+    return weights, [_stored(m, refs, weights) for m, refs in zip(modules, used, strict=True)]
+
+
+def _taken(
+    modules: Sequence[Module], used: Sequence[Mapping[Value, ConstRef]], shared: Weights | None
+) -> dict[str, Array | Deferred]:
+    """The constants to be packed, which the modules lack from here on; what they need no more is dropped."""
+    taken: dict[str, Array | Deferred] = dict(shared.arrays) if shared else {}
+    for module, refs in zip(modules, used, strict=True):
+        for ref in dict.fromkeys(refs.values()):
+            taken.setdefault(ref.digest, module.constants.hand_over(ref))
+        DeadCode().run(module, Record("dead_code"))
+        module.constants.release()
+    return taken
+
+
+def _stored(module: Module, used: Mapping[Value, ConstRef], weights: Weights) -> _Stored:
+    """Let ``module`` hold what was packed there."""
+    spare: dict[str, Array | Deferred] = {}
+    for ref in module.constants:
+        if ref.digest in weights.tensors:
+            module.constants.adopt(ref.digest, weights.arrays[ref.digest])
+        else:
+            spare[ref.digest] = module.constants.held(ref)
+    tensors = {value: weights.tensors[ref.digest] for value, ref in used.items()}
+    return _Stored({value: (tensor.start, tensor.size) for value, tensor in tensors.items()}, spare)
+
+
+def _read_constants(graph: Graph, steps: tuple[Step, ...]) -> dict[Value, ConstRef]:
+    return {
+        value: value.producer.op.value
+        for value in _read_values(graph, steps)
+        if value.producer is not None and isinstance(value.producer.op, Constant)
+    }
+
+
+def _read_values(graph: Graph, steps: tuple[Step, ...]) -> list[Value]:
+    values = [v for step in all_steps(steps) for v in step_values(step)]
+    values += [v for step in all_steps(steps) for region in step.node.regions for v in region.outputs]
+    return [*values, *graph.outputs]
+
+
+UNIT_TEXT = 2000
+"""Characters of loop IR that make a translation unit worth a compiler of its own: about 0.2 s of its time."""
+MOST_UNITS = 16
+
+
+def _sources(generated: GeneratedKernels, isa: Isa) -> dict[str, str]:
+    """The model's own kernels as files: C, and the loops that it was made from."""
+    files: dict[str, str] = {}
+    for name, unit in _units(generated.kernels()).items():
+        files[f"{name}.c"] = emit_file([(kernel, comment) for kernel, comment, _ in unit], isa)
+        files[f"{name}.loops"] = "\n".join(text for _, _, text in unit)
+    for source, name in generated.units.items():
+        files[f"{name}.c"] = source.unit(isa, generated.functions[source])
+    return files
+
+
+def _units(kernels: list[tuple[Kernel, str]]) -> dict[str, list[tuple[Kernel, str, str]]]:
+    """Kernels, comments and loops by translation unit: units of about the same size, whatever the machine.
+
+    The largest kernel that is left goes where least is so far (Graham, 1969).
+    """
+    texts = ["\n".join(map(print_kernel, phases(kernel))) for kernel, _ in kernels]
+    count = min(-(-sum(map(len, texts)) // UNIT_TEXT), MOST_UNITS, len(kernels))
+    if not count:
+        return {}
+    members: list[list[int]] = [[] for _ in range(count)]
+    sizes = [0] * count
+    for number in sorted(range(len(kernels)), key=lambda k: -len(texts[k])):
+        unit = sizes.index(min(sizes))
+        members[unit].append(number)
+        sizes[unit] += len(texts[number])
+    names = [GENERATED] if count == 1 else [f"{GENERATED}_{unit}" for unit in range(count)]
+    return {
+        name: [(*kernels[k], texts[k]) for k in sorted(numbers)]
+        for name, numbers in zip(names, members, strict=True)
+    }
+
+
+def _objects(
+    sources: dict[str, str], generated: GeneratedKernels, isa: Isa, options: Options, compilers: Compilers
+) -> dict[str, bytes]:
+    """Shared objects of the C files among ``sources``, by name without ending."""
+    files = {name.removesuffix(".c"): text for name, text in sources.items() if name.endswith(".c")}
+    if not files:
+        return {}
+    cache, toolchain = KernelCache(options), find_toolchain(options)
+    foreign = {name: files.pop(name) for name in generated.units.values()}
+    faults = Collector(PluginError)
+    objects: dict[str, bytes] = {}
+    for source, name in generated.units.items():
+        try:
+            (objects[name],) = cache.compile([foreign[name]], isa, toolchain, compilers)
+        except ToolchainError as error:
+            faults.diagnostics.append(source.refused(error))
+            discard(error)
+            continue
+        for fault in export_faults(objects[name], generated.functions[source]):
+            faults.add("plugin-source", fault, source.file, f"a kernel is int32_t NAME{SIGNATURE}")
+    faults.raise_if_any()
+    made = cache.compile(list(files.values()), isa, toolchain, compilers)
+    return {**dict(zip(files, made, strict=True)), **objects}

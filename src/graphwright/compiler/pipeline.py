@@ -1,0 +1,139 @@
+"""All stages of a compilation, in order: ``python -m graphwright --stages`` prints them.
+
+A stage runs passes over the module, or makes the next product of it. What one program can run goes through
+all of them. Other models are partitioned: their subgraphs are compiled as modules of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from graphwright.config import Options
+from graphwright.fusion.fuse import Fuse
+from graphwright.ir.graph import Node
+from graphwright.kernels.c.support import has_code
+from graphwright.kernels.candidates.registry import candidates_of
+from graphwright.kernels.library.isa import Isa
+from graphwright.layout.assign import AssignLayouts
+from graphwright.passes.base import Pass
+from graphwright.passes.bound_sizes import BoundSizes
+from graphwright.passes.cse import CommonSubexpressions
+from graphwright.passes.dead_code import DeadCode
+from graphwright.passes.decompose import Decompose
+from graphwright.passes.fixpoints import SHAPES, SIMPLIFY
+from graphwright.passes.foreign import Point
+from graphwright.passes.forward_steps import FORWARD_STEPS
+from graphwright.passes.fuse_attention import FUSE_ATTENTION
+from graphwright.passes.integer_products import INTEGER_PRODUCTS
+from graphwright.passes.manager import Fixpoint, Scheduled
+from graphwright.passes.packed_products import PACKED_PRODUCTS
+from graphwright.records import dataclass
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A step of a compilation; ``passes`` are those that it runs over the module, then the one
+    ``for_isa``.
+    """
+
+    name: str
+    does: str
+    passes: tuple[Scheduled, ...] = ()
+    for_isa: Callable[[Isa], Pass] | None = None
+
+
+def has_kernel(node: Node) -> bool:
+    """Whether a node stays as it is: a kernel of its own, or an expression that fusion puts into one."""
+    return bool(candidates_of(node)) or node.op.has_expression()
+
+
+PARTITION: Final = "partition"
+STAGES: Final = (
+    Stage("import", "translates the model's nodes to ops, and binds the sizes that the caller gives"),
+    Stage(
+        "quantized",
+        "recognises products of quantized and of packed weights, before constants are folded to floats",
+        (INTEGER_PRODUCTS, PACKED_PRODUCTS),
+    ),
+    Stage(
+        "shapes", "infers types, folds constants, and inlines branches and loops that they decide", (SHAPES,)
+    ),
+    Stage("imported", "runs users' passes on the model's own ops", (Point.IMPORTED,)),
+    Stage("simplify", "rewrites to less work until nothing changes", (SIMPLIFY,)),
+    Stage("attention", "recognises attention in the ops that exporters write for it", (FUSE_ATTENTION,)),
+    Stage(
+        "simplified",
+        "runs users' passes on the simplified graph",
+        (
+            Point.SIMPLIFIED,
+            DeadCode(),
+        ),
+    ),
+    Stage(
+        PARTITION,
+        "splits what no one program can run into programs and nodes that the host runs",
+        (BoundSizes(),),
+    ),
+    Stage(
+        "decompose",
+        "replaces ops without a kernel of their own by ops that have one",
+        (Decompose(has_kernel), SHAPES, CommonSubexpressions(), DeadCode()),
+    ),
+    Stage("decomposed", "runs users' passes on the ops that get kernels", (Point.DECOMPOSED,)),
+    Stage(
+        "fuse",
+        "groups nodes that one kernel computes",
+        (
+            Fuse(has_code),
+            FORWARD_STEPS,
+        ),
+    ),
+    Stage("layouts", "chooses memory layouts of images", (), lambda isa: AssignLayouts(isa.lanes)),
+    Stage("select", "picks a kernel of the library for each node, or generates its loops"),
+    Stage("lower", "orders launches, plans memory, and writes tasks and the shape program"),
+    Stage("emit", "writes the C of the generated loops"),
+    Stage("kernels", "compiles the C to shared objects"),
+)
+_NAMES: Final = [stage.name for stage in STAGES]
+
+
+def shape_passes(options: Options) -> tuple[Scheduled, ...]:
+    """What infers types, and shows whether all ranks can be known without a feed. The reference device
+    computes what the model says: it recognises no products.
+    """
+    is_reference = options.device == "reference"
+    return (SHAPES,) if is_reference else _passes(STAGES[: _NAMES.index("shapes") + 1])
+
+
+def graph_passes() -> tuple[Scheduled, ...]:
+    """From what a frontend imports to the graph that is partitioned."""
+    return _passes(STAGES[: _NAMES.index(PARTITION)])
+
+
+def partition_passes() -> tuple[Scheduled, ...]:
+    """What prepares a graph that no one program can run."""
+    return _passes([STAGES[_NAMES.index(PARTITION)]])
+
+
+def kernel_passes(isa: Isa) -> tuple[Scheduled, ...]:
+    """From the graph of one program to the one that kernels are selected for."""
+    return _passes(STAGES[_NAMES.index(PARTITION) + 1 :], isa)
+
+
+def _passes(stages: Sequence[Stage], isa: Isa | None = None) -> tuple[Scheduled, ...]:
+    made: list[Scheduled] = []
+    for stage in stages:
+        made += stage.passes
+        if stage.for_isa is not None and isa is not None:
+            made.append(stage.for_isa(isa))
+    return tuple(made)
+
+
+def passes_of(stage: Stage, isa: Isa) -> list[Pass]:
+    """The passes of ``stage``, without users' own; those of a fixpoint in their order."""
+    made: list[Pass] = []
+    for scheduled in _passes([stage], isa):
+        if not isinstance(scheduled, Point):
+            made += scheduled.passes if isinstance(scheduled, Fixpoint) else (scheduled,)
+    return made

@@ -1,0 +1,202 @@
+"""Packages that are compiled again: for this machine, for shapes that they have no program for, for one
+shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from graphwright import plugins
+from graphwright.compiler.driver import compile_module, compile_untrusted
+from graphwright.compiler.host_program import rank_inputs, subgraph_module
+from graphwright.config import Options
+from graphwright.errors import (
+    Collector,
+    Diagnostic,
+    FeedError,
+    GraphwrightError,
+    ModelError,
+    PackageError,
+    UnknownOpError,
+)
+from graphwright.executable.nodes import Dispatch, accepts
+from graphwright.ir.clone import clone_module
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import ConstantPool, Module, Value
+from graphwright.ir.nesting import regions_of
+from graphwright.ir.op import ConstRef
+from graphwright.ir.sizes import scaled_symbol
+from graphwright.ir.symbols import Constraint, Dim, SymbolError, evaluate, names_in, parse_constraint
+from graphwright.ir.text import parse_module
+from graphwright.ir.verify import verify
+from graphwright.layout.assign import forget_layouts
+from graphwright.layout.transform import unpack
+from graphwright.package.package import Package
+from graphwright.passes.bind_sizes import bind_sizes, shape_all_inputs
+from graphwright.passes.buckets import split_module
+from graphwright.runtime.executor import Shapes
+
+
+class Recompiler:
+    """Compiles ``package`` for shapes that none of its programs takes. Its graph is read once."""
+
+    def __init__(self, package: Package, options: Options) -> None:
+        plugins.use(options)
+        self._package, self._options = package, options
+
+    def __call__(self, dispatch: Dispatch, shapes: Shapes) -> Package:
+        """What takes ``shapes``, which no case of ``dispatch`` takes, and many more where it can: all sizes
+        stay open but those that break a guard, or all where ranks are open. Raises FeedError where they do
+        not fit the model, ToolchainError.
+        """
+        if dispatch.subgraph is not None:
+            return self._subgraph(dispatch.subgraph, shapes)
+        module = clone_module(self._general)
+        try:
+            if any(spec.shape is None for spec in dispatch.inputs):
+                shape_all_inputs(module, shapes)
+                return compile_module(module, self._options)
+            broken = sizes_that_break(_guards(dispatch, shapes), _sizes(module, shapes))
+            bind_sizes(module, broken)
+            return compile_module(module, self._options, assume_found=bool(broken))
+        except ModelError as error:
+            raise _misfit(error) from error
+
+    def _subgraph(self, number: int, shapes: Shapes) -> Package:
+        module = subgraph_module(self._fused, number)
+        rank_inputs(module, list(map(len, shapes)))
+        return compile_module(module, self._options)
+
+    @cached_property
+    def _general(self) -> Module:
+        module = source_module(self._package)
+        buckets = split_module(module)
+        return module if buckets is None or buckets.dynamic is None else buckets.dynamic
+
+    @cached_property
+    def _fused(self) -> Module:
+        return unpacked_module(self._package)
+
+
+def recompile(package: Package, options: Options) -> Package:
+    """The graph and weights of a package compiled for this machine. Raises PackageError, ToolchainError."""
+    plugins.use(options)
+    try:
+        module = source_module(package)
+        with regions_of(module):
+            return compile_untrusted(module, options)
+    except (GraphwrightError, OSError, MemoryError):
+        raise
+    except Exception as error:  # a hostile text breaks ops in ways of their own
+        raise PackageError(Diagnostic("damaged-package", f"the graph is malformed: {error}")) from error
+
+
+def specialize(package: Package, shapes: Shapes, options: Options) -> Package:
+    """The graph and weights of a package compiled for ``shapes`` alone; of gears, what runs others."""
+    plugins.use(options)
+    module = source_module(package)
+    buckets = split_module(module)
+    module = module if buckets is None or buckets.dynamic is None else buckets.dynamic
+    shape_all_inputs(module, shapes)
+    return compile_module(module, options)
+
+
+def source_module(package: Package) -> Module:
+    """The graph that a package is compiled again from: the general one, where it has one."""
+    constants = _constants(package)
+    module = _unpacked_module(package, constants)
+    if not package.general:
+        return module
+    constants.merge(module.constants)
+    general = _parsed(package, package.general, constants)
+    with regions_of(general):
+        verify(general)
+    return general
+
+
+def unpacked_module(package: Package) -> Module:
+    """The graph of a package with its constants in row-major order again."""
+    return _unpacked_module(package, _constants(package))
+
+
+def _constants(package: Package) -> ConstantPool:
+    constants = ConstantPool()
+    for digest, array in package.constants().items():
+        constants.adopt(digest, array)
+    return constants
+
+
+def _unpacked_module(package: Package, constants: ConstantPool) -> Module:
+    module = _parsed(package, package.graph, constants)
+    with regions_of(module):
+        for node in module.walk():
+            if isinstance(node.op, Constant) and node.output.layout is not None:
+                node.op = Constant(_unpacked(module, node.op.value, node.output), node.op.type)
+        forget_layouts(module)
+        verify(module)
+    return module
+
+
+def _parsed(package: Package, text: str, constants: ConstantPool) -> Module:
+    try:
+        module = parse_module(text, constants=constants)
+    except UnknownOpError as error:
+        raise package.lacking(error.name) from error
+    module.metadata.update(package.metadata)
+    return module
+
+
+def _unpacked(module: Module, ref: ConstRef, value: Value) -> ConstRef:
+    layout, packed = value.layout, module.constants[ref]
+    shape = tuple(dim for dim in value.type.shape or () if isinstance(dim, int))
+    assert layout is not None
+    if sorted(layout.order) != list(range(len(shape))) or layout.physical_shape(shape) != packed.shape:
+        raise ValueError(f"the pool's {packed.shape} is not {value.type} in {layout}")
+    return module.constants.add(unpack(packed, layout, shape))
+
+
+def _guards(dispatch: Dispatch, shapes: Shapes) -> list[Constraint]:
+    """What the cases assume that take ``shapes`` otherwise."""
+    texts = [text for case in dispatch.cases if accepts(case, shapes) for text in case.guards]
+    return list(map(parse_constraint, texts))
+
+
+def sizes_that_break(guards: Sequence[Constraint], sizes: Mapping[str, int]) -> dict[str, Dim]:
+    """The sizes, of those given by name, that have to be numbers for no guard to be broken.
+
+    Of two sizes that were taken to be equal, it is the one that is 1 where one is: the other may vary.
+    """
+    found: dict[str, Dim] = {}
+    for guard in guards:
+        if guard.broken_by(sizes) is not None:
+            ones = [side for side in (guard.left, guard.right) if _is_one(side, sizes)]
+            names = names_in(*ones) or guard.names
+            found |= {name: sizes[name] for name in sorted(names)}
+    return found
+
+
+def _is_one(dim: Dim, sizes: Mapping[str, int]) -> bool:
+    try:
+        return not isinstance(dim, int) and evaluate(dim, sizes) == 1
+    except SymbolError:
+        return False
+
+
+def _sizes(module: Module, shapes: Shapes) -> dict[str, int]:
+    """The symbols' numbers for inputs of ``shapes``."""
+    sizes: dict[str, int] = {}
+    for value, shape in zip(module.main.inputs, shapes, strict=True):
+        for dim, size in zip(value.type.dims, shape, strict=True):
+            scaled = scaled_symbol(dim)
+            if scaled is not None:
+                sizes.setdefault(scaled[0], size // scaled[1])
+    return sizes
+
+
+def _misfit(error: ModelError) -> FeedError:
+    """That a feed does not fit the model, as ``error`` shows for its sizes."""
+    faults = Collector(FeedError)
+    for each in error.diagnostics:
+        faults.add("constraint", f"these shapes do not fit the model: {each.message}", each.where, each.hint)
+    return FeedError(*faults.diagnostics)

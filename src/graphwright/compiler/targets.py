@@ -1,0 +1,45 @@
+"""One package for several CPUs: the programs of several compilations, and the weights once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from graphwright.config import Options
+from graphwright.executable.nodes import Executable, Program, map_programs, programs_of
+from graphwright.package.package import Package
+from graphwright.package.packs import packs_of
+from graphwright.records import replace
+
+
+def compile_targets(options: Options, compile_one: Callable[[Options], Package]) -> Package:
+    """The package of what ``compile_one`` makes for each of the option ``targets``.
+
+    Its weights are those of the first. Raises what ``compile_one`` raises.
+    """
+    return join_targets([compile_one(replace(options, isa=isa)) for isa in options.targets])
+
+
+def join_targets(packages: Sequence[Package]) -> Package:
+    """Packages of one model for an ISA each as one."""
+    first = packages[0]
+    others = {isa: each for each in packages[1:] for isa in each.isas()}
+    return replace(
+        first,
+        entries={name: _joined([each.entries[name] for each in packages]) for name in first.entries},
+        packs={isa: packs_of(first.weights, each.weights) for isa, each in others.items()},
+    )
+
+
+def _joined(executables: Sequence[Executable]) -> Executable:
+    """The first of ``executables``, whose programs have the targets of all. Raises ValueError where they
+    differ in more than their targets.
+    """
+    programs = zip(*map(programs_of, executables), strict=True)
+
+    def united(_: Program) -> Program:
+        group = next(programs)
+        targets = {isa: target for each in group for isa, target in each.targets.items()}
+        made: Program = replace(group[0], targets=targets)
+        return made
+
+    return map_programs(executables[0], united)

@@ -1,0 +1,208 @@
+"""Executables as JSON holds them, all but the targets of programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from typing import Any, Final
+
+from graphwright.executable.nodes import (
+    COMPILE,
+    ERROR,
+    BindSize,
+    CallHost,
+    CallProgram,
+    Dispatch,
+    Executable,
+    HostProgram,
+    Program,
+    Step,
+)
+from graphwright.executable.specs import TensorSpec, decode_spec, encode_spec
+from graphwright.executable.target import Target
+from graphwright.ir.dtypes import dtype_named
+
+MAX_DEPTH: Final = 32
+"""Of executables in executables, and of bodies in bodies."""
+Targets = Callable[[int], Mapping[str, Target]]
+"""The targets of the program of a number: programs are counted as :func:`programs_of` names them."""
+
+
+def encode(executable: Executable) -> dict[str, Any]:
+    """What :func:`decode` reads."""
+    if isinstance(executable, Program):
+        return {"kind": "program", **_encode_interface(executable), "guards": list(executable.guards)}
+    if isinstance(executable, Dispatch):
+        return {
+            "kind": "dispatch",
+            **_encode_interface(executable),
+            "cases": list(map(encode, executable.cases)),
+            "otherwise": executable.otherwise,
+            "subgraph": executable.subgraph,
+        }
+    return {"kind": "host", **_encode_host_program(executable)}
+
+
+def _encode_interface(executable: Program | Dispatch) -> dict[str, Any]:
+    return {
+        "inputs": list(map(encode_spec, executable.inputs)),
+        "outputs": list(map(encode_spec, executable.outputs)),
+    }
+
+
+def _encode_host_program(program: HostProgram) -> dict[str, Any]:
+    return {
+        "inputs": program.input_count,
+        "values": list(map(encode_spec, program.values)),
+        "constants": [list(constant) for constant in program.constants],
+        "steps": list(map(_encode_step, program.steps)),
+        "outputs": list(program.results),
+        "guards": list(program.guards),
+        "constraints": list(program.constraints),
+    }
+
+
+def _encode_step(step: Step) -> dict[str, Any]:
+    numbers = {"inputs": list(step.inputs), "outputs": list(step.outputs)}
+    if isinstance(step, BindSize):
+        shapes = [list(shape) for shape in step.shapes]
+        return {"bind": step.size, "shapes": shapes, "node": step.node, **numbers}
+    if isinstance(step, CallProgram):
+        return {"call": step.number, "sizes": list(step.sizes), "callee": encode(step.callee), **numbers}
+    bodies = list(map(_encode_host_program, step.bodies))
+    texts = {"op": step.op, "node": step.node, "reason": step.reason}
+    return {**texts, "bodies": bodies, "repeats": step.repeats, **numbers}
+
+
+def decode(plain: Any, targets: Targets) -> Executable:
+    """What :func:`encode` made. Raises KeyError, TypeError or ValueError where it cannot be run."""
+    return _Decoder(targets).executable(plain, 0)
+
+
+class _Decoder:
+    """Counts the programs that it makes."""
+
+    def __init__(self, targets: Targets) -> None:
+        self._targets = targets
+        self._numbers = count()
+
+    def executable(self, plain: Any, depth: int) -> Executable:
+        if depth > MAX_DEPTH:
+            raise ValueError("executables nest too deeply")
+        if plain["kind"] == "host":
+            program = self._host_program(plain, depth)
+            _check_numbers(program)
+            return program
+        inputs, outputs = (tuple(map(decode_spec, plain[name])) for name in ("inputs", "outputs"))
+        if plain["kind"] == "program":
+            guards = tuple(map(str, plain["guards"]))
+            return Program(inputs, outputs, guards, self._targets(next(self._numbers)))
+        if plain["kind"] != "dispatch" or plain["otherwise"] not in (ERROR, COMPILE):
+            raise ValueError(f"an executable is of an unknown kind: {plain['kind']!r}")
+        cases = tuple(self.executable(case, depth + 1) for case in plain["cases"])
+        if any(_dtypes(case) != _dtypes_of(inputs, outputs) for case in cases):
+            raise ValueError("a case takes or gives other types than the executable that chooses it")
+        subgraph = None if plain["subgraph"] is None else _number(plain["subgraph"])
+        return Dispatch(inputs, outputs, cases, plain["otherwise"], subgraph)
+
+    def _host_program(self, plain: Any, depth: int) -> HostProgram:
+        if depth > MAX_DEPTH:
+            raise ValueError("bodies nest too deeply")
+        program = HostProgram(
+            _number(plain["inputs"]),
+            tuple(map(decode_spec, plain["values"])),
+            tuple((_number(value), str(digest)) for value, digest in plain["constants"]),
+            tuple(self._step(step, depth) for step in plain["steps"]),
+            tuple(map(_number, plain["outputs"])),
+            tuple(map(str, plain["guards"])),
+            tuple(map(str, plain["constraints"])),
+        )
+        _check_order(program)
+        return program
+
+    def _step(self, plain: Any, depth: int) -> Step:
+        outputs = tuple(map(_number, plain["outputs"]))
+        if "call" in plain:
+            return self._call(plain, outputs, depth)
+        if "bind" in plain:
+            return _bind_size(plain, outputs)
+        bodies = tuple(self._host_program(body, depth + 1) for body in plain["bodies"])
+        repeats = bool(plain["repeats"])
+        if repeats and [[type(inner) for inner in body.steps] for body in bodies] != [[CallProgram]]:
+            raise ValueError("a loop in native code has another body than one call")
+        return CallHost(
+            str(plain["op"]),
+            str(plain["node"]),
+            str(plain["reason"]),
+            tuple(None if value is None else _number(value) for value in plain["inputs"]),
+            outputs,
+            bodies,
+            repeats,
+        )
+
+    def _call(self, plain: Any, outputs: tuple[int, ...], depth: int) -> CallProgram:
+        number, sizes = _number(plain["call"]), tuple(map(str, plain["sizes"]))
+        inputs = tuple(map(_number, plain["inputs"]))
+        callee = self.executable(plain["callee"], depth + 1)
+        if len(callee.inputs) != len(inputs) + len(sizes) or len(callee.outputs) != len(outputs):
+            raise ValueError(f"call {number} has another number of inputs or outputs than its program")
+        if isinstance(callee, Dispatch) and callee.subgraph != number:
+            raise ValueError(f"call {number} compiles another subgraph")
+        return CallProgram(number, inputs, sizes, outputs, callee)
+
+
+def _bind_size(plain: Any, outputs: tuple[int, ...]) -> BindSize:
+    shapes = tuple(tuple(map(int, shape)) for shape in plain["shapes"])
+    inputs = tuple(map(_number, plain["inputs"]))
+    if not len(shapes) == len(outputs) == len(inputs) - 1:
+        raise ValueError(f"{plain['node']} has another number of buffers than of values")
+    return BindSize(str(plain["bind"]), shapes, str(plain["node"]), inputs, outputs)
+
+
+def _number(number: Any) -> int:
+    if type(number) is not int or number < 0:
+        raise ValueError(f"{number!r} is no number of a value")
+    return number
+
+
+def _check_numbers(program: HostProgram) -> None:
+    numbers = [call.number for call in program.calls()]
+    if len(set(numbers)) < len(numbers):
+        raise ValueError("two calls have one number")
+
+
+def _check_order(program: HostProgram) -> None:
+    """Every value is made once, before it is read, and what a call takes and gives has the values' types."""
+    if program.input_count > len(program.values):
+        raise ValueError(f"{program.input_count} inputs are more than there are values")
+    made = [*range(program.input_count), *(value for value, _ in program.constants)]
+    known = set(made)
+    for step in program.steps:
+        _check_read((value for value in step.inputs if value is not None), known)
+        if isinstance(step, CallProgram):
+            _check_types(step, program.values)
+        made += step.outputs
+        known.update(step.outputs)
+    _check_read(program.results, known)
+    if len(made) != len(known) or known != set(range(len(program.values))):
+        raise ValueError("values of a host program are not made once each")
+
+
+def _check_read(values: Iterable[int], known: set[int]) -> None:
+    if missing := sorted(set(values) - known):
+        raise ValueError(f"a step reads value {missing[0]}, which none before it makes")
+
+
+def _check_types(call: CallProgram, values: Sequence[TensorSpec]) -> None:
+    inputs = [values[number].dtype for number in call.inputs] + [dtype_named("u8")] * len(call.sizes)
+    wanted = inputs + [values[number].dtype for number in call.outputs]
+    if wanted != list(_dtypes(call.callee)):
+        raise ValueError(f"call {call.number} has other types than the values that it reads and makes")
+
+
+def _dtypes(executable: Executable) -> list[object]:
+    return _dtypes_of(executable.inputs, executable.outputs)
+
+
+def _dtypes_of(*specs: Sequence[TensorSpec]) -> list[object]:
+    return [spec.dtype for each in specs for spec in each]

@@ -1,0 +1,70 @@
+"""Inputs and outputs as the user sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from graphwright.ir.dtypes import DType, dtype_named
+from graphwright.records import dataclass
+
+_MAX_RANK: Final = 64
+"""NumPy's."""
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An input or output: dims are numbers or expressions over named sizes."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int | str, ...] | None
+
+    @property
+    def type_text(self) -> str:
+        """``f32[N, 3]``, ``f32[*]`` where the rank is not known."""
+        return f"{self.dtype}[{'*' if self.shape is None else ', '.join(map(str, self.shape))}]"
+
+    @property
+    def sizes(self) -> tuple[int, ...] | None:
+        """The shape, if it has nothing but numbers."""
+        sizes = tuple(dim for dim in self.shape or () if isinstance(dim, int))
+        return None if self.shape is None or len(sizes) < len(self.shape) else sizes
+
+    def accepts(self, shape: Sequence[int]) -> bool:
+        """Whether ``shape`` has this rank, and these sizes where they are numbers. The shape of a container
+        says nothing.
+        """
+        if self.dtype.element is not None:
+            return True
+        if self.shape is None or len(self.shape) != len(shape):
+            return False
+        return all(
+            size == known for size, known in zip(shape, self.shape, strict=True) if isinstance(known, int)
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.type_text}"
+
+
+def shapes_text(specs: Sequence[TensorSpec]) -> str:
+    """The shapes of inputs, as the command line takes them: ``x:N,3 y:4``."""
+    return " ".join(f"{spec.name}:{_dims_text(spec.shape)}" for spec in specs)
+
+
+def _dims_text(shape: Sequence[int | str] | None) -> str:
+    return "*" if shape is None else ",".join(map(str, shape))
+
+
+def encode_spec(spec: TensorSpec) -> list[Any]:
+    """Name, dtype and shape."""
+    return [spec.name, spec.dtype.name, spec.shape]
+
+
+def decode_spec(plain: Any) -> TensorSpec:
+    """What :func:`encode_spec` made. Raises KeyError, TypeError or ValueError."""
+    name, dtype, shape = plain
+    dims = None if shape is None else tuple(int(d) if isinstance(d, int) else str(d) for d in shape)
+    if dims is not None and (len(dims) > _MAX_RANK or any(isinstance(d, int) and d < 0 for d in dims)):
+        raise ValueError(f"{str(name)!r} has no shape of a tensor: {list(dims)}")
+    return TensorSpec(str(name), dtype_named(dtype), dims)

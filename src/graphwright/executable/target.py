@@ -1,0 +1,39 @@
+"""What runs on one ISA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from graphwright.errors import Diagnostic, PackageError
+from graphwright.executable.stored import StoredTasks
+from graphwright.records import dataclass
+
+if TYPE_CHECKING:
+    from graphwright.lower.tasks import TaskGraph
+
+
+@dataclass(frozen=True)
+class Target:
+    """The tasks of a program for one ISA, and its generated kernels as shared objects.
+
+    ``sources`` are texts by file name: the C of ``objects[NAME]`` is ``NAME.c``, the loop IR that it was made
+    from is ``NAME.loops``.
+    """
+
+    isa: str
+    stored: StoredTasks
+    """The tasks, as a package holds them."""
+    objects: Mapping[str, bytes]
+    sources: Mapping[str, str]
+    library: str
+    """The digest of the library whose kernels the tasks call."""
+
+    @cached_property
+    def task_graph(self) -> TaskGraph:
+        """The tasks, for those who look at them; what runs them reads :attr:`stored`. Raises PackageError."""
+        try:
+            return self.stored.task_graph()
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise PackageError(Diagnostic("damaged-package", f"the tasks are malformed: {error}")) from error

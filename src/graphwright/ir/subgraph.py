@@ -1,0 +1,16 @@
+"""A closed region that is compiled as a program of its own."""
+
+from __future__ import annotations
+
+from graphwright.ir.enclosing import Enclosing
+from graphwright.ir.op import op
+
+
+@op("Subgraph")
+class Subgraph(Enclosing):
+    """Computes its region in one program: what lies between nodes that the host runs.
+
+    Calls in host programs name it by ``number``. Inlining it gives the graph before it was partitioned.
+    """
+
+    number: int = 0

@@ -1,0 +1,76 @@
+"""Compiling a package for one set of shapes in another process, so that runs keep the interpreter's lock."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from graphwright.config import Options, to_environment, variable
+from graphwright.errors import Diagnostic, ToolchainError
+from graphwright.package.package import Package
+from graphwright.package.read import read_package
+from graphwright.package.write import write_package
+from graphwright.records import replace
+from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.executor import Executor, Shapes
+
+Load = Callable[[Package], Executor | None]
+"""Makes what runs a package, None where it cannot run as it is."""
+_COMMAND: Final = "graphwright.tools.specialize"
+
+
+class Build:
+    """One compilation in another process, which may be stopped; ``load`` runs what it made."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._process: subprocess.Popen[str] | None = None
+        self._stopped = False
+
+    def __call__(self, package: Package, shapes: Shapes, options: Options) -> Executor:
+        """The package for ``shapes`` alone. Raises GraphwrightError and OSError."""
+        folder = Path(tempfile.mkdtemp(prefix="graphwright-hot-"))
+        try:
+            write_package(package, folder / "general.om")
+            self._run([str(folder / "general.om"), str(folder / "variant.om"), json.dumps(shapes)], options)
+            made = read_package(folder / "variant.om", trust=True, use_mmap=True)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        executor = self._load(made)
+        if executor is None:
+            raise ToolchainError(Diagnostic("target", "the variant is for another CPU"))
+        if isinstance(executor, Cpu):
+            executor.plan(shapes, options.threads)
+        return executor
+
+    def _run(self, arguments: list[str], options: Options) -> None:
+        path = os.pathsep.join(filter(None, sys.path))
+        environment = {name: text for name, text in os.environ.items() if not name.startswith(variable(""))}
+        environment |= to_environment(replace(options, specialize="none")) | {"PYTHONPATH": path}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", _COMMAND, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        if self._stopped:
+            self._process.kill()
+        _, text = self._process.communicate()
+        if self._process.returncode:
+            reason = text.strip() or f"its process ended with status {self._process.returncode}"
+            raise ToolchainError(Diagnostic("specialize", reason))
+
+    def stop(self) -> None:
+        """Let it fail soon."""
+        self._stopped = True
+        if self._process is not None:
+            self._process.kill()

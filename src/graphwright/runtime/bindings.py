@@ -1,0 +1,188 @@
+"""What a model takes and gives: arrays are checked on their way in, and named on their way out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+from typing import Any, cast
+
+from graphwright.errors import Collector, Diagnostic, FeedError
+from graphwright.executable.specs import TensorSpec
+from graphwright.ir.arrays import Array, np
+from graphwright.ir.dtypes import STRING, DType
+from graphwright.runtime.conversion import array_of
+from graphwright.spelling import did_you_mean, listed
+
+
+class Bindings:
+    """The inputs and outputs of one model."""
+
+    def __init__(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> None:
+        self.inputs, self.outputs = inputs, outputs
+        self.names = [spec.name for spec in outputs]
+        self._feed_names = {spec.name: None for spec in inputs}
+
+    @property
+    def _takes_a_map(self) -> bool:
+        return bool(self.inputs) and self.inputs[0].dtype.element is not None
+
+    @cached_property
+    def _types(self) -> list[np.dtype[Any]]:
+        return [spec.dtype.numpy for spec in self.inputs]
+
+    def called(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Array]:
+        """The arguments of a call as executors take them: arrays in the order of the inputs, the rest by
+        name; or one mapping of all.
+        """
+        if not named:
+            return self.positional(arrays)
+        given = dict(zip(self._feed_names, arrays, strict=False))
+        if twice := given.keys() & named.keys():
+            raise self._error("feed-name", f"input {min(twice)!r} is given twice, by position and by name")
+        if len(arrays) > len(self.inputs):
+            return self.positional(arrays)
+        return self.named({**given, **named})
+
+    def positional(self, arrays: Sequence[Any]) -> list[Array]:
+        """Arrays in the order of the inputs, as executors take them."""
+        if len(arrays) == 1 and isinstance(arrays[0], Mapping) and not self._takes_a_map:
+            return self.named(arrays[0])
+        if len(arrays) != len(self.inputs):
+            raise self._error("feed-count", f"{len(arrays)} arrays are given for {len(self.inputs)} inputs")
+        return [self._checked(k, array) for k, array in enumerate(arrays)]
+
+    def named(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """The arrays of ``feeds`` in the order of the inputs, as executors take them."""
+        if not isinstance(feeds, Mapping):
+            raise self._error("feed-name", f"feeds are a mapping from names to arrays, not {_kind(feeds)}")
+        if feeds.keys() != self._feed_names.keys():
+            raise self._wrong_names(feeds)
+        return [self._checked(k, feeds[name]) for k, name in enumerate(self._feed_names)]
+
+    def known(self, wanted: Sequence[str]) -> Sequence[str]:
+        """``wanted``, a name or several, if all are names of outputs."""
+        faults = Collector(FeedError)
+        if isinstance(wanted, str):
+            return self.known([wanted])
+        for name in wanted:
+            if name not in self.names:
+                hint = f"{did_you_mean([name], self.names)}the outputs are {listed(self.names)}"
+                faults.add("output-name", f"there is no output {name!r}", hint=hint)
+        faults.raise_if_any()
+        return wanted
+
+    def targets(self, out: Mapping[str, Array], arrays: Sequence[Array]) -> list[Array | None]:
+        """The callers' arrays for outputs, as executors take them; none may overlap another or an input."""
+        self.known(list(out))
+        targets: list[Array | None] = []
+        for spec in self.outputs:
+            array = out.get(spec.name)
+            targets.append(None if array is None else self._target(spec, array))
+            for other in chain(arrays, targets[:-1]):
+                if array is not None and other is not None and np.may_share_memory(array, other):
+                    message = f"out[{spec.name!r}] overlaps an input or another output"
+                    raise FeedError(
+                        Diagnostic("out", message, hint="use memory that nothing else of this call uses")
+                    )
+        return targets
+
+    def results(self, arrays: Sequence[Array], out: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs by name: the caller's own arrays where they were given."""
+        return {**dict(zip(self.names, arrays, strict=True)), **out}
+
+    def summary(self) -> str:
+        """The inputs on one line."""
+        return f"the inputs are {', '.join(map(str, self.inputs)) or 'none'}"
+
+    def _wrong_names(self, feeds: Mapping[str, Array]) -> FeedError:
+        missing = [name for name in self._feed_names if name not in feeds]
+        faults = Collector(FeedError)
+        for name in feeds:
+            if name not in self._feed_names:
+                hint = f"{did_you_mean([name], missing)}{self.summary()}"
+                faults.add("feed-name", f"there is no input {name!r}", hint=hint)
+        for name in missing:
+            faults.add("feed-name", f"input {name!r} is missing", hint=self.summary())
+        return FeedError(*faults.diagnostics)
+
+    def _checked(self, index: int, array: Array) -> Array:
+        """The array as executors take it: of the right type, C-contiguous, in native byte order."""
+        if self.inputs[index].dtype.element is not None:
+            held: Any = self._held(index, self.inputs[index].dtype, array)  # a list, or None
+            return cast("Array", held)
+        if type(array) is not np.ndarray or array.dtype != self._types[index]:
+            array = self._converted(index, array)
+        return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+    def _held(self, index: int, dtype: DType, given: Any) -> Any:
+        """A container as executors take it: a list of arrays, a dict, or what an optional holds, be it
+        None.
+        """
+        if dtype.key is not None:
+            return self._mapped(index, dtype, given)
+        if dtype.element is None:
+            array = self._array(index, dtype, given)
+            return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+        if dtype.kind == "optional":
+            return None if given is None else self._held(index, dtype.element, given)
+        if not isinstance(given, list | tuple):
+            name = self.inputs[index].name
+            raise self._error("feed-dtype", f"input {name!r} takes a list, not {_kind(given)}")
+        return [self._held(index, dtype.element, item) for item in given]
+
+    def _mapped(self, index: int, dtype: DType, given: Any) -> dict[Any, Any]:
+        """A map as executors take it: a dict of Python's numbers and texts."""
+        fits = isinstance(given, Mapping) and all(
+            _is_of(dtype.key, key) and _is_of(dtype.element, value) for key, value in given.items()
+        )
+        if not fits:
+            name = self.inputs[index].name
+            raise self._error(
+                "feed-dtype", f"input {name!r} takes a dict that is {dtype}, not {given!r:.100}"
+            )
+        return {_python(key): _python(value) for key, value in given.items()}
+
+    def _converted(self, index: int, given: Any) -> Array:
+        return self._array(index, self.inputs[index].dtype, given)
+
+    def _array(self, index: int, dtype: DType, given: Any) -> Array:
+        spec, wanted = self.inputs[index], dtype.numpy
+        try:
+            array = array_of(given, dtype)
+        except (TypeError, ValueError, RuntimeError, BufferError) as error:
+            raise self._error(
+                "feed-dtype", f"input {spec.name!r} cannot be read as an array: {error}"
+            ) from error
+        same = array.dtype.newbyteorder("=") == wanted
+        if not same and not (dtype is STRING and array.dtype.kind == "U"):
+            message = f"input {spec.name!r} takes {dtype}, not {array.dtype}"
+            raise self._error("feed-dtype", message, f"convert it, as array.astype({wanted.name!r}) does; ")
+        return array.astype(wanted, copy=False)
+
+    def _target(self, spec: TensorSpec, array: Array) -> Array:
+        fits = isinstance(array, np.ndarray) and array.dtype == spec.dtype.numpy
+        if not fits or not array.flags.c_contiguous or not array.flags.writeable:
+            message = f"out[{spec.name!r}] must be a writable C-contiguous array of {spec.dtype}"
+            raise FeedError(Diagnostic("out", message))
+        return array.view(np.ndarray)
+
+    def _error(self, code: str, message: str, remedy: str = "") -> FeedError:
+        return FeedError(Diagnostic(code, message, hint=f"{remedy}{self.summary()}"))
+
+
+def _is_of(dtype: DType | None, value: object) -> bool:
+    """Whether ``value`` is a number or a text as maps of ``dtype`` hold them."""
+    if dtype is STRING or dtype is None:
+        return isinstance(value, str)
+    kinds = (int, np.integer) if dtype.is_integer else (int, float, np.integer, np.floating)
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def _python(value: Any) -> Any:
+    """A number of NumPy's as one of Python's."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _kind(given: object) -> str:
+    return type(given).__name__

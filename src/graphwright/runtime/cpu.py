@@ -1,0 +1,194 @@
+"""The CPU: the native executor, entered once per run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+from graphwright import _native
+from graphwright.errors import Diagnostic, FeedError
+from graphwright.executable.nodes import Program
+from graphwright.executable.target import Target
+from graphwright.ir.arrays import Array, np
+from graphwright.package.weights import Weights
+from graphwright.runtime.executor import RunError, TaskTime
+from graphwright.runtime.target import Shared, load_program
+
+if TYPE_CHECKING:
+    from graphwright.lower.tasks import Instruction, TaskGraph
+
+T = TypeVar("T")
+Shapes = Sequence[Sequence[int]]
+_KERNEL_FAULTS = {
+    1: "an index is out of range",
+    2: "it does not take these sizes",
+    3: "it would reach beyond its operands",
+}
+"""What the library's kernels mean by their codes, and what the runtime means by 3, which launches nothing."""
+_TOO_LARGE = "the bytes of a tensor of these sizes are more than 64 bits can count"
+_SIZE_INPUT = "size of "
+"""What the name of an input begins with that hands a part of the model a size, as its first axis."""
+_UNFIT = "the model chose a branch that cannot run on inputs of these shapes"
+_BRANCH_FAULTS = {
+    "gw_fail": _UNFIT,
+    "gw_require_equal": f"{_UNFIT}: sizes that have to be equal differ",
+    "gw_require_at_most": f"{_UNFIT}: a size is too small",
+}
+
+
+class Cpu:
+    """A target of a program, loaded into the native runtime."""
+
+    def __init__(
+        self, program: Program, target: Target, weights: Weights, shared: Shared | None = None
+    ) -> None:
+        """``shared`` is what it has with other programs."""
+        self._program, self._target = program, target
+        self._native = load_program(program, target, weights, shared or Shared())
+
+    @property
+    def task_graph(self) -> TaskGraph:
+        """The tasks, for those who look at them."""
+        return self._target.task_graph
+
+    def fast_path(self, threads: int) -> _native.Entry:
+        """Runs arrays that are just as the program takes them."""
+        inputs, outputs = self._program.inputs, self._program.outputs
+        return _native.Entry(
+            self._native,
+            tuple(spec.name for spec in inputs),
+            tuple(spec.dtype.numpy for spec in inputs),
+            tuple(spec.name for spec in outputs),
+            threads,
+        )
+
+    def run(
+        self,
+        arrays: Sequence[Array],
+        outputs: Sequence[Array | None] | None,
+        threads: int,
+        *,
+        poison: bool = False,
+    ) -> list[Array]:
+        """As :meth:`Executor.run`; ``poison`` fills memory with NaN when its last user has ended, for
+        tests.
+        """
+        try:
+            return self._native.run(arrays, outputs, threads, poison)
+        except (_native.NativeError, MemoryError) as error:
+            self._explain(error, [array.shape for array in arrays])
+
+    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
+        tasks = self._target.task_graph.tasks
+        stamps = np.zeros((len(tasks), 3), np.int64)
+        shapes = [array.shape for array in arrays]
+        results = self._guarded(shapes, lambda: self._native.run(arrays, None, threads, False, stamps))
+        return results, [
+            TaskTime(i, task.name, self._kernel_name(i), int(start), int(end), int(thread))
+            for i, (task, (start, end, thread)) in enumerate(zip(tasks, stamps, strict=True))
+            if end
+        ]
+
+    def plan(self, shapes: Sequence[Sequence[int]], threads: int) -> _native.PlanInfo:
+        """Sizes, offsets and chunks for inputs of ``shapes``. Raises FeedError."""
+        return self._guarded(shapes, lambda: self._native.plan(shapes, threads))
+
+    def trim(self) -> int:
+        return self._native.trim()
+
+    def stats(self) -> dict[str, int]:
+        return self._native.stats()
+
+    def _kernel_name(self, task: int) -> str:
+        kind, number = (
+            self._target.task_graph.tasks[task].kind.name,
+            self._target.task_graph.tasks[task].kernel,
+        )
+        return self._target.task_graph.kernels[number].symbol if kind == "LAUNCH" else kind.lower()
+
+    def _guarded(self, shapes: Shapes, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except (_native.NativeError, MemoryError) as error:
+            self._explain(error, shapes)
+
+    def _explain(self, error: Exception, shapes: Shapes) -> NoReturn:
+        """Raise ``error``, of a run on inputs of ``shapes``, in the model's own names."""
+        if isinstance(error, _native.CheckError):
+            raise FeedError(*self._failed_checks(shapes, *error.args)) from None
+        if isinstance(error, _native.FeedError):
+            raise FeedError(Diagnostic("feed-shape", self._named(*error.args[:2]))) from None
+        if isinstance(error, _native.PlanError):
+            names = [spec.name for spec in self._program.inputs]
+            given = ", ".join(map(_fed_text, names, shapes))
+            message = f"no memory plan for inputs of {given}: {self._with_names(error.args[0])}"
+            raise FeedError(Diagnostic("plan", message)) from None
+        if isinstance(error, _native.KernelError):
+            task, code, *said = error.args
+            reason = self._kernel_fault(task, code, *said)
+            raise RunError(Diagnostic("kernel", reason, self._target.task_graph.tasks[task].name)) from None
+        raise RunError(Diagnostic("memory", f"not enough memory: {error}")) from None
+
+    def _kernel_fault(self, task: int, code: int, *said: int) -> str:
+        """What a kernel means by ``code`` and by what it said; users' own have codes of their own."""
+        graph = self._target.task_graph
+        kernel = graph.kernels[graph.tasks[task].kernel]
+        if kernel.is_foreign:
+            return f"kernel {kernel.symbol} of {kernel.plugin} returned {code}"
+        if kernel.symbol in _BRANCH_FAULTS:
+            return _BRANCH_FAULTS[kernel.symbol]
+        return _KERNEL_FAULTS.get(code, f"the kernel failed with code {code}") + _outside(*said)
+
+    def _failed_checks(self, shapes: Shapes, number: int, left: int, right: int) -> list[Diagnostic]:
+        """What a check of the shape program found, and which others would fail as well."""
+        graph = self._target.task_graph
+        check = graph.shape[number]
+        if check.code.name.startswith("GUARD"):
+            return [Diagnostic("guard", check.note)]
+        if any(check.note.startswith(f"input {port.name!r}, axis ") for port in graph.inputs):
+            return [Diagnostic("constraint", self._axis_text(check, left, right))]
+        notes = [each.note for each in graph.shape if each.code.name.startswith("CHECK")]
+        from graphwright.runtime.misfit import misfits  # with it comes the algebra of sizes
+
+        return misfits(notes[notes.index(check.note) :], self._program.inputs, shapes)
+
+    def _axis_text(self, check: Instruction, left: int, right: int) -> str:
+        graph = self._target.task_graph
+        first, second = graph.shape[check.a].code.name, graph.shape[check.b].code.name
+        if first != "DIM":
+            return f"{check.note}, not {right}"
+        here = f", here {right}" if check.code.name == "CHECK_EQ" and second != "CONST" else ""
+        return f"{check.note}{here}, not {left}"
+
+    def _with_names(self, text: str) -> str:
+        """What native code says of ``buffer 3`` or ``task 3``, with the name of the value or node."""
+        graph = self._target.task_graph
+        named: dict[str, Callable[[int], str]] = {
+            "buffer": lambda number: f"value {graph.buffers[number].name!r}",
+            "task": lambda number: f"node {graph.tasks[number].name!r}",
+        }
+        text = re.sub(r"int64 overflow at instruction \d+ of the shape program", _TOO_LARGE, text)
+        return re.sub(r"\b(buffer|task) (\d+)", lambda found: named[found[1]](int(found[2])), text)
+
+    def _named(self, text: str, index: int) -> str:
+        """``text``, which begins with ``input 3`` or ``output 3``, with the port's name."""
+        if index < 0:
+            return text
+        kind, _, fault = text.split(" ", 2)
+        ports = self._target.task_graph.inputs if kind == "input" else self._target.task_graph.outputs
+        return f"{kind} {ports[index].name!r} {fault}"
+
+
+def _outside(*said: int) -> str:
+    """What a kernel said of its data: a number, and what it must be."""
+    if not said:
+        return ""
+    number, least, most = said
+    return f": {number}, which must be from {least} to {most}"
+
+
+def _fed_text(name: str, shape: Sequence[int]) -> str:
+    """An input of a program with its shape; a size that another part of the model found, as a number."""
+    found = name.removeprefix(_SIZE_INPUT)
+    return f"{name} {tuple(shape)}" if found == name else f"{found} = {shape[0]}"

@@ -1,0 +1,198 @@
+"""Host programs: calls of programs, and between them nodes that run on their references."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from graphwright import _native
+from graphwright.errors import Diagnostic, FeedError, GraphwrightError, PackageError
+from graphwright.executable.nodes import BindSize, CallHost, CallProgram, HostProgram
+from graphwright.executable.nodes import Step as PlannedStep
+from graphwright.ir.arrays import Array, np
+from graphwright.ir.op import Carried
+from graphwright.ir.symbols import parse_constraint
+from graphwright.runtime.bind_size import BindSizeRunner
+from graphwright.runtime.executor import Executor, NoFastPath, TaskTime, handed_over, total
+from graphwright.runtime.host_steps import CallHostRunner, CallProgramRunner, Run, Spec, Step
+
+Executors = Mapping[int, Executor]
+"""What runs the callee of each call, by the call's number."""
+
+
+class HostProgramExecutor:
+    """Runs the steps of a host program in order; ``constants`` are the weights by digest.
+
+    Raises PackageError for a bad one.
+    """
+
+    def __init__(self, program: HostProgram, executors: Executors, constants: Mapping[str, Array]) -> None:
+        self._executors = executors
+        try:
+            self._graph = _Graph(program, executors, constants)
+        except GraphwrightError:
+            raise
+        except Exception as error:  # a hostile text breaks ops in ways of their own
+            message = f"the host program is malformed: {type(error).__name__}: {error}"
+            raise PackageError(Diagnostic("bad-program", message)) from error
+        self._conditions = Conditions(program)
+        self._counted: Counter[str] = Counter(runs=0, host_calls=0)
+        self._lock = threading.Lock()
+
+    def fast_path(self, threads: int) -> NoFastPath:
+        return NoFastPath(threads)
+
+    def run(
+        self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
+    ) -> list[Array]:
+        return self._run(arrays, Run([], {}, threads, outputs))
+
+    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
+        times: list[TaskTime] = []
+        return self._run(arrays, Run([], {}, threads, times=times)), times
+
+    def trim(self) -> int:
+        return sum(executor.trim() for executor in self._executors.values())
+
+    def stats(self) -> dict[str, int]:
+        """``host_calls`` are nodes that the host ran, and entries into Python by programs."""
+        with self._lock:
+            own = self._counted.copy()
+        called = total([own, *(executor.stats() for executor in self._executors.values())])
+        return {**called, "runs": own["runs"]}
+
+    def _run(self, arrays: Sequence[Array], run: Run) -> list[Array]:
+        results = self._graph.run(arrays, run, self._conditions.check)
+        with self._lock:
+            self._counted.update(runs=1, host_calls=run.host_calls)
+        return results
+
+
+class Conditions:
+    """What a host program assumes and demands of sizes that no one program sees together."""
+
+    def __init__(self, program: HostProgram) -> None:
+        self._guards = list(map(parse_constraint, program.guards))
+        self._constraints = list(map(parse_constraint, program.constraints))
+
+    def check(self, sizes: Mapping[str, int]) -> None:
+        """Raise FeedError where ``sizes``, as far as they are known, break a guard or a constraint."""
+        for guard in self._guards:
+            if guard.broken_by(sizes):
+                raise FeedError(Diagnostic("guard", str(guard), guard.node))
+        broken = [(each, fault) for each in self._constraints if (fault := each.broken_by(sizes))]
+        if broken:
+            raise FeedError(*(Diagnostic("constraint", fault, each.node) for each, fault in broken))
+
+
+class _Graph:
+    """The host program of one graph: the entry's, or that of a body."""
+
+    def __init__(self, program: HostProgram, executors: Executors, constants: Mapping[str, Array]) -> None:
+        self._program = program
+        self._constants = [(number, constants[digest]) for number, digest in program.constants]
+        specs = [Spec(spec) for spec in program.values]
+        self._inputs = specs[: program.input_count]
+        self._steps = [
+            (self._step(step, specs, executors, constants), ends)
+            for step, ends in zip(program.steps, _ends(program), strict=True)
+        ]
+        calls = (step for step in program.steps if isinstance(step, CallProgram))
+        self._made_by_programs = {value for call in calls for value in call.outputs}
+
+    def _step(
+        self,
+        step: PlannedStep,
+        specs: Sequence[Spec],
+        executors: Executors,
+        constants: Mapping[str, Array],
+    ) -> Step:
+        if isinstance(step, BindSize):
+            return BindSizeRunner(step)
+        if isinstance(step, CallHost):
+            bodies = [_Graph(body, executors, constants) for body in step.bodies]
+            return CallHostRunner(step, specs, bodies)
+        results = self._program.results
+        indices = [results.index(number) if number in results else None for number in step.outputs]
+        return CallProgramRunner(step, executors[step.number], indices)
+
+    def run(self, arrays: Sequence[Any], run: Run, check: Callable[[Mapping[str, int]], None]) -> list[Any]:
+        """The outputs for ``arrays``: new ones, or those of ``run.targets``. ``check`` sees the sizes of the
+        inputs, and at last all that the run bound.
+        """
+        self._receive(arrays, run)
+        check(run.sizes)
+        self._walk(run)
+        check(run.sizes)
+        results: list[Any] = []
+        for k, number in enumerate(self._program.results):
+            value, target = run.values[number], run.targets[k] if run.targets else None
+            if target is None and not self._is_own(number, value, arrays, results):
+                value = _copied(value)
+            results.append(handed_over(value, target, f"output {self._program.values[number].name!r}"))
+        return results
+
+    def run_body(self, arrays: Sequence[Any], outer: Run) -> tuple[Any, ...]:
+        """The outputs for ``arrays``, as they are: they may share memory."""
+        run = Run([], dict(outer.sizes), outer.threads, times=outer.times)
+        self._receive(arrays, run)
+        self._walk(run)
+        outer.host_calls += run.host_calls
+        return tuple(run.values[number] for number in self._program.results)
+
+    def repeat(
+        self, arrays: Sequence[Any], where: Carried, limits: tuple[int, bool], outer: Run
+    ) -> _native.Repeat | None:
+        """The loop whose body this is, from ``arrays`` on; None where no native code runs it."""
+        call = self._steps[0][0]
+        assert isinstance(call, CallProgramRunner)
+        run = Run([], dict(outer.sizes), outer.threads)
+        self._receive(arrays, run)
+        return call.repeat(self._program.results, where, limits, run)
+
+    def _walk(self, run: Run) -> None:
+        for step, ends in self._steps:
+            step.run(run)
+            for number in ends:
+                run.values[number] = None
+
+    def _receive(self, arrays: Sequence[Any], run: Run) -> None:
+        values = run.values = [None] * len(self._program.values)
+        for number, (spec, array) in enumerate(zip(self._inputs, arrays, strict=True)):
+            spec.learn(array, run.sizes, "input")
+            values[number] = array
+        for number, array in self._constants:
+            values[number] = array
+
+    def _is_own(self, number: int, value: Any, arrays: Sequence[Any], results: Sequence[Any]) -> bool:
+        """Whether ``value`` shares its memory with no input, constant or other result."""
+        if any(value is result for result in results):
+            return False
+        if number in self._made_by_programs:
+            return True
+        plain = isinstance(value, np.ndarray) and value.base is None and value.flags.c_contiguous
+        return plain and not any(value is array for array in arrays)
+
+
+def _ends(program: HostProgram) -> list[list[int]]:
+    """For each step the values that nothing reads after it."""
+    last = {
+        number: k
+        for k, step in enumerate(program.steps)
+        for number in (*step.inputs, *step.outputs)
+        if number is not None and number not in program.results
+    }
+    ends: list[list[int]] = [[] for _ in program.steps]
+    for number, k in last.items():
+        ends[k].append(number)
+    return ends
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    if isinstance(value, dict):
+        return dict(value)
+    return None if value is None else np.array(value, order="C")

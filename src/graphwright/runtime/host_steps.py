@@ -1,0 +1,286 @@
+"""The steps of a host program: calls of programs, and nodes on their references."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from graphwright import _native
+from graphwright.errors import Diagnostic, FeedError, GraphwrightError
+from graphwright.executable.nodes import CallHost, CallProgram
+from graphwright.executable.specs import TensorSpec
+from graphwright.ir.arrays import Array, np
+from graphwright.ir.infer import fact_of
+from graphwright.ir.op import Carried, Op
+from graphwright.ir.sizes import scaled_symbol
+from graphwright.ir.symbols import Dim, Expr, parse_dim, substitute
+from graphwright.ir.types import TensorType
+from graphwright.records import dataclass
+from graphwright.runtime.executor import (
+    REFERENCE_FAULTS,
+    Executor,
+    FastPath,
+    RunError,
+    TaskTime,
+    reference_fault,
+)
+from graphwright.runtime.hostcall import op_of, reference_of
+
+Sizes = dict[str, int]
+
+
+@dataclass
+class Run:
+    """One run: values of the graph at hand by number, the sizes known so far, and what is counted."""
+
+    values: list[Any]
+    sizes: Sizes
+    threads: int
+    targets: Sequence[Array | None] | None = None
+    """Where the caller wants outputs."""
+    times: list[TaskTime] | None = None
+    """Kept where the run is traced."""
+    host_calls: int = 0
+
+    def stamp(self, name: str, kernel: str, start: int, end: int, thread: int = 0) -> None:
+        """Note a task of a run that is traced."""
+        if self.times is not None:
+            self.times.append(TaskTime(len(self.times), name, kernel, start, end, thread))
+
+
+class Step(Protocol):
+    """Makes values of others."""
+
+    def run(self, run: Run) -> None:
+        """Read and write ``run.values``. Raises FeedError and RunError."""
+
+
+class CallProgramRunner:
+    """A call. ``indices`` are those of its outputs among the model's, None for inner ones."""
+
+    def __init__(self, call: CallProgram, executor: Executor, indices: Sequence[int | None]) -> None:
+        self._inputs, self._sizes, self._outputs = call.inputs, call.sizes, call.outputs
+        self._executor, self._indices = executor, indices
+        self._gives_outputs = any(index is not None for index in indices)
+        self._fast_paths: dict[int, FastPath] = {}
+
+    def run(self, run: Run) -> None:
+        values = run.values
+        arrays = [_contiguous(values[number]) for number in self._inputs] + self._bound_sizes(run)
+        for number, array in zip(self._outputs, self._results(arrays, run), strict=True):
+            values[number] = array
+
+    def _results(self, arrays: list[Array], run: Run) -> Sequence[Array]:
+        if run.times is not None:
+            results, times = self._executor.traced(arrays, run.threads)
+            for each in times:
+                run.stamp(each.name, each.kernel, each.start, each.end, each.thread)
+            return results
+        targets = self._targets(run)
+        served = self._fast_path(run)(*arrays) if targets is None else None
+        return self._executor.run(arrays, targets, run.threads) if served is None else served
+
+    def _fast_path(self, run: Run) -> FastPath:
+        path = self._fast_paths.get(run.threads)
+        return path or self._fast_paths.setdefault(run.threads, self._executor.fast_path(run.threads))
+
+    def repeat(
+        self, gives: Sequence[int], where: Carried, limits: tuple[int, bool], run: Run
+    ) -> _native.Repeat | None:
+        """The loop whose body this is: ``run`` holds what it starts from. None where no native fast path runs
+        it.
+        """
+        path = self._fast_path(run)
+        if not isinstance(path, _native.Entry):
+            return None
+        values: list[Array | None] = [None if v is None else _contiguous(v) for v in run.values]
+        reads = [*self._inputs, *range(len(values), len(values) + len(self._sizes))]
+        values += self._bound_sizes(run)
+        conditional = where.result > 0
+        return _native.Repeat(path, reads, self._outputs, gives, values, where.count, conditional, *limits)
+
+    def _bound_sizes(self, run: Run) -> list[Array]:
+        """What binds the sizes of the program."""
+        unknown = [name for name in self._sizes if name not in run.sizes]
+        if unknown:
+            raise RunError(Diagnostic("size", f"nothing binds the size {', '.join(unknown)} of a subgraph"))
+        return [np.empty((run.sizes[name], 0), np.uint8) for name in self._sizes]
+
+    def _targets(self, run: Run) -> list[Array | None] | None:
+        targets = run.targets
+        if not targets or not self._gives_outputs:
+            return None
+        return [None if index is None else targets[index] for index in self._indices]
+
+
+def _contiguous(array: Array) -> Array:
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+class Body(Protocol):
+    """A region that can be run."""
+
+    def run_body(self, arrays: Sequence[Any], outer: Run) -> tuple[Any, ...]:
+        """Its outputs for ``arrays``; it knows the sizes of ``outer``."""
+
+    def repeat(
+        self, arrays: Sequence[Any], where: Carried, limits: tuple[int, bool], outer: Run
+    ) -> _native.Repeat | None:
+        """The loop whose body this is, from ``arrays`` on; None where no native code runs it."""
+
+
+class CallHostRunner:
+    """A node on its reference, or one with regions, which are run from here."""
+
+    def __init__(self, host: CallHost, values: Sequence[Spec], bodies: Sequence[Body]) -> None:
+        self._op, self._node = op_of(host.op), host.node
+        self._inputs, self._repeats = host.inputs, host.repeats
+        self._outputs = [(number, values[number]) for number in host.outputs]
+        self._bodies = bodies
+        self._has_sizes = _has_sizes(self._op)
+        self._reference = None if bodies or self._has_sizes else reference_of(self._op, host.node)
+
+    def run(self, run: Run) -> None:
+        start = time.monotonic_ns()
+        run.host_calls += 1
+        values = run.values
+        arrays = [None if number is None else values[number] for number in self._inputs]
+        results = self._reference(arrays) if self._reference else self._made(arrays, run)
+        for (number, spec), result in zip(self._outputs, results, strict=True):
+            values[number] = array = self._typed(result, spec)
+            spec.learn(array, run.sizes, self._node)
+        run.stamp(self._node, self._op.name, start, time.monotonic_ns())
+
+    def _made(self, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
+        op = self._op
+        if self._has_sizes:
+            op = op.with_attributes(lambda value: _bound(value, run.sizes))
+        if not self._bodies:
+            return reference_of(op, self._node)(arrays)
+        where = op.carried()
+        try:
+            return self._taken(op, arrays, run) if where is None else self._repeated(op, where, arrays, run)
+        except REFERENCE_FAULTS as error:
+            if isinstance(error, GraphwrightError):
+                raise
+            raise reference_fault(error, self._node) from error
+
+    def _taken(self, op: Op, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
+        """What the one region gives that the operands choose."""
+        taken = op.taken(*map(fact_of, arrays))
+        if taken is None:
+            raise RunError(Diagnostic("reference", f"{op.name} runs none of its regions", self._node))
+        return self._bodies[taken].run_body(arrays[len(arrays) - op.captures(len(arrays)) :], run)
+
+    def _repeated(self, op: Op, where: Carried, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
+        """What a loop gives: by native code where that can be, and nobody asks for the times of its tasks."""
+        body, loop = self._bodies[0], None
+        if self._repeats and run.times is None:
+            first = (np.zeros((), np.int64), *arrays[where.start :])
+            loop = body.repeat(first, where, op.limits(arrays), run)
+        if loop is None:
+            return op.repeat(lambda _, given: body.run_body(given, run), arrays, self._types(run))
+        shared = arrays[where.start + where.count :]
+        while not loop.run():  # the long way converts what it gets, and has words for what is wrong
+            loop.take(body.run_body((*loop.received(), *shared), run))
+        carried, rows = loop.results()
+        return (*carried, *(op.no_rows(self._types(run)) if rows is None else rows))
+
+    def _types(self, run: Run) -> list[TensorType]:
+        """Of the outputs, with the sizes that are known."""
+        return [spec.type(run.sizes) for _, spec in self._outputs]
+
+    def _typed(self, result: Any, spec: Spec) -> Any:
+        """``result`` as an array of the type that was said; containers as they are."""
+        if spec.dtype.element is not None:
+            return result
+        array = np.asarray(result)
+        if array.dtype != spec.numpy:
+            if spec.dtype.kind != "string" or array.dtype.kind not in "US":
+                message = f"it gives {array.dtype} for {spec.name!r}, which is {spec.dtype}"
+                raise RunError(Diagnostic("reference", message, self._node))
+            array = array.astype(object)
+        return array
+
+
+def _has_sizes(op: Op) -> bool:
+    """Whether attributes of ``op`` speak of sizes that a run decides."""
+    return op.with_attributes(lambda value: _bound(value, {})) is not op or any(
+        _is_open(value) for value in op.attributes().values()
+    )
+
+
+def _is_open(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_is_open, value))
+    return isinstance(value, Expr) or (isinstance(value, TensorType) and not value.is_static)
+
+
+def _bound(value: Any, sizes: Sizes) -> Any:
+    """``value`` with numbers for the sizes that are known."""
+    if isinstance(value, Expr):
+        return substitute(value, sizes)
+    if isinstance(value, TensorType):
+        return _bound_type(value, sizes)
+    return tuple(_bound(part, sizes) for part in value) if isinstance(value, tuple) else value
+
+
+def _bound_type(type: TensorType, sizes: Sizes) -> TensorType:
+    if type.shape is None:
+        return type
+    return TensorType(type.dtype, tuple(substitute(dim, sizes) for dim in type.shape))
+
+
+class Spec:
+    """What is known of a value before a run, and what its array tells of sizes."""
+
+    def __init__(self, spec: TensorSpec) -> None:
+        self.name, self.dtype = spec.name, spec.dtype
+        self.numpy = spec.dtype.numpy if spec.dtype.element is None else None
+        dims = None if spec.shape is None else tuple(map(_dim, spec.shape))
+        self._type = TensorType(spec.dtype, dims)
+        self._expected = [_axis(dim) for dim in dims or ()]
+
+    def learn(self, array: Any, sizes: Sizes, what: str) -> None:
+        """Add the sizes that ``array`` tells to ``sizes``. Raises FeedError where it is not as was said."""
+        if self._type.shape is None or self.numpy is None:
+            return
+        shape = array.shape
+        if len(shape) != len(self._expected):
+            raise self._wrong(what, f"has {len(shape)} axes, expected {len(self._expected)}")
+        for axis, expected in enumerate(self._expected):
+            size = expected(shape[axis], sizes)
+            if size is not None and size != shape[axis]:
+                raise self._wrong(what, f"has size {shape[axis]} on axis {axis}, expected {size}")
+
+    def type(self, sizes: Sizes) -> TensorType:
+        """The type, with numbers for the sizes that are known."""
+        return _bound_type(self._type, sizes)
+
+    def _wrong(self, what: str, fault: str) -> FeedError:
+        return FeedError(Diagnostic("feed-shape", f"{what} {self.name!r} {fault}"))
+
+
+def _dim(dim: int | str) -> Dim:
+    return dim if isinstance(dim, int) else parse_dim(dim)
+
+
+Expected = Callable[[int, Sizes], int | None]
+"""The size that an axis must have, given the one that it has; None if that is not known."""
+
+
+def _axis(dim: Dim) -> Expected:
+    if isinstance(dim, int):
+        return lambda size, sizes: dim
+    scaled = scaled_symbol(dim)
+    if scaled is None:
+        return lambda size, sizes: number_of(dim, sizes)
+    name, scale = scaled
+    return lambda size, sizes: sizes.setdefault(name, size // scale) * scale
+
+
+def number_of(dim: Dim, sizes: Sizes) -> int | None:
+    """``dim`` as a number; None where a size in it is not known."""
+    made = substitute(dim, sizes)
+    return made if isinstance(made, int) else None

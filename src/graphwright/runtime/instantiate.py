@@ -1,0 +1,128 @@
+"""Makes what runs an executable: the only place where executors are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Final
+
+from graphwright.config import Options
+from graphwright.executable.nodes import ERROR, Dispatch, Executable, HostProgram, Program, is_static
+from graphwright.package.package import Package
+from graphwright.records import replace
+from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.dispatch import Case, DispatchExecutor
+from graphwright.runtime.executor import Executor, Shapes
+from graphwright.runtime.null import Null
+from graphwright.runtime.target import Shared, best_target
+
+NATIVE: Final[Mapping[str, type[Cpu] | type[Null]]] = {"cpu": Cpu, "null": Null}
+"""Devices that run a target of a program: natively, or plans alone."""
+Recompile = Callable[[Dispatch, Shapes], Package]
+"""Compiles what takes shapes that no case of a dispatch takes."""
+RecompilerOf = Callable[[Package, Options], Recompile]
+
+
+def instantiate(
+    package: Package, options: Options, recompiler: RecompilerOf, shared: Shared | None = None
+) -> Executor | None:
+    """What runs the main entry of ``package``; None where it holds nothing that this CPU and device run.
+
+    ``recompiler`` makes what compiles the package for shapes that it has no program for. Raises PackageError.
+    """
+    if package.main is None:
+        return None
+    return _Assembler(package, options, recompiler, shared or Shared(options.plan_cache)).model(package.main)
+
+
+class _Assembler:
+    """Of one package. Its executors share memory and libraries: mostly one of them runs at a time."""
+
+    def __init__(self, package: Package, options: Options, recompiler: RecompilerOf, shared: Shared) -> None:
+        self._package, self._options, self._shared = package, options, shared
+        self._recompiler = recompiler
+
+    def model(self, executable: Executable) -> Executor | None:
+        """What runs ``executable``, which computes the whole model."""
+        if isinstance(executable, Dispatch):
+            return self._dispatch(executable, self.model)
+        made = self._part(executable)
+        return None if made is None else self._with_tier_up(executable, made)
+
+    def _part(self, executable: Executable) -> Executor | None:
+        """What runs ``executable``, which may be a callee."""
+        if isinstance(executable, Dispatch):
+            return self._dispatch(executable, self._part)
+        return (
+            self._program(executable) if isinstance(executable, Program) else self._host_program(executable)
+        )
+
+    def _dispatch(self, dispatch: Dispatch, make: Callable[[Executable], Executor | None]) -> Executor | None:
+        cases = []
+        for case in dispatch.cases:
+            is_padded = dispatch.otherwise == ERROR and bool(case.guards)  # to a shape, so that it is static
+            executor = self._part(case) if is_padded else make(case)
+            if executor is None:
+                return None
+            cases.append(Case(case, executor))
+        compiles = dispatch.otherwise == "compile"
+        return DispatchExecutor(
+            dispatch, cases, (lambda shapes: self._compiled(dispatch, shapes)) if compiles else None
+        )
+
+    def _compiled(self, dispatch: Dispatch, shapes: Shapes) -> Case:
+        package = self._recompile(dispatch, shapes)
+        executor = instantiate(package, self._options, self._recompiler, self._shared)
+        assert package.main is not None and executor is not None  # it was compiled for these options
+        return Case(package.main, executor)
+
+    @cached_property
+    def _recompile(self) -> Recompile:
+        return self._recompiler(self._package, self._options)
+
+    def _program(self, program: Program) -> Executor | None:
+        options = self._options
+        if options.device == "reference":
+            return self._reference(program)
+        target = best_target(program.targets, options)
+        if target is None:
+            return None
+        executor = NATIVE[options.device](program, target, self._package.weights_of(target.isa), self._shared)
+        if options.verify and isinstance(executor, Cpu):
+            from graphwright.runtime.plan_check import verify_plan  # the checker is imported where it is used
+
+            verify_plan(program, target, executor, options.threads)
+        return executor
+
+    def _reference(self, program: Program) -> Executor | None:
+        if program.module is None:
+            return None
+        from graphwright.runtime.reference import Reference  # with it come NumPy and the ops
+
+        return Reference(program.module)
+
+    def _host_program(self, program: HostProgram) -> Executor | None:
+        executors: dict[int, Executor] = {}
+        for call in program.calls():
+            executor = self._part(call.callee)
+            if executor is None:
+                return None
+            executors[call.number] = executor
+        from graphwright.runtime.host_program import HostProgramExecutor  # with it come the IR and the ops
+
+        arrays = self._package.weights.arrays if program.constants or program.hosts() else {}
+        return HostProgramExecutor(program, executors, arrays)
+
+    def _with_tier_up(self, executable: Executable, executor: Executor) -> Executor:
+        """``executor``, and static programs for shapes that recur where the options ask for them."""
+        options = self._options
+        if options.specialize != "hot" or options.device != "cpu" or is_static(executable):
+            return executor
+        from graphwright.runtime.tier_up import TierUp  # imported where it is asked for
+
+        return TierUp(executor, executable.inputs, self._package, options, self._loaded)
+
+    def _loaded(self, package: Package) -> Executor | None:
+        """What runs a package that was specialized: it has no further tier."""
+        options = replace(self._options, specialize="none")
+        return instantiate(package, options, self._recompiler, self._shared)

@@ -1,0 +1,51 @@
+"""The null device: plans each run, launches nothing; for looking at what a machine would do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphwright.errors import Diagnostic
+from graphwright.executable.nodes import Program
+from graphwright.executable.target import Target
+from graphwright.ir.arrays import Array, np
+from graphwright.package.weights import Weights
+from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.executor import NoFastPath, RunError, TaskTime
+from graphwright.runtime.target import Shared
+
+
+class Null:
+    """Outputs have the right shapes and are zero; those of the caller are left as they are."""
+
+    def __init__(
+        self, program: Program, target: Target, weights: Weights, shared: Shared | None = None
+    ) -> None:
+        self._cpu = Cpu(program, target, weights, shared)
+        self._outputs = program.outputs
+        self._runs = 0
+
+    def fast_path(self, threads: int) -> NoFastPath:
+        return NoFastPath(threads)
+
+    def run(
+        self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
+    ) -> list[Array]:
+        shapes = self._cpu.plan([array.shape for array in arrays], threads)["outputs"]
+        self._runs += 1
+        given = outputs or [None] * len(shapes)
+        try:
+            return [
+                np.zeros(shape, spec.dtype.numpy) if array is None else array
+                for array, shape, spec in zip(given, shapes, self._outputs, strict=True)
+            ]
+        except MemoryError as error:
+            raise RunError(Diagnostic("memory", f"not enough memory: {error}")) from None
+
+    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
+        return self.run(arrays, None, threads), []
+
+    def trim(self) -> int:
+        return self._cpu.trim()
+
+    def stats(self) -> dict[str, int]:
+        return {**self._cpu.stats(), "runs": self._runs}

@@ -1,0 +1,21 @@
+"""The memory plan of a loaded target, seen by the independent checker."""
+
+from __future__ import annotations
+
+from graphwright.errors import Diagnostic, VerifyError
+from graphwright.executable.nodes import Program
+from graphwright.executable.target import Target
+from graphwright.memory.checker import check_plan
+from graphwright.runtime.cpu import Cpu
+
+
+def verify_plan(program: Program, target: Target, executor: Cpu, threads: int) -> None:
+    """Let the independent checker see the memory plan where all sizes are known. Raises VerifyError."""
+    shapes = [spec.sizes for spec in program.inputs]
+    sizes = [shape for shape in shapes if shape is not None]
+    if len(sizes) < len(shapes):
+        return
+    threads = max(threads, 1)
+    faults = check_plan(target.task_graph, executor.plan(sizes, threads), threads)
+    if faults:
+        raise VerifyError(*(Diagnostic("memory-plan", fault) for fault in faults[:20]))

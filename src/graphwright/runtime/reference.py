@@ -1,0 +1,91 @@
+"""The reference device: the graph, node by node, on the ops' NumPy references."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from graphwright.errors import Collector, Diagnostic, FeedError, GraphwrightError
+from graphwright.ir.arrays import Array
+from graphwright.ir.clone import clone_module
+from graphwright.ir.evaluate import Observer, evaluate_module, input_sizes
+from graphwright.ir.graph import Module, Value
+from graphwright.passes.bind_sizes import shape_inputs
+from graphwright.passes.infer_shapes import InferShapes
+from graphwright.passes.manager import PassManager
+from graphwright.runtime.executor import REFERENCE_FAULTS, NoFastPath, TaskTime, handed_over, reference_fault
+
+
+class Reference:
+    """A module, interpreted."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._runs = 0
+
+    def fast_path(self, threads: int) -> NoFastPath:
+        return NoFastPath(threads)
+
+    def run(
+        self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
+    ) -> list[Array]:
+        results = self._evaluated(arrays)
+        if outputs is None:
+            return results
+        what = [f"output {name!r}" for name in self._module.main.output_names]
+        return list(map(handed_over, results, outputs, what))
+
+    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
+        times: list[TaskTime] = []
+        last = time.monotonic_ns()
+
+        def stamp(value: Value, array: Array) -> None:
+            nonlocal last
+            now = time.monotonic_ns()
+            producer = value.producer
+            assert producer is not None
+            times.append(TaskTime(len(times), producer.place, producer.op.name, last, now, 0))
+            last = now
+
+        return self._evaluated(arrays, stamp), times
+
+    def trim(self) -> int:
+        return 0
+
+    def stats(self) -> dict[str, int]:
+        return {"runs": self._runs, "host_calls": self._runs}
+
+    def _evaluated(self, arrays: Sequence[Array], observe: Observer | None = None) -> list[Array]:
+        self._check_sizes(arrays)
+        self._runs += 1
+        try:
+            with np.errstate(all="ignore"):
+                return list(evaluate_module(self._module, arrays, observe=observe))
+        except GraphwrightError:
+            raise
+        except REFERENCE_FAULTS as error:
+            raise reference_fault(error, getattr(error, "__notes__", [""])[0]) from error
+
+    def _check_sizes(self, arrays: Sequence[Array]) -> None:
+        """A FeedError where shapes do not fit the inputs, or break what inference assumed."""
+        inputs = self._module.main.inputs
+        shapes = {
+            value.name: array.shape
+            for value, array in zip(inputs, arrays, strict=True)
+            if value.type.dtype.element is None
+        }
+        shaped = clone_module(self._module)
+        shape_inputs(shaped, shapes)
+        if any(value.type.shape is None for value in inputs):  # nothing that nodes demand is known before
+            PassManager((InferShapes(),)).run(shaped)
+        sizes = input_sizes(self._module.main, arrays)
+        faults = Collector(FeedError)
+        for guard in self._module.symbols.guards:
+            if guard.broken_by(sizes):
+                raise FeedError(Diagnostic("guard", str(guard), guard.node))
+        for constraint in self._module.symbols.constraints:
+            if fault := constraint.broken_by(sizes):
+                faults.add("constraint", fault, constraint.node)
+        faults.raise_if_any()

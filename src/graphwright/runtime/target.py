@@ -1,0 +1,154 @@
+"""Loading a target into the native runtime: kernels found by name, weights handed over, tasks encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from graphwright import _native
+from graphwright.config import Options
+from graphwright.errors import Diagnostic, PackageError, ToolchainError
+from graphwright.executable.nodes import Program
+from graphwright.executable.target import Target
+from graphwright.package.weights import Weights
+from graphwright.records import dataclass, field
+
+LIBRARY_FOLDER = Path(_native.__file__).parent / "runtime" / "native"
+LEVELS = ("baseline", "v3", "v4")
+"""Levels of x86-64, each with the instructions of those before it."""
+
+
+def target_isa(options: Options) -> str:
+    """The ISA whose kernels run. Raises ToolchainError on a CPU that has not what they need."""
+    here = _native.isa()
+    name = here if options.isa == "auto" else options.isa
+    if name == "baseline":
+        raise ToolchainError(
+            Diagnostic("cpu", "this CPU has no AVX2 and FMA (x86-64-v3), which all kernels need")
+        )
+    if LEVELS.index(name) > LEVELS.index(here) and name not in options.targets:
+        raise ToolchainError(Diagnostic("cpu", f"isa={name} needs another CPU: this one is x86-64-{here}"))
+    return name
+
+
+@cache
+def kernel_library(isa: str) -> _native.Library:
+    """The kernels that this graphwright comes with."""
+    return _native.open_library(str(LIBRARY_FOLDER / f"libgraphwright_kernels_{isa}.so"))
+
+
+def library_digest(isa: str) -> str:
+    """What tells :func:`kernel_library` from those of other versions."""
+    return kernel_library(isa).text("gw_kernels_digest")
+
+
+def export_faults(code: bytes, functions: Iterable[str]) -> list[str]:
+    """Why a shared object cannot be loaded, or which of ``functions`` it does not export."""
+    try:
+        library = _native.load_library(code)
+    except _native.LoadError as error:
+        return [f"it cannot be loaded: {error}"]
+    faults = []
+    for function in functions:
+        try:
+            library.symbol(function)
+        except KeyError:
+            faults.append(f"there is no function {function}")
+    return faults
+
+
+def best_target(targets: Mapping[str, Target], options: Options) -> Target | None:
+    """The target of the newest ISA that this CPU has, compiled for the kernels that are here; with the option
+    ``isa``, of that one alone.
+    """
+    newest = target_isa(options)
+    usable = LEVELS[: LEVELS.index(newest) + 1] if options.isa == "auto" else (newest,)
+    held = (targets[isa] for isa in reversed(usable) if isa in targets)
+    return next((target for target in held if target.library == library_digest(target.isa)), None)
+
+
+@dataclass
+class Shared:
+    """What programs of which one runs at a time, mostly, have together: memory of runs, kernels by bytes."""
+
+    plans: int = Options.plan_cache
+    """Plans of input shapes that each keeps."""
+    arenas: _native.Arenas = field(default_factory=_native.Arenas)
+    libraries: dict[bytes, _native.Library] = field(default_factory=dict)
+
+    def library(self, data: bytes) -> _native.Library:
+        """A shared object, loaded once."""
+        if data not in self.libraries:
+            self.libraries[data] = _native.load_library(data)
+        return self.libraries[data]
+
+
+_FOREIGN: Final = "plugin_"
+"""How the names of shared objects of users' own C begin."""
+
+
+def load_program(program: Program, target: Target, weights: Weights, shared: Shared) -> _native.Program:
+    """The target's tasks, ready to run; a PackageError if a kernel is missing or they are malformed."""
+    try:
+        return _load(program, target, weights, shared)
+    except (_native.ProgramError, _native.LoadError, OverflowError, ValueError) as error:
+        raise PackageError(
+            Diagnostic("bad-program", f"the tasks or kernels are malformed: {error}")
+        ) from error
+
+
+def _load(program: Program, target: Target, weights: Weights, shared: Shared) -> _native.Program:
+    libraries = {name: shared.library(data) for name, data in target.objects.items()}
+    library = kernel_library(target.isa)
+    return _native.Program(
+        target.stored.words,
+        weights.data,
+        [_address(symbol, module, library, libraries) for symbol, module in target.stored.kernels],
+        hosts=_hosts(target),
+        plan_cache=shared.plans,
+        dtypes=lambda: [spec.dtype.numpy for spec in program.outputs],
+        libraries=[library, *libraries.values()],
+        arenas=shared.arenas,
+        extents=[_extent(symbol, module, library, libraries) for symbol, module in target.stored.kernels],
+    )
+
+
+def _hosts(target: Target) -> list[_native.HostFunction]:
+    """What runs in Python: with it come the ops, so it is imported where there is something."""
+    if not target.stored.hosts:
+        return []
+    from graphwright.runtime.hostcall import host_callable
+
+    return [host_callable(host) for host in target.stored.hosts]
+
+
+def _extent(
+    symbol: str, module: str, library: _native.Library, generated: Mapping[str, _native.Library]
+) -> int:
+    """The address of what says how far a kernel reaches; 0 where a user's own has none."""
+    try:
+        return _address(f"{symbol}_extent", module, library, generated)
+    except PackageError:
+        if module.startswith(_FOREIGN):
+            return 0
+        raise
+
+
+def _address(
+    symbol: str, module: str, library: _native.Library, generated: Mapping[str, _native.Library]
+) -> int:
+    own = (generated[module],) if module in generated else generated.values()
+    for source in own if module else (library,):
+        try:
+            return source.symbol(symbol)
+        except KeyError:
+            continue
+    raise PackageError(
+        Diagnostic(
+            "missing-kernel",
+            f"kernel {symbol!r} is not there",
+            hint="compile the model with this version",
+        )
+    )

@@ -1,0 +1,48 @@
+"""One list of stages: what compilations tell observers, what golden tests there are, and what users see."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+
+import graphwright as gw
+from graphwright.compiler.pipeline import STAGES
+from graphwright.ir.graph import Module
+from graphwright.tools.pipeline_table import pass_names
+
+OPTIONS = gw.CompileOptions(device="cpu", threads=1)
+PASSES = [name for stage in STAGES for name in pass_names(stage)]
+
+
+def test_a_compilation_goes_through_the_stages_in_their_order() -> None:
+    seen: list[str] = []
+    b = gw.GraphBuilder()
+    x = b.input("x", np.float32, ("N", 8))
+    b.output("y", b.softmax(b.matmul(x, np.ones((8, 4), np.float32))))
+    gw.compile(b.build(), options=OPTIONS, observe=lambda name, product: seen.append(name))
+    names = [stage.name for stage in STAGES]
+    stage_of = {"import": "import", **{name: stage.name for stage in STAGES for name in pass_names(stage)}}
+    assert set(seen) <= stage_of.keys() | set(names)
+    last = [name for name in seen if name in ("fuse", "assign_layouts", "select", "lower", "emit", "kernels")]
+    assert [stage_of.get(name, name) for name in last] == names[names.index("fuse") :]
+
+
+def test_the_command_prints_all_stages() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "graphwright", "--stages"], capture_output=True, text=True, check=True
+    )
+    heads = [line.split()[0] for line in done.stdout.splitlines() if not line.startswith(" ")]
+    assert heads == [stage.name for stage in STAGES]
+    assert all(f"{name}" in done.stdout for name in PASSES)
+
+
+def test_each_pass_of_the_list_is_seen_by_an_observer() -> None:
+    """``--print-after`` takes the names of the list, and no others run."""
+    seen: dict[str, type] = {}
+    b = gw.GraphBuilder()
+    x = b.input("x", np.float32, ("N", 8))
+    b.output("y", b.relu(x))
+    gw.compile(b.build(), options=OPTIONS, observe=lambda name, product: seen.setdefault(name, type(product)))
+    assert set(PASSES) - {"bound_sizes"} <= {name for name, kind in seen.items() if kind is Module}

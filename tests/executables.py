@@ -1,0 +1,49 @@
+"""What tests ask of compiled models: their host program, their programs' targets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphwright.executable.nodes import (
+    Dispatch,
+    Executable,
+    HostProgram,
+    Program,
+    host_programs_of,
+    programs_of,
+)
+from graphwright.executable.target import Target
+from graphwright.package.package import Package
+
+
+def host_program(package: Package) -> HostProgram | None:
+    """The host program of a package, None where it has none."""
+    return next(host_programs_of(_main(package)), None)
+
+
+def programs(package: Package) -> list[Program]:
+    """All programs of a package."""
+    return [] if package.main is None else list(programs_of(package.main))
+
+
+def targets(package: Package) -> Mapping[str, Target]:
+    """The targets of a package's only program."""
+    (program,) = programs(package)
+    return program.targets
+
+
+def dispatch(package: Package) -> Dispatch:
+    """What chooses by shapes what runs the model."""
+    main = _main(package)
+    assert isinstance(main, Dispatch)
+    return main
+
+
+def guards(package: Package) -> list[str]:
+    """What its programs assume of sizes."""
+    return [text for program in programs(package) for text in program.guards]
+
+
+def _main(package: Package) -> Executable:
+    assert package.main is not None
+    return package.main

@@ -1,0 +1,185 @@
+"""The short way into a program: what it serves, what it leaves to the long way, and what it costs."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import graphwright as gw
+from graphwright.kernels.toolchain import find_toolchain
+from graphwright.ops.binary import Add
+from graphwright.ops.unary import Relu
+from graphwright.runtime.model import Model
+
+X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    """Inputs x and y; outputs their sum, and its positive part."""
+    b = gw.GraphBuilder()
+    x, y = b.input("x", "f32", ("N", 4)), b.input("y", "f32", ("N", 4))
+    total = b(Add(), x, y)
+    b.output("total", total)
+    b.output("positive", b(Relu(), total))
+    return b.compile()
+
+
+def test_plain_arrays_take_the_short_way(model: Model) -> None:
+    entry = model.executor.fast_path(0)
+    total, positive = entry(X, X)
+    np.testing.assert_array_equal(total, 2 * X)
+    np.testing.assert_array_equal(positive, np.maximum(2 * X, 0))
+    named = entry.named({"y": X, "x": X}, None)
+    assert list(named) == ["total", "positive"]
+    np.testing.assert_array_equal(named["total"], 2 * X)
+    (again,) = entry.listed({"x": X, "y": X}, ["".join(("posi", "tive"))])
+    np.testing.assert_array_equal(again, np.maximum(2 * X, 0))
+    assert list(entry.named({"x": X, "y": X}, ("positive",))) == ["positive"]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        X.tolist(), X.astype(np.float64), X[:, ::-1], np.asfortranarray(X), X[0], X.astype(">f4"), None,
+        X.astype(ml_dtypes.bfloat16), X.view(np.recarray), X[:2], np.float32(1), memoryview(X),
+    ],
+)  # fmt: skip
+def test_what_is_not_plain_is_left_to_the_long_way(model: Model, array: Any) -> None:
+    entry = model.executor.fast_path(0)
+    assert entry(array, X) is None
+    assert entry.named({"x": array, "y": X}, None) is None
+    assert entry.listed({"x": array, "y": X}, None) is None
+
+
+@pytest.mark.parametrize(
+    ("feeds", "names"),
+    [
+        ({"x": X}, None), ({"x": X, "z": X}, None), ({"x": X, "y": X, "z": X}, None), ([X, X], None),
+        ({"x": X, "y": X}, ["absent"]), ({"x": X, "y": X}, "total"), ({"x": X, "y": X}, [3]),
+        ({"x": X, "y": X}, [[]]), (None, None),
+    ],
+)  # fmt: skip
+def test_odd_feeds_and_names_are_left_to_the_long_way(model: Model, feeds: Any, names: Any) -> None:
+    entry = model.executor.fast_path(0)
+    assert entry.named(feeds, names) is None
+    assert entry.listed(feeds, names) is None
+
+
+def test_counts_and_keywords_are_left_to_the_long_way(model: Model) -> None:
+    entry = model.executor.fast_path(0)
+    assert entry() is None
+    assert entry(X) is None
+    assert entry(X, X, X) is None
+    assert entry(X, X, extra=1) is None  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        entry.named({})  # type: ignore[call-arg]
+
+
+def test_threads_of_a_model_can_be_changed(model: Model) -> None:
+    model.threads = 2
+    assert model.threads == 2
+    np.testing.assert_array_equal(model(X, X)[0], 2 * X)
+    with pytest.raises(ValueError, match="negative"):
+        model.threads = -1
+    model.threads = 0
+
+
+def test_threads_are_kept_within_what_the_pool_can_have(model: Model) -> None:
+    entry = model.executor.fast_path(10**6)
+    assert 0 < entry.threads <= 1024
+    np.testing.assert_array_equal(entry(X, X)[0], 2 * X)
+    with pytest.raises(ValueError, match="negative"):
+        model.executor.fast_path(-1)
+
+
+def test_references_are_neither_lost_nor_kept(model: Model) -> None:
+    feeds, names = {"x": X, "y": X}, ["total"]
+    entry = model.executor.fast_path(0)
+    counted = (X, feeds, names, names[0], entry, None)
+    for act in (
+        lambda: entry(X, X), lambda: entry.named(feeds, names), lambda: entry.listed(feeds, None),
+        lambda: entry.named(feeds, None), lambda: entry(X), lambda: entry.named(feeds, ["absent"]),
+    ):  # fmt: skip
+        act()
+        before = [sys.getrefcount(o) for o in counted]
+        for _ in range(50):
+            act()
+        after = [sys.getrefcount(o) for o in counted]
+        assert np.abs(np.subtract(after, before)).max() < 10
+    gc.collect()
+
+
+_COUNTER = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+static long calls;
+long allocations(void) { return calls; }
+#define COUNTED(name, ...)                                           \
+    static __typeof__(name) *next;                                   \
+    if (!next)                                                       \
+        next = (__typeof__(name) *)dlsym(RTLD_NEXT, #name);          \
+    __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);                 \
+    return next(__VA_ARGS__)
+void *malloc(size_t n) { COUNTED(malloc, n); }
+void *realloc(void *p, size_t n) { COUNTED(realloc, p, n); }
+void *aligned_alloc(size_t a, size_t n) { COUNTED(aligned_alloc, a, n); }
+extern void *__libc_calloc(size_t, size_t);
+void *calloc(size_t n, size_t m) {
+    __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
+    return __libc_calloc(n, m); /* dlsym itself calls calloc */
+}
+"""
+
+_RUNS = """
+import ctypes, sys
+import numpy as np
+import graphwright as gw
+
+model = gw.load(sys.argv[1])
+count = ctypes.CDLL(sys.argv[2]).allocations
+count.restype = ctypes.c_long
+feeds = {spec.name: np.ones((512, 4), np.float32) for spec in model.inputs}
+arrays = tuple(feeds.values())
+
+def made(act):
+    for _ in range(20):
+        act()
+    before = count()
+    for _ in range(100):
+        act()
+    return count() - before
+
+outputs = made(lambda: [np.empty((512, 4), np.float32) for _ in model.outputs])
+idle = made(lambda: None)
+print(outputs - idle, made(lambda: model(*arrays)) - idle, made(lambda: model.run(feeds)) - idle)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts through LD_PRELOAD")
+def test_a_run_allocates_its_outputs_alone(model: Model, tmp_path: Path) -> None:
+    (tmp_path / "counter.c").write_text(_COUNTER)
+    counter = tmp_path / "counter.so"
+    command = [*find_toolchain().command, "-shared", "-fPIC", "-O1", "-o", str(counter)]
+    subprocess.run([*command, str(tmp_path / "counter.c"), "-ldl"], check=True, capture_output=True)
+    assert ctypes.CDLL(str(counter)).allocations() >= 0
+    model.save(tmp_path / "model.om")
+    ended = subprocess.run(
+        [sys.executable, "-c", _RUNS, str(tmp_path / "model.om"), str(counter)],
+        env={"LD_PRELOAD": str(counter), "PYTHONPATH": ":".join(filter(None, sys.path))},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    outputs, called, ran = map(int, ended.stdout.split())
+    assert outputs >= 100
+    assert called <= outputs
+    assert ran <= outputs + 100  # the dict's own keys, now and then

@@ -4,8 +4,8 @@
 
 A chain of elementwise nodes on a small matrix; between two of them the host reshapes the matrix by a shape
 that is an input. A border is one node of the host and the way back into a program: the slope of a run's time
-over their number. Beside it stands what NumPy takes for the same reshapes, in the same process, in turn.
-CPU time of the thread, the least of many short runs.
+over their number. BackgroundTask it stands what NumPy takes for the same reshapes, in the same process, in
+turn. CPU time of the thread, the least of many short runs.
 """
 
 from __future__ import annotations

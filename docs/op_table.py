@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 
 from graphwright.building.calls import op_classes, operands_of, signature
-from graphwright.ir.foreign import is_foreign
 from graphwright.ir.op import Op
+from graphwright.ir.plugin_ops import is_plugin_op
 
 PAGE = Path(__file__).parent / "builder.md"
 BEGIN, END = "<!-- ops: written by python -m docs.op_table -->", "<!-- end of ops -->"
@@ -22,7 +22,7 @@ def table() -> str:
     rows = [
         f"| `{name}` | {_operands(cls)} | {_attributes(cls)} |"
         for name, cls in op_classes().items()
-        if not is_foreign(cls)
+        if not is_plugin_op(cls)
     ]
     return "\n".join(["| op | operands | attributes |", "| --- | --- | --- |", *rows])
 

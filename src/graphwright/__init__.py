@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from graphwright.garbage import uncollected
+from graphwright.gc_pause import gc_paused
 
 if TYPE_CHECKING:
     from graphwright import plugins as plugins
@@ -84,6 +84,6 @@ def __getattr__(name: str) -> Any:
 
 
 def _imported(module: str, attribute: str) -> Any:
-    with uncollected():
+    with gc_paused():
         home = importlib.import_module(module)
     return getattr(home, attribute) if attribute else home

@@ -17,7 +17,7 @@ from graphwright.config import Options
 from graphwright.frontends.onnx import Opened, open_model
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.frontends.onnx.read import Source
-from graphwright.garbage import uncollected
+from graphwright.gc_pause import gc_paused
 from graphwright.gears import Gears
 from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Module
@@ -45,7 +45,7 @@ def _timed(observe: Observer) -> Observer:
     return observe_and_log
 
 
-@uncollected()
+@gc_paused()
 def compile(
     source: Source | Module | Opened,
     *,

@@ -20,8 +20,8 @@ from graphwright.building.regions import Scope, new_scope, read_region, results_
 from graphwright.config import Options
 from graphwright.ir.conversion import converted
 from graphwright.ir.graph import Graph, Module, Role, Signature, Value
+from graphwright.ir.loop_types import MAX_ROUNDS, DtypesDiffer, widened
 from graphwright.ir.op import Op
-from graphwright.ir.settle import MAX_ROUNDS, DtypesDiffer, widened
 from graphwright.ir.symbols import SymbolError, parse_dim
 from graphwright.ir.types import BOOL, DTYPES, I64, DType, TensorType, dtype_of
 from graphwright.ops.if_ import If

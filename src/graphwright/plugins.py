@@ -71,7 +71,7 @@ from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.source import CSource
 from graphwright.ops.common import FLOATS, INTEGERS, Pointwise, dtype_attribute, need_dtype, same_dtype
 from graphwright.passes.base import Pass, Record
-from graphwright.passes.foreign import Point, register, registered_passes
+from graphwright.passes.plugin_passes import Point, register, registered_passes
 
 GROUP: Final = "graphwright.plugins"
 """The entry points that are loaded before a model is compiled."""

@@ -9,7 +9,7 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module
 from graphwright.ir.symbols import Range, SymbolTable, floordiv, maximum, symbol
 from graphwright.ir.types import F32, tensor
-from graphwright.layout.forms import DIRECT_GFLOPS, ROW_MAJOR_GFLOPS, Blocks, Form, form_of, nominal
+from graphwright.layout.forms import DIRECT_GFLOPS, ROW_MAJOR_GFLOPS, Blocks, LayoutChoice, form_of, nominal
 from graphwright.ops.conv import Conv
 
 TABLE = SymbolTable()
@@ -44,7 +44,7 @@ def test_a_convolution_of_few_pixels_wastes_lanes_in_planes(pixels: int, lanes_u
     y = b(Conv((1,), (0, 0), (1,)), x, b.const(np.ones((64, 64, 1), np.float32)))
     assert y.producer is not None
     form = form_of(y.producer, Blocks(16))
-    assert isinstance(form, Form)
+    assert isinstance(form, LayoutChoice)
     flops = 2.0 * pixels * 64 * 64
     expected = flops / lanes_used / ROW_MAJOR_GFLOPS - flops / DIRECT_GFLOPS
     assert form.saves == pytest.approx(expected, rel=1e-12)

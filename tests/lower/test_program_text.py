@@ -5,6 +5,7 @@ from __future__ import annotations
 from graphwright.ir.types import F32
 from graphwright.kernels.ref import KernelRef
 from graphwright.lower.tasks import (
+    Binding,
     Block,
     Buffer,
     Code,
@@ -12,7 +13,6 @@ from graphwright.lower.tasks import (
     HostFunction,
     Instruction,
     Operand,
-    Port,
     Storage,
     Task,
     TaskGraph,
@@ -21,8 +21,8 @@ from graphwright.lower.tasks import (
 from graphwright.lower.text import print_program
 
 PROGRAM = TaskGraph(
-    inputs=(Port("x\x1b", F32, (0, 2)),),
-    outputs=(Port("y", F32, (0, 2)),),
+    inputs=(Binding("x\x1b", F32, (0, 2)),),
+    outputs=(Binding("y", F32, (0, 2)),),
     shape=(
         Instruction(Code.DIM, 0, 0),
         Instruction(Code.CONST, 4),
@@ -112,7 +112,7 @@ def test_long_expressions_are_named_once() -> None:
     doubled = [Instruction(Code.DIM, 0, 0)]
     doubled += [Instruction(Code.MUL, i, i) for i in range(60)]
     program = TaskGraph(
-        (Port("x", F32, (0,)),), (), tuple(doubled), (Buffer(Storage.ARENA, 60),), (), (Block(0, 0),), ()
+        (Binding("x", F32, (0,)),), (), tuple(doubled), (Buffer(Storage.ARENA, 60),), (), (Block(0, 0),), ()
     )
     text = print_program(program)
     assert "size r" in text and len(text) < 10_000

@@ -16,6 +16,7 @@ from graphwright.kernels.ref import KernelRef
 from graphwright.lower.encode import encode
 from graphwright.lower.serialize import from_plain, to_plain
 from graphwright.lower.tasks import (
+    Binding,
     Block,
     Buffer,
     Code,
@@ -23,7 +24,6 @@ from graphwright.lower.tasks import (
     HostFunction,
     Instruction,
     Operand,
-    Port,
     Storage,
     Task,
     TaskGraph,
@@ -42,7 +42,7 @@ def some(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.lists(strategy, max_size=3).map(tuple)
 
 
-ports = st.builds(Port, texts, dtypes, lists)
+ports = st.builds(Binding, texts, dtypes, lists)
 tasks = st.builds(
     Task, st.sampled_from(TaskKind), some(operands), lists, numbers, lists, numbers, numbers, numbers, lists,
     lists, numbers, texts,
@@ -62,7 +62,9 @@ programs = st.builds(
 
 def test_the_strategy_knows_every_field() -> None:
     """A field added to a program has to be written as well."""
-    counts = [len(fields(kind)) for kind in (TaskGraph, Port, Instruction, Buffer, Task, Block, HostFunction)]
+    counts = [
+        len(fields(kind)) for kind in (TaskGraph, Binding, Instruction, Buffer, Task, Block, HostFunction)
+    ]
     assert counts == [8, 3, 4, 5, 12, 2, 3]
 
 
@@ -77,8 +79,8 @@ def test_programs_come_back(program: TaskGraph) -> None:
 
 
 EXAMPLE = TaskGraph(
-    inputs=(Port("x", DTYPES["f32"], (0,)),),
-    outputs=(Port("y", DTYPES["bf16"], (0, 0)),),
+    inputs=(Binding("x", DTYPES["f32"], (0,)),),
+    outputs=(Binding("y", DTYPES["bf16"], (0, 0)),),
     shape=(Instruction(Code.DIM, 0, 0, "note"),),
     buffers=(Buffer(Storage.ARENA, 0, 0, (0,), "b"),),
     tasks=(Task(TaskKind.LAUNCH, (Operand(0, 0), None, FunctionOperand(0)), (0,), 0, (0,), 0, name="n"),),

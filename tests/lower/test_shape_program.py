@@ -18,7 +18,7 @@ from graphwright.ir.symbols import Dim, Range, SymbolTable, ceildiv, evaluate, m
 from graphwright.ir.types import F32, U8, TensorType, tensor
 from graphwright.lower.encode import encode
 from graphwright.lower.shape_program import ShapeProgramBuilder
-from graphwright.lower.tasks import Block, Code, Port, TaskGraph
+from graphwright.lower.tasks import Binding, Block, Code, TaskGraph
 from graphwright.ops.binary import Add
 from graphwright.ops.concat import Concat
 from graphwright.ops.slice import Slice
@@ -52,7 +52,7 @@ def program_of(wanted: Sequence[Dim], table: SymbolTable) -> tuple[TaskGraph, li
     builder = ShapeProgramBuilder()
     builder.bind_inputs(graph.inputs, table)
     registers = [builder.register(dim) for dim in wanted]
-    port = Port("x", U8, tuple(builder.register(symbol(name)) for name in NAMES))
+    port = Binding("x", U8, tuple(builder.register(symbol(name)) for name in NAMES))
     program = TaskGraph((port,), (), tuple(builder.instructions), (), (), (Block(0, 0),), ())
     return program, registers
 

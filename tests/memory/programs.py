@@ -11,12 +11,12 @@ from typing import Any
 from graphwright.ir.types import U8
 from graphwright.kernels.ref import KernelRef
 from graphwright.lower.tasks import (
+    Binding,
     Block,
     Buffer,
     Code,
     Instruction,
     Operand,
-    Port,
     Storage,
     Task,
     TaskGraph,
@@ -67,7 +67,7 @@ class Drafter:
         )
         planned = [n for n, b in enumerate(self.buffers) if b.storage in PLANNED]
         found = conflicts(planned, tasks, blocks)
-        port = Port("x", U8, (self.number(64),))
+        port = Binding("x", U8, (self.number(64),))
         return TaskGraph(
             inputs=(port,),
             outputs=(port,),

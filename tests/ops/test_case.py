@@ -58,7 +58,7 @@ def test_the_index_chooses_and_one_outside_takes_the_last(index: int, taken: int
     verify(module)
     (y,) = evaluate_module(module, [np.array(index), X])
     np.testing.assert_array_equal(y, RESULTS[taken])
-    assert Case(3, 1).taken(fact_of(np.array(index))) == taken
+    assert Case(3, 1).selected_region(fact_of(np.array(index))) == taken
 
 
 def test_the_text_reads_back() -> None:

@@ -110,7 +110,9 @@ def test_a_rank_that_runs_change_is_unknown() -> None:
 
 
 def chain(length: int) -> Any:
-    """Carried values of which each becomes the next one: a size ripples through them, one run at a time."""
+    """LoopCarried values of which each becomes the next one: a size ripples through them, one run at a
+    time.
+    """
     names = [f"h{k}" for k in range(length)]
     moved = [node("Identity", "on", "go"), node("Concat", "h0 h0", "g0", axis=0)]
     moved += [node("Identity", f"h{k - 1}", f"g{k}") for k in range(1, length)]

@@ -105,7 +105,7 @@ def test_expression_means_what_the_reference_does(sample: Sample) -> None:
 
 
 def _kept(op: Op, facts: list) -> tuple[int, ...]:  # type: ignore[type-arg]
-    moved = op.absorb(*facts)
+    moved = op.fold_operands(*facts)
     return tuple(range(len(facts))) if moved is None else moved[1]
 
 

@@ -11,6 +11,9 @@ from graphwright.compiler.pipeline import graph_passes
 from graphwright.ir.graph import Module
 from graphwright.passes.algebraic import ALGEBRAIC
 from graphwright.passes.base import Pass
+from graphwright.passes.canonicalize_loops import CanonicalizeLoops
+from graphwright.passes.canonicalize_reshapes import CANONICALIZE_RESHAPES
+from graphwright.passes.canonicalize_transposes import CANONICALIZE_TRANSPOSES
 from graphwright.passes.carried_values import CarriedValues
 from graphwright.passes.constants_into_regions import ConstantsIntoRegions
 from graphwright.passes.cse import CommonSubexpressions
@@ -23,9 +26,6 @@ from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.loop_invariants import LoopInvariants
 from graphwright.passes.manager import Scheduled, run_passes
 from graphwright.passes.remove_noops import RemoveNoops
-from graphwright.passes.simplify_loops import SimplifyLoops
-from graphwright.passes.simplify_reshapes import SIMPLIFY_RESHAPES
-from graphwright.passes.simplify_transposes import SIMPLIFY_TRANSPOSES
 
 from .strategies import modules
 from .support import Closeness, assert_same_meaning, copied
@@ -39,10 +39,10 @@ EXACT: tuple[Pass, ...] = (
     ConstantsIntoRegions(),
     CarriedValues(),
     LoopInvariants(),
-    SimplifyLoops(),
+    CanonicalizeLoops(),
     RemoveNoops(),
-    SIMPLIFY_TRANSPOSES,
-    SIMPLIFY_RESHAPES,
+    CANONICALIZE_TRANSPOSES,
+    CANONICALIZE_RESHAPES,
 )
 ROUNDED: tuple[tuple[str, Sequence[Scheduled]], ...] = (
     ("algebraic", (ALGEBRAIC,)),

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 from graphwright import ops, plugins
 from graphwright.ir import op as ir_op
-from graphwright.ir.foreign import is_foreign
+from graphwright.ir.plugin_ops import is_plugin_op
 from graphwright.kernels.candidates import registry
-from graphwright.passes import foreign
+from graphwright.passes import plugin_passes
 from graphwright.tools.cli import app
 
 ROOT = Path(__file__).parents[2]
@@ -33,10 +33,10 @@ def isolated() -> Iterator[None]:
     registry.load()
     modules = set(sys.modules)
     with pytest.MonkeyPatch.context() as patch:
-        own = {name: cls for name, cls in ir_op._REGISTRY.items() if not is_foreign(cls)}
+        own = {name: cls for name, cls in ir_op._REGISTRY.items() if not is_plugin_op(cls)}
         patch.setattr(ir_op, "_REGISTRY", own)  # nor are the ops of other tests seen
         patch.setattr(registry, "_CANDIDATES", {op: list(c) for op, c in registry._CANDIDATES.items()})
-        patch.setattr(foreign, "_PASSES", dict(foreign._PASSES))
+        patch.setattr(plugin_passes, "_PASSES", dict(plugin_passes._PASSES))
         plugins.autoload.cache_clear()
         try:
             yield

@@ -16,8 +16,8 @@ import numpy as np
 import graphwright.ops
 from graphwright.building.faults import fault
 from graphwright.ir.constant import Constant
-from graphwright.ir.foreign import is_foreign
 from graphwright.ir.op import Op, registered_ops
+from graphwright.ir.plugin_ops import is_plugin_op
 from graphwright.ir.symbols import SymbolError, parse_dim
 from graphwright.ir.types import DTYPES, DType, dtype_of
 from graphwright.spelling import did_you_mean
@@ -40,7 +40,7 @@ def op_classes() -> Mapping[str, type[Op]]:
 
 def _is_public(cls: type[Op]) -> bool:
     has_regions = cls.region_inputs is not Op.region_inputs
-    return bool(cls.onnx or is_foreign(cls)) and cls is not Constant and not has_regions
+    return bool(cls.onnx or is_plugin_op(cls)) and cls is not Constant and not has_regions
 
 
 def method_name(op: str) -> str:
@@ -69,7 +69,7 @@ def unknown_op(name: str, own: Sequence[str]) -> str:
 def operands_of(cls: type[Op]) -> list[inspect.Parameter]:
     """The operands of an op, as parameters that are given by position."""
     found = _parameters(cls.infer)[1:]  # the first is where it is inferred
-    if [each.kind for each in found] != [inspect.Parameter.VAR_POSITIONAL] or is_foreign(cls):
+    if [each.kind for each in found] != [inspect.Parameter.VAR_POSITIONAL] or is_plugin_op(cls):
         return found
     return _parameters(cls.reference) or found  # of elementwise ops, whose inference they share
 

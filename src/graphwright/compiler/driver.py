@@ -21,8 +21,8 @@ from graphwright.config import Options
 from graphwright.executable.nodes import COMPILE, Dispatch, Executable
 from graphwright.ir.clone import clone_module
 from graphwright.ir.deferred import Deferred
+from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Array, Module
-from graphwright.ir.mentions import symbols_in
 from graphwright.ir.text import print_module
 from graphwright.package.package import MAIN, Package
 from graphwright.package.weights import UnpackedWeights

@@ -30,8 +30,8 @@ from graphwright.executable.nodes import (
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.clone import clone_graph, copy_node
 from graphwright.ir.constant import Constant, is_constant
+from graphwright.ir.free_symbols import symbols_of
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.mentions import symbols_of
 from graphwright.ir.names import UniqueNames
 from graphwright.ir.op import ConstRef
 from graphwright.ir.subgraph import Subgraph
@@ -99,7 +99,7 @@ def _region(main: Graph, node: Node) -> Graph:
 
 def _repeats(node: Node, bodies: Sequence[HostProgram]) -> bool:
     """Whether ``node`` is a loop whose body is one program, which sees every size that a run may change."""
-    where = node.op.carried()
+    where = node.op.loop_carried()
     if where is None or len(bodies[0].steps) != 1:
         return False
     (step,) = bodies[0].steps

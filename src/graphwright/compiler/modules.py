@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from graphwright.beside import Beside
+from graphwright.background import BackgroundTask
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
 from graphwright.config import Options
 from graphwright.errors import Collector, PluginError, ToolchainError
@@ -16,11 +16,11 @@ from graphwright.executable.stored import StoredTasks
 from graphwright.executable.target import Target
 from graphwright.ir.constant import Constant
 from graphwright.ir.deferred import Deferred
-from graphwright.ir.foreign import is_foreign, plugin_of
 from graphwright.ir.graph import Array, Graph, Module, Value
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.loops.text import print_kernel
 from graphwright.ir.op import ConstRef
+from graphwright.ir.plugin_ops import is_plugin_op, plugin_of
 from graphwright.ir.symbols import Constraint
 from graphwright.ir.text import print_module
 from graphwright.kernels.cache import KernelCache
@@ -121,7 +121,7 @@ def compile_modules(
     # compilers are other processes: they run while weights are packed
     compilers = Compilers()
     call = partial(_objects, sources, generated, isa, options, compilers)
-    with Beside(call, compilers.stop) as compiled:
+    with BackgroundTask(call, compilers.stop) as compiled:
         weights, stored = _weights(modules, selections, shared)
         programs = [
             lower(m.main, selection.steps, m.symbols, held.places, streams=options.streams)
@@ -160,7 +160,7 @@ def package_module(module: Module, options: Options, weights: Weights | None = N
         constraints=constraint_texts(module.symbols.constraints),
         metadata=dict(module.metadata),
         options=options.key(),
-        plugins={n.op.name: plugin_of(type(n.op)) for n in module.walk() if is_foreign(type(n.op))},
+        plugins={n.op.name: plugin_of(type(n.op)) for n in module.walk() if is_plugin_op(type(n.op))},
     )
 
 

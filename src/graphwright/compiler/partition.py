@@ -11,8 +11,8 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from graphwright.ir.constant import Constant
+from graphwright.ir.free_symbols import symbols_in, symbols_of
 from graphwright.ir.graph import Graph, Node, Value
-from graphwright.ir.mentions import symbols_in, symbols_of
 from graphwright.ir.sizes import scaled_symbol
 from graphwright.ir.types import TensorType
 from graphwright.kernels.native_loop import why_not_native

@@ -22,12 +22,12 @@ from graphwright.passes.cse import CommonSubexpressions
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.decompose import Decompose
 from graphwright.passes.fixpoints import SHAPES, SIMPLIFY
-from graphwright.passes.foreign import Point
-from graphwright.passes.forward_steps import FORWARD_STEPS
+from graphwright.passes.fold_requantize import FOLD_REQUANTIZE
 from graphwright.passes.fuse_attention import FUSE_ATTENTION
 from graphwright.passes.integer_products import INTEGER_PRODUCTS
 from graphwright.passes.manager import Fixpoint, Scheduled
-from graphwright.passes.packed_products import PACKED_PRODUCTS
+from graphwright.passes.plugin_passes import Point
+from graphwright.passes.weight_only_quantization import WEIGHT_ONLY_QUANTIZATION
 from graphwright.records import dataclass
 
 
@@ -54,7 +54,7 @@ STAGES: Final = (
     Stage(
         "quantized",
         "recognises products of quantized and of packed weights, before constants are folded to floats",
-        (INTEGER_PRODUCTS, PACKED_PRODUCTS),
+        (INTEGER_PRODUCTS, WEIGHT_ONLY_QUANTIZATION),
     ),
     Stage(
         "shapes", "infers types, folds constants, and inlines branches and loops that they decide", (SHAPES,)
@@ -86,7 +86,7 @@ STAGES: Final = (
         "groups nodes that one kernel computes",
         (
             Fuse(has_code),
-            FORWARD_STEPS,
+            FOLD_REQUANTIZE,
         ),
     ),
     Stage("layouts", "chooses memory layouts of images", (), lambda isa: AssignLayouts(isa.lanes)),

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from graphwright.lower.words import words_of
+from graphwright.lower.wire import words_of
 from graphwright.records import dataclass
 
 if TYPE_CHECKING:

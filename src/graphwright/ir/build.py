@@ -9,12 +9,12 @@ import numpy as np
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.constant import Constant
-from graphwright.ir.foreign import defined_at, is_foreign
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import infer_outputs, received_by
 from graphwright.ir.inferred import remember, state_of
-from graphwright.ir.listing import print_op
 from graphwright.ir.op import Array, Fact, Op, facts_elements
+from graphwright.ir.plugin_ops import defined_at, is_plugin_op
+from graphwright.ir.printer import print_op
 from graphwright.ir.types import DType, TensorType, type_of
 
 
@@ -59,14 +59,14 @@ class Builder:
         unknown.
         """
         place = name or " + ".join(self.sources) or op.name
-        if is_foreign(type(op)):
+        if is_plugin_op(type(op)):
             _check_attributes(op, place)
         before = state_of(self.module.symbols)
         given = [self.fact(value) for value in inputs]
         facts = self._infer(op, inputs, given, regions, place, known)
         node = Node(op, inputs, [f.type for f in facts], regions, name, self.sources)
         self.graph.insert(node, self.before)
-        if type(op).absorb is Op.absorb and before == state_of(self.module.symbols):
+        if type(op).fold_operands is Op.fold_operands and before == state_of(self.module.symbols):
             remember(node, given, facts)
         for value, fact in zip(node.outputs, facts, strict=True):
             if any(part is not None for part in (fact.elements, fact.data, fact.held, fact.partly)):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from graphwright._native import condense_all
-from graphwright.beside import Beside
+from graphwright.background import BackgroundTask
 from graphwright.ir.arrays import is_repeated
 from graphwright.ir.mapped import mapped_file
 
@@ -28,7 +28,7 @@ class Ahead:
         self._contents = contents  # which stay where they are
         self._places = {_address(np.frombuffer(c, np.uint8)): k for k, c in enumerate(contents)}
         mapped = all(mapped_file(content) is not None for content in contents)
-        self._made = Beside(partial(condense_all, contents, mapped))
+        self._made = BackgroundTask(partial(condense_all, contents, mapped))
 
     def find(self, data: np.ndarray[Any, Any]) -> bytes | None:
         """What stands for ``data``, if it is all of one of the contents."""

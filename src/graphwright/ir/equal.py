@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.listing import print_node, same_value
+from graphwright.ir.printer import print_node, same_value
 from graphwright.ir.symbols import Range
 
 

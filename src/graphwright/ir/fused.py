@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from graphwright.ir.enclosing import Enclosing
 from graphwright.ir.graph import Graph, Node
 from graphwright.ir.op import op
+from graphwright.ir.region_op import RegionOp
 
 
 @op("Fused")
-class Fused(Enclosing):
+class Fused(RegionOp):
     """Computes its region in one kernel. Inlining it unfuses."""
 
     results: int = 1

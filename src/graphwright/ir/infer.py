@@ -11,9 +11,9 @@ import numpy as np
 
 from graphwright.errors import Diagnostic, GraphwrightError, ModelError
 from graphwright.ir.constant import Constant
-from graphwright.ir.foreign import blamed, defined_at, is_foreign
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, UnknownRank, facts_elements
+from graphwright.ir.plugin_ops import blamed, defined_at, is_plugin_op
 from graphwright.ir.symbols import MAX_TERMS, SymbolError, SymbolTable
 from graphwright.ir.symbols import evaluate as number_of
 from graphwright.ir.types import I32, I64, TensorType, type_of
@@ -23,8 +23,8 @@ MAX_BYTES = 2**62
 
 
 def absorbed(op: Op, inputs: Sequence[Fact | None]) -> tuple[Op, Sequence[Fact | None]]:
-    """``op`` and its inputs after :meth:`Op.absorb`; unchanged where there is nothing to move."""
-    result = op.absorb(*inputs)
+    """``op`` and its inputs after :meth:`Op.fold_operands`; unchanged where there is nothing to move."""
+    result = op.fold_operands(*inputs)
     if result is None:
         return op, inputs
     return result[0], [inputs[position] for position in result[1]]
@@ -40,15 +40,15 @@ def evaluate(op: Op, arrays: Sequence[Array | None], place: str = "") -> tuple[A
 
     Operands that say sizes, axes or bounds must be what inference allows, else a ModelError names ``place``.
     """
-    moved = None if type(op).absorb is Op.absorb else _absorbed_arrays(op, arrays, place)
+    moved = None if type(op).fold_operands is Op.fold_operands else _absorbed_arrays(op, arrays, place)
     if moved is not None:
         op, arrays = moved[0], [arrays[position] for position in moved[1]]
     try:
-        result = _foreign_results(op, arrays) if is_foreign(type(op)) else op.reference(*arrays)
+        result = _foreign_results(op, arrays) if is_plugin_op(type(op)) else op.reference(*arrays)
     except InferError as error:
         raise ValueError(str(error)) from error
     except (ArithmeticError, LookupError, TypeError, ValueError):
-        if not is_foreign(type(op)):
+        if not is_plugin_op(type(op)):
             _say_why(op, arrays, place)
         raise
     return result if isinstance(result, tuple) else (result,)
@@ -64,10 +64,10 @@ def _say_why(op: Op, arrays: Sequence[Array | None], place: str) -> None:
 
 
 def _absorbed_arrays(op: Op, arrays: Sequence[Array | None], place: str) -> tuple[Op, tuple[int, ...]] | None:
-    """:meth:`Op.absorb`; where sizes, axes or bounds move, inference must allow them."""
+    """:meth:`Op.fold_operands`; where sizes, axes or bounds move, inference must allow them."""
     facts = [fact_of(array) for array in arrays]
     try:
-        moved = op.absorb(*facts)
+        moved = op.fold_operands(*facts)
     except InferError as error:
         raise ModelError(Diagnostic("type", f"{op.name}: {error}", place)) from error
     if moved is None:
@@ -184,11 +184,11 @@ def infer_outputs(
     except GraphwrightError:
         raise
     except Exception as error:
-        if not is_foreign(type(op)):
+        if not is_plugin_op(type(op)):
             raise
         raise ModelError(_blamed_infer(error, op, place)) from error
     outputs = result if isinstance(result, tuple) else (result,)
-    if is_foreign(type(op)):
+    if is_plugin_op(type(op)):
         _check_facts(op, outputs, place)
     facts = tuple(out if isinstance(out, Fact) else Fact(out) for out in outputs)
     for fact in facts:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from graphwright.ir.constant import Constant
-from graphwright.ir.foreign import is_foreign
+from graphwright.ir.free_symbols import symbols_named
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.mentions import symbols_named
 from graphwright.ir.op import Fact, Op
+from graphwright.ir.plugin_ops import is_plugin_op
 from graphwright.ir.symbols import Expr, SymbolTable
 from graphwright.records import dataclass
 
@@ -40,7 +40,7 @@ def remember(node: Node, inputs: Sequence[Fact | None], facts: tuple[Fact, ...])
     given = tuple(map(_given, node.inputs, inputs))
     if not all(_is_plain(each) for each in given if isinstance(each, Fact)):
         return
-    if not is_foreign(type(node.op)) and not symbols_named(node.op):
+    if not is_plugin_op(type(node.op)) and not symbols_named(node.op):
         node.inferred = _Inferred(node.op, given, facts)
 
 

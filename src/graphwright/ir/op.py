@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast, datacl
 import numpy as np
 
 from graphwright.errors import Diagnostic, PluginError
-from graphwright.ir.foreign import defined_at, is_foreign, plugin_of
+from graphwright.ir.plugin_ops import defined_at, is_plugin_op, plugin_of
 from graphwright.ir.symbols import Dim, Expr, SymbolTable
 from graphwright.ir.types import DType, TensorType, dtype_named
 from graphwright.records import dataclass
@@ -334,7 +334,7 @@ Import = Callable[[Importer], Any]
 
 
 @dataclass(frozen=True)
-class Carried:
+class LoopCarried:
     """Values that a region's outputs hand to its inputs in its next run: how many, and where they begin among
     the node's inputs, the region's inputs and the region's outputs.
     """
@@ -459,7 +459,7 @@ class Op:
         """Types of the outputs (a Fact where elements are known as well), or InferError / UnknownRank."""
         raise NotImplementedError(self.name)
 
-    def absorb(self, *facts: Any) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, *facts: Any) -> tuple[Op, tuple[int, ...]] | None:
         """Ops with operands that steer shapes (Reshape's ``shape``) or attributes that need sizes
         (``auto_pad``).
 
@@ -480,23 +480,23 @@ class Op:
         """
         raise NotImplementedError(self.name)
 
-    def captures(self, inputs: int) -> int:
+    def captured_operands(self, inputs: int) -> int:
         """Ops with regions: how many of its ``inputs`` operands, the last ones, go to all regions as last
         inputs.
         """
         return 0
 
-    def taken(self, *facts: Any) -> int | None:
+    def selected_region(self, *facts: Any) -> int | None:
         """Ops of which one region alone runs, once, on the captured operands: its number where the facts
         decide it.
         """
         return None
 
-    def carried(self) -> Carried | None:
+    def loop_carried(self) -> LoopCarried | None:
         """Loops: what their one region hands to its own next run. None: regions run once at most.
 
         What such a region receives of it is only known once inference has found types that hold in every run
-        (:mod:`graphwright.ir.settle`): ``region_inputs`` has None there.
+        (:mod:`graphwright.ir.loop_types`): ``region_inputs`` has None there.
         """
         return None
 
@@ -514,7 +514,7 @@ class Op:
         """Loops: what they scan, where there was no run; ``types`` are those of all outputs."""
         raise NotImplementedError(self.name)
 
-    def forwards(self, gives: TensorType, *facts: Any) -> int | None:
+    def forwarded_operand(self, gives: TensorType, *facts: Any) -> int | None:
         """The input that the only output, of type ``gives``, always equals; None if there is none."""
         return None
 
@@ -532,7 +532,7 @@ class Op:
         """The same meaning in simpler ops (a Value or a tuple), or None where this op has its own kernels."""
         return None
 
-    def bounded(self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Any) -> Any:
+    def bounded_form(self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Any) -> Any:
         """Ops whose elements decide the sizes ``made``: the same meaning (a Value or a tuple) with these
         sizes decided by :class:`graphwright.ops.bind_size.BindSize` alone, and values of the types ``gives``;
         None where there is no bound on what is written before a size is known, or it is too large.
@@ -587,10 +587,10 @@ def op(name: str) -> Callable[[OpType], OpType]:
 
 def _clash(name: str, known: type[Op], made: type[Op]) -> Exception:
     """That two modules define one op: a plugin's fault, whichever was imported first."""
-    later, earlier = (made, known) if is_foreign(made) else (known, made)
-    if not is_foreign(later):
+    later, earlier = (made, known) if is_plugin_op(made) else (known, made)
+    if not is_plugin_op(later):
         return ValueError(f"op {name!r} is defined in {known.__module__} and again in {made.__module__}")
-    owner = f"of the plugin {plugin_of(earlier)}" if is_foreign(earlier) else "that graphwright has"
+    owner = f"of the plugin {plugin_of(earlier)}" if is_plugin_op(earlier) else "that graphwright has"
     message = f"op {name!r} of {plugin_of(later)} has the name of an op {owner}"
     return PluginError(Diagnostic("plugin-clash", message, defined_at(later), "give it another name"))
 

@@ -1,4 +1,4 @@
-"""Parsing modules: the inverse of :mod:`graphwright.ir.listing`; grammar in :mod:`graphwright.ir.text`."""
+"""Parsing modules: the inverse of :mod:`graphwright.ir.printer`; grammar in :mod:`graphwright.ir.text`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from graphwright.errors import Diagnostic, ModelError, UnknownOpError
 from graphwright.ir.constant import Constant
 from graphwright.ir.dtypes import CONTAINERS
 from graphwright.ir.graph import ConstantPool, Graph, Module, Node, Role, Signature, Value
-from graphwright.ir.listing import WORDS, elements_array, unquote
 from graphwright.ir.names import terminal
 from graphwright.ir.nesting import MAX_DEPTH, deep_calls
 from graphwright.ir.op import Array, ConstRef, Op, op_class
+from graphwright.ir.printer import WORDS, elements_array, unquote
 from graphwright.ir.symbols import RELATIONS, Constraint, Range, parse_dim
 from graphwright.ir.types import DTYPES, DType, Layout, TensorType, dtype_named, parse_type
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from graphwright.ir.enclosing import Enclosing
 from graphwright.ir.op import op
+from graphwright.ir.region_op import RegionOp
 
 
 @op("Subgraph")
-class Subgraph(Enclosing):
+class Subgraph(RegionOp):
     """Computes its region in one program: what lies between nodes that the host runs.
 
     Calls in host programs name it by ``number``. Inlining it gives the graph before it was partitioned.

@@ -18,8 +18,8 @@ Attributes at their defaults are left out. Text from a model is escaped, so a li
 """
 
 from graphwright.ir.equal import structurally_equal
-from graphwright.ir.listing import Listing, print_graph, print_module, print_node, print_op
 from graphwright.ir.parse import parse_module, parse_op
+from graphwright.ir.printer import Listing, print_graph, print_module, print_node, print_op
 
 __all__ = [
     "Listing",

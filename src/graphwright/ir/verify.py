@@ -10,8 +10,8 @@ from graphwright.errors import Collector, GraphwrightError, ModelError, VerifyEr
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import compatible, infer_node
-from graphwright.ir.listing import Listing, same_value
 from graphwright.ir.op import ConstRef, Fact, InferError
+from graphwright.ir.printer import Listing, same_value
 from graphwright.ir.symbols import RELATIONS
 from graphwright.ir.types import type_of
 from graphwright.records import dataclass

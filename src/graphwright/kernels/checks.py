@@ -7,11 +7,11 @@ from typing import Any
 
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.constant import is_constant
-from graphwright.ir.foreign import defined_at, guarded
+from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.mentions import symbols_in
+from graphwright.ir.plugin_ops import defined_at, guarded
 from graphwright.ir.symbols import Dim, Expr, names_in
-from graphwright.kernels.launch import Alias, Copy, Launch, Part, Run
+from graphwright.kernels.launch import Alias, ByteRange, Copy, Launch, Run
 from graphwright.kernels.ref import KernelRef
 from graphwright.records import replace
 
@@ -68,7 +68,7 @@ def _launch_faults(
     if not isinstance(launch.kernel, KernelRef):
         yield f"{launch.kernel!r} is no kernel: context.c_function(source, name) is one"
     for position, operand in enumerate(launch.operands):
-        value = operand.value if isinstance(operand, Part) else operand
+        value = operand.value if isinstance(operand, ByteRange) else operand
         if value is None:
             continue
         if not isinstance(value, Value):
@@ -103,7 +103,7 @@ def _size_faults(what: str, dim: Dim, known: Collection[str]) -> Iterator[str]:
 
 def _written(launch: Launch) -> list[Value | None]:
     operands = [launch.operands[position] for position in launch.writes]
-    return [operand.value if isinstance(operand, Part) else operand for operand in operands]
+    return [operand.value if isinstance(operand, ByteRange) else operand for operand in operands]
 
 
 def _values(node: Node) -> list[Value]:

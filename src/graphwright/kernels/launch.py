@@ -21,7 +21,7 @@ class Hook:
 
 
 @dataclass(frozen=True)
-class Part:
+class ByteRange:
     """``bytes`` of a value from byte ``offset`` on."""
 
     value: Value
@@ -35,7 +35,7 @@ class Launch:
     """
 
     kernel: KernelRef
-    operands: tuple[Value | Part | None, ...]
+    operands: tuple[Value | ByteRange | None, ...]
     writes: tuple[int, ...]
     """Positions in ``operands`` that are outputs."""
     args: tuple[Dim, ...]
@@ -95,7 +95,7 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class Handed:
+class CarriedValue:
     """What a loop's body hands to its next run: ``received`` is ``start`` first, later ``result``; after the
     last run that is ``output``.
     """
@@ -107,7 +107,7 @@ class Handed:
 
 
 @dataclass(frozen=True)
-class Repeat:
+class NativeLoop:
     """A loop: ``steps`` again and again. ``number`` counts its runs from 0 on, for the body to read.
 
     It ends after ``trips`` runs, or as many as ``limit`` holds; and when ``condition``, which is among
@@ -117,7 +117,7 @@ class Repeat:
 
     steps: tuple[Step, ...]
     number: Value
-    handed: tuple[Handed, ...]
+    handed: tuple[CarriedValue, ...]
     rows: tuple[tuple[Value, Value], ...]
     shared: tuple[tuple[Value, Value], ...]
     trips: Dim | None = None
@@ -137,11 +137,11 @@ class Step:
     """A node and how it is done."""
 
     node: Node
-    action: Run | Alias | Branch | Repeat | Host
+    action: Run | Alias | Branch | NativeLoop | Host
 
     @property
     def blocks(self) -> tuple[tuple[Step, ...], ...]:
         """The steps of its regions."""
         if isinstance(self.action, Branch):
             return self.action.blocks
-        return (self.action.steps,) if isinstance(self.action, Repeat) else ()
+        return (self.action.steps,) if isinstance(self.action, NativeLoop) else ()

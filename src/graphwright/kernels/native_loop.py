@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Node
-from graphwright.ir.mentions import symbols_in
 from graphwright.ops.loop import Loop
 
 
@@ -18,7 +18,7 @@ def why_not_native(node: Node, known: Set[str]) -> str:
     loop = node.op
     if not isinstance(loop, Loop):
         return ""
-    where, region = loop.carried(), node.regions[0]
+    where, region = loop.loop_carried(), node.regions[0]
     starts = node.inputs[where.start : where.start + where.count]
     received = region.inputs[where.receive : where.receive + where.count]
     given = region.outputs[where.result : where.result + where.count]

@@ -20,7 +20,7 @@ class KernelRef:
     module: str = ""
 
     @property
-    def is_foreign(self) -> bool:
+    def is_plugin(self) -> bool:
         """Whether it was compiled from a user's own C."""
         return self.module.startswith(FOREIGN)
 

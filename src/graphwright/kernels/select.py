@@ -9,7 +9,7 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Trait
 from graphwright.kernels.candidates import registry
 from graphwright.kernels.candidates.registry import Context, GeneratedKernels
-from graphwright.kernels.launch import Alias, Branch, Handed, Host, Launch, Repeat, Run, Step
+from graphwright.kernels.launch import Alias, Branch, CarriedValue, Host, Launch, NativeLoop, Run, Step
 from graphwright.kernels.library.isa import Isa
 from graphwright.ops.case import Case
 from graphwright.ops.if_ import If
@@ -61,7 +61,7 @@ def _read_packed(graph: Graph, step: Step, context: Context) -> None:
                 graph.replace_input(step.node, position, packed)
 
 
-def _action(node: Node, context: Context) -> Run | Alias | Branch | Repeat | Host:
+def _action(node: Node, context: Context) -> Run | Alias | Branch | NativeLoop | Host:
     if isinstance(node.op, If | Case):
         return Branch(node.operand(0), tuple(_steps(region, context) for region in node.regions))
     if isinstance(node.op, Loop):
@@ -77,20 +77,20 @@ def _action(node: Node, context: Context) -> Run | Alias | Branch | Repeat | Hos
     return Host("; ".join(reasons) or f"{node.op.name} has no native kernel")
 
 
-def _repeat(node: Node, loop: Loop, context: Context) -> Repeat:
-    where, region = loop.carried(), node.regions[0]
+def _repeat(node: Node, loop: Loop, context: Context) -> NativeLoop:
+    where, region = loop.loop_carried(), node.regions[0]
     first, last = where.start, where.start + where.count
     starts = [node.operand(k) for k in range(first, last)]
     received = region.inputs[where.receive : where.receive + where.count]
-    handed = list(map(Handed, starts, received, region.outputs[where.result :], node.outputs))
+    handed = list(map(CarriedValue, starts, received, region.outputs[where.result :], node.outputs))
     condition = Value(CONDITION, "condition") if loop.conditional else None
     if condition is not None:  # nothing in the body reads it, and nothing behind the loop
-        handed.append(Handed(node.operand(loop.counted), condition, region.outputs[0], condition))
+        handed.append(CarriedValue(node.operand(loop.counted), condition, region.outputs[0], condition))
     scanned = region.outputs[where.result + where.count :]
     count = node.operand(0) if loop.counted else None
     vector = count is not None and count.type.rank == 1
     shared = zip(node.inputs[last:], region.inputs[where.receive + where.count :], strict=True)
-    return Repeat(
+    return NativeLoop(
         _steps(region, context),
         region.inputs[0],
         tuple(handed),

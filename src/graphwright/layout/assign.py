@@ -16,7 +16,7 @@ from graphwright.layout.blocks import channel_blocks, is_blocked
 from graphwright.layout.cut import INFINITE, SINK, SOURCE, Network
 from graphwright.layout.forms import (
     Blocks,
-    Form,
+    LayoutChoice,
     channel_axis,
     form_of,
     has_channels,
@@ -66,19 +66,19 @@ def _sequences(graph: Graph) -> Iterator[Graph]:
                 yield from _sequences(region)
 
 
-def _forms(graph: Graph, blocks: Blocks, record: Record) -> dict[Node, Form]:
+def _forms(graph: Graph, blocks: Blocks, record: Record) -> dict[Node, LayoutChoice]:
     """The nodes of ``graph`` that can work on blocks."""
-    forms: dict[Node, Form] = {}
+    forms: dict[Node, LayoutChoice] = {}
     for node in graph:
         form = form_of(node, blocks)
-        if isinstance(form, Form):
+        if isinstance(form, LayoutChoice):
             forms[node] = form
         elif node.inputs:
             record.refused(node, "channel blocks", form)
     return forms
 
 
-def _choose(graph: Graph, forms: dict[Node, Form], blocks: Blocks) -> set[Node]:
+def _choose(graph: Graph, forms: dict[Node, LayoutChoice], blocks: Blocks) -> set[Node]:
     """The nodes that work on blocks in the cheapest assignment."""
     if all(form.saves <= 0 for form in forms.values()):
         return set()
@@ -104,7 +104,7 @@ def _choose(graph: Graph, forms: dict[Node, Form], blocks: Blocks) -> set[Node]:
     return {node for node in forms if node in side}
 
 
-def _images(graph: Graph, forms: dict[Node, Form]) -> Iterable[Value]:
+def _images(graph: Graph, forms: dict[Node, LayoutChoice]) -> Iterable[Value]:
     """Values that some node may read or write in blocks."""
     written = (node.outputs[k] for node, form in forms.items() for k in sorted(form.results))
     read = (node.operand(k) for node, form in forms.items() for k in sorted(form.operands))
@@ -119,9 +119,9 @@ class _Rewrite:
         self.others: dict[Value, Value] = {}
         """What a value was brought into the other layout as."""
 
-    def run(self, forms: dict[Node, Form]) -> None:
+    def run(self, forms: dict[Node, LayoutChoice]) -> None:
         for node in list(self.graph):
-            form = forms.get(node, Form(frozenset(), frozenset()))
+            form = forms.get(node, LayoutChoice(frozenset(), frozenset()))
             for position, value in enumerate(node.inputs):
                 if value is not None and is_blocked(value) != (position in form.operands):
                     self.graph.replace_input(node, position, self._other(value, node))
@@ -150,7 +150,7 @@ class _Rewrite:
         return self.others[value]
 
 
-def _lay_out_region(node: Node, form: Form, lanes: int) -> None:
+def _lay_out_region(node: Node, form: LayoutChoice, lanes: int) -> None:
     """Layouts inside a region: those of its operands and results, and of all values with channels between."""
     body = region_of(node)
     walked = walked_values(body)

@@ -78,7 +78,7 @@ NOMINAL_SIZES = (64, 256, 1024, 4096, 16384)
 
 
 @dataclass(frozen=True)
-class Form:
+class LayoutChoice:
     """``operands`` and ``results`` by position; ``saves`` in nanoseconds against row-major."""
 
     operands: frozenset[int]
@@ -98,13 +98,13 @@ class Blocks:
         return nominal(dim, self.symbols)
 
 
-Rule = Callable[[Node, Blocks], "Form | str"]
+LayoutRule = Callable[[Node, Blocks], "LayoutChoice | str"]
 """The form of a node, or the reason why it has none."""
 
-_RULES: dict[type[Op], Rule] = {}
+_RULES: dict[type[Op], LayoutRule] = {}
 
 
-def form_of(node: Node, blocks: Blocks) -> Form | str:
+def form_of(node: Node, blocks: Blocks) -> LayoutChoice | str:
     """How ``node`` works on blocks of channels, or why it does not."""
     rule = _RULES.get(type(node.op))
     return rule(node, blocks) if rule is not None else f"{node.op.name} has no kernel for channel blocks"
@@ -120,8 +120,8 @@ def transfer_ns(value: Value, blocks: Blocks) -> float:
     return 1000 + cached / CACHE_GBPS + (size - cached) / MEMORY_GBPS
 
 
-def _form(*ops: type[Op]) -> Callable[[Rule], Rule]:
-    def register(rule: Rule) -> Rule:
+def _form(*ops: type[Op]) -> Callable[[LayoutRule], LayoutRule]:
+    def register(rule: LayoutRule) -> LayoutRule:
         for op in ops:
             _RULES[op] = rule
         return rule
@@ -130,12 +130,12 @@ def _form(*ops: type[Op]) -> Callable[[Rule], Rule]:
 
 
 @_form(Conv)
-def convolution(node: Node, blocks: Blocks) -> Form | str:
+def convolution(node: Node, blocks: Blocks) -> LayoutChoice | str:
     """Dense, grouped by whole blocks, or depthwise; of few channels from planes."""
     return _convolution(node, node.inputs, blocks)
 
 
-def _convolution(node: Node, operands: Sequence[Value | None], blocks: Blocks) -> Form | str:
+def _convolution(node: Node, operands: Sequence[Value | None], blocks: Blocks) -> LayoutChoice | str:
     """``operands``: those of ``node``, as the graph around a region knows them."""
     op, x, w, y = node.op, operands[0], operands[1], node.output
     assert isinstance(op, Conv) and x is not None and w is not None
@@ -148,7 +148,7 @@ def _convolution(node: Node, operands: Sequence[Value | None], blocks: Blocks) -
     flops = 2.0 * blocks.nominal(y.type.elements) * cin * math.prod(kernel)
     if cin == 1 and cout == op.group > 1:
         saves = _planar_depthwise_ns(y, kernel, blocks) - _blocked_depthwise_ns(y, kernel, blocks)
-        return Form(frozenset({0}), frozenset({0}), saves - _waste(y, blocks))
+        return LayoutChoice(frozenset({0}), frozenset({0}), saves - _waste(y, blocks))
     if op.group > 1 and (cin % blocks.lanes or (cout // op.group) % blocks.lanes):
         return f"groups of {cin} to {cout // op.group} channels do not fill blocks of {blocks.lanes}"
     plain = op.group == 1 and kernel == [3, 3] and set(op.strides) <= {1}
@@ -159,8 +159,8 @@ def _convolution(node: Node, operands: Sequence[Value | None], blocks: Blocks) -
     saves = rows - flops * -(-cout // blocks.lanes) * blocks.lanes / cout / speed
     planar = op.group == 1 and cin <= MAX_PLANAR_CHANNELS
     if single:
-        return "planes become one" if planar else Form(frozenset({0}), frozenset(), saves)
-    return Form(frozenset() if planar else frozenset({0}), frozenset({0}), saves)
+        return "planes become one" if planar else LayoutChoice(frozenset({0}), frozenset(), saves)
+    return LayoutChoice(frozenset() if planar else frozenset({0}), frozenset({0}), saves)
 
 
 def _planar_depthwise_ns(y: Value, kernel: Sequence[int], blocks: Blocks) -> float:
@@ -180,12 +180,12 @@ def _blocked_depthwise_ns(y: Value, kernel: Sequence[int], blocks: Blocks) -> fl
 
 
 @_form(ConvTranspose)
-def transposed_convolution(node: Node, blocks: Blocks) -> Form | str:
+def transposed_convolution(node: Node, blocks: Blocks) -> LayoutChoice | str:
     """Dense or grouped by whole blocks; into one channel if windows do not overlap."""
     return _transposed(node, node.inputs, blocks)
 
 
-def _transposed(node: Node, operands: Sequence[Value | None], blocks: Blocks) -> Form | str:
+def _transposed(node: Node, operands: Sequence[Value | None], blocks: Blocks) -> LayoutChoice | str:
     """``operands``: those of ``node``, as the graph around a region knows them."""
     op, x, w, y = node.op, operands[0], operands[1], node.output
     assert isinstance(op, ConvTranspose) and x is not None and w is not None
@@ -203,7 +203,7 @@ def _transposed(node: Node, operands: Sequence[Value | None], blocks: Blocks) ->
     columns = cout * math.prod(kernel) if single else cout
     padded = flops * -(-columns // blocks.lanes) * blocks.lanes / columns
     saves = flops / ROW_MAJOR_TRANSPOSED_GFLOPS - padded / DIRECT_GFLOPS
-    return Form(frozenset({0}), frozenset() if single else frozenset({0}), saves)
+    return LayoutChoice(frozenset({0}), frozenset() if single else frozenset({0}), saves)
 
 
 def overlaps(op: ConvTranspose, kernel: Sequence[Dim]) -> bool:
@@ -213,7 +213,7 @@ def overlaps(op: ConvTranspose, kernel: Sequence[Dim]) -> bool:
 
 
 @_form(MaxPool, AveragePool)
-def pooling(node: Node, blocks: Blocks) -> Form | str:
+def pooling(node: Node, blocks: Blocks) -> LayoutChoice | str:
     """A vector of channels at a time."""
     if len(node.outputs) > 1:
         return "indices of maxima are in row-major order"
@@ -222,7 +222,7 @@ def pooling(node: Node, blocks: Blocks) -> Form | str:
         return f"no pooling of {x.type} on channel blocks"
     assert isinstance(node.op, Pool)
     saves = _planar_pool_ns(node.op, x, y, blocks) - _blocked_pool_ns(node.op, x, y, blocks)
-    return Form(frozenset({0}), frozenset({0}), saves - _waste(y, blocks))
+    return LayoutChoice(frozenset({0}), frozenset({0}), saves - _waste(y, blocks))
 
 
 def _planar_pool_ns(op: Pool, x: Value, y: Value, blocks: Blocks) -> float:
@@ -243,7 +243,7 @@ def _blocked_pool_ns(op: Pool, x: Value, y: Value, blocks: Blocks) -> float:
 
 
 @_form(Concat)
-def concatenation(node: Node, blocks: Blocks) -> Form | str:
+def concatenation(node: Node, blocks: Blocks) -> LayoutChoice | str:
     """Along channels: memory side by side where operands are whole blocks."""
     op, y = node.op, node.output
     assert isinstance(op, Concat)
@@ -252,11 +252,11 @@ def concatenation(node: Node, blocks: Blocks) -> Form | str:
         return f"no concatenation to {y.type} on channel blocks"
     if op.axis % len(y.type.dims) != CHANNELS:
         return f"a concatenation along axis {op.axis}"
-    return Form(frozenset(range(len(operands))), frozenset({0}), -_waste(y, blocks))
+    return LayoutChoice(frozenset(range(len(operands))), frozenset({0}), -_waste(y, blocks))
 
 
 @_form(Split)
-def splitting(node: Node, blocks: Blocks) -> Form | str:
+def splitting(node: Node, blocks: Blocks) -> LayoutChoice | str:
     """Along channels."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, Split)
@@ -264,11 +264,11 @@ def splitting(node: Node, blocks: Blocks) -> Form | str:
         return f"no split of {x.type} on channel blocks"
     if op.sizes is None or op.axis % len(x.type.dims) != CHANNELS:
         return "the split is along another axis, or at computed positions"
-    return Form(frozenset({0}), frozenset(range(len(node.outputs))), -_waste(x, blocks))
+    return LayoutChoice(frozenset({0}), frozenset(range(len(node.outputs))), -_waste(x, blocks))
 
 
 @_form(Resize)
-def resizing(node: Node, blocks: Blocks) -> Form | str:
+def resizing(node: Node, blocks: Blocks) -> LayoutChoice | str:
     """Over the pixels, as the row-major kernel does."""
     op, x, y = node.op, node.operand(0), node.output
     assert isinstance(op, Resize)
@@ -278,19 +278,19 @@ def resizing(node: Node, blocks: Blocks) -> Form | str:
         return "it crops, uses antialiasing, computed sizes or an old coordinate mode"
     if op.scales is not None and len(op.scales) != len(x.type.dims):
         return "it scales only some axes"
-    return Form(frozenset({0}), frozenset({0}), -_waste(y, blocks))
+    return LayoutChoice(frozenset({0}), frozenset({0}), -_waste(y, blocks))
 
 
 @_form(LRN)
-def local_response_normalization(node: Node, blocks: Blocks) -> Form | str:
+def local_response_normalization(node: Node, blocks: Blocks) -> LayoutChoice | str:
     """Has no other kernel."""
     if not can_be_blocked(node.output):
         return f"no normalisation of {node.output.type} on channel blocks"
-    return Form(frozenset({0}), frozenset({0}), INFINITE)
+    return LayoutChoice(frozenset({0}), frozenset({0}), INFINITE)
 
 
 @_form(Fused)
-def region(node: Node, blocks: Blocks) -> Form | str:
+def region(node: Node, blocks: Blocks) -> LayoutChoice | str:
     """Elementwise work, sums over pixels, and one convolution: each value has all channels, or one."""
     body, outer = region_of(node), dict(zip(region_of(node).inputs, node.inputs, strict=True))
     anchor = anchor_of(body)
@@ -315,14 +315,14 @@ def region(node: Node, blocks: Blocks) -> Form | str:
         if not given.operands and image in blocked:
             return "the convolution reads the planar layout, other nodes of the region the blocked one"
         blocked |= {image} if given.operands else set()
-    return Form(
+    return LayoutChoice(
         frozenset(k for k, v in enumerate(body.inputs) if v in blocked - constants),
         frozenset(k for k, v in enumerate(body.outputs) if v in blocked),
         given.saves if given is not None else -sum(_waste(v, blocks) for v in passed),
     )
 
 
-def _anchor(anchor: Node, operands: Sequence[Value | None], blocks: Blocks) -> Form | str:
+def _anchor(anchor: Node, operands: Sequence[Value | None], blocks: Blocks) -> LayoutChoice | str:
     """The form of a region's contraction; ``operands`` as the graph around it knows them."""
     if isinstance(anchor.op, Conv):
         return _convolution(anchor, operands, blocks)
@@ -331,12 +331,14 @@ def _anchor(anchor: Node, operands: Sequence[Value | None], blocks: Blocks) -> F
     return f"{anchor.op.name} has no kernel for channel blocks"
 
 
-def _into_planes(body: Graph, walked: Sequence[Value], shape: Sequence[Dim], given: Form) -> Form | str:
+def _into_planes(
+    body: Graph, walked: Sequence[Value], shape: Sequence[Dim], given: LayoutChoice
+) -> LayoutChoice | str:
     """A region whose contraction reads blocks and gives one channel, which the rest walks."""
     image, rank = _anchor_image(body), len(shape)
     if image in walked or rank != len(image.type.dims) or any(has_channels(v, rank) for v in walked):
         return "the convolution has one output channel, other nodes of the region have more"
-    return Form(frozenset({body.inputs.index(image)}), frozenset(), given.saves)
+    return LayoutChoice(frozenset({body.inputs.index(image)}), frozenset(), given.saves)
 
 
 def _anchor_image(body: Graph) -> Value:

@@ -17,7 +17,7 @@ class TransData(Op):
             raise at.fail(f"{self.layout} does not order the {x.rank} axes of its input")
         return x.type
 
-    def forwards(self, gives: TensorType, x: Fact) -> int:
+    def forwarded_operand(self, gives: TensorType, x: Fact) -> int:
         return 0
 
     def reference(self, x: Array) -> Array:

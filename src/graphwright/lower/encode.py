@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from graphwright.lower.serialize import to_plain
 from graphwright.lower.tasks import TaskGraph
-from graphwright.lower.words import words_of
+from graphwright.lower.wire import words_of
 
 
 def encode(program: TaskGraph) -> bytes:
-    """See :mod:`graphwright.lower.words`. Raises OverflowError for a number beyond int64."""
+    """See :mod:`graphwright.lower.wire`. Raises OverflowError for a number beyond int64."""
     return words_of(to_plain(program))

@@ -9,16 +9,16 @@ from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.symbols import Dim, SymbolTable, maximum
 from graphwright.ir.text import print_op
 from graphwright.ir.types import BOOL, STRING, TensorType
-from graphwright.kernels.launch import Alias, Branch, Copy, Host, Launch, Part, Repeat, Step
+from graphwright.kernels.launch import Alias, Branch, ByteRange, Copy, Host, Launch, NativeLoop, Step
 from graphwright.kernels.ref import KernelRef
 from graphwright.lower.shape_program import ShapeProgramBuilder
 from graphwright.lower.tasks import (
+    Binding,
     Block,
     Buffer,
     FunctionOperand,
     HostFunction,
     Operand,
-    Port,
     Storage,
     Task,
     TaskGraph,
@@ -135,8 +135,8 @@ class _Lowering:
         found = conflicts(planned, tasks, blocks)
         return tuple(replace(b, conflicts=found.get(i, ())) for i, b in enumerate(self.buffers))
 
-    def _port(self, value: Value, name: str) -> Port:
-        return Port(name, value.type.dtype, self._registers(value.type))
+    def _port(self, value: Value, name: str) -> Binding:
+        return Binding(name, value.type.dtype, self._registers(value.type))
 
     def _registers(self, type: TensorType) -> tuple[int, ...]:
         return tuple(self.shape.register(dim) for dim in type.dims)
@@ -152,8 +152,8 @@ class _Lowering:
             )
         return self.numbers[memory]
 
-    def _operand(self, item: Value | Part) -> Operand:
-        value, extra = (item.value, item.offset) if isinstance(item, Part) else (item, 0)
+    def _operand(self, item: Value | ByteRange) -> Operand:
+        value, extra = (item.value, item.offset) if isinstance(item, ByteRange) else (item, 0)
         place = self.assignment.places[value]
         return Operand(self._number(place.memory), self.shape.register(place.offset + extra))
 
@@ -212,7 +212,7 @@ class _Lowering:
             return []
         if isinstance(action, Branch):
             return [self._branch(step, action)]
-        if isinstance(action, Repeat):
+        if isinstance(action, NativeLoop):
             return self._repeat(step, action)
         if isinstance(action, Host):
             return [self._host(step)]
@@ -272,7 +272,7 @@ class _Lowering:
         args = () if index.type.dtype is BOOL else (self.shape.register(index.type.dtype.bytes),)
         return Task(TaskKind.IF, (self._operand(index),), args=args, blocks=blocks)
 
-    def _repeat(self, step: Step, repeat: Repeat) -> list[Task]:
+    def _repeat(self, step: Step, repeat: NativeLoop) -> list[Task]:
         moves = self.assignment.loop_moves[step.node]
         steering = (repeat.number, repeat.limit, repeat.condition)
         return [

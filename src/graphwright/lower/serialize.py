@@ -7,6 +7,7 @@ from typing import Any
 from graphwright.ir.types import DTYPES, DType
 from graphwright.kernels.ref import KernelRef
 from graphwright.lower.tasks import (
+    Binding,
     Block,
     Buffer,
     Code,
@@ -14,7 +15,6 @@ from graphwright.lower.tasks import (
     HostFunction,
     Instruction,
     Operand,
-    Port,
     Storage,
     Task,
     TaskGraph,
@@ -67,13 +67,13 @@ def from_plain(plain: dict[str, Plain]) -> TaskGraph:
     )
 
 
-def _port(port: Port) -> Plain:
+def _port(port: Binding) -> Plain:
     return [port.name, port.dtype.name, port.dims]
 
 
-def _read_port(plain: Plain) -> Port:
+def _read_port(plain: Plain) -> Binding:
     name, dtype, dims = plain
-    return Port(str(name), DTYPES[dtype], tuple(map(int, dims)))
+    return Binding(str(name), DTYPES[dtype], tuple(map(int, dims)))
 
 
 def _typed(typed: tuple[DType, tuple[int, ...]] | None) -> Plain:

@@ -55,7 +55,7 @@ class Instruction:
 
 
 @dataclass(frozen=True)
-class Port:
+class Binding:
     """An input or output of the program: dense, row-major."""
 
     name: str
@@ -172,8 +172,8 @@ class HostFunction:
 class TaskGraph:
     """The whole of one compiled entry graph."""
 
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    inputs: tuple[Binding, ...]
+    outputs: tuple[Binding, ...]
     shape: tuple[Instruction, ...]
     buffers: tuple[Buffer, ...]
     tasks: tuple[Task, ...]

@@ -22,14 +22,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from graphwright.ir.listing import quote
 from graphwright.ir.names import terminal
+from graphwright.ir.printer import quote
 from graphwright.lower.tasks import (
+    Binding,
     Code,
     FunctionOperand,
     Instruction,
     Operand,
-    Port,
     Reg,
     Storage,
     Task,
@@ -68,7 +68,7 @@ def _by_kernel(loops: str) -> dict[str, list[str]]:
 class _Registers:
     """What each register holds, as text and how tightly that binds. ``defined``: the lines that name some."""
 
-    def __init__(self, shape: Sequence[Instruction], inputs: Sequence[Port]) -> None:
+    def __init__(self, shape: Sequence[Instruction], inputs: Sequence[Binding]) -> None:
         self.defined: list[str] = []
         self._inputs = inputs
         self._sizes = 0

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim, atoms, evaluate
-from graphwright.kernels.launch import Alias, Launch, Repeat, Run, Step
+from graphwright.kernels.launch import Alias, Launch, NativeLoop, Run, Step
 from graphwright.lower.tasks import Storage
 from graphwright.memory.storage import Assignment, Memory, all_steps, step_values
 from graphwright.schedule.order import Item, order_for_memory, peak
@@ -101,7 +101,7 @@ def _values(step: Step) -> Iterator[Value]:
         yield from step.action.temporaries
     for region in step.node.regions if step.blocks else ():
         yield from region.outputs
-    if isinstance(step.action, Repeat):
+    if isinstance(step.action, NativeLoop):
         yield step.action.number
 
 

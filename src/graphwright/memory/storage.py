@@ -10,7 +10,17 @@ from typing import Final
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.symbols import Dim
-from graphwright.kernels.launch import Alias, Branch, Copy, Handed, Launch, Part, Repeat, Run, Step
+from graphwright.kernels.launch import (
+    Alias,
+    Branch,
+    ByteRange,
+    CarriedValue,
+    Copy,
+    Launch,
+    NativeLoop,
+    Run,
+    Step,
+)
 from graphwright.lower.tasks import Storage
 from graphwright.records import dataclass, field
 
@@ -145,7 +155,7 @@ class _Assigner:
         later ones first, so that slots nest.
         """
         for step in reversed(steps):
-            if isinstance(step.action, Repeat):
+            if isinstance(step.action, NativeLoop):
                 self._preset_starts(step, step.action)
             if not isinstance(step.action, Run) or not step.action.slots:
                 continue
@@ -180,7 +190,7 @@ class _Assigner:
                 self._put(step.node.outputs[0], Place(source.memory, source.offset + step.action.offset))
             elif isinstance(step.action, Branch):
                 self._branch(step, step.action)
-            elif isinstance(step.action, Repeat):
+            elif isinstance(step.action, NativeLoop):
                 self._repeat(step, step.action)
             else:
                 self._outputs(step)
@@ -243,7 +253,7 @@ class _Assigner:
 
     # -- loops ----------------------------------------------------------------------------------------------
 
-    def _preset_starts(self, step: Step, repeat: Repeat) -> None:
+    def _preset_starts(self, step: Step, repeat: NativeLoop) -> None:
         """Let what nothing else reads be made where the loop carries it."""
         graph = step.node.graph
         assert graph is not None
@@ -255,7 +265,7 @@ class _Assigner:
             if all(self.last_use.get(v, -1) <= self.last_use[step.node] for v in (root, *self.views[root])):
                 self.preset[root] = self._memory_of(each.output)
 
-    def _repeat(self, step: Step, repeat: Repeat) -> None:
+    def _repeat(self, step: Step, repeat: NativeLoop) -> None:
         """A carried value has one memory for all runs, and behind the loop; what the body reads from outside
         is never overwritten in it.
         """
@@ -282,11 +292,11 @@ class _Assigner:
         self.last_use |= dict.fromkeys((*region.inputs, *region.outputs), self.last_use[step.node])
         self.result.loop_moves[step.node] = moves
 
-    def _preset_results(self, repeat: Repeat, region: Graph) -> list[tuple[Value, Value]]:
+    def _preset_results(self, repeat: NativeLoop, region: Graph) -> list[tuple[Value, Value]]:
         """Let what a run hands to the next be made in its memory, where nobody needs the old value any more;
         what must be copied at the end of a run instead.
         """
-        fresh: dict[Value, Handed] = {}
+        fresh: dict[Value, CarriedValue] = {}
         for each in repeat.handed:
             if self._fits(each.result, each.output, region):
                 fresh.setdefault(self._root(each.result)[0], each)
@@ -304,7 +314,7 @@ class _Assigner:
                 copied.append((each.result, each.received))
         return copied
 
-    def _frees(self, repeat: Repeat, old: Value, new: Value) -> bool:
+    def _frees(self, repeat: NativeLoop, old: Value, new: Value) -> bool:
         """Whether all steps that read ``old`` are over when ``new`` is written, or let it take its place."""
         maker = next(k for k, step in enumerate(repeat.steps) if step.node is new.producer)
         readers = [k for k, step in enumerate(repeat.steps) if self._reads(step, old)]
@@ -323,7 +333,7 @@ class _Assigner:
         read = [value for value in step_values(step) if self._root(value)[0] is old]
         if len(read) > 1 or self._root(read[0])[1] != 0 or read[0].bytes != new.bytes:
             return False
-        if isinstance(step.action, Repeat):
+        if isinstance(step.action, NativeLoop):
             return any(each.start is read[0] and each.output is new for each in step.action.handed)
         if not isinstance(step.action, Run) or len(step.action.launches) > 1:
             return False
@@ -384,7 +394,7 @@ def step_values(step: Step) -> Iterator[Value]:
             yield launch.source
             continue
         for operand in (*launch.operands, *(launch.hook.operands if launch.hook else ())):
-            value = operand.value if isinstance(operand, Part) else operand
+            value = operand.value if isinstance(operand, ByteRange) else operand
             if value is not None and value not in step.node.outputs:
                 yield value
 

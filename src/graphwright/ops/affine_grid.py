@@ -36,7 +36,7 @@ class AffineGrid(Op):
     align_corners: bool = False
     size: tuple[Dim, ...] | None = None
 
-    def absorb(self, theta: Fact, size: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, theta: Fact, size: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         known = known_dims(size)
         return (
             None if self.size is not None or known is None else (AffineGrid(self.align_corners, known), (0,))
@@ -57,7 +57,7 @@ class AffineGrid(Op):
             at.equal(dim, wanted, f"{name} of the matrices")
         return TensorType(theta.dtype, (dims[0], *dims[2:], axes))
 
-    def bounded(
+    def bounded_form(
         self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
     ) -> Value | None:
         """With sizes told by the elements of the operand."""

@@ -48,7 +48,7 @@ class BitCast(Op):
             )
         return x if x.dtype == self.to else TensorType(self.to, x.type.shape)
 
-    def forwards(self, gives: TensorType, x: Fact) -> int | None:
+    def forwarded_operand(self, gives: TensorType, x: Fact) -> int | None:
         return 0 if gives == x.type else None
 
     def reference(self, x: Array) -> Array:

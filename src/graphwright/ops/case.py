@@ -33,10 +33,10 @@ class Case(Op):
             raise InferError(f"its index is {index and index.type}, not an i32 or i64 scalar")
         return inputs[1:]
 
-    def captures(self, inputs: int) -> int:
+    def captured_operands(self, inputs: int) -> int:
         return inputs - 1
 
-    def taken(self, index: Fact, *operands: Fact | None) -> int | None:
+    def selected_region(self, index: Fact, *operands: Fact | None) -> int | None:
         """The region of a constant index."""
         number = chosen_by(index)
         if number is None:

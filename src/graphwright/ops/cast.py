@@ -80,7 +80,7 @@ class Cast(Op):
             return elementwise_fact(type, (known,), lambda element: element)
         return elementwise_fact(type, (known,), lambda e: int(e != 0)) if is_known(known.elements) else type
 
-    def forwards(self, gives: TensorType, x: Fact) -> int | None:
+    def forwarded_operand(self, gives: TensorType, x: Fact) -> int | None:
         return 0 if gives == x.type else None
 
     @quiet

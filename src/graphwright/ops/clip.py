@@ -27,7 +27,7 @@ class Clip(Op):
     traits = Trait.ELEMENTWISE
     optional_inputs = frozenset({1, 2})
 
-    def absorb(
+    def fold_operands(
         self, x: Fact, low: Fact | None = None, high: Fact | None = None
     ) -> tuple[Op, tuple[int, ...]] | None:
         """Constant bounds; both or none, so that what stays keeps its position."""
@@ -62,7 +62,7 @@ class Clip(Op):
             x = maximum_dim(x, int(self.low))
         return x if self.high is None else minimum_dim(x, int(self.high))
 
-    def forwards(self, gives: TensorType, x: Fact, *bounds: Fact | None) -> int | None:
+    def forwarded_operand(self, gives: TensorType, x: Fact, *bounds: Fact | None) -> int | None:
         return 0 if self.low is None and self.high is None and not any(bounds) else None
 
     def reference(self, x: Array, low: Array | None = None, high: Array | None = None) -> Array:

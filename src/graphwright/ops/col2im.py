@@ -41,7 +41,7 @@ class Col2Im(Op):
     def windows(self) -> Windows:
         return windows(self.block or (), self.strides, self.dilations, self.pads)
 
-    def absorb(
+    def fold_operands(
         self, x: Fact, image: Fact | None = None, block: Fact | None = None
     ) -> tuple[Op, tuple[int, ...]] | None:
         sizes, kernel = known_dims(image), known_dims(block)

@@ -55,7 +55,7 @@ class Compress(Op):
             return None
         return self._gathered(b, x, b.const(np.flatnonzero(fact.data).astype(np.int64)))
 
-    def bounded(
+    def bounded_form(
         self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
     ) -> Value | None:
         """Where the condition holds, and what is there."""

@@ -27,7 +27,7 @@ class Concat(Op):
         shape = [_joined(at, xs, k, along=k == axis) for k in range(rank)]
         return carried(self, TensorType(dtype, tuple(shape)), *xs)
 
-    def forwards(self, gives: TensorType, *xs: Fact) -> int | None:
+    def forwarded_operand(self, gives: TensorType, *xs: Fact) -> int | None:
         return next((k for k, x in enumerate(xs) if x.type == gives), None)
 
     def reference(self, *xs: Array) -> Array:

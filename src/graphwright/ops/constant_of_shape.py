@@ -26,7 +26,7 @@ class ConstantOfShape(Op):
     shape: tuple[Dim, ...] | None = None
     traits = Trait.SHAPE_ONLY
 
-    def absorb(self, shape: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, shape: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         known = known_dims(shape)
         if self.shape is not None or known is None:
             return None
@@ -41,7 +41,7 @@ class ConstantOfShape(Op):
             return type
         return Fact(type, (int(self.value),) * size)
 
-    def bounded(
+    def bounded_form(
         self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
     ) -> Value | None:
         """With sizes told by the elements of the operand."""

@@ -60,7 +60,7 @@ class Conv(Op):
         """The geometry, given the weight's spatial sizes."""
         return windows(kernel, self.strides, self.dilations, self.pads)
 
-    def absorb(self, x: Fact, w: Fact, bias: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, x: Fact, w: Fact, bias: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         if not self.auto_pad or x.type.shape is None or w.type.shape is None or x.rank != w.rank:
             return None
         pads = same_pads(x.shape[2:], self.windows(w.shape[2:]), self.auto_pad)

@@ -44,7 +44,7 @@ class QuantizedConv(Op):
 
     def with_pads(self, x: Fact, w: Fact) -> Op | None:
         """The op with ``auto_pad`` worked out; None where there is nothing to do, or sizes are not known."""
-        moved = self.conv.absorb(x, w)
+        moved = self.conv.fold_operands(x, w)
         if moved is None:
             return None
         assert isinstance(moved[0], Conv)
@@ -123,7 +123,7 @@ class ConvInteger(QuantizedConv):
     traits = Trait.CONTRACTION
     optional_inputs = frozenset({2, 3})
 
-    def absorb(self, x: Fact, w: Fact, *zeros: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, x: Fact, w: Fact, *zeros: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
         made = self.with_pads(x, w)
         return None if made is None else (made, tuple(range(2 + len(zeros))))
 

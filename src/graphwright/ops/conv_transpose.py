@@ -65,7 +65,7 @@ class ConvTranspose(Op):
         """The geometry, given the weight's spatial sizes."""
         return windows(kernel, self.strides, self.dilations, self.pads)
 
-    def absorb(self, x: Fact, w: Fact, bias: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, x: Fact, w: Fact, bias: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         """Works out pads; lists of a wrong length are refused by :meth:`infer`."""
         if not (self.auto_pad or self.output_shape) or x.type.shape is None or w.type.shape is None:
             return None

@@ -26,7 +26,7 @@ class Cumulative(Op):
     optional_inputs = frozenset({1})
     ufunc: ClassVar[np.ufunc]
 
-    def absorb(self, x: Fact, axis: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, x: Fact, axis: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         if axis is None or axis.elements is None or not is_known(axis.elements) or len(axis.elements) != 1:
             return None
         (value,) = axis.elements

@@ -46,7 +46,7 @@ class DFT(Op):
     length: Dim | None = None
     optional_inputs = frozenset({1, 2})
 
-    def absorb(
+    def fold_operands(
         self, x: Fact, length: Fact | None = None, axis: Fact | None = None
     ) -> tuple[Op, tuple[int, ...]] | None:
         made = self

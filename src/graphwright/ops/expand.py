@@ -19,7 +19,7 @@ class Expand(Op):
 
     shape: tuple[Dim, ...] | None = None
 
-    def absorb(self, x: Fact, shape: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, x: Fact, shape: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         known = known_dims(shape)
         return None if self.shape is not None or known is None else (Expand(known), (0,))
 
@@ -28,7 +28,7 @@ class Expand(Op):
             return TensorType(x.dtype, _open_broadcast(at, x.shape, known_parts(shape)))
         return carried(self, TensorType(x.dtype, at.broadcast(x.shape, self.shape)), x)
 
-    def forwards(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
+    def forwarded_operand(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
         return 0 if gives == x.type else None
 
     def reference(self, x: Array) -> Array:

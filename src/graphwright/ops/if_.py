@@ -26,10 +26,10 @@ class If(Op):
     def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
         return inputs[1:]
 
-    def captures(self, inputs: int) -> int:
+    def captured_operands(self, inputs: int) -> int:
         return inputs - 1
 
-    def taken(self, condition: Fact, *operands: Fact | None) -> int | None:
+    def selected_region(self, condition: Fact, *operands: Fact | None) -> int | None:
         """The branch of a constant condition."""
         holds = chosen_by(condition)
         return None if holds is None else int(not holds)

@@ -9,19 +9,19 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Value
+from graphwright.ir.loop_types import MAX_ROUNDS, DtypesDiffer, joined_dtype, widened
 from graphwright.ir.op import (
     Array,
-    Carried,
     Fact,
     Importer,
     Inference,
     InferError,
+    LoopCarried,
     Op,
     RunRegion,
     is_known,
     op,
 )
-from graphwright.ir.settle import MAX_ROUNDS, DtypesDiffer, joined_dtype, widened
 from graphwright.ir.symbols import Dim, Expr, atoms
 from graphwright.ir.types import BOOL, I64, TensorType
 from graphwright.ops.identity import Identity
@@ -63,19 +63,19 @@ class Loop(Op):
     def output_count(self) -> int:
         return self.carries + self.scans
 
-    def carried(self) -> Carried:
-        return Carried(self.carries, self.counted + self.conditional, 1, int(self.conditional))
+    def loop_carried(self) -> LoopCarried:
+        return LoopCarried(self.carries, self.counted + self.conditional, 1, int(self.conditional))
 
-    def captures(self, inputs: int) -> int:
+    def captured_operands(self, inputs: int) -> int:
         return inputs - self.counted - self.conditional - self.carries
 
     def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
-        if self.captures(len(inputs)) < 0:
+        if self.captured_operands(len(inputs)) < 0:
             raise InferError(f"{len(inputs)} operands are too few for {self.carries} carried values")
-        last = inputs[len(inputs) - self.captures(len(inputs)) :]
+        last = inputs[len(inputs) - self.captured_operands(len(inputs)) :]
         return (Fact(ITERATION), *(None,) * self.carries, *last)
 
-    def absorb(self, *facts: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, *facts: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
         """A trip count that is known, or follows from sizes, becomes ``trips``."""
         trips = self.trips_of(facts) if self.counted else None
         if trips is None or (_is_vector(facts[0]) and not isinstance(trips, int)):
@@ -105,7 +105,7 @@ class Loop(Op):
         """Sizes that runs change are new symbols; the number of scanned runs is known without a condition."""
         if len(outputs) != 1:
             raise at.fail(f"{len(outputs)} regions: one is needed")
-        results, where = list(outputs[0]), self.carried()
+        results, where = list(outputs[0]), self.loop_carried()
         if len(results) != where.result + self.output_count():
             needed = where.result + self.output_count()
             raise at.fail(f"its region has {len(results)} outputs; {needed} are needed")
@@ -158,7 +158,7 @@ class Loop(Op):
     def repeat(
         self, run: RunRegion, arrays: Sequence[Array | None], types: Sequence[TensorType]
     ) -> tuple[Array, ...]:
-        where = self.carried()
+        where = self.loop_carried()
         most, goes_on = self.limits(arrays)
         carried = list(arrays[where.start : where.start + self.carries])
         shared = arrays[where.start + self.carries :]

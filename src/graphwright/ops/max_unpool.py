@@ -32,7 +32,9 @@ class MaxUnpool(Op):
     pads: tuple[int, ...] = ()
     shape: tuple[Dim, ...] | None = None
 
-    def absorb(self, x: Fact, places: Fact, shape: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(
+        self, x: Fact, places: Fact, shape: Fact | None = None
+    ) -> tuple[Op, tuple[int, ...]] | None:
         dims = known_dims(shape)
         return None if self.shape is not None or dims is None else (replace(self, shape=dims), (0, 1))
 

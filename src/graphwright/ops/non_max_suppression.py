@@ -80,7 +80,9 @@ class NonMaxSuppression(Op):
         ]
         return np.array(rows, np.int64).reshape(-1, 3)
 
-    def bounded(self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value | None) -> Any:
+    def bounded_form(
+        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value | None
+    ) -> Any:
         boxes, _scores, *scalars = inputs
         if boxes is None or boxes.type.rank != 3:
             return None

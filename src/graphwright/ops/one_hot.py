@@ -27,7 +27,7 @@ class OneHot(Op):
     axis: int = -1
     depth: Dim | None = None
 
-    def absorb(self, indices: Fact, *rest: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, indices: Fact, *rest: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
         if self.depth is not None or len(rest) != 2 or rest[0] is None:
             return None
         depth = known_floats(rest[0]) if rest[0].dtype.is_float else known_dims(rest[0])
@@ -47,7 +47,7 @@ class OneHot(Op):
         axis = at.axis(self.axis, indices.rank + 1)
         return TensorType(values.dtype, (*indices.shape[:axis], depth, *indices.shape[axis:]))
 
-    def bounded(
+    def bounded_form(
         self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
     ) -> Value | None:
         """With the depth of the operand told."""

@@ -41,7 +41,7 @@ class Pad(Op):
         if self.mode not in MODES:
             raise InferError(f"mode {self.mode!r} is not one of {', '.join(MODES)}")
 
-    def absorb(self, x: Fact, *operands: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, x: Fact, *operands: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
         if self.pads is not None or x.type.shape is None or not operands:
             return None
         pads = known_dims(operands[0])
@@ -80,7 +80,7 @@ class Pad(Op):
             else carried(self, type, x, move=lambda elements: self._filled(elements, 0))
         )
 
-    def forwards(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
+    def forwarded_operand(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
         return 0 if self.pads is not None and not any(self.pads) else None
 
     def reference(self, x: Array, value: Array | None = None) -> Array:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from graphwright.ir.enclosing import Enclosing
 from graphwright.ir.op import op
+from graphwright.ir.region_op import RegionOp
 
 
 @op("PartitionedCall")
-class PartitionedCall(Enclosing):
+class PartitionedCall(RegionOp):
     """Computes its region on its operands.
 
     It is inlined before kernels are selected, however often a region occurs: one body for several calls would

@@ -35,7 +35,7 @@ class QLinearConv(QuantizedConv):
 
     optional_inputs = frozenset({8})
 
-    def absorb(
+    def fold_operands(
         self, x: Fact, x_scale: Fact, x_zero: Fact, w: Fact, *others: Fact | None
     ) -> tuple[Op, tuple[int, ...]] | None:
         made = self.with_pads(x, w)

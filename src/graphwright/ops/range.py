@@ -40,7 +40,7 @@ class Range(Op):
         if self.bounds is not None and len(self.bounds) != 3:
             raise InferError(f"bounds of {self.bounds}: a start, a limit and a step are needed")
 
-    def absorb(self, *bounds: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, *bounds: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
         if self.bounds is not None or len(bounds) != 3 or bounds[0] is None:
             return None
         dtype = bounds[0].dtype
@@ -69,7 +69,7 @@ class Range(Op):
         type, known = TensorType(self.dtype, (count,)), known_size((count,))
         return type if known is None else Fact(type, tuple(start + step * k for k in range(known)))
 
-    def bounded(
+    def bounded_form(
         self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
     ) -> Value | None:
         """With the number of steps told."""

@@ -64,7 +64,7 @@ class Reduction(Op):
     dtypes: ClassVar[frozenset[DType]] = NUMBERS
     optional_inputs = frozenset({1})
 
-    def absorb(self, x: Fact, axes: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, x: Fact, axes: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         if axes is None or not is_known(axes.elements):
             return None
         found = tuple(e for e in axes.elements or () if isinstance(e, int))
@@ -110,7 +110,7 @@ class Fold(Reduction):
         assert isinstance(type, TensorType)
         return Fact(type, (functools.reduce(combine, x.elements),))
 
-    def forwards(self, gives: TensorType, x: Fact, axes: Fact | None = None) -> int | None:
+    def forwarded_operand(self, gives: TensorType, x: Fact, axes: Fact | None = None) -> int | None:
         """Folding single elements keeps them; but sums of floats start from 0.0, which undoes -0.0."""
         exact = self.combiner != "add" or x.dtype.is_integer
         return 0 if self.row.plain and exact and gives == x.type else None

@@ -37,7 +37,7 @@ class Reshape(Op):
         if self.shape is not None and self.shape.count(-1) > 1:
             raise InferError(f"{list(self.shape)} has more than one -1")
 
-    def absorb(self, x: Fact, shape: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, x: Fact, shape: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         if self.shape is not None or shape is None:
             return None
         dims = known_dims(shape)

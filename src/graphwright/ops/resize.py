@@ -152,7 +152,7 @@ class Resize(Op):
     def crops(self) -> bool:
         return self.coordinates == "tf_crop_and_resize"
 
-    def absorb(self, x: Fact, *operands: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, x: Fact, *operands: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
         if x.type.shape is None:
             return None
         made: Resize | None = self
@@ -295,7 +295,7 @@ class Resize(Op):
             out = np.where(outside, np.asarray(self.extrapolation, out.dtype), out)
         return np.array(out, dtype=x.dtype)
 
-    def bounded(
+    def bounded_form(
         self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value | None
     ) -> Value | None:
         """With sizes that are told, the kernels of known ones serve; else tables of taps are made."""

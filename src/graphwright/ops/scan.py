@@ -9,9 +9,9 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Value
+from graphwright.ir.loop_types import MAX_ROUNDS
 from graphwright.ir.op import Importer, op_class
 from graphwright.ir.require import Require
-from graphwright.ir.settle import MAX_ROUNDS
 from graphwright.ir.types import I64, TensorType
 from graphwright.ops.binary import Where
 from graphwright.ops.gather import Gather

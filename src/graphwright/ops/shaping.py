@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.mentions import symbols_named
+from graphwright.ir.free_symbols import symbols_named
 from graphwright.ir.op import Array, Fact, Inference, Op, UnknownRank, is_known
 from graphwright.ir.symbols import Dim, Expr, SymbolTable, maximum
 from graphwright.ir.types import TensorType

@@ -31,7 +31,7 @@ class Slice(Op):
     steps: tuple[int, ...] = ()
     optional_inputs = frozenset({3, 4})
 
-    def absorb(self, x: Fact, *bounds: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, x: Fact, *bounds: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
         if self.starts is not None or len(bounds) < 2:
             return None
         starts, ends = known_dims(bounds[0]), known_dims(bounds[1])
@@ -71,7 +71,7 @@ class Slice(Op):
         cut = {at.axis(axis, x.rank) for axis in given if isinstance(axis, int)}
         return tuple(at.symbols.fresh("sliced") if k in cut else dim for k, dim in enumerate(x.shape))
 
-    def forwards(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
+    def forwarded_operand(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
         return 0 if gives == x.type and all(step > 0 for step in self.steps) else None
 
     def reference(self, x: Array) -> Array:

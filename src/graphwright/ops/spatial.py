@@ -190,7 +190,7 @@ class Pool(Op):
     def windows(self) -> Windows:
         return replace(windows(self.kernel, self.strides, self.dilations, self.pads), partial=True)
 
-    def absorb(self, x: Fact) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, x: Fact) -> tuple[Op, tuple[int, ...]] | None:
         if not self.auto_pad or x.type.shape is None or x.rank != len(self.kernel) + 2:
             return None
         pads = same_pads(x.shape[2:], self.windows, self.auto_pad)

@@ -36,7 +36,7 @@ class Split(Op):
     def output_count(self) -> int:
         return self.parts
 
-    def absorb(self, x: Fact, sizes: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, x: Fact, sizes: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         known = known_dims(sizes)
         if not self.from_operand:
             if self.sizes is not None or x.type.shape is None or not -x.rank <= self.axis < x.rank:

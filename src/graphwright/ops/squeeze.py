@@ -22,7 +22,7 @@ class Squeeze(Op):
     every: bool = False
     traits = Trait.VIEW
 
-    def absorb(self, x: Fact, axes: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, x: Fact, axes: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         if self.every:
             return (Squeeze(_ones(x.shape)), (0,)) if x.type.is_static else None
         known = known_ints(axes)

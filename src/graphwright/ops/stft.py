@@ -37,7 +37,7 @@ class STFT(Op):
     length: Dim | None = None
     optional_inputs = frozenset({1, 2, 3})
 
-    def absorb(
+    def fold_operands(
         self, x: Fact, step: Fact | None = None, window: Fact | None = None, length: Fact | None = None
     ) -> tuple[Op, tuple[int, ...]] | None:
         if self.step is not None:

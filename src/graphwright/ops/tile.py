@@ -19,7 +19,7 @@ class Tile(Op):
 
     repeats: tuple[Dim, ...] | None = None
 
-    def absorb(self, x: Fact, repeats: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, x: Fact, repeats: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         known = known_dims(repeats)
         return None if self.repeats is not None or known is None else (Tile(known), (0,))
 
@@ -31,7 +31,7 @@ class Tile(Op):
         shape = tuple(d * r for d, r in zip(x.shape, self.repeats, strict=True))
         return carried(self, TensorType(x.dtype, shape), x)
 
-    def forwards(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
+    def forwarded_operand(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
         return 0 if gives == x.type else None
 
     def reference(self, x: Array) -> Array:

@@ -29,7 +29,7 @@ class TopK(Op):
     k: Dim | None = None
     outputs = 2
 
-    def absorb(self, x: Fact, k: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, x: Fact, k: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         known = known_dims(k)
         if self.k is not None or known is None or len(known) != 1:
             return None
@@ -46,7 +46,7 @@ class TopK(Op):
         shape = (*x.shape[:axis], kept, *x.shape[axis + 1 :])
         return TensorType(x.dtype, shape), TensorType(I64, shape)
 
-    def bounded(
+    def bounded_form(
         self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
     ) -> tuple[Value, ...] | None:
         """With the number of the operand told."""

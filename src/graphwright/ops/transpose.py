@@ -22,7 +22,7 @@ class Transpose(Op):
             raise at.fail(f"{list(perm)} is not a permutation of the {x.rank} axes of the input")
         return carried(self, TensorType(x.dtype, tuple(x.shape[axis] for axis in perm)), x)
 
-    def forwards(self, gives: TensorType, x: Fact) -> int | None:
+    def forwarded_operand(self, gives: TensorType, x: Fact) -> int | None:
         return 0 if self.perm == tuple(range(x.rank)) or x.rank < 2 else None
 
     def reference(self, x: Array) -> Array:

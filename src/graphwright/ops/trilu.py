@@ -21,7 +21,7 @@ class Trilu(Op):
     upper: bool = True
     k: int | None = None
 
-    def absorb(self, x: Fact, k: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, x: Fact, k: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         known = known_ints(k)
         return None if self.k is not None or not known else (Trilu(self.upper, known[0]), (0,))
 

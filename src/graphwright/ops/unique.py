@@ -56,7 +56,7 @@ class Unique(Op):
         shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
         return TensorType(x.dtype, shape), found, TensorType(I64, (x.shape[axis],)), found
 
-    def bounded(
+    def bounded_form(
         self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
     ) -> tuple[Value, ...] | None:
         """Of elements: those are counted that differ from the one before them in order."""

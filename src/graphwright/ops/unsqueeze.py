@@ -18,7 +18,7 @@ class Unsqueeze(Op):
     axes: tuple[int, ...] | None = None
     traits = Trait.VIEW
 
-    def absorb(self, x: Fact, axes: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+    def fold_operands(self, x: Fact, axes: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         known = known_ints(axes)
         return None if self.axes is not None or known is None else (Unsqueeze(known), (0,))
 

@@ -4,7 +4,7 @@ The format (an 8-byte length, a JSON header, the bytes, without holes) has no al
 called ``pad...`` fill the gaps. Types that it does not name are kept as bytes, strings as JSON; their dtype
 and shape are in the header's metadata. So are those of tensors with the bytes of an earlier one, which are
 there once (``as NAME``), and, in files, of tensors whose lines repeat (``runs``, see
-:mod:`graphwright.package.runs`), which have their own size in memory alone.
+:mod:`graphwright.package.run_length`), which have their own size in memory alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from graphwright.ir.dtypes import DTYPES, STRING, DType, dtype_of
 from graphwright.ir.mapped import equal_bytes, mapped_file, release
 from graphwright.package.archive import ALIGNMENT, aligned_memory
 from graphwright.package.parts import PART, do_side_by_side, thread_count
-from graphwright.package.runs import fill_jobs, find_runs
+from graphwright.package.run_length import fill_jobs, find_runs
 from graphwright.records import dataclass, field
 
 Piece = bytes | memoryview

@@ -21,9 +21,9 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from graphwright.ir.build import Builder
+from graphwright.ir.free_symbols import symbols_in, symbols_named, symbols_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.match import Rule, match
-from graphwright.ir.mentions import symbols_in, symbols_named, symbols_of
 from graphwright.ir.op import Op, Trait
 from graphwright.records import dataclass, field
 

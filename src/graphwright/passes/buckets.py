@@ -14,8 +14,8 @@ from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.build import Builder
 from graphwright.ir.clone import clone_graph, copy_nodes
 from graphwright.ir.fail import Fail
+from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import ConstantPool, Graph, Module, Node, Role, Signature, Value
-from graphwright.ir.mentions import symbols_in
 from graphwright.ir.symbols import Constraint, names_in
 from graphwright.ir.types import I64, TensorType
 from graphwright.ops.bucket_index import BucketIndex

@@ -23,7 +23,7 @@ class CarriedValues(Pass):
 
 
 def _simplify(graph: Graph, node: Node, op: Loop, record: Record) -> bool:
-    where, region = op.carried(), node.regions[0]
+    where, region = op.loop_carried(), node.regions[0]
     received = region.inputs[where.receive : where.receive + where.count]
     given = region.outputs[where.result : where.result + where.count]
     needed = _needed(graph, node, op)
@@ -45,8 +45,8 @@ def _is_used(value: Value, graph: Graph) -> bool:
 
 
 def _needed(graph: Graph, node: Node, op: Loop) -> set[int]:
-    """Carried values that the loop's condition, its effects or what is read behind it depend on."""
-    where, region = op.carried(), node.regions[0]
+    """LoopCarried values that the loop's condition, its effects or what is read behind it depend on."""
+    where, region = op.loop_carried(), node.regions[0]
     last = where.result + where.count
     wanted = [*region.outputs[: where.result]]
     wanted += [
@@ -85,7 +85,7 @@ def _share(graph: Graph, node: Node, start: Value, received: Value, output: Valu
 
 def _rebuild(graph: Graph, node: Node, op: Loop, kept: Sequence[int], scans: Sequence[int]) -> None:
     """The loop with these carried values and scan outputs alone, in the place of ``node``."""
-    where, region = op.carried(), node.regions[0]
+    where, region = op.loop_carried(), node.regions[0]
     first, last = where.start, where.start + where.count
     results = [
         *range(where.result),

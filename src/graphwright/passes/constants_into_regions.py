@@ -10,7 +10,9 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class ConstantsIntoRegions(Pass):
-    """An operand that all regions receive (:meth:`Op.captures`) and that is a constant becomes one inside."""
+    """An operand that all regions receive (:meth:`Op.captured_operands`) and that is a constant becomes one
+    inside.
+    """
 
     name: str = "constants_into_regions"
 
@@ -20,7 +22,7 @@ class ConstantsIntoRegions(Pass):
 
 def _move(node: Node, graph: Graph, record: Record) -> bool:
     modified = False
-    for back in range(node.op.captures(len(node.inputs)), 0, -1):
+    for back in range(node.op.captured_operands(len(node.inputs)), 0, -1):
         value = node.inputs[-back]
         if value is None or value.producer is None or not isinstance(value.producer.op, Constant):
             continue

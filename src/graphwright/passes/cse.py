@@ -6,8 +6,8 @@ from collections.abc import Hashable, Mapping
 
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.listing import attributes_text
 from graphwright.ir.op import Trait
+from graphwright.ir.printer import attributes_text
 from graphwright.passes.base import Pass, Record, graphs, has_effect
 from graphwright.records import dataclass
 

@@ -11,7 +11,7 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class DeadBranches(Pass):
-    """Puts the one region that runs (:meth:`Op.taken`) in the place of its node."""
+    """Puts the one region that runs (:meth:`Op.selected_region`) in the place of its node."""
 
     name: str = "dead_branches"
 
@@ -30,10 +30,10 @@ def _sweep(graph: Graph, module: Module, record: Record) -> bool:
 def _inline_taken(node: Node, module: Module, record: Record) -> bool:
     assert node.graph is not None
     builder = Builder(module, node.graph)
-    taken = node.op.taken(*map(builder.fact, node.inputs))
+    taken = node.op.selected_region(*map(builder.fact, node.inputs))
     if taken is None:
         return False
-    captured = node.op.captures(len(node.inputs))
+    captured = node.op.captured_operands(len(node.inputs))
     operands = node.inputs[len(node.inputs) - captured :]
     present = [value for value in operands if isinstance(value, Value)]
     if len(present) != len(operands):

@@ -7,11 +7,11 @@ from typing import Any
 
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.build import Builder
-from graphwright.ir.foreign import defined_at, guarded, is_foreign
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Op, UnknownRank
+from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op
 from graphwright.passes.base import Pass, Record, graphs, prune, replace
-from graphwright.passes.foreign import replacement_fault
+from graphwright.passes.plugin_passes import replacement_fault
 from graphwright.records import dataclass
 
 
@@ -68,7 +68,7 @@ def _decompose(node: Node, graph: Graph, module: Module, record: Record) -> bool
 def _parts(node: Node, builder: Builder) -> Any:
     """What the op gives; where it is a user's, of the right number and types."""
     cls = type(node.op)
-    if not is_foreign(cls) or cls.decompose is Op.decompose:
+    if not is_plugin_op(cls) or cls.decompose is Op.decompose:
         return node.op.decompose(builder, *node.inputs)
     doing = f"{node.op.name}.decompose"
     made = guarded(lambda: node.op.decompose(builder, *node.inputs), cls, doing, (UnknownRank,))

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from graphwright.ir.constant import Constant
+from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.mentions import symbols_in
 from graphwright.ir.op import Fact, Op, Trait
 from graphwright.ir.symbols import Dim, atoms
 from graphwright.ops.cast import Cast
@@ -83,7 +83,7 @@ class _Facts:
 
 def _is_steered(op: Op) -> bool:
     """Whether operands may give sizes."""
-    return type(op).absorb is not Op.absorb
+    return type(op).fold_operands is not Op.fold_operands
 
 
 @dataclass

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from graphwright.passes.algebraic import ALGEBRAIC
+from graphwright.passes.canonicalize_loops import CanonicalizeLoops
+from graphwright.passes.canonicalize_reshapes import CANONICALIZE_RESHAPES
+from graphwright.passes.canonicalize_sequences import CANONICALIZE_SEQUENCES
+from graphwright.passes.canonicalize_transposes import CANONICALIZE_TRANSPOSES
 from graphwright.passes.carried_values import CarriedValues
 from graphwright.passes.constants_into_regions import ConstantsIntoRegions
 from graphwright.passes.cse import CommonSubexpressions
@@ -13,15 +17,11 @@ from graphwright.passes.fold_conv_bn import FOLD_CONV_BN
 from graphwright.passes.loop_invariants import LoopInvariants
 from graphwright.passes.manager import Fixpoint
 from graphwright.passes.remove_noops import RemoveNoops
-from graphwright.passes.simplify_loops import SimplifyLoops
-from graphwright.passes.simplify_reshapes import SIMPLIFY_RESHAPES
-from graphwright.passes.simplify_sequences import SIMPLIFY_SEQUENCES
-from graphwright.passes.simplify_transposes import SIMPLIFY_TRANSPOSES
-from graphwright.passes.sink_tails import SinkTails
+from graphwright.passes.tail_duplication import TailDuplication
 
 SHAPES = Fixpoint(
     "shapes and constants",
-    (FoldConstants(), DeadBranches(), SimplifyLoops(), SIMPLIFY_SEQUENCES, SinkTails()),
+    (FoldConstants(), DeadBranches(), CanonicalizeLoops(), CANONICALIZE_SEQUENCES, TailDuplication()),
 )
 """One walk infers types and folds what they decide; branches and loops that constants decide are inlined,
 sequences that are taken apart again are not built, and what follows branches of different rank moves into
@@ -38,8 +38,8 @@ SIMPLIFY = Fixpoint(
         RemoveNoops(),
         FOLD_CONV_BN,
         ALGEBRAIC,
-        SIMPLIFY_TRANSPOSES,
-        SIMPLIFY_RESHAPES,
+        CANONICALIZE_TRANSPOSES,
+        CANONICALIZE_RESHAPES,
         FoldConstants(),
     ),
 )

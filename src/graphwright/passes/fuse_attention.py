@@ -27,8 +27,8 @@ from graphwright.ops.softmax import Softmax
 from graphwright.ops.transpose import Transpose
 from graphwright.ops.unary import IsNaN, Tanh
 from graphwright.passes.base import RulePass
-from graphwright.passes.simplify_reshapes import reshaped
-from graphwright.passes.simplify_transposes import composed, permutation
+from graphwright.passes.canonicalize_reshapes import reshaped
+from graphwright.passes.canonicalize_transposes import composed, permutation
 from graphwright.records import dataclass, replace
 
 HIDDEN: Final = -1e31

@@ -8,13 +8,13 @@ from functools import partial
 from graphwright.errors import Collector, Diagnostic, ModelError
 from graphwright.ir.constant import Constant
 from graphwright.ir.fail import Fail
+from graphwright.ir.free_symbols import symbols_in, symbols_named
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import compatible, constant_fact, infer_node
 from graphwright.ir.inferred import recalled, remember, state_of
-from graphwright.ir.mentions import symbols_in, symbols_named
+from graphwright.ir.loop_types import settle
 from graphwright.ir.op import Fact, InferError, Op, UnknownRank
 from graphwright.ir.require import Require
-from graphwright.ir.settle import settle
 from graphwright.ir.symbols import Constraint, Dim, Expr, names_in
 from graphwright.ir.types import TensorType
 from graphwright.passes.base import Known, Pass, Record
@@ -25,7 +25,7 @@ from graphwright.records import dataclass, field
 
 @dataclass(frozen=True)
 class InferShapes(Pass):
-    """Re-infers every type and absorbs operands whose elements are known (:meth:`Op.absorb`)."""
+    """Re-infers every type and absorbs operands whose elements are known (:meth:`Op.fold_operands`)."""
 
     name: str = "infer_shapes"
     ensures: Known = Known.TYPES
@@ -119,7 +119,7 @@ class Walk:
         failed: dict[Graph, tuple[Diagnostic, ...]] = {}
         self.refresh_failing(node)
         try:
-            node = self.absorb(node)
+            node = self.fold_operands(node)
             self.modified |= settle(node, self.facts, self.module)
             before = state_of(table)
             inferred = infer_node(node, self.facts, self.module, partial(self.region, node, failed))
@@ -253,13 +253,13 @@ class Walk:
         self.modified |= changed
         return changed
 
-    def absorb(self, node: Node) -> Node:
-        """``node``, or the one that stands in its place after :meth:`Op.absorb`."""
-        if type(node.op).absorb is Op.absorb:
+    def fold_operands(self, node: Node) -> Node:
+        """``node``, or the one that stands in its place after :meth:`Op.fold_operands`."""
+        if type(node.op).fold_operands is Op.fold_operands:
             return node
         facts = [None if v is None else self.facts.get(v) or Fact(v.type) for v in node.inputs]
         try:
-            moved = node.op.absorb(*facts)
+            moved = node.op.fold_operands(*facts)
         except UnknownRank:
             return node
         except InferError as error:

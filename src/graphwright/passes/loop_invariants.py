@@ -32,7 +32,7 @@ class LoopInvariants(Pass):
 
 def _hoist(graph: Graph, loop: Node, op: Loop, record: Record) -> bool:
     region = loop.regions[0]
-    own = len(region.inputs) - op.captures(len(loop.inputs))
+    own = len(region.inputs) - op.captured_operands(len(loop.inputs))
     shared = zip(reversed(loop.inputs), reversed(region.inputs[own:]), strict=False)
     outer = {inner: value for value, inner in shared if value is not None}
     runs = _surely_runs(op, loop)

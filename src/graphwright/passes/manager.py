@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from graphwright.ir.graph import Module
 from graphwright.ir.verify import verify
 from graphwright.passes.base import Known, Pass, Record
-from graphwright.passes.foreign import Point, passes_at
+from graphwright.passes.plugin_passes import Point, passes_at
 from graphwright.records import dataclass, field
 
 AfterPass = Callable[[Module, Record], None]

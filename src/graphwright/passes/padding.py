@@ -14,8 +14,8 @@ from math import prod
 from graphwright.errors import Collector, Diagnostic, ModelError
 from graphwright.ir.clone import clone_module
 from graphwright.ir.constant import Constant
+from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.mentions import symbols_in
 from graphwright.ir.op import Op, Trait, folding
 from graphwright.ir.symbols import Dim, Expr, names_in
 from graphwright.ops.average_pool import AveragePool
@@ -160,7 +160,7 @@ def _regions(node: Node, padded: Padded, known: set[str]) -> str:
 
 def _repeated(node: Node, loop: Loop, padded: Padded) -> str:
     """What is true of a carried value stays so from run to run where its type does."""
-    where, body = loop.carried(), node.regions[0]
+    where, body = loop.loop_carried(), node.regions[0]
     if any(map(padded.holds, _attributes(loop))) or any(map(padded.axes, node.inputs[: where.start])):
         return "its number of iterations depends on padded sizes"
     for k in range(loop.carries):

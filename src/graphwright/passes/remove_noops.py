@@ -11,7 +11,9 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class RemoveNoops(Pass):
-    """Views that keep the shape, casts to the same dtype, and all that says so (:meth:`Op.forwards`)."""
+    """Views that keep the shape, casts to the same dtype, and all that says so
+    (:meth:`Op.forwarded_operand`).
+    """
 
     name: str = "remove_noops"
 
@@ -30,7 +32,7 @@ class RemoveNoops(Pass):
 def _position(node: Node, builder: Builder) -> int | None:
     """The operand that the op says its output equals; None where that depends on a rank that is unknown."""
     try:
-        return node.op.forwards(node.output.type, *map(builder.fact, node.inputs))
+        return node.op.forwarded_operand(node.output.type, *map(builder.fact, node.inputs))
     except UnknownRank:
         return None
 
@@ -41,7 +43,7 @@ def _forwarded(node: Node, module: Module) -> Value | None:
         return None
     if Trait.VIEW in node.op.traits:
         position: int | None = 0
-    elif type(node.op).forwards is Op.forwards:
+    elif type(node.op).forwarded_operand is Op.forwarded_operand:
         return None
     else:
         position = _position(node, Builder(module, node.graph))

@@ -134,7 +134,7 @@ class Cpu:
         """What a kernel means by ``code`` and by what it said; users' own have codes of their own."""
         graph = self._target.task_graph
         kernel = graph.kernels[graph.tasks[task].kernel]
-        if kernel.is_foreign:
+        if kernel.is_plugin:
             return f"kernel {kernel.symbol} of {kernel.plugin} returned {code}"
         if kernel.symbol in _BRANCH_FAULTS:
             return _BRANCH_FAULTS[kernel.symbol]

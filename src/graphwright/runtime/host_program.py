@@ -12,7 +12,7 @@ from graphwright.errors import Diagnostic, FeedError, GraphwrightError, PackageE
 from graphwright.executable.nodes import BindSize, CallHost, CallProgram, HostProgram
 from graphwright.executable.nodes import Step as PlannedStep
 from graphwright.ir.arrays import Array, np
-from graphwright.ir.op import Carried
+from graphwright.ir.op import LoopCarried
 from graphwright.ir.symbols import parse_constraint
 from graphwright.runtime.bind_size import BindSizeRunner
 from graphwright.runtime.executor import Executor, NoFastPath, TaskTime, handed_over, total
@@ -143,7 +143,7 @@ class _Graph:
         return tuple(run.values[number] for number in self._program.results)
 
     def repeat(
-        self, arrays: Sequence[Any], where: Carried, limits: tuple[int, bool], outer: Run
+        self, arrays: Sequence[Any], where: LoopCarried, limits: tuple[int, bool], outer: Run
     ) -> _native.Repeat | None:
         """The loop whose body this is, from ``arrays`` on; None where no native code runs it."""
         call = self._steps[0][0]

@@ -12,7 +12,7 @@ from graphwright.executable.nodes import CallHost, CallProgram
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.infer import fact_of
-from graphwright.ir.op import Carried, Op
+from graphwright.ir.op import LoopCarried, Op
 from graphwright.ir.sizes import scaled_symbol
 from graphwright.ir.symbols import Dim, Expr, parse_dim, substitute
 from graphwright.ir.types import TensorType
@@ -86,7 +86,7 @@ class CallProgramRunner:
         return path or self._fast_paths.setdefault(run.threads, self._executor.fast_path(run.threads))
 
     def repeat(
-        self, gives: Sequence[int], where: Carried, limits: tuple[int, bool], run: Run
+        self, gives: Sequence[int], where: LoopCarried, limits: tuple[int, bool], run: Run
     ) -> _native.Repeat | None:
         """The loop whose body this is: ``run`` holds what it starts from. None where no native fast path runs
         it.
@@ -125,7 +125,7 @@ class Body(Protocol):
         """Its outputs for ``arrays``; it knows the sizes of ``outer``."""
 
     def repeat(
-        self, arrays: Sequence[Any], where: Carried, limits: tuple[int, bool], outer: Run
+        self, arrays: Sequence[Any], where: LoopCarried, limits: tuple[int, bool], outer: Run
     ) -> _native.Repeat | None:
         """The loop whose body this is, from ``arrays`` on; None where no native code runs it."""
 
@@ -158,7 +158,7 @@ class CallHostRunner:
             op = op.with_attributes(lambda value: _bound(value, run.sizes))
         if not self._bodies:
             return reference_of(op, self._node)(arrays)
-        where = op.carried()
+        where = op.loop_carried()
         try:
             return self._taken(op, arrays, run) if where is None else self._repeated(op, where, arrays, run)
         except REFERENCE_FAULTS as error:
@@ -168,12 +168,12 @@ class CallHostRunner:
 
     def _taken(self, op: Op, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
         """What the one region gives that the operands choose."""
-        taken = op.taken(*map(fact_of, arrays))
+        taken = op.selected_region(*map(fact_of, arrays))
         if taken is None:
             raise RunError(Diagnostic("reference", f"{op.name} runs none of its regions", self._node))
-        return self._bodies[taken].run_body(arrays[len(arrays) - op.captures(len(arrays)) :], run)
+        return self._bodies[taken].run_body(arrays[len(arrays) - op.captured_operands(len(arrays)) :], run)
 
-    def _repeated(self, op: Op, where: Carried, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
+    def _repeated(self, op: Op, where: LoopCarried, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
         """What a loop gives: by native code where that can be, and nobody asks for the times of its tasks."""
         body, loop = self._bodies[0], None
         if self._repeats and run.times is None:

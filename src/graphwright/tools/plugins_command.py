@@ -10,11 +10,11 @@ import typer
 from graphwright import plugins as loaded
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, PluginError
-from graphwright.ir.foreign import is_foreign, plugin_of
 from graphwright.ir.op import Op, registered_ops
+from graphwright.ir.plugin_ops import is_plugin_op, plugin_of
 from graphwright.ir.text import print_op
 from graphwright.kernels.candidates.registry import Candidate, registered_candidates
-from graphwright.passes.foreign import ForeignPass, Point, registered_passes
+from graphwright.passes.plugin_passes import PluginPass, Point, registered_passes
 from graphwright.tools.arguments import with_options
 from graphwright.tools.console import note, say, table
 from graphwright.tools.samples import Tried, try_samples
@@ -51,8 +51,8 @@ def plugins(
     loaded.load(*(names or ()))
     if not names and not options.plugins:
         loaded.autoload()
-    ops = [cls for cls in registered_ops().values() if is_foreign(cls)]
-    kernels = [(op, function) for op, function in registered_candidates() if is_foreign(function)]
+    ops = [cls for cls in registered_ops().values() if is_plugin_op(cls)]
+    kernels = [(op, function) for op, function in registered_candidates() if is_plugin_op(function)]
     passes = registered_passes()
     if not (ops or kernels or passes):
         say("  no plugin is loaded")
@@ -67,7 +67,7 @@ def plugins(
 def _show(
     ops: Sequence[type[Op]],
     kernels: Sequence[tuple[type[Op], Candidate]],
-    passes: Sequence[tuple[Point, ForeignPass]],
+    passes: Sequence[tuple[Point, PluginPass]],
 ) -> None:
     """Where each comes from; for ops what maps to them and what runs them, for rules at which point."""
     own = {op for op, _ in kernels}

@@ -14,6 +14,7 @@ from graphwright.ir.types import F32, DType
 from graphwright.kernels.ref import KernelRef
 from graphwright.lower.encode import encode
 from graphwright.lower.tasks import (
+    Binding,
     Block,
     Buffer,
     Code,
@@ -21,7 +22,6 @@ from graphwright.lower.tasks import (
     HostFunction,
     Instruction,
     Operand,
-    Port,
     Storage,
     Task,
     TaskGraph,
@@ -118,8 +118,8 @@ class Builder:
     """Adds one thing at a time and returns its number."""
 
     def __init__(self) -> None:
-        self.inputs: list[Port] = []
-        self.outputs: list[Port] = []
+        self.inputs: list[Binding] = []
+        self.outputs: list[Binding] = []
         self.shape: list[Instruction] = []
         self.buffers: list[Buffer] = []
         self.tasks: list[Task] = []
@@ -146,12 +146,12 @@ class Builder:
         """Its buffer and the registers of its dims, all free."""
         index = len(self.inputs)
         dims = tuple(self.register(Code.DIM, index, axis) for axis in range(rank))
-        self.inputs.append(Port(f"x{index}", dtype, dims))
+        self.inputs.append(Binding(f"x{index}", dtype, dims))
         return self.buffer(Storage.INPUT, self._bytes(dtype, dims), index), dims
 
     def output(self, dims: tuple[int, ...], dtype: DType = F32) -> int:
         index = len(self.outputs)
-        self.outputs.append(Port(f"y{index}", dtype, dims))
+        self.outputs.append(Binding(f"y{index}", dtype, dims))
         return self.buffer(Storage.OUTPUT, self._bytes(dtype, dims), index)
 
     def _bytes(self, dtype: DType, dims: tuple[int, ...]) -> int:

@@ -26,7 +26,7 @@ from graphwright.lower.tasks import (
     TaskGraph,
     TaskKind,
 )
-from graphwright.lower.words import MAGIC, VERSION
+from graphwright.lower.wire import MAGIC, VERSION
 from tests.runtime.native.handmade import Builder, affine_chain, load
 
 HEAVY = 1_000_000

@@ -25,9 +25,9 @@ from graphwright.frontends.onnx.scope import POISON, Frame, Scope
 from graphwright.frontends.onnx.tensors import Folder, mapped_contents
 from graphwright.frontends.onnx.types import Binding, tensor_type, usable_name
 from graphwright.ir.build import new_graph
-from graphwright.ir.given import constant_for
 from graphwright.ir.graph import Module, Role, Signature
 from graphwright.ir.nesting import MAX_DEPTH, deep_calls
+from graphwright.ir.user_inputs import constant_for
 from graphwright.records import dataclass
 from graphwright.spelling import did_you_mean, listed
 

@@ -18,9 +18,9 @@ from graphwright.frontends.onnx.order import in_order
 from graphwright.frontends.onnx.scope import POISON, Attribute, Frame, Scope
 from graphwright.frontends.onnx.types import Dims, check_operands, tensor_type, type_proto
 from graphwright.ir.build import Builder
-from graphwright.ir.foreign import blamed, defined_at, is_foreign
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import Import
+from graphwright.ir.plugin_ops import blamed, defined_at, is_plugin_op
 from graphwright.ir.symbols import SymbolError
 from graphwright.ir.types import TensorType
 from graphwright.records import dataclass
@@ -291,7 +291,7 @@ class GraphReader:
 
 def _imported(mapping: Import, importer: OnnxNode) -> Any:
     """What an import function makes of a node; what a user's own raises is noted with its file and line."""
-    if not is_foreign(mapping):
+    if not is_plugin_op(mapping):
         return mapping(importer)
     try:
         made = mapping(importer)

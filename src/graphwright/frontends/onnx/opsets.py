@@ -11,8 +11,8 @@ from onnx import defs
 
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.frontends.onnx.faults import Fault
-from graphwright.ir.foreign import defined_at, is_foreign
 from graphwright.ir.op import Import, Op, registered_ops
+from graphwright.ir.plugin_ops import defined_at, is_plugin_op
 from graphwright.records import dataclass
 
 OLDEST, NEWEST = 1, 28
@@ -71,9 +71,9 @@ class Mappings:
 
 
 def _clash(key: tuple[str, int] | tuple[str, int, str], first: type[Op], second: type[Op]) -> Exception:
-    own, other = (second, first) if is_foreign(second) else (first, second)
+    own, other = (second, first) if is_plugin_op(second) else (first, second)
     message = f"{own.name} maps {key}, which {other.name} maps already"
-    if not is_foreign(own):
+    if not is_plugin_op(own):
         return ValueError(message)
     hint = "give it another name, or a domain of your own: (name, since_version, domain)"
     return PluginError(Diagnostic("plugin-clash", message, defined_at(own), hint))

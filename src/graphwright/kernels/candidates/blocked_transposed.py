@@ -21,7 +21,7 @@ from graphwright.ir.types import Layout
 from graphwright.kernels.candidates.blocked_convolutions import two_axes
 from graphwright.kernels.candidates.registry import Context, Contraction, row_major_strides
 from graphwright.kernels.candidates.transfers import block_strides
-from graphwright.kernels.launch import Launch, Part, Run
+from graphwright.kernels.launch import ByteRange, Launch, Run
 from graphwright.kernels.library import direct
 from graphwright.kernels.ref import KernelRef
 from graphwright.layout.blocks import is_blocked
@@ -137,7 +137,7 @@ class BlockedTransposed:
             places = (n, c, stride_h * row, stride_w * lanes, lanes, 1, 1)
             made = self._args(self._features, sizes, taps if both else _ONE_TAP, places, lanes)
             weights = self._phase_weights(down, right, context) if both else self.w
-            target = Part(result, 4 * (down.phase * row + right.phase * lanes))
+            target = ByteRange(result, 4 * (down.phase * row + right.phase * lanes))
             yield self._launch(made if both else made._replace(cin=0), weights, bias, target, context)
 
     def _phase_weights(self, down: Taps, right: Taps, context: Context) -> Value:
@@ -198,7 +198,7 @@ class BlockedTransposed:
         args: direct.DirectArgs,
         w: Value,
         bias: Value | None,
-        target: Value | Part,
+        target: Value | ByteRange,
         context: Context,
     ) -> Launch:
         isa = context.isa

@@ -13,11 +13,11 @@ import graphwright.kernels.candidates as package
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.constant import Constant
 from graphwright.ir.deferred import Deferred, Packing
-from graphwright.ir.foreign import defined_at, guarded, is_foreign, plugin_of
 from graphwright.ir.graph import Array, ConstantPool, Graph, Node, Value
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.mapped import release
 from graphwright.ir.op import ConstRef, Op
+from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op, plugin_of
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.types import Layout, TensorType, dtype_of
 from graphwright.kernels.candidates.epilogues import Epilogue
@@ -99,7 +99,7 @@ class Context:
         return found
 
     def _found(self, candidate: Candidate, node: Node) -> Run | Alias | str:
-        if not is_foreign(candidate):
+        if not is_plugin_op(candidate):
             found = candidate(node, self)
             return Run((found,)) if isinstance(found, Launch) else found
         self._plugin = f"{plugin_of(candidate)}: "
@@ -197,7 +197,7 @@ class Context:
 
 def _filled(out: Array, array: Array, fill: Callable[[Array, Array], None]) -> None:
     """Run ``fill``. Raises PluginError where a user's own fails."""
-    if is_foreign(fill):
+    if is_plugin_op(fill):
         guarded(lambda: fill(out, array), fill, "deriving a constant")
     else:
         fill(out, array)
@@ -271,11 +271,11 @@ def candidate(
     """
 
     def register(function: Candidate) -> Candidate:
-        if is_foreign(function):
+        if is_plugin_op(function):
             _check_registration(function, ops)
         for op in ops:
             _CANDIDATES.setdefault(op, []).append((function, serves))
-            _CANDIDATES[op].sort(key=lambda entry: not is_foreign(entry[0]))
+            _CANDIDATES[op].sort(key=lambda entry: not is_plugin_op(entry[0]))
         return function
 
     return register

@@ -41,8 +41,8 @@ from graphwright.kernels.library.extent import (
     window_bounds,
     within,
 )
+from graphwright.kernels.library.im2col import gathering
 from graphwright.kernels.library.isa import Isa, args_struct, prelude
-from graphwright.kernels.library.runs import gathering
 from graphwright.kernels.library.tile import HELPERS
 from graphwright.records import replace
 

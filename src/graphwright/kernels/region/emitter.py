@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.fusion.axes import Axis, Nest, Place
 from graphwright.ir.constant import Constant
-from graphwright.ir.foreign import defined_at, guarded, is_foreign
 from graphwright.ir.graph import ConstantPool, Graph, Node, Value
 from graphwright.ir.loops.nodes import (
     Apply,
@@ -26,6 +25,7 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.loops.text import RESERVED
 from graphwright.ir.names import UniqueNames, identifier
 from graphwright.ir.op import Op, Trait, folding
+from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op
 from graphwright.ir.symbols import Dim, product, substitute, symbol
 from graphwright.kernels.c.hook import HOOK_SIZES
 from graphwright.records import dataclass, field
@@ -177,7 +177,7 @@ class Emitter:
 def expression_of(op: Op, operands: Sequence[Scalar]) -> Scalar:
     """The scalar expression of ``op``. Raises PluginError where a user's own fails."""
     cls = type(op)
-    if not is_foreign(cls):
+    if not is_plugin_op(cls):
         return op.expression(*operands)
     made = guarded(lambda: op.expression(*operands), cls, f"{op.name}.expression")
     if not isinstance(made, Scalar):

@@ -10,7 +10,7 @@ from graphwright.ir.match import Match, P, Rule, Var, constant_array, used_once
 from graphwright.ir.op import Trait
 from graphwright.ops.transpose import Transpose
 from graphwright.passes.base import RulePass
-from graphwright.passes.simplify_reshapes import reshaped
+from graphwright.passes.canonicalize_reshapes import reshaped
 
 Permutation = tuple[int, ...]
 X = Var("x")
@@ -140,8 +140,8 @@ def _under(b: Builder, value: Value, perm: Permutation, depth: int) -> Value:
     return made
 
 
-SIMPLIFY_TRANSPOSES = RulePass(
-    "simplify_transposes",
+CANONICALIZE_TRANSPOSES = RulePass(
+    "canonicalize_transposes",
     (
         Rule("Transpose of Transpose", OUTER, _ranks_known, _merge),
         Rule("Transpose of size-1 axes", ALONE, _moves_only_ones, _as_reshape),

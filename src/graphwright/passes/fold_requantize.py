@@ -21,5 +21,5 @@ RULES: tuple[Rule, ...] = (
     Rule("narrowing casts that are widened again", WIDENED, _refusal, lambda b, m: m.node(STEPS).output),
 )
 
-FORWARD_STEPS = RulePass("forward_steps", RULES)
+FOLD_REQUANTIZE = RulePass("fold_requantize", RULES)
 """The pass. It runs behind fusion: what leaves a kernel does so as integers, which take fewer bytes."""

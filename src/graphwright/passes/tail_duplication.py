@@ -22,14 +22,14 @@ DECIDE: tuple[Pass, ...] = (FoldConstants(), DeadBranches())
 
 
 @dataclass(frozen=True)
-class SinkTails(Pass):
+class TailDuplication(Pass):
     """Moves what follows an If whose regions give different ranks into both, unless the module would grow
     beyond ``most_nodes``, as every such If may double what follows it, or regions nest beyond ``most_depth``.
     """
 
     most_nodes: int = 20_000
     most_depth: int = 32
-    name: str = "sink_tails"
+    name: str = "tail_duplication"
 
     def run(self, module: Module, record: Record) -> bool:
         modified = False

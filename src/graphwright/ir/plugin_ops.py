@@ -17,7 +17,7 @@ Thing = type | Callable[..., Any]
 """A class or function, which knows the module that it was defined in."""
 
 
-def is_foreign(thing: Thing) -> bool:
+def is_plugin_op(thing: Thing) -> bool:
     """Whether ``thing`` was not defined by graphwright itself."""
     return not _module(thing).startswith(ENGINE)
 

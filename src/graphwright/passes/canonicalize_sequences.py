@@ -169,8 +169,8 @@ CONCAT = P(Concat, PARTED, Rest())
 JOIN = P(ConcatFromSequence, LIST)
 SPLIT_UP = P(SplitToSequence, X, SPLIT)
 
-SIMPLIFY_SEQUENCES = RulePass(
-    "simplify_sequences",
+CANONICALIZE_SEQUENCES = RulePass(
+    "canonicalize_sequences",
     (
         Rule(
             "a sequence's tensor",

@@ -8,7 +8,7 @@ from graphwright.ir.op import Fact, Inference, Op, family
 
 
 @family
-class Enclosing(Op):
+class RegionOp(Op):
     """Computes its one region, once; region inputs are the node's inputs in order. Inlining it is right."""
 
     results: int
@@ -19,10 +19,10 @@ class Enclosing(Op):
     def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
         return inputs
 
-    def captures(self, inputs: int) -> int:
+    def captured_operands(self, inputs: int) -> int:
         return inputs
 
-    def taken(self, *facts: Fact | None) -> int | None:
+    def selected_region(self, *facts: Fact | None) -> int | None:
         return 0
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:

@@ -24,7 +24,7 @@ from graphwright.ops.unsqueeze import Unsqueeze
 from graphwright.passes.fixpoints import SHAPES
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import run_passes
-from graphwright.passes.sink_tails import SinkTails
+from graphwright.passes.tail_duplication import TailDuplication
 
 from .support import TestPrint, assert_same_meaning, copied, op_names
 
@@ -104,7 +104,9 @@ def _doubling(count: int) -> Module:
 
 def test_a_chain_that_would_grow_too_far_stays_as_it_is_and_says_so() -> None:
     module = _doubling(30)
-    (record,) = [r for r in run_passes(module, InferShapes(), SinkTails(2000)) if r.name == "sink_tails"]
+    (record,) = [
+        r for r in run_passes(module, InferShapes(), TailDuplication(2000)) if r.name == "tail_duplication"
+    ]
     assert 0 < record.counts["tails sunk into branches"] < 1000
     assert sum(1 for _ in module.walk()) <= 2000
     assert any("the module would have" in reason.why for reason in record.reasons)
@@ -142,5 +144,5 @@ def test_branches_of_one_rank_stay_where_they_are() -> None:
     b = Builder(module, graph)
     y = b(If(1), condition, x, regions=regions)
     graph.set_outputs([b(Squeeze((1,)), y)], ["y"])
-    assert not any(record.modified for record in run_passes(module, SinkTails()))
+    assert not any(record.modified for record in run_passes(module, TailDuplication()))
     assert op_names(module) == ["If", "Abs", "Neg", "Squeeze"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from graphwright.package.package import Package
 from graphwright.package.read import read_package
-from graphwright.package.runs import LINE, SHRINKS, fill_jobs, find_runs
+from graphwright.package.run_length import LINE, SHRINKS, fill_jobs, find_runs
 from graphwright.package.weights import BadWeights, Weights, pack_weights, read_weights
 from graphwright.package.write import write_package
 

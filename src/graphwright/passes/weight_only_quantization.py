@@ -98,8 +98,8 @@ def _gemm(b: Builder, m: Match) -> Value:
     return made if bias is None else b(Add(), made, bias)
 
 
-PACKED_PRODUCTS = RulePass(
-    "packed_products",
+WEIGHT_ONLY_QUANTIZATION = RulePass(
+    "weight_only_quantization",
     (
         Rule("product with codes", MATMUL, lambda m: _refusal(m, 0), lambda b, m: _product(b, m, 0)),
         Rule(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Cycles are left to later: most of what imports and compilations make stays, and would be searched in
     vain, for a tenth of their time.
     """

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from graphwright.beside import Beside
+from graphwright.background import BackgroundTask
 
 
 def test_it_runs_while_the_caller_goes_on() -> None:
@@ -15,7 +15,7 @@ def test_it_runs_while_the_caller_goes_on() -> None:
     def call() -> tuple[bool, int]:
         return go_on.wait(10), threading.get_ident()
 
-    made = Beside(call)
+    made = BackgroundTask(call)
     go_on.set()
     waited, thread = made.result()
     assert waited and thread != threading.get_ident()
@@ -23,7 +23,7 @@ def test_it_runs_while_the_caller_goes_on() -> None:
 
 
 def test_it_may_give_none() -> None:
-    assert Beside(lambda: None).result() is None
+    assert BackgroundTask(lambda: None).result() is None
 
 
 @pytest.mark.parametrize("fault", [ValueError("no"), KeyboardInterrupt(), SystemExit(3)])
@@ -31,7 +31,7 @@ def test_it_raises_what_the_call_raised(fault: BaseException) -> None:
     def call() -> None:
         raise fault
 
-    made = Beside(call)
+    made = BackgroundTask(call)
     for _ in range(2):
         with pytest.raises(type(fault)) as raised:
             made.result()
@@ -45,7 +45,7 @@ def test_a_block_ends_behind_the_call() -> None:
         go_on.wait(10)
         ended.append(True)
 
-    with pytest.raises(ZeroDivisionError), Beside(call):
+    with pytest.raises(ZeroDivisionError), BackgroundTask(call):
         go_on.set()
         raise ZeroDivisionError
     assert ended == [True]

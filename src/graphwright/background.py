@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Beside(Generic[T]):
+class BackgroundTask(Generic[T]):
     """``call()`` while the caller goes on; a ``with`` block does not end before it.
 
     A block that raises calls ``stop``, which may end the call earlier.
@@ -41,7 +41,7 @@ class Beside(Generic[T]):
             raise self._fault
         return self._made[0]
 
-    def __enter__(self) -> Beside[T]:
+    def __enter__(self) -> BackgroundTask[T]:
         return self
 
     def __exit__(self, raised: type[BaseException] | None, *_: object) -> None:

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.build import Builder
-from graphwright.ir.foreign import defined_at, guarded, is_foreign, plugin_of
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.infer import compatible
 from graphwright.ir.match import Match, P, Rule
+from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op, plugin_of
 from graphwright.ir.verify import verify
 from graphwright.passes.base import Known, Pass, Record, RulePass
 from graphwright.records import dataclass, replace
@@ -40,9 +40,7 @@ def register(*items: Rule | Pass, at: str = Point.IMPORTED) -> None:
         if not isinstance(item, Rule | Pass):
             message = f"{type(item).__name__} is neither a Rule nor a Pass"
             raise PluginError(Diagnostic("plugin-class", message))
-        made = (
-            _of_rule(item) if isinstance(item, Rule) else ForeignPass(item, type(item), f"pass {item.name}")
-        )
+        made = _of_rule(item) if isinstance(item, Rule) else PluginPass(item, type(item), f"pass {item.name}")
         known = _PASSES.get(made.name)
         if known is not None and known[1].plugin != made.plugin:
             message = f"{made.name!r} of {made.plugin} has the name of one of {known[1].plugin}"
@@ -57,13 +55,13 @@ def passes_at(point: Point) -> tuple[Pass, ...]:
     return tuple(each for where, each in _PASSES.values() if where is point)
 
 
-def registered_passes() -> list[tuple[Point, ForeignPass]]:
+def registered_passes() -> list[tuple[Point, PluginPass]]:
     """All rules, as passes, and passes, with the points that they run at."""
     return list(_PASSES.values())
 
 
 @dataclass(frozen=True, eq=False)
-class ForeignPass(Pass):
+class PluginPass(Pass):
     """A user's pass; what it leaves is verified."""
 
     inner: Pass
@@ -84,15 +82,15 @@ class ForeignPass(Pass):
         return bool(modified)
 
 
-_PASSES: Final[dict[str, tuple[Point, ForeignPass]]] = {}
+_PASSES: Final[dict[str, tuple[Point, PluginPass]]] = {}
 """By name; each checks what it did."""
 
 
-def _of_pass(item: Pass) -> ForeignPass:
-    return ForeignPass(item, type(item), f"pass {item.name}")
+def _of_pass(item: Pass) -> PluginPass:
+    return PluginPass(item, type(item), f"pass {item.name}")
 
 
-def _of_rule(rule: Rule) -> ForeignPass:
+def _of_rule(rule: Rule) -> PluginPass:
     """A pass of one rule, so that errors and reports name it."""
     if not isinstance(rule.pattern, P) or not callable(rule.check) or not callable(rule.rewrite):
         message = f"rule {rule.name!r} needs a pattern P(...) and two functions, check and rewrite"
@@ -115,7 +113,7 @@ def _of_rule(rule: Rule) -> ForeignPass:
         return (made,) if isinstance(made, Value) else made
 
     checked = replace(rule, check=check, rewrite=rewrite)
-    return ForeignPass(_OneRule(name, (checked,)), _author(rule), name)
+    return PluginPass(_OneRule(name, (checked,)), _author(rule), name)
 
 
 class _OneRule(RulePass):
@@ -128,7 +126,7 @@ class _OneRule(RulePass):
 
 def _author(rule: Rule) -> Callable[..., Any]:
     """A function of the rule that stands in the user's own file."""
-    return rule.rewrite if is_foreign(rule.rewrite) else rule.check
+    return rule.rewrite if is_plugin_op(rule.rewrite) else rule.check
 
 
 def replacement_fault(made: object, node: Node, module: Module) -> str:

@@ -11,10 +11,10 @@ import copy
 from collections.abc import Iterator, Sequence
 
 from graphwright.errors import Diagnostic, ModelError
+from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import infer_node, infer_outputs
-from graphwright.ir.mentions import symbols_in
-from graphwright.ir.op import Carried, Fact
+from graphwright.ir.op import Fact, LoopCarried
 from graphwright.ir.symbols import Dim, Expr, SymbolTable, names_in
 from graphwright.ir.types import DType, TensorType
 from graphwright.records import dataclass
@@ -64,7 +64,7 @@ def settle(node: Node, facts: Facts, module: Module) -> bool:
     ``facts`` tells what is known where ``node`` stands. Symbols that the region's inputs have for sizes that
     change stay. Raises a ModelError where types conflict, or do not settle.
     """
-    where = node.op.carried()
+    where = node.op.loop_carried()
     if where is None:
         return False
     region = node.regions[0]
@@ -72,7 +72,7 @@ def settle(node: Node, facts: Facts, module: Module) -> bool:
     received = region.inputs[where.receive : where.receive + where.count]
     if len(received) < where.count or len(inputs) < where.start + where.count:
         return False  # inference says so
-    types, _ = _Trial(_with_own_symbols(module)).carried(node, inputs, where)
+    types, _ = _Trial(_with_own_symbols(module)).loop_carried(node, inputs, where)
     outer = symbols_in(fact.type for fact in inputs if fact is not None)
     changed = False
     for value, start, type in zip(received, inputs[where.start :], types, strict=False):
@@ -125,8 +125,8 @@ class _Trial:
     module: Module
     nodes: int = 0
 
-    def carried(
-        self, node: Node, inputs: Sequence[Fact | None], where: Carried
+    def loop_carried(
+        self, node: Node, inputs: Sequence[Fact | None], where: LoopCarried
     ) -> tuple[list[TensorType], list[Fact]]:
         """Types of the carried values that hold in every run, and what the body gives for them.
 
@@ -168,7 +168,7 @@ class _Trial:
         self, node: Node, inputs: Sequence[Fact | None], types: Sequence[TensorType]
     ) -> list[Fact | None]:
         """What the region receives when its carried values have ``types``."""
-        where, received = node.op.carried(), list(node.op.region_inputs(0, inputs))
+        where, received = node.op.loop_carried(), list(node.op.region_inputs(0, inputs))
         assert where is not None
         received[where.receive : where.receive + where.count] = map(Fact, types)
         return received
@@ -184,14 +184,14 @@ class _Trial:
         return [facts.get(value) or Fact(value.type) for value in graph.outputs]
 
     def node(self, node: Node, facts: Facts) -> Sequence[Fact]:
-        where = node.op.carried()
+        where = node.op.loop_carried()
         if where is None:
             sound = _Sound(self)
             return infer_node(
                 node, facts, self.module, sound.region if len(node.regions) > 1 else self.region
             )
         inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
-        types, results = self.carried(node, inputs, where)
+        types, results = self.loop_carried(node, inputs, where)
         received = self.received(node, inputs, types)
         known = [value.type for value in node.outputs]
         inside = [fact or Fact(v.type) for fact, v in zip(received, node.regions[0].inputs, strict=False)]

@@ -7,8 +7,8 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.clone import copy_nodes
+from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.mentions import symbols_in
 from graphwright.ir.symbols import names_in
 from graphwright.ir.types import I64, TensorType
 from graphwright.ops.constant_of_shape import ConstantOfShape
@@ -20,13 +20,13 @@ from graphwright.records import dataclass, replace
 
 
 @dataclass(frozen=True)
-class SimplifyLoops(Pass):
+class CanonicalizeLoops(Pass):
     """A loop that never runs gives its start values and no rows; the body of one that runs once takes its
     place; a condition that always holds is dropped where the runs are counted. Where elements decide how many
     rows a scan output has, a Range before the loop has that size: what is known of shapes then is enough.
     """
 
-    name: str = "simplify_loops"
+    name: str = "canonicalize_loops"
 
     def run(self, module: Module, record: Record) -> bool:
         modified = False
@@ -56,7 +56,7 @@ def _simplify(module: Module, graph: Graph, node: Node, op: Loop, record: Record
 
 
 def _starts(node: Node, op: Loop) -> list[Value]:
-    first = op.carried().start
+    first = op.loop_carried().start
     return [node.operand(first + k) for k in range(op.carries)]
 
 
@@ -111,7 +111,7 @@ def _measure(build: Builder, graph: Graph, node: Node, op: Loop, record: Record)
 
 def _inline(build: Builder, graph: Graph, node: Node, op: Loop) -> None:
     number = build.const(np.array(0, np.int64))
-    received = [value for value in node.inputs[op.carried().start :] if value is not None]
+    received = [value for value in node.inputs[op.loop_carried().start :] if value is not None]
     results = copy_nodes(node.regions[0], [number, *received], graph, node, node.sources)
     rows = [build(Unsqueeze((0,)), value) for value in results[op.carries :]]
     graph.replace_node(node, [*results[: op.carries], *rows])

@@ -50,5 +50,7 @@ def reshaped(b: Builder, value: Value, shape: Shape) -> Value:
     return made
 
 
-SIMPLIFY_RESHAPES = RulePass("simplify_reshapes", (Rule("view of a view", OUTER, _same_bytes, _one_view),))
+CANONICALIZE_RESHAPES = RulePass(
+    "canonicalize_reshapes", (Rule("view of a view", OUTER, _same_bytes, _one_view),)
+)
 """The pass."""

@@ -111,7 +111,7 @@ def bound(type: TensorType, sizes: dict[str, int]) -> TensorType:
 
 
 def run_reference(op: Op, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
-    """The op's reference, absorbed first; inputs are read-only."""
+    """The op's reference, operands folded first; inputs are read-only."""
     return evaluate(op, [None if a is None else _sealed(a) for a in arrays])
 
 

@@ -12,7 +12,7 @@ import pytest
 import graphwright.ops
 from graphwright.errors import ModelError
 from graphwright.ir.graph import Value
-from graphwright.ir.infer import absorbed
+from graphwright.ir.infer import folded
 from graphwright.ir.op import Op, Sample, Trait, registered_ops
 from graphwright.ir.symbols import evaluate
 from graphwright.ir.types import F32, DType, type_of
@@ -96,7 +96,7 @@ def test_known_elements_are_those_of_the_reference(sample: Sample) -> None:
 @pytest.mark.parametrize("sample", [p for p in GOOD if p.values[0].op.has_expression()])  # type: ignore[attr-defined]
 def test_expression_means_what_the_reference_does(sample: Sample) -> None:
     _module, b, node = sample_node(sample)
-    op, facts = absorbed(sample.op, [b.fact(v) for v in node.inputs])
+    op, facts = folded(sample.op, [b.fact(v) for v in node.inputs])
     arrays = arrays_of(sample)
     kept = [arrays[sample_position] for sample_position in _kept(sample.op, [b.fact(v) for v in node.inputs])]
     (expected,) = run_reference(op, kept)

@@ -22,7 +22,7 @@ MAX_BYTES = 2**62
 """A tensor that would need more is refused: its size could not be computed in int64."""
 
 
-def absorbed(op: Op, inputs: Sequence[Fact | None]) -> tuple[Op, Sequence[Fact | None]]:
+def folded(op: Op, inputs: Sequence[Fact | None]) -> tuple[Op, Sequence[Fact | None]]:
     """``op`` and its inputs after :meth:`Op.fold_operands`; unchanged where there is nothing to move."""
     result = op.fold_operands(*inputs)
     if result is None:
@@ -40,7 +40,7 @@ def evaluate(op: Op, arrays: Sequence[Array | None], place: str = "") -> tuple[A
 
     Operands that say sizes, axes or bounds must be what inference allows, else a ModelError names ``place``.
     """
-    moved = None if type(op).fold_operands is Op.fold_operands else _absorbed_arrays(op, arrays, place)
+    moved = None if type(op).fold_operands is Op.fold_operands else _folded_arrays(op, arrays, place)
     if moved is not None:
         op, arrays = moved[0], [arrays[position] for position in moved[1]]
     try:
@@ -63,7 +63,7 @@ def _say_why(op: Op, arrays: Sequence[Array | None], place: str) -> None:
             raise
 
 
-def _absorbed_arrays(op: Op, arrays: Sequence[Array | None], place: str) -> tuple[Op, tuple[int, ...]] | None:
+def _folded_arrays(op: Op, arrays: Sequence[Array | None], place: str) -> tuple[Op, tuple[int, ...]] | None:
     """:meth:`Op.fold_operands`; where sizes, axes or bounds move, inference must allow them."""
     facts = [fact_of(array) for array in arrays]
     try:
@@ -163,7 +163,7 @@ def infer_outputs(
         if regions:
             result: object = op.infer_regions(Inference(symbols, place, inputs, received), regions)
         else:
-            op, inputs = absorbed(op, inputs)
+            op, inputs = folded(op, inputs)
             result = op.infer(Inference(symbols, place), *inputs)
     except UnknownRank:
         if not known:

@@ -465,7 +465,7 @@ class Op:
 
         Returns the op with those moved into plain attributes (dims may be symbols), and the positions of the
         inputs that stay; None if there is nothing to move or the elements are not known. ``infer`` and
-        ``reference`` see the absorbed form alone; where it cannot be had, ``infer`` raises
+        ``reference`` see the folded form alone; where it cannot be had, ``infer`` raises
         :class:`UnknownRank`.
         """
         return None

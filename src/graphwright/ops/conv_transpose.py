@@ -79,8 +79,8 @@ class ConvTranspose(Op):
         pads = halves([maximum(total, 0) for total in spare], self.auto_pad == "SAME_UPPER")
         padding = self.output_padding or (0,) * shape.rank
         longer = tuple(extra + maximum(-total, 0) for extra, total in zip(padding, spare, strict=False))
-        absorbed = replace(self, pads=pads, output_padding=longer, auto_pad="", output_shape=())
-        return absorbed, (0, 1) if bias is None else (0, 1, 2)
+        folded = replace(self, pads=pads, output_padding=longer, auto_pad="", output_shape=())
+        return folded, (0, 1) if bias is None else (0, 1, 2)
 
     def _uncropped(self, shape: Windows, dims: tuple[Dim, ...]) -> list[Dim]:
         """Sizes of the result before ``pads`` crop it."""

@@ -25,7 +25,7 @@ from graphwright.records import dataclass, field
 
 @dataclass(frozen=True)
 class InferShapes(Pass):
-    """Re-infers every type and absorbs operands whose elements are known (:meth:`Op.fold_operands`)."""
+    """Re-infers every type and folds operands whose elements are known (:meth:`Op.fold_operands`)."""
 
     name: str = "infer_shapes"
     ensures: Known = Known.TYPES
@@ -278,7 +278,7 @@ class Walk:
             new.layout, new.device = old.layout, old.device
         graph.replace_node(node, made.outputs)
         self.modified = True
-        self.record.did("operands absorbed")
+        self.record.did("operands folded into attributes")
         return made
 
     def learn(self, value: Value, fact: Fact, fresh: frozenset[str] = frozenset()) -> None:

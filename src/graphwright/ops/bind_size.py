@@ -99,8 +99,8 @@ BindSize.samples = (
     Sample(
         BindSize("none", ((2, -1), (-1,))), (arg(I64, values=(0,)), arg(F32, 9), arg(I64, 5, fill="index"))
     ),
-    Sample(BindSize("no name", ((-1,),)), (_TWO, arg(F32, 4)), "no name of a size"),
-    Sample(BindSize("some", ((-2,),)), (_TWO, arg(F32, 4)), "no shape"),
+    Sample(BindSize("no name", ((-1,),)), (_TWO, arg(F32, 4)), "is not the name of a size"),
+    Sample(BindSize("some", ((-2,),)), (_TWO, arg(F32, 4)), "is not a shape"),
     Sample(BindSize("some", ((-1,),)), (arg(I64, 1, values=(2,)), arg(F32, 4)), "must be a scalar"),
     Sample(BindSize("some", ()), (_TWO, arg(F32, 4)), "1 buffers for 0 shapes"),
 )

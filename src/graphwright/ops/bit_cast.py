@@ -104,5 +104,5 @@ BitCast.samples = (
     Sample(BitCast(DTYPES["i4"]), (arg(DTYPES["f4e2m1"], 4, values=(-0.0, -6.0, 0.5, 3.0)),)),
     Sample(BitCast(F32), (arg(F32, 0, 3),)),
     Sample(BitCast(I64), (arg(F32, 2),), "f32 has 32 bits and i64 64"),
-    Sample(BitCast(STRING), (arg(F32, 2),), "strings have no bits"),
+    Sample(BitCast(STRING), (arg(F32, 2),), "strings do not have a fixed number of bits"),
 )

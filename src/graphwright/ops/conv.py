@@ -138,7 +138,7 @@ Conv.samples = (
     Sample(Conv(), (arg(F32, 1, 4, 2, 5), _W), "less a window of 3: -1 is less than 0"),
     Sample(Conv((1,)), (_X, _W), "1 strides for 2 spatial axes"),
     Sample(Conv(pads=(-1, 0, 0, 0)), (_X, _W), "at least 0 is needed"),
-    Sample(Conv(), (arg(F32, 1, 4, 7), _W), "ranks of 3 or more, and equal"),
+    Sample(Conv(), (arg(F32, 1, 4, 7), _W), "their ranks must be equal and at least 3"),
     Sample(Conv(), (arg(I32, 2, 4, 7, 5), arg(I32, 6, 4, 3, 3)), "the input is i32"),
     Sample(Conv(group=0), (_X, _W), "0 groups"),
 )

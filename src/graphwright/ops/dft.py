@@ -227,7 +227,7 @@ DFT.samples = (
     Sample(DFT(None), (arg(F32, 2, 3, 1), None, arg(I64, values=(-3,)))),
     Sample(DFT(1), (arg(F32, 2, 3, 1), arg(I32, values=(4,)))),
     Sample(DFT(), (arg(F32, 3),), "it must have axes of the signal"),
-    Sample(DFT(2), (arg(F32, 2, 3, 2),), "axis 2 is the one of real and imaginary parts"),
+    Sample(DFT(2), (arg(F32, 2, 3, 2),), "axis 2 is the axis of real and imaginary parts"),
     Sample(DFT(), (arg(F32, 2, 3, 4),), "parts of an element: -1 is less than 1"),
     Sample(DFT(onesided=True), (arg(F32, 2, 3, 2),), "2 and 1 differ"),
     Sample(DFT(-2, True, True), (arg(F32, 2, 3, 1),), "1 and 2 differ"),

@@ -218,5 +218,5 @@ Einsum.samples = (
     Sample(Einsum("ij,jk->ik"), (arg(F32, 3, 4),), "takes 2 operands, not 1"),
     Sample(Einsum("ij->i"), (arg(F32, 3),), "does not fit an operand of 1 axes"),
     Sample(Einsum("ij->k"), (arg(F32, 3, 4),), "occur once, and in an operand"),
-    Sample(Einsum("i1->i"), (arg(F32, 3, 4),), "no equation"),
+    Sample(Einsum("i1->i"), (arg(F32, 3, 4),), "is not an equation of labels"),
 )

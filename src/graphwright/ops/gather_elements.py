@@ -53,7 +53,9 @@ GatherElements.samples = (
     Sample(GatherElements(1), (arg(F32, 2, 3), arg(I64, 2, 2, values=(0, -1, 2, 1)))),
     Sample(GatherElements(0), (arg(F32, 4, symbol("N")), arg(I64, 2, symbol("N"), fill="index"))),
     Sample(GatherElements(0), (arg(F32, 4), arg(I64, 6, fill="index"))),
-    Sample(GatherElements(0), (arg(F32, 4, 2), arg(I64, 6, fill="index")), "ranks 2 and 1"),
+    Sample(
+        GatherElements(0), (arg(F32, 4, 2), arg(I64, 6, fill="index")), "indices of rank 1"
+    ),
     Sample(GatherElements(0), (arg(F32, 4, 2), arg(I64, 1, 3, fill="index")), "3 indices for 2 elements"),
     Sample(GatherElements(0), (arg(F32, 4), arg(I64, 1, values=(4,))), "index 4 is outside"),
 )

@@ -148,7 +148,7 @@ GridSample.samples = (
     Sample(GridSample(padding="zero"), (_X, _GRID), "padding 'zero'"),
     Sample(GridSample(), (_X, arg(F32, 2, 3, 2, 3)), "coordinates and spatial axes: 3 and 2 differ"),
     Sample(GridSample(), (_X, arg(F32, 1, 3, 2, 2)), "the batch: 2 and 1 differ"),
-    Sample(GridSample(), (_X, arg(F32, 2, 3, 2)), "ranks of 3 or more"),
+    Sample(GridSample(), (_X, arg(F32, 2, 3, 2)), "their ranks must be equal and at least 3"),
     Sample(GridSample(), (_X, arg(I64, 2, 3, 2, 2)), "the grid is i64"),
     Sample(GridSample(), (arg(STRING, 2, 3, 4, 5), _GRID), "mode nearest"),
     Sample(GridSample(), (arg(F32, 2, 3, 0, 5), _GRID), "spatial axis 0: 0 is less than 1"),

@@ -127,5 +127,5 @@ GroupNormalization.samples = (
     Sample(
         GroupNormalization(3, per_group=True), (arg(F32, 2, 6), arg(F32, 6), arg(F32, 6)), "for each group"
     ),
-    Sample(GroupNormalization(0), (arg(F32, 2, 6), arg(F32, 6), arg(F32, 6)), "at least one"),
+    Sample(GroupNormalization(0), (arg(F32, 2, 6), arg(F32, 6), arg(F32, 6)), "at least 1 is needed"),
 )

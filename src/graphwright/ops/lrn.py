@@ -79,7 +79,7 @@ LRN.samples = (
     *(Sample(LRN(3, 0.5), (arg(t, 2, 7, 3, 4),)) for t in (F32, F64, F16)),
     Sample(LRN(4, 0.5, 0.5, 2.0), (arg(F32, 2, 5, 3),)),
     Sample(LRN(5), (arg(F32, symbol("N"), 3, symbol("H"), 2),)),
-    Sample(LRN(0), (arg(F32, 2, 3),), "at least one"),
+    Sample(LRN(0), (arg(F32, 2, 3),), "at least 1 is needed"),
     Sample(LRN(3), (arg(F32, 3),), "needs a batch axis"),
     Sample(LRN(3), (arg(I32, 2, 3),), "the input is i32"),
 )

@@ -84,5 +84,5 @@ OneHot.samples = (
     Sample(OneHot(2, 3), (arg(I64, 4, fill="index"), _PAIR), "axis 2 is outside"),
     Sample(OneHot(depth=0), (arg(I64, 4, fill="index"), _PAIR)),
     Sample(OneHot(depth=-1), (arg(I64, 4, fill="index"), _PAIR), "the depth: -1 is less than 0"),
-    Sample(OneHot(depth=2), (arg(I64, 4, fill="index"), arg(F32, 3)), "must be a pair"),
+    Sample(OneHot(depth=2), (arg(I64, 4, fill="index"), arg(F32, 3)), "must be two"),
 )

@@ -39,5 +39,5 @@ Optional.samples = (
     Sample(Optional(I64), ()),
     Sample(Optional(sequence_of(I64)), ()),
     Sample(Optional(sequence_of(F32)), (arg(sequence_of(F32)),)),
-    Sample(Optional(), (arg(optional_of(F32)),), "an optional holds none"),
+    Sample(Optional(), (arg(optional_of(F32)),), "which an optional cannot hold"),
 )

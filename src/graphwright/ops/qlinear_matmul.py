@@ -130,7 +130,7 @@ QLinearMatMul.samples = (
     Sample(QLinearMatMul(), _inputs(arg(U8, 4), arg(U8, 4))),
     Sample(QLinearMatMul(), _inputs(_A, arg(I8, 3, 5)), "4 and 3 differ"),
     Sample(QLinearMatMul(), _inputs(_A, _B, (4,)), "the scale of a and rows: 4 and 3 differ"),
-    Sample(QLinearMatMul(), _inputs(_A, arg(I8, 4), (3,)), "beside a vector b"),
+    Sample(QLinearMatMul(), _inputs(_A, arg(I8, 4), (3,)), "where b has a scale for each column"),
     Sample(QLinearMatMul(), _inputs(_A, _B, y=I32), "the zero point of y is i32"),
     Sample(QLinearMatMul(), _inputs(_A, arg(F32, 4, 5)), "b is f32"),
 )

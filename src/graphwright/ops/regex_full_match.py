@@ -50,6 +50,6 @@ RegexFullMatch.samples = (
     Sample(RegexFullMatch(r"s[12]"), (arg(STRING, 2, 0),)),
     Sample(RegexFullMatch("s"), (arg(F32, 2),), "the input is f32; it must be string"),
     Sample(RegexFullMatch("(s"), (_TEXTS,), "a ) is missing"),
-    Sample(RegexFullMatch(r"(s)\1"), (_TEXTS,), "no escape of RE2's"),
-    Sample(RegexFullMatch("(?=s)s"), (_TEXTS,), "no group of RE2's"),
+    Sample(RegexFullMatch(r"(s)\1"), (_TEXTS,), "is not an escape of RE2"),
+    Sample(RegexFullMatch("(?=s)s"), (_TEXTS,), "is not a group of RE2"),
 )

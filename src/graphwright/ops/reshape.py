@@ -125,7 +125,7 @@ Reshape.samples = (
     Sample(Reshape((2, 2)), (arg(I64, 4, values=(1, 2, 3, 4)),)),
     Sample(Reshape((2, 5)), (arg(F32, 4, 3),), "12 and 10 differ"),
     Sample(Reshape((5, -1)), (arg(F32, 4, 3),), "10 and 12 differ"),
-    Sample(Reshape((-1, -1)), (arg(F32, 4, 3),), "more than one size open"),
-    Sample(Reshape((1, 1, 0)), (arg(F32, 4, 3),), "the input has only 2"),
+    Sample(Reshape((-1, -1)), (arg(F32, 4, 3),), "has more than one -1"),
+    Sample(Reshape((1, 1, 0)), (arg(F32, 4, 3),), "but it has only 2 axes"),
     Sample(Reshape((0, 0, -1), allow_zero=True), (arg(F32, 0, 3),), "as another size is 0"),
 )

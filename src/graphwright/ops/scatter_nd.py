@@ -55,6 +55,6 @@ ScatterND.samples = (
         for reduction in REDUCTIONS
     ),
     Sample(ScatterND(), (arg(F32, 4, 3), _ROWS, arg(F32, 2, 4)), "axis 1 of the updates: 3 and 4 differ"),
-    Sample(ScatterND(), (arg(F32, 4, 3), _ROWS, arg(F32, 2)), "updates of rank 1; these indices need 2"),
+    Sample(ScatterND(), (arg(F32, 4, 3), _ROWS, arg(F32, 2)), "with these indices the rank must be 2"),
     Sample(ScatterND("sum"), (arg(F32, 4, 3), _ROWS, arg(F32, 2, 3)), "reduction 'sum'"),
 )

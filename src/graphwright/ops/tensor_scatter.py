@@ -103,7 +103,7 @@ TensorScatter.samples = (
     Sample(TensorScatter(-2, "circular"), (arg(F32, _N, 6, 4), arg(F32, _N, _S, 4), arg(I64, _N))),
     Sample(TensorScatter(), (arg(STRING, 2, 5, 1), arg(STRING, 2, 1, 1), _FROM)),
     Sample(TensorScatter(), (arg(F32, 2, 4, 3), arg(F32, 2, 0, 3), _FROM)),
-    Sample(TensorScatter(0), (arg(F32, 2, 4), arg(F32, 2, 4)), "axis 0 is the one of the batch"),
+    Sample(TensorScatter(0), (arg(F32, 2, 4), arg(F32, 2, 4)), "axis 0 is the batch axis"),
     Sample(TensorScatter(1), (arg(F32, 2, 4), arg(F32, 2, 5)), "a cache of 4 less an update of 5"),
     Sample(TensorScatter(1), (arg(F32, 2, 4), arg(F32, 3, 2)), "axis 0 of the cache and of the update"),
     Sample(TensorScatter(1), (arg(F32, 3, 4), arg(F32, 3, 2), _FROM), "indices and batch: 2 and 3 differ"),

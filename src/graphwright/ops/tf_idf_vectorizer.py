@@ -140,7 +140,7 @@ TfIdfVectorizer.samples = (
     Sample(_BIGRAMS, (arg(I64, 0, 3), *_TABLE)),
     Sample(_BIGRAMS, (arg(STRING, 3), *_TABLE), "the input is string; it must be i32 or i64"),
     Sample(_BIGRAMS, (arg(I64, 2, 3, 4), *_TABLE), "must be [C] or [N, C]"),
-    Sample(TfIdfVectorizer("TF", 5, (0, 2), 1, 2, 1), (_ROW, *_TABLE), "cannot be cut into n-grams"),
+    Sample(TfIdfVectorizer("TF", 5, (0, 2), 1, 2, 1), (_ROW, *_TABLE), "cannot be split into n-grams"),
     Sample(TfIdfVectorizer("TF", 5, (0, 7), 1, 2, 1), (_ROW, *_TABLE), "indexes and n-grams: 5 and 7 differ"),
     Sample(TfIdfVectorizer("TF", 5, (0, 3), 1, 3, 1), (_ROW, *_TABLE), "the pool has those of 1 to 2"),
     Sample(TfIdfVectorizer("BM25", 5, (0, 3), 1, 2, 1), (_ROW, *_TABLE), "none of TF, IDF, TFIDF"),

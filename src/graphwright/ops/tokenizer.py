@@ -99,5 +99,5 @@ Tokenizer.samples = (
     Sample(Tokenizer("#"), (arg(STRING, 0),)),
     Sample(Tokenizer("#"), (arg(F32, 2),), "the input is f32; it must be string"),
     Sample(Tokenizer("#", "("), (_TEXTS,), "a ) is missing"),
-    Sample(Tokenizer("#", "a", ("b",)), (_TEXTS,), "not by both"),
+    Sample(Tokenizer("#", "a", ("b",)), (_TEXTS,), "a pattern or separators split the tokens, not both"),
 )

@@ -41,5 +41,5 @@ Transpose.samples = (
     Sample(Transpose((0,)), (arg(I64, 3, values=(1, 2, 3)),)),
     Sample(Transpose((1, 0)), (arg(I64, 2, 2, values=(1, 2, 3, 4)),)),
     Sample(Transpose(()), (arg(F32),)),
-    Sample(Transpose((0, 0)), (arg(F32, 2, 3),), "no permutation of the 2 axes"),
+    Sample(Transpose((0, 0)), (arg(F32, 2, 3),), "is not a permutation of the 2 axes"),
 )

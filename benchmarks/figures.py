@@ -17,11 +17,11 @@ from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.lower.tasks import Storage, TaskGraph
 from graphwright.memory.liveness import live_bytes
-from graphwright.ops.conv import Conv
-from graphwright.ops.conv_transpose import ConvTranspose
-from graphwright.ops.gemm import Gemm
-from graphwright.ops.matmul import MatMul
-from graphwright.ops.recurrent import Recurrent
+from graphwright.ops.core.gemm import Gemm
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.conv_transpose import ConvTranspose
+from graphwright.ops.nn.recurrent import Recurrent
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.fixpoints import SHAPES
 from graphwright.passes.manager import PassManager

@@ -22,14 +22,14 @@ import numpy as np
 
 import graphwright as gw
 from graphwright.ir.graph import Module
-from graphwright.ops.binary import Mul
-from graphwright.ops.conv import Conv
-from graphwright.ops.flatten import Flatten
-from graphwright.ops.gemm import Gemm
-from graphwright.ops.global_pool import GlobalAveragePool
-from graphwright.ops.max_pool import MaxPool
-from graphwright.ops.softmax import Softmax
-from graphwright.ops.unary import Relu, Sigmoid
+from graphwright.ops.core.binary import Mul
+from graphwright.ops.core.flatten import Flatten
+from graphwright.ops.core.gemm import Gemm
+from graphwright.ops.core.unary import Relu, Sigmoid
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.global_pool import GlobalAveragePool
+from graphwright.ops.nn.max_pool import MaxPool
+from graphwright.ops.nn.softmax import Softmax
 
 Array = np.ndarray[Any, Any]
 ROUNDS = 300

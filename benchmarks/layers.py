@@ -28,9 +28,9 @@ from benchmarks.peers import RESULTS
 from benchmarks.roofline import Roofline
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Node
-from graphwright.ops.conv import Conv
-from graphwright.ops.gemm import Gemm
-from graphwright.ops.matmul import MatMul
+from graphwright.ops.core.gemm import Gemm
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.nn.conv import Conv
 from graphwright.tools.bench import measure, ratio
 from graphwright.tools.engines import ENGINES, ONNX_PEERS, OURS, is_installed
 from graphwright.tools.machine import machine, versions

@@ -20,9 +20,9 @@ import numpy as np
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.executable.nodes import HostProgram
-from graphwright.ops.binary import Add
-from graphwright.ops.reshape import Reshape
-from graphwright.ops.unary import Relu
+from graphwright.ops.core.binary import Add
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.unary import Relu
 
 Array = np.ndarray[Any, Any]
 ROUNDS = 200

@@ -61,7 +61,7 @@ model = gw.load(sys.argv[1], mmap=sys.argv[2] == "mmap")
 """
 _CALLS = """
 import graphwright as gw
-from graphwright.ops.unary import Relu
+from graphwright.ops.core.unary import Relu
 import numpy as np
 
 builder = gw.GraphBuilder()

@@ -7,7 +7,7 @@ import gc
 import pytest
 
 import graphwright as gw
-from graphwright.ops.unary import Relu
+from graphwright.ops.core.unary import Relu
 
 
 def _relu() -> gw.GraphBuilder:

@@ -16,10 +16,10 @@ import pytest
 import graphwright as gw
 from graphwright.building.calls import op_classes
 from graphwright.errors import FeedError, ModelError
-from graphwright.ops.binary import Add, Mul
-from graphwright.ops.matmul import MatMul
-from graphwright.ops.softmax import Softmax
-from graphwright.ops.split import Split
+from graphwright.ops.core.binary import Add, Mul
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.split import Split
+from graphwright.ops.nn.softmax import Softmax
 
 
 def test_a_layer_in_a_few_lines() -> None:

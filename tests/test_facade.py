@@ -12,7 +12,7 @@ import pytest
 
 import graphwright as gw
 from graphwright.ir.dtypes import DTYPES
-from graphwright.ops.binary import Add
+from graphwright.ops.core.binary import Add
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

@@ -3,8 +3,8 @@
 from l2_normalize import L2Normalize
 
 import graphwright.plugins as gp
-from graphwright.ops.binary import Div
-from graphwright.ops.reductions import ReduceL2
+from graphwright.ops.core.binary import Div
+from graphwright.ops.core.reductions import ReduceL2
 
 X = gp.Var("x")
 NORM = gp.P(ReduceL2, X, once=True)  # once: nothing else reads it, so that it goes away

@@ -24,9 +24,9 @@ from graphwright.ir.loop_types import MAX_ROUNDS, DtypesDiffer, widened
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import SymbolError, parse_dim
 from graphwright.ir.types import BOOL, DTYPES, I64, DType, TensorType, dtype_of
-from graphwright.ops.if_ import If
-from graphwright.ops.loop import ITERATION, Loop
-from graphwright.ops.reshape import Reshape
+from graphwright.ops.control.if_ import If
+from graphwright.ops.control.loop import ITERATION, Loop
+from graphwright.ops.core.reshape import Reshape
 from graphwright.runtime.model import Model
 from graphwright.spelling import did_you_mean
 

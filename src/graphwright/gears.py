@@ -14,7 +14,7 @@ from typing import Any
 from graphwright.errors import Collector, Diagnostic, OptionError
 from graphwright.ir.graph import Graph, Value
 from graphwright.ir.symbols import Expr
-from graphwright.ops.bucket_index import OTHERWISE
+from graphwright.ops.control.bucket_index import OTHERWISE
 from graphwright.records import dataclass, field
 from graphwright.spelling import did_you_mean, listed
 

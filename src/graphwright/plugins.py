@@ -69,7 +69,7 @@ from graphwright.kernels.candidates.registry import Context, candidate, register
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.source import CSource
-from graphwright.ops.common import FLOATS, INTEGERS, Pointwise, dtype_attribute, need_dtype, same_dtype
+from graphwright.ops.core.common import FLOATS, INTEGERS, Pointwise, dtype_attribute, need_dtype, same_dtype
 from graphwright.passes.base import Pass, Record
 from graphwright.passes.plugin_passes import Point, register, registered_passes
 

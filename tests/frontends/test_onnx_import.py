@@ -16,7 +16,7 @@ from graphwright.errors import ModelError
 from graphwright.frontends.onnx import OVERRIDABLE, graph, load
 from graphwright.ir.constant import Constant
 from graphwright.ir.nesting import MAX_DEPTH
-from graphwright.ops.random import RandomUniform
+from graphwright.ops.core.random import RandomUniform
 from tests.frontends.support import DOMAIN, model_of, run, tensor_info, toy
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -14,20 +14,20 @@ from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.binary import Add, Greater, Max, Mul
-from graphwright.ops.compress import Compress
-from graphwright.ops.concat import Concat
-from graphwright.ops.gather import Gather
-from graphwright.ops.if_ import If
-from graphwright.ops.loop import Loop
-from graphwright.ops.matmul import MatMul
-from graphwright.ops.non_zero import NonZero
-from graphwright.ops.reductions import ReduceMax, ReduceSum
-from graphwright.ops.reshape import Reshape
-from graphwright.ops.slice import Slice
-from graphwright.ops.transpose import Transpose
-from graphwright.ops.unary import Abs, Neg, Relu, Tanh
-from graphwright.ops.unique import Unique
+from graphwright.ops.control.if_ import If
+from graphwright.ops.control.loop import Loop
+from graphwright.ops.core.binary import Add, Greater, Max, Mul
+from graphwright.ops.core.compress import Compress
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.non_zero import NonZero
+from graphwright.ops.core.reductions import ReduceMax, ReduceSum
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.slice import Slice
+from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.core.unary import Abs, Neg, Relu, Tanh
+from graphwright.ops.core.unique import Unique
 
 Array = np.ndarray[Any, Any]
 COLUMNS = 4

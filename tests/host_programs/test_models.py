@@ -14,7 +14,7 @@ import pytest
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.executable.nodes import Dispatch
-from graphwright.ops.unary import Relu
+from graphwright.ops.core.unary import Relu
 from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.executor import RunError
 from tests.executables import host_program, targets

@@ -15,8 +15,8 @@ from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.graph import Graph, Module, Node, Role, Signature, Value
 from graphwright.ir.nesting import MAX_DEPTH, deep_calls, region_depth
 from graphwright.ir.types import BOOL, F32, tensor
-from graphwright.ops.if_ import If
-from graphwright.ops.unary import Neg, Tanh
+from graphwright.ops.control.if_ import If
+from graphwright.ops.core.unary import Neg, Tanh
 
 X = tensor(F32, 2, 3)
 

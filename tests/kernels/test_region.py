@@ -21,14 +21,14 @@ from graphwright.ir.types import F16, F32, DType, TensorType, tensor
 from graphwright.kernels.library.isa import V4
 from graphwright.kernels.region import RegionKernel, hook_kernel, region_kernel
 from graphwright.kernels.region.row import COLUMN_BLOCK, FEW_LANES, ROW_BLOCK, SHORT_ROW
-from graphwright.ops.binary import Add, Div, Mul, Sub
-from graphwright.ops.cast import Cast
-from graphwright.ops.layer_normalization import LayerNormalization
-from graphwright.ops.matmul import MatMul
-from graphwright.ops.reductions import ReduceMean, ReduceSum
-from graphwright.ops.softmax import Softmax
-from graphwright.ops.transpose import Transpose
-from graphwright.ops.unary import Exp, Relu
+from graphwright.ops.core.binary import Add, Div, Mul, Sub
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.reductions import ReduceMean, ReduceSum
+from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.core.unary import Exp, Relu
+from graphwright.ops.nn.layer_normalization import LayerNormalization
+from graphwright.ops.nn.softmax import Softmax
 from graphwright.passes.manager import PassManager
 from tests.random_graphs.generate import Known, case, filled
 

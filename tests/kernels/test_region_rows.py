@@ -16,10 +16,10 @@ from graphwright.ir.op import Op
 from graphwright.ir.types import F32, tensor
 from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.region import RegionKernel, region_kernel
-from graphwright.ops.binary import Mul
-from graphwright.ops.layer_normalization import LayerNormalization
-from graphwright.ops.reductions import ReduceMax, ReduceSum
-from graphwright.ops.softmax import Softmax
+from graphwright.ops.core.binary import Mul
+from graphwright.ops.core.reductions import ReduceMax, ReduceSum
+from graphwright.ops.nn.layer_normalization import LayerNormalization
+from graphwright.ops.nn.softmax import Softmax
 from graphwright.passes.manager import PassManager
 from tests.kernels.generated import compiled, outputs
 from tests.kernels.library.cases import each_isa

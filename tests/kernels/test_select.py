@@ -17,18 +17,18 @@ from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import BOOL, F16, F32, TensorType, tensor
 from graphwright.lower.tasks import TaskGraph, TaskKind
-from graphwright.ops.activations import Gelu
-from graphwright.ops.batch_normalization import BatchNormalization
-from graphwright.ops.binary import Add, Mul, Where
-from graphwright.ops.concat import Concat
-from graphwright.ops.conv import Conv
-from graphwright.ops.layer_normalization import LayerNormalization, RMSNormalization
-from graphwright.ops.matmul import MatMul
-from graphwright.ops.reductions import ReduceMean
-from graphwright.ops.reshape import Reshape
-from graphwright.ops.slice import Slice
-from graphwright.ops.softmax import LogSoftmax, Softmax
-from graphwright.ops.unary import HardSwish, Neg, Not, Relu, Sigmoid
+from graphwright.ops.core.binary import Add, Mul, Where
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.reductions import ReduceMean
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.slice import Slice
+from graphwright.ops.core.unary import HardSwish, Neg, Not, Relu, Sigmoid
+from graphwright.ops.nn.activations import Gelu
+from graphwright.ops.nn.batch_normalization import BatchNormalization
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.layer_normalization import LayerNormalization, RMSNormalization
+from graphwright.ops.nn.softmax import LogSoftmax, Softmax
 
 N = symbol("N")
 SIZES = {"N": 5}

@@ -16,7 +16,7 @@ from graphwright.ir.loops.text import parse_kernel, print_kernel
 from graphwright.ir.loops.verify import verify
 from graphwright.ir.types import DTYPES, F32
 from graphwright.kernels.library.isa import Isa
-from graphwright.ops.cast import Cast
+from graphwright.ops.core.cast import Cast
 from tests.kernels.generated import compiled, outputs
 from tests.kernels.library.harness import RUNNABLE
 

@@ -18,17 +18,17 @@ from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import F32, tensor
 from graphwright.layout import assign, forms
 from graphwright.layout.blocks import is_blocked
-from graphwright.ops.average_pool import AveragePool
-from graphwright.ops.binary import Add, Mul
-from graphwright.ops.clip import Clip
-from graphwright.ops.concat import Concat
-from graphwright.ops.conv import Conv
-from graphwright.ops.lrn import LRN
-from graphwright.ops.max_pool import MaxPool
-from graphwright.ops.reductions import ReduceMean
-from graphwright.ops.resize import Resize
-from graphwright.ops.split import Split
-from graphwright.ops.unary import HardSwish, Relu, Sigmoid
+from graphwright.ops.core.binary import Add, Mul
+from graphwright.ops.core.clip import Clip
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.reductions import ReduceMean
+from graphwright.ops.core.split import Split
+from graphwright.ops.core.unary import HardSwish, Relu, Sigmoid
+from graphwright.ops.nn.average_pool import AveragePool
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.lrn import LRN
+from graphwright.ops.nn.max_pool import MaxPool
+from graphwright.ops.nn.resize import Resize
 
 SIZES = {"N": 2, "H": 13}
 STEPS = 7

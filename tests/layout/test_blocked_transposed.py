@@ -21,9 +21,9 @@ from graphwright.ir.types import F32, tensor
 from graphwright.kernels.candidates.blocked_transposed import taps_of
 from graphwright.layout import assign, forms
 from graphwright.layout.blocks import is_blocked
-from graphwright.ops.conv import Conv
-from graphwright.ops.conv_transpose import ConvTranspose
-from graphwright.ops.unary import Relu, Sigmoid
+from graphwright.ops.core.unary import Relu, Sigmoid
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.conv_transpose import ConvTranspose
 
 CASES = {
     "no overlap": ((2, 2), ConvTranspose((2, 2))),

@@ -10,7 +10,7 @@ from graphwright.ir.graph import Graph, Module
 from graphwright.ir.symbols import Range, SymbolTable, floordiv, maximum, symbol
 from graphwright.ir.types import F32, tensor
 from graphwright.layout.forms import DIRECT_GFLOPS, ROW_MAJOR_GFLOPS, Blocks, LayoutChoice, form_of, nominal
-from graphwright.ops.conv import Conv
+from graphwright.ops.nn.conv import Conv
 
 TABLE = SymbolTable()
 """Of sizes without ranges."""

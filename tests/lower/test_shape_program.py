@@ -19,10 +19,10 @@ from graphwright.ir.types import F32, U8, TensorType, tensor
 from graphwright.lower.encode import encode
 from graphwright.lower.shape_program import ShapeProgramBuilder
 from graphwright.lower.tasks import Binding, Block, Code, TaskGraph
-from graphwright.ops.binary import Add
-from graphwright.ops.concat import Concat
-from graphwright.ops.slice import Slice
-from graphwright.ops.unary import Relu
+from graphwright.ops.core.binary import Add
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.slice import Slice
+from graphwright.ops.core.unary import Relu
 
 NAMES = ("N", "M", "K")
 BINARY: tuple[Callable[[Dim, Dim], Dim], ...] = (

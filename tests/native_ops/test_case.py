@@ -15,9 +15,9 @@ from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import op_class
 from graphwright.ir.types import BOOL, F32, I32, I64, DType, TensorType, tensor
 from graphwright.lower.tasks import TaskKind
-from graphwright.ops.case import Case
-from graphwright.ops.if_ import If
-from graphwright.ops.loop import ITERATION, Loop
+from graphwright.ops.control.case import Case
+from graphwright.ops.control.if_ import If
+from graphwright.ops.control.loop import ITERATION, Loop
 
 from .loops import program_of, results
 

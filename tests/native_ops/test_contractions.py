@@ -14,14 +14,14 @@ from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import DTYPES, F32, Shape, TensorType, dtype_of
-from graphwright.ops.binary import Add
-from graphwright.ops.conv import Conv
-from graphwright.ops.conv_transpose import ConvTranspose
-from graphwright.ops.gru import GRU
-from graphwright.ops.lstm import LSTM
-from graphwright.ops.matmul import MatMul
-from graphwright.ops.rnn import RNN
-from graphwright.ops.unary import Tanh
+from graphwright.ops.core.binary import Add
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.unary import Tanh
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.conv_transpose import ConvTranspose
+from graphwright.ops.nn.gru import GRU
+from graphwright.ops.nn.lstm import LSTM
+from graphwright.ops.nn.rnn import RNN
 from tests.ops.support import assert_close, run_reference
 
 Array = np.ndarray[Any, Any]

@@ -13,10 +13,10 @@ import graphwright as gw
 from graphwright.config import Options
 from graphwright.ir.infer import evaluate
 from graphwright.kernels.library.isa import Isa
-from graphwright.ops.binary import Add
-from graphwright.ops.conv import Conv
-from graphwright.ops.conv_transpose import ConvTranspose
-from graphwright.ops.unary import Tanh
+from graphwright.ops.core.binary import Add
+from graphwright.ops.core.unary import Tanh
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.conv_transpose import ConvTranspose
 from tests.kernels.library.harness import RUNNABLE
 
 NAMES = "DHW"

@@ -18,20 +18,20 @@ from graphwright.ir.graph import Module
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType, TensorType
-from graphwright.ops.arg_reduce import ArgMax, ArgMin
-from graphwright.ops.constant_of_shape import ConstantOfShape
-from graphwright.ops.cumulative import CumProd, CumSum
-from graphwright.ops.eye_like import EyeLike
-from graphwright.ops.gather import Gather
-from graphwright.ops.gather_elements import GatherElements
-from graphwright.ops.gather_nd import GatherND
-from graphwright.ops.one_hot import OneHot
-from graphwright.ops.range import Range
-from graphwright.ops.scatter_elements import ScatterElements
-from graphwright.ops.scatter_nd import ScatterND
-from graphwright.ops.tile import Tile
-from graphwright.ops.top_k import TopK
-from graphwright.ops.trilu import Trilu
+from graphwright.ops.core.arg_reduce import ArgMax, ArgMin
+from graphwright.ops.core.constant_of_shape import ConstantOfShape
+from graphwright.ops.core.cumulative import CumProd, CumSum
+from graphwright.ops.core.eye_like import EyeLike
+from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.gather_elements import GatherElements
+from graphwright.ops.core.gather_nd import GatherND
+from graphwright.ops.core.one_hot import OneHot
+from graphwright.ops.core.range import Range
+from graphwright.ops.core.scatter_elements import ScatterElements
+from graphwright.ops.core.scatter_nd import ScatterND
+from graphwright.ops.core.tile import Tile
+from graphwright.ops.core.top_k import TopK
+from graphwright.ops.core.trilu import Trilu
 from tests.ops.support import assert_close, run_reference
 
 Array = np.ndarray[Any, Any]

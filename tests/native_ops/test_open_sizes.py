@@ -11,18 +11,18 @@ import pytest
 import graphwright as gw
 from graphwright.ir.infer import evaluate
 from graphwright.ir.op import Op
-from graphwright.ops.binary import Add, Greater
-from graphwright.ops.compress import Compress
-from graphwright.ops.constant_of_shape import ConstantOfShape
-from graphwright.ops.gather_nd import GatherND
-from graphwright.ops.non_max_suppression import NonMaxSuppression
-from graphwright.ops.non_zero import NonZero
-from graphwright.ops.one_hot import OneHot
-from graphwright.ops.range import Range
-from graphwright.ops.resize import Resize
-from graphwright.ops.top_k import TopK
-from graphwright.ops.transpose import Transpose
-from graphwright.ops.unique import Unique
+from graphwright.ops.core.binary import Add, Greater
+from graphwright.ops.core.compress import Compress
+from graphwright.ops.core.constant_of_shape import ConstantOfShape
+from graphwright.ops.core.gather_nd import GatherND
+from graphwright.ops.core.non_zero import NonZero
+from graphwright.ops.core.one_hot import OneHot
+from graphwright.ops.core.range import Range
+from graphwright.ops.core.top_k import TopK
+from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.core.unique import Unique
+from graphwright.ops.nn.non_max_suppression import NonMaxSuppression
+from graphwright.ops.nn.resize import Resize
 from graphwright.runtime.executor import RunError
 
 Array = np.ndarray[Any, Any]

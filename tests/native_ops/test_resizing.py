@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.ir.infer import evaluate
-from graphwright.ops.resize import Resize
+from graphwright.ops.nn.resize import Resize
 from tests.kernels.library.harness import RUNNABLE
 
 SIZES = st.tuples(*[st.integers(1, 3)] * 2, *[st.sampled_from([1, 2, 5, 17])] * 3)

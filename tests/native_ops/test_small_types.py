@@ -14,9 +14,9 @@ from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.op import Op
 from graphwright.ir.types import DTYPES, F32, DType, TensorType, dtype_of
-from graphwright.ops.cast import Cast
-from graphwright.ops.dequantize_linear import DequantizeLinear
-from graphwright.ops.quantize_linear import QuantizeLinear
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
+from graphwright.ops.quantized.quantize_linear import QuantizeLinear
 
 Array = np.ndarray[Any, Any]
 

@@ -14,8 +14,8 @@ from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I32, U32, tensor
-from graphwright.ops.bit_cast import BitCast
-from graphwright.ops.cast import Cast
+from graphwright.ops.core.bit_cast import BitCast
+from graphwright.ops.core.cast import Cast
 
 from .peer import imported
 

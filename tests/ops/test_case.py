@@ -17,9 +17,9 @@ from graphwright.ir.symbols import Expr, SymbolTable, symbol
 from graphwright.ir.text import parse_module, print_module
 from graphwright.ir.types import F32, I32, I64, TensorType, tensor
 from graphwright.ir.verify import verify
-from graphwright.ops.bucket_index import BucketIndex
-from graphwright.ops.case import Case
-from graphwright.ops.unary import Neg, Relu
+from graphwright.ops.control.bucket_index import BucketIndex
+from graphwright.ops.control.case import Case
+from graphwright.ops.core.unary import Neg, Relu
 from graphwright.passes.dead_branches import DeadBranches
 from graphwright.passes.manager import run_passes
 

@@ -10,9 +10,9 @@ from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import Fact, Inference, InferError
 from graphwright.ir.symbols import Expr, SymbolTable, symbol
 from graphwright.ir.types import BOOL, F32, I64, TensorType, tensor
-from graphwright.ops.concat import Concat
-from graphwright.ops.if_ import If
-from graphwright.ops.transpose import Transpose
+from graphwright.ops.control.if_ import If
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.transpose import Transpose
 
 from .peer import NodeImporter, RefusedError, importer_of
 

@@ -14,8 +14,8 @@ from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import ceildiv, evaluate, floordiv, symbol
 from graphwright.ir.types import F32, tensor
-from graphwright.ops.conv import Conv
-from graphwright.ops.conv_transpose import ConvTranspose
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.conv_transpose import ConvTranspose
 
 from .peer import compare, imported
 

@@ -18,20 +18,7 @@ from graphwright.ir.infer import infer_outputs
 from graphwright.ir.op import Fact, Op, Trait, op_class, registered_ops
 from graphwright.ir.symbols import SymbolTable, symbol
 from graphwright.ir.types import BF16, BOOL, DTYPES, F16, F32, F64, I8, I32, I64, STRING, U8, tensor, type_of
-from graphwright.ops.activations import (
-    Celu,
-    Elu,
-    Gelu,
-    HardSigmoid,
-    IsInf,
-    LeakyRelu,
-    Selu,
-    Shrink,
-    Swish,
-    ThresholdedRelu,
-)
-from graphwright.ops.binarizer import Binarizer
-from graphwright.ops.binary import (
+from graphwright.ops.core.binary import (
     Add,
     BitShift,
     Div,
@@ -47,10 +34,23 @@ from graphwright.ops.binary import (
     Pow,
     Sub,
 )
-from graphwright.ops.cast import Cast
-from graphwright.ops.clip import Clip
-from graphwright.ops.round_to_range import RoundToRange
-from graphwright.ops.unary import Abs, Neg, Relu
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.clip import Clip
+from graphwright.ops.core.unary import Abs, Neg, Relu
+from graphwright.ops.ml.binarizer import Binarizer
+from graphwright.ops.nn.activations import (
+    Celu,
+    Elu,
+    Gelu,
+    HardSigmoid,
+    IsInf,
+    LeakyRelu,
+    Selu,
+    Shrink,
+    Swish,
+    ThresholdedRelu,
+)
+from graphwright.ops.quantized.round_to_range import RoundToRange
 
 from .support import expression_result, run_reference
 

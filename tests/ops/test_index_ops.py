@@ -17,15 +17,15 @@ from graphwright.ir.graph import Module
 from graphwright.ir.infer import evaluate
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, I64, tensor
-from graphwright.ops.compress import Compress
-from graphwright.ops.gather_nd import GatherND
-from graphwright.ops.non_zero import NonZero
-from graphwright.ops.one_hot import OneHot
-from graphwright.ops.pad import Pad
-from graphwright.ops.scatter_nd import ScatterND
-from graphwright.ops.top_k import TopK
-from graphwright.ops.trilu import Trilu
-from graphwright.ops.unique import Unique
+from graphwright.ops.core.compress import Compress
+from graphwright.ops.core.gather_nd import GatherND
+from graphwright.ops.core.non_zero import NonZero
+from graphwright.ops.core.one_hot import OneHot
+from graphwright.ops.core.pad import Pad
+from graphwright.ops.core.scatter_nd import ScatterND
+from graphwright.ops.core.top_k import TopK
+from graphwright.ops.core.trilu import Trilu
+from graphwright.ops.core.unique import Unique
 
 from .peer import compare, imported, runtime
 

@@ -15,9 +15,9 @@ from graphwright.ir.infer import infer_outputs
 from graphwright.ir.op import Fact, Trait
 from graphwright.ir.symbols import SymbolTable, symbol
 from graphwright.ir.types import F32, tensor, type_of
-from graphwright.ops.einsum import Einsum
-from graphwright.ops.gemm import Gemm
-from graphwright.ops.matmul import MatMul
+from graphwright.ops.core.einsum import Einsum
+from graphwright.ops.core.gemm import Gemm
+from graphwright.ops.core.matmul import MatMul
 
 from .support import run_graph, run_reference
 

@@ -13,12 +13,12 @@ from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.op import Op
 from graphwright.ir.types import F32, tensor
-from graphwright.ops.batch_normalization import BatchNormalization
-from graphwright.ops.instance_normalization import GroupNormalization, InstanceNormalization
-from graphwright.ops.layer_normalization import LayerNormalization, RMSNormalization
-from graphwright.ops.lp_normalization import LpNormalization
-from graphwright.ops.lrn import LRN
-from graphwright.ops.mean_variance_normalization import MeanVarianceNormalization
+from graphwright.ops.nn.batch_normalization import BatchNormalization
+from graphwright.ops.nn.instance_normalization import GroupNormalization, InstanceNormalization
+from graphwright.ops.nn.layer_normalization import LayerNormalization, RMSNormalization
+from graphwright.ops.nn.lp_normalization import LpNormalization
+from graphwright.ops.nn.lrn import LRN
+from graphwright.ops.nn.mean_variance_normalization import MeanVarianceNormalization
 
 from .support import run_graph, run_reference
 

@@ -13,8 +13,8 @@ from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import evaluate, floordiv, maximum, symbol
 from graphwright.ir.types import F32, tensor
-from graphwright.ops.average_pool import AveragePool
-from graphwright.ops.max_pool import MaxPool
+from graphwright.ops.nn.average_pool import AveragePool
+from graphwright.ops.nn.max_pool import MaxPool
 
 from .peer import compare, imported
 

@@ -14,9 +14,9 @@ from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import DTYPES, F32, I8, U8, tensor
-from graphwright.ops.dequantize_linear import DequantizeLinear
-from graphwright.ops.matmul_integer import MatMulInteger
-from graphwright.ops.quantize_linear import QuantizeLinear
+from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
+from graphwright.ops.quantized.matmul_integer import MatMulInteger
+from graphwright.ops.quantized.quantize_linear import QuantizeLinear
 
 from .peer import RefusedError, compare, imported
 from .support import Array, run_reference

@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.ir.types import F32, F64, I64
-from graphwright.ops.multinomial import Multinomial
-from graphwright.ops.random import RandomNormal, RandomUniform
+from graphwright.ops.core.multinomial import Multinomial
+from graphwright.ops.core.random import RandomNormal, RandomUniform
 from graphwright.runtime.model import Model
 
 from .support import run_reference

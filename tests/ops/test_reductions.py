@@ -17,9 +17,9 @@ from graphwright.ir.loops.nodes import Ref
 from graphwright.ir.op import Fact, Op, Trait
 from graphwright.ir.symbols import SymbolTable, symbol
 from graphwright.ir.types import BOOL, F32, F64, I32, I64, U8, tensor, type_of
-from graphwright.ops.arg_reduce import ArgMax, ArgMin
-from graphwright.ops.cumulative import CumProd, CumSum
-from graphwright.ops.reductions import (
+from graphwright.ops.core.arg_reduce import ArgMax, ArgMin
+from graphwright.ops.core.cumulative import CumProd, CumSum
+from graphwright.ops.core.reductions import (
     Fold,
     ReduceL1,
     ReduceL2,
@@ -32,7 +32,7 @@ from graphwright.ops.reductions import (
     ReduceSum,
     ReduceSumSquare,
 )
-from graphwright.ops.softmax import Hardmax, LogSoftmax, Softmax
+from graphwright.ops.nn.softmax import Hardmax, LogSoftmax, Softmax
 
 from .support import evaluate_scalar, run_reference
 

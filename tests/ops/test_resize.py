@@ -19,7 +19,7 @@ from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import floordiv, symbol
 from graphwright.ir.types import F32, tensor
-from graphwright.ops.resize import Resize, scaled_ratio
+from graphwright.ops.nn.resize import Resize, scaled_ratio
 
 from .peer import compare, imported
 

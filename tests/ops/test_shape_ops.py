@@ -15,21 +15,21 @@ from graphwright.ir.graph import Module, Value
 from graphwright.ir.op import Inference, Op
 from graphwright.ir.symbols import Dim, SymbolTable, evaluate, floordiv, minimum, symbol
 from graphwright.ir.types import F32, I64, tensor
-from graphwright.ops.concat import Concat
-from graphwright.ops.constant_of_shape import ConstantOfShape
-from graphwright.ops.expand import Expand
-from graphwright.ops.gather import Gather
-from graphwright.ops.pad import Pad
-from graphwright.ops.range import Range
-from graphwright.ops.reshape import Reshape
-from graphwright.ops.shape import Shape
-from graphwright.ops.slice import Slice, window
-from graphwright.ops.space_to_depth import SpaceToDepth
-from graphwright.ops.split import Split
-from graphwright.ops.squeeze import Squeeze
-from graphwright.ops.tile import Tile
-from graphwright.ops.transpose import Transpose
-from graphwright.ops.unsqueeze import Unsqueeze
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.constant_of_shape import ConstantOfShape
+from graphwright.ops.core.expand import Expand
+from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.pad import Pad
+from graphwright.ops.core.range import Range
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.shape import Shape
+from graphwright.ops.core.slice import Slice, window
+from graphwright.ops.core.split import Split
+from graphwright.ops.core.squeeze import Squeeze
+from graphwright.ops.core.tile import Tile
+from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.ops.nn.space_to_depth import SpaceToDepth
 
 from .peer import RefusedError, compare, imported
 

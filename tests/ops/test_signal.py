@@ -13,11 +13,11 @@ from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import floordiv, symbol
 from graphwright.ir.types import F32, I64, tensor, type_of
-from graphwright.ops import dft
-from graphwright.ops.dft import DFT
-from graphwright.ops.matmul import MatMul
-from graphwright.ops.mel_weight_matrix import MelWeightMatrix
-from graphwright.ops.stft import STFT
+from graphwright.ops.core import dft
+from graphwright.ops.core.dft import DFT
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.mel_weight_matrix import MelWeightMatrix
+from graphwright.ops.core.stft import STFT
 
 from .peer import compare, imported
 from .support import run_graph

@@ -19,7 +19,7 @@ import graphwright
 from graphwright.config import Options
 from graphwright.errors import ModelError
 from graphwright.ir.types import type_of
-from graphwright.ops.regular_expression import SyntaxFault, full_match
+from graphwright.ops.text.regular_expression import SyntaxFault, full_match
 
 from .peer import imported, runtime
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 import graphwright as gw
-from graphwright.ops.regular_expression import finder
+from graphwright.ops.text.regular_expression import finder
 
 TEXTS = np.array(
     [["the cat, sat"], ["a-b  c;d"], [""], ["one1 two22 é é"], ["  lead and trail  "], ["aaa;;a"]], object

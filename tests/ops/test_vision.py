@@ -14,14 +14,14 @@ from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, tensor
-from graphwright.ops.col2im import Col2Im
-from graphwright.ops.conv import Conv
-from graphwright.ops.deform_conv import DeformConv
-from graphwright.ops.det import Det
-from graphwright.ops.grid_sample import GridSample
-from graphwright.ops.max_unpool import MaxUnpool
-from graphwright.ops.non_max_suppression import NonMaxSuppression
-from graphwright.ops.roi_align import RoiAlign
+from graphwright.ops.core.det import Det
+from graphwright.ops.nn.col2im import Col2Im
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.deform_conv import DeformConv
+from graphwright.ops.nn.grid_sample import GridSample
+from graphwright.ops.nn.max_unpool import MaxUnpool
+from graphwright.ops.nn.non_max_suppression import NonMaxSuppression
+from graphwright.ops.nn.roi_align import RoiAlign
 
 from .peer import compare, imported, runtime
 

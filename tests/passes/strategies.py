@@ -11,26 +11,26 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module, Role, Signature, Value
 from graphwright.ir.symbols import Range, symbol
 from graphwright.ir.types import BOOL, F32, F64, TensorType, tensor
-from graphwright.ops.batch_normalization import BatchNormalization
-from graphwright.ops.binary import Add, Div, Max, Min, Mul, Pow, Sub, Where
-from graphwright.ops.cast import Cast
-from graphwright.ops.clip import Clip
-from graphwright.ops.concat import Concat
-from graphwright.ops.conv import Conv
-from graphwright.ops.flatten import Flatten
-from graphwright.ops.gather import Gather
-from graphwright.ops.identity import Identity
-from graphwright.ops.if_ import If
-from graphwright.ops.loop import ITERATION, Loop
-from graphwright.ops.reductions import ReduceMean
-from graphwright.ops.reshape import Reshape
-from graphwright.ops.shape import Shape
-from graphwright.ops.slice import Slice
-from graphwright.ops.softmax import Softmax
-from graphwright.ops.squeeze import Squeeze
-from graphwright.ops.transpose import Transpose
-from graphwright.ops.unary import Abs, Exp, Neg, Relu, Sqrt
-from graphwright.ops.unsqueeze import Unsqueeze
+from graphwright.ops.control.if_ import If
+from graphwright.ops.control.loop import ITERATION, Loop
+from graphwright.ops.core.binary import Add, Div, Max, Min, Mul, Pow, Sub, Where
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.clip import Clip
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.flatten import Flatten
+from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.identity import Identity
+from graphwright.ops.core.reductions import ReduceMean
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.shape import Shape
+from graphwright.ops.core.slice import Slice
+from graphwright.ops.core.squeeze import Squeeze
+from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.core.unary import Abs, Exp, Neg, Relu, Sqrt
+from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.ops.nn.batch_normalization import BatchNormalization
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.softmax import Softmax
 
 from .support import TestPair, TestPrint
 

@@ -19,10 +19,10 @@ from graphwright.ir.symbols import Expr, atoms, substitute
 from graphwright.ir.symbols import evaluate as evaluate_dim
 from graphwright.ir.text import parse_module, print_module
 from graphwright.ir.types import DType, TensorType
-from graphwright.ops.case import Case
-from graphwright.ops.if_ import If
-from graphwright.ops.loop import Loop
-from graphwright.ops.partitioned_call import PartitionedCall
+from graphwright.ops.control.case import Case
+from graphwright.ops.control.if_ import If
+from graphwright.ops.control.loop import Loop
+from graphwright.ops.control.partitioned_call import PartitionedCall
 
 ops.load()
 

@@ -9,8 +9,8 @@ from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.op import Op
 from graphwright.ir.types import BOOL, DTYPES, F16, F32, F64, I8, I16, I32, I64, U8, U64, DType, tensor
-from graphwright.ops.binary import Add, Div, Mul, Pow, Sub
-from graphwright.ops.clip import Clip
+from graphwright.ops.core.binary import Add, Div, Mul, Pow, Sub
+from graphwright.ops.core.clip import Clip
 from graphwright.passes.algebraic import ALGEBRAIC, holds_all
 from graphwright.passes.base import Record
 

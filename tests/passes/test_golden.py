@@ -11,8 +11,8 @@ from graphwright.ir.graph import Node
 from graphwright.ir.text import parse_module, print_module
 from graphwright.ir.verify import verify
 from graphwright.kernels.library.isa import ISAS
-from graphwright.ops.conv import Conv
-from graphwright.ops.matmul import MatMul
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.nn.conv import Conv
 from graphwright.passes.base import Pass
 from graphwright.passes.decompose import Decompose
 from graphwright.passes.infer_shapes import InferShapes

@@ -15,8 +15,8 @@ import graphwright as gw
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F16, F32, I8, I64, U8, tensor
 from graphwright.ir.user_inputs import constant_for
-from graphwright.ops.binary import Add, Mul
-from graphwright.ops.unary import Relu
+from graphwright.ops.core.binary import Add, Mul
+from graphwright.ops.core.unary import Relu
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 

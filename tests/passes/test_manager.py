@@ -15,8 +15,8 @@ from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.op import registered_ops
 from graphwright.ir.types import F32, tensor
-from graphwright.ops.binary import Add
-from graphwright.ops.expand import Expand
+from graphwright.ops.core.binary import Add
+from graphwright.ops.core.expand import Expand
 from graphwright.passes.base import Known, Pass, Record
 from graphwright.passes.fold_constants import FoldConstants
 from graphwright.passes.manager import Fixpoint, PassManager, run_passes

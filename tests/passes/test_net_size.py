@@ -9,7 +9,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
-from graphwright.ops.tile import Tile
+from graphwright.ops.core.tile import Tile
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.fold_constants import MIB, FoldConstants
 from graphwright.passes.manager import run_passes

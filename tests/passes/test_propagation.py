@@ -17,24 +17,38 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Fact, Op
 from graphwright.ir.symbols import Dim, Expr, substitute, symbol
 from graphwright.ir.types import BOOL, F32, F64, I32, I64, TensorType, tensor
-from graphwright.ops.binary import Add, And, Div, Equal, Greater, Less, Max, Min, Mod, Mul, Or, Sub, Where
-from graphwright.ops.cast import Cast
-from graphwright.ops.concat import Concat
-from graphwright.ops.constant_of_shape import ConstantOfShape
-from graphwright.ops.expand import Expand
-from graphwright.ops.gather import Gather
-from graphwright.ops.if_ import If
-from graphwright.ops.range import Range
-from graphwright.ops.reductions import ReduceMax, ReduceProd, ReduceSum
-from graphwright.ops.reshape import Reshape
-from graphwright.ops.shape import Shape
-from graphwright.ops.size import Size
-from graphwright.ops.slice import Slice
-from graphwright.ops.squeeze import Squeeze
-from graphwright.ops.tile import Tile
-from graphwright.ops.transpose import Transpose
-from graphwright.ops.unary import Neg
-from graphwright.ops.unsqueeze import Unsqueeze
+from graphwright.ops.control.if_ import If
+from graphwright.ops.core.binary import (
+    Add,
+    And,
+    Div,
+    Equal,
+    Greater,
+    Less,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Or,
+    Sub,
+    Where,
+)
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.constant_of_shape import ConstantOfShape
+from graphwright.ops.core.expand import Expand
+from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.range import Range
+from graphwright.ops.core.reductions import ReduceMax, ReduceProd, ReduceSum
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.shape import Shape
+from graphwright.ops.core.size import Size
+from graphwright.ops.core.slice import Slice
+from graphwright.ops.core.squeeze import Squeeze
+from graphwright.ops.core.tile import Tile
+from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.core.unary import Neg
+from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.passes.base import Record
 from graphwright.passes.infer_shapes import Walk, infer_module
 

@@ -13,14 +13,14 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.symbols import Range, symbol
 from graphwright.ir.types import BOOL, F32, TensorType, tensor
-from graphwright.ops.binary import Add, Mul
-from graphwright.ops.gemm import Gemm
-from graphwright.ops.if_ import If
-from graphwright.ops.reductions import ReduceMean
-from graphwright.ops.reshape import Reshape
-from graphwright.ops.squeeze import Squeeze
-from graphwright.ops.unary import Abs, Neg, Relu
-from graphwright.ops.unsqueeze import Unsqueeze
+from graphwright.ops.control.if_ import If
+from graphwright.ops.core.binary import Add, Mul
+from graphwright.ops.core.gemm import Gemm
+from graphwright.ops.core.reductions import ReduceMean
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.squeeze import Squeeze
+from graphwright.ops.core.unary import Abs, Neg, Relu
+from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.passes.fixpoints import SHAPES
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import run_passes

@@ -14,8 +14,8 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 import graphwright as gw
 from graphwright.ir.graph import Module
 from graphwright.ir.op import Op
-from graphwright.ops.matmul_integer import MatMulInteger
-from graphwright.ops.matmul_nbits import MatMulNBits
+from graphwright.ops.quantized.matmul_integer import MatMulInteger
+from graphwright.ops.quantized.matmul_nbits import MatMulNBits
 
 CPU = gw.CompileOptions(device="cpu", threads=1)
 DTYPES = {

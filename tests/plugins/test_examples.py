@@ -80,7 +80,7 @@ def test_an_expression_is_fused_with_its_neighbours() -> None:
 
 
 SOFTMAX = """
-from graphwright.ops.softmax import Softmax
+from graphwright.ops.nn.softmax import Softmax
 from graphwright.plugins import *
 
 SOURCE = CSource.inside(__file__, '''

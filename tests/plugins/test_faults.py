@@ -229,7 +229,7 @@ class _Copied(Op):
 RULE = """\
 import numpy as np
 from graphwright.plugins import *
-from graphwright.ops.unary import Abs, Relu
+from graphwright.ops.core.unary import Abs, Relu
 
 X = Var("x")
 
@@ -250,7 +250,7 @@ RULES = {
     "gives f64[3] in place of f32[N, M] (node Relu:y)": ("None", "return b.const(np.zeros(3))"),
     "rewrite of rule mine: Add: operands of f32 and f64": (
         "None",
-        "from graphwright.ops.binary import Add; return b(Add(), m[X], b.const(np.zeros(3)))",
+        "from graphwright.ops.core.binary import Add; return b(Add(), m[X], b.const(np.zeros(3)))",
     ),
     "after rule mine of mine.py": (  # a value of no graph: found by the verifier
         "None",

@@ -149,7 +149,7 @@ FAULTS = {
     ),
     "Relu has an expression, so that no kernel of its own is asked for": (
         "relu.py",
-        "from graphwright.plugins import candidate\nfrom graphwright.ops.unary import Relu\n"
+        "from graphwright.plugins import candidate\nfrom graphwright.ops.core.unary import Relu\n"
         "@candidate(Relu)\ndef k(node, context):\n    return ''\n",
     ),
     "nofile.py:2: cannot be loaded: FileNotFoundError": (

@@ -21,9 +21,9 @@ from graphwright.ir.op import Array, Op
 from graphwright.ir.symbols import Dim, Expr, Range, product, symbol
 from graphwright.ir.symbols import evaluate as evaluate_dim
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType, TensorType
-from graphwright.ops.activations import Elu, Gelu, HardSigmoid, LeakyRelu, Swish
-from graphwright.ops.arg_reduce import ArgMax
-from graphwright.ops.binary import (
+from graphwright.ops.control.if_ import If
+from graphwright.ops.core.arg_reduce import ArgMax
+from graphwright.ops.core.binary import (
     Add,
     And,
     BitwiseXor,
@@ -41,25 +41,28 @@ from graphwright.ops.binary import (
     Where,
     Xor,
 )
-from graphwright.ops.cast import Cast
-from graphwright.ops.clip import Clip
-from graphwright.ops.concat import Concat
-from graphwright.ops.conv import Conv
-from graphwright.ops.expand import Expand
-from graphwright.ops.flatten import Flatten
-from graphwright.ops.gather import Gather
-from graphwright.ops.if_ import If
-from graphwright.ops.layer_normalization import LayerNormalization, RMSNormalization
-from graphwright.ops.matmul import MatMul
-from graphwright.ops.pad import Pad
-from graphwright.ops.reductions import ReduceL2, ReduceLogSumExp, ReduceMax, ReduceMean, ReduceMin, ReduceSum
-from graphwright.ops.reshape import Reshape
-from graphwright.ops.slice import Slice
-from graphwright.ops.softmax import LogSoftmax, Softmax
-from graphwright.ops.split import Split
-from graphwright.ops.squeeze import Squeeze
-from graphwright.ops.transpose import Transpose
-from graphwright.ops.unary import (
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.clip import Clip
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.expand import Expand
+from graphwright.ops.core.flatten import Flatten
+from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.pad import Pad
+from graphwright.ops.core.reductions import (
+    ReduceL2,
+    ReduceLogSumExp,
+    ReduceMax,
+    ReduceMean,
+    ReduceMin,
+    ReduceSum,
+)
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.slice import Slice
+from graphwright.ops.core.split import Split
+from graphwright.ops.core.squeeze import Squeeze
+from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.core.unary import (
     Abs,
     Cos,
     Erf,
@@ -77,7 +80,11 @@ from graphwright.ops.unary import (
     Sqrt,
     Tanh,
 )
-from graphwright.ops.unsqueeze import Unsqueeze
+from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.ops.nn.activations import Elu, Gelu, HardSigmoid, LeakyRelu, Swish
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.layer_normalization import LayerNormalization, RMSNormalization
+from graphwright.ops.nn.softmax import LogSoftmax, Softmax
 
 ops.load()
 

@@ -15,21 +15,21 @@ from graphwright.ir.graph import Graph, Value
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import product
 from graphwright.ir.types import BF16, BOOL, F16, F32, I8, I32, I64, U8, DType
-from graphwright.ops.binary import LessOrEqual
-from graphwright.ops.case import Case as Choice
-from graphwright.ops.cast import Cast
-from graphwright.ops.clip import Clip
-from graphwright.ops.concat_from_sequence import ConcatFromSequence
-from graphwright.ops.dequantize_linear import DequantizeLinear
-from graphwright.ops.loop import ITERATION, Loop
-from graphwright.ops.matmul_integer import MatMulInteger
-from graphwright.ops.quantize_linear import QuantizeLinear
-from graphwright.ops.reductions import ReduceMax
-from graphwright.ops.sequence_at import SequenceAt
-from graphwright.ops.sequence_construct import SequenceConstruct
-from graphwright.ops.sequence_erase import SequenceErase
-from graphwright.ops.sequence_insert import SequenceInsert
-from graphwright.ops.split_to_sequence import SplitToSequence
+from graphwright.ops.control.case import Case as Choice
+from graphwright.ops.control.loop import ITERATION, Loop
+from graphwright.ops.core.binary import LessOrEqual
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.clip import Clip
+from graphwright.ops.core.reductions import ReduceMax
+from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
+from graphwright.ops.quantized.matmul_integer import MatMulInteger
+from graphwright.ops.quantized.quantize_linear import QuantizeLinear
+from graphwright.ops.sequence.concat_from_sequence import ConcatFromSequence
+from graphwright.ops.sequence.sequence_at import SequenceAt
+from graphwright.ops.sequence.sequence_construct import SequenceConstruct
+from graphwright.ops.sequence.sequence_erase import SequenceErase
+from graphwright.ops.sequence.sequence_insert import SequenceInsert
+from graphwright.ops.sequence.split_to_sequence import SplitToSequence
 
 from .generate import EXACT, MOST_ELEMENTS, Grower, Known
 

@@ -14,8 +14,8 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.ops.constant_of_shape import ConstantOfShape
-from graphwright.ops.slice import Slice
+from graphwright.ops.core.constant_of_shape import ConstantOfShape
+from graphwright.ops.core.slice import Slice
 
 EDGES = (-(2**63), -(2**63) + 1, -(2**31), -5, -3, -1, 0, 1, 2, 5, 2**31 - 1, 2**62, 2**63 - 1)
 """Beyond each end, at it, and before it."""

@@ -11,10 +11,10 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.ops.concat import Concat
-from graphwright.ops.matmul import MatMul
-from graphwright.ops.softmax import Softmax
-from graphwright.ops.unary import Relu
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.unary import Relu
+from graphwright.ops.nn.softmax import Softmax
 from graphwright.runtime.description import MOST_ROWS, bytes_text
 from tests.package.models import onnx_model
 

@@ -15,8 +15,8 @@ import pytest
 
 import graphwright as gw
 from graphwright.kernels.toolchain import find_toolchain
-from graphwright.ops.binary import Add
-from graphwright.ops.unary import Relu
+from graphwright.ops.core.binary import Add
+from graphwright.ops.core.unary import Relu
 from graphwright.runtime.model import Model
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)

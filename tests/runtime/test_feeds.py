@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.ops.identity import Identity
+from graphwright.ops.core.identity import Identity
 from tests.package.models import Classifier, onnx_model
 
 Array = np.ndarray[Any, Any]

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import graphwright as gw
-from graphwright.ops.unary import Relu
+from graphwright.ops.core.unary import Relu
 
 _LOADED = """
 import sys

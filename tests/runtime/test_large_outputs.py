@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphwright as gw
-from graphwright.ops.binary import Add
+from graphwright.ops.core.binary import Add
 
 ELEMENTS = (32 << 20) // 4
 

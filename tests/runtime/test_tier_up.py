@@ -22,7 +22,7 @@ from graphwright.config import Options
 from graphwright.errors import Diagnostic
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.types import F32
-from graphwright.ops.unary import Relu
+from graphwright.ops.core.unary import Relu
 from graphwright.runtime.background_build import Build
 from graphwright.runtime.dispatch import DispatchExecutor
 from graphwright.runtime.executor import NoFastPath, Shapes, TaskTime

@@ -10,8 +10,8 @@ from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.types import F32, tensor
 from graphwright.kernels.launch import Run, Step
-from graphwright.ops.binary import Add
-from graphwright.ops.unary import Exp, Neg, Relu
+from graphwright.ops.core.binary import Add
+from graphwright.ops.core.unary import Exp, Neg, Relu
 from graphwright.schedule.dependencies import Access, Hazards
 from graphwright.schedule.streams import assign_streams
 

@@ -10,7 +10,7 @@ import numpy as np
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.memory.checker import check_plan
-from graphwright.ops.matmul import MatMul
+from graphwright.ops.core.matmul import MatMul
 from graphwright.runtime.cpu import Cpu
 from graphwright.schedule.order import Item, order_for_memory
 

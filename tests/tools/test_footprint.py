@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphwright as gw
-from graphwright.ops.matmul import MatMul
+from graphwright.ops.core.matmul import MatMul
 from graphwright.tools.footprint import FootprintError, measure
 
 from .support import graphwright

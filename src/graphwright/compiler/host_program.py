@@ -38,7 +38,7 @@ from graphwright.ir.subgraph import Subgraph
 from graphwright.ir.symbols import symbol
 from graphwright.ir.text import print_op
 from graphwright.ir.types import U8, TensorType
-from graphwright.ops import bind_size as ops
+from graphwright.ops.control import bind_size as ops
 from graphwright.passes.base import Record
 from graphwright.passes.dead_code import DeadCode
 from graphwright.records import replace

@@ -534,8 +534,8 @@ class Op:
 
     def bounded_form(self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Any) -> Any:
         """Ops whose elements decide the sizes ``made``: the same meaning (a Value or a tuple) with these
-        sizes decided by :class:`graphwright.ops.bind_size.BindSize` alone, and values of the types ``gives``;
-        None where there is no bound on what is written before a size is known, or it is too large.
+        sizes decided by :class:`graphwright.ops.control.bind_size.BindSize` alone, and values of the types
+        ``gives``; None where there is no bound on what is written before a size is known, or it is too large.
         """
         return None
 

@@ -6,7 +6,7 @@ from collections.abc import Set
 
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Node
-from graphwright.ops.loop import Loop
+from graphwright.ops.control.loop import Loop
 
 
 def why_not_native(node: Node, known: Set[str]) -> str:

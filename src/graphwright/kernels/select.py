@@ -11,9 +11,9 @@ from graphwright.kernels.candidates import registry
 from graphwright.kernels.candidates.registry import Context, GeneratedKernels
 from graphwright.kernels.launch import Alias, Branch, CarriedValue, Host, Launch, NativeLoop, Run, Step
 from graphwright.kernels.library.isa import Isa
-from graphwright.ops.case import Case
-from graphwright.ops.if_ import If
-from graphwright.ops.loop import CONDITION, Loop
+from graphwright.ops.control.case import Case
+from graphwright.ops.control.if_ import If
+from graphwright.ops.control.loop import CONDITION, Loop
 from graphwright.records import dataclass
 
 

@@ -17,15 +17,15 @@ from graphwright.ir.symbols import Dim, Range, SymbolTable, atoms, evaluate, pro
 from graphwright.ir.types import F32
 from graphwright.layout.blocks import CHANNELS, can_be_blocked
 from graphwright.layout.cut import INFINITE
-from graphwright.ops.average_pool import AveragePool
-from graphwright.ops.concat import Concat
-from graphwright.ops.conv import Conv
-from graphwright.ops.conv_transpose import ConvTranspose
-from graphwright.ops.lrn import LRN
-from graphwright.ops.max_pool import MaxPool
-from graphwright.ops.resize import Resize
-from graphwright.ops.spatial import Pool
-from graphwright.ops.split import Split
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.split import Split
+from graphwright.ops.nn.average_pool import AveragePool
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.conv_transpose import ConvTranspose
+from graphwright.ops.nn.lrn import LRN
+from graphwright.ops.nn.max_pool import MaxPool
+from graphwright.ops.nn.resize import Resize
+from graphwright.ops.nn.spatial import Pool
 from graphwright.records import dataclass, field
 
 MAX_PLANAR_CHANNELS = 8

@@ -1,4 +1,4 @@
-"""The built-in ops, one file each (families in tables). Importing it registers none: call :func:`load`."""
+"""The built-in ops, one file each, in folders of a family. Importing it registers none: call :func:`load`."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from functools import cache
 @cache
 def load() -> None:
     """Register every built-in op. The first call imports the modules of this package; later ones are free."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        importlib.import_module(module.name)

@@ -15,7 +15,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, P, Rule, Var, always
 from graphwright.ir.op import Array, Op
 from graphwright.ir.types import STRING, DType
-from graphwright.ops.binary import (
+from graphwright.ops.core.binary import (
     Add,
     And,
     BitwiseAnd,
@@ -30,10 +30,10 @@ from graphwright.ops.binary import (
     Sub,
     Where,
 )
-from graphwright.ops.cast import Cast
-from graphwright.ops.clip import Clip
-from graphwright.ops.reductions import ReduceMax, ReduceMean, ReduceSum, ReduceSumSquare
-from graphwright.ops.unary import Abs, Ceil, Exp, Floor, Neg, Not, Relu, Round, Sigmoid, Sign, Sqrt
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.clip import Clip
+from graphwright.ops.core.reductions import ReduceMax, ReduceMean, ReduceSum, ReduceSumSquare
+from graphwright.ops.core.unary import Abs, Ceil, Exp, Floor, Neg, Not, Relu, Round, Sigmoid, Sign, Sqrt
 from graphwright.passes.base import RulePass
 
 X, C, D, Y = Var("x"), Const("c"), Const("d"), Var("y")

@@ -18,10 +18,10 @@ from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import ConstantPool, Graph, Module, Node, Role, Signature, Value
 from graphwright.ir.symbols import Constraint, names_in
 from graphwright.ir.types import I64, TensorType
-from graphwright.ops.bucket_index import BucketIndex
-from graphwright.ops.case import Case
-from graphwright.ops.pad import Pad
-from graphwright.ops.slice import Slice
+from graphwright.ops.control.bucket_index import BucketIndex
+from graphwright.ops.control.case import Case
+from graphwright.ops.core.pad import Pad
+from graphwright.ops.core.slice import Slice
 from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.passes.dead_branches import DeadBranches
 from graphwright.passes.manager import run_passes

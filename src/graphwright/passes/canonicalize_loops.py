@@ -11,10 +11,10 @@ from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.symbols import names_in
 from graphwright.ir.types import I64, TensorType
-from graphwright.ops.constant_of_shape import ConstantOfShape
-from graphwright.ops.loop import Loop
-from graphwright.ops.range import Range
-from graphwright.ops.unsqueeze import Unsqueeze
+from graphwright.ops.control.loop import Loop
+from graphwright.ops.core.constant_of_shape import ConstantOfShape
+from graphwright.ops.core.range import Range
+from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.passes.base import Pass, Record, nodes_of
 from graphwright.records import dataclass, replace
 

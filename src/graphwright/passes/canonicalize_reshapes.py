@@ -8,7 +8,7 @@ from graphwright.ir.match import Match, P, Rest, Rule, Var
 from graphwright.ir.op import Op, Trait
 from graphwright.ir.symbols import product
 from graphwright.ir.types import Shape
-from graphwright.ops.reshape import Reshape
+from graphwright.ops.core.reshape import Reshape
 from graphwright.passes.base import RulePass
 
 X = Var("x")

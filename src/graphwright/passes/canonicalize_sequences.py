@@ -12,21 +12,21 @@ from graphwright.ir.graph import Value
 from graphwright.ir.match import Match, Opt, P, Rest, Rule, Var
 from graphwright.ir.op import Fact, Inference
 from graphwright.ir.types import BOOL
-from graphwright.ops.concat import Concat
-from graphwright.ops.concat_from_sequence import ConcatFromSequence
-from graphwright.ops.containers import counted
-from graphwright.ops.optional import Optional
-from graphwright.ops.optional_get_element import OptionalGetElement
-from graphwright.ops.optional_has_element import OptionalHasElement
-from graphwright.ops.sequence_at import SequenceAt
-from graphwright.ops.sequence_construct import SequenceConstruct
-from graphwright.ops.sequence_empty import SequenceEmpty
-from graphwright.ops.sequence_erase import SequenceErase
-from graphwright.ops.sequence_insert import SequenceInsert
-from graphwright.ops.split import Split
-from graphwright.ops.split_to_sequence import SplitToSequence
-from graphwright.ops.squeeze import Squeeze
-from graphwright.ops.unsqueeze import Unsqueeze
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.split import Split
+from graphwright.ops.core.squeeze import Squeeze
+from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.ops.sequence.concat_from_sequence import ConcatFromSequence
+from graphwright.ops.sequence.containers import counted
+from graphwright.ops.sequence.optional import Optional
+from graphwright.ops.sequence.optional_get_element import OptionalGetElement
+from graphwright.ops.sequence.optional_has_element import OptionalHasElement
+from graphwright.ops.sequence.sequence_at import SequenceAt
+from graphwright.ops.sequence.sequence_construct import SequenceConstruct
+from graphwright.ops.sequence.sequence_empty import SequenceEmpty
+from graphwright.ops.sequence.sequence_erase import SequenceErase
+from graphwright.ops.sequence.sequence_insert import SequenceInsert
+from graphwright.ops.sequence.split_to_sequence import SplitToSequence
 from graphwright.passes.base import RulePass
 
 MOST_PIECES = 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ops.loop import Loop
+from graphwright.ops.control.loop import Loop
 from graphwright.passes.base import Pass, Record, has_effect, nodes_of
 from graphwright.records import dataclass, replace
 

@@ -8,8 +8,8 @@ from graphwright.ir.constant import Constant
 from graphwright.ir.free_symbols import symbols_of_graph
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.op import ConstRef
-from graphwright.ops.case import Case
-from graphwright.ops.if_ import If
+from graphwright.ops.control.case import Case
+from graphwright.ops.control.if_ import If
 from graphwright.passes.base import Pass, Record, is_dead
 from graphwright.records import dataclass, replace
 

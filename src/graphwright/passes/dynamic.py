@@ -11,12 +11,12 @@ from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Fact, Op, Trait
 from graphwright.ir.symbols import Dim, atoms
-from graphwright.ops.cast import Cast
-from graphwright.ops.common import MAX_PARTLY, known_size
-from graphwright.ops.concat import Concat
-from graphwright.ops.constant_of_shape import ConstantOfShape
-from graphwright.ops.gather import Gather
-from graphwright.ops.range import Range
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.common import MAX_PARTLY, known_size
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.constant_of_shape import ConstantOfShape
+from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.range import Range
 from graphwright.passes.base import Record
 from graphwright.passes.infer_shapes import Walk, infer_module
 from graphwright.records import dataclass, field

@@ -15,10 +15,10 @@ from graphwright.ir.infer import evaluate
 from graphwright.ir.mapped import release
 from graphwright.ir.op import Array, Fact, Op, Trait, facts_elements, is_known
 from graphwright.ir.types import TensorType, type_of
-from graphwright.ops.constant_of_shape import ConstantOfShape
-from graphwright.ops.expand import Expand
-from graphwright.ops.tile import Tile
-from graphwright.ops.transpose import Transpose
+from graphwright.ops.core.constant_of_shape import ConstantOfShape
+from graphwright.ops.core.expand import Expand
+from graphwright.ops.core.tile import Tile
+from graphwright.ops.core.transpose import Transpose
 from graphwright.passes.base import Known, Pass, Record, prune
 from graphwright.passes.infer_shapes import Walk, infer_module, settled_sizes
 from graphwright.records import dataclass, replace

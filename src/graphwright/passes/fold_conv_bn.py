@@ -14,11 +14,11 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, Opt, P, Rule, Var
 from graphwright.ir.op import Array, Op
-from graphwright.ops.batch_normalization import BatchNormalization
-from graphwright.ops.binary import Add, Div, Mul, Sub
-from graphwright.ops.conv import Conv
-from graphwright.ops.conv_transpose import ConvTranspose
-from graphwright.ops.gemm import Gemm
+from graphwright.ops.core.binary import Add, Div, Mul, Sub
+from graphwright.ops.core.gemm import Gemm
+from graphwright.ops.nn.batch_normalization import BatchNormalization
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.passes.base import RulePass
 from graphwright.records import replace
 

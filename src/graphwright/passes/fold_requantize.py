@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from graphwright.ir.match import Match, P, Rest, Rule
 from graphwright.ir.types import F32
-from graphwright.ops.cast import Cast
-from graphwright.ops.round_to_range import RoundToRange
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.quantized.round_to_range import RoundToRange
 from graphwright.passes.base import RulePass
 
 STEPS = P(RoundToRange, Rest("operands"))

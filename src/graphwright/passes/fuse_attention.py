@@ -18,14 +18,14 @@ from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.match import Const, Match, P, Rest, Rule, Var, constant_array
 from graphwright.ir.op import Array, Trait
 from graphwright.ir.types import F32, Shape
-from graphwright.ops.attention import Axes, ScaledDotProductAttention
-from graphwright.ops.binary import Add, Div, Mul, Where
-from graphwright.ops.expand import Expand
-from graphwright.ops.matmul import MatMul
-from graphwright.ops.reshape import Reshape
-from graphwright.ops.softmax import Softmax
-from graphwright.ops.transpose import Transpose
-from graphwright.ops.unary import IsNaN, Tanh
+from graphwright.ops.core.binary import Add, Div, Mul, Where
+from graphwright.ops.core.expand import Expand
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.core.unary import IsNaN, Tanh
+from graphwright.ops.nn.attention import Axes, ScaledDotProductAttention
+from graphwright.ops.nn.softmax import Softmax
 from graphwright.passes.base import RulePass
 from graphwright.passes.canonicalize_reshapes import reshaped
 from graphwright.passes.canonicalize_transposes import composed, permutation

@@ -16,17 +16,17 @@ from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, Opt, P, Rest, Rule, Var
 from graphwright.ir.symbols import product
 from graphwright.ir.types import F32, I32
-from graphwright.ops.binary import Add, Div, Mul
-from graphwright.ops.cast import Cast
-from graphwright.ops.conv import Conv
-from graphwright.ops.conv_integer import ConvInteger, per_feature_value
-from graphwright.ops.dequantize_linear import DequantizeLinear
-from graphwright.ops.gemm import Gemm
-from graphwright.ops.matmul import MatMul
-from graphwright.ops.matmul_integer import MatMulInteger
-from graphwright.ops.quantize_linear import QuantizeLinear
-from graphwright.ops.quantized import BYTES, into_quantized, is_single, limits, reshaped
-from graphwright.ops.transpose import Transpose
+from graphwright.ops.core.binary import Add, Div, Mul
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.gemm import Gemm
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.quantized.conv_integer import ConvInteger, per_feature_value
+from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
+from graphwright.ops.quantized.matmul_integer import MatMulInteger
+from graphwright.ops.quantized.quantize_linear import QuantizeLinear
+from graphwright.ops.quantized.quantized import BYTES, into_quantized, is_single, limits, reshaped
 from graphwright.passes.base import RulePass
 
 X, X_SCALE, X_ZERO = Var("x"), Var("x_scale"), Opt("x_zero")

@@ -9,7 +9,7 @@ from graphwright.ir.clone import copy_node
 from graphwright.ir.constant import Constant, is_constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Fact, Trait
-from graphwright.ops.loop import Loop
+from graphwright.ops.control.loop import Loop
 from graphwright.passes.base import Pass, Record, has_effect, nodes_of
 from graphwright.records import dataclass
 

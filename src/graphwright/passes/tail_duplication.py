@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from graphwright.ir.clone import copy_node
 from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ops.if_ import If
+from graphwright.ops.control.if_ import If
 from graphwright.passes.base import Pass, Record, has_effect
 from graphwright.passes.dead_branches import DeadBranches
 from graphwright.passes.fold_constants import FoldConstants

@@ -12,13 +12,13 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Array, Value
 from graphwright.ir.match import Const, Match, Opt, P, Rule, Var
 from graphwright.ir.types import F32
-from graphwright.ops.binary import Add
-from graphwright.ops.dequantize_linear import DequantizeLinear
-from graphwright.ops.gemm import Gemm
-from graphwright.ops.matmul import MatMul
-from graphwright.ops.matmul_nbits import LEAST_BLOCK, WIDTHS, MatMulNBits, in_words
-from graphwright.ops.quantized import is_single, limits
-from graphwright.ops.transpose import Transpose
+from graphwright.ops.core.binary import Add
+from graphwright.ops.core.gemm import Gemm
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
+from graphwright.ops.quantized.matmul_nbits import LEAST_BLOCK, WIDTHS, MatMulNBits, in_words
+from graphwright.ops.quantized.quantized import is_single, limits
 from graphwright.passes.base import RulePass
 
 X, W, SCALE, ZERO, BIAS = Var("x"), Const("w"), Const("scale"), Opt("zero"), Opt("bias")

@@ -17,12 +17,12 @@ from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import F32, TensorType, tensor
 from graphwright.lower.tasks import TaskGraph
-from graphwright.ops.activations import Gelu
-from graphwright.ops.binary import Add, Mul
-from graphwright.ops.clip import Clip
-from graphwright.ops.gemm import Gemm
-from graphwright.ops.matmul import MatMul
-from graphwright.ops.unary import Relu
+from graphwright.ops.core.binary import Add, Mul
+from graphwright.ops.core.clip import Clip
+from graphwright.ops.core.gemm import Gemm
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.unary import Relu
+from graphwright.ops.nn.activations import Gelu
 
 N = symbol("N")
 Build = Callable[..., Value]

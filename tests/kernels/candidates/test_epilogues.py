@@ -16,11 +16,11 @@ from graphwright.ir.graph import Module, Value
 from graphwright.ir.types import F32, tensor
 from graphwright.kernels.candidates.epilogues import Epilogue, epilogue_of
 from graphwright.kernels.library.bits import single_bits
-from graphwright.ops.binary import Add, Max, Min, Mul
-from graphwright.ops.clip import Clip
-from graphwright.ops.matmul import MatMul
-from graphwright.ops.reshape import Reshape
-from graphwright.ops.unary import Relu, Sigmoid
+from graphwright.ops.core.binary import Add, Max, Min, Mul
+from graphwright.ops.core.clip import Clip
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.unary import Relu, Sigmoid
 
 Tail = Callable[[Builder, Value, Value, Value], Value]
 """What follows the product: from its result, a bias [6] and a residual [4, 6]."""

@@ -9,10 +9,10 @@ import pytest
 
 import graphwright as gw
 from graphwright.kernels.candidates import fused
-from graphwright.ops.binary import Add, Mul, Sub
-from graphwright.ops.matmul import MatMul
-from graphwright.ops.softmax import Softmax
-from graphwright.ops.unary import Exp
+from graphwright.ops.core.binary import Add, Mul, Sub
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.unary import Exp
+from graphwright.ops.nn.softmax import Softmax
 
 RANDOM = np.random.default_rng(7)
 LAYERS = 4

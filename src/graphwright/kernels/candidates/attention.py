@@ -8,7 +8,7 @@ from graphwright.kernels.candidates.registry import Context, candidate, row_majo
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library.attention import SYMBOL, Attention, Four, Guard
 from graphwright.kernels.ref import KernelRef
-from graphwright.ops.attention import Axes, ScaledDotProductAttention
+from graphwright.ops.nn.attention import Axes, ScaledDotProductAttention
 
 
 @candidate(ScaledDotProductAttention)

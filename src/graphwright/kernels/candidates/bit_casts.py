@@ -6,7 +6,7 @@ from graphwright.ir.graph import Node
 from graphwright.ir.types import BOOL
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Alias
-from graphwright.ops.bit_cast import BitCast
+from graphwright.ops.core.bit_cast import BitCast
 
 
 @candidate(BitCast)

@@ -21,7 +21,7 @@ from graphwright.kernels.library import (
 )
 from graphwright.layout.blocks import is_blocked
 from graphwright.layout.forms import nominal
-from graphwright.ops.spatial import Windows
+from graphwright.ops.nn.spatial import Windows
 from graphwright.records import dataclass, replace
 
 _LARGE_SIZES = (1024, 4096, 16384)

@@ -12,13 +12,13 @@ from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.resize import Coordinates, Rounding
 from graphwright.kernels.ref import KernelRef
 from graphwright.layout.blocks import CHANNELS, can_be_blocked, is_blocked
-from graphwright.ops.average_pool import AveragePool
-from graphwright.ops.concat import Concat
-from graphwright.ops.lrn import LRN
-from graphwright.ops.max_pool import MaxPool
-from graphwright.ops.resize import Resize
-from graphwright.ops.spatial import Pool
-from graphwright.ops.split import Split
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.split import Split
+from graphwright.ops.nn.average_pool import AveragePool
+from graphwright.ops.nn.lrn import LRN
+from graphwright.ops.nn.max_pool import MaxPool
+from graphwright.ops.nn.resize import Resize
+from graphwright.ops.nn.spatial import Pool
 
 _ROW_MAJOR = "its operand is row-major"
 

@@ -27,8 +27,8 @@ from graphwright.kernels.ref import KernelRef
 from graphwright.layout.blocks import is_blocked
 from graphwright.layout.forms import overlaps
 from graphwright.layout.transform import pack
-from graphwright.ops.conv_transpose import ConvTranspose
-from graphwright.ops.spatial import Windows
+from graphwright.ops.nn.conv_transpose import ConvTranspose
+from graphwright.ops.nn.spatial import Windows
 from graphwright.records import dataclass
 
 _ONE_TAP = (1, 1, 1, 1, 0, 0, 1, 1)

@@ -10,8 +10,8 @@ from graphwright.kernels.library.non_max_suppression import Choose, Join
 from graphwright.kernels.library.non_zero import NonZero
 from graphwright.kernels.library.rows import MAX_RANK
 from graphwright.kernels.ref import KernelRef
-from graphwright.ops.non_max_suppression import BoundedNonMaxSuppression
-from graphwright.ops.non_zero import BoundedNonZero
+from graphwright.ops.core.non_zero import BoundedNonZero
+from graphwright.ops.nn.non_max_suppression import BoundedNonMaxSuppression
 
 
 @candidate(BoundedNonMaxSuppression)

@@ -15,9 +15,9 @@ from graphwright.kernels.candidates.sliding import sliding
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library import byte_conv, byte_gemm
 from graphwright.kernels.ref import KernelRef
-from graphwright.ops.conv_integer import ConvInteger
-from graphwright.ops.matmul_integer import MatMulInteger
-from graphwright.ops.quantized import is_single
+from graphwright.ops.quantized.conv_integer import ConvInteger
+from graphwright.ops.quantized.matmul_integer import MatMulInteger
+from graphwright.ops.quantized.quantized import is_single
 from graphwright.records import dataclass
 
 _GROUP_CHANNELS = 4

@@ -17,7 +17,7 @@ from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library import gemm
 from graphwright.kernels.library.bits import single_bits
 from graphwright.kernels.library.pack import gemm_layout
-from graphwright.ops.matmul import MatMul
+from graphwright.ops.core.matmul import MatMul
 
 
 @candidate(MatMul)

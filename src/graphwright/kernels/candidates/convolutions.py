@@ -24,8 +24,8 @@ from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library import conv, conv_transpose, depthwise, pack_transpose
 from graphwright.kernels.library.pack import conv_layout
 from graphwright.layout.blocks import CHANNELS, is_blocked
-from graphwright.ops.conv import Conv
-from graphwright.ops.conv_transpose import ConvTranspose
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.conv_transpose import ConvTranspose
 
 candidate(Conv, ConvTranspose)(alone)
 

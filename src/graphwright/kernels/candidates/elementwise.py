@@ -8,7 +8,7 @@ from graphwright.ir.symbols import symbol
 from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Run
-from graphwright.ops.clip import Clip
+from graphwright.ops.core.clip import Clip
 
 
 @candidate(Clip)

@@ -9,9 +9,9 @@ from graphwright.ir.graph import ConstantPool, Graph, Node, Value
 from graphwright.ir.op import Trait
 from graphwright.ir.types import F32
 from graphwright.kernels.library.bits import single_bits
-from graphwright.ops.binary import Add, Max, Min, Mul
-from graphwright.ops.clip import Clip
-from graphwright.ops.unary import Relu
+from graphwright.ops.core.binary import Add, Max, Min, Mul
+from graphwright.ops.core.clip import Clip
+from graphwright.ops.core.unary import Relu
 from graphwright.records import dataclass, replace
 
 

@@ -28,10 +28,10 @@ from graphwright.kernels.launch import Alias, Copy, Launch, Run
 from graphwright.kernels.library.indices import CheckIndices
 from graphwright.kernels.library.rows import MAX_RANK
 from graphwright.kernels.ref import KernelRef
-from graphwright.ops.gather_elements import GatherElements
-from graphwright.ops.gather_nd import GatherND
-from graphwright.ops.scatter_elements import ScatterElements
-from graphwright.ops.scatter_nd import ScatterND
+from graphwright.ops.core.gather_elements import GatherElements
+from graphwright.ops.core.gather_nd import GatherND
+from graphwright.ops.core.scatter_elements import ScatterElements
+from graphwright.ops.core.scatter_nd import ScatterND
 
 _MOVE_NS = 2
 """Nanoseconds to move one indexed element."""

@@ -12,15 +12,15 @@ from graphwright.kernels.library.gather import Gather as GatherKernel
 from graphwright.kernels.library.pad import PadMode, PadNd
 from graphwright.kernels.library.rows import MAX_RANK
 from graphwright.kernels.ref import KernelRef
-from graphwright.ops.concat import Concat
-from graphwright.ops.expand import Expand
-from graphwright.ops.gather import Gather
-from graphwright.ops.identity import Identity
-from graphwright.ops.pad import Pad
-from graphwright.ops.slice import Slice, window
-from graphwright.ops.split import Split
-from graphwright.ops.tile import Tile
-from graphwright.ops.transpose import Transpose
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.expand import Expand
+from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.identity import Identity
+from graphwright.ops.core.pad import Pad
+from graphwright.ops.core.slice import Slice, window
+from graphwright.ops.core.split import Split
+from graphwright.ops.core.tile import Tile
+from graphwright.ops.core.transpose import Transpose
 
 _PAD_MODES = {m.name.lower(): m for m in PadMode}
 

@@ -11,7 +11,7 @@ from graphwright.kernels.candidates.registry import Context, Contraction, candid
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.library import gemm, nbits
 from graphwright.kernels.library.bits import single_bits
-from graphwright.ops.matmul_nbits import MatMulNBits
+from graphwright.ops.quantized.matmul_nbits import MatMulNBits
 
 
 def _weights_are_constant(node: Node) -> bool:

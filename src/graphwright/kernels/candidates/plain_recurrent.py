@@ -42,8 +42,8 @@ from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library import elman
 from graphwright.kernels.ref import KernelRef
-from graphwright.ops.rnn import RNN
-from graphwright.ops.unary import Relu, Sigmoid, Tanh
+from graphwright.ops.core.unary import Relu, Sigmoid, Tanh
+from graphwright.ops.nn.rnn import RNN
 
 _D, _B, _T, _J, _I = (symbol(name) for name in "dbtji")
 _ACTIVATIONS: dict[str, Callable[[], Op]] = {"tanh": Tanh, "relu": Relu, "sigmoid": Sigmoid}

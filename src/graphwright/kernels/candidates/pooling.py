@@ -9,9 +9,9 @@ from graphwright.kernels.candidates.registry import Context, candidate, row_majo
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library.pool import Pool as PoolKernel
 from graphwright.kernels.ref import KernelRef
-from graphwright.ops.average_pool import AveragePool
-from graphwright.ops.max_pool import MaxPool
-from graphwright.ops.spatial import Pool
+from graphwright.ops.nn.average_pool import AveragePool
+from graphwright.ops.nn.max_pool import MaxPool
+from graphwright.ops.nn.spatial import Pool
 
 
 @candidate(MaxPool, AveragePool)

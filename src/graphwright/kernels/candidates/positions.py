@@ -11,14 +11,14 @@ from graphwright.kernels.candidates.indexing import check_lengths
 from graphwright.kernels.candidates.loops import Draft, from_end, moved_dtype, nest
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Run
-from graphwright.ops.constant_of_shape import ConstantOfShape
-from graphwright.ops.eye_like import EyeLike
-from graphwright.ops.one_hot import OneHot
-from graphwright.ops.range import Range
-from graphwright.ops.reverse_sequence import ReverseSequence
-from graphwright.ops.shape import Shape
-from graphwright.ops.size import Size
-from graphwright.ops.trilu import Trilu
+from graphwright.ops.core.constant_of_shape import ConstantOfShape
+from graphwright.ops.core.eye_like import EyeLike
+from graphwright.ops.core.one_hot import OneHot
+from graphwright.ops.core.range import Range
+from graphwright.ops.core.reverse_sequence import ReverseSequence
+from graphwright.ops.core.shape import Shape
+from graphwright.ops.core.size import Size
+from graphwright.ops.core.trilu import Trilu
 
 _FAR = 1 << 40
 """No diagonal lies farther out."""

@@ -14,9 +14,9 @@ from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library import gru, lstm
 from graphwright.kernels.library.rnn import WEIGHTS_LAYOUT, Activation, ActivationKind
 from graphwright.kernels.ref import KernelRef
-from graphwright.ops.gru import GRU
-from graphwright.ops.lstm import LSTM
-from graphwright.ops.recurrent import ACTIVATIONS, Recurrent
+from graphwright.ops.nn.gru import GRU
+from graphwright.ops.nn.lstm import LSTM
+from graphwright.ops.nn.recurrent import ACTIVATIONS, Recurrent
 from graphwright.records import dataclass
 
 _KINDS = {kind.name.replace("_", "").lower(): kind for kind in ActivationKind}

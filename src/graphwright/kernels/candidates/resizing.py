@@ -33,9 +33,9 @@ from graphwright.kernels.launch import Alias, Launch, Run
 from graphwright.kernels.library.resize import Coordinates, Rounding
 from graphwright.kernels.library.resize import Resize as ResizeKernel
 from graphwright.kernels.ref import KernelRef
-from graphwright.ops.interpolate import Interpolate
-from graphwright.ops.resize import Resize, Taps
-from graphwright.ops.shaping import number
+from graphwright.ops.core.shaping import number
+from graphwright.ops.nn.interpolate import Interpolate
+from graphwright.ops.nn.resize import Resize, Taps
 
 _SYMBOLS = {"nearest": ResizeKernel.NEAREST, "linear": ResizeKernel.LINEAR, "cubic": ResizeKernel.CUBIC}
 LONGEST = 1 << 24

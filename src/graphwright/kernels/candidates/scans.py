@@ -24,7 +24,7 @@ from graphwright.ir.types import DType
 from graphwright.kernels.candidates.loops import Draft, nest, rows_and_columns
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Launch, Run
-from graphwright.ops.cumulative import CumProd, CumSum, Cumulative
+from graphwright.ops.core.cumulative import CumProd, CumSum, Cumulative
 from graphwright.records import dataclass
 
 _BLOCK = 256

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import chain
 
 from graphwright.ir.symbols import Dim
-from graphwright.ops.spatial import Windows
+from graphwright.ops.nn.spatial import Windows
 from graphwright.records import dataclass
 
 _KERNEL_AXES = 3

@@ -10,7 +10,7 @@ from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library.top_k import Kind
 from graphwright.kernels.library.top_k import TopK as TopKKernel
 from graphwright.kernels.ref import KernelRef
-from graphwright.ops.top_k import TopK
+from graphwright.ops.core.top_k import TopK
 
 _KINDS = {"bool": Kind.UNSIGNED, "uint": Kind.UNSIGNED, "int": Kind.SIGNED, "float": Kind.FLOAT}
 _BF16_SIZE = 3

@@ -9,7 +9,7 @@ from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library.fft import SYMBOL, Fft, sides, table
 from graphwright.kernels.ref import KernelRef
-from graphwright.ops.dft import DFT
+from graphwright.ops.core.dft import DFT
 
 
 def _is_fast(node: Node) -> bool:

@@ -10,7 +10,7 @@ from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.library.trees import Fold, Trees
 from graphwright.kernels.ref import KernelRef
-from graphwright.ops.tree_ensemble import EQUAL, TreeEnsemble
+from graphwright.ops.ml.tree_ensemble import EQUAL, TreeEnsemble
 
 NODE_BYTES = 16
 _LESS, _NOT_LESS, _MORE = 1, 2, 3

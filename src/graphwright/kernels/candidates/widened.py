@@ -10,17 +10,17 @@ from graphwright.ir.types import BF16, F16, F32, I8, I16, U8, U16, DType, Tensor
 from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.registry import Context, candidate, candidates_of
 from graphwright.kernels.launch import Launch, Run
-from graphwright.ops.average_pool import AveragePool
-from graphwright.ops.conv import Conv
-from graphwright.ops.conv_transpose import ConvTranspose
-from graphwright.ops.gru import GRU
-from graphwright.ops.lp_pool import LpPool
-from graphwright.ops.lstm import LSTM
-from graphwright.ops.matmul import MatMul
-from graphwright.ops.matmul_nbits import MatMulNBits
-from graphwright.ops.max_pool import MaxPool
-from graphwright.ops.resize import Resize
-from graphwright.ops.rnn import RNN
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.nn.average_pool import AveragePool
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.conv_transpose import ConvTranspose
+from graphwright.ops.nn.gru import GRU
+from graphwright.ops.nn.lp_pool import LpPool
+from graphwright.ops.nn.lstm import LSTM
+from graphwright.ops.nn.max_pool import MaxPool
+from graphwright.ops.nn.resize import Resize
+from graphwright.ops.nn.rnn import RNN
+from graphwright.ops.quantized.matmul_nbits import MatMulNBits
 
 _HALVES = frozenset({F16, BF16})
 _EXACT = _HALVES | {I8, U8, I16, U16}

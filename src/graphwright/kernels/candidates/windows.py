@@ -30,13 +30,13 @@ from graphwright.kernels.c.support import C_TYPES
 from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
 from graphwright.kernels.launch import Run
-from graphwright.ops.average_pool import AveragePool
-from graphwright.ops.col2im import Col2Im
-from graphwright.ops.conv import Conv
-from graphwright.ops.conv_transpose import ConvTranspose
-from graphwright.ops.lp_pool import LpPool
-from graphwright.ops.max_pool import MaxPool
-from graphwright.ops.spatial import Pool, Windows
+from graphwright.ops.nn.average_pool import AveragePool
+from graphwright.ops.nn.col2im import Col2Im
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.conv_transpose import ConvTranspose
+from graphwright.ops.nn.lp_pool import LpPool
+from graphwright.ops.nn.max_pool import MaxPool
+from graphwright.ops.nn.spatial import Pool, Windows
 from graphwright.records import dataclass
 
 

@@ -1,0 +1,208 @@
+"""ONNX Runtime's Attention and MultiHeadAttention, in terms of ScaledDotProductAttention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Importer
+from graphwright.ir.symbols import Dim, floordiv
+from graphwright.ir.types import F32, I32
+from graphwright.ops.contrib.common import added, contribute, ranked
+from graphwright.ops.core.binary import Add, And, Greater, GreaterOrEqual, Less, Where
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.range import Range
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.slice import Slice
+from graphwright.ops.core.split import Split
+from graphwright.ops.core.squeeze import Squeeze
+from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.ops.nn.attention import CANONICAL, HEADS_INSIDE, Axes, ScaledDotProductAttention
+from graphwright.records import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Rows of features of several heads; ``axes`` of the value are batch, head, row and feature."""
+
+    value: Value
+    axes: Axes = HEADS_INSIDE
+
+    @property
+    def rows(self) -> Dim:
+        return self.value.type.dims[self.axes[2]]
+
+    @property
+    def features(self) -> Dim:
+        return self.value.type.dims[self.axes[3]]
+
+    def canonical(self, i: Importer) -> Value:
+        """[batch, head, row, feature]."""
+        return self.value if self.axes == CANONICAL else i.emit(Transpose(self.axes), self.value)
+
+
+def split_heads(i: Importer, x: Value, heads: int) -> Heads:
+    """Of [B, S, heads * H]."""
+    return Heads(i.emit(Reshape((0, 0, heads, floordiv(x.type.dims[2], heads))), x))
+
+
+def attended(
+    i: Importer, q: Heads, k: Heads, v: Heads, bias: Value | None, settings: ScaledDotProductAttention
+) -> Value:
+    """[B, S, heads * H] of q's dtype, computed in f32. ``settings`` lack axes; a scale of 0 is the usual."""
+    if not isinstance(q.features, int):
+        raise i.fail("the scale depends on the number of features, which is not known")
+    scale = settings.scale or max(q.features, 1) ** -0.5
+    made = replace(settings, scale=scale, q_axes=q.axes, k_axes=k.axes, v_axes=v.axes, y_axes=HEADS_INSIDE)
+    operands = [wide(i, x) for x in (q.value, k.value, v.value, *([] if bias is None else [bias]))]
+    y = i.emit(made, *operands)
+    batch, rows, heads, features = y.type.dims
+    flat = i.emit(Reshape((batch, rows, heads * features)), y)
+    dtype = q.value.type.dtype
+    result: Value = flat if dtype == F32 else i.emit(Cast(dtype), flat)
+    return result
+
+
+def wide(i: Importer, x: Value) -> Value:
+    """``x`` in f32."""
+    return x if x.type.dtype == F32 else i.emit(Cast(F32), x)
+
+
+def hidden(i: Importer, visible: Value, amount: float) -> Value:
+    """What is added to scores: 0 where ``visible``, else ``amount``."""
+    result: Value = i.emit(
+        Where(), visible, i.const(np.zeros((), np.float32)), i.const(np.asarray(amount, np.float32))
+    )
+    return result
+
+
+def _padding(i: Importer, mask: Value, batch: Dim, keys: Dim) -> Value:
+    """Which keys are not padding, broadcasting to [B, N, S, T]: from 0 and 1 for each, or from bounds.
+
+    Bounds are each row's length; its end, then all starts; or lengths in front of what packed rows need.
+    """
+    if rank_of(mask) > 3:
+        raise i.fail("a mask of 4 axes is not supported", hint="export the model with one of 2 or 3 axes")
+    if rank_of(mask) > 1:
+        shown = i.emit(Greater(), mask, i.const(np.zeros((), np.int32)))
+        return _behind_batch(i, shown, 4 - rank_of(mask))
+    count = mask.type.dims[0]
+    place = i.emit(Cast(I32), i.emit(Range((0, keys, 1))))
+    ends = mask if count == batch else i.emit(Slice((0,), (batch,), (0,), (1,)), mask)
+    visible: Value = i.emit(Less(), place, _behind_batch(i, ends, 3))
+    if count == 2 * batch:
+        starts = i.emit(Slice((batch,), (2 * batch,), (0,), (1,)), mask)
+        visible = i.emit(And(), visible, i.emit(GreaterOrEqual(), place, _behind_batch(i, starts, 3)))
+    return visible
+
+
+def _behind_batch(i: Importer, x: Value, count: int) -> Value:
+    """``x`` with axes of size 1 behind the first."""
+    result: Value = i.emit(Unsqueeze(tuple(range(1, count + 1))), x)
+    return result
+
+
+def _bias(i: Importer, mask: Value | None, given: Value | None, batch: Dim, keys: Dim) -> Value | None:
+    """What is added to the scores, of f32; None if nothing is."""
+    bias = None if given is None else wide(i, given)
+    if mask is None:
+        return bias
+    padded = hidden(i, _padding(i, mask, batch, keys), float(i.attr("mask_filter_value", -10000.0)))
+    return padded if bias is None else i.emit(Add(), padded, bias)
+
+
+def _settings(i: Importer, past: Dim) -> ScaledDotProductAttention:
+    causal = bool(i.attr("unidirectional", 0))
+    return ScaledDotProductAttention(float(i.attr("scale", 0.0)), causal=causal, offset=past if causal else 0)
+
+
+def _after(i: Importer, past: Value | None, x: Heads) -> Heads:
+    """``x`` behind the rows of a cache [B, N, P, H]."""
+    return x if past is None else Heads(i.emit(Concat(2), past, x.canonical(i)), CANONICAL)
+
+
+def import_attention(i: Importer) -> Any:
+    """Self-attention of projections by merged weights; the cache holds keys, then values."""
+    for name, default in (("do_rotary", 0), ("past_present_share_buffer", 0)):
+        if i.attr(name, default):
+            raise i.fail(f"{name} is not supported", hint="export the model without it")
+    x, weights, past = i.input(0), i.input(1), i.optional(4)
+    heads, width = int(i.required_attr("num_heads")), weights.type.dims[1]
+    sizes: Sequence[Dim] = i.attr("qkv_hidden_sizes") or (floordiv(width, 3),) * 3
+    columns = i.emit(Split(3, 1, tuple(sizes)), weights)  # not of the product: constants are split once
+    bias = i.optional(2)
+    terms = [None] * 3 if bias is None else i.emit(Split(3, 0, tuple(sizes)), bias)
+    q, k, v = (
+        split_heads(i, added(i, i.emit(MatMul(), x, part), term), heads)
+        for part, term in zip(columns, terms, strict=True)
+    )
+    past_rows: Dim = 0
+    if past is not None:
+        past_rows = past.type.dims[3]
+        caches = [i.emit(Squeeze((0,)), part) for part in i.emit(Split(2, 0, (1, 1)), past)]
+        k, v = (_after(i, cache, part) for cache, part in zip(caches, (k, v), strict=True))
+    hiding = _bias(i, i.optional(3), i.optional(5), x.type.dims[0], k.rows)
+    y = attended(i, q, k, v, hiding, _settings(i, past_rows))
+    if i.output_count == 1:
+        return y
+    return y, i.emit(Concat(0), *(i.emit(Unsqueeze((0,)), part.canonical(i)) for part in (k, v)))
+
+
+def _import_multi_head(i: Importer) -> Any:
+    """Attention of projections: each alone, keys and values packed, all packed, or keys of another pass."""
+    if i.optional(8) is not None or i.optional(9) is not None:
+        raise i.fail("caches that are written in place are not supported", hint="export without sharing them")
+    heads, past_key, past_value = int(i.required_attr("num_heads")), i.optional(6), i.optional(7)
+    q, k, v = _unpacked(i, heads)
+    q, k, v = _biased(i, (q, k, v), heads)
+    past_rows: Dim = 0 if past_key is None else past_key.type.dims[2]
+    k, v = _after(i, past_key, k), _after(i, past_value, v)
+    bias = _bias(i, i.optional(4), i.optional(5), q.value.type.dims[0], k.rows)
+    y = attended(i, q, k, v, bias, _settings(i, past_rows))
+    return (y, k.canonical(i), v.canonical(i)) if i.output_count > 1 else y
+
+
+def _unpacked(i: Importer, heads: int) -> tuple[Heads, Heads, Heads]:
+    query, key, value = i.input(0), i.optional(1), i.optional(2)
+    if rank_of(query) == 5:
+        q, k, v = (Heads(i.emit(Squeeze((3,)), part)) for part in i.emit(Split(3, 3, (1, 1, 1)), query))
+        return q, k, v
+    q = split_heads(i, query, heads)
+    if key is None:
+        raise i.fail("input 1, the keys, is missing: packed queries and keys are not supported here")
+    if rank_of(key) == 5:
+        k, v = (Heads(i.emit(Squeeze((3,)), part)) for part in i.emit(Split(2, 3, (1, 1)), key))
+        return q, k, v
+    if value is None:
+        raise i.fail("input 2, the values, is missing: packed keys and values are not supported here")
+    if rank_of(key) == 4:
+        return q, Heads(key, CANONICAL), Heads(value, CANONICAL)
+    return q, split_heads(i, key, heads), split_heads(i, value, heads)
+
+
+def _biased(i: Importer, parts: tuple[Heads, Heads, Heads], heads: int) -> tuple[Heads, Heads, Heads]:
+    """The projections' bias added to each; keys and values of another pass have theirs."""
+    bias = i.optional(3)
+    if bias is None:
+        return parts
+    sizes = tuple(heads * part.features for part in parts)
+    terms = [i.emit(Reshape((heads, -1)), term) for term in i.emit(Split(3, 0, sizes), bias)]
+    q, k, v = (
+        Heads(i.emit(Add(), part.value, term)) if part.axes == HEADS_INSIDE else part
+        for part, term in zip(parts, terms, strict=True)
+    )
+    return q, k, v
+
+
+contribute(
+    ScaledDotProductAttention,
+    Attention=ranked(import_attention),
+    MultiHeadAttention=ranked(_import_multi_head),
+)

@@ -1,0 +1,91 @@
+"""ONNX Runtime's normalisations, alone, of a sum (Skip...) and of a sum of embeddings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Importer
+from graphwright.ir.types import F32, I32
+from graphwright.ops.contrib.common import DOMAIN, added, contribute, ranked, scalar
+from graphwright.ops.core.binary import Add, Equal, Mul
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.expand import Expand
+from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.reductions import ReduceMean, ReduceSum
+from graphwright.ops.core.slice import Slice
+from graphwright.ops.core.unary import Reciprocal, Sqrt
+from graphwright.ops.nn.layer_normalization import LayerNormalization, RMSNormalization
+
+_SMALL = 1e-12
+"""What ``epsilon`` defaults to where ONNX Runtime normalises a sum."""
+
+
+def _import_simplified(i: Importer) -> Any:
+    """RMSNormalization, which ONNX had not yet; the second output is ``1 / sqrt(mean(x * x) + epsilon)``."""
+    x = i.input(0)
+    made = RMSNormalization(int(i.attr("axis", -1)), float(i.attr("epsilon", 1e-5)))
+    y = i.emit(made, x, i.input(1))
+    return (y, _inverse_rms(i, x, made)) if i.output_count > 1 else y
+
+
+def _inverse_rms(i: Importer, x: Value, norm: RMSNormalization) -> Any:
+    wide = i.emit(Cast(F32), x)
+    axes = tuple(range(norm.axis % rank_of(x), rank_of(x)))
+    square = i.emit(ReduceMean(axes), i.emit(Mul(), wide, wide))
+    root = i.emit(Sqrt(), i.emit(Add(), square, scalar(i, norm.epsilon, wide)))
+    return i.emit(Reciprocal(), root)
+
+
+def _import_skip(i: Importer) -> Any:
+    """Outputs: the normalised sum, none of its statistics, the sum."""
+    total = added(i, i.input(0), i.input(1), i.optional(4))
+    beta = i.optional(3)
+    norm = LayerNormalization(-1, float(i.attr("epsilon", _SMALL)))
+    return i.emit(norm, total, i.input(2), *([] if beta is None else [beta])), None, None, total
+
+
+def _import_skip_simplified(i: Importer) -> Any:
+    """Outputs as of :func:`_import_skip`."""
+    total = added(i, i.input(0), i.input(1), i.optional(3))
+    norm = RMSNormalization(-1, float(i.attr("epsilon", _SMALL)))
+    return i.emit(norm, total, i.input(2)), None, None, total
+
+
+def _import_embed(i: Importer) -> Any:
+    """Outputs: the normalised sum of embeddings, each row's words before the padding, the sum."""
+    words, segments, mask, positions = i.input(0), i.optional(1), i.optional(7), i.optional(8)
+    batch, length = words.type.dims
+    if positions is None:
+        placed = i.emit(Slice((0,), (length,), (0,), (1,)), i.input(3))
+    else:
+        placed = i.emit(Gather(), i.input(3), positions)
+    total = i.emit(Add(), i.emit(Gather(), i.input(2), words), placed)
+    if segments is not None:
+        total = i.emit(Add(), total, i.emit(Gather(), i.input(4), segments))
+    norm = LayerNormalization(-1, float(i.attr("epsilon", _SMALL)))
+    y = i.emit(norm, total, i.input(5), i.input(6))
+    if i.output_count == 1:
+        return y
+    if mask is None:
+        return y, i.emit(Expand((batch,)), i.const(np.zeros(1, np.int32))), total
+    shown = i.emit(Cast(I32), i.emit(Equal(), mask, scalar(i, 1, mask)))
+    return y, i.emit(ReduceSum((1,), keepdims=False), shown), total
+
+
+contribute(
+    LayerNormalization, SkipLayerNormalization=_import_skip, EmbedLayerNormalization=ranked(_import_embed)
+)
+contribute(RMSNormalization, SkipSimplifiedLayerNormalization=_import_skip_simplified)
+# These stand in ONNX's own domain, as if ONNX had had them earlier.
+LayerNormalization.onnx = {
+    **LayerNormalization.onnx,
+    ("LayerNormalization", 1): LayerNormalization.onnx["LayerNormalization", 17],
+}
+RMSNormalization.onnx = {
+    **RMSNormalization.onnx,
+    **{("SimplifiedLayerNormalization", 1, domain): _import_simplified for domain in ("", DOMAIN)},
+}

@@ -1,0 +1,74 @@
+"""ONNX Runtime's products with something around them: FusedMatMul, FusedGemm and FusedConv."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Importer, Op
+from graphwright.ops.contrib.common import added, contribute, ranked, scalar
+from graphwright.ops.core.binary import Mul
+from graphwright.ops.core.clip import Clip
+from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.gemm import Gemm
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.core.unary import Relu, Sigmoid, Softplus, Softsign, Tanh
+from graphwright.ops.nn.activations import Elu, HardSigmoid, LeakyRelu, ThresholdedRelu
+from graphwright.ops.nn.conv import Conv
+
+_ACTIVATIONS: dict[str, tuple[int, Callable[..., Op]]] = {
+    "Relu": (0, Relu), "Sigmoid": (0, Sigmoid), "Tanh": (0, Tanh), "Softplus": (0, Softplus),
+    "Softsign": (0, Softsign), "LeakyRelu": (1, LeakyRelu), "Elu": (1, Elu),
+    "ThresholdedRelu": (1, ThresholdedRelu), "HardSigmoid": (2, HardSigmoid), "Clip": (2, Clip),
+}  # fmt: skip
+"""By name: how many parameters, and the op of them."""
+_PARAMETERS = ("activation_alpha", "activation_beta", "activation_gamma")
+
+
+def _activated(i: Importer, x: Value, parameters: Sequence[float]) -> Value:
+    """The activation that the attribute of that name asks for, if any, of ``x``."""
+    name = str(i.attr("activation", ""))
+    if not name:
+        return x
+    if name not in _ACTIVATIONS:
+        raise i.fail(f"activation {name!r} is not one of {', '.join(_ACTIVATIONS)}")
+    count, made = _ACTIVATIONS[name]
+    if len(parameters) < count:
+        raise i.fail(f"activation {name} takes {count} parameters, {len(parameters)} are given")
+    result: Value = i.emit(made(*map(float, parameters[:count])), x)
+    return result
+
+
+def _turned(i: Importer, index: int, name: str) -> Value:
+    """A factor of FusedMatMul as it takes part: its first axis moved behind the batch, then transposed."""
+    x = i.input(index)
+    axes = list(range(rank_of(x)))
+    if len(axes) > 1 and i.attr(f"transBatch{name}", 0):
+        axes.insert(-1, axes.pop(0))
+    if len(axes) > 1 and i.attr(f"trans{name}", 0):
+        axes[-2:] = reversed(axes[-2:])
+    turned: Value = x if axes == sorted(axes) else i.emit(Transpose(tuple(axes)), x)
+    return turned
+
+
+def _import_matmul(i: Importer) -> Value:
+    product: Value = i.emit(MatMul(), _turned(i, 0, "A"), _turned(i, 1, "B"))
+    factor = float(i.attr("alpha", 1.0))
+    return product if factor == 1 else i.emit(Mul(), product, scalar(i, factor, product))
+
+
+def _import_gemm(i: Importer) -> Value:
+    given = (i.attr(name) for name in _PARAMETERS)
+    return _activated(i, _GEMM(i), [value for value in given if value is not None])
+
+
+def _import_conv(i: Importer) -> Value:
+    """The activation is of the sum with the fourth input."""
+    return _activated(i, added(i, _CONV(i), i.optional(3)), i.attr("activation_params", ()))
+
+
+_GEMM, _CONV = Gemm.onnx["Gemm", 11], Conv.onnx["Conv", 1]
+contribute(MatMul, FusedMatMul=ranked(_import_matmul), TransposeMatMul=ranked(_import_matmul))
+contribute(Gemm, FusedGemm=_import_gemm)
+contribute(Conv, FusedConv=_import_conv)

@@ -1,0 +1,1 @@
+"""Branches and loops, and what a compilation makes of them."""

@@ -1,0 +1,106 @@
+"""BindSize."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.reshape import Reshape
+
+
+@op("BindSize")
+class BindSize(Op):
+    """Binds ``size``, which depends on data, and slices over-allocated buffers to it, without a copy.
+
+    Operand 0, an i64, is the size; buffers are the other operands, of each of which the first elements are
+    taken, row-major, under one of ``shapes``, in which -1 stands for ``size``. So an op whose result is
+    bounded by shapes runs in a program, and what follows sees its true size.
+    """
+
+    size: str
+    shapes: tuple[tuple[int, ...], ...]
+
+    def output_count(self) -> int:
+        return len(self.shapes)
+
+    def verify(self) -> None:
+        if not self.size.isidentifier():
+            raise InferError(f"{self.size!r} is not the name of a size")
+        for shape in self.shapes:
+            if min(shape, default=0) < -1:
+                raise InferError(f"{list(shape)} is not a shape")
+
+    def infer(self, at: Inference, count: Fact, *buffers: Fact) -> tuple[TensorType, ...]:
+        need_dtype(at, count, {I64}, "the count")
+        if count.shape != ():
+            raise at.fail(f"the count is {count.type}; it must be a scalar")
+        if len(buffers) != len(self.shapes):
+            raise at.fail(f"{len(buffers)} buffers for {len(self.shapes)} shapes")
+        size = symbol(self.size)
+        shapes = [tuple(size if dim < 0 else dim for dim in shape) for shape in self.shapes]
+        return tuple(TensorType(b.dtype, shape) for b, shape in zip(buffers, shapes, strict=True))
+
+    def reference(self, count: Array, *buffers: Array) -> tuple[Array, ...]:
+        sizes = (shape_with(shape, int(count)) for shape in self.shapes)
+        return tuple(first_elements(buffer, shape) for buffer, shape in zip(buffers, sizes, strict=True))
+
+
+def shape_with(shape: Sequence[int], count: int) -> tuple[int, ...]:
+    """``shape`` with ``count`` for -1."""
+    return tuple(count if dim < 0 else dim for dim in shape)
+
+
+def first_elements(buffer: Array, shape: tuple[int, ...]) -> Array:
+    """A view of the first elements of a contiguous ``buffer``. ValueError if it has not as many."""
+    elements = math.prod(shape)
+    if min(shape, default=0) < 0 or elements > buffer.size:
+        raise ValueError(f"{list(shape)} is not the front of {buffer.size} elements")
+    return np.asarray(buffer.reshape(-1)[:elements].reshape(shape))
+
+
+def front(b: Builder, size: Dim, count: Value, *buffers: tuple[Value, tuple[int, ...]]) -> Any:
+    """The fronts of ``buffers``, given with their shapes; ``size``, a symbol, is what -1 stands for."""
+    return b(
+        BindSize(str(size), tuple(shape for _, shape in buffers)), count, *(value for value, _ in buffers)
+    )
+
+
+def tell(b: Builder, size: Dim, count: Value) -> None:
+    """Let ``size``, a symbol, be what ``count``, an i64 of one element, says."""
+    scalar = count if count.type.shape == () else b(Reshape(()), count)
+    front(b, size, scalar, (b.const(np.zeros(0, np.uint8)), (-1, 0)))
+
+
+def tell_each(
+    b: Builder, dims: Sequence[Dim], axes: Sequence[int], sizes: Value, made: Collection[str]
+) -> None:
+    """Let each of ``dims`` that is among ``made`` be the element of ``sizes`` that is there for its axis."""
+    names: dict[str, int] = {}
+    for place, axis in enumerate(axes):
+        if str(dims[axis]) in made:
+            names.setdefault(str(dims[axis]), place)
+    for place in names.values():
+        tell(b, dims[axes[place]], b(Gather(0), sizes, b.const(place, I64)))
+
+
+_TWO = arg(I64, values=(2,))
+BindSize.samples = (
+    Sample(BindSize("some", ((-1, 3),)), (_TWO, arg(F32, 4, 3))),
+    Sample(
+        BindSize("none", ((2, -1), (-1,))), (arg(I64, values=(0,)), arg(F32, 9), arg(I64, 5, fill="index"))
+    ),
+    Sample(BindSize("no name", ((-1,),)), (_TWO, arg(F32, 4)), "is not the name of a size"),
+    Sample(BindSize("some", ((-2,),)), (_TWO, arg(F32, 4)), "is not a shape"),
+    Sample(BindSize("some", ((-1,),)), (arg(I64, 1, values=(2,)), arg(F32, 4)), "must be a scalar"),
+    Sample(BindSize("some", ()), (_TWO, arg(F32, 4)), "1 buffers for 0 shapes"),
+)

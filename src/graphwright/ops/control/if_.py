@@ -1,0 +1,77 @@
+"""If."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphwright.ir.graph import Graph, Value
+from graphwright.ir.op import Fact, Importer, Inference, Op, op
+from graphwright.ir.types import BOOL
+from graphwright.ops.control.branches import chosen_by, joined
+
+
+@op("If")
+class If(Op):
+    """The outputs of region 0 if the one bool of operand 0 is true, else of region 1.
+
+    Both regions receive the other operands. There is no ``reference``: an executor runs the region taken.
+    """
+
+    results: int
+
+    def output_count(self) -> int:
+        return self.results
+
+    def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
+        return inputs[1:]
+
+    def captured_operands(self, inputs: int) -> int:
+        return inputs - 1
+
+    def selected_region(self, condition: Fact, *operands: Fact | None) -> int | None:
+        """The branch of a constant condition."""
+        holds = chosen_by(condition)
+        return None if holds is None else int(not holds)
+
+    def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
+        """What is known of the outputs whichever region gives them (:func:`joined`)."""
+        if len(outputs) != 2:
+            raise at.fail(f"{len(outputs)} regions: it needs two, one for true and one for false")
+        condition = at.inputs[0]
+        if condition is None or condition.dtype != BOOL:
+            raise at.fail(f"its condition is {condition and condition.type}, not a bool")
+        if condition.type.shape is not None:
+            at.equal(condition.type.elements, 1, "elements of the condition")
+        return joined(at, outputs, self.results)
+
+
+def _import(i: Importer) -> Any:
+    condition = i.constant(0)
+    if condition is not None and condition.size == 1:  # the other branch need not even have types that fit
+        return i.inline("then_branch" if condition.item() else "else_branch")
+    regions = [i.region("then_branch"), i.region("else_branch")]
+    operands = list(dict.fromkeys(value for _, captured in regions for value in captured))
+    for graph, captured in regions:
+        _receive(graph, captured, operands)
+    counts = [len(graph.outputs) for graph, _ in regions]
+    if counts[0] != counts[1]:
+        raise i.fail(
+            f"its branches have {counts[0]} and {counts[1]} outputs",
+            hint="give both the same number of outputs",
+        )
+    return i.emit(If(counts[0]), i.input(0), *operands, regions=[graph for graph, _ in regions])
+
+
+def _receive(graph: Graph, captured: Sequence[Value], operands: Sequence[Value]) -> None:
+    """Give ``graph``, whose inputs are ``captured``, one input for each of ``operands`` in their order."""
+    inner = dict(zip(captured, graph.inputs, strict=True))
+    for value in operands:
+        if value not in inner:
+            inner[value] = graph.add_input(value.type, value.name)
+    graph.inputs[:] = [inner[value] for value in operands]
+    for index, value in enumerate(graph.inputs):
+        value.index = index
+
+
+If.onnx = {("If", 1): _import}

@@ -1,0 +1,242 @@
+"""ONNX's Scan: a Loop over the slices of its scan inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Graph, Value
+from graphwright.ir.loop_types import MAX_ROUNDS
+from graphwright.ir.op import Importer, op_class
+from graphwright.ir.require import Require
+from graphwright.ir.types import I64, TensorType
+from graphwright.ops.control.loop import ITERATION, Loop, arrange, widened_types
+from graphwright.ops.core.binary import Where
+from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.shape import Shape
+from graphwright.ops.core.slice import Slice
+from graphwright.ops.core.transpose import Transpose
+from graphwright.records import dataclass
+
+BACKWARD = 1
+END = 2**63 - 1
+_HINT = "give the sizes of the model's inputs with shapes="
+
+
+@dataclass
+class _Scan:
+    """The operands of one scan; ``axes`` and ``backward`` of its inputs.
+
+    ``graph`` is its body, which receives states, slices and ``captured`` outer values, and is made the body
+    of a Loop.
+    """
+
+    graph: Graph
+    captured: list[Value]
+    states: Sequence[Value]
+    inputs: Sequence[Value]
+    axes: Sequence[int]
+    backward: Sequence[bool]
+
+
+def _import(i: Importer) -> Any:
+    """Since opset 9: no batch axis, axes to choose."""
+    count = int(i.required_attr("num_scan_inputs"))
+    operands = _operands(i, 0, count, 0)
+    states, inputs = operands[: len(operands) - count], operands[len(operands) - count :]
+    if not 0 < count <= len(operands):
+        raise i.fail(f"it scans {count} of {len(operands)} inputs", "scan at least one input")
+    axes = [
+        _axis(i, axis, value.type.rank or 0)
+        for axis, value in zip(_attribute(i, "scan_input_axes", count), inputs, strict=True)
+    ]
+    backward = [flag == BACKWARD for flag in _attribute(i, "scan_input_directions", count)]
+    graph, captured = _read_body(i, [v.type for v in states], list(map(_slice_type, inputs, axes)))
+    scanned = len(graph.outputs) - len(states)
+    if scanned < 0:
+        raise i.fail(f"its body has {len(graph.outputs)} outputs for {len(states)} states")
+    scan = _Scan(graph, captured, states, inputs, axes, backward)
+    made = _emit(scan, i.builder, _length(i.builder, inputs, axes))
+    out_axes = _attribute(i, "scan_output_axes", scanned)
+    out_backward = [flag == BACKWARD for flag in _attribute(i, "scan_output_directions", scanned)]
+    results = [_turned(i, *each) for each in zip(made[len(states) :], out_axes, out_backward, strict=True)]
+    return (*made[: len(states)], *results)
+
+
+def _import_batched(i: Importer) -> Any:
+    """Opset 8: axis 0 is a batch, axis 1 is scanned, and sequences may have lengths of their own.
+
+    Beyond its length a sequence's states stay and its scan outputs are 0. A Loop over the batch holds the
+    Loop over each sequence.
+    """
+    count = int(i.required_attr("num_scan_inputs"))
+    lengths, operands = i.optional(0), _operands(i, 1, count, 1)
+    states, inputs = operands[: len(operands) - count], operands[len(operands) - count :]
+    if not 0 < count <= len(operands):
+        raise i.fail(f"it scans {count} of {len(operands)} inputs", "scan at least one input")
+    backward = [flag == BACKWARD for flag in _attribute(i, "directions", count)]
+    for value, needed in zip(operands, [1] * len(states) + [2] * count, strict=True):
+        _axis(i, needed - 1, value.type.rank or 0)
+    rows = [_slice_type(v, 0) for v in operands]
+    slices = [_slice_type(Value(type), 0) for type in rows[len(states) :]]
+    graph, captured = _read_body(i, rows[: len(states)], slices)
+
+    batch = Graph("batch")
+    outer = list(dict.fromkeys((*operands, *([lengths] if lengths is not None else []), *captured)))
+    number = batch.add_input(ITERATION, "row")
+    own = {value: batch.add_input(value.type, value.name) for value in outer}
+    build = Builder(i.builder.module, batch, sources=i.builder.sources)
+    row = {value: build(Gather(0), own[value], number) for value in dict.fromkeys(operands)}
+    length = _length(i.builder, inputs, [1] * count)
+    scan = _Scan(
+        graph,
+        [own[v] for v in captured],
+        [row[v] for v in states],
+        [row[v] for v in inputs],
+        [0] * count,
+        backward,
+    )
+    limit = None if lengths is None else build(Gather(0), own[lengths], number)
+    total = batch.add_input(ITERATION, "length")
+    made = _emit(scan, build, total, limit)
+    batch.set_outputs(made)
+    size = _length(i.builder, operands, [0] * len(operands))
+    loop = Loop(0, len(made), counted=True)
+    return i.emit(loop, size, *outer, length, regions=[batch])
+
+
+def _operands(i: Importer, first: int, scanned: int, batched: int) -> list[Value]:
+    """The operands from ``first`` on, of which the last ``scanned`` have an axis more than in the body, and
+    all ``batched`` more.
+    """
+    ranks, total = i.declared_ranks("body"), len(i.inputs()) - first
+    ranks = ranks if len(ranks) == total else [None] * total
+    extra = [batched] * (total - scanned) + [batched + 1] * min(scanned, total)
+    return [
+        _operand(i, first + k, None if rank is None else rank + more)
+        for k, (rank, more) in enumerate(zip(ranks, extra, strict=True))
+    ]
+
+
+def _operand(i: Importer, index: int, rank: int | None) -> Value:
+    """An operand; an input of the model whose rank is not known has the one that the body declares."""
+    value, module = i.input(index), i.builder.module
+    if value.type.shape is None and rank is not None and value in module.main.inputs:
+        dims = tuple(module.symbols.fresh(f"{value.name}_{axis}") for axis in range(rank))
+        value.type = TensorType(value.type.dtype, dims)
+    if value.type.shape is None:
+        raise i.fail(f"the number of axes of input {index} is not known", _HINT)
+    return value
+
+
+def _axis(i: Importer, axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise i.fail(f"axis {axis} is outside a rank of {rank}")
+    return axis % rank
+
+
+def _attribute(i: Importer, name: str, count: int) -> list[int]:
+    given = i.attr(name)
+    if given is None:
+        return [0] * count
+    if len(given) != count:
+        raise i.fail(f"{name!r} has {len(given)} items, {count} are needed")
+    return [int(item) for item in given]
+
+
+def _slice_type(value: Value, axis: int) -> TensorType:
+    dims = list(value.type.dims)
+    del dims[axis]
+    return TensorType(value.type.dtype, tuple(dims))
+
+
+def _read_body(
+    i: Importer, states: Sequence[TensorType], slices: Sequence[TensorType]
+) -> tuple[Graph, list[Value]]:
+    """The body, for types of the states that hold for every slice."""
+    types = list(states)
+    for _ in range(MAX_ROUNDS):
+        graph, captured = i.region("body", (*types, *slices))
+        if len(graph.outputs) < len(types):
+            raise i.fail(f"its body has {len(graph.outputs)} outputs for {len(types)} states")
+        results = [value.type for value in graph.outputs[: len(types)]]
+        wider = widened_types(i, states, types, results)
+        if wider == types:
+            return graph, captured
+        types = wider
+    raise i.fail(f"the shapes of its states still change after {MAX_ROUNDS} runs")
+
+
+def _length(build: Builder, values: Sequence[Value], axes: Sequence[int]) -> Value:
+    """The size that all ``values`` have along their axes, as a scalar."""
+    sizes = [value.type.dims[axis] for value, axis in zip(values, axes, strict=True)]
+    for size in sizes[1:]:
+        if not build.module.symbols.proves_equal(sizes[0], size):
+            build.node(Require("==", sizes[0], size))
+    made: Value = build(Reshape(()), build(Shape(axes[0], axes[0] + 1), values[0]))
+    return made
+
+
+def _emit(scan: _Scan, build: Builder, length: Value, limit: Value | None = None) -> list[Value]:
+    """The Loop of a scan at ``build``: last states, then rows of scan outputs.
+
+    Runs from ``limit`` on change no state and give rows of 0; backward inputs begin at their last row before.
+    """
+    graph, sources = scan.graph, build.sources
+    count = len(scan.states)
+    states, slices = graph.inputs[:count], graph.inputs[count : count + len(scan.inputs)]
+    captured = graph.inputs[count + len(scan.inputs) :]
+    number = graph.add_input(ITERATION, "run")
+    shared = {v: graph.add_input(v.type, v.name) for v in dict.fromkeys(scan.inputs)}
+    front = Builder(build.module, graph, next(iter(graph), None), sources)
+    others: dict[Value, Value] = {}
+    if any(scan.backward):
+        stop = length if limit is None else build(op_class("Cast")(I64), limit)
+        last = build(op_class("Sub")(), stop, build.const(np.array(1, np.int64)))
+        others[last] = graph.add_input(ITERATION, "last")
+    if limit is not None:
+        others[limit] = graph.add_input(limit.type, "limit")
+    for value, given, axis, backward in zip(scan.inputs, slices, scan.axes, scan.backward, strict=True):
+        place = front(op_class("Sub")(), others[last], number) if backward else number
+        graph.replace_all_uses(given, front(Gather(axis), shared[value], place))
+    used = [*shared.values(), *captured, *others.values()]
+    arrange(graph, [number, *states, *used])
+    if limit is not None:
+        _freeze(graph, Builder(build.module, graph, sources=sources), number, others[limit], states)
+    outputs = len(graph.outputs)
+    operands = (length, *scan.states, *shared, *scan.captured, *others)
+    made = build(Loop(count, outputs - count, counted=True), *operands, regions=[graph])
+    return [made] if isinstance(made, Value) else list(made)
+
+
+def _freeze(graph: Graph, build: Builder, number: Value, limit: Value, states: Sequence[Value]) -> None:
+    """Let runs from ``limit`` on give the states that they received, and rows of 0."""
+    wide = limit if limit.type.dtype == I64 else build(op_class("Cast")(I64), limit)
+    going = build(op_class("Less")(), number, wide)
+    results = [build(Where(), going, new, old) for new, old in zip(graph.outputs, states, strict=False)]
+    for value in graph.outputs[len(states) :]:
+        zero = build.const(np.zeros((), value.type.dtype.numpy))
+        results.append(build(Where(), going, value, zero))
+    graph.set_outputs(results, graph.output_names)
+
+
+def _turned(i: Importer, rows: Value, axis: int, backward: bool) -> Value:
+    """Rows of a scan output along the axis and in the order that the node asks for."""
+    if backward:
+        rows = i.emit(Slice((-1,), (-END - 1,), (0,), (-1,)), rows)
+    if axis == 0:
+        return rows
+    rank = rows.type.rank
+    if rank is None:
+        raise i.fail("the number of axes of a scan output is not known", _HINT)
+    order = list(range(1, rank))
+    order.insert(_axis(i, axis, rank), 0)
+    made: Value = i.emit(Transpose(tuple(order)), rows)
+    return made
+
+
+Loop.onnx = {**Loop.onnx, ("Scan", 8): _import_batched, ("Scan", 9): _import}

@@ -1,0 +1,1 @@
+"""Tensors: elementwise, shapes, indexing, reductions, products."""

@@ -1,0 +1,115 @@
+"""ArgMax and ArgMin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Sample, arg, family, op
+from graphwright.ir.symbols import maximum, product, symbol
+from graphwright.ir.types import F16, F32, I32, I64, STRING, TensorType
+from graphwright.ops.core.binary import Equal, Or, Where
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.common import NUMBERS, need_dtype, rank_of
+from graphwright.ops.core.range import Range
+from graphwright.ops.core.reductions import ReduceMax, ReduceMin, Reduction, reduced_shape
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.unary import IsNaN
+
+
+@family
+class ArgReduce(Op):
+    """Base of ArgMax and ArgMin. NaN is taken before all numbers."""
+
+    axis: int = 0
+    keepdims: bool = True
+    last: bool = False
+    function: ClassVar[Callable[..., Any]]
+    extremum: ClassVar[type[Reduction]]
+
+    def infer(self, at: Inference, x: Fact) -> TensorType:
+        need_dtype(at, x, NUMBERS)
+        if not x.rank:
+            return TensorType(I64, ())
+        axis = at.axis(self.axis, x.rank)
+        others = product([dim for k, dim in enumerate(x.shape) if k != axis])
+        if others != 0:  # a result of no elements says nothing of the axis
+            size = x.shape[axis] if isinstance(others, int) else maximum(x.shape[axis], 1 - others)
+            at.at_least(size, 1, f"axis {axis}")
+        return TensorType(I64, reduced_shape(x.shape, (axis,), self.keepdims))
+
+    def reference(self, x: Array) -> Array:
+        if not x.ndim:
+            return np.zeros((), np.int64)
+        function = type(self).function
+        nothing = np.sum(x, self.axis, keepdims=self.keepdims)
+        if not nothing.size:
+            return np.zeros(nothing.shape, np.int64)
+        if not self.last:
+            return np.asarray(function(x, axis=self.axis, keepdims=self.keepdims), np.int64)
+        found = function(np.flip(x, self.axis), axis=self.axis, keepdims=self.keepdims)
+        return np.asarray(x.shape[self.axis] - 1 - found, np.int64)
+
+    def decompose(self, b: Builder, x: Value) -> Value:
+        """The extremum of each row, then the least (or largest) position where it stands."""
+        rank = rank_of(x)
+        if not rank:
+            return b.const(np.zeros((), np.int64))
+        axis = self.axis % rank
+        hit = b(Equal(), x, b(self.extremum((axis,)), x))
+        if x.type.dtype.is_float:
+            hit = b(Or(), hit, b(IsNaN(), x))  # beside a NaN nothing equals the extremum, which is NaN
+        size = x.type.dims[axis]
+        most = np.iinfo(np.int32).max
+        dtype = I32 if isinstance(size, int) and size <= most else I64  # half as wide: twice as fast
+        places = b(Reshape((size, *(1,) * (rank - axis - 1)), True), b(Range((0, size, 1), dtype)))
+        none = b.const(-1 if self.last else most if dtype == I32 else np.iinfo(np.int64).max, dtype)
+        fold = (ReduceMax if self.last else ReduceMin)((axis,), self.keepdims)
+        found = b(fold, b(Where(), hit, places, none))
+        result: Value = found if dtype == I64 else b(Cast(I64), found)
+        return result
+
+
+@op("ArgMax")
+class ArgMax(ArgReduce):
+    """The position of the largest element along ``axis``; of equals the first, or with ``last`` the last."""
+
+    function = staticmethod(np.argmax)
+    extremum = ReduceMax
+
+
+@op("ArgMin")
+class ArgMin(ArgReduce):
+    """The position of the smallest element along ``axis``; of equals the first, or with ``last`` the last."""
+
+    function = staticmethod(np.argmin)
+    extremum = ReduceMin
+
+
+def _import(cls: type[ArgReduce]) -> Import:
+    def convert(i: Importer) -> Any:
+        last = bool(i.attr("select_last_index", 0))
+        return i.emit(cls(int(i.attr("axis", 0)), bool(i.attr("keepdims", 1)), last), i.input(0))
+
+    return convert
+
+
+_N = symbol("N")
+for _cls in (ArgMax, ArgMin):
+    _cls.onnx = {(_cls.name, 1): _import(_cls), (_cls.name, 12): _import(_cls)}
+    _cls.samples = (
+        *(Sample(_cls(1), (arg(t, 3, 5),)) for t in (F32, F16, I32)),
+        Sample(_cls(-1, False), (arg(F32, 3, 4, 5),)),
+        Sample(_cls(0, False, last=True), (arg(I32, 6, 4, fill="index"),)),
+        Sample(_cls(1, last=True), (arg(F32, 2, 4, 1),)),
+        Sample(_cls(0, False), (arg(F32, 4, _N),)),
+        Sample(_cls(1), (arg(F32, 0, 3),)),
+        Sample(_cls(), (arg(F32),)),
+        Sample(_cls(0), (arg(F32, 0, 3),), "axis 0: 0 is less than 1"),
+        Sample(_cls(2), (arg(F32, 2, 3),), "axis 2 is outside a rank of 2"),
+        Sample(_cls(), (arg(STRING, 2),), "the input is string"),
+    )

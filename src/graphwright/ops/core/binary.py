@@ -1,0 +1,384 @@
+"""Elementwise functions of two operands, which broadcast: a table, and the ops with attributes below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.loops.functions import FUNCTIONS
+from graphwright.ir.loops.nodes import Const, Scalar, apply, select
+from graphwright.ir.op import (
+    Array,
+    Fact,
+    Import,
+    Importer,
+    Inference,
+    InferError,
+    Op,
+    Sample,
+    Trait,
+    arg,
+    op,
+    op_class,
+)
+from graphwright.ir.symbols import Dim, Range, SymbolTable, floordiv, mod, symbol
+from graphwright.ir.symbols import maximum as maximum_dim
+from graphwright.ir.symbols import minimum as minimum_dim
+from graphwright.ir.types import BOOL, F16, F32, F64, I32, I64, STRING, U8, DType, TensorType
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.common import (
+    INTEGERS,
+    LOGICAL,
+    NUMBERS,
+    Pointwise,
+    chain,
+    elementwise_fact,
+    like,
+    quiet,
+    simple,
+    with_attributes,
+)
+
+Known = Callable[[SymbolTable, Dim, Dim], Dim | None]
+
+
+def binary(
+    name: str,
+    doc: str,
+    onnx: dict[int, Import] | int,
+    reference: Callable[[Array, Array], Any],
+    expression: Callable[[Scalar, Scalar], Scalar] | str,
+    dtypes: frozenset[DType] = NUMBERS,
+    gives: DType | None = None,
+    known: Known | None = None,
+    known_real: Known | None = None,
+    commutative: bool = False,
+    divisor: bool = False,
+) -> type[Op]:
+    """Register one row. ``onnx``: the opset from which ``name`` maps straight to it, or imports by opset.
+
+    ``divisor``: the second operand of samples is positive.
+    """
+
+    def meaning(self: Op, a: Array, b: Array) -> Array:
+        result = quiet(reference)(a, b)
+        return np.asarray(result) if gives else like(result, a)
+
+    def scalar(self: Op, a: Scalar, b: Scalar) -> Scalar:
+        return apply(expression, a, b) if isinstance(expression, str) else expression(a, b)
+
+    body: dict[str, Any] = {
+        "__doc__": doc, "__module__": __name__, "dtypes": dtypes, "gives": gives,
+        "reference": meaning, "expression": scalar,
+        "traits": Trait.ELEMENTWISE | Trait.COMMUTATIVE if commutative else Trait.ELEMENTWISE,
+    }  # fmt: skip
+    if known is not None:
+        body["known"] = lambda self, symbols, a, b: known(symbols, a, b)
+    if known_real is not None:
+        body["known_real"] = lambda self, symbols, a, b: known_real(symbols, a, b)
+    cls: type[Op] = op(name)(type(name, (Pointwise,), body))
+    imports = {onnx: simple(cls)} if isinstance(onnx, int) else onnx
+    cls.onnx = {(name, since): convert for since, convert in imports.items()}
+    cls.samples = binary_samples(cls(), dtypes, divisor)
+    return cls
+
+
+def binary_samples(made: Op, dtypes: frozenset[DType], divisor: bool = False) -> tuple[Sample, ...]:
+    """Each kind of dtype, broadcasting both ways, symbols, scalars, no elements; and what must be refused."""
+    first, *others = sorted(dtypes & {F32, F16, I64, I32, U8, BOOL}, key=str, reverse=True)
+    fill = "positive" if divisor else "normal"
+    n, m = symbol("N"), symbol("M")
+    other = F32 if first != F32 else F64
+    return (
+        *(Sample(made, (arg(t, 4, 5), arg(t, 4, 5, fill=fill))) for t in (first, *others)),
+        Sample(made, (arg(first, 3, 1, 5), arg(first, 4, 1, fill=fill))),
+        Sample(made, (arg(first), arg(first, 2, 3, fill=fill))),
+        Sample(made, (arg(first, n, m), arg(first, n, 1, fill=fill))),
+        Sample(made, (arg(first, 0, 3), arg(first, 3, fill=fill))),
+        Sample(made, (arg(first, 2, 3), arg(first, 4, fill=fill)), "3 and 4 differ"),
+        Sample(made, (arg(first, 2), arg(other, 2, fill=fill)), "one dtype"),
+        Sample(made, (arg(STRING, 2), arg(STRING, 2)), "the operand is string"),
+        *(
+            Sample(made, (arg(I64, 4, values=(7, -7, 0, 2)), arg(I64, values=(3,))))
+            for _ in range(I64 in dtypes)
+        ),
+    )
+
+
+def _divide(symbols: SymbolTable, a: Dim, b: Dim) -> Dim | None:
+    """Truncated, which is floored where neither is negative."""
+    if isinstance(a, int) and isinstance(b, int) and b:
+        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    if symbols.proves_at_least(a, 0) and symbols.proves_at_least(b, 1):
+        return floordiv(a, b)
+    return None
+
+
+def _divide_real(symbols: SymbolTable, a: Dim, b: Dim) -> Dim | None:
+    """Only where nothing is left over."""
+    return floordiv(a, b) if symbols.proves_at_least(b, 1) and mod(a, b) == 0 else None
+
+
+def _subtract_real(symbols: SymbolTable, a: Dim, b: Dim) -> Dim | None:
+    return a - b if symbols.proves_at_least(a - b, 0) else None
+
+
+def _compare(test: Callable[[Range], bool | None]) -> Known:
+    """A comparison decided by the range of ``a - b``."""
+
+    def known(symbols: SymbolTable, a: Dim, b: Dim) -> Dim | None:
+        decided = test(symbols.range_of(a - b))
+        return None if decided is None else int(decided)
+
+    return known
+
+
+def _below(limit: int) -> Callable[[Range], bool | None]:
+    """Whether a range lies at or below ``limit``."""
+
+    def test(r: Range) -> bool | None:
+        if r.high is not None and r.high <= limit:
+            return True
+        return False if r.low > limit else None
+
+    return test
+
+
+def _above(limit: int) -> Callable[[Range], bool | None]:
+    """Whether a range lies at or above ``limit``."""
+
+    def test(r: Range) -> bool | None:
+        below = _below(limit - 1)(r)
+        return None if below is None else not below
+
+    return test
+
+
+def _known_equal(symbols: SymbolTable, a: Dim, b: Dim) -> Dim | None:
+    if symbols.proves_equal(a, b):
+        return 1
+    return 0 if symbols.refutes_equal(a, b) else None
+
+
+def _numbers_only(function: Callable[[int, int], int]) -> Known:
+    return lambda _, a, b: function(a, b) if isinstance(a, int) and isinstance(b, int) else None
+
+
+def _power(a: Array, b: Array) -> Any:
+    """Integers too: a negative exponent truncates the fraction towards zero."""
+    if a.dtype.kind not in "iu":
+        return np.power(a, b)
+    raised = np.power(a, np.maximum(b, 0))
+    odd = np.where(b % 2 == 0, 1, a)
+    return np.where(b >= 0, raised, np.where(np.abs(a) == 1, odd, 0))
+
+
+def _power_scalar(a: Scalar, b: Scalar) -> Scalar:
+    if a.dtype.is_float or a.dtype.kind == "uint":
+        return apply("pow", a, b)
+    odd = select(apply("eq", apply("rem", b, 2), 0), 1, a)
+    fraction = select(apply("eq", apply("abs", a), 1), odd, 0)
+    return select(b >= 0, apply("pow", a, apply("max", b, 0)), fraction)
+
+
+def _import_pow(i: Importer) -> Any:
+    """Exponents of another dtype: computed in the float dtype of either, given back in that of the base."""
+    base, exponent = i.input(0), i.input(1)
+    own, other = base.type.dtype, exponent.type.dtype
+    if own == other:
+        return i.emit(Pow(), base, exponent)
+    if own.is_integer and other.is_float:
+        return i.emit(Cast(own), i.emit(Pow(), i.emit(Cast(other), base), exponent))
+    return i.emit(Pow(), base, i.emit(Cast(own), exponent))
+
+
+def _fold(name: str) -> Import:
+    """Import of an op of any number of inputs as a chain of ``name``."""
+    return lambda i: chain(i, op_class(name)())
+
+
+def _import_mean(i: Importer) -> Any:
+    total = chain(i, Add())
+    count = np.array(len(i.inputs()), dtype=total.type.dtype.numpy)
+    return i.emit(Div(), total, i.const(count))
+
+
+Add = binary("Add", "``a + b``", 7, np.add, "add", known=lambda _, a, b: a + b,
+             known_real=lambda _, a, b: a + b, commutative=True)  # fmt: skip
+Sub = binary("Sub", "``a - b``", 7, np.subtract, "sub", known=lambda _, a, b: a - b,
+             known_real=_subtract_real)  # fmt: skip
+Mul = binary("Mul", "``a * b``", 7, np.multiply, "mul", known=lambda _, a, b: a * b,
+             known_real=lambda _, a, b: a * b, commutative=True)  # fmt: skip
+Div = binary("Div", "``a / b``; integers truncate towards zero, and by zero give 0", 7,
+             FUNCTIONS["div"].numpy, "div", known=_divide, known_real=_divide_real,
+             divisor=True)  # fmt: skip
+Pow = binary("Pow", "``a ** b``; integers truncate towards zero", {7: _import_pow}, _power, _power_scalar)
+Min = binary("Min", "The smaller; NaN if either is", {6: _fold("Min")}, np.minimum, "min",
+             known=lambda _, a, b: minimum_dim(a, b), known_real=lambda _, a, b: minimum_dim(a, b),
+             commutative=True)  # fmt: skip
+Max = binary("Max", "The larger; NaN if either is", {6: _fold("Max")}, np.maximum, "max",
+             known=lambda _, a, b: maximum_dim(a, b), known_real=lambda _, a, b: maximum_dim(a, b),
+             commutative=True)  # fmt: skip
+And = binary("And", "Logical conjunction", 7, np.logical_and, "and", LOGICAL,
+             known=lambda _, a, b: minimum_dim(a, b), commutative=True)  # fmt: skip
+Or = binary("Or", "Logical disjunction", 7, np.logical_or, "or", LOGICAL,
+            known=lambda _, a, b: maximum_dim(a, b), commutative=True)  # fmt: skip
+Xor = binary("Xor", "Logical difference", 7, np.logical_xor, "xor", LOGICAL,
+             known=_numbers_only(lambda a, b: a ^ b), commutative=True)  # fmt: skip
+BitwiseAnd = binary("BitwiseAnd", "Conjunction of all bits", 18, np.bitwise_and, "and", INTEGERS,
+                    known=_numbers_only(lambda a, b: a & b), commutative=True)  # fmt: skip
+BitwiseOr = binary("BitwiseOr", "Disjunction of all bits", 18, np.bitwise_or, "or", INTEGERS,
+                   known=_numbers_only(lambda a, b: a | b), commutative=True)  # fmt: skip
+BitwiseXor = binary("BitwiseXor", "Difference of all bits", 18, np.bitwise_xor, "xor", INTEGERS,
+                    known=_numbers_only(lambda a, b: a ^ b), commutative=True)  # fmt: skip
+Less = binary("Less", "Whether ``a < b``", 7, np.less, "lt", gives=BOOL, known=_compare(_below(-1)))
+LessOrEqual = binary("LessOrEqual", "Whether ``a <= b``", 12, np.less_equal, "le", gives=BOOL,
+                     known=_compare(_below(0)))  # fmt: skip
+Greater = binary("Greater", "Whether ``a > b``", 7, np.greater, lambda a, b: a > b, gives=BOOL,
+                 known=_compare(_above(1)))  # fmt: skip
+GreaterOrEqual = binary("GreaterOrEqual", "Whether ``a >= b``", 12, np.greater_equal, lambda a, b: a >= b,
+                        gives=BOOL, known=_compare(_above(0)))  # fmt: skip
+PRelu = binary("PRelu", "``a`` where it is at least 0, else ``b * a`` (He et al. 2015)", 7,
+               lambda a, b: np.where(a < 0, a * b, a), lambda a, b: select(a < 0, a * b, a))  # fmt: skip
+
+Add.onnx = {**Add.onnx, ("Sum", 6): _fold("Add"), ("Mean", 6): _import_mean}
+
+
+@op("Equal")
+class Equal(Pointwise):
+    """Whether ``a == b``, of any dtype."""
+
+    traits = Trait.ELEMENTWISE | Trait.COMMUTATIVE
+    dtypes = NUMBERS | {BOOL, STRING}
+    gives = BOOL
+
+    def known(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
+        return _known_equal(symbols, *elements)
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.asarray(a == b, dtype=np.bool_)
+
+    def expression(self, a: Scalar, b: Scalar) -> Scalar:
+        return apply("eq", a, b)
+
+
+Equal.onnx = {("Equal", 7): simple(Equal)}
+Equal.samples = (
+    *(s for s in binary_samples(Equal(), NUMBERS | LOGICAL) if "string" not in s.error),
+    Sample(Equal(), (arg(I64, 3, values=(1, 2, 3)), arg(I64, 3, values=(1, 0, 3)))),
+)
+
+
+@op("Mod")
+class Mod(Pointwise):
+    """The remainder of ``a / b``, with the sign of ``b``, or with ``fmod`` of ``a``; 0 by an integer 0."""
+
+    fmod: bool = False
+    dtypes = NUMBERS
+
+    def known(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
+        a, b = elements
+        if not symbols.proves_at_least(b, 1) or (self.fmod and not symbols.proves_at_least(a, 0)):
+            return None
+        return mod(a, b)
+
+    @quiet
+    def reference(self, a: Array, b: Array) -> Array:
+        return like(np.fmod(a, b) if self.fmod else np.mod(a, b), a)
+
+    def expression(self, a: Scalar, b: Scalar) -> Scalar:
+        return apply("rem" if self.fmod else "mod", a, b)
+
+
+Mod.onnx = {("Mod", 10): with_attributes(Mod)}
+Mod.samples = (*binary_samples(Mod(), NUMBERS, True), *binary_samples(Mod(True), NUMBERS, True))
+
+
+@op("BitShift")
+class BitShift(Pointwise):
+    """``a`` shifted by ``b`` bits to the ``LEFT`` or ``RIGHT``.
+
+    A shift by less than 0 bits, or by as many as there are, leaves copies of the sign.
+    """
+
+    direction: str = "LEFT"
+    dtypes = INTEGERS
+
+    def verify(self) -> None:
+        if self.direction not in ("LEFT", "RIGHT"):
+            raise InferError(f"direction is {self.direction!r}, not LEFT or RIGHT")
+
+    def reference(self, a: Array, b: Array) -> Array:
+        bits = a.dtype.itemsize * 8
+        inside = (b >= 0) & (b < bits)
+        if self.direction == "LEFT":
+            return like(np.where(inside, np.left_shift(a, np.where(inside, b, 0)), 0), a)
+        return like(np.right_shift(a, like(np.where(inside, b, bits - 1), b)) * (inside | (a < 0)), a)
+
+    def expression(self, a: Scalar, b: Scalar) -> Scalar:
+        bits = a.dtype.bits
+        inside = apply("lt", b, bits) if a.dtype.kind == "uint" else apply("and", b >= 0, b < bits)
+        within = select(inside, b, 0)
+        if self.direction == "LEFT":
+            return select(inside, apply("shl", a, within), Const(0, a.dtype))
+        outside = (
+            select(a < 0, Const(-1, a.dtype), Const(0, a.dtype))
+            if a.dtype.kind == "int"
+            else Const(0, a.dtype)
+        )
+        return select(inside, apply("shr", a, within), outside)
+
+
+BitShift.onnx = {
+    ("BitShift", 11): lambda i: i.emit(BitShift(str(i.required_attr("direction"))), i.input(0), i.input(1))
+}
+BitShift.samples = (
+    *binary_samples(BitShift(), INTEGERS, True),
+    Sample(
+        BitShift("RIGHT"),
+        (arg(I32, 6, values=(-8, 8, -1, 5, -5, 5)), arg(I32, 6, values=(1, 1, 40, 40, -1, -1))),
+    ),
+    Sample(BitShift("RIGHT"), (arg(U8, 3, values=(255, 128, 7)), arg(U8, 3, values=(3, 8, 1)))),
+    Sample(BitShift("UP"), (arg(U8, 3), arg(U8, 3)), "not LEFT or RIGHT"),
+)
+
+
+@op("Where")
+class Where(Op):
+    """``a`` where ``condition`` holds, else ``b``; all three broadcast."""
+
+    traits = Trait.ELEMENTWISE
+
+    def infer(self, at: Inference, condition: Fact, a: Fact, b: Fact) -> TensorType | Fact:
+        if condition.dtype != BOOL:
+            raise at.fail(f"the condition is {condition.dtype}; it must be bool")
+        if a.dtype != b.dtype:
+            raise at.fail(f"operands of {a.dtype} and {b.dtype}: they must have one dtype")
+        type = TensorType(a.dtype, at.broadcast(condition.shape, a.shape, b.shape))
+        return elementwise_fact(type, (condition, a, b), _pick, chooses=True)
+
+    def reference(self, condition: Array, a: Array, b: Array) -> Array:
+        return like(np.where(condition, a, b), a)
+
+    def expression(self, condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
+        return select(condition, a, b)
+
+
+def _pick(condition: Dim | None, a: Dim | None, b: Dim | None) -> Dim | None:
+    if isinstance(condition, int):
+        return a if condition else b
+    return a if a == b else None
+
+
+Where.onnx = {("Where", 9): simple(Where)}
+Where.samples = (
+    *(Sample(Where(), (arg(BOOL, 3, 4), arg(t, 3, 4), arg(t, 3, 4))) for t in (F32, I64, BOOL, F16)),
+    Sample(Where(), (arg(BOOL, 3, 1), arg(F32, 1, 4), arg(F32))),
+    Sample(Where(), (arg(BOOL, 2), arg(STRING, 2), arg(STRING, 1))),
+    Sample(Where(), (arg(BOOL, 2, values=(1, 0)), arg(I64, 2, values=(7, 8)), arg(I64, 2, values=(1, 2)))),
+    Sample(Where(), (arg(I64, 2), arg(F32, 2), arg(F32, 2)), "the condition is i64"),
+    Sample(Where(), (arg(BOOL, 2), arg(F32, 2), arg(F64, 2)), "one dtype"),
+    Sample(Where(), (arg(BOOL, 2), arg(F32, 3), arg(F32, 3)), "2 and 3 differ"),
+)

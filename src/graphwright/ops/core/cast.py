@@ -1,0 +1,182 @@
+"""Conversion between dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.loops.nodes import Const, Scalar, apply, bits, cast, maximum, minimum, select
+from graphwright.ir.op import (
+    Array,
+    Fact,
+    Importer,
+    Inference,
+    InferError,
+    Op,
+    Sample,
+    Trait,
+    arg,
+    is_known,
+    op,
+)
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import (
+    BF16,
+    BOOL,
+    DTYPES,
+    F16,
+    F32,
+    F64,
+    I8,
+    I32,
+    I64,
+    STRING,
+    U8,
+    DType,
+    TensorType,
+)
+from graphwright.ops.core.common import dtype_attribute, elementwise_fact, quiet, size_fact
+
+_E8M0 = DTYPES["f8e8m0"]
+_LARGEST = {"f8e4m3fn": 448.0, "f8e4m3fnuz": 240.0, "f8e5m2": 57344.0, "f8e5m2fnuz": 57344.0}
+_KEPT = {"up": 0, "down": 0x7FFFFF, "nearest": 0x3FFFFF}
+"""By round mode: the largest fraction of an f32 of which the power of two below is taken. ``nearest``: one
+more where the exponent's bits are 0, since 2^-127 has no implied leading bit."""
+
+
+def _largest(dtype: DType) -> float | None:
+    """The largest number of an 8-bit float; None of other dtypes."""
+    return _LARGEST.get(dtype.name)
+
+
+@op("Cast")
+class Cast(Op):
+    """``x`` as ``to``.
+
+    Floats become integers by truncation, integers wrap, everything but 0 is true. Floats of 8 bits take their
+    largest value where ``saturate``, else NaN or infinity; ``round_mode`` (up, down, nearest) is for f8e8m0.
+    """
+
+    to: DType
+    saturate: bool = True
+    round_mode: str = "up"
+    traits = Trait.ELEMENTWISE
+
+    def verify(self) -> None:
+        if self.round_mode not in _KEPT:
+            raise InferError(f"round_mode {self.round_mode!r} is not one of {', '.join(_KEPT)}")
+
+    def infer(self, at: Inference, x: Fact) -> TensorType | Fact:
+        if x.dtype == self.to:
+            return x
+        type = TensorType(self.to, x.type.shape)
+        known = size_fact(at.symbols, x) if x.dtype.is_float or self.to.is_float else x
+        if known is None or known.elements is None:
+            return type
+        if self.to != BOOL:
+            return elementwise_fact(type, (known,), lambda element: element)
+        return elementwise_fact(type, (known,), lambda e: int(e != 0)) if is_known(known.elements) else type
+
+    def forwarded_operand(self, gives: TensorType, x: Fact) -> int | None:
+        return 0 if gives == x.type else None
+
+    @quiet
+    def reference(self, x: Array) -> Array:
+        target = self.to.numpy
+        if x.dtype == target and self.to != STRING:
+            return x
+        if self.to == STRING:
+            return np.array([str(v) for v in x.ravel()], dtype=object).reshape(x.shape)
+        if x.dtype.kind in "OSU":
+            x = np.array([float(v) for v in x.ravel()], dtype=np.float64).reshape(x.shape)
+        if self.to == _E8M0:
+            return self._to_powers(x.astype(np.float32))
+        if self.to.is_float and self.to.bits <= 8:
+            x, limit = x.astype(np.float32), _largest(self.to)
+            x = x if limit is None or not self.saturate else np.clip(x, -limit, limit)
+        return x.astype(target)
+
+    def _to_powers(self, x: Array) -> Array:
+        """Powers of two from f32: the exponent's bits (OCP Microscaling Formats, 2023), rounded as asked."""
+        pattern = x.view(np.uint32)
+        exponent, fraction = (pattern >> 23) & 0xFF, pattern & 0x7FFFFF
+        whole = (exponent == 0) if self.round_mode == "nearest" else 0
+        code = exponent + (fraction > _KEPT[self.round_mode] + whole)
+        code = np.where(code > 254, 254 if self.saturate else 255, code)
+        lost = np.isnan(x) if self.saturate else np.isnan(x) | (x < 2.0**-127)
+        code = np.where(lost, 255, code)
+        return code.astype(np.uint8).view(self.to.numpy)
+
+    def expression(self, x: Scalar) -> Scalar:
+        if STRING in (x.dtype, self.to):
+            raise NotImplementedError(f"{x.dtype} to {self.to} has no scalar expression")
+        if self.to == _E8M0:
+            return self._power_of(cast(x, F32))
+        limit = _largest(self.to)
+        if limit is not None and self.saturate:
+            x = minimum(maximum(cast(x, F32), -limit), limit)
+        return cast(x, self.to)
+
+    def _power_of(self, x: Scalar) -> Scalar:
+        """:meth:`_to_powers` of one element."""
+        pattern = bits(x, I32)
+        exponent = apply("and", apply("shr", pattern, 23), 0xFF)
+        kept: Scalar = Const(_KEPT[self.round_mode], I32)
+        if self.round_mode == "nearest":
+            kept = kept + cast(exponent < 1, I32)
+        code = exponent + cast(kept < apply("and", pattern, 0x7FFFFF), I32)
+        code = select(Const(254, I32) < code, 254 if self.saturate else 255, code)
+        lost = apply("isnan", x)
+        if not self.saturate:
+            lost = apply("or", lost, x < 2.0**-127)
+        return bits(cast(select(lost, 255, code), U8), self.to)
+
+
+def in_f32(b: Builder, x: Value) -> Value:
+    """``x``, as f32 if it is a 16-bit float: where sums are formed, those lose too much."""
+    return as_dtype(b, x, F32) if x.type.dtype in (F16, BF16) else x
+
+
+def as_dtype(b: Builder, x: Value, dtype: DType) -> Value:
+    """``x`` as ``dtype``; itself if it is one."""
+    if x.type.dtype == dtype:
+        return x
+    made: Value = b(Cast(dtype), x)
+    return made
+
+
+def _import(i: Importer) -> Any:
+    return i.emit(_made(i, dtype_attribute(i, i.required_attr("to"))), i.input(0))
+
+
+def _import_like(i: Importer) -> Any:
+    return i.emit(_made(i, i.input(1).type.dtype), i.input(0))
+
+
+def _made(i: Importer, to: DType) -> Cast:
+    return Cast(to, bool(i.attr("saturate", 1)), str(i.attr("round_mode", "up")))
+
+
+Cast.onnx = {("Cast", 6): _import, ("CastLike", 15): _import_like}
+_N = symbol("N")
+_EDGE = (0.0, -0.0, 1.5, 1e30, -1e30, float("inf"), float("-inf"), float("nan"))
+Cast.samples = (
+    Sample(Cast(F32), (arg(F32, 2, 3),)),
+    Sample(Cast(F16), (arg(F32, 2, 3),)),
+    Sample(Cast(I32), (arg(F32, 2, 3),)),
+    Sample(Cast(BOOL), (arg(F32, 8, values=_EDGE),)),
+    Sample(Cast(F32), (arg(BOOL, 4, fill="mask"),)),
+    Sample(Cast(I8), (arg(I64, 3, values=(200, -129, 5)),)),
+    Sample(Cast(I64), (arg(I32, 3, values=(1, 0, -3)),)),
+    Sample(Cast(BOOL), (arg(I64, 3, values=(1, 0, -3)),)),
+    Sample(Cast(F64), (arg(I64, _N, fill="index"),)),
+    *(Sample(Cast(DTYPES[n]), (arg(F32, 8, values=_EDGE),)) for n in _LARGEST),
+    Sample(Cast(DTYPES["f8e4m3fn"], saturate=False), (arg(F32, 8, values=_EDGE),)),
+    *(Sample(Cast(_E8M0, s, m), (arg(F32, 8, values=_EDGE),)) for m in _KEPT for s in (True, False)),
+    *(Sample(Cast(DTYPES[n]), (arg(I32, 5, values=(-9, -1, 0, 7, 21)),)) for n in ("i4", "u4", "i2", "u2")),
+    *(Sample(Cast(F32), (arg(DTYPES[n], 4, fill="index"),)) for n in ("i4", "u2", "f4e2m1", "f8e5m2")),
+    Sample(Cast(F32, round_mode="sideways"), (arg(F32, 2),), "sideways"),
+)  # fmt: skip

@@ -1,0 +1,103 @@
+"""Compress."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import Dim, product, symbol
+from graphwright.ir.types import BF16, BOOL, F32, I64, STRING, TensorType
+from graphwright.ops.control.bind_size import front
+from graphwright.ops.core.common import need_dtype, rank_of
+from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.non_zero import found_in
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.shaping import known_ints
+
+
+@op("Compress")
+class Compress(Op):
+    """Slices along ``axis``, or elements of the flattened input, for which the condition is true.
+
+    What lies behind the condition's end is left out.
+    """
+
+    axis: int | None = None
+
+    def infer(self, at: Inference, x: Fact, condition: Fact) -> TensorType:
+        need_dtype(at, condition, frozenset({BOOL}), "the condition")
+        if x.rank == 0 or condition.rank != 1:
+            raise at.fail(
+                f"an input of {x.type} and a condition of {condition.type}: the latter must be a vector"
+            )
+        dim = product(x.shape) if self.axis is None else x.shape[at.axis(self.axis, x.rank)]
+        (length,) = condition.shape
+        at.at_least(dim - length, 0, f"{dim} elements less a condition of {length}")
+        count = _count(condition)
+        kept: Dim = at.symbols.fresh("compress") if count is None else count
+        if self.axis is None:
+            return TensorType(x.dtype, (kept,))
+        axis = self.axis % x.rank
+        return TensorType(x.dtype, (*x.shape[:axis], kept, *x.shape[axis + 1 :]))
+
+    def reference(self, x: Array, condition: Array) -> Array:
+        return np.asarray(np.compress(condition, x, self.axis))
+
+    def decompose(self, b: Builder, x: Value, condition: Value) -> Value | None:
+        """A known condition chooses indices that are known."""
+        fact = b.fact(condition)
+        if fact is None or fact.data is None:
+            return None
+        return self._gathered(b, x, b.const(np.flatnonzero(fact.data).astype(np.int64)))
+
+    def bounded_form(
+        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
+    ) -> Value | None:
+        """Where the condition holds, and what is there."""
+        x, condition = inputs
+        found = found_in(b, condition)
+        if found is None or x.type.shape is None or not x.type.dtype.bits:
+            return None
+        room, count = found
+        kept = gives[0].dims[0 if self.axis is None else self.axis]
+        return self._gathered(b, x, front(b, kept, count, (room, (-1,))))
+
+    def _gathered(self, b: Builder, x: Value, chosen: Value) -> Value:
+        if self.axis is None and rank_of(x) > 1:
+            x = b(Reshape((product(x.type.dims),), True), x)
+        kept: Value = b(Gather(0 if self.axis is None else self.axis), x, chosen)
+        return kept
+
+
+def _count(condition: Fact) -> int | None:
+    """How many elements are true, if that is known."""
+    if condition.data is not None:
+        return int(np.count_nonzero(condition.data))
+    known = known_ints(condition)
+    return None if known is None else sum(known)
+
+
+def _import(i: Importer) -> Any:
+    axis = i.attr("axis")
+    return i.emit(Compress(None if axis is None else int(axis)), i.input(0), i.input(1))
+
+
+Compress.onnx = {("Compress", 9): _import}
+_MASK = arg(BOOL, 3, values=(True, False, True))
+Compress.samples = (
+    *(Sample(Compress(axis), (arg(F32, 3, 4), _MASK)) for axis in (None, 0, 1, -1)),
+    Sample(Compress(1), (arg(F32, 3, symbol("N")), arg(BOOL, symbol("N")))),
+    Sample(Compress(), (arg(I64, symbol("N")), arg(BOOL, 2))),
+    Sample(Compress(0), (arg(BF16, 3, 0), arg(BOOL, 3))),
+    Sample(Compress(), (arg(STRING, 2, 3), _MASK)),
+    Sample(Compress(), (arg(F32, 4), arg(BOOL, 0))),
+    Sample(Compress(0), (arg(F32, 2, 4), _MASK), "2 elements less a condition of 3"),
+    Sample(Compress(2), (arg(F32, 2, 4), _MASK), "axis 2 is outside"),
+    Sample(Compress(), (arg(F32), _MASK), "the latter must be a vector"),
+    Sample(Compress(0), (arg(F32, 4), arg(I64, 3)), "the condition is i64"),
+)

@@ -1,0 +1,58 @@
+"""Concat."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.types import F32, I32, I64, TensorType
+from graphwright.ops.core.common import same_dtype
+from graphwright.ops.core.shaping import carried
+
+
+@op("Concat")
+class Concat(Op):
+    """The inputs one after the other along ``axis``; the other sizes agree."""
+
+    axis: int
+
+    def infer(self, at: Inference, *xs: Fact) -> TensorType | Fact:
+        if not xs:
+            raise at.fail("it needs at least one input")
+        dtype, rank = same_dtype(at, *xs), xs[0].rank
+        if any(x.rank != rank for x in xs) or rank == 0:
+            raise at.fail(f"ranks {[x.rank for x in xs]}: they must be equal and at least 1")
+        axis = at.axis(self.axis, rank)
+        shape = [_joined(at, xs, k, along=k == axis) for k in range(rank)]
+        return carried(self, TensorType(dtype, tuple(shape)), *xs)
+
+    def forwarded_operand(self, gives: TensorType, *xs: Fact) -> int | None:
+        return next((k for k, x in enumerate(xs) if x.type == gives), None)
+
+    def reference(self, *xs: Array) -> Array:
+        return np.concatenate(xs, self.axis)
+
+
+def _joined(at: Inference, xs: tuple[Fact, ...], axis: int, along: bool) -> Dim:
+    dim = xs[0].shape[axis]
+    for x in xs[1:]:
+        dim = dim + x.shape[axis] if along else at.equal(dim, x.shape[axis], f"sizes of axis {axis}")
+    return dim
+
+
+Concat.onnx = {
+    ("Concat", 4): lambda i: i.emit(
+        Concat(i.required_attr("axis")), *(i.input(k) for k in range(len(i.inputs())))
+    )
+}
+Concat.samples = (
+    Sample(Concat(1), (arg(F32, 2, 3), arg(F32, 2, symbol("N")), arg(F32, 2, 0))),
+    Sample(Concat(-2), (arg(F32, 2, 3), arg(F32, 1, 3))),
+    Sample(Concat(0), (arg(I64, 1, values=(4,)), arg(I64, 2, values=(5, 6)))),
+    Sample(Concat(0), (arg(F32, 2, 3),)),
+    Sample(Concat(0), (arg(F32, 2, 3), arg(F32, 2, 4)), "sizes of axis 1: 3 and 4 differ"),
+    Sample(Concat(0), (arg(F32, 2), arg(I32, 2)), "operands of f32 and i32"),
+    Sample(Concat(0), (arg(F32, 2), arg(F32, 2, 1)), "ranks [1, 2]"),
+    Sample(Concat(2), (arg(F32, 2), arg(F32, 2)), "axis 2 is outside"),
+)

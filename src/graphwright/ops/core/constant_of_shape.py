@@ -1,0 +1,82 @@
+"""ConstantOfShape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.symbols import Dim
+from graphwright.ir.types import F32, I64, DType, TensorType, dtype_of
+from graphwright.ops.control.bind_size import tell_each
+from graphwright.ops.core.common import known_size
+from graphwright.ops.core.shaping import known_dims, known_parts
+
+
+@op("ConstantOfShape")
+class ConstantOfShape(Op):
+    """A tensor of ``shape`` (operand 0 if None) of which every element is ``value``."""
+
+    value: float | int | bool = 0.0
+    dtype: DType = F32
+    shape: tuple[Dim, ...] | None = None
+    traits = Trait.SHAPE_ONLY
+
+    def fold_operands(self, shape: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+        known = known_dims(shape)
+        if self.shape is not None or known is None:
+            return None
+        return ConstantOfShape(self.value, self.dtype, known), ()
+
+    def infer(self, at: Inference, shape: Fact | None = None) -> TensorType | Fact:
+        if self.shape is None:
+            return TensorType(self.dtype, filled(at, known_parts(shape)))
+        type = TensorType(self.dtype, self.shape)
+        size = known_size(self.shape)
+        if size is None or not (self.dtype.is_integer or self.dtype.kind == "bool"):
+            return type
+        return Fact(type, (int(self.value),) * size)
+
+    def bounded_form(
+        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
+    ) -> Value | None:
+        """With sizes told by the elements of the operand."""
+        if not inputs or gives[0].shape is None:
+            return None
+        dims = gives[0].dims
+        tell_each(b, dims, range(len(dims)), inputs[0], made)
+        filled: Value = b(ConstantOfShape(self.value, self.dtype, dims))
+        return filled
+
+    def reference(self) -> Array:
+        assert self.shape is not None
+        return np.full(self.shape, self.value, dtype=self.dtype.numpy)
+
+
+def filled(at: Inference, parts: Sequence[Dim | None]) -> tuple[Dim, ...]:
+    """The sizes of the result, new ones for those that are not known."""
+    return tuple(at.symbols.fresh("filled") if part is None else part for part in parts)
+
+
+def _import(i: Importer) -> Any:
+    value = i.attr("value")
+    if value is None:
+        return i.emit(ConstantOfShape(), i.input(0))
+    if value.size != 1:
+        raise i.fail(f"the attribute value has {value.size} elements", hint="it must have exactly one")
+    return i.emit(ConstantOfShape(value.reshape(-1)[0].item(), dtype_of(value)), i.input(0))
+
+
+ConstantOfShape.onnx = {("ConstantOfShape", 9): _import}
+ConstantOfShape.samples = (
+    Sample(ConstantOfShape(), (arg(I64, 2, values=(2, 3)),)),
+    Sample(ConstantOfShape(7, I64), (arg(I64, 1, values=(4,)),)),
+    Sample(ConstantOfShape(0.5, F32, (2, 0)), ()),
+    Sample(ConstantOfShape(1.5, F32, ()), ()),
+    Sample(ConstantOfShape(), (arg(I64, 1, values=(-2,)),), "negative size"),
+    Sample(ConstantOfShape(), (arg(I64, 2, values=(2**62, 0)),), "larger than any memory"),
+)

@@ -1,0 +1,95 @@
+"""CumSum and CumProd."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Sample, arg, family, is_known, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F16, F32, F64, I32, I64, STRING, TensorType
+from graphwright.ops.core.common import NUMBERS, like, need_dtype, quiet, widened
+from graphwright.records import replace
+
+
+@family
+class Cumulative(Op):
+    """Base of running sums and products along ``axis``, or, where that is None, along the one in operand 1.
+
+    ``exclusive`` leaves an element out of its own result, ``reverse`` runs from the end.
+    """
+
+    axis: int | None = None
+    exclusive: bool = False
+    reverse: bool = False
+    optional_inputs = frozenset({1})
+    ufunc: ClassVar[np.ufunc]
+
+    def fold_operands(self, x: Fact, axis: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+        if axis is None or axis.elements is None or not is_known(axis.elements) or len(axis.elements) != 1:
+            return None
+        (value,) = axis.elements
+        return (replace(self, axis=value), (0,)) if isinstance(value, int) else None
+
+    def infer(self, at: Inference, x: Fact, axis: Fact | None = None) -> TensorType:
+        need_dtype(at, x, NUMBERS)
+        if axis is not None:
+            return x.type
+        if self.axis is None:
+            raise at.fail("neither an attribute nor an operand gives the axis")
+        if x.type.shape is not None:
+            at.axis(self.axis, x.rank)
+        return x.type
+
+    @quiet
+    def reference(self, x: Array, axis: Array | None = None) -> Array:
+        along = self.axis if axis is None else int(axis.reshape(()))
+        assert along is not None
+        if not x.ndim:
+            return like(self.ufunc.identity, x) if self.exclusive else x
+        ordered = np.moveaxis(widened(np.flip(x, along) if self.reverse else x), along, 0)
+        running = self.ufunc.accumulate(ordered, axis=0, dtype=ordered.dtype)
+        if self.exclusive:
+            first = np.full_like(running[:1], self.ufunc.identity)
+            running = np.concatenate([first, running[:-1]])
+        running = np.moveaxis(running, 0, along)
+        return np.ascontiguousarray(like(np.flip(running, along) if self.reverse else running, x))
+
+
+@op("CumSum")
+class CumSum(Cumulative):
+    """Running sums along an axis, of the same shape as the input."""
+
+    ufunc = np.add
+
+
+@op("CumProd")
+class CumProd(Cumulative):
+    """Running products along an axis, of the same shape as the input."""
+
+    ufunc = np.multiply
+
+
+def _import(cls: type[Cumulative]) -> Import:
+    def convert(i: Importer) -> Any:
+        made = cls(None, bool(i.attr("exclusive", 0)), bool(i.attr("reverse", 0)))
+        return i.emit(made, i.input(0), i.input(1))
+
+    return convert
+
+
+CumSum.onnx = {("CumSum", 11): _import(CumSum)}
+CumProd.onnx = {("CumProd", 26): _import(CumProd)}
+for _cls in (CumSum, CumProd):
+    _cls.samples = (
+        *(Sample(_cls(1), (arg(t, 3, 5),)) for t in (F32, F64, F16, I32)),
+        *(Sample(_cls(0, e, r), (arg(F32, 4, symbol("N")),)) for e in (False, True) for r in (False, True)),
+        Sample(_cls(-1, True), (arg(I32, 2, 0),)),
+        Sample(_cls(0), (arg(F32),)),
+        Sample(_cls(), (arg(F32, 2, 3), arg(I64, values=(-2,)))),
+        Sample(_cls(), (arg(F32, 2, 3), arg(I32, 1, values=(1,)))),
+        Sample(_cls(2), (arg(F32, 2, 3),), "axis 2 is outside a rank of 2"),
+        Sample(_cls(), (arg(F32, 2, 3),), "gives the axis"),
+        Sample(_cls(0), (arg(STRING, 2),), "the input is string"),
+    )

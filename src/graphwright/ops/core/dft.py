@@ -1,0 +1,236 @@
+"""The discrete Fourier transform."""
+
+from __future__ import annotations
+
+from math import isqrt
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, UnknownRank, arg, op
+from graphwright.ir.symbols import Dim, floordiv, product, symbol
+from graphwright.ir.types import BF16, F16, F32, F64, I32, I64, TensorType
+from graphwright.ops.core.cast import as_dtype, in_f32
+from graphwright.ops.core.common import FLOATS, like, need_dtype, quiet, rank_of
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.pad import Pad
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.shaping import known_dims, known_ints, number
+from graphwright.ops.core.slice import Slice
+from graphwright.ops.core.transpose import Transpose
+from graphwright.records import replace
+
+MAX_MATRIX = 2**22
+"""Elements of the largest matrix of a transform (16 MiB of f32); the host runs what needs larger ones."""
+FAST_MATRIX = 2**19
+"""One of so many elements is read and multiplied in less time than the matrices of two shorter transforms."""
+MIN_FACTOR, MAX_FACTOR = 4, 64
+
+
+@op("DFT")
+class DFT(Op):
+    """``y[k] = sum(x[n] * exp(-2j*pi*k*n / length))`` along ``axis``.
+
+    ``inverse`` has ``+2j`` instead, and divides by ``length``. The last axis of the input holds a real number
+    or the real and the imaginary part. The signal is cut or filled with zeros to ``length``, that of the axis
+    by default. ``onesided`` transforms real signals to the first ``length // 2 + 1`` elements, or, inverse,
+    these to a real signal. Operands 1 and 2 give the length, and the axis where ``axis`` is None; both may be
+    absent.
+    """
+
+    axis: int | None = -2
+    inverse: bool = False
+    onesided: bool = False
+    length: Dim | None = None
+    optional_inputs = frozenset({1, 2})
+
+    def fold_operands(
+        self, x: Fact, length: Fact | None = None, axis: Fact | None = None
+    ) -> tuple[Op, tuple[int, ...]] | None:
+        made = self
+        if length is not None:
+            sizes = known_dims(length)
+            if sizes is None or len(sizes) != 1:
+                return None
+            made = replace(made, length=sizes[0])
+        if axis is not None:
+            axes = known_ints(axis)
+            if axes is None or len(axes) != 1:
+                return None
+            made = replace(made, axis=axes[0])
+        return None if made is self else (made, (0,))
+
+    def infer(self, at: Inference, x: Fact, *operands: Fact | None) -> TensorType:
+        need_dtype(at, x, FLOATS)
+        if self.axis is None or any(operand is not None for operand in operands):
+            raise UnknownRank
+        if x.rank < 2:
+            raise at.fail(f"the input is {x.type}; it must have axes of the signal, then one of two parts")
+        axis, parts = at.axis(self.axis, x.rank), x.shape[-1]
+        if axis == x.rank - 1:
+            raise at.fail(f"axis {self.axis} is the axis of real and imaginary parts")
+        if self.onesided:
+            at.equal(parts, 2 if self.inverse else 1, "parts of the elements of a onesided transform")
+        at.at_least(parts, 1, "parts of an element")
+        at.at_least(3 - parts, 1, "3 less the parts of an element")
+        length = self.full_length(x.shape[axis])
+        at.at_least(length, 1, "the length of the transform")
+        made = 1 if self.onesided and self.inverse else 2
+        return TensorType(x.dtype, (*x.shape[:axis], self._bins(length), *x.shape[axis + 1 : -1], made))
+
+    def full_length(self, dim: Dim) -> Dim:
+        """The length of the whole signal, given the size of the axis."""
+        if self.length is not None:
+            return self.length
+        return 2 * (dim - 1) if self.onesided and self.inverse else dim
+
+    def _bins(self, length: Dim) -> Dim:
+        """The size of the axis in the output."""
+        return floordiv(length, 2) + 1 if self.onesided and not self.inverse else length
+
+    @quiet
+    def reference(self, x: Array) -> Array:
+        assert self.axis is not None
+        axis = self.axis % x.ndim
+        length = number(self.full_length(x.shape[axis]))
+        wide = x.astype(np.float64)
+        signal = wide[..., 0] if x.shape[-1] == 1 else wide[..., 0] + 1j * wide[..., 1]
+        if self.onesided and self.inverse:
+            return like(np.fft.irfft(signal, length, axis)[..., np.newaxis], x)
+        if self.onesided:
+            spectrum = np.fft.rfft(signal, length, axis)
+        else:
+            spectrum = (np.fft.ifft if self.inverse else np.fft.fft)(signal, length, axis)
+        return like(np.stack([spectrum.real, spectrum.imag], axis=-1), x)
+
+    def decompose(self, b: Builder, x: Value, *operands: Value | None) -> Value | None:
+        """Over the axis before the last, in f32 at least, as kernels take it; there products with the
+        transform's matrix or, where that is large, with those of shorter ones."""
+        if self.axis is None or any(operand is not None for operand in operands):
+            return None
+        rank = rank_of(x)
+        axis, dim, parts = self.axis % rank, x.type.dims[self.axis], x.type.dims[-1]
+        length = self.full_length(dim)
+        if not (isinstance(dim, int) and isinstance(length, int) and isinstance(parts, int)):
+            return None
+        if axis != rank - 2 or x.type.dtype in (F16, BF16):
+            return self._over_rows(b, x, axis)
+        used = min(dim, length)
+        size = self._matrix_size(used, parts, length)
+        factor = None if size <= FAST_MATRIX else self._factor(length, parts)
+        if size == 0 or (size > MAX_MATRIX and factor is None):
+            return None
+        if used < dim:
+            x = b(Slice((0,), (used,), (rank - 2,), (1,)), x)
+        if factor is None:
+            return self._by_matrix(b, x, length)
+        return self._by_factors(b, x, length, factor)
+
+    def _over_rows(self, b: Builder, x: Value, axis: int) -> Value:
+        """The transform of ``axis`` as one of the axis before the last, in f32 at least."""
+        rank = rank_of(x)
+        order = (*(k for k in range(rank - 1) if k != axis), axis, rank - 1)
+        back = tuple(order.index(k) for k in range(rank))
+        rows = x if axis == rank - 2 else b(Transpose(order), x)
+        made = as_dtype(b, b(replace(self, axis=-2), in_f32(b, rows)), x.type.dtype)
+        result: Value = made if axis == rank - 2 else b(Transpose(back), made)
+        return result
+
+    def _matrix_size(self, used: int, parts: int, length: int) -> int:
+        """Elements of :meth:`matrix`."""
+        made = 1 if self.onesided and self.inverse else 2
+        return used * parts * number(self._bins(length)) * made
+
+    def _factor(self, length: int, parts: int) -> int | None:
+        """The largest factor of ``length`` that pays, if there is one."""
+        if self.onesided and self.inverse:
+            return None
+        most = min(MAX_FACTOR, isqrt(length), MAX_MATRIX // (2 * length * parts))
+        return next((p for p in range(most, MIN_FACTOR - 1, -1) if length % p == 0), None)
+
+    def _by_matrix(self, b: Builder, x: Value, length: int) -> Value:
+        """The transform of x[..., used, parts] by a product with its matrix."""
+        *rest, used, parts = x.type.dims
+        matrix = b.const(self.matrix(number(used), number(parts), length), x.type.dtype)
+        spectrum = b(MatMul(), b(Reshape((*rest, used * parts), True), x), matrix)
+        made = 1 if self.onesided and self.inverse else 2
+        bins: Value = b(Reshape((*rest, self._bins(length), made), True), spectrum)
+        return bins
+
+    def _by_factors(self, b: Builder, x: Value, length: int, p: int) -> Value:
+        """The transform of x[..., used, parts] as one of length p and one of q (Cooley and Tukey 1965).
+
+        With n = q*i + j and k = c + p*d: over i for each j, turned by ``c*j / length``, then over j.
+        """
+        *rest, used, parts = x.type.dims
+        rows, q = product(tuple(rest)), length // p
+        x = b(Reshape((rows, used, parts), True), x)
+        if used != length:
+            x = b(Pad((0, 0, 0, 0, length - used, 0)), x)
+        x = b(Transpose((2, 0, 1, 3)), b(Reshape((rows, p, q, parts), True), x))
+        turned = b.const(self._turned(p, q, number(parts)), x.type.dtype)
+        x = b(MatMul(), b(Reshape((q, rows, p * parts), True), x), turned)
+        x = b(Transpose((1, 2, 0, 3)), b(Reshape((q, rows, p, 2), True), x))
+        x = b(Transpose((0, 2, 1, 3)), b(DFT(-2, self.inverse), x))
+        x, bins = b(Reshape((rows, length, 2), True), x), self._bins(length)
+        if bins != length:
+            x = b(Slice((0,), (bins,), (1,), (1,)), x)
+        spectrum: Value = b(Reshape((*rest, bins, 2), True), x)
+        return spectrum
+
+    def matrix(self, used: int, parts: int, length: int) -> Array:
+        """The transform of every unit signal, f64[used * parts, bins * made]."""
+        units = np.eye(used * parts).reshape(used * parts, used, parts)
+        made: Array = replace(self, axis=1, length=length).reference(units)
+        return made.reshape(used * parts, -1)
+
+    def _turned(self, p: int, q: int, parts: int) -> Array:
+        """The matrix of length p for each j below q, turned by ``c*j / (p*q)``: f64[q, p * parts, 2 * p]."""
+        plain = DFT(-2, self.inverse).matrix(p, parts, p).reshape(p * parts, p, 2)
+        angles = 2 * np.pi * np.outer(np.arange(q), np.arange(p)) / (p * q)
+        turns = np.exp((1j if self.inverse else -1j) * angles)
+        made = (plain[..., 0] + 1j * plain[..., 1]) * turns[:, np.newaxis]
+        return np.stack([made.real, made.imag], axis=-1).reshape(q, p * parts, 2 * p)
+
+
+def _import_with_axis(i: Importer) -> Any:
+    made = DFT(int(i.attr("axis", 1)), bool(i.attr("inverse", 0)), bool(i.attr("onesided", 0)))
+    return i.emit(made, *_present(i.input(0), i.optional(1)))
+
+
+def _import(i: Importer) -> Any:
+    axis = i.optional(2)
+    made = DFT(-2 if axis is None else None, bool(i.attr("inverse", 0)), bool(i.attr("onesided", 0)))
+    return i.emit(made, *_present(i.input(0), i.optional(1), axis))
+
+
+def _present(*operands: Value | None) -> tuple[Value | None, ...]:
+    """``operands`` without absent ones at the end."""
+    while operands and operands[-1] is None:
+        operands = operands[:-1]
+    return operands
+
+
+DFT.onnx = {("DFT", 17): _import_with_axis, ("DFT", 20): _import}
+_N = symbol("N")
+DFT.samples = (
+    *(Sample(DFT(), (arg(t, 2, 6, 1),)) for t in (F32, F64, F16, BF16)),
+    *(Sample(DFT(1, inverse), (arg(F32, 2, 6, 3, 2),)) for inverse in (False, True)),
+    *(Sample(DFT(length=length), (arg(F32, _N, 5, 2),)) for length in (1, 3, 5, 8)),
+    *(Sample(DFT(0, onesided=True, length=length), (arg(F32, 6, 2, 1),)) for length in (None, 5, 7)),
+    *(Sample(DFT(1, True, True, length), (arg(F32, 2, 4, 2),)) for length in (None, 5, 7, 9)),
+    Sample(DFT(), (arg(F32, 2, _N, 1),)),
+    Sample(DFT(onesided=True), (arg(F32, _N, 1),)),
+    Sample(DFT(), (arg(F32, 0, 4, 1),)),
+    Sample(DFT(None), (arg(F32, 2, 3, 1), None, arg(I64, values=(-3,)))),
+    Sample(DFT(1), (arg(F32, 2, 3, 1), arg(I32, values=(4,)))),
+    Sample(DFT(), (arg(F32, 3),), "it must have axes of the signal"),
+    Sample(DFT(2), (arg(F32, 2, 3, 2),), "axis 2 is the axis of real and imaginary parts"),
+    Sample(DFT(), (arg(F32, 2, 3, 4),), "parts of an element: -1 is less than 1"),
+    Sample(DFT(onesided=True), (arg(F32, 2, 3, 2),), "2 and 1 differ"),
+    Sample(DFT(-2, True, True), (arg(F32, 2, 3, 1),), "1 and 2 differ"),
+    Sample(DFT(length=0), (arg(F32, 2, 3, 1),), "the length of the transform: 0 is less than 1"),
+    Sample(DFT(), (arg(I32, 2, 3, 1),), "the input is i32"),
+)

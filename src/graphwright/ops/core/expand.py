@@ -1,0 +1,63 @@
+"""Expand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import Dim, numbers, symbol
+from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.core.common import simple
+from graphwright.ops.core.shaping import carried, known_dims, known_parts
+
+
+@op("Expand")
+class Expand(Op):
+    """The input broadcast with ``shape`` (operand 1 if None), both ways: a 1 there keeps the input's size."""
+
+    shape: tuple[Dim, ...] | None = None
+
+    def fold_operands(self, x: Fact, shape: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+        known = known_dims(shape)
+        return None if self.shape is not None or known is None else (Expand(known), (0,))
+
+    def infer(self, at: Inference, x: Fact, shape: Fact | None = None) -> TensorType | Fact:
+        if self.shape is None:
+            return TensorType(x.dtype, _open_broadcast(at, x.shape, known_parts(shape)))
+        return carried(self, TensorType(x.dtype, at.broadcast(x.shape, self.shape)), x)
+
+    def forwarded_operand(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
+        return 0 if gives == x.type else None
+
+    def reference(self, x: Array) -> Array:
+        assert self.shape is not None
+        return np.array(np.broadcast_to(x, np.broadcast_shapes(x.shape, numbers(self.shape))))
+
+
+def _open_broadcast(at: Inference, dims: Sequence[Dim], parts: Sequence[Dim | None]) -> tuple[Dim, ...]:
+    """Sizes that are known on one side stay where they are none of 1."""
+    rank = max(len(dims), len(parts))
+    pairs = zip(
+        (1,) * (rank - len(dims)) + tuple(dims), (1,) * (rank - len(parts)) + tuple(parts), strict=True
+    )
+    return tuple(_open_size(at, have, part) for have, part in pairs)
+
+
+def _open_size(at: Inference, have: Dim, part: Dim | None) -> Dim:
+    if part is None:
+        return have if isinstance(have, int) and have != 1 else at.symbols.fresh("expanded")
+    return at.broadcast((have,), (part,))[0]
+
+
+Expand.onnx = {("Expand", 8): simple(Expand)}
+Expand.samples = (
+    Sample(Expand((2, 3, 4)), (arg(F32, 3, 1),)),
+    Sample(Expand((1, 1)), (arg(F32, 3, symbol("N")),)),
+    Sample(Expand((2, 0)), (arg(F32, 1),)),
+    Sample(Expand(), (arg(F32, 3, 1), arg(I64, 2, values=(1, 4)))),
+    Sample(Expand((3,)), (arg(I64, 1, values=(5,)),)),
+    Sample(Expand((-3,)), (arg(I64, 1, values=(5,)),), "negative size"),
+    Sample(Expand((2,)), (arg(F32, 3),), "3 and 2 differ"),
+)

@@ -1,0 +1,59 @@
+"""Gather."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, is_known, op
+from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.types import F32, I32, I64, TensorType
+from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.shaping import carried, known_ints
+
+INDICES = frozenset({I32, I64})
+
+
+@op("Gather")
+class Gather(Op):
+    """Slices of the first input along ``axis``, chosen by indices; negative ones count from the back."""
+
+    axis: int = 0
+
+    def infer(self, at: Inference, x: Fact, indices: Fact) -> TensorType | Fact:
+        need_dtype(at, indices, INDICES, "the index tensor")
+        if x.rank == 0:
+            raise at.fail("a scalar has no axis to gather along")
+        axis = at.axis(self.axis, x.rank)
+        check_bounds(at, indices, x.shape[axis], axis)
+        shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+        type = TensorType(x.dtype, shape)
+        if not indices.type.is_static or not is_known(indices.elements):
+            return type
+        places = np.array(indices.elements, np.int64).reshape(indices.type.sizes)
+        return carried(self, type, x, move=lambda data: self.reference(data, places))
+
+    def reference(self, x: Array, indices: Array) -> Array:
+        return np.asarray(np.take(x, indices, self.axis), dtype=x.dtype)
+
+
+def check_bounds(at: Inference, indices: Fact, dim: Dim, axis: int) -> None:
+    """Refuse known indices outside ``[-dim, dim)``."""
+    known = known_ints(indices)
+    if known is None or not isinstance(dim, int):
+        return
+    bad = [k for k in known if not -dim <= k < dim]
+    if bad:
+        raise at.fail(f"index {bad[0]} is outside axis {axis} of {dim} elements")
+
+
+Gather.onnx = {("Gather", 1): lambda i: i.emit(Gather(i.attr("axis", 0)), i.input(0), i.input(1))}
+Gather.samples = (
+    Sample(Gather(), (arg(F32, 5, 3), arg(I64, 2, 2, values=(0, 4, -1, 2)))),
+    Sample(Gather(-1), (arg(F32, symbol("N"), 5), arg(I64, 3, fill="index"))),
+    Sample(Gather(1), (arg(F32, 2, 5), arg(I32, values=(3,)))),
+    Sample(Gather(), (arg(I64, 3, values=(7, 8, 9)), arg(I64, values=(-1,)))),
+    Sample(Gather(2), (arg(F32, 5, 3), arg(I64, 2, fill="index")), "axis 2 is outside"),
+    Sample(Gather(), (arg(F32, 5, 3), arg(I64, 1, values=(5,))), "index 5 is outside axis 0 of 5"),
+    Sample(Gather(), (arg(F32, 5, 3), arg(F32, 1)), "the index tensor is f32"),
+    Sample(Gather(), (arg(F32), arg(I64, 1, fill="index")), "a scalar has no axis"),
+)

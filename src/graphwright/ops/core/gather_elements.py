@@ -1,0 +1,59 @@
+"""GatherElements."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.gather import INDICES, check_bounds
+
+
+@op("GatherElements")
+class GatherElements(Op):
+    """``out[i, j, k] = x[i, indices[i, j, k], k]`` for ``axis`` 1; other axes may be shorter."""
+
+    axis: int = 0
+
+    def infer(self, at: Inference, x: Fact, indices: Fact) -> TensorType:
+        need_dtype(at, indices, INDICES, "the index tensor")
+        check_elements(at, x, indices, self.axis)
+        return TensorType(x.dtype, indices.shape)
+
+    def reference(self, x: Array, indices: Array) -> Array:
+        return x[element_index(x, indices, self.axis)]
+
+
+def check_elements(at: Inference, x: Fact, indices: Fact, axis: int) -> None:
+    """Refuse indices of another rank, larger sizes or known values out of bounds."""
+    if indices.rank != x.rank or x.rank == 0:
+        raise at.fail(
+            f"data of rank {x.rank} and indices of rank {indices.rank}: they must be equal, and at least 1"
+        )
+    axis = at.axis(axis, x.rank)
+    check_bounds(at, indices, x.shape[axis], axis)
+    for k, (size, bound) in enumerate(zip(indices.shape, x.shape, strict=True)):
+        if k != axis:
+            at.at_least(bound - size, 0, f"axis {k}: {size} indices for {bound} elements")
+
+
+def element_index(x: Array, indices: Array, axis: int) -> tuple[Array, ...]:
+    """The full index of each element: its own place, but for ``axis``."""
+    places: list[Array] = list(np.ogrid[tuple(slice(size) for size in indices.shape)])
+    places[axis] = indices
+    return tuple(places)
+
+
+GatherElements.onnx = {
+    ("GatherElements", 11): lambda i: i.emit(GatherElements(i.attr("axis", 0)), i.input(0), i.input(1))
+}
+GatherElements.samples = (
+    Sample(GatherElements(1), (arg(F32, 2, 3), arg(I64, 2, 2, values=(0, -1, 2, 1)))),
+    Sample(GatherElements(0), (arg(F32, 4, symbol("N")), arg(I64, 2, symbol("N"), fill="index"))),
+    Sample(GatherElements(0), (arg(F32, 4), arg(I64, 6, fill="index"))),
+    Sample(GatherElements(0), (arg(F32, 4, 2), arg(I64, 6, fill="index")), "indices of rank 1"),
+    Sample(GatherElements(0), (arg(F32, 4, 2), arg(I64, 1, 3, fill="index")), "3 indices for 2 elements"),
+    Sample(GatherElements(0), (arg(F32, 4), arg(I64, 1, values=(4,))), "index 4 is outside"),
+)

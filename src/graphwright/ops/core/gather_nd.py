@@ -1,0 +1,57 @@
+"""GatherND."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, UnknownRank, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.gather import INDICES
+
+
+@op("GatherND")
+class GatherND(Op):
+    """Each row of the indices addresses a slice of the data, behind ``batch_dims`` axes that both share."""
+
+    batch_dims: int = 0
+
+    def infer(self, at: Inference, x: Fact, indices: Fact) -> TensorType:
+        need_dtype(at, indices, INDICES, "the index tensor")
+        batch = self.batch_dims
+        if not 0 <= batch < max(1, min(x.rank, indices.rank)):
+            raise at.fail(f"{batch} batch axes of ranks {x.rank} and {indices.rank}")
+        depth = index_depth(at, indices, x.rank - batch)
+        for axis in range(batch):
+            at.equal(x.shape[axis], indices.shape[axis], f"batch axis {axis}")
+        return TensorType(x.dtype, (*indices.shape[:-1], *x.shape[batch + depth :]))
+
+    def reference(self, x: Array, indices: Array) -> Array:
+        batch = self.batch_dims
+        grid = np.ogrid[tuple(slice(size) for size in indices.shape[:-1])][:batch]
+        return np.asarray(x[(*grid, *np.moveaxis(indices, -1, 0))], dtype=x.dtype)
+
+
+def index_depth(at: Inference, indices: Fact, rank: int) -> int:
+    """How many axes a row of ``indices`` addresses: 1 to ``rank``. An open size leaves ranks unknown."""
+    depth = indices.shape[-1] if indices.rank else 0
+    if not isinstance(depth, int):
+        raise UnknownRank
+    if not 1 <= depth <= rank:
+        raise at.fail(f"rows of {depth} indices for {rank} axes")
+    return depth
+
+
+GatherND.onnx = {
+    ("GatherND", 11): lambda i: i.emit(GatherND(i.attr("batch_dims", 0)), i.input(0), i.input(1))
+}
+GatherND.samples = (
+    Sample(GatherND(), (arg(F32, 3, 4), arg(I64, 2, 2, values=(0, 1, -1, -2)))),
+    Sample(GatherND(), (arg(F32, 3, 4, 2), arg(I64, symbol("N"), 1, fill="index"))),
+    Sample(GatherND(1), (arg(F32, 2, 3, 4), arg(I64, 2, 5, 1, fill="index"))),
+    Sample(GatherND(1), (arg(F32, 2, 3), arg(I64, 2, 1, fill="index"))),
+    Sample(GatherND(), (arg(F32, 3, 4), arg(I64, 2, 3, fill="index")), "rows of 3 indices for 2 axes"),
+    Sample(GatherND(1), (arg(F32, 3, 4), arg(I64, 2, 1, fill="index")), "batch axis 0: 3 and 2 differ"),
+    Sample(GatherND(2), (arg(F32, 3, 4), arg(I64, 2, 1, fill="index")), "2 batch axes"),
+)

@@ -1,0 +1,71 @@
+"""ImageDecoder."""
+
+from __future__ import annotations
+
+import importlib
+from importlib.util import find_spec
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F32, U8, TensorType
+from graphwright.ops.core.common import need_dtype
+
+CHANNELS = {"RGB": 3, "BGR": 3, "Grayscale": 1}
+FORMATS = ("BMP", "JPEG", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")
+
+
+@op("ImageDecoder")
+class ImageDecoder(Op):
+    """The pixels [height, width, channel] of an image file's bytes; none if they cannot be decoded.
+
+    Pillow decodes: it has the chroma upsampling of libjpeg-turbo, which ONNX asks for.
+    """
+
+    pixels: str = "RGB"
+
+    def verify(self) -> None:
+        if self.pixels not in CHANNELS:
+            raise InferError(f"pixels {self.pixels!r} are not one of {', '.join(CHANNELS)}")
+
+    def infer(self, at: Inference, encoded: Fact) -> TensorType:
+        need_dtype(at, encoded, {U8})
+        if encoded.rank != 1:
+            raise at.fail(f"the file is {encoded.type}; it must be a vector of bytes")
+        sizes = (at.symbols.fresh(name) for name in ("height", "width"))
+        return TensorType(U8, (*sizes, CHANNELS[self.pixels]))
+
+    def reference(self, encoded: Array) -> Array:
+        image = importlib.import_module("PIL.Image")
+        try:
+            with image.open(BytesIO(encoded.tobytes()), formats=FORMATS) as file:
+                pixels = np.asarray(file.convert("L" if self.pixels == "Grayscale" else "RGB"))
+        except (OSError, SyntaxError, ValueError, image.DecompressionBombError):  # what Pillow raises
+            return np.zeros((0, 0, CHANNELS[self.pixels]), np.uint8)
+        if self.pixels == "Grayscale":
+            return pixels[:, :, None]
+        return np.ascontiguousarray(pixels[:, :, ::-1]) if self.pixels == "BGR" else pixels
+
+
+def _import(i: Importer) -> Any:
+    if find_spec("PIL") is None:
+        raise i.fail("the package Pillow decodes images, and is not installed", hint="pip install pillow")
+    return i.emit(ImageDecoder(str(i.attr("pixel_format", "RGB"))), i.input(0))
+
+
+_BITMAP = (
+    *b"BM", 70, *(0,) * 7, 54, *(0,) * 3, 40, *(0,) * 3, 2, *(0,) * 3, 2, *(0,) * 3, 1, 0, 24, *(0,) * 5, 16,
+    *(0,) * 19, 0, 0, 255, 255, 255, 255, 0, 0, 255, 0, 0, 0, 255, 0, 0, 0,
+)  # fmt: skip
+"""Two by two pixels: blue, green; red, white."""
+ImageDecoder.onnx = {("ImageDecoder", 20): _import}
+ImageDecoder.samples = (
+    *(Sample(ImageDecoder(pixels), (arg(U8, len(_BITMAP), values=_BITMAP),)) for pixels in CHANNELS),
+    Sample(ImageDecoder(), (arg(U8, symbol("N")),)),
+    Sample(ImageDecoder("CMYK"), (arg(U8, 9),), "pixels 'CMYK'"),
+    Sample(ImageDecoder(), (arg(F32, 9),), "the input is f32"),
+    Sample(ImageDecoder(), (arg(U8, 3, 3),), "it must be a vector of bytes"),
+)

@@ -1,0 +1,52 @@
+"""MatMul."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I32, TensorType
+from graphwright.ops.core.common import NUMBERS, like, need_dtype, quiet, same_dtype, simple, widened
+
+
+@op("MatMul")
+class MatMul(Op):
+    """The matrix product ``a[..., M, K] @ b[..., K, N]``; leading axes broadcast.
+
+    As in NumPy, a one-dimensional ``a`` is a row and such a ``b`` a column, which the result lacks.
+    """
+
+    traits = Trait.CONTRACTION
+
+    def infer(self, at: Inference, a: Fact, b: Fact) -> TensorType:
+        dtype = same_dtype(at, a, b)
+        need_dtype(at, a, NUMBERS, "the operand")
+        if not a.rank or not b.rank:
+            raise at.fail(f"operands of {a.type} and {b.type}: neither may be a scalar")
+        rows, columns = a.shape[-2:-1], b.shape[-1:] if b.rank > 1 else ()
+        at.equal(a.shape[-1], b.shape[-2] if b.rank > 1 else b.shape[0], f"{a.type} @ {b.type}")
+        return TensorType(dtype, (*at.broadcast(a.shape[:-2], b.shape[:-2]), *rows, *columns))
+
+    @quiet
+    def reference(self, a: Array, b: Array) -> Array:
+        return like(np.matmul(widened(a), widened(b)), a)
+
+
+MatMul.onnx = {("MatMul", 1): simple(MatMul)}
+_N, _K = symbol("N"), symbol("K")
+MatMul.samples = (
+    *(Sample(MatMul(), (arg(t, 3, 4), arg(t, 4, 5))) for t in (F32, F64, F16, BF16, I32)),
+    Sample(MatMul(), (arg(F32, 2, 1, 3, 4), arg(F32, 5, 4, 2))),
+    Sample(MatMul(), (arg(F32, 4), arg(F32, 4))),
+    Sample(MatMul(), (arg(F32, 4), arg(F32, 2, 4, 3))),
+    Sample(MatMul(), (arg(F32, 2, 3, 4), arg(F32, 4))),
+    Sample(MatMul(), (arg(F32, _N, 3, _K), arg(F32, _K, 2))),
+    Sample(MatMul(), (arg(F32, 3, 0), arg(F32, 0, 2))),
+    Sample(MatMul(), (arg(F32, 0, 3), arg(F32, 3, 2))),
+    Sample(MatMul(), (arg(F32, 3, 4), arg(F32, 5, 2)), "4 and 5 differ"),
+    Sample(MatMul(), (arg(F32, 2, 3, 4), arg(F32, 3, 4, 2)), "2 and 3 differ"),
+    Sample(MatMul(), (arg(F32), arg(F32, 4)), "neither may be a scalar"),
+    Sample(MatMul(), (arg(F32, 3, 4), arg(F64, 4, 2)), "one dtype"),
+    Sample(MatMul(), (arg(BOOL, 3, 4), arg(BOOL, 4, 2)), "the operand is bool"),
+)

@@ -1,0 +1,64 @@
+"""Multinomial."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F16, F32, F64, I32, I64, DType, TensorType
+from graphwright.ops.core.common import FLOATS, dtype_attribute, need_dtype, quiet
+from graphwright.ops.core.random import generator, seed_of
+
+
+@op("Multinomial")
+class Multinomial(Op):
+    """``count`` classes drawn for each row of logits[N, C], each class with the softmax of its logit.
+
+    The draws invert the cumulative distribution. Seeds are those of the other random ops.
+    """
+
+    count: int = 1
+    dtype: DType = I32
+    seed: float | None = None
+    traits = Trait.EFFECT
+
+    def infer(self, at: Inference, logits: Fact) -> TensorType:
+        need_dtype(at, logits, FLOATS)
+        if self.dtype not in (I32, I64):
+            raise at.fail(f"classes of {self.dtype}; they are i32 or i64")
+        if self.count < 0:
+            raise at.fail(f"{self.count} draws")
+        if logits.rank != 2:
+            raise at.fail(f"logits of {logits.type}; it must be [batch, classes]")
+        at.at_least(logits.shape[1], 1, "the number of classes")
+        return TensorType(self.dtype, (logits.shape[0], self.count))
+
+    @quiet
+    def reference(self, logits: Array) -> Array:
+        wide = logits.astype(np.float64)
+        powers = np.exp(wide - np.max(wide, axis=1, keepdims=True))
+        ends = np.cumsum(powers, axis=1)
+        draws = generator(self.seed).uniform(size=(len(wide), self.count)) * ends[:, -1:]
+        classes = np.sum(draws[:, :, None] >= ends[:, None, :], axis=2)
+        return np.asarray(np.minimum(classes, wide.shape[1] - 1), self.dtype.numpy)
+
+
+def _import(i: Importer) -> Any:
+    dtype = dtype_attribute(i, i.attr("dtype", 6))
+    return i.emit(Multinomial(int(i.attr("sample_size", 1)), dtype, seed_of(i)), i.input(0))
+
+
+Multinomial.onnx = {("Multinomial", 7): _import}
+Multinomial.samples = (
+    *(Sample(Multinomial(5, I64, 1.0), (arg(dtype, 3, 4),)) for dtype in (F32, F64, F16)),
+    Sample(Multinomial(2, I32, 0.0), (arg(F32, symbol("N"), 3),)),
+    Sample(Multinomial(0, I32, 0.0), (arg(F32, 2, 3),)),
+    Sample(Multinomial(3, seed=4.0), (arg(F32, 2, 3, values=(0, float("-inf"), 1, 5, 5, 5)),)),
+    Sample(Multinomial(), (arg(F32, 3),), "it must be [batch, classes]"),
+    Sample(Multinomial(1, F32), (arg(F32, 2, 3),), "classes of f32"),
+    Sample(Multinomial(), (arg(I32, 2, 3),), "the input is i32"),
+    Sample(Multinomial(), (arg(F32, 2, 0),), "the number of classes"),
+)

@@ -1,0 +1,88 @@
+"""OneHot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from math import isfinite
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.control.bind_size import tell
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.shaping import known_dims, known_floats, number
+
+
+@op("OneHot")
+class OneHot(Op):
+    """A new axis of ``depth`` (operand 1 if None): the values' second element at the index, else their first.
+
+    Negative indices count from the back; what lies outside ``[-depth, depth)`` marks nothing.
+    """
+
+    axis: int = -1
+    depth: Dim | None = None
+
+    def fold_operands(self, indices: Fact, *rest: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
+        if self.depth is not None or len(rest) != 2 or rest[0] is None:
+            return None
+        depth = known_floats(rest[0]) if rest[0].dtype.is_float else known_dims(rest[0])
+        if depth is None or len(depth) != 1 or (isinstance(depth[0], float) and not isfinite(depth[0])):
+            return None
+        first = depth[0]
+        return OneHot(self.axis, int(first) if isinstance(first, float) else first), (0, 2)
+
+    def infer(self, at: Inference, indices: Fact, *rest: Fact) -> TensorType:
+        *_, values = rest
+        depth = at.symbols.fresh("depth") if self.depth is None else self.depth
+        if values.rank != 1:
+            raise at.fail(f"values are {values.type}; they must be a vector of two: off and on")
+        at.equal(values.shape[0], 2, "values, which must be two: off and on")
+        if self.depth is not None:
+            at.at_least(depth, 0, "the depth")
+        axis = at.axis(self.axis, indices.rank + 1)
+        return TensorType(values.dtype, (*indices.shape[:axis], depth, *indices.shape[axis:]))
+
+    def bounded_form(
+        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
+    ) -> Value | None:
+        """With the depth of the operand told."""
+        if len(inputs) != 3 or gives[0].shape is None or str(gives[0].dims[self.axis]) not in made:
+            return None
+        indices, depth, values = inputs
+        size = gives[0].dims[self.axis]
+        tell(b, size, b(Cast(I64), depth))
+        marked: Value = b(OneHot(self.axis, size), indices, values)
+        return marked
+
+    def reference(self, indices: Array, values: Array) -> Array:
+        depth = number(self.depth)
+        places = indices.astype(np.int64)
+        places = np.where(places < 0, places + depth, places)
+        axis = self.axis % (indices.ndim + 1)
+        classes = np.arange(depth).reshape(-1, *[1] * (indices.ndim - axis))
+        return np.asarray(np.where(np.expand_dims(places, axis) == classes, values[1], values[0]))
+
+
+def _import(i: Importer) -> object:
+    return i.emit(OneHot(i.attr("axis", -1)), i.input(0), i.input(1), i.input(2))
+
+
+OneHot.onnx = {("OneHot", 9): _import}
+_PAIR = arg(F32, 2, values=(0.0, 1.0))
+OneHot.samples = (
+    Sample(OneHot(depth=4), (arg(I64, 5, values=(0, 3, -1, 4, -5)), _PAIR)),
+    Sample(OneHot(0, 3), (arg(I64, 2, symbol("N"), fill="index"), _PAIR)),
+    Sample(OneHot(1, 3), (arg(F32, 2, 2, fill="index"), arg(I64, 2))),
+    Sample(OneHot(), (arg(I64, 2, fill="index"), arg(I64, values=(3,)), _PAIR)),
+    Sample(OneHot(), (arg(I64, 2, fill="index"), arg(F32, 1, values=(3.0,)), _PAIR)),
+    Sample(OneHot(0), (arg(I64, 2, fill="index"), arg(I64, fill="positive"), arg(I64, 2))),
+    Sample(OneHot(2, 3), (arg(I64, 4, fill="index"), _PAIR), "axis 2 is outside"),
+    Sample(OneHot(depth=0), (arg(I64, 4, fill="index"), _PAIR)),
+    Sample(OneHot(depth=-1), (arg(I64, 4, fill="index"), _PAIR), "the depth: -1 is less than 0"),
+    Sample(OneHot(depth=2), (arg(I64, 4, fill="index"), arg(F32, 3)), "must be two"),
+)

@@ -1,0 +1,150 @@
+"""Pad."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import (
+    Array,
+    Fact,
+    Importer,
+    Inference,
+    InferError,
+    Op,
+    Sample,
+    arg,
+    op,
+)
+from graphwright.ir.symbols import Dim, minimum, symbol
+from graphwright.ir.types import F32, I64, STRING, TensorType
+from graphwright.ops.core.common import same_dtype, zero_of
+from graphwright.ops.core.shaping import carried, known_dims, known_ints, open_sizes
+
+MODES = ("constant", "reflect", "edge", "wrap")
+
+
+@op("Pad")
+class Pad(Op):
+    """``pads``, all begins then all ends, around the input; a negative pad crops.
+
+    ``mode`` constant fills with operand 1 (0, or empty strings, if absent). Without ``pads``, operands are
+    pads, value, axes.
+    """
+
+    pads: tuple[Dim, ...] | None = None
+    mode: str = "constant"
+    optional_inputs = frozenset({1, 2, 3})
+
+    def verify(self) -> None:
+        if self.mode not in MODES:
+            raise InferError(f"mode {self.mode!r} is not one of {', '.join(MODES)}")
+
+    def fold_operands(self, x: Fact, *operands: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
+        if self.pads is not None or x.type.shape is None or not operands:
+            return None
+        pads = known_dims(operands[0])
+        if pads is None:
+            return None
+        if len(operands) > 2 and operands[2] is not None:
+            axes = known_ints(operands[2])
+            if axes is None or len(pads) != 2 * len(axes):
+                return None
+            for axis in axes:
+                if not -x.rank <= axis < x.rank:
+                    raise InferError(f"axis {axis} is outside a rank of {x.rank}")
+            pads = _spread(pads, axes, x.rank)
+        valued = len(operands) > 1 and operands[1] is not None and self.mode == "constant"
+        return Pad(pads, self.mode), (0, 2) if valued else (0,)
+
+    def infer(self, at: Inference, x: Fact, *operands: Fact | None) -> TensorType | Fact:
+        if self.pads is None:
+            return TensorType(x.dtype, open_sizes(at, x.rank, "padded"))
+        if len(self.pads) != 2 * x.rank:
+            raise at.fail(f"{len(self.pads)} pads for {x.rank} axes: each needs a begin and an end")
+        value = operands[0] if operands else None
+        if value is not None:
+            same_dtype(at, x, value)
+        begins, ends = self.pads[: x.rank], self.pads[x.rank :]
+        shape = tuple(d + b + e for d, b, e in zip(x.shape, begins, ends, strict=True))
+        for axis, (dim, size, begin, end) in enumerate(zip(x.shape, shape, begins, ends, strict=True)):
+            at.at_least(size, 0, f"axis {axis} of {dim} elements, padded")
+            if self.mode != "constant" and (begin, end) != (0, 0):
+                kept = dim + _cropped(begin) + _cropped(end)
+                at.at_least(kept, 1, f"axis {axis}, of which mode {self.mode} takes elements")
+        type = TensorType(x.dtype, shape)
+        return (
+            type
+            if value is not None
+            else carried(self, type, x, move=lambda elements: self._filled(elements, 0))
+        )
+
+    def forwarded_operand(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
+        return 0 if self.pads is not None and not any(self.pads) else None
+
+    def reference(self, x: Array, value: Array | None = None) -> Array:
+        return self._filled(x, zero_of(x) if value is None else value.reshape(()))
+
+    def _filled(self, x: Array, value: Any) -> Array:
+        assert self.pads is not None
+        if x.ndim == 0:
+            return np.array(x)
+        pads = np.array(self.pads, dtype=object).reshape(2, x.ndim).tolist()
+        begins, ends = pads
+        if self.mode != "constant":
+            kept = x[
+                tuple(slice(max(0, -b), n + min(e, 0)) for b, e, n in zip(begins, ends, x.shape, strict=True))
+            ]
+            widths = [(max(b, 0), max(e, 0)) for b, e in zip(begins, ends, strict=True)]
+            return np.asarray(np.pad(kept, widths, mode=self.mode))  # type: ignore[call-overload]  # one of MODES
+        shape = [n + b + e for b, e, n in zip(begins, ends, x.shape, strict=True)]
+        out = np.full(shape, value, x.dtype)
+        first = [max(0, -b) for b in begins]  # of the elements that stay, and behind the last of them
+        last = [max(a, min(n, n + e)) for a, e, n in zip(first, ends, x.shape, strict=True)]
+        source = tuple(map(slice, first, last))
+        if all(a < z for a, z in zip(first, last, strict=True)):
+            out[tuple(slice(a + b, z + b) for a, z, b in zip(first, last, begins, strict=True))] = x[source]
+        return out
+
+
+def _cropped(pad: Dim) -> Dim:
+    return minimum(pad, 0)
+
+
+def _spread(pads: tuple[Dim, ...], axes: tuple[int, ...], rank: int) -> tuple[Dim, ...]:
+    """Pads of some axes as pads of all."""
+    full: list[Dim] = [0] * (2 * rank)
+    for k, axis in enumerate(axes):
+        full[axis % rank], full[axis % rank + rank] = pads[k], pads[k + len(axes)]
+    return tuple(full)
+
+
+def _from_attributes(i: Importer) -> Any:
+    x, mode, value = i.input(0), i.attr("mode", "constant"), i.attr("value", 0.0)
+    padding = Pad(tuple(i.required_attr("pads")), mode)
+    if value == 0 or mode != "constant":
+        return i.emit(padding, x)
+    return i.emit(padding, x, i.const(np.array(value, dtype=x.type.dtype.numpy)))
+
+
+Pad.onnx = {
+    ("Pad", 2): _from_attributes,
+    ("Pad", 11): lambda i: i.emit(Pad(mode=i.attr("mode", "constant")), *i.inputs()),
+}
+_PADS = arg(I64, 2, values=(1, 2))
+Pad.samples = (
+    Sample(Pad((1, 0, 2, 3)), (arg(F32, symbol("N"), 3),)),
+    Sample(Pad((1, -1, 2, -1)), (arg(F32, 2, 3), arg(F32))),
+    *(Sample(Pad((2, 1, 1, 1), mode), (arg(F32, 3, 4),)) for mode in MODES),
+    Sample(Pad((0, 4, -1, 0), "wrap"), (arg(F32, 3, 3),)),
+    Sample(Pad(), (arg(F32, 2, 3), _PADS, None, arg(I64, 1, values=(-1,)))),
+    Sample(Pad(), (arg(F32, 2), _PADS, arg(F32))),
+    Sample(Pad((1, 0)), (arg(I64, 2, values=(4, 5)),)),
+    Sample(Pad((1, 0)), (arg(STRING, 2),)),
+    Sample(Pad((1, 1)), (arg(F32, 2, 3),), "2 pads for 2 axes"),
+    Sample(Pad((-1, -2)), (arg(F32, 2),), "padded: -1 is less than 0"),
+    Sample(Pad((1, 1), "mirror"), (arg(F32, 2),), "mode 'mirror'"),
+    Sample(Pad((1, 1), "edge"), (arg(F32, 0),), "of which mode edge takes elements"),
+    Sample(Pad((1, 1)), (arg(F32, 2), arg(I64)), "operands of f32 and i64"),
+)

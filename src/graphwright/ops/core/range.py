@@ -1,0 +1,134 @@
+"""Range."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from math import ceil, inf
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.symbols import Dim, ceildiv
+from graphwright.ir.types import BF16, F16, F32, F64, I64, DType, TensorType
+from graphwright.ops.control.bind_size import tell
+from graphwright.ops.core.binary import Add, Div, Less, Max, Mul, Sub, Where
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.common import known_size, same_dtype, simple
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.shaping import known_dims, known_floats, not_negative, open_sizes
+from graphwright.ops.core.unary import Abs, Ceil
+
+Number = Dim | float
+_EXACT = 2.0**52
+"""Differences of integers below this are the same in f64."""
+
+
+@op("Range")
+class Range(Op):
+    """Every ``start + k * step`` in front of ``limit``; without ``bounds``, they are the operands.
+
+    Elements of f16 and bf16 are computed in f32.
+    """
+
+    bounds: tuple[Number, Number, Number] | None = None
+    dtype: DType = I64
+
+    def verify(self) -> None:
+        if self.bounds is not None and len(self.bounds) != 3:
+            raise InferError(f"bounds of {self.bounds}: a start, a limit and a step are needed")
+
+    def fold_operands(self, *bounds: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
+        if self.bounds is not None or len(bounds) != 3 or bounds[0] is None:
+            return None
+        dtype = bounds[0].dtype
+        values = [known_floats(b) if dtype.is_float else known_dims(b) for b in bounds]
+        if any(v is None or len(v) != 1 for v in values) or any(b and b.dtype != dtype for b in bounds):
+            return None
+        start, limit, step = (v[0] for v in values if v is not None)
+        return Range((start, limit, step), dtype), ()
+
+    def infer(self, at: Inference, *bounds: Fact) -> TensorType | Fact:
+        if self.bounds is None:
+            return TensorType(same_dtype(at, *bounds), open_sizes(at, 1, "range"))
+        start, limit, step = self.bounds
+        if step == 0:
+            raise at.fail("the step is 0")
+        if self.dtype.is_float:
+            return TensorType(self.dtype, (self._count(),))
+        if isinstance(start, float) or isinstance(limit, float) or isinstance(step, float):
+            raise at.fail(f"fractions in a range of {self.dtype}")
+        if not isinstance(step, int) and not at.not_less(step, 1):
+            return TensorType(self.dtype, open_sizes(at, 1, "range"))
+        up = not isinstance(step, int) or step > 0
+        count = not_negative(
+            at.symbols, ceildiv(limit - start, step) if up else ceildiv(start - limit, -step)
+        )
+        type, known = TensorType(self.dtype, (count,)), known_size((count,))
+        return type if known is None else Fact(type, tuple(start + step * k for k in range(known)))
+
+    def bounded_form(
+        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
+    ) -> Value | None:
+        """With the number of steps told."""
+        if len(inputs) != 3 or gives[0].shape is None:
+            return None
+        (start, limit, step), size, dtype = inputs, gives[0].dims[0], gives[0].dtype.computed
+        if dtype.bits < 32:
+            return None
+        start, limit, step = (
+            b(Reshape(()), v if v.type.dtype == dtype else b(Cast(dtype), v)) for v in (start, limit, step)
+        )
+        span, stride = (b(Cast(F64), v) for v in (b(Sub(), limit, start), step))
+        if dtype.is_integer:  # where the difference wraps, that of the rounded bounds is near enough
+            wide = b(Sub(), *(b(Cast(F64), v) for v in (limit, start)))
+            span = b(Where(), b(Less(), b(Abs(), wide), b.const(_EXACT, F64)), span, wide)
+        tell(b, size, b(Cast(I64), b(Max(), b(Ceil(), b(Div(), span, stride)), b.const(0, F64))))
+        number = b(Range((0, size, 1)))
+        made_of = b(Add(), b(Mul(), number if dtype == I64 else b(Cast(dtype), number), step), start)
+        stepped: Value = made_of if dtype == gives[0].dtype else b(Cast(gives[0].dtype), made_of)
+        return stepped
+
+    def reference(self) -> Array:
+        assert self.bounds is not None
+        if not self.dtype.is_float:
+            return np.arange(*self.bounds, dtype=self.dtype.numpy)  # type: ignore[arg-type]
+        start, _, step = self._wide()
+        return np.asarray(start + np.arange(self._count()).astype(step.dtype) * step).astype(self.dtype.numpy)
+
+    def _wide(self) -> tuple[Array, ...]:
+        """The bounds of a range of floats, in the dtype to compute in."""
+        wide = np.dtype(np.float32) if self.dtype in (F16, BF16) else self.dtype.numpy
+        return tuple(np.asarray(b, dtype=wide) for b in self.bounds or ())
+
+    def _count(self) -> int:
+        """The number of elements of a range of floats. An InferError where that is not finite."""
+        start, limit, step = self._wide()
+        steps = float(np.float64(limit - start) / np.float64(step))
+        if not steps < inf:  # NaN as well
+            raise InferError(
+                "a range from {} to {} with a step of {} does not end".format(*self.bounds or ())
+            )
+        return 0 if steps <= 0 else ceil(steps)
+
+
+def _scalar(value: Any, dtype: DType = I64) -> Any:
+    return arg(dtype, values=(value,))
+
+
+Range.onnx = {("Range", 11): simple(Range)}
+Range.samples = (
+    Sample(Range((0, 5, 1)), ()),
+    Sample(Range((10, 4, -2)), ()),
+    Sample(Range((3, 3, 1)), ()),
+    Sample(Range((0.0, 1.0, 0.3), F32), ()),
+    Sample(Range((0.5, 3.0, 0.5), BF16), ()),
+    Sample(Range(), (_scalar(1), _scalar(9), _scalar(3))),
+    Sample(Range(), (_scalar(1.0, F32), _scalar(0.0, F32), _scalar(-0.25, F32))),
+    Sample(Range((0, 5, 0)), (), "the step is 0"),
+    Sample(Range((0.0, float("inf"), 1.0), F32), (), "does not end"),
+    Sample(Range((0.5, 3, 1)), (), "fractions in a range of i64"),
+    Sample(Range(), (_scalar(1), _scalar(9), _scalar(1.0, F32)), "operands of i64 and f32"),
+)

@@ -1,0 +1,314 @@
+"""Reductions over axes. All but ReduceLogSumExp fold ``prepare(x)`` with a combiner, then ``finish``."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.loops.functions import FUNCTIONS
+from graphwright.ir.loops.nodes import Position, Scalar, apply, cast
+from graphwright.ir.op import (
+    Array,
+    Fact,
+    Import,
+    Importer,
+    Inference,
+    Op,
+    Sample,
+    Trait,
+    UnknownRank,
+    arg,
+    family,
+    is_known,
+    op,
+)
+from graphwright.ir.symbols import Dim, maximum, minimum, symbol
+from graphwright.ir.types import BOOL, F16, F32, F64, I32, I64, STRING, U8, DType, TensorType, dtype_of
+from graphwright.ops.core.binary import Add, Sub, Where
+from graphwright.ops.core.cast import as_dtype, in_f32
+from graphwright.ops.core.common import (
+    INTEGERS,
+    NUMBERS,
+    like,
+    need_dtype,
+    positive_axes,
+    quiet,
+    rank_of,
+    resolve_axes,
+    widened,
+)
+from graphwright.ops.core.squeeze import Squeeze
+from graphwright.ops.core.unary import Exp, Log
+from graphwright.ops.nn.activations import IsInf
+from graphwright.records import dataclass, replace
+
+
+@family
+class Reduction(Op):
+    """Base of reductions.
+
+    ``axes`` None is all axes, () none of them. With an operand 1, that holds the axes instead, and where
+    it is empty ``noop`` tells none from all.
+    """
+
+    axes: tuple[int, ...] | None = None
+    keepdims: bool = True
+    noop: bool = False
+    dtypes: ClassVar[frozenset[DType]] = NUMBERS
+    optional_inputs = frozenset({1})
+
+    def fold_operands(self, x: Fact, axes: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+        if axes is None or not is_known(axes.elements):
+            return None
+        found = tuple(e for e in axes.elements or () if isinstance(e, int))
+        return replace(self, axes=found or (() if self.noop else None), noop=False), (0,)
+
+    def infer(self, at: Inference, x: Fact, axes: Fact | None = None) -> TensorType | Fact:
+        need_dtype(at, x, self.dtypes)
+        if axes is not None:
+            raise UnknownRank
+        return TensorType(x.dtype, reduced_shape(x.shape, resolve_axes(at, self.axes, x.rank), self.keepdims))
+
+    def resolved(self, rank: int) -> tuple[int, ...]:
+        """The reduced axes of an operand of ``rank``, counted from the front, in order."""
+        return tuple(sorted(positive_axes(self.axes, rank)))
+
+
+def reduced_shape(shape: Sequence[Dim], axes: Sequence[int], keepdims: bool) -> tuple[Dim, ...]:
+    """``shape`` after a reduction over ``axes``."""
+    if keepdims:
+        return tuple(1 if axis in axes else dim for axis, dim in enumerate(shape))
+    return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
+
+
+@family
+class Fold(Reduction):
+    """A reduction that is ``finish(combine(prepare(x), ...), count)``.
+
+    ``combiner`` is ``add``, ``mul``, ``max`` or ``min``; ``count`` the number of elements that meet in one.
+    16-bit floats are to be accumulated in f32, as the reference does.
+    """
+
+    traits = Trait.REDUCTION
+    combiner: ClassVar[str]
+    row: ClassVar[Row]
+
+    def infer(self, at: Inference, x: Fact, axes: Fact | None = None) -> TensorType | Fact:
+        type = super().infer(at, x, axes)
+        combine = _COMBINE_SIZES[self.combiner]
+        if x.elements is None or not x.dtype.is_integer or x.rank != 1 or not self.row.plain:
+            return type
+        if self.axes == () or not x.elements:
+            return type
+        assert isinstance(type, TensorType)
+        return Fact(type, (functools.reduce(combine, x.elements),))
+
+    def forwarded_operand(self, gives: TensorType, x: Fact, axes: Fact | None = None) -> int | None:
+        """Folding single elements keeps them; but sums of floats start from 0.0, which undoes -0.0."""
+        exact = self.combiner != "add" or x.dtype.is_integer
+        return 0 if self.row.plain and exact and gives == x.type else None
+
+    def identity(self, dtype: DType) -> float | int | bool:
+        """What the accumulator starts from."""
+        if self.combiner in ("add", "mul"):
+            return int(self.combiner == "mul")
+        lowest = self.combiner == "max"
+        if dtype == BOOL:
+            return not lowest
+        if dtype.is_float:
+            return -math.inf if lowest else math.inf
+        info = np.iinfo(dtype.numpy)
+        return int(info.min if lowest else info.max)
+
+    def prepare(self, x: Scalar) -> Scalar:
+        """What is combined, from one element."""
+        return self.row.prepare[1](x)
+
+    def finish(self, acc: Scalar, count: Dim) -> Scalar:
+        """The result, from the accumulator."""
+        return self.row.finish[1](acc, count)
+
+    @quiet
+    def reference(self, x: Array) -> Array:
+        axes = positive_axes(self.axes, x.ndim)
+        prepared = np.asarray(self.row.prepare[0](widened(x)))
+        start = self.identity(dtype_of(prepared))
+        acc = _UFUNCS[self.combiner].reduce(
+            prepared, axis=axes, dtype=prepared.dtype, keepdims=self.keepdims, initial=start
+        )
+        count = math.prod(x.shape[axis] for axis in axes)
+        return like(self.row.finish[0](np.asarray(acc), count), x)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What tells one fold from another: each step in NumPy and as a scalar expression."""
+
+    prepare: tuple[Callable[[Array], Any], Callable[[Scalar], Scalar]] = (lambda x: x, lambda x: x)
+    finish: tuple[Callable[[Array, int], Any], Callable[[Scalar, Dim], Scalar]] = (
+        lambda acc, count: acc,
+        lambda acc, count: acc,
+    )
+    plain: bool = False
+    """Whether it is the combiner alone."""
+
+
+_UFUNCS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+_COMBINE_SIZES: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "add": operator.add,
+    "mul": operator.mul,
+    "max": maximum,
+    "min": minimum,
+}
+
+
+def _in_float(function: str) -> Callable[[Scalar], Scalar]:
+    """A float function of the loop IR, through f64 where the operand is an integer."""
+
+    def scalar(x: Scalar) -> Scalar:
+        return apply(function, x) if x.dtype.is_float else cast(apply(function, cast(x, F64)), x.dtype)
+
+    return scalar
+
+
+def _mean(acc: Scalar, count: Dim) -> Scalar:
+    return acc / (count if isinstance(count, int) else cast(Position(count), acc.dtype))
+
+
+_AS_IS = (lambda x: x, lambda x: x)
+_SQUARE = (lambda x: x * x, lambda x: x * x)
+_ABS = (np.abs, lambda x: apply("abs", x))
+_ROOT = (lambda acc, count: np.sqrt(acc), lambda acc, count: _in_float("sqrt")(acc))
+_LOG = (lambda acc, count: np.log(acc), lambda acc, count: _in_float("log")(acc))
+_MEAN = (lambda acc, count: FUNCTIONS["div"].numpy(acc, like(count, acc)), _mean)
+
+
+def _import(cls: type[Reduction]) -> Import:
+    """ONNX up to opset 12 or 17: axes are an attribute."""
+
+    def convert(i: Importer) -> Any:
+        axes = i.attr("axes")
+        return i.emit(cls(None if not axes else tuple(axes), bool(i.attr("keepdims", 1))), i.input(0))
+
+    return convert
+
+
+def _import_operand(cls: type[Reduction]) -> Import:
+    """Later: axes are operand 1, and an attribute says what none of them means."""
+
+    def convert(i: Importer) -> Any:
+        keepdims, noop = bool(i.attr("keepdims", 1)), bool(i.attr("noop_with_empty_axes", 0))
+        if i.optional(1) is None:
+            return i.emit(cls(() if noop else None, keepdims), i.input(0))
+        return i.emit(cls(None, keepdims, noop), i.input(0), i.input(1))
+
+    return convert
+
+
+def _finished(cls: type[Reduction], fill: str = "normal") -> None:
+    """Imports and samples that all reductions share."""
+    since = 13 if cls is ReduceSum else 18
+    cls.onnx = {(cls.name, 1): _import(cls), (cls.name, since): _import_operand(cls)}
+    n, m = symbol("N"), symbol("M")
+    cls.samples = (
+        *(Sample(cls((1,)), (arg(t, 3, 5, 2, fill=fill),)) for t in (F32, F16, F64, I32) if t in cls.dtypes),
+        Sample(cls((-1, 0), False), (arg(F32, 3, 5, 2, fill=fill),)),
+        Sample(cls(), (arg(F32, 3, 4, fill=fill),)),
+        Sample(cls(None, False), (arg(F32, 3, 4, fill=fill),)),
+        Sample(cls(), (arg(F32, fill=fill),)),
+        Sample(cls(()), (arg(F32, 2, 3, fill=fill),)),
+        Sample(cls((1,), False), (arg(F32, n, m, fill=fill),)),
+        Sample(cls((0,)), (arg(F32, 0, 3),)),
+        Sample(cls((1,)), (arg(F32, 0, 3),)),
+        Sample(cls(None, False), (arg(F32, 2, 3, fill=fill), arg(I64, 1, values=(1,)))),
+        Sample(cls(), (arg(F32, 2, 3, fill=fill), arg(I64, 0, values=()))),
+        Sample(cls(noop=True), (arg(F32, 2, 3, fill=fill), arg(I64, 0, values=()))),
+        Sample(cls((2,)), (arg(F32, 2, 3),), "axis 2 is outside a rank of 2"),
+        Sample(cls((0, -2)), (arg(F32, 2, 3),), "name an axis twice"),
+        Sample(cls(), (arg(STRING, 2),), "the input is string"),
+    )
+
+
+def fold(
+    name: str, doc: str, combiner: str, row: Row, dtypes: frozenset[DType] = NUMBERS, fill: str = "normal"
+) -> type[Fold]:
+    """Register one reduction."""
+    body = {"__doc__": doc, "__module__": __name__, "combiner": combiner, "row": row, "dtypes": dtypes}
+    return op(name)(type(name, (Fold,), body))
+
+
+ReduceSum = fold("ReduceSum", "The sum", "add", Row(plain=True))
+ReduceProd = fold("ReduceProd", "The product", "mul", Row(plain=True))
+ReduceMax = fold(
+    "ReduceMax",
+    "The largest; NaN if any is; over none the least of the dtype",
+    "max",
+    Row(plain=True),
+    NUMBERS | {BOOL},
+)
+ReduceMin = fold(
+    "ReduceMin",
+    "The smallest; NaN if any is; over none the largest of the dtype",
+    "min",
+    Row(plain=True),
+    NUMBERS | {BOOL},
+)
+ReduceMean = fold("ReduceMean", "The mean; of integers truncated", "add", Row(finish=_MEAN))
+ReduceSumSquare = fold("ReduceSumSquare", "The sum of squares", "add", Row(_SQUARE))
+ReduceL1 = fold("ReduceL1", "The sum of absolute values", "add", Row(_ABS))
+ReduceL2 = fold("ReduceL2", "The root of the sum of squares", "add", Row(_SQUARE, _ROOT))
+ReduceLogSum = fold("ReduceLogSum", "The logarithm of the sum", "add", Row(_AS_IS, _LOG))
+
+
+@op("ReduceLogSumExp")
+class ReduceLogSumExp(Reduction):
+    """``log(sum(exp(x)))``, with the largest element taken out first so that nothing overflows."""
+
+    dtypes = NUMBERS
+    """Of integers, the result in f64 without its fraction."""
+
+    @quiet
+    def reference(self, x: Array) -> Array:
+        axes, wide = positive_axes(self.axes, x.ndim), widened(x)
+        wide = wide if wide.dtype.kind == "f" else x.astype(np.float64)
+        top = np.maximum.reduce(wide, axis=axes, keepdims=True, initial=-np.inf)
+        top = np.where(np.isinf(top), 0, top).astype(wide.dtype)
+        total = np.add.reduce(np.exp(wide - top), axis=axes, keepdims=True)
+        result = np.log(total) + top
+        shape = result.shape if self.keepdims else reduced_shape(x.shape, axes, False)
+        return like(result, x).reshape(shape)
+
+    def decompose(self, b: Builder, x: Value, axes: Value | None = None) -> Value | None:
+        if axes is not None:
+            return None
+        axes_ = self.resolved(rank_of(x))
+        wide = as_dtype(b, x, F64) if x.type.dtype in INTEGERS else in_f32(b, x)
+        top = b(ReduceMax(axes_), wide)
+        top = b(Where(), b(IsInf(), top), b.const(0.0, wide.type.dtype), top)
+        total = b(ReduceSum(axes_), b(Exp(), b(Sub(), wide, top)))
+        result = b(Add(), b(Log(), total), top)
+        if not self.keepdims:
+            result = b(Squeeze(axes_), result)
+        return as_dtype(b, result, x.type.dtype)
+
+
+_POSITIVE = (ReduceLogSum,)
+_ALL: tuple[type[Reduction], ...] = (
+    ReduceSum, ReduceProd, ReduceMax, ReduceMin, ReduceMean, ReduceSumSquare, ReduceL1, ReduceL2,
+    ReduceLogSum, ReduceLogSumExp,
+)  # fmt: skip
+for _cls in _ALL:
+    _finished(_cls, "positive" if _cls in _POSITIVE else "normal")
+
+_SIZES = (arg(I64, 3, values=(2, 3, 4)),)
+ReduceSum.samples += (Sample(ReduceSum((0,)), _SIZES),)
+ReduceProd.samples += (Sample(ReduceProd(None, False), _SIZES),)
+ReduceMax.samples += (Sample(ReduceMax(), _SIZES), Sample(ReduceMax((1,)), (arg(BOOL, 3, 4),)))
+ReduceMin.samples += (Sample(ReduceMin(), _SIZES), Sample(ReduceMin((1,)), (arg(U8, 3, 4),)))

@@ -1,0 +1,131 @@
+"""Reshape."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from graphwright.ir.op import (
+    Array,
+    Fact,
+    Importer,
+    Inference,
+    InferError,
+    Op,
+    Sample,
+    Trait,
+    arg,
+    op,
+)
+from graphwright.ir.symbols import Dim, floordiv, mod, numbers, product, symbol
+from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.core.shaping import cancel, carried, known_dims, known_parts
+
+
+@op("Reshape")
+class Reshape(Op):
+    """The same elements, in row-major order, under another shape.
+
+    ``shape`` None is operand 1. A 0 copies the input's size (unless ``allow_zero``); one -1 takes the rest.
+    """
+
+    shape: tuple[Dim, ...] | None = None
+    allow_zero: bool = False
+    traits = Trait.VIEW
+
+    def verify(self) -> None:
+        if self.shape is not None and self.shape.count(-1) > 1:
+            raise InferError(f"{list(self.shape)} has more than one -1")
+
+    def fold_operands(self, x: Fact, shape: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+        if self.shape is not None or shape is None:
+            return None
+        dims = known_dims(shape)
+        if dims is None and x.type.shape is not None:
+            dims = _but_one(shape.partly)
+        return None if dims is None else (Reshape(dims, self.allow_zero), (0,))
+
+    def infer(self, at: Inference, x: Fact, shape: Fact | None = None) -> TensorType | Fact:
+        if self.shape is None:
+            return TensorType(x.dtype, tuple(_size(at, part) for part in known_parts(shape)))
+        return carried(self, TensorType(x.dtype, self._sizes(at, x.shape, self.shape)), x)
+
+    def _sizes(self, at: Inference, dims: tuple[Dim, ...], target: tuple[Dim, ...]) -> tuple[Dim, ...]:
+        sizes = [self._copied(at, dims, axis) if d == 0 else d for axis, d in enumerate(target)]
+        others = [d for d in sizes if d != -1]
+        if any(isinstance(d, int) and d < 0 for d in others):
+            raise at.fail(f"sizes of {list(target)} must be positive, 0 or -1")
+        have, want = cancel(dims, others)
+        if -1 not in sizes:
+            if all(isinstance(d, int) for d in (*dims, *others)):
+                have, want = list(dims), others
+            at.equal(product(have), product(want), f"elements of {list(dims)} and {list(sizes)}")
+            return tuple(sizes)
+        if 0 in want:
+            raise at.fail(f"{list(target)}: -1 cannot be inferred, as another size is 0")
+        rest = _quotient(at, product(have), product(want), dims, target)
+        return tuple(rest if d == -1 else d for d in sizes)
+
+    def _copied(self, at: Inference, dims: tuple[Dim, ...], axis: int) -> Dim:
+        if self.allow_zero:
+            return 0
+        if axis >= len(dims):
+            raise at.fail(
+                f"size {axis} is 0, which copies axis {axis} of the input, but it has only {len(dims)} axes"
+            )
+        return dims[axis]
+
+    def reference(self, x: Array) -> Array:
+        assert self.shape is not None
+        copy = not self.allow_zero
+        sizes = [x.shape[k] if d == 0 and copy else d for k, d in enumerate(numbers(self.shape))]
+        if -1 in sizes and not x.size:  # what NumPy refuses to tell
+            have, want = cancel(x.shape, [size for size in sizes if size != -1])
+            if 0 not in want:
+                sizes[sizes.index(-1)] = prod(numbers(have)) // prod(numbers(want))
+        return x.reshape(sizes)
+
+
+def _but_one(parts: tuple[Dim | None, ...] | None) -> tuple[Dim, ...] | None:
+    """Sizes of which one is not known, which takes the rest: the others must leave nothing open."""
+    if parts is None or parts.count(None) != 1 or 0 in parts or -1 in parts:
+        return None
+    return tuple(-1 if part is None else part for part in parts)
+
+
+def _size(at: Inference, part: Dim | None) -> Dim:
+    """A size of the result; what is not known, or stands for another size, is a new one."""
+    return at.symbols.fresh("reshaped") if part is None or part in (0, -1) else part
+
+
+def _quotient(at: Inference, total: Dim, part: Dim, dims: tuple[Dim, ...], target: tuple[Dim, ...]) -> Dim:
+    """``total / part``, which must be exact: proved, assumed or refused."""
+    rest = floordiv(total, part)
+    if mod(total, part) != 0:
+        at.equal(rest * part, total, f"elements of {list(dims)} in a shape of {list(target)}")
+    return rest
+
+
+def _import(i: Importer) -> Any:
+    return i.emit(Reshape(allow_zero=bool(i.attr("allowzero", 0))), i.input(0), i.input(1))
+
+
+Reshape.onnx = {("Reshape", 5): _import}
+_N, _H = symbol("N"), symbol("H")
+Reshape.samples = (
+    Sample(Reshape((2, -1)), (arg(F32, 4, 3),)),
+    Sample(Reshape((0, -1, 4)), (arg(F32, 3, 2, 8),)),
+    Sample(Reshape((-1, 6)), (arg(F32, _N, 2, 3),)),
+    Sample(Reshape((0, -1)), (arg(F32, _N, _H, 4),)),
+    Sample(Reshape((-1,)), (arg(F32),)),
+    Sample(Reshape(()), (arg(F32, 1, 1),)),
+    Sample(Reshape((0, 5), allow_zero=True), (arg(F32, 3, 0),)),
+    Sample(Reshape((0, -1)), (arg(F32, 0, 2, 3),)),
+    Sample(Reshape(), (arg(F32, 2, 6), arg(I64, 3, values=(3, 2, -1)))),
+    Sample(Reshape((2, 2)), (arg(I64, 4, values=(1, 2, 3, 4)),)),
+    Sample(Reshape((2, 5)), (arg(F32, 4, 3),), "12 and 10 differ"),
+    Sample(Reshape((5, -1)), (arg(F32, 4, 3),), "10 and 12 differ"),
+    Sample(Reshape((-1, -1)), (arg(F32, 4, 3),), "has more than one -1"),
+    Sample(Reshape((1, 1, 0)), (arg(F32, 4, 3),), "but it has only 2 axes"),
+    Sample(Reshape((0, 0, -1), allow_zero=True), (arg(F32, 0, 3),), "as another size is 0"),
+)

@@ -1,0 +1,78 @@
+"""ScatterElements, and what it shares with ScatterND."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.core.common import need_dtype, quiet, same_dtype
+from graphwright.ops.core.gather import INDICES
+from graphwright.ops.core.gather_elements import check_elements, element_index
+
+REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+@op("ScatterElements")
+class ScatterElements(Op):
+    """The data with ``out[i, indices[i, j]] = updates[i, j]`` (``axis`` 1), or the ``reduction`` of both."""
+
+    axis: int = 0
+    reduction: str = "none"
+
+    def verify(self) -> None:
+        check_reduction(self.reduction)
+
+    def infer(self, at: Inference, x: Fact, indices: Fact, updates: Fact) -> TensorType:
+        need_dtype(at, indices, INDICES, "the index tensor")
+        dtype = same_dtype(at, x, updates)
+        check_elements(at, x, indices, self.axis)
+        if updates.rank != indices.rank:
+            raise at.fail(f"updates of rank {updates.rank} for indices of rank {indices.rank}")
+        for axis, (a, b) in enumerate(zip(indices.shape, updates.shape, strict=True)):
+            at.equal(a, b, f"axis {axis} of indices and updates")
+        return TensorType(dtype, x.shape)
+
+    @quiet
+    def reference(self, x: Array, indices: Array, updates: Array) -> Array:
+        return scattered(x, element_index(x, indices, self.axis), updates, self.reduction)
+
+
+def check_reduction(reduction: str) -> None:
+    """Refuse a reduction that is not known."""
+    if reduction != "none" and reduction not in REDUCTIONS:
+        raise InferError(f"reduction {reduction!r} is not one of none, {', '.join(REDUCTIONS)}")
+
+
+def scattered(x: Array, where: tuple[Array, ...], updates: Array, reduction: str) -> Array:
+    """A copy of ``x`` with ``updates`` written or combined at ``where``, in order."""
+    out = x.copy()
+    if reduction == "none":
+        out[where] = updates
+    else:
+        REDUCTIONS[reduction].at(out, where, updates)
+    return out
+
+
+def _import(i: Importer) -> object:
+    scatter = ScatterElements(i.attr("axis", 0), i.attr("reduction", "none"))
+    return i.emit(scatter, i.input(0), i.input(1), i.input(2))
+
+
+ScatterElements.onnx = {("Scatter", 9): _import, ("ScatterElements", 11): _import}
+_TWO = arg(I64, 1, 2, values=(1, 1))
+ScatterElements.samples = (
+    Sample(ScatterElements(1), (arg(F32, 2, 5), arg(I64, 2, 2, values=(0, -1, 3, 1)), arg(F32, 2, 2))),
+    Sample(
+        ScatterElements(0, "max"),
+        (arg(F32, 4, symbol("N")), arg(I64, 2, symbol("N"), fill="index"), arg(F32, 2, symbol("N"))),
+    ),
+    *(
+        Sample(ScatterElements(1, reduction), (arg(F32, 1, 5), _TWO, arg(F32, 1, 2)))
+        for reduction in REDUCTIONS
+    ),
+    Sample(ScatterElements(1, "mean"), (arg(F32, 1, 5), _TWO, arg(F32, 1, 2)), "reduction 'mean'"),
+    Sample(ScatterElements(1), (arg(F32, 1, 5), _TWO, arg(F32, 1, 3)), "2 and 3 differ"),
+    Sample(ScatterElements(1), (arg(F32, 1, 5), _TWO, arg(I64, 1, 2)), "operands of f32 and i64"),
+)

@@ -1,0 +1,109 @@
+"""What ops that move elements or take sizes as operands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.free_symbols import symbols_named
+from graphwright.ir.op import Array, Fact, Inference, Op, UnknownRank, is_known
+from graphwright.ir.symbols import Dim, Expr, SymbolTable, maximum
+from graphwright.ir.types import TensorType
+from graphwright.ops.core.common import MAX_ELEMENTS, fact_of_parts, known_size, parts_of
+
+
+def known_ints(fact: Fact | None) -> tuple[int, ...] | None:
+    """The elements of ``fact`` if all of them are numbers; None otherwise."""
+    if fact is None or not is_known(fact.elements):
+        return None
+    return tuple(int(e) for e in fact.elements or ())  # type: ignore[arg-type]  # is_known: no Expr
+
+
+def known_dims(fact: Fact | None) -> tuple[Dim, ...] | None:
+    """The elements of ``fact``, numbers or symbolic sizes; None where they are not known."""
+    return None if fact is None else fact.elements
+
+
+def known_floats(fact: Fact | None) -> tuple[float, ...] | None:
+    """The elements of a constant float tensor; None if ``fact`` is computed."""
+    if fact is None or fact.data is None:
+        return None
+    return tuple(float(v) for v in fact.data.ravel())
+
+
+def carried(
+    op: Op, type: TensorType, *facts: Fact, move: Callable[..., Any] | None = None
+) -> Fact | TensorType:
+    """``type``, with the elements that the reference of ``op``, or ``move``, makes of those of ``facts``: not
+    where attributes of ``op`` are sizes that only a run knows.
+    """
+    if type.shape is None or known_size(type.shape) is None:
+        return type
+    parts = parts_of(facts)
+    if parts is None or not all(fact.type.is_static for fact in facts) or symbols_named(op):
+        return type
+    return fact_of_parts(type, elements_of((move or op.reference)(*map(_array_of, parts, facts))))
+
+
+def elements_of(array: Array) -> tuple[Dim | None, ...]:
+    """The sizes in an array, row-major; None where they are not known."""
+    return tuple(e if e is None or isinstance(e, Expr) else int(e) for e in array.ravel().tolist())
+
+
+def _array_of(elements: Sequence[Dim | None], fact: Fact) -> Array:
+    plain = all(isinstance(e, int) and abs(e) < 2**63 for e in elements)
+    array: Array = np.empty(len(elements), dtype=np.int64 if plain else object)
+    array[:] = elements
+    return array.reshape(fact.shape)
+
+
+def not_negative(symbols: SymbolTable, dim: Dim) -> Dim:
+    """``max(dim, 0)``, without the ``max`` where ``dim >= 0`` is known."""
+    return dim if symbols.proves_at_least(dim, 0) else maximum(dim, 0)
+
+
+def cancel(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[list[Dim], list[Dim]]:
+    """The factors of two products without those that both have (and without ones)."""
+    kept, rest = [], [d for d in right if d != 1]
+    for dim in left:
+        if dim in rest:
+            rest.remove(dim)
+        elif dim != 1:
+            kept.append(dim)
+    return kept, rest
+
+
+def open_sizes(at: Inference, count: Dim | None, hint: str) -> tuple[Dim, ...]:
+    """Sizes that elements decide, as new symbols; raises UnknownRank where their number is not known."""
+    if not isinstance(count, int):
+        raise UnknownRank
+    return tuple(at.symbols.fresh(hint) for _ in range(count))
+
+
+def known_parts(fact: Fact | None) -> tuple[Dim | None, ...]:
+    """The elements of a vector as far as they are known; raises UnknownRank where their number is not."""
+    length = length_of(fact)
+    if fact is None or not isinstance(length, int):
+        raise UnknownRank
+    if fact.elements is not None:
+        return fact.elements
+    return fact.partly or (None,) * length
+
+
+def length_of(fact: Fact | None) -> Dim | None:
+    """How many elements a vector has; None where that is not known, or more than are tracked, or it is no
+    vector.
+    """
+    shape = None if fact is None else fact.type.shape
+    if shape is None or len(shape) != 1 or (isinstance(shape[0], int) and shape[0] > MAX_ELEMENTS):
+        return None
+    return shape[0]
+
+
+def number(dim: Dim | None) -> int:
+    """A size of an attribute inside a reference, where every symbol has been given its value."""
+    if not isinstance(dim, int):
+        raise TypeError(f"{dim} is not a number: give the sizes of the inputs first")
+    return dim

@@ -1,0 +1,172 @@
+"""Slice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, symbol
+from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.core.shaping import carried, known_dims, known_ints, length_of, not_negative, number
+
+TO_THE_END = 2**31 - 1
+"""A bound at least this far off stands for the end, or the beginning, whatever the size."""
+
+
+@op("Slice")
+class Slice(Op):
+    """``x[starts[k]:ends[k]:steps[k]]`` along ``axes[k]``; negative bounds count from the back, as in NumPy.
+
+    A negative step that starts before the first element starts at it; in NumPy it selects nothing.
+
+    Without ``starts`` the operands 1 to 4 give starts, ends, axes and steps; axes and steps may be absent.
+    """
+
+    starts: tuple[Dim, ...] | None = None
+    ends: tuple[Dim, ...] = ()
+    axes: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+    optional_inputs = frozenset({3, 4})
+
+    def fold_operands(self, x: Fact, *bounds: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
+        if self.starts is not None or len(bounds) < 2:
+            return None
+        starts, ends = known_dims(bounds[0]), known_dims(bounds[1])
+        if starts is None or ends is None:
+            return None
+        axes = _or_default(bounds, 2, tuple(range(len(starts))))
+        steps = _or_default(bounds, 3, (1,) * len(starts))
+        if axes is None or steps is None:
+            return None
+        return Slice(starts, ends, axes, steps), (0,)
+
+    def infer(self, at: Inference, x: Fact, *bounds: Fact | None) -> TensorType | Fact:
+        if self.starts is None:
+            return TensorType(x.dtype, self._open(at, x, bounds))
+        if not len(self.starts) == len(self.ends) == len(self.axes) == len(self.steps):
+            counts = f"{len(self.starts)} starts, {len(self.ends)} ends, {len(self.axes)} axes"
+            raise at.fail(f"{counts}, {len(self.steps)} steps: there must be as many of each")
+        shape = list(x.shape)
+        if self.axes and not shape:
+            raise at.fail("a scalar has no axis to slice")
+        seen = set()
+        for start, end, axis, step in zip(self.starts, self.ends, self.axes, self.steps, strict=True):
+            axis = at.axis(axis, x.rank)
+            if axis in seen:
+                raise at.fail(f"axis {axis} is sliced twice")
+            if step == 0:
+                raise at.fail(f"the step along axis {axis} is 0")
+            seen.add(axis)
+            shape[axis] = window(at, x.shape[axis], start, end, step)[1]
+        return carried(self, TensorType(x.dtype, tuple(shape)), x)
+
+    def _open(self, at: Inference, x: Fact, bounds: Sequence[Fact | None]) -> tuple[Dim, ...]:
+        """The sizes where elements decide the bounds: axes that are not sliced keep theirs."""
+        length = length_of(bounds[0]) if bounds else None
+        axes = _or_default(bounds, 2, tuple(range(length)) if isinstance(length, int) else None)
+        given = tuple(range(x.rank)) if axes is None else axes
+        cut = {at.axis(axis, x.rank) for axis in given if isinstance(axis, int)}
+        return tuple(at.symbols.fresh("sliced") if k in cut else dim for k, dim in enumerate(x.shape))
+
+    def forwarded_operand(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
+        return 0 if gives == x.type and all(step > 0 for step in self.steps) else None
+
+    def reference(self, x: Array) -> Array:
+        assert self.starts is not None
+        where = [slice(None)] * x.ndim
+        for start, end, axis, step in zip(self.starts, self.ends, self.axes, self.steps, strict=True):
+            first, count = placed(x.shape[axis], number(start), number(end), step)
+            stop = first + count * step
+            where[axis] = slice(first, stop if stop >= 0 else None, step) if count else slice(0, 0)
+        return np.array(x[tuple(where)], order="C")
+
+
+def placed(size: int, start: int, end: int, step: int) -> tuple[int, int]:
+    """First element and number of elements, as ONNX clamps bounds: a start to the elements that there are."""
+    last = size - 1 if step < 0 else size
+    first = min(max(start + size * (start < 0), 0), last)
+    stop = min(max(end + size * (end < 0), -1 if step < 0 else 0), last)
+    return first, max(0, -((first - stop) // step))
+
+
+def window(at: Inference, dim: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim]:
+    """First element and number of elements of ``[start:end:step]`` along an axis of ``dim`` elements."""
+    if isinstance(dim, int) and isinstance(start, int) and isinstance(end, int):
+        return placed(dim, start, end, step)
+    if not all([_keeps_sign(at, bound) for bound in (start, end)]):
+        return 0, at.symbols.fresh("sliced")
+    if step < 0:
+        last = dim - 1  # -1 where the axis has no element
+        first = last if start == -1 else minimum(_place(at, dim, start, last, 0), last)
+        stop = _place(at, dim, end, dim - 1, -1)
+        return first, not_negative(at.symbols, ceildiv(first - stop, -step))
+    first, stop = _place(at, dim, start, dim, 0), _place(at, dim, end, dim, 0)
+    if first == 0:
+        return 0, ceildiv(stop, step)
+    if stop == dim and first == minimum(start, dim):  # dim - min(start, dim)
+        return first, ceildiv(not_negative(at.symbols, dim - start), step)
+    if stop == dim and first == maximum(dim + start, 0):  # dim - max(dim + start, 0)
+        return first, ceildiv(minimum(dim, -start), step)
+    return first, not_negative(at.symbols, ceildiv(stop - first, step))
+
+
+def _keeps_sign(at: Inference, bound: Dim) -> bool:
+    """Whether a bound counts from one end for all sizes: known, or assumed."""
+    if isinstance(bound, int):
+        return True
+    return at.not_less(-bound, 1) if _from_back(at, bound) else at.not_less(bound, 0)
+
+
+def _from_back(at: Inference, bound: Dim) -> bool:
+    high = at.symbols.range_of(bound).high
+    return high is not None and high <= 0 and bound != 0
+
+
+def _place(at: Inference, dim: Dim, bound: Dim, high: Dim, low: int) -> Dim:
+    """A bound that keeps its sign, counted from the front, within ``[low, high]``."""
+    if isinstance(bound, int) and abs(bound) >= TO_THE_END:
+        return high if bound > 0 else low
+    if _from_back(at, bound):
+        placed = dim + bound
+        return placed if at.symbols.proves_at_least(placed, low) else maximum(placed, low)
+    return bound if at.symbols.proves_at_least(high - bound, 0) else minimum(bound, high)
+
+
+def _or_default(
+    bounds: Sequence[Fact | None], index: int, default: tuple[int, ...] | None
+) -> tuple[int, ...] | None:
+    absent = index >= len(bounds) or bounds[index] is None
+    return default if absent else known_ints(bounds[index])
+
+
+def _from_attributes(i: Importer) -> Any:
+    starts, ends = tuple(i.required_attr("starts")), tuple(i.required_attr("ends"))
+    axes = tuple(i.attr("axes", range(len(starts))))
+    return i.emit(Slice(starts, ends, axes, (1,) * len(starts)), i.input(0))
+
+
+Slice.onnx = {("Slice", 1): _from_attributes, ("Slice", 10): lambda i: i.emit(Slice(), *i.inputs())}
+_END = 2**63 - 1
+_ONE = arg(I64, 1, values=(1,))
+Slice.samples = (
+    Sample(Slice((1, -2), (3, _END), (0, 1), (1, 1)), (arg(F32, 4, 5),)),
+    Sample(Slice((-1,), (-_END - 1,), (1,), (-1,)), (arg(F32, 2, 5),)),
+    Sample(Slice((9, 3), (0, 1), (0, 1), (-2, 1)), (arg(F32, 6, 5),)),
+    Sample(Slice((1,), (_END,), (0,), (2,)), (arg(F32, symbol("N"), 2),)),
+    Sample(Slice((-2,), (_END,), (0,), (1,)), (arg(F32, symbol("N"), 2),)),
+    Sample(Slice((0,), (-1,), (0,), (1,)), (arg(F32, symbol("N"), 2),)),
+    Sample(Slice((-1,), (-_END - 1,), (0,), (-1,)), (arg(F32, symbol("N"), 2),)),
+    Sample(Slice((2,), (4,), (0,), (1,)), (arg(F32, symbol("N"), 2),)),
+    Sample(Slice((-3,), (-1,), (0,), (1,)), (arg(F32, symbol("N"), 2),)),
+    Sample(
+        Slice(),
+        (arg(I64, 4, values=(5, 6, 7, 8)), _ONE, arg(I64, 1, values=(3,)), None, _ONE),
+    ),
+    Sample(Slice((0,), (1,), (2,), (1,)), (arg(F32, 4, 5),), "axis 2 is outside"),
+    Sample(Slice((0,), (1,), (0,), (0,)), (arg(F32, 4, 5),), "the step along axis 0 is 0"),
+    Sample(Slice((0, 0), (1, 1), (0, -2), (1, 1)), (arg(F32, 4, 5),), "sliced twice"),
+    Sample(Slice((0, 0), (1,), (0,), (1,)), (arg(F32, 4, 5),), "2 starts, 1 ends"),
+)

@@ -1,0 +1,80 @@
+"""Squeeze."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, UnknownRank, arg, op
+from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.core.common import positive_axes, resolve_axes
+from graphwright.ops.core.shaping import carried, known_ints
+
+
+@op("Squeeze")
+class Squeeze(Op):
+    """Removes axes of size 1: ``axes``, or operand 1, or, where ``every`` is set, all that there are."""
+
+    axes: tuple[int, ...] | None = None
+    every: bool = False
+    traits = Trait.VIEW
+
+    def fold_operands(self, x: Fact, axes: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+        if self.every:
+            return (Squeeze(_ones(x.shape)), (0,)) if x.type.is_static else None
+        known = known_ints(axes)
+        return None if self.axes is not None or known is None else (Squeeze(known), (0,))
+
+    def infer(self, at: Inference, x: Fact, axes: Fact | None = None) -> TensorType | Fact:
+        if self.every:
+            return self._infer_every(at, x)
+        if self.axes is None:
+            raise UnknownRank
+        if self.axes and not x.rank:
+            raise at.fail("a scalar has no axis to squeeze")
+        gone = resolve_axes(at, self.axes, x.rank)
+        for axis in gone:
+            at.equal(x.shape[axis], 1, f"axis {axis} is squeezed")
+        kept = tuple(d for axis, d in enumerate(x.shape) if axis not in gone)
+        return carried(self, TensorType(x.dtype, kept), x)
+
+    def _infer_every(self, at: Inference, x: Fact) -> TensorType | Fact:
+        """An open size is assumed not to be 1; without that, the rank is not known."""
+        gone = _ones(x.shape)
+        kept = tuple(dim for axis, dim in enumerate(x.shape) if axis not in gone)
+        if not all([at.differs(dim, 1) for dim in kept]):
+            return TensorType(x.dtype, None)
+        return carried(Squeeze(gone), TensorType(x.dtype, kept), x)
+
+    def reference(self, x: Array) -> Array:
+        return np.squeeze(x, _ones(x.shape) if self.every else positive_axes(self.axes, x.ndim))
+
+
+def _ones(shape: Sequence[Dim]) -> tuple[int, ...]:
+    """The axes of size 1."""
+    return tuple(axis for axis, dim in enumerate(shape) if dim == 1)
+
+
+def _from_attribute(i: Importer) -> Any:
+    axes = i.attr("axes")
+    return i.emit(Squeeze(every=True) if axes is None else Squeeze(tuple(axes)), i.input(0))
+
+
+def _from_operand(i: Importer) -> Any:
+    axes = i.optional(1)
+    return i.emit(Squeeze(every=True), i.input(0)) if axes is None else i.emit(Squeeze(), i.input(0), axes)
+
+
+Squeeze.onnx = {("Squeeze", 1): _from_attribute, ("Squeeze", 13): _from_operand}
+Squeeze.samples = (
+    Sample(Squeeze((0, -1)), (arg(F32, 1, 3, 1),)),
+    Sample(Squeeze(every=True), (arg(F32, 1, 3, 1, symbol("N")),)),
+    Sample(Squeeze(), (arg(F32, 1, 3), arg(I64, 1, values=(0,)))),
+    Sample(Squeeze((0,)), (arg(I64, 1, values=(7,)),)),
+    Sample(Squeeze(()), (arg(F32, 1, 3),)),
+    Sample(Squeeze((1,)), (arg(F32, 1, 3),), "axis 1 is squeezed: 3 and 1 differ"),
+    Sample(Squeeze((2,)), (arg(F32, 1, 3),), "axis 2 is outside a rank of 2"),
+)

@@ -1,0 +1,149 @@
+"""The short-time Fourier transform."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, UnknownRank, arg, op
+from graphwright.ir.symbols import Dim, floordiv, symbol
+from graphwright.ir.types import BF16, F16, F32, F64, I32, I64, TensorType
+from graphwright.ops.core.binary import Add, Mul
+from graphwright.ops.core.cast import as_dtype, in_f32
+from graphwright.ops.core.common import FLOATS, like, need_dtype, quiet, rank_of, same_dtype
+from graphwright.ops.core.dft import DFT
+from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.range import Range
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.shaping import known_dims, number
+from graphwright.records import replace
+
+
+@op("STFT")
+class STFT(Op):
+    """Transforms y[batch, frame, bin, 2] of frames of x[batch, time, 1 or 2], one every ``step`` samples.
+
+    Real signals may come without the axis of parts, as ONNX Runtime takes them.
+    Each frame is multiplied by the window, operand 1. It is ``length`` long, by default as the window or, if
+    that is absent, as the signal. ``onesided`` keeps the first ``length // 2 + 1`` bins of real signals.
+    Where ``step`` is None, operands 1 to 3 are step, window and length; the last two may be absent.
+    """
+
+    onesided: bool = True
+    step: Dim | None = None
+    length: Dim | None = None
+    optional_inputs = frozenset({1, 2, 3})
+
+    def fold_operands(
+        self, x: Fact, step: Fact | None = None, window: Fact | None = None, length: Fact | None = None
+    ) -> tuple[Op, tuple[int, ...]] | None:
+        if self.step is not None:
+            return None
+        steps, lengths = known_dims(step), (None,) if length is None else known_dims(length)
+        if steps is None or lengths is None or (len(steps), len(lengths)) != (1, 1):
+            return None
+        made = replace(self, step=steps[0], length=lengths[0])
+        return made, (0,) if window is None else (0, 2)
+
+    def infer(self, at: Inference, x: Fact, window: Fact | None = None, *others: Fact | None) -> TensorType:
+        need_dtype(at, x, FLOATS)
+        if self.step is None:
+            raise UnknownRank
+        if x.rank not in (2, 3):
+            raise at.fail(f"the input is {x.type}; it must be [batch, time, parts]")
+        batch, time, parts = (*x.shape, 1)[:3]
+        length = self._length(time, None if window is None else _window_length(at, x, window))
+        if window is not None:
+            at.equal(_window_length(at, x, window), length, "elements of the window and of a frame")
+        at.at_least(length, 1, "the length of a frame")
+        at.at_least(self.step, 1, "the step from frame to frame")
+        at.at_least(time - length, 0, f"a signal of {time} less a frame of {length}")
+        if self.onesided:
+            at.equal(parts, 1, "parts of the elements of a onesided transform")
+        at.at_least(parts, 1, "parts of an element")
+        at.at_least(3 - parts, 1, "3 less the parts of an element")
+        frames = floordiv(time - length, self.step) + 1
+        return TensorType(x.dtype, (batch, frames, self._bins(length), 2))
+
+    def _length(self, time: Dim, window: Dim | None) -> Dim:
+        """The length of a frame."""
+        if self.length is not None:
+            return self.length
+        return time if window is None else window
+
+    def _bins(self, length: Dim) -> Dim:
+        return floordiv(length, 2) + 1 if self.onesided else length
+
+    @quiet
+    def reference(self, x: Array, window: Array | None = None) -> Array:
+        x = x if x.ndim == 3 else x[..., np.newaxis]
+        length = number(self._length(x.shape[1], None if window is None else len(window)))
+        slides = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), length, axis=1)
+        frames = np.moveaxis(slides[:, :: number(self.step)], -1, 2)
+        if window is not None:
+            frames = frames * window.astype(np.float64)[:, np.newaxis]
+        return like(DFT(-2, False, self.onesided).reference(frames), x)
+
+    def decompose(
+        self, b: Builder, x: Value, window: Value | None = None, *others: Value | None
+    ) -> Value | None:
+        """Frames one behind the other, times the window, and the transform of each."""
+        if self.step is None:
+            return None
+        if rank_of(x) == 2:
+            x = b(Reshape((*x.type.dims, 1), True), x)
+        time = x.type.dims[1]
+        length = self._length(time, None if window is None else window.type.dims[0])
+        if not (isinstance(length, int) and isinstance(self.step, int)):
+            return None
+        count = floordiv(time - length, self.step) + 1
+        starts = b(Reshape((count, 1), True), b(Range((0, count * self.step, self.step))))
+        places = b(Add(), starts, b(Range((0, length, 1))))
+        frames = b(Gather(1), in_f32(b, x), places)
+        if window is not None:
+            column = b(Reshape((length, 1), True), as_dtype(b, window, frames.type.dtype))
+            frames = b(Mul(), frames, column)
+        return as_dtype(b, b(DFT(-2, False, self.onesided), frames), x.type.dtype)
+
+
+def _window_length(at: Inference, x: Fact, window: Fact) -> Dim:
+    same_dtype(at, x, window)
+    if window.rank != 1:
+        raise at.fail(f"the window is {window.type}; it must be a vector")
+    return window.shape[0]
+
+
+def _import(i: Importer) -> Any:
+    operands = [i.input(0), i.input(1), i.optional(2), i.optional(3)]
+    while operands[-1] is None:
+        operands.pop()
+    return i.emit(STFT(bool(i.attr("onesided", 1))), *operands)
+
+
+STFT.onnx = {("STFT", 17): _import}
+_N, _T = symbol("N"), symbol("T")
+_STEP = arg(I64, values=(2,))
+STFT.samples = (
+    *(Sample(STFT(True, 2, 4), (arg(t, 2, 9, 1), arg(t, 4))) for t in (F32, F64, F16, BF16)),
+    *(Sample(STFT(False, 3), (arg(F32, 2, 11, parts), arg(F32, 5))) for parts in (1, 2)),
+    Sample(STFT(True, 1, 7), (arg(F32, _N, 9, 1),)),
+    Sample(STFT(True, 2, 3), (arg(F32, 1, _T, 1), arg(F32, 3))),
+    Sample(STFT(True, 2), (arg(F32, 2, 6, 1),)),
+    Sample(STFT(True, 2), (arg(F32, 2, _T, 1),)),
+    Sample(STFT(True, 2, 4), (arg(F32, 0, 8, 1),)),
+    Sample(STFT(), (arg(F32, 1, 8, 1), _STEP, arg(F32, 4))),
+    Sample(STFT(), (arg(F32, 1, 8, 1), _STEP, None, arg(I32, values=(6,)))),
+    *(Sample(STFT(onesided, 2, 4), (arg(F32, 2, 9), arg(F32, 4))) for onesided in (True, False)),
+    Sample(STFT(True, 2, 3), (arg(F32, _N, _T), arg(F32, 3))),
+    Sample(STFT(True, 2, 4), (arg(F32, 8),), "it must be [batch, time, parts]"),
+    Sample(STFT(True, 2, 4), (arg(F32, 1, 8, 2),), "2 and 1 differ"),
+    Sample(STFT(False, 2, 4), (arg(F32, 1, 8, 3),), "3 less the parts of an element: 0 is less than 1"),
+    Sample(STFT(True, 2, 9), (arg(F32, 1, 8, 1),), "a signal of 8 less a frame of 9"),
+    Sample(STFT(True, 0, 4), (arg(F32, 1, 8, 1),), "the step from frame to frame: 0 is less than 1"),
+    Sample(STFT(True, 2, 4), (arg(F32, 1, 8, 1), arg(F32, 5)), "the window and of a frame: 5 and 4 differ"),
+    Sample(STFT(True, 2, 4), (arg(F32, 1, 8, 1), arg(F32, 4, 1)), "it must be a vector"),
+    Sample(STFT(True, 2, 4), (arg(F32, 1, 8, 1), arg(F64, 4)), "operands of f32 and f64"),
+)

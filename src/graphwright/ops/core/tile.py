@@ -1,0 +1,62 @@
+"""Tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import Dim, numbers, symbol
+from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.core.common import simple
+from graphwright.ops.core.shaping import carried, known_dims, known_parts
+
+
+@op("Tile")
+class Tile(Op):
+    """Copies side by side: ``repeats[k]`` of them along axis ``k``; None takes the counts from operand 1."""
+
+    repeats: tuple[Dim, ...] | None = None
+
+    def fold_operands(self, x: Fact, repeats: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+        known = known_dims(repeats)
+        return None if self.repeats is not None or known is None else (Tile(known), (0,))
+
+    def infer(self, at: Inference, x: Fact, repeats: Fact | None = None) -> TensorType | Fact:
+        if self.repeats is None:
+            return TensorType(x.dtype, _open_copies(at, x.shape, known_parts(repeats)))
+        if len(self.repeats) != x.rank:
+            raise at.fail(f"{len(self.repeats)} repeats for {x.rank} axes")
+        shape = tuple(d * r for d, r in zip(x.shape, self.repeats, strict=True))
+        return carried(self, TensorType(x.dtype, shape), x)
+
+    def forwarded_operand(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
+        return 0 if gives == x.type else None
+
+    def reference(self, x: Array) -> Array:
+        repeats = numbers(self.repeats or ())
+        if 0 in (*repeats, *x.shape):  # NumPy would make the other copies first
+            return np.zeros([n * r for n, r in zip(x.shape, repeats, strict=True)], x.dtype)
+        return np.array(np.tile(x, repeats))
+
+
+def _open_copies(at: Inference, dims: Sequence[Dim], parts: Sequence[Dim | None]) -> tuple[Dim, ...]:
+    """The sizes of the result, new ones where the number of copies is not known."""
+    if len(parts) != len(dims):
+        raise at.fail(f"{len(parts)} repeats for {len(dims)} axes")
+    return tuple(
+        at.symbols.fresh("tiled") if n is None else dim * n for dim, n in zip(dims, parts, strict=True)
+    )
+
+
+Tile.onnx = {("Tile", 6): simple(Tile)}
+Tile.samples = (
+    Sample(Tile((2, 3)), (arg(F32, 2, symbol("N")),)),
+    Sample(Tile((0, 1)), (arg(F32, 2, 3),)),
+    Sample(Tile(), (arg(F32, 2, 3), arg(I64, 2, values=(1, 2)))),
+    Sample(Tile((3,)), (arg(I64, 2, values=(4, 5)),)),
+    Sample(Tile((2,)), (arg(F32, 2, 3),), "1 repeats for 2 axes"),
+    Sample(Tile((-1,)), (arg(F32, 2),), "negative size"),
+    Sample(Tile((-1,)), (arg(I64, 2, values=(4, 5)),), "negative size"),
+)

@@ -1,0 +1,94 @@
+"""TopK."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.types import F32, I32, I64, TensorType
+from graphwright.ops.control.bind_size import tell
+from graphwright.ops.core.common import widened
+from graphwright.ops.core.shaping import known_dims, number
+
+
+@op("TopK")
+class TopK(Op):
+    """The ``k`` (operand 1 if None) largest or smallest elements along ``axis``, and their indices.
+
+    Of equal elements the first comes first. Without ``ordered`` any order will do.
+    """
+
+    axis: int = -1
+    largest: bool = True
+    ordered: bool = True
+    k: Dim | None = None
+    outputs = 2
+
+    def fold_operands(self, x: Fact, k: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+        known = known_dims(k)
+        if self.k is not None or known is None or len(known) != 1:
+            return None
+        return TopK(self.axis, self.largest, self.ordered, known[0]), (0,)
+
+    def infer(self, at: Inference, x: Fact, k: Fact | None = None) -> tuple[TensorType, TensorType]:
+        if x.rank == 0:
+            raise at.fail("a scalar has no axis to rank along")
+        axis = at.axis(self.axis, x.rank)
+        kept = at.symbols.fresh("top") if self.k is None else self.k
+        if self.k is not None:
+            at.at_least(self.k, 0, "k")
+            at.at_least(x.shape[axis] - self.k, 0, f"{x.shape[axis]} elements less k = {self.k}")
+        shape = (*x.shape[:axis], kept, *x.shape[axis + 1 :])
+        return TensorType(x.dtype, shape), TensorType(I64, shape)
+
+    def bounded_form(
+        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
+    ) -> tuple[Value, ...] | None:
+        """With the number of the operand told."""
+        if len(inputs) != 2 or gives[0].shape is None:
+            return None
+        size = gives[0].dims[self.axis]
+        if str(size) not in made:
+            return None
+        tell(b, size, inputs[1])
+        values, indices = b(TopK(self.axis, self.largest, self.ordered, size), inputs[0])
+        return values, indices
+
+    def reference(self, x: Array) -> tuple[Array, Array]:
+        keys = widened(x)  # NumPy sorts bf16 without an order for NaN
+        if self.largest:  # reversed twice, so that a stable sort keeps the first of equal elements in front
+            order = np.flip(
+                x.shape[self.axis] - 1 - np.argsort(np.flip(keys, self.axis), self.axis, kind="stable"),
+                self.axis,
+            )
+        else:
+            order = np.argsort(keys, self.axis, kind="stable")
+        index = np.take(order, range(number(self.k)), self.axis).astype(np.int64)
+        return np.take_along_axis(x, index, self.axis), index
+
+
+def _import(i: Importer) -> object:
+    attributes = TopK(i.attr("axis", -1), bool(i.attr("largest", 1)), bool(i.attr("sorted", 1)))
+    return i.emit(attributes, i.input(0), i.input(1))
+
+
+def _from_attribute(i: Importer) -> object:
+    return i.emit(TopK(i.attr("axis", -1), k=i.required_attr("k")), i.input(0))
+
+
+TopK.onnx = {("TopK", 1): _from_attribute, ("TopK", 10): _import}
+TopK.samples = (
+    Sample(TopK(k=3), (arg(F32, symbol("N"), 5),)),
+    Sample(TopK(0, largest=False, k=2), (arg(F32, 4, 3),)),
+    Sample(TopK(k=4), (arg(I32, 6, values=(1, 3, 3, 0, 3, 1)),)),
+    Sample(TopK(0, k=0), (arg(F32, 4),)),
+    Sample(TopK(), (arg(F32, 2, 5), arg(I64, 1, values=(2,)))),
+    Sample(TopK(k=6), (arg(F32, 2, 5),), "less k = 6"),
+    Sample(TopK(2, k=1), (arg(F32, 2, 5),), "axis 2 is outside"),
+    Sample(TopK(0, k=1), (arg(F32),), "a scalar has no axis"),
+)

@@ -1,0 +1,45 @@
+"""Transpose."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.core.shaping import carried
+
+
+@op("Transpose")
+class Transpose(Op):
+    """Axis ``k`` of the result is axis ``perm[k]`` of the input; None reverses the axes."""
+
+    perm: tuple[int, ...] | None = None
+
+    def infer(self, at: Inference, x: Fact) -> TensorType | Fact:
+        perm = tuple(reversed(range(x.rank))) if self.perm is None else self.perm
+        if sorted(perm) != list(range(x.rank)):
+            raise at.fail(f"{list(perm)} is not a permutation of the {x.rank} axes of the input")
+        return carried(self, TensorType(x.dtype, tuple(x.shape[axis] for axis in perm)), x)
+
+    def forwarded_operand(self, gives: TensorType, x: Fact) -> int | None:
+        return 0 if self.perm == tuple(range(x.rank)) or x.rank < 2 else None
+
+    def reference(self, x: Array) -> Array:
+        return np.array(np.transpose(x, self.perm), order="C")
+
+
+def _import(i: Importer) -> object:
+    perm = i.attr("perm")
+    return i.emit(Transpose(None if perm is None else tuple(perm)), i.input(0))
+
+
+Transpose.onnx = {("Transpose", 1): _import}
+Transpose.samples = (
+    Sample(Transpose((0, 2, 1)), (arg(F32, symbol("N"), 3, 4),)),
+    Sample(Transpose(), (arg(F32, 2, 3, 4),)),
+    Sample(Transpose((0,)), (arg(I64, 3, values=(1, 2, 3)),)),
+    Sample(Transpose((1, 0)), (arg(I64, 2, 2, values=(1, 2, 3, 4)),)),
+    Sample(Transpose(()), (arg(F32),)),
+    Sample(Transpose((0, 0)), (arg(F32, 2, 3),), "is not a permutation of the 2 axes"),
+)

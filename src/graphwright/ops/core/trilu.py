@@ -1,0 +1,57 @@
+"""Trilu."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import BOOL, F32, I64, STRING, TensorType
+from graphwright.ops.core.common import zero_of
+from graphwright.ops.core.shaping import known_ints
+
+
+@op("Trilu")
+class Trilu(Op):
+    """Each matrix's triangle on and above (``upper``) or below diagonal ``k``, else 0 or empty strings.
+
+    ``k`` is operand 1 if None.
+    """
+
+    upper: bool = True
+    k: int | None = None
+
+    def fold_operands(self, x: Fact, k: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+        known = known_ints(k)
+        return None if self.k is not None or not known else (Trilu(self.upper, known[0]), (0,))
+
+    def infer(self, at: Inference, x: Fact, k: Fact | None = None) -> TensorType:
+        if x.rank < 2:
+            raise at.fail(f"the input is {x.type}; it must have at least 2 axes")
+        return x.type
+
+    def reference(self, x: Array, k: Array | None = None) -> Array:
+        diagonal = int(k.reshape(())) if k is not None else self.k or 0
+        reach = max(x.shape)  # beyond it a diagonal changes nothing, and may overflow
+        diagonal = max(-reach, min(diagonal, reach))
+        if x.dtype == object:
+            rows, columns = x.shape[-2:]
+            kept = np.tri(rows, columns, diagonal - 1 if self.upper else diagonal, dtype=bool)
+            return np.asarray(np.where(kept != self.upper, x, zero_of(x)))
+        return np.asarray((np.triu if self.upper else np.tril)(x, diagonal))
+
+
+def _import(i: Importer) -> object:
+    upper, k = bool(i.attr("upper", 1)), i.optional(1)
+    return i.emit(Trilu(upper, 0), i.input(0)) if k is None else i.emit(Trilu(upper), i.input(0), k)
+
+
+Trilu.onnx = {("Trilu", 14): _import}
+Trilu.samples = (
+    Sample(Trilu(True, 1), (arg(F32, 2, 3, symbol("N")),)),
+    Sample(Trilu(False, -1), (arg(F32, 4, 4),)),
+    Sample(Trilu(False, 9), (arg(BOOL, 2, 4),)),
+    Sample(Trilu(), (arg(F32, 3, 3), arg(I64, values=(-1,)))),
+    Sample(Trilu(True, 1), (arg(STRING, 3, 3),)),
+    Sample(Trilu(True, 0), (arg(F32, 3),), "it must have at least 2 axes"),
+)

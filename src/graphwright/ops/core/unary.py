@@ -1,0 +1,156 @@
+"""Elementwise functions of one operand without attributes: a table, a row per op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.loops.functions import FUNCTIONS
+from graphwright.ir.loops.nodes import Scalar, apply, maximum, minimum
+from graphwright.ir.op import Array, Importer, Op, Sample, arg, op
+from graphwright.ir.symbols import Dim, SymbolTable
+from graphwright.ir.symbols import maximum as maximum_dim
+from graphwright.ir.types import BOOL, F16, F32, I32, I64, U8, DType
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.common import (
+    FLOATS,
+    INTEGERS,
+    LOGICAL,
+    NUMBERS,
+    SIGNED,
+    Pointwise,
+    like,
+    quiet,
+    simple,
+)
+
+
+def unary(
+    name: str,
+    doc: str,
+    since: int,
+    reference: Callable[[Array], Any],
+    expression: Callable[[Scalar], Scalar] | str,
+    dtypes: frozenset[DType] = FLOATS,
+    gives: DType | None = None,
+    fill: str = "normal",
+    known: Callable[[SymbolTable, Dim], Dim | None] | None = None,
+    keeps_sizes: bool = False,
+) -> type[Op]:
+    """Register one row: ONNX ``name`` from opset ``since`` on. ``expression`` may name a loop IR function.
+
+    ``keeps_sizes``: integers >= 0 in a float stay what they are.
+    """
+
+    def meaning(self: Op, x: Array) -> Array:
+        result = quiet(reference)(x)
+        return np.asarray(result) if gives else like(result, x)
+
+    def scalar(self: Op, x: Scalar) -> Scalar:
+        return apply(expression, x) if isinstance(expression, str) else expression(x)
+
+    body: dict[str, Any] = {
+        "__doc__": doc, "__module__": __name__, "dtypes": dtypes, "gives": gives,
+        "reference": meaning, "expression": scalar,
+    }  # fmt: skip
+    if known is not None:
+        body["known"] = lambda self, symbols, x: known(symbols, x)
+    if keeps_sizes:
+        body["known_real"] = lambda self, symbols, x: x
+    cls: type[Op] = op(name)(type(name, (Pointwise,), body))
+    cls.onnx = {(name, since): simple(cls)}
+    first, *others = sorted(dtypes & {F32, I64, BOOL, U8, F16}, key=str, reverse=True)
+    cls.samples = (
+        *(Sample(cls(), (arg(dtype, 2, 7, fill=fill),)) for dtype in (first, *others)),
+        Sample(cls(), (arg(first),)),
+        Sample(cls(), (arg(first, 0, 3),)),
+        Sample(cls(), (arg(I32 if dtypes <= FLOATS | LOGICAL else BOOL, 2),), "the operand is"),
+    )
+    return cls
+
+
+def _softplus(x: Array) -> Array:
+    result: Array = np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+    return result
+
+
+def _softplus_scalar(x: Scalar) -> Scalar:
+    return maximum(x, 0.0) + apply("log1p", apply("exp", -apply("abs", x)))
+
+
+def _mish_scalar(x: Scalar) -> Scalar:
+    """``tanh(log(1 + e)) = n / (n + 2)`` with ``n = e * (e + 2)``; 1 beyond a bound that keeps n finite."""
+    e = apply("exp", minimum(x, 5.0 if x.dtype == F16 else 20.0))
+    n = e * (e + 2.0)
+    return x * (n / (n + 2.0))
+
+
+def _known_abs(symbols: SymbolTable, x: Dim) -> Dim | None:
+    if isinstance(x, int):
+        return abs(x)
+    return x if symbols.proves_at_least(x, 0) else None
+
+
+def _known_sign(symbols: SymbolTable, x: Dim) -> Dim | None:
+    if isinstance(x, int):
+        return (x > 0) - (x < 0)
+    return 1 if symbols.proves_at_least(x, 1) else None
+
+
+Abs = unary("Abs", "``|x|``", 6, np.abs, "abs", NUMBERS, known=_known_abs, keeps_sizes=True)
+Neg = unary("Neg", "``-x``", 6, np.negative, "neg", FLOATS | SIGNED, known=lambda _, x: -x)
+Sign = unary("Sign", "-1, 0 or 1, as ``x`` is; NaN of NaN", 9, np.sign, "sign", NUMBERS, known=_known_sign)
+Reciprocal = unary("Reciprocal", "``1 / x``", 6, lambda x: 1 / x, lambda x: 1.0 / x)
+Sqrt = unary("Sqrt", "The square root; NaN below zero", 6, np.sqrt, "sqrt", fill="positive")
+Exp = unary("Exp", "``e ** x``", 6, np.exp, "exp")
+Log = unary("Log", "The natural logarithm; NaN below zero", 6, np.log, "log", fill="positive")
+Floor = unary("Floor", "The largest integer not above ``x``", 6, np.floor, "floor", keeps_sizes=True)
+Ceil = unary("Ceil", "The smallest integer not below ``x``", 6, np.ceil, "ceil", keeps_sizes=True)
+Round = unary(
+    "Round", "The nearest integer; halves go to the even one", 11, np.rint, "round", keeps_sizes=True
+)
+Erf = unary("Erf", "The error function ``2/sqrt(pi) * integral of exp(-t*t) from 0 to x``", 9,
+            FUNCTIONS["erf"].numpy, "erf", NUMBERS - INTEGERS)  # fmt: skip
+
+
+def _import_erf(i: Importer) -> Any:
+    """Of integers as well: what remains without the fraction."""
+    x = i.input(0)
+    if x.type.dtype not in INTEGERS:
+        return i.emit(Erf(), x)
+    return i.emit(Cast(x.type.dtype), i.emit(Erf(), i.emit(Cast(F32), x)))
+
+
+Erf.onnx = {("Erf", 9): _import_erf}
+Sin = unary("Sin", "The sine of ``x`` radians", 7, np.sin, "sin")
+Cos = unary("Cos", "The cosine of ``x`` radians", 7, np.cos, "cos")
+Tan = unary("Tan", "The tangent of ``x`` radians", 7, np.tan, "tan")
+Asin = unary("Asin", "The angle in radians whose sine is ``x``", 7, np.arcsin, "asin", fill="unit")
+Acos = unary("Acos", "The angle in radians whose cosine is ``x``", 7, np.arccos, "acos", fill="unit")
+Atan = unary("Atan", "The angle in radians whose tangent is ``x``", 7, np.arctan, "atan")
+Sinh = unary("Sinh", "The hyperbolic sine", 9, np.sinh, "sinh")
+Cosh = unary("Cosh", "The hyperbolic cosine", 9, np.cosh, "cosh")
+Asinh = unary("Asinh", "The inverse of the hyperbolic sine", 9, np.arcsinh, "asinh")
+Acosh = unary(
+    "Acosh", "The inverse of the hyperbolic cosine; NaN below 1", 9, np.arccosh, "acosh", fill="positive"
+)
+Atanh = unary("Atanh", "The inverse of the hyperbolic tangent", 9, np.arctanh, "atanh", fill="unit")
+Tanh = unary("Tanh", "The hyperbolic tangent", 6, np.tanh, "tanh")
+Sigmoid = unary("Sigmoid", "``1 / (1 + exp(-x))``", 6, FUNCTIONS["sigmoid"].numpy, "sigmoid")
+Relu = unary("Relu", "``max(x, 0)``; NaN stays NaN", 6, lambda x: np.maximum(x, np.zeros((), x.dtype)),
+             lambda x: maximum(x, 0), FLOATS | SIGNED, known=lambda _, x: maximum_dim(x, 0))  # fmt: skip
+Softplus = unary("Softplus", "``log(1 + exp(x))``", 1, _softplus, _softplus_scalar)
+Softsign = unary(
+    "Softsign", "``x / (1 + |x|)``", 1, lambda x: x / (1 + np.abs(x)), lambda x: x / (1.0 + apply("abs", x))
+)
+HardSwish = unary("HardSwish", "``x * max(0, min(1, x/6 + 1/2))`` (Howard et al. 2019)", 14,
+                  lambda x: x * np.maximum(0, np.minimum(1, x * like(1 / 6, x) + like(0.5, x))),
+                  lambda x: x * maximum(minimum(x * (1 / 6) + 0.5, 1.0), 0.0))  # fmt: skip
+Mish = unary("Mish", "``x * tanh(log(1 + exp(x)))`` (Misra 2019)", 18,
+             lambda x: x * np.tanh(_softplus(x)),
+             _mish_scalar)  # fmt: skip
+Not = unary("Not", "Logical negation", 1, np.logical_not, "not", LOGICAL, known=lambda _, x: 1 - x)
+BitwiseNot = unary("BitwiseNot", "All bits inverted", 18, np.invert, "not", INTEGERS)
+IsNaN = unary("IsNaN", "Whether ``x`` is NaN", 9, np.isnan, "isnan", gives=BOOL)

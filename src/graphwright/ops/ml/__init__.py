@@ -1,0 +1,1 @@
+"""ai.onnx.ml: trees, linear models, encoders."""

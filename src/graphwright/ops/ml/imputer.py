@@ -1,0 +1,34 @@
+"""Imputer: what stands for a missing feature, replaced."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Importer
+from graphwright.ops.core.binary import Equal, Where
+from graphwright.ops.core.unary import IsNaN
+from graphwright.ops.ml.post_transforms import DOMAIN
+
+
+def _import(i: Importer) -> Any:
+    """Elements equal to the replaced value (NaN is equal to NaN), by one value for all or one per feature."""
+    x = i.input(0)
+    kind = "floats" if x.type.dtype.is_float else "int64s"
+    values = np.array(i.attr(f"imputed_value_{kind}", ()), x.type.dtype.numpy)
+    if not values.size:
+        raise i.fail(f"attribute imputed_value_{kind} is missing for an input of {x.type.dtype}")
+    width = x.type.dims[-1] if x.type.rank else 1
+    if values.size > 1 and isinstance(width, int) and width != values.size:
+        raise i.fail(f"{values.size} imputed values for {width} features", "export the model again")
+    replaced = i.attr(f"replaced_value_{kind[:-1]}", 0)
+    if isinstance(replaced, float) and math.isnan(replaced):
+        missing = i.emit(IsNaN(), x)
+    else:
+        missing = i.emit(Equal(), x, i.const(np.asarray(replaced, x.type.dtype.numpy)))
+    return i.emit(Where(), missing, i.const(values), x)
+
+
+Where.onnx = {**Where.onnx, ("Imputer", 1, DOMAIN): _import}

@@ -1,0 +1,39 @@
+"""LinearRegressor: a matrix product."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Importer
+from graphwright.ops.core.binary import Add
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.ml.post_transforms import (
+    DOMAIN,
+    feature_rows,
+    matrix,
+    post_transform,
+    transformed,
+    transformed_alone,
+    vector,
+)
+
+
+def linear(i: Importer, coefficients: Array, intercepts: Array) -> Value:
+    """Rows of features times ``coefficients``, f32[targets, features], plus ``intercepts``."""
+    x = feature_rows(i, coefficients.shape[1])
+    product = i.emit(MatMul(), x, i.const(np.ascontiguousarray(coefficients.T)))
+    made: Value = i.emit(Add(), product, i.const(intercepts)) if intercepts.any() else product
+    return made
+
+
+def _import(i: Importer) -> Any:
+    targets, transform = int(i.attr("targets", 1)), post_transform(i)
+    intercepts = vector(i, "intercepts", targets) if i.attr("intercepts") else np.zeros(targets, np.float32)
+    y = linear(i, matrix(i, "coefficients", targets), intercepts)
+    return transformed_alone(i, y, transform) if targets == 1 else transformed(i, y, transform)
+
+
+MatMul.onnx = {**MatMul.onnx, ("LinearRegressor", 1, DOMAIN): _import}

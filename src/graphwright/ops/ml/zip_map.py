@@ -1,0 +1,48 @@
+"""ZipMap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F32, F64, I64, STRING, map_of
+from graphwright.ops.core.common import need_dtype
+from graphwright.ops.ml.post_transforms import DOMAIN, class_labels
+from graphwright.ops.sequence.containers import sequence_fact
+
+
+@op("ZipMap")
+class ZipMap(Op):
+    """Rows of scores as dicts from the label of each column: x[N, C] (a vector is one row), labels[C]."""
+
+    def infer(self, at: Inference, x: Fact, labels: Fact) -> Fact:
+        need_dtype(at, x, {F32})
+        need_dtype(at, labels, {I64, STRING}, "the list of labels")
+        if x.rank not in (1, 2) or labels.rank != 1:
+            raise at.fail(
+                f"the input is {x.type}, labels are {labels.type}; they must be [C] or [N, C], and [C]"
+            )
+        at.equal(x.shape[-1], labels.shape[0], "columns and labels")
+        return sequence_fact(map_of(labels.dtype, F32), None)
+
+    def reference(self, x: Array, labels: Array) -> list[dict[Any, float]]:
+        keys = labels.tolist()
+        return [dict(zip(keys, row, strict=True)) for row in x.reshape(-1, x.shape[-1]).tolist()]
+
+
+def _import(i: Importer) -> Any:
+    return i.emit(ZipMap(), i.input(0), i.const(class_labels(i, "classlabels_int64s")))
+
+
+ZipMap.onnx = {("ZipMap", 1, DOMAIN): _import}
+_NUMBERS = arg(I64, 3, values=(5, -1, 7))
+ZipMap.samples = (
+    Sample(ZipMap(), (arg(F32, symbol("N"), 3), _NUMBERS)),
+    Sample(ZipMap(), (arg(F32, 3), _NUMBERS)),
+    Sample(ZipMap(), (arg(F32, 0, 3), _NUMBERS)),
+    Sample(ZipMap(), (arg(F32, 2, 2), arg(STRING, 2, values=("a", "b")))),
+    Sample(ZipMap(), (arg(F32, 2, 2), _NUMBERS), "columns and labels: 2 and 3 differ"),
+    Sample(ZipMap(), (arg(F32), _NUMBERS), "must be [C] or [N, C]"),
+    Sample(ZipMap(), (arg(F64, 2, 3), _NUMBERS), "the input is f64"),
+)

@@ -1,0 +1,222 @@
+"""Elementwise functions of one operand with attributes. ``alpha`` and the like default as in ONNX."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.loops.nodes import Const, Scalar, apply, maximum, minimum, select
+from graphwright.ir.op import Array, Importer, InferError, Op, Sample, arg, op
+from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I32, DType
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.common import FLOATS, Pointwise, like, quiet, with_attributes
+
+
+@op("LeakyRelu")
+class LeakyRelu(Pointwise):
+    """``x`` where it is at least 0, else ``alpha * x``."""
+
+    alpha: float = 0.01
+
+    @quiet
+    def reference(self, x: Array) -> Array:
+        return like(np.where(x < 0, x * like(self.alpha, x), x), x)
+
+    def expression(self, x: Scalar) -> Scalar:
+        return select(x < 0.0, x * self.alpha, x)
+
+
+@op("Elu")
+class Elu(Pointwise):
+    """``x`` where it is at least 0, else ``alpha * (exp(x) - 1)`` (Clevert et al. 2015)."""
+
+    alpha: float = 1.0
+
+    @quiet
+    def reference(self, x: Array) -> Array:
+        return like(np.where(x < 0, like(self.alpha, x) * np.expm1(x), x), x)
+
+    def expression(self, x: Scalar) -> Scalar:
+        return select(x < 0.0, self.alpha * apply("expm1", x), x)
+
+
+@op("Selu")
+class Selu(Pointwise):
+    """``gamma * x`` above 0, else ``gamma * alpha * (exp(x) - 1)`` (Klambauer et al. 2017)."""
+
+    alpha: float = 1.67326319217681884765625
+    gamma: float = 1.05070102214813232421875
+
+    @quiet
+    def reference(self, x: Array) -> Array:
+        return like(like(self.gamma, x) * np.where(x > 0, x, like(self.alpha, x) * np.expm1(x)), x)
+
+    def expression(self, x: Scalar) -> Scalar:
+        return self.gamma * select(x > 0.0, x, self.alpha * apply("expm1", x))
+
+
+@op("Celu")
+class Celu(Pointwise):
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`` (Barron 2017)."""
+
+    alpha: float = 1.0
+
+    def verify(self) -> None:
+        if self.alpha == 0:
+            raise InferError("alpha is 0")
+
+    @quiet
+    def reference(self, x: Array) -> Array:
+        alpha = like(self.alpha, x)
+        return like(np.maximum(x, 0) + np.minimum(alpha * np.expm1(x / alpha), 0), x)
+
+    def expression(self, x: Scalar) -> Scalar:
+        return maximum(x, 0.0) + minimum(self.alpha * apply("expm1", x / self.alpha), 0.0)
+
+
+@op("HardSigmoid")
+class HardSigmoid(Pointwise):
+    """``max(0, min(1, alpha * x + beta))``."""
+
+    alpha: float = 0.2
+    beta: float = 0.5
+
+    @quiet
+    def reference(self, x: Array) -> Array:
+        return like(np.maximum(np.minimum(x * like(self.alpha, x) + like(self.beta, x), 1), 0), x)
+
+    def expression(self, x: Scalar) -> Scalar:
+        return maximum(minimum(x * self.alpha + self.beta, 1.0), 0.0)
+
+
+@op("ThresholdedRelu")
+class ThresholdedRelu(Pointwise):
+    """``x`` where it is above ``alpha``, else 0."""
+
+    alpha: float = 1.0
+
+    @quiet
+    def reference(self, x: Array) -> Array:
+        return like(np.where(x > like(self.alpha, x), x, 0), x)
+
+    def expression(self, x: Scalar) -> Scalar:
+        return select(x > self.alpha, x, 0.0)
+
+
+@op("Swish")
+class Swish(Pointwise):
+    """``x / (1 + exp(-alpha * x))``: Swish (Ramachandran et al. 2017), with ``alpha`` 1 also called SiLU."""
+
+    alpha: float = 1.0
+
+    @quiet
+    def reference(self, x: Array) -> Array:
+        scaled = x * like(self.alpha, x)
+        small = np.exp(-np.abs(scaled))
+        return like(x * np.where(scaled >= 0, 1 / (1 + small), small / (1 + small)), x)
+
+    def expression(self, x: Scalar) -> Scalar:
+        return x * apply("sigmoid", x if self.alpha == 1 else x * self.alpha)
+
+
+_ROOT_HALF = math.sqrt(0.5)
+_ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
+
+
+@op("Gelu")
+class Gelu(Pointwise):
+    """``x`` times the normal distribution's probability below ``x`` (Hendrycks and Gimpel 2016).
+
+    ``approximate`` is ``none`` (by erf) or ``tanh``.
+    """
+
+    approximate: str = "none"
+
+    def verify(self) -> None:
+        if self.approximate not in ("none", "tanh"):
+            raise InferError(f"approximate is {self.approximate!r}, not none or tanh")
+
+    @quiet
+    def reference(self, x: Array) -> Array:
+        if self.approximate == "tanh":
+            inner = like(_ROOT_2_OVER_PI, x) * (x + like(0.044715, x) * x * x * x)
+            return like(like(0.5, x) * x * (1 + np.tanh(inner)), x)
+        erf = np.vectorize(math.erf, otypes=[np.float64])
+        return like(like(0.5, x) * x * (1 + like(erf(x * like(_ROOT_HALF, x)), x)), x)
+
+    def expression(self, x: Scalar) -> Scalar:
+        if self.approximate == "tanh":
+            return 0.5 * x * (1.0 + apply("tanh", _ROOT_2_OVER_PI * (x + 0.044715 * x * x * x)))
+        return 0.5 * x * (1.0 + apply("erf", x * _ROOT_HALF))
+
+
+@op("Shrink")
+class Shrink(Pointwise):
+    """``x + bias`` below ``-lambd``, ``x - bias`` above ``lambd``, 0 between."""
+
+    bias: float = 0.0
+    lambd: float = 0.5
+
+    @quiet
+    def reference(self, x: Array) -> Array:
+        bias, lambd = like(self.bias, x), like(self.lambd, x)
+        return like(np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0)), x)
+
+    def expression(self, x: Scalar) -> Scalar:
+        inner = select(x > self.lambd, x - self.bias, 0.0)
+        return select(x < -self.lambd, x + self.bias, inner)
+
+
+@op("IsInf")
+class IsInf(Pointwise):
+    """Whether ``x`` is an infinity of a sign that is asked for."""
+
+    detect_negative: bool = True
+    detect_positive: bool = True
+    gives = BOOL
+
+    def reference(self, x: Array) -> Array:
+        return np.asarray((self.detect_positive & (x == np.inf)) | (self.detect_negative & (x == -np.inf)))
+
+    def expression(self, x: Scalar) -> Scalar:
+        if self.detect_negative and self.detect_positive:
+            return apply("isinf", x)
+        if not (self.detect_negative or self.detect_positive):
+            return Const(False, BOOL)
+        return apply("eq", x, math.inf if self.detect_positive else -math.inf)
+
+
+def _import_shrink(i: Importer) -> Any:
+    """Integers shrink in f64: their attributes are no integers."""
+    x, made = i.input(0), Shrink(float(i.attr("bias", 0.0)), float(i.attr("lambd", 0.5)))
+    if x.type.dtype in FLOATS:
+        return i.emit(made, x)
+    return i.emit(Cast(x.type.dtype), i.emit(made, i.emit(Cast(F64), x)))
+
+
+_SINCE: dict[type[Op], int] = {
+    LeakyRelu: 6, Elu: 6, Selu: 6, Celu: 12, HardSigmoid: 6, ThresholdedRelu: 10, Swish: 24, Gelu: 20,
+    IsInf: 10, Shrink: 9,
+}  # fmt: skip
+_FLOATS: tuple[DType, ...] = (F32, F64, F16, BF16)
+_OTHERS: dict[type[Op], tuple[Op, ...]] = {
+    LeakyRelu: (LeakyRelu(0.2),), Elu: (Elu(0.5),), Selu: (Selu(1.0, 2.0),), Celu: (Celu(0.7),),
+    Swish: (Swish(1.702),), HardSigmoid: (HardSigmoid(1 / 6, 0.5),), Shrink: (Shrink(0.3, 0.2),),
+    ThresholdedRelu: (ThresholdedRelu(-0.5),), Gelu: (Gelu("tanh"),),
+    IsInf: (IsInf(False), IsInf(True, False), IsInf(False, False)),
+}  # fmt: skip
+_ERRORS = {Celu: (Celu(0.0), "alpha is 0"), Gelu: (Gelu("exact"), "not none or tanh")}
+
+for _cls, _more in _OTHERS.items():
+    _cls.onnx = {(_cls.name, _SINCE[_cls]): with_attributes(_cls)}
+    _cls.samples = (
+        *(Sample(_cls(), (arg(dtype, 3, 5),)) for dtype in _FLOATS),
+        *(Sample(made, (arg(F32, 3, 5),)) for made in _more),
+        Sample(_cls(), (arg(F32),)),
+        Sample(_cls(), (arg(I32, 2),), "the operand is i32"),
+    )
+for _cls, (_made, _text) in _ERRORS.items():
+    _cls.samples += (Sample(_made, (arg(F32, 2),), _text),)
+Shrink.onnx = {(Shrink.name, 9): _import_shrink}

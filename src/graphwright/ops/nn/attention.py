@@ -1,0 +1,342 @@
+"""ScaledDotProductAttention, and ONNX's Attention in terms of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.symbols import Dim, evaluate, symbol
+from graphwright.ir.types import BF16, BOOL, F16, F32, F64, DType, TensorType
+from graphwright.ops.core.binary import Add, And, Div, Equal, Less, LessOrEqual, Mul, Sub, Where
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.common import dtype_attribute, need_dtype, quiet
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.identity import Identity
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.pad import Pad
+from graphwright.ops.core.range import Range
+from graphwright.ops.core.reductions import ReduceMax
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.core.unary import Tanh
+from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.ops.nn.softmax import Softmax
+
+Axes = tuple[int, ...]
+CANONICAL: Axes = (0, 1, 2, 3)
+HEADS_INSIDE: Axes = (0, 2, 1, 3)
+"""Of a value [batch, row, head, feature]; its own inverse."""
+GUARDS = ("none", "nan", "empty")
+
+
+@op("ScaledDotProductAttention")
+class ScaledDotProductAttention(Op):
+    """``softmax(scale * q @ k^T + mask) @ v`` (Vaswani et al. 2017), of f32.
+
+    q [B, H, S, D], k [B, G, T, D], v [B, G, T, E] and the result [B, H, S, E]; query head h reads head
+    ``h // (H // G)`` of k and v. The mask broadcasts to [B, H, S, T].
+
+    ``q_axes``: which axes of the operand are B, H, S and D; so for k and v. ``y_axes``: which of B, H, S, E
+    the axes of the result are. With ``softcap``, scores are ``softcap * tanh(score / softcap)`` before the
+    mask; with ``causal``, query i sees keys up to ``i + offset`` alone. ``guard``: ``nan`` takes
+    probabilities that are NaN for 0, ``empty`` those of rows whose scores are all -inf.
+    """
+
+    scale: float = 1.0
+    softcap: float = 0.0
+    causal: bool = False
+    offset: Dim = 0
+    guard: str = "none"
+    q_axes: Axes = CANONICAL
+    k_axes: Axes = CANONICAL
+    v_axes: Axes = CANONICAL
+    y_axes: Axes = CANONICAL
+    optional_inputs = frozenset({3})
+
+    def verify(self) -> None:
+        if self.guard not in GUARDS:
+            raise InferError(f"guard {self.guard!r} is not one of {', '.join(GUARDS)}")
+        for axes in (self.q_axes, self.k_axes, self.v_axes, self.y_axes):
+            if sorted(axes) != [0, 1, 2, 3]:
+                raise InferError(f"{list(axes)} is not an order of four axes")
+
+    def infer(self, at: Inference, q: Fact, k: Fact, v: Fact, mask: Fact | None = None) -> TensorType:
+        for fact, what in ((q, "the query"), (k, "the key"), (v, "the value"), (mask, "the mask")):
+            if fact is not None:
+                need_dtype(at, fact, {F32}, what)
+            if fact is not None and (fact.rank > 4 or (fact.rank < 4 and fact is not mask)):
+                raise at.fail(f"{what} has {fact.rank} axes; it must have 4")
+        batch, heads, queries, depth = (q.shape[a] for a in self.q_axes)
+        key_batch, groups, keys, key_depth = (k.shape[a] for a in self.k_axes)
+        value_batch, value_groups, value_keys, width = (v.shape[a] for a in self.v_axes)
+        batch = at.equal(at.equal(batch, key_batch, "the batch"), value_batch, "the batch of the values")
+        at.equal(depth, key_depth, "features of queries and keys")
+        at.equal(groups, value_groups, "heads of keys and values")
+        keys = at.equal(keys, value_keys, "keys and values")
+        if not isinstance(heads, int) or not isinstance(groups, int):
+            at.likely_equal(heads, groups, "heads")
+        elif heads % max(groups, 1) or not groups:
+            raise at.fail(f"{heads} query heads are not a multiple of {groups} key heads")
+        if mask is not None:
+            scores = (batch, heads, queries, keys)
+            for axis, (dim, wanted) in enumerate(zip(mask.shape[::-1], scores[::-1], strict=False)):
+                at.spread(dim, wanted, f"axis {-1 - axis} of the mask")
+        sizes = (batch, heads, queries, width)
+        return TensorType(F32, tuple(sizes[a] for a in self.y_axes))
+
+    @quiet
+    def reference(self, q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:
+        q, k, v = (np.transpose(x, axes) for x, axes in zip((q, k, v), self._operand_axes, strict=True))
+        group = q.shape[1] // k.shape[1]
+        k, v = (np.repeat(x, group, axis=1) for x in (k, v))
+        scores = np.matmul(q, np.swapaxes(k, 2, 3)) * q.dtype.type(self.scale)
+        if self.softcap:
+            cap = q.dtype.type(self.softcap)
+            scores = cap * np.tanh(scores / cap)
+        if mask is not None:
+            scores = scores + mask
+        if self.causal:
+            rows, columns = np.ogrid[: scores.shape[2], : scores.shape[3]]
+            scores = np.where(columns <= rows + evaluate(self.offset, {}), scores, q.dtype.type(-np.inf))
+        largest = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
+        powers = np.exp(scores - largest)
+        shares = powers / np.sum(powers, axis=-1, keepdims=True)
+        zero = {"none": False, "nan": np.isnan(shares), "empty": largest == -np.inf}[self.guard]
+        result = np.matmul(np.where(zero, q.dtype.type(0), shares), v)
+        return np.ascontiguousarray(np.transpose(result, self.y_axes))
+
+    @property
+    def _operand_axes(self) -> tuple[Axes, Axes, Axes]:
+        return self.q_axes, self.k_axes, self.v_axes
+
+
+class _Attention:
+    """One node of ONNX's Attention (opset 23 and later), as simpler ops.
+
+    What ScaledDotProductAttention does not do (f64, the scores as an output) becomes products around a
+    Softmax. Halves are computed in f32 and rounded once, which is nearer to the exact result than rounding
+    after each step.
+    """
+
+    def __init__(self, i: Importer) -> None:
+        self.i = i
+        q, k, v = (i.input(number) for number in range(3))
+        ranks = {x.type.rank for x in (q, k, v)}
+        if None in ranks:
+            hint = "give the sizes of the model's inputs with shapes="
+            raise i.fail("the number of axes of Q, K or V is not known", hint)
+        if ranks not in ({3}, {4}):
+            raise i.fail("Q, K and V need 3 or 4 axes each, all alike")
+        self.flat = ranks == {3}
+        self.dtype: DType = q.type.dtype
+        if self.flat:
+            heads, groups = int(i.required_attr("q_num_heads")), int(i.required_attr("kv_num_heads"))
+            q, k, v = (self._split(x, n) for x, n in ((q, heads), (k, groups), (v, groups)))
+        self.axes = HEADS_INSIDE if self.flat else CANONICAL
+        self.q, self.k, self.v, self.k_axes = q, k, v, self.axes
+        self.offset: Dim = 0
+        past_key, past_value = i.optional(4), i.optional(5)
+        if past_key is not None and past_value is not None:
+            self.offset = past_key.type.dims[2]
+            self.k, self.v = (
+                i.emit(Concat(2), past, self._canonical(x))
+                for past, x in ((past_key, self.k), (past_value, self.v))
+            )
+            self.k_axes = CANONICAL
+        self.queries = q.type.dims[self.axes[2]]
+        self.keys = self.k.type.dims[self.k_axes[2]]
+        self.lengths = i.optional(6)
+        depth = q.type.dims[3]
+        scale = i.attr("scale")
+        if scale is None:
+            if not isinstance(depth, int):
+                raise i.fail("the scale depends on the number of features, which is not known")
+            scale = max(depth, 1) ** -0.5
+        self.scale = float(scale)
+        self.softcap = float(i.attr("softcap", 0.0))
+        self.causal = bool(i.attr("is_causal", 0))
+        self.windows = int(i.attr("left_window_size", -1)), int(i.attr("right_window_size", -1))
+
+    def outputs(self) -> tuple[Any, ...]:
+        i, count = self.i, self.i.output_count
+        precision = (
+            None if i.attr("softmax_precision") is None else dtype_attribute(i, i.attr("softmax_precision"))
+        )
+        scores = None
+        if self._fuses(precision) and count <= 3:
+            y = self._fused()
+        else:
+            y, scores = self._decomposed(precision)
+        if self.flat:
+            y = i.emit(Reshape((0, 0, -1)), y)
+        present = (self.k, self.v) if self.k_axes == CANONICAL else map(self._canonical, (self.k, self.v))
+        return (y, *present, scores)[:count] if count > 1 else (y,)
+
+    def _fuses(self, precision: DType | None) -> bool:
+        """Whether f32 holds all operands, and computes the softmax as precisely as the node wants it."""
+        dtypes = {self.dtype, self.v.type.dtype}
+        return dtypes <= {F32, F16, BF16} and precision in (None, F32, *dtypes)
+
+    def _fused(self) -> Any:
+        aligned = self.lengths is None and self.windows == (-1, -1)
+        op = ScaledDotProductAttention(
+            self.scale, self.softcap, self.causal and aligned, self.offset if self.causal and aligned else 0,
+            "empty", self.axes, self.k_axes, self.k_axes, self.axes,
+        )  # fmt: skip
+        mask = self._bias(with_causal=not aligned)
+        operands = (self.q, self.k, self.v, *([] if mask is None else [mask]))
+        y = self.i.emit(op, *(self._as(F32, operand) for operand in operands))
+        return self._as(self.dtype, y)
+
+    def _as(self, dtype: DType, x: Any) -> Any:
+        return x if x.type.dtype == dtype else self.i.emit(Cast(dtype), x)
+
+    def _decomposed(self, precision: DType | None) -> tuple[Any, Any]:
+        """The result in the order of the query's axes, and the scores that the node's mode asks for."""
+        i, mode = self.i, int(self.i.attr("qk_matmul_output_mode", 0))
+        q = self._canonical(self.q)
+        k, v = (self.k, self.v) if self.k_axes == CANONICAL else map(self._canonical, (self.k, self.v))
+        heads, groups = q.type.dims[1], k.type.dims[1]
+        grouped = heads != groups
+        if grouped and isinstance(heads, int) and isinstance(groups, int):
+            q = i.emit(Reshape((0, groups, heads // groups, -1, q.type.dims[3])), q)
+            k, v = (i.emit(Unsqueeze((2,)), x) for x in (k, v))
+        transposed = i.emit(Transpose((0, 1, 2, 4, 3) if grouped else (0, 1, 3, 2)), k)
+        root = self._number(self.scale**0.5)
+        scores = i.emit(MatMul(), i.emit(Mul(), q, root), i.emit(Mul(), transposed, root))
+        if grouped:
+            scores = i.emit(Reshape((0, heads, self.queries, self.keys)), scores)
+        shown = [scores]
+        if self.softcap:
+            cap = self._number(self.softcap)
+            scores = i.emit(Mul(), i.emit(Tanh(), i.emit(Div(), scores, cap)), cap)
+        shown.append(scores)
+        bias = self._bias(with_causal=True)
+        if bias is not None:
+            scores = i.emit(Add(), scores, bias)
+        shown.append(scores)
+        shares = i.emit(Softmax(), scores if precision is None else i.emit(Cast(precision), scores))
+        shares = shares if precision is None else i.emit(Cast(self.dtype), shares)
+        if bias is not None:
+            empty = i.emit(Equal(), i.emit(ReduceMax((-1,)), bias), self._number(-np.inf))
+            shares = i.emit(Where(), empty, self._number(0), shares)
+        shown.append(shares)
+        if grouped and isinstance(heads, int) and isinstance(groups, int):
+            shares = i.emit(Reshape((0, groups, heads // groups, self.queries, self.keys)), shares)
+        y = i.emit(MatMul(), shares, v)
+        if grouped:
+            y = i.emit(Reshape((0, heads, self.queries, v.type.dims[4])), y)
+        return (self._canonical(y) if self.flat else y), i.emit(Identity(), shown[mode])
+
+    def _bias(self, with_causal: bool) -> Any:
+        """What is added to the scores, of the dtype of the query; None if nothing is."""
+        i, mask = self.i, self.i.optional(3)
+        allowed = self._visible(with_causal)
+        bias = None
+        if mask is not None:
+            mask = self._whole(mask)
+            if mask.type.dtype == BOOL:
+                allowed.append(mask)
+            else:
+                bias = mask
+        if allowed:
+            both = allowed[0]
+            for other in allowed[1:]:
+                both = i.emit(And(), both, other)
+            open_, closed = self._number(0), self._number(-np.inf)
+            hidden = i.emit(Where(), both, open_, closed)
+            bias = hidden if bias is None else i.emit(Add(), bias, hidden)
+        return bias
+
+    def _whole(self, mask: Any) -> Any:
+        """A mask for fewer keys than there are hides the rest."""
+        last, keys = mask.type.dims[-1], self.keys
+        if not isinstance(last, int) or not isinstance(keys, int) or last in (1, keys):
+            return mask
+        rank = len(mask.type.dims)
+        if mask.type.dtype == BOOL:  # padding takes numbers
+            padded = self._whole(self.i.emit(Where(), mask, self._number(0), self._number(-np.inf)))
+            return self.i.emit(Equal(), padded, self._number(0))
+        pads = (*[0] * (2 * rank - 1), keys - last)
+        return self.i.emit(Pad(pads), mask, self._number(-np.inf))
+
+    def _visible(self, with_causal: bool) -> list[Any]:
+        """Conditions on which a query sees a key, [S, T] or with a batch in front."""
+        i, (left, right) = self.i, self.windows
+        if self.lengths is None and not (with_causal and (self.causal or (left, right) != (-1, -1))):
+            return []
+        keys = i.emit(Range((0, self.keys, 1)))
+        found = []
+        if self.lengths is not None:
+            lengths = i.emit(Reshape((-1, 1, 1, 1)), self.lengths)
+            found.append(i.emit(Less(), keys, lengths))
+        if not with_causal:
+            return found
+        rows = i.emit(Reshape((-1, 1)), i.emit(Range((self.offset, self.offset + self.queries, 1))))
+        if self.lengths is not None and i.optional(4) is None:
+            before = i.emit(Sub(), lengths, self._integer(self.queries))
+            rows = i.emit(Add(), rows, before)
+        if self.causal:
+            found.append(i.emit(LessOrEqual(), keys, rows))
+        if left >= 0:
+            found.append(i.emit(LessOrEqual(), i.emit(Sub(), rows, self._integer(left)), keys))
+        if right >= 0:
+            found.append(i.emit(LessOrEqual(), keys, i.emit(Add(), rows, self._integer(right))))
+        return found
+
+    def _split(self, x: Any, heads: int) -> Any:
+        """[B, S, H * D] as [B, S, H, D]."""
+        return self.i.emit(Reshape((0, 0, heads, -1)), x)
+
+    def _canonical(self, x: Any) -> Any:
+        return self.i.emit(Transpose(self.axes), x) if self.axes != CANONICAL else x
+
+    def _number(self, value: float) -> Any:
+        return self.i.const(np.asarray(value, dtype=self.dtype.numpy))
+
+    def _integer(self, value: Dim) -> Any:
+        return self.i.emit(Range((value, value + 1, 1)))
+
+
+ScaledDotProductAttention.onnx = {("Attention", 23): lambda i: _Attention(i).outputs()}
+
+
+def _sample(given: ScaledDotProductAttention, *shapes: Sequence[Dim], error: str = "") -> Sample:
+    return Sample(given, tuple(arg(F32, *shape) for shape in shapes), error)
+
+
+_B, _S, _T = symbol("B"), symbol("S"), symbol("T")
+_SELF = ((2, 3, 5, 4),) * 3
+ScaledDotProductAttention.samples = (
+    _sample(ScaledDotProductAttention(0.5), *_SELF),
+    _sample(ScaledDotProductAttention(0.5), *_SELF, (2, 1, 1, 5)),
+    _sample(ScaledDotProductAttention(0.5), *_SELF, (5, 5)),
+    _sample(ScaledDotProductAttention(softcap=2.0, causal=True), *_SELF),
+    _sample(ScaledDotProductAttention(causal=True, offset=2), (1, 4, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6)),
+    _sample(
+        ScaledDotProductAttention(0.5, q_axes=(0, 2, 1, 3), k_axes=(0, 2, 3, 1), y_axes=(0, 2, 1, 3)),
+        (1, 7, 2, 4), (1, 4, 2, 6), (1, 2, 6, 3),
+    ),
+    _sample(ScaledDotProductAttention(0.3), (_B, 2, _S, 4), (_B, 2, _T, 4), (_B, 2, _T, 4), (_B, 1, 1, _T)),
+    _sample(ScaledDotProductAttention(), (1, 2, 3, 4), (1, 2, 0, 4), (1, 2, 0, 5)),
+    _sample(ScaledDotProductAttention(), (1, 2, 0, 4), (1, 2, 3, 4), (1, 2, 3, 5)),
+    Sample(
+        ScaledDotProductAttention(guard="nan"),
+        (*(arg(F32, 1, 1, 2, 3) for _ in range(3)), arg(F32, 2, 2, values=(-np.inf, -np.inf, 0, -np.inf))),
+    ),
+    Sample(
+        ScaledDotProductAttention(guard="empty"),
+        (*(arg(F32, 1, 1, 2, 3) for _ in range(3)), arg(F32, 2, 2, values=(-np.inf, -np.inf, 0, -np.inf))),
+    ),
+    _sample(ScaledDotProductAttention(guard="all"), *_SELF, error="guard 'all' is not one of"),
+    _sample(ScaledDotProductAttention(q_axes=(0, 1, 1, 2)), *_SELF, error="is not an order of four axes"),
+    _sample(ScaledDotProductAttention(), (3, 5, 4), (3, 5, 4), (3, 5, 4), error="the query has 3 axes"),
+    _sample(ScaledDotProductAttention(), (1, 3, 5, 4), *((1, 2, 5, 4),) * 2, error="not a multiple"),
+    _sample(ScaledDotProductAttention(), (1, 2, 5, 4), *((1, 2, 5, 3),) * 2, error="features of queries"),
+    _sample(ScaledDotProductAttention(), (1, 2, 5, 4), (1, 2, 6, 4), (1, 2, 5, 4), error="keys and values"),
+    _sample(ScaledDotProductAttention(), *_SELF, (4, 5), error="axis -2 of the mask: 4 and 5 differ"),
+    Sample(ScaledDotProductAttention(), tuple(arg(F64, 1, 1, 2, 3) for _ in range(3)), "the query is f64"),
+)  # fmt: skip

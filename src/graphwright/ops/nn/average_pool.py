@@ -1,0 +1,71 @@
+"""AveragePool."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F16, F32, F64, I32, TensorType
+from graphwright.ops.core.common import FLOATS, need_dtype
+from graphwright.ops.core.shaping import number
+from graphwright.ops.nn.spatial import Pool, accumulator, import_pool
+
+
+@op("AveragePool")
+class AveragePool(Pool):
+    """The mean of every window: over its elements, or, with ``include_pads``, over elements and pads.
+
+    What a window overhangs beyond the pads counts never.
+    """
+
+    include_pads: bool = False
+
+    def infer(self, at: Inference, x: Fact) -> TensorType:
+        need_dtype(at, x, FLOATS)
+        return self.pooled(at, x)
+
+    def reference(self, x: Array) -> Array:
+        counts, shape, wide = self.window_counts(x), self.windows, accumulator(x)
+        padded = shape.padded(x.astype(wide, copy=False), counts, 0)
+        total = np.zeros((*x.shape[:2], *counts), wide)
+        for position in shape.positions():
+            total += padded[shape.taken(position, counts)]
+        sizes = [self._counted(axis, dim, counts[axis]) for axis, dim in enumerate(x.shape[2:])]
+        divisor = reduce(np.multiply.outer, sizes).astype(wide)
+        with np.errstate(invalid="ignore"):  # a window of pads alone is 0 / 0
+            return np.asarray(total / divisor).astype(x.dtype, copy=False)
+
+    def _counted(self, axis: int, dim: int, count: int) -> Array:
+        """Along one axis: how many taps of each window count."""
+        shape = self.windows
+        begin, end = number(shape.pads[axis]), number(shape.pads[axis + shape.rank])
+        starts = np.arange(count) * shape.strides[axis] - begin
+        taps = starts[:, None] + np.arange(self.kernel[axis]) * shape.dilations[axis]
+        low, high = (-begin, dim + end) if self.include_pads else (0, dim)
+        return np.asarray(((taps >= low) & (taps < high)).sum(1))
+
+
+def _import(i: Importer) -> Any:
+    pool = AveragePool(**import_pool(i), include_pads=bool(i.attr("count_include_pad", 0)))
+    return i.emit(pool, i.input(0))
+
+
+AveragePool.onnx = {("AveragePool", 1): _import}
+_X = arg(F32, 2, 3, 7, 6)
+AveragePool.samples = (
+    Sample(AveragePool((2, 2), (2, 2)), (_X,)),
+    Sample(AveragePool((3, 3), (2, 2), (1, 1, 1, 1)), (arg(F32, symbol("N"), 3, symbol("H"), 6),)),
+    Sample(AveragePool((3, 3), (2, 2), (1, 1, 1, 1), include_pads=True), (_X,)),
+    Sample(AveragePool((3, 2), (2, 2), (1, 0, 1, 0), ceil=True, include_pads=True), (_X,)),
+    Sample(AveragePool((2, 2), dilations=(2, 3)), (_X,)),
+    Sample(AveragePool((3, 3), (2, 2), auto_pad="SAME_UPPER"), (arg(F32, 1, 2, symbol("H"), 6),)),
+    Sample(AveragePool((3,)), (arg(F64, 1, 2, 5),)),
+    Sample(AveragePool((2, 2)), (arg(F16, 1, 2, 3, 3),)),
+    Sample(AveragePool((2, 2)), (arg(I32, 1, 2, 3, 3),), "the input is i32"),
+    Sample(AveragePool((2, 2), pads=(1, 1)), (_X,), "2 pads for 2 spatial axes: 4 are needed"),
+    Sample(AveragePool((2, 9)), (_X,), "less a window of 9"),
+)

@@ -1,0 +1,130 @@
+"""BatchNormalization."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
+from graphwright.ops.core.binary import Add, Mul, Sub
+from graphwright.ops.core.cast import Cast, as_dtype, in_f32
+from graphwright.ops.core.common import FLOATS, like, need_dtype, quiet, rank_of, widened
+from graphwright.ops.core.reductions import ReduceMean
+from graphwright.ops.core.unary import Reciprocal, Sqrt
+from graphwright.ops.nn.normalization import along_channels, channels, need_channels
+
+
+@op("BatchNormalization")
+class BatchNormalization(Op):
+    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` per channel (axis 1) (Ioffe and Szegedy 2015).
+
+    Inputs: ``x[N, C, ...]``, then scale, bias, mean and variance, each ``[C]``.
+    """
+
+    epsilon: float = 1e-5
+
+    def infer(
+        self, at: Inference, x: Fact, scale: Fact, bias: Fact, mean: Fact, variance: Fact
+    ) -> TensorType:
+        need_channels(at, x, scale, bias, mean, variance)
+        for parameter in (scale, bias, mean, variance):
+            need_dtype(at, parameter, FLOATS, "a parameter")
+        return x.type
+
+    @quiet
+    def reference(self, x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Array:
+        wide, parts = widened(x), [channels(p, x.ndim) for p in (scale, bias, mean, variance)]
+        factor, shift, centre, spread = (part.astype(wide.dtype) for part in parts)
+        return like((wide - centre) / np.sqrt(spread + wide.dtype.type(self.epsilon)) * factor + shift, x)
+
+    def decompose(
+        self, b: Builder, x: Value, scale: Value, bias: Value, mean: Value, variance: Value
+    ) -> Value:
+        """One product and one sum per element, with vectors that fold where the parameters are constant."""
+        wide = in_f32(b, x)
+        dtype = wide.type.dtype
+        scale, bias, mean, variance = (as_dtype(b, p, dtype) for p in (scale, bias, mean, variance))
+        factor = b(Mul(), scale, b(Reciprocal(), b(Sqrt(), b(Add(), variance, b.const(self.epsilon, dtype)))))
+        shift = b(Sub(), bias, b(Mul(), mean, factor))
+        rank = rank_of(x)
+        scaled = b(Mul(), wide, along_channels(b, factor, rank))
+        return as_dtype(b, b(Add(), scaled, along_channels(b, shift, rank)), x.type.dtype)
+
+
+def _import_14(i: Importer) -> Any:
+    if i.attr("training_mode", 0):
+        return _trained(i)[: max(i.output_count, 1)]
+    if i.output_count > 1:
+        raise i.fail(f"{i.output_count} outputs: all but the first are for training_mode=1")
+    return _run(i)
+
+
+def _import_7(i: Importer) -> Any:
+    """Outputs behind the first are those of training: running mean and variance, then the batch's own."""
+    if not i.attr("spatial", 1):
+        raise i.fail("spatial is 0", hint="export the model with opset 9 or later")
+    return _trained(i)[: i.output_count] if i.output_count > 1 else _run(i)
+
+
+def _import_1(i: Importer) -> Any:
+    return _import_7(i) if i.attr("is_test", 0) or i.output_count > 1 else _trained(i)[0]
+
+
+def _run(i: Importer) -> Any:
+    return i.emit(BatchNormalization(float(i.attr("epsilon", 1e-5))), *i.inputs())
+
+
+def _trained(i: Importer) -> tuple[Any, ...]:
+    """The result by mean and variance of the batch, what becomes of the running ones, and these two."""
+    x, scale, bias, *running = (i.input(k) for k in range(5))
+    if x.type.rank is None:
+        raise i.fail("the number of axes of its input is not known", "give its sizes with shapes=")
+    axes = tuple(axis for axis in range(x.type.rank) if axis != 1)
+    wide = _as(i, x, F32 if x.type.dtype in (F16, BF16) else x.type.dtype)
+    kept = i.emit(ReduceMean(axes), wide)
+    centred = i.emit(Sub(), wide, kept)
+    mean, variance = (
+        _as(i, i.emit(ReduceMean(axes, False), part), running[0].type.dtype)
+        for part in (wide, i.emit(Mul(), centred, centred))
+    )
+    momentum = float(i.attr("momentum", 0.9))
+    old, new = (i.const(np.asarray(m, mean.type.dtype.numpy)) for m in (momentum, 1 - momentum))
+    updated = (
+        i.emit(Add(), i.emit(Mul(), before, old), i.emit(Mul(), now, new))
+        for before, now in zip(running, (mean, variance), strict=True)
+    )
+    made = BatchNormalization(float(i.attr("epsilon", 1e-5)))
+    return i.emit(made, x, scale, bias, mean, variance), *updated, mean, variance
+
+
+def _as(i: Importer, x: Value, dtype: DType) -> Value:
+    made: Value = x if x.type.dtype == dtype else i.emit(Cast(dtype), x)
+    return made
+
+
+BatchNormalization.onnx = {
+    ("BatchNormalization", 1): _import_1,
+    ("BatchNormalization", 7): _import_7,
+    ("BatchNormalization", 14): _import_14,
+}
+
+
+def _parameters(dtype: Any, *shape: Any) -> tuple[Any, ...]:
+    return (*(arg(dtype, *shape) for _ in range(3)), arg(dtype, *shape, fill="positive"))
+
+
+BatchNormalization.samples = (
+    *(Sample(BatchNormalization(), (arg(t, 2, 3, 4, 5), *_parameters(t, 3))) for t in (F32, F64, F16)),
+    Sample(BatchNormalization(1e-2), (arg(F32, 4, 3), *_parameters(F32, 3))),
+    Sample(BatchNormalization(), (arg(F16, 4, 3, 2), *_parameters(F32, 3))),
+    Sample(BatchNormalization(), (arg(F32, symbol("N"), 3, symbol("H"), 4), *_parameters(F32, 3))),
+    Sample(BatchNormalization(), (arg(F32, 4, 3), *_parameters(F32, 4)), "4 and 3 differ"),
+    Sample(BatchNormalization(), (arg(F32, 4, 3), *_parameters(F32, 3, 1)), "must be a vector"),
+    Sample(BatchNormalization(), (arg(F32, 4), *_parameters(F32, 4)), "needs a batch axis"),
+    Sample(BatchNormalization(), (arg(I32, 4, 3), *_parameters(F32, 3)), "the input is i32"),
+)

@@ -1,0 +1,144 @@
+"""Conv."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import (
+    Array,
+    Fact,
+    Importer,
+    Inference,
+    InferError,
+    Op,
+    Sample,
+    Trait,
+    UnknownRank,
+    arg,
+    op,
+)
+from graphwright.ir.symbols import Dim, floordiv, symbol
+from graphwright.ir.types import BF16, F16, F32, F64, I32, TensorType
+from graphwright.ops.core.common import FLOATS, need_dtype, same_dtype
+from graphwright.ops.core.shaping import number
+from graphwright.ops.nn.spatial import (
+    AUTO_PADS,
+    Windows,
+    accumulator,
+    import_padding,
+    same_pads,
+    tap,
+    windows,
+)
+from graphwright.records import replace
+
+
+@op("Conv")
+class Conv(Op):
+    """Cross-correlation of x[N, C, D...] with w[M, C/group, K...], plus bias[M]: y[N, M, D'...].
+
+    ``pads`` are all begins, then all ends; empty lists stand for strides and dilations of 1 and no pads.
+    """
+
+    strides: tuple[int, ...] = ()
+    pads: tuple[Dim, ...] = ()
+    dilations: tuple[int, ...] = ()
+    group: int = 1
+    auto_pad: str = ""
+    traits = Trait.CONTRACTION
+    optional_inputs = frozenset({2})
+
+    def verify(self) -> None:
+        if self.group < 1:
+            raise InferError(f"{self.group} groups: at least 1 is needed")
+        if self.auto_pad not in AUTO_PADS:
+            raise InferError(f"auto_pad {self.auto_pad!r} is not one of {AUTO_PADS}")
+
+    def windows(self, kernel: tuple[Dim, ...]) -> Windows:
+        """The geometry, given the weight's spatial sizes."""
+        return windows(kernel, self.strides, self.dilations, self.pads)
+
+    def fold_operands(self, x: Fact, w: Fact, bias: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+        if not self.auto_pad or x.type.shape is None or w.type.shape is None or x.rank != w.rank:
+            return None
+        pads = same_pads(x.shape[2:], self.windows(w.shape[2:]), self.auto_pad)
+        return replace(self, pads=pads, auto_pad=""), (0, 1) if bias is None else (0, 1, 2)
+
+    def infer(self, at: Inference, x: Fact, w: Fact, bias: Fact | None = None) -> TensorType:
+        need_dtype(at, x, FLOATS)
+        same_dtype(at, x, w, *([] if bias is None else [bias]))
+        if x.rank < 3 or w.rank != x.rank:
+            raise at.fail(
+                f"an input of {x.type} and a weight of {w.type}: their ranks must be equal and at least 3"
+            )
+        if self.auto_pad:
+            raise UnknownRank
+        features = w.shape[0]
+        at.equal(x.shape[1], w.shape[1] * self.group, "channels of the input and of the weight times groups")
+        at.equal(floordiv(features, self.group) * self.group, features, f"features in {self.group} groups")
+        if bias is not None:
+            if bias.rank != 1:
+                raise at.fail(f"the bias is {bias.type}; it must be a vector")
+            at.equal(bias.shape[0], features, "bias and features")
+        return TensorType(x.dtype, (x.shape[0], features, *self.windows(w.shape[2:]).infer(at, x.shape[2:])))
+
+    def reference(self, x: Array, w: Array, bias: Array | None = None) -> Array:
+        shape = self.windows(w.shape[2:])
+        counts = tuple(number(n) for n in shape.counts(x.shape[2:]))
+        wide, groups = accumulator(x), self.group
+        padded = shape.padded(x.astype(wide, copy=False), counts, 0)
+        weights = w.astype(wide, copy=False).reshape(groups, w.shape[0] // groups, *w.shape[1:])
+        depth = w.shape[1]
+        multiply = np.multiply if depth == 1 else np.matmul
+        length = int(np.prod(counts))
+        out = np.zeros((len(x), groups, weights.shape[1], length), wide)
+        for position in shape.positions():  # tap by tap: a matrix of all patches would not fit
+            patch = padded[shape.taken(position, counts)].reshape(len(x), groups, depth, length)
+            out += multiply(weights[tap(position)], patch)
+        out = out.reshape(len(x), w.shape[0], *counts)
+        if bias is not None:
+            out += bias.astype(wide).reshape(-1, *[1] * len(counts))
+        return out.astype(x.dtype, copy=False)
+
+
+def _import(i: Importer) -> Any:
+    pads, auto_pad = import_padding(i)
+    conv = Conv(
+        strides=tuple(i.attr("strides", ())),
+        pads=pads,
+        dilations=tuple(i.attr("dilations", ())),
+        group=i.attr("group", 1),
+        auto_pad=auto_pad,
+    )
+    bias = i.optional(2)
+    return i.emit(conv, i.input(0), i.input(1), *([] if bias is None else [bias]))
+
+
+Conv.onnx = {("Conv", 1): _import}
+_N, _H = symbol("N"), symbol("H")
+_X, _W = arg(F32, 2, 4, 7, 5), arg(F32, 6, 4, 3, 3)
+Conv.samples = (
+    Sample(Conv(), (_X, _W)),
+    Sample(Conv(pads=(1, 1, 1, 1)), (arg(F32, _N, 4, _H, 5), _W, arg(F32, 6))),
+    Sample(Conv((2, 1), (0, 1, 2, 0), (2, 1)), (_X, _W, arg(F32, 6))),
+    Sample(Conv(group=2), (_X, arg(F32, 6, 2, 3, 3), arg(F32, 6))),
+    Sample(Conv(group=4, pads=(1, 1, 1, 1)), (_X, arg(F32, 8, 1, 3, 3))),
+    Sample(Conv((2, 2), auto_pad="SAME_UPPER"), (arg(F32, _N, 4, _H, 6), _W)),
+    Sample(Conv((3, 2), auto_pad="SAME_LOWER"), (_X, arg(F32, 6, 4, 2, 2))),
+    Sample(Conv((2,)), (arg(F64, 2, 3, 9), arg(F64, 4, 3, 4))),
+    Sample(Conv(), (arg(F32, 1, 2, 3, 4, 5), arg(F32, 3, 2, 2, 2, 2))),
+    Sample(Conv(), (arg(F16, 1, 2, 4, 4), arg(F16, 3, 2, 3, 3))),
+    Sample(Conv(), (arg(BF16, 0, 2, 4, 4), arg(BF16, 3, 2, 3, 3))),
+    Sample(Conv(), (_X, arg(F32, 6, 3, 3, 3)), "4 and 3 differ"),
+    Sample(Conv((2, 2, 1), auto_pad="SAME_UPPER"), (_X, _W), "3 strides for 2 spatial axes"),
+    Sample(Conv(group=4), (_X, arg(F32, 6, 1, 3, 3)), "features in 4 groups"),
+    Sample(Conv(), (_X, _W, arg(F32, 5)), "bias and features: 5 and 6 differ"),
+    Sample(Conv(), (arg(F32, 1, 4, 2, 5), _W), "less a window of 3: -1 is less than 0"),
+    Sample(Conv((1,)), (_X, _W), "1 strides for 2 spatial axes"),
+    Sample(Conv(pads=(-1, 0, 0, 0)), (_X, _W), "at least 0 is needed"),
+    Sample(Conv(), (arg(F32, 1, 4, 7), _W), "their ranks must be equal and at least 3"),
+    Sample(Conv(), (arg(I32, 2, 4, 7, 5), arg(I32, 6, 4, 3, 3)), "the input is i32"),
+    Sample(Conv(group=0), (_X, _W), "0 groups"),
+)

@@ -1,0 +1,176 @@
+"""ConvTranspose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import (
+    Array,
+    Fact,
+    Importer,
+    Inference,
+    InferError,
+    Op,
+    Sample,
+    Trait,
+    UnknownRank,
+    arg,
+    op,
+)
+from graphwright.ir.symbols import Dim, maximum, symbol
+from graphwright.ir.types import F32, F64, TensorType
+from graphwright.ops.core.common import FLOATS, need_dtype, same_dtype
+from graphwright.ops.core.shaping import number
+from graphwright.ops.nn.spatial import (
+    AUTO_PADS,
+    Windows,
+    accumulator,
+    halves,
+    import_padding,
+    span,
+    tap,
+    windows,
+)
+from graphwright.records import replace
+
+
+@op("ConvTranspose")
+class ConvTranspose(Op):
+    """The adjoint of Conv: x[N, C, D...] spread by w[C, M/group, K...], plus bias[M]: y[N, M, D'...].
+
+    ``pads`` crop the result, ``output_padding`` lengthens its end; ``output_shape`` or ``auto_pad`` set both.
+    """
+
+    strides: tuple[int, ...] = ()
+    pads: tuple[Dim, ...] = ()
+    dilations: tuple[int, ...] = ()
+    output_padding: tuple[Dim, ...] = ()
+    group: int = 1
+    auto_pad: str = ""
+    output_shape: tuple[int, ...] = ()
+    traits = Trait.CONTRACTION
+    optional_inputs = frozenset({2})
+
+    def verify(self) -> None:
+        if self.group < 1:
+            raise InferError(f"{self.group} groups: at least 1 is needed")
+        if self.auto_pad not in AUTO_PADS:
+            raise InferError(f"auto_pad {self.auto_pad!r} is not one of {AUTO_PADS}")
+        if any(isinstance(extra, int) and extra < 0 for extra in self.output_padding):
+            raise InferError(f"output paddings of {list(self.output_padding)}: at least 0 is needed")
+
+    def windows(self, kernel: tuple[Dim, ...]) -> Windows:
+        """The geometry, given the weight's spatial sizes."""
+        return windows(kernel, self.strides, self.dilations, self.pads)
+
+    def fold_operands(self, x: Fact, w: Fact, bias: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
+        """Works out pads; lists of a wrong length are refused by :meth:`infer`."""
+        if not (self.auto_pad or self.output_shape) or x.type.shape is None or w.type.shape is None:
+            return None
+        shape = self.windows(w.shape[2:])
+        if len(self.output_shape) not in (0, shape.rank, shape.rank + 2) or x.rank != w.rank:
+            return None
+        wanted = self.output_shape[-shape.rank :] or [
+            d * s for d, s in zip(x.shape[2:], shape.strides, strict=False)
+        ]
+        spare = [have - want for have, want in zip(self._uncropped(shape, x.shape[2:]), wanted, strict=False)]
+        pads = halves([maximum(total, 0) for total in spare], self.auto_pad == "SAME_UPPER")
+        padding = self.output_padding or (0,) * shape.rank
+        longer = tuple(extra + maximum(-total, 0) for extra, total in zip(padding, spare, strict=False))
+        folded = replace(self, pads=pads, output_padding=longer, auto_pad="", output_shape=())
+        return folded, (0, 1) if bias is None else (0, 1, 2)
+
+    def _uncropped(self, shape: Windows, dims: tuple[Dim, ...]) -> list[Dim]:
+        """Sizes of the result before ``pads`` crop it."""
+        padding = self.output_padding or (0,) * shape.rank
+        return [
+            (dim - 1) * stride + span(size, dilation) + extra
+            for dim, size, stride, dilation, extra in zip(
+                dims, shape.kernel, shape.strides, shape.dilations, padding, strict=False
+            )
+        ]
+
+    def infer(self, at: Inference, x: Fact, w: Fact, bias: Fact | None = None) -> TensorType:
+        need_dtype(at, x, FLOATS)
+        same_dtype(at, x, w, *([] if bias is None else [bias]))
+        if x.rank < 3 or w.rank != x.rank:
+            raise at.fail(
+                f"an input of {x.type} and a weight of {w.type}: their ranks must be equal and at least 3"
+            )
+        if self.auto_pad or self.output_shape:
+            if len(self.output_shape) not in (0, x.rank - 2, x.rank):
+                raise at.fail(f"an output_shape of {list(self.output_shape)} for {x.rank - 2} spatial axes")
+            raise UnknownRank
+        shape = self.windows(w.shape[2:])
+        shape.check(at)
+        if len(self.output_padding) not in (0, shape.rank):
+            raise at.fail(f"{len(self.output_padding)} output paddings for {shape.rank} spatial axes")
+        at.equal(x.shape[1], w.shape[0], "channels of the input and of the weight")
+        if isinstance(w.shape[0], int) and w.shape[0] % self.group:
+            raise at.fail(f"{w.shape[0]} channels in {self.group} groups")
+        features = w.shape[1] * self.group
+        if bias is not None:
+            if bias.rank != 1:
+                raise at.fail(f"the bias is {bias.type}; it must be a vector")
+            at.equal(bias.shape[0], features, "bias and features")
+        sizes = []
+        for axis, size in enumerate(self._uncropped(shape, x.shape[2:])):
+            sizes.append(size - shape.pads[axis] - shape.pads[axis + shape.rank])
+            at.at_least(sizes[-1], 0, f"spatial axis {axis} of the result")
+        return TensorType(x.dtype, (x.shape[0], features, *sizes))
+
+    def reference(self, x: Array, w: Array, bias: Array | None = None) -> Array:
+        shape, dims, wide, groups = self.windows(w.shape[2:]), x.shape[2:], accumulator(x), self.group
+        features, length = w.shape[1], int(np.prod(dims))
+        full = [number(size) for size in self._uncropped(shape, dims)]
+        weights = w.astype(wide, copy=False).reshape(groups, -1, *w.shape[1:]).swapaxes(1, 2)
+        columns = x.astype(wide, copy=False).reshape(len(x), groups, x.shape[1] // groups, length)
+        out = np.zeros((len(x), groups, features, *full), wide)
+        for position in shape.positions():
+            part = np.matmul(weights[tap(position)], columns)
+            out[shape.taken(position, dims)] += part.reshape(len(x), groups, features, *dims)
+        begins, ends = shape.pads[: shape.rank], shape.pads[shape.rank :]
+        kept = tuple(slice(number(b), n - number(e)) for b, e, n in zip(begins, ends, full, strict=True))
+        out = out.reshape(len(x), groups * features, *full)[tap(kept)]
+        if bias is not None:
+            out = out + bias.astype(wide).reshape(-1, *[1] * shape.rank)
+        return np.array(out, dtype=x.dtype, order="C")
+
+
+def _import(i: Importer) -> Any:
+    pads, auto_pad = import_padding(i)
+    transposed = ConvTranspose(
+        strides=tuple(i.attr("strides", ())),
+        pads=pads,
+        dilations=tuple(i.attr("dilations", ())),
+        output_padding=tuple(i.attr("output_padding", ())),
+        group=i.attr("group", 1),
+        auto_pad=auto_pad,
+        output_shape=tuple(i.attr("output_shape", ())),
+    )
+    bias = i.optional(2)
+    return i.emit(transposed, i.input(0), i.input(1), *([] if bias is None else [bias]))
+
+
+ConvTranspose.onnx = {("ConvTranspose", 1): _import}
+_X, _W = arg(F32, 2, 4, 3, 5), arg(F32, 4, 3, 3, 3)
+ConvTranspose.samples = (
+    Sample(ConvTranspose(), (_X, _W)),
+    Sample(ConvTranspose((2, 2), (1, 1, 1, 1)), (arg(F32, symbol("N"), 4, symbol("H"), 5), _W, arg(F32, 3))),
+    Sample(ConvTranspose((3, 2), (0, 1, 2, 0), (2, 1), (1, 0)), (_X, _W)),
+    Sample(ConvTranspose((2, 2), group=2), (_X, _W, arg(F32, 6))),
+    Sample(ConvTranspose((2, 2), auto_pad="SAME_UPPER"), (arg(F32, 2, 4, symbol("H"), 5), _W)),
+    Sample(ConvTranspose((4, 4), auto_pad="SAME_LOWER"), (_X, _W)),
+    Sample(ConvTranspose((2, 2), output_shape=(6, 9)), (_X, _W)),
+    Sample(ConvTranspose((2,)), (arg(F64, 1, 2, 4), arg(F64, 2, 3, 2))),
+    Sample(ConvTranspose(), (arg(F32, 1, 2, 2, 3, 2), arg(F32, 2, 2, 2, 2, 2))),
+    Sample(ConvTranspose(), (_X, arg(F32, 3, 3, 3, 3)), "4 and 3 differ"),
+    Sample(ConvTranspose(group=3), (_X, _W), "4 channels in 3 groups"),
+    Sample(ConvTranspose((4,), auto_pad="SAME_LOWER"), (_X, _W), "1 strides for 2 spatial axes"),
+    Sample(ConvTranspose(output_padding=(-1, 0)), (_X, _W), "output paddings of [-1, 0]: at least 0"),
+    Sample(ConvTranspose(), (_X, _W, arg(F32, 2)), "bias and features: 2 and 3 differ"),
+    Sample(ConvTranspose(output_shape=(6, 9, 1)), (_X, _W), "for 2 spatial axes"),
+    Sample(ConvTranspose(pads=(9, 0, 0, 0)), (_X, _W), "spatial axis 0 of the result: -4 is less than 0"),
+)

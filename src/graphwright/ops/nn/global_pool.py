@@ -1,0 +1,106 @@
+"""GlobalAveragePool, GlobalMaxPool and GlobalLpPool: reductions over the spatial axes, which keep size 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F16, F32, F64, I32, TensorType
+from graphwright.ops.core.binary import Pow
+from graphwright.ops.core.common import FLOATS, need_dtype, rank_of, simple
+from graphwright.ops.core.reductions import ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceSum
+from graphwright.ops.core.unary import Abs
+from graphwright.ops.nn.spatial import accumulator
+
+
+def _infer(at: Inference, x: Fact) -> TensorType:
+    need_dtype(at, x, FLOATS)
+    if x.rank < 3:
+        raise at.fail(f"the input is {x.type}; it needs a spatial axis behind N, C")
+    return TensorType(x.dtype, (*x.shape[:2], *[1] * (x.rank - 2)))
+
+
+def _spatial(rank: int) -> tuple[int, ...]:
+    return tuple(range(2, rank))
+
+
+@op("GlobalAveragePool")
+class GlobalAveragePool(Op):
+    """The mean of each channel."""
+
+    def infer(self, at: Inference, x: Fact) -> TensorType:
+        return _infer(at, x)
+
+    def reference(self, x: Array) -> Array:
+        mean = np.mean(x, _spatial(x.ndim), dtype=accumulator(x), keepdims=True)
+        return np.asarray(mean).astype(x.dtype)
+
+    def decompose(self, b: Builder, x: Value) -> Any:
+        return b(ReduceMean(_spatial(rank_of(x))), x)
+
+
+@op("GlobalMaxPool")
+class GlobalMaxPool(Op):
+    """The largest element of each channel."""
+
+    def infer(self, at: Inference, x: Fact) -> TensorType:
+        return _infer(at, x)
+
+    def reference(self, x: Array) -> Array:
+        return np.asarray(np.max(x, _spatial(x.ndim), keepdims=True, initial=-np.inf)).astype(x.dtype)
+
+    def decompose(self, b: Builder, x: Value) -> Any:
+        return b(ReduceMax(_spatial(rank_of(x))), x)
+
+
+@op("GlobalLpPool")
+class GlobalLpPool(Op):
+    """The p-norm of each channel."""
+
+    p: int = 2
+
+    def verify(self) -> None:
+        if self.p < 1:
+            raise InferError(f"a norm of p = {self.p}: at least 1 is needed")
+
+    def infer(self, at: Inference, x: Fact) -> TensorType:
+        return _infer(at, x)
+
+    def reference(self, x: Array) -> Array:
+        powers = np.abs(x.astype(accumulator(x))) ** self.p
+        total = np.sum(powers, _spatial(x.ndim), keepdims=True)
+        return np.asarray(total ** (1 / self.p)).astype(x.dtype)
+
+    def decompose(self, b: Builder, x: Value) -> Any:
+        axes = _spatial(rank_of(x))
+        if self.p in (1, 2):
+            return b((ReduceL1 if self.p == 1 else ReduceL2)(axes), x)
+        powers = b(Pow(), b(Abs(), x), b.const(self.p, x.type.dtype))
+        return b(Pow(), b(ReduceSum(axes), powers), b.const(1 / self.p, x.type.dtype))
+
+
+def _import_lp(i: Importer) -> Any:
+    return i.emit(GlobalLpPool(i.attr("p", 2)), i.input(0))
+
+
+GlobalAveragePool.onnx = {("GlobalAveragePool", 1): simple(GlobalAveragePool)}
+GlobalMaxPool.onnx = {("GlobalMaxPool", 1): simple(GlobalMaxPool)}
+GlobalLpPool.onnx = {("GlobalLpPool", 2): _import_lp}
+for _pool in (GlobalAveragePool, GlobalMaxPool, GlobalLpPool):
+    _pool.samples = (
+        Sample(_pool(), (arg(F32, symbol("N"), 3, symbol("H"), 5),)),
+        Sample(_pool(), (arg(F64, 1, 2, 4),)),
+        Sample(_pool(), (arg(F16, 1, 2, 3, 2, 2),)),
+        Sample(_pool(), (arg(F32, 2, 3),), "it needs a spatial axis"),
+        Sample(_pool(), (arg(I32, 2, 3, 4),), "the input is i32"),
+    )
+GlobalLpPool.samples += (
+    Sample(GlobalLpPool(1), (arg(F32, 2, 3, 4),)),
+    Sample(GlobalLpPool(3), (arg(F32, 2, 3, 4),)),
+    Sample(GlobalLpPool(0), (arg(F32, 2, 3, 4),), "p = 0"),
+)

@@ -1,0 +1,137 @@
+"""InstanceNormalization and GroupNormalization."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.symbols import floordiv, mod, product, symbol
+from graphwright.ir.types import F16, F32, F64, I32, TensorType
+from graphwright.ops.core.binary import Add, Mul
+from graphwright.ops.core.cast import as_dtype, in_f32
+from graphwright.ops.core.common import like, need_dtype, quiet, rank_of, widened
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.nn.normalization import (
+    along_channels,
+    channels,
+    need_channels,
+    standardize,
+    standardized,
+)
+
+
+@op("InstanceNormalization")
+class InstanceNormalization(Op):
+    """Each channel of each ``x[N, C, ...]`` brought to mean 0 and variance 1, then scaled and shifted.
+
+    Scale and bias are ``[C]`` (Ulyanov et al. 2016). 16-bit floats are computed in f32.
+    """
+
+    epsilon: float = 1e-5
+
+    def infer(self, at: Inference, x: Fact, scale: Fact, bias: Fact) -> TensorType:
+        need_channels(at, x, scale, bias)
+        for parameter in (scale, bias):
+            need_dtype(at, parameter, {x.dtype}, "a parameter")
+        return x.type
+
+    @quiet
+    def reference(self, x: Array, scale: Array, bias: Array) -> Array:
+        normal = standardize(widened(x), range(2, x.ndim), self.epsilon)[0]
+        return like(normal * channels(scale, x.ndim) + channels(bias, x.ndim), x)
+
+    def decompose(self, b: Builder, x: Value, scale: Value, bias: Value) -> Value:
+        normal = standardized(b, in_f32(b, x), range(2, rank_of(x)), self.epsilon)[0]
+        return as_dtype(b, _affine(b, normal, scale, bias), x.type.dtype)
+
+
+def _affine(b: Builder, normal: Value, scale: Value, bias: Value) -> Any:
+    factor, shift = (along_channels(b, in_f32(b, p), rank_of(normal)) for p in (scale, bias))
+    return b(Add(), b(Mul(), normal, factor), shift)
+
+
+@op("GroupNormalization")
+class GroupNormalization(Op):
+    """Groups of channels of ``x[N, C, ...]`` brought to mean 0 and variance 1, then scaled and shifted.
+
+    Scale and bias are ``[C]``, or ``[groups]`` where ``per_group`` (Wu and He 2018). 16-bit floats are
+    computed in f32.
+    """
+
+    groups: int
+    epsilon: float = 1e-5
+    per_group: bool = False
+
+    def verify(self) -> None:
+        if self.groups < 1:
+            raise InferError(f"{self.groups} groups: at least 1 is needed")
+
+    def infer(self, at: Inference, x: Fact, scale: Fact, bias: Fact) -> TensorType:
+        need_channels(at, x, *(() if self.per_group else (scale, bias)))
+        at.equal(
+            mod(x.shape[1], self.groups), 0, f"{x.shape[1]} channels over {self.groups} groups: the rest"
+        )
+        for parameter in (scale, bias):
+            need_dtype(at, parameter, {x.dtype}, "a parameter")
+            if self.per_group and parameter.shape != (self.groups,):
+                raise at.fail(f"a parameter of {parameter.type}: it must hold one number for each group")
+        return x.type
+
+    @quiet
+    def reference(self, x: Array, scale: Array, bias: Array) -> Array:
+        size = x[:1, :1].size if x.size else 0
+        rows = widened(x).reshape(x.shape[0], self.groups, x.shape[1] // self.groups * size)
+        normal = standardize(rows, (2,), self.epsilon)[0]
+        if self.per_group:
+            return like(normal * channels(scale, 3) + channels(bias, 3), x).reshape(x.shape)
+        return like(normal.reshape(x.shape) * channels(scale, x.ndim) + channels(bias, x.ndim), x)
+
+    def decompose(self, b: Builder, x: Value, scale: Value, bias: Value) -> Value:
+        batch, count, *rest = x.type.dims
+        rows = (batch, self.groups, floordiv(count, self.groups) * product(rest))
+        normal = standardized(b, b(Reshape(rows, True), in_f32(b, x)), (2,), self.epsilon)[0]
+        if self.per_group:
+            normal = _affine(b, normal, scale, bias)
+        result = b(Reshape(x.type.dims, True), normal)
+        return as_dtype(b, result if self.per_group else _affine(b, result, scale, bias), x.type.dtype)
+
+
+def _import_instance(i: Importer) -> Any:
+    return i.emit(InstanceNormalization(float(i.attr("epsilon", 1e-5))), *i.inputs())
+
+
+def _import_group(i: Importer) -> Any:
+    """Opset 18 scales groups, 21 channels."""
+    made = GroupNormalization(
+        int(i.required_attr("num_groups")), float(i.attr("epsilon", 1e-5)), i.version < 21
+    )
+    return i.emit(made, *i.inputs())
+
+
+InstanceNormalization.onnx = {("InstanceNormalization", 6): _import_instance}
+GroupNormalization.onnx = {
+    ("GroupNormalization", 18): _import_group,
+    ("GroupNormalization", 21): _import_group,
+}
+_N, _H = symbol("N"), symbol("H")
+InstanceNormalization.samples = (
+    *(Sample(InstanceNormalization(), (arg(t, 2, 3, 4, 5), arg(t, 3), arg(t, 3))) for t in (F32, F64, F16)),
+    Sample(InstanceNormalization(1e-2), (arg(F32, 2, 3, 7), arg(F32, 3), arg(F32, 3))),
+    Sample(InstanceNormalization(), (arg(F32, _N, 3, _H, 4), arg(F32, 3), arg(F32, 3))),
+    Sample(InstanceNormalization(), (arg(F32, 2, 3, 4), arg(F32, 4), arg(F32, 3)), "4 and 3 differ"),
+    Sample(InstanceNormalization(), (arg(F32, 2, 3, 4), arg(F64, 3), arg(F32, 3)), "a parameter is f64"),
+    Sample(InstanceNormalization(), (arg(I32, 2, 3, 4), arg(I32, 3), arg(I32, 3)), "the input is i32"),
+)
+GroupNormalization.samples = (
+    *(Sample(GroupNormalization(2), (arg(t, 2, 6, 4, 5), arg(t, 6), arg(t, 6))) for t in (F32, F64, F16)),
+    Sample(GroupNormalization(3, 1e-2, True), (arg(F32, 2, 6, 5), arg(F32, 3), arg(F32, 3))),
+    Sample(GroupNormalization(2), (arg(F32, _N, 4, _H, 3), arg(F32, 4), arg(F32, 4))),
+    Sample(GroupNormalization(2), (arg(F32, 3, 4), arg(F32, 4), arg(F32, 4))),
+    Sample(GroupNormalization(4), (arg(F32, 2, 6, 5), arg(F32, 6), arg(F32, 6)), "6 channels over 4 groups"),
+    Sample(
+        GroupNormalization(3, per_group=True), (arg(F32, 2, 6), arg(F32, 6), arg(F32, 6)), "for each group"
+    ),
+    Sample(GroupNormalization(0), (arg(F32, 2, 6), arg(F32, 6), arg(F32, 6)), "at least 1 is needed"),
+)

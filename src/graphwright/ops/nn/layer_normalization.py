@@ -1,0 +1,155 @@
+"""LayerNormalization and RMSNormalization."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
+from graphwright.ops.core.binary import Add, Div, Mul
+from graphwright.ops.core.cast import Cast, as_dtype, in_f32
+from graphwright.ops.core.common import FLOATS, like, need_broadcast, need_dtype, quiet, rank_of, widened
+from graphwright.ops.core.reductions import ReduceMean
+from graphwright.ops.core.unary import Sqrt
+from graphwright.ops.nn.normalization import standardize, standardized
+
+
+@op("LayerNormalization")
+class LayerNormalization(Op):
+    """``x`` brought to mean 0 and variance 1 from ``axis`` on, times ``scale``, plus ``bias``.
+
+    (Ba et al. 2016.) 16-bit floats are normalised in f32. With ``statistics`` the outputs are y, mean and
+    ``1 / sqrt(variance + epsilon)``.
+    """
+
+    axis: int = -1
+    epsilon: float = 1e-5
+    statistics: bool = False
+    optional_inputs = frozenset({2})
+
+    def output_count(self) -> int:
+        return 3 if self.statistics else 1
+
+    def infer(
+        self, at: Inference, x: Fact, scale: Fact, bias: Fact | None = None
+    ) -> TensorType | tuple[TensorType, ...]:
+        need_dtype(at, x, FLOATS)
+        axis = at.axis(self.axis, x.rank)
+        for parameter, what in ((scale, "the scale"), (bias, "the bias")):
+            if parameter is not None:
+                need_dtype(at, parameter, {x.dtype}, what)
+                need_broadcast(at, parameter, x.shape, what)
+        if not self.statistics:
+            return x.type
+        kept = TensorType(_wide(x.dtype), (*x.shape[:axis], *[1] * (x.rank - axis)))
+        return x.type, kept, kept
+
+    @quiet
+    def reference(self, x: Array, scale: Array, bias: Array | None = None) -> Array | tuple[Array, ...]:
+        normal, mean, inverse = standardize(widened(x), _trailing(self.axis, x.ndim), self.epsilon)
+        scaled = like(normal, x) * scale
+        y = like(scaled if bias is None else scaled + bias, x)
+        return (y, mean, inverse) if self.statistics else y
+
+    def decompose(self, b: Builder, x: Value, scale: Value, bias: Value | None = None) -> Any:
+        axes = _trailing(self.axis, rank_of(x))
+        normal, mean, inverse = standardized(b, in_f32(b, x), axes, self.epsilon)
+        y = b(Mul(), as_dtype(b, normal, x.type.dtype), scale)
+        if bias is not None:
+            y = b(Add(), y, bias)
+        return (y, mean, inverse) if self.statistics else y
+
+
+@op("RMSNormalization")
+class RMSNormalization(Op):
+    """``x / sqrt(mean(x * x) + epsilon)`` over ``axis`` and all later axes, times ``scale``.
+
+    (Zhang and Sennrich 2019.) 16-bit floats are normalised in f32. The output has the dtype of ``scale``.
+    """
+
+    axis: int = -1
+    epsilon: float = 1e-5
+
+    def infer(self, at: Inference, x: Fact, scale: Fact) -> TensorType:
+        need_dtype(at, x, FLOATS)
+        need_dtype(at, scale, FLOATS, "the scale")
+        at.axis(self.axis, x.rank)
+        need_broadcast(at, scale, x.shape, "the scale")
+        return TensorType(scale.dtype, x.shape)
+
+    @quiet
+    def reference(self, x: Array, scale: Array) -> Array:
+        wide = widened(x)
+        square = (wide * wide).mean(axis=_trailing(self.axis, x.ndim), keepdims=True, dtype=wide.dtype)
+        normal = wide / np.sqrt(square + wide.dtype.type(self.epsilon))
+        return like(like(like(normal, x), scale) * scale, scale)
+
+    def decompose(self, b: Builder, x: Value, scale: Value) -> Value:
+        wide = in_f32(b, x)
+        square = b(ReduceMean(_trailing(self.axis, rank_of(x))), b(Mul(), wide, wide))
+        root = b(Sqrt(), b(Add(), square, b.const(self.epsilon, wide.type.dtype)))
+        normal = as_dtype(b, b(Div(), wide, root), x.type.dtype)
+        result: Value = b(Mul(), as_dtype(b, normal, scale.type.dtype), scale)
+        return result
+
+
+def _wide(dtype: DType) -> DType:
+    return F32 if dtype in (F16, BF16) else dtype
+
+
+def _trailing(axis: int, rank: int) -> tuple[int, ...]:
+    return tuple(range(axis % max(rank, 1), rank))
+
+
+_F32, _F64 = 1, 11
+"""ONNX's numbers of the dtypes in which statistics may be kept."""
+
+
+def _check_stash(i: Importer) -> None:
+    if i.attr("stash_type", _F32) not in (_F32, _F64):
+        raise i.fail("stash_type is not f32", hint="export the model with stash_type 1")
+
+
+def _import_layer(i: Importer) -> Any:
+    _check_stash(i)
+    made = LayerNormalization(int(i.attr("axis", -1)), float(i.attr("epsilon", 1e-5)), i.output_count > 1)
+    results = i.emit(made, *i.inputs())
+    if not made.statistics:
+        return results
+    y, *statistics = results
+    return (y, *(s if s.type.dtype == F32 else i.emit(Cast(F32), s) for s in statistics))
+
+
+def _import_rms(i: Importer) -> Any:
+    _check_stash(i)
+    return i.emit(RMSNormalization(int(i.attr("axis", -1)), float(i.attr("epsilon", 1e-5))), *i.inputs())
+
+
+LayerNormalization.onnx = {("LayerNormalization", 17): _import_layer}
+RMSNormalization.onnx = {("RMSNormalization", 23): _import_rms}
+_N, _H = symbol("N"), symbol("H")
+LayerNormalization.samples = (
+    *(Sample(LayerNormalization(), (arg(t, 3, 8), arg(t, 8), arg(t, 8))) for t in (F32, F64, F16, BF16)),
+    Sample(LayerNormalization(-1, 1e-2), (arg(F32, 2, 3, 8), arg(F32, 8))),
+    Sample(LayerNormalization(1, statistics=True), (arg(F32, 2, 3, 8), arg(F32, 3, 8), arg(F32, 3, 8))),
+    Sample(LayerNormalization(statistics=True), (arg(F16, 2, 8), arg(F16, 8))),
+    Sample(LayerNormalization(), (arg(F32, _N, _H), arg(F32, _H), arg(F32, 1))),
+    Sample(LayerNormalization(), (arg(F32, 0, 4), arg(F32, 4))),
+    Sample(LayerNormalization(), (arg(F32, 2, 4), arg(F32, 3)), "a size of the scale: 3 and 4 differ"),
+    Sample(LayerNormalization(), (arg(F32, 4), arg(F32, 2, 4)), "the scale has 2 axes"),
+    Sample(LayerNormalization(2), (arg(F32, 2, 4), arg(F32, 4)), "axis 2 is outside"),
+    Sample(LayerNormalization(), (arg(F32, 2, 4), arg(F32, 4), arg(F64, 4)), "the bias is f64"),
+    Sample(LayerNormalization(), (arg(I32, 2, 4), arg(I32, 4)), "the input is i32"),
+)
+RMSNormalization.samples = (
+    *(Sample(RMSNormalization(), (arg(t, 3, 8), arg(t, 8))) for t in (F32, F64, F16)),
+    Sample(RMSNormalization(1, 1e-2), (arg(F32, 2, 3, 8), arg(F32, 3, 8))),
+    Sample(RMSNormalization(), (arg(F16, 2, 8), arg(F32, 8))),
+    Sample(RMSNormalization(), (arg(F32, _N, _H), arg(F32, _H))),
+    Sample(RMSNormalization(), (arg(F32, 2, 4), arg(F32, 3)), "3 and 4 differ"),
+)

@@ -1,0 +1,85 @@
+"""LRN: local response normalisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F16, F32, F64, I32, TensorType
+from graphwright.ops.core.binary import Add, Div, Mul, Pow
+from graphwright.ops.core.cast import as_dtype, in_f32
+from graphwright.ops.core.common import like, quiet, rank_of, widened
+from graphwright.ops.core.pad import Pad
+from graphwright.ops.core.slice import Slice
+from graphwright.ops.nn.normalization import need_channels
+
+
+@op("LRN")
+class LRN(Op):
+    """``x / (bias + alpha / size * sum(x * x)) ** beta``, the sum over ``size`` channels around each.
+
+    (Krizhevsky et al. 2012.) The window begins ``(size - 1) // 2`` channels before; outside, x counts as 0.
+    """
+
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    bias: float = 1.0
+
+    def verify(self) -> None:
+        if self.size < 1:
+            raise InferError(f"a window of {self.size} channels: at least 1 is needed")
+
+    def infer(self, at: Inference, x: Fact) -> TensorType:
+        need_channels(at, x)
+        return x.type
+
+    def _margins(self) -> tuple[int, int]:
+        return (self.size - 1) // 2, self.size // 2
+
+    @quiet
+    def reference(self, x: Array) -> Array:
+        wide = widened(x)
+        margins = [(0, 0)] * x.ndim
+        margins[1] = self._margins()
+        squares = np.pad(wide * wide, margins)
+        total = sum(squares[:, k : k + x.shape[1]] for k in range(self.size))
+        number = wide.dtype.type
+        return like(
+            wide / (number(self.bias) + number(self.alpha / self.size) * total) ** number(self.beta), x
+        )
+
+    def decompose(self, b: Builder, x: Value) -> Value:
+        wide, rank, count = in_f32(b, x), rank_of(x), x.type.dims[1]
+        dtype = wide.type.dtype
+        before, after = self._margins()
+        rest = (0,) * (rank - 2)
+        squares = b(Pad((0, before, *rest, 0, after, *rest)), b(Mul(), wide, wide))
+        total = b(Slice((0,), (count,), (1,), (1,)), squares)
+        for k in range(1, self.size):
+            total = b(Add(), total, b(Slice((k,), (count + k,), (1,), (1,)), squares))
+        scaled = b(Mul(), total, b.const(self.alpha / self.size, dtype))
+        base = b(Add(), scaled, b.const(self.bias, dtype))
+        return as_dtype(b, b(Div(), wide, b(Pow(), base, b.const(self.beta, dtype))), x.type.dtype)
+
+
+def _import(i: Importer) -> Any:
+    size = int(i.required_attr("size"))
+    alpha, beta = float(i.attr("alpha", 1e-4)), float(i.attr("beta", 0.75))
+    return i.emit(LRN(size, alpha, beta, float(i.attr("bias", 1.0))), i.input(0))
+
+
+LRN.onnx = {("LRN", 1): _import}
+LRN.samples = (
+    *(Sample(LRN(3, 0.5), (arg(t, 2, 7, 3, 4),)) for t in (F32, F64, F16)),
+    Sample(LRN(4, 0.5, 0.5, 2.0), (arg(F32, 2, 5, 3),)),
+    Sample(LRN(5), (arg(F32, symbol("N"), 3, symbol("H"), 2),)),
+    Sample(LRN(0), (arg(F32, 2, 3),), "at least 1 is needed"),
+    Sample(LRN(3), (arg(F32, 3),), "needs a batch axis"),
+    Sample(LRN(3), (arg(I32, 2, 3),), "the input is i32"),
+)

@@ -1,0 +1,85 @@
+"""MaxPool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F32, F64, I8, I64, U8, TensorType
+from graphwright.ops.nn.spatial import Pool, import_pool
+
+
+@op("MaxPool")
+class MaxPool(Pool):
+    """The largest element of every window; NaN wins. Pads are never taken.
+
+    With ``indices`` a second output holds its flat position in the input, the first of equal ones.
+    ``column_major`` counts positions along the first spatial axis first.
+    """
+
+    indices: bool = False
+    column_major: bool = False
+
+    def output_count(self) -> int:
+        return 2 if self.indices else 1
+
+    def infer(self, at: Inference, x: Fact) -> TensorType | tuple[TensorType, TensorType]:
+        type = self.pooled(at, x)
+        return (type, TensorType(I64, type.shape)) if self.indices else type
+
+    def reference(self, x: Array) -> Array | tuple[Array, Array]:
+        counts, shape = self.window_counts(x), self.windows
+        padded = shape.padded(x, counts, _lowest(x.dtype))
+        best: Array = np.full((*x.shape[:2], *counts), _lowest(x.dtype), dtype=x.dtype)
+        if not self.indices:
+            for position in shape.positions():
+                np.maximum(best, padded[shape.taken(position, counts)], out=best)
+            return best
+        places = shape.padded(self._places(x.shape), counts, -1)
+        where = np.full(best.shape, -1, dtype=np.int64)
+        for position in shape.positions():
+            value, place = padded[shape.taken(position, counts)], places[shape.taken(position, counts)]
+            better = (place >= 0) & ((where < 0) | (value > best) | (np.isnan(value) & ~np.isnan(best)))
+            best, where = np.where(better, value, best), np.where(better, place, where)
+        return best, where
+
+    def _places(self, shape: tuple[int, ...]) -> Array:
+        """The flat position of every element."""
+        size = int(np.prod(shape[2:]))
+        inner = np.arange(size).reshape(shape[2:], order="F" if self.column_major else "C")
+        outer = np.arange(shape[0] * shape[1]).reshape(*shape[:2], *[1] * (len(shape) - 2))
+        return np.asarray(outer * size + inner)
+
+
+def _lowest(dtype: np.dtype[Any]) -> Any:
+    return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
+
+
+def _import(i: Importer) -> Any:
+    pool = MaxPool(
+        **import_pool(i), indices=i.output_count > 1, column_major=bool(i.attr("storage_order", 0))
+    )
+    return i.emit(pool, i.input(0))
+
+
+MaxPool.onnx = {("MaxPool", 1): _import}
+_X = arg(F32, 2, 3, 7, 6)
+MaxPool.samples = (
+    Sample(MaxPool((2, 2), (2, 2)), (_X,)),
+    Sample(MaxPool((3, 3), (2, 2), (1, 1, 1, 1)), (arg(F32, symbol("N"), 3, symbol("H"), 6),)),
+    Sample(MaxPool((3, 2), (2, 2), (1, 0, 1, 0), ceil=True), (_X,)),
+    Sample(MaxPool((3, 2), (2, 2), ceil=True), (arg(F32, 1, 3, symbol("H"), 6),)),
+    Sample(MaxPool((2, 2), (1, 2), dilations=(3, 2), indices=True), (_X,)),
+    Sample(MaxPool((3, 3), (2, 2), (1, 1, 1, 1), indices=True, column_major=True), (_X,)),
+    Sample(MaxPool((3, 3), (2, 2), auto_pad="SAME_LOWER"), (arg(F32, 1, 2, symbol("H"), 6),)),
+    Sample(MaxPool((3,)), (arg(I8, 1, 2, 5),)),
+    Sample(MaxPool((2, 2)), (arg(U8, 1, 2, 3, 3),)),
+    Sample(MaxPool((2, 1, 2)), (arg(F64, 1, 2, 3, 3, 4),)),
+    Sample(MaxPool((2, 2)), (arg(F32, 2, 3, 7),), "needs rank 4"),
+    Sample(MaxPool((9, 2)), (_X,), "less a window of 9: -2 is less than -1"),
+    Sample(MaxPool((2, 2), (0, 1)), (_X,), "strides of [0, 1]"),
+    Sample(MaxPool((2, 2), auto_pad="SAME"), (_X,), "auto_pad 'SAME'"),
+)

@@ -1,0 +1,65 @@
+"""What normalisations share: scales per channel, and mean and variance as nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Inference
+from graphwright.ops.core.binary import Add, Mul, Sub
+from graphwright.ops.core.common import FLOATS, need_dtype, widened
+from graphwright.ops.core.reductions import ReduceMean
+from graphwright.ops.core.unary import Reciprocal, Sqrt
+from graphwright.ops.core.unsqueeze import Unsqueeze
+
+
+def need_channels(at: Inference, x: Fact, *parameters: Fact) -> None:
+    """Refuse ``x`` unless it is ``[N, C, ...]`` of floats and each parameter ``[C]``."""
+    need_dtype(at, x, FLOATS)
+    if x.rank < 2:
+        raise at.fail(f"an input of {x.type}: it needs a batch axis and a channel axis")
+    for parameter in parameters:
+        need_vector(at, parameter, x, "channels")
+
+
+def need_vector(at: Inference, parameter: Fact, x: Fact, what: str) -> None:
+    """Refuse a parameter that is not a vector of as many elements as ``x`` has channels."""
+    if parameter.rank != 1:
+        raise at.fail(f"a parameter of {parameter.type}: it must be a vector")
+    at.equal(parameter.shape[0], x.shape[1], f"{what} of a parameter and of the input")
+
+
+def along_channels(b: Builder, parameter: Value, rank: int) -> Value:
+    """``parameter[C]`` as ``[C, 1, ...]``, which broadcasts with ``x[N, C, ...]`` of ``rank``."""
+    if rank == 2:
+        return parameter
+    result: Value = b(Unsqueeze(tuple(range(1, rank - 1))), parameter)
+    return result
+
+
+def channels(parameter: Array, rank: int) -> Array:
+    """:func:`along_channels` in NumPy; 16-bit floats as f32."""
+    return widened(parameter).reshape((-1, *[1] * (rank - 2)))
+
+
+def standardized(b: Builder, x: Value, axes: Sequence[int], epsilon: float) -> tuple[Value, Value, Value]:
+    """``(x - mean) * inverse``, mean and inverse, ``1 / sqrt(variance + epsilon)``; ``axes`` are kept."""
+    reduce = ReduceMean(tuple(axes))
+    mean = b(reduce, x)
+    centred = b(Sub(), x, mean)
+    variance = b(reduce, b(Mul(), centred, centred))
+    inverse = b(Reciprocal(), b(Sqrt(), b(Add(), variance, b.const(epsilon, x.type.dtype))))
+    return b(Mul(), centred, inverse), mean, inverse
+
+
+def standardize(x: Array, axes: Sequence[int], epsilon: float) -> tuple[Array, Array, Array]:
+    """:func:`standardized` in NumPy."""
+    over = tuple(axes)
+    mean = x.mean(axis=over, keepdims=True, dtype=x.dtype)
+    centred = x - mean
+    variance = (centred * centred).mean(axis=over, keepdims=True, dtype=x.dtype)
+    inverse = np.asarray(1 / np.sqrt(variance + x.dtype.type(epsilon)), x.dtype)
+    return centred * inverse, mean, inverse

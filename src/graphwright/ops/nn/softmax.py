@@ -1,0 +1,142 @@
+"""Softmax, LogSoftmax and Hardmax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Sample, arg, family, op
+from graphwright.ir.symbols import product, symbol
+from graphwright.ir.types import F16, F32, F64, I32, TensorType
+from graphwright.ops.core.arg_reduce import ArgMax
+from graphwright.ops.core.binary import Div, Equal, Sub
+from graphwright.ops.core.cast import Cast, as_dtype, in_f32
+from graphwright.ops.core.common import FLOATS, like, need_dtype, quiet, rank_of, widened
+from graphwright.ops.core.range import Range
+from graphwright.ops.core.reductions import ReduceMax, ReduceSum
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.unary import Exp, Log
+
+
+@family
+class Normalized(Op):
+    """Base: along ``axis``, or, with ``flat``, over it and all later axes together (ONNX before opset 13)."""
+
+    axis: int = -1
+    flat: bool = False
+
+    def infer(self, at: Inference, x: Fact) -> TensorType:
+        need_dtype(at, x, FLOATS)
+        if x.type.shape is not None:
+            at.axis(self.axis, x.rank)
+        return x.type
+
+    def axes(self, rank: int) -> tuple[int, ...]:
+        """The axes that it runs over, counted from the front; none of a scalar."""
+        axis = self.axis % max(rank, 1)
+        return tuple(range(axis, rank if self.flat else min(axis + 1, rank)))
+
+
+def _shifted(x: Array, axes: tuple[int, ...]) -> Array:
+    """``x`` less its largest element, so that nothing overflows in exp; 16-bit floats as f32."""
+    wide = widened(x)
+    return np.asarray(wide - np.maximum.reduce(wide, axis=axes, keepdims=True, initial=-np.inf))
+
+
+def _shift(b: Builder, x: Value, axes: tuple[int, ...]) -> Any:
+    wide = in_f32(b, x)
+    return b(Sub(), wide, b(ReduceMax(axes), wide))
+
+
+@op("Softmax")
+class Softmax(Normalized):
+    """``exp(x) / sum(exp(x))`` along ``axis``; ``flat`` takes all later axes with it."""
+
+    @quiet
+    def reference(self, x: Array) -> Array:
+        axes = self.axes(x.ndim)
+        powers = np.exp(_shifted(x, axes))
+        return like(powers / np.add.reduce(powers, axis=axes, keepdims=True), x)
+
+    def decompose(self, b: Builder, x: Value) -> Value:
+        axes = self.axes(rank_of(x))
+        powers = b(Exp(), _shift(b, x, axes))
+        return as_dtype(b, b(Div(), powers, b(ReduceSum(axes), powers)), x.type.dtype)
+
+
+@op("LogSoftmax")
+class LogSoftmax(Normalized):
+    """``x - log(sum(exp(x)))`` along ``axis``; ``flat`` takes all later axes with it."""
+
+    @quiet
+    def reference(self, x: Array) -> Array:
+        axes = self.axes(x.ndim)
+        shifted = _shifted(x, axes)
+        return like(shifted - np.log(np.add.reduce(np.exp(shifted), axis=axes, keepdims=True)), x)
+
+    def decompose(self, b: Builder, x: Value) -> Value:
+        axes = self.axes(rank_of(x))
+        shifted = _shift(b, x, axes)
+        total = b(ReduceSum(axes), b(Exp(), shifted))
+        return as_dtype(b, b(Sub(), shifted, b(Log(), total)), x.type.dtype)
+
+
+@op("Hardmax")
+class Hardmax(Normalized):
+    """1 at the first of the largest along ``axis``, 0 elsewhere; ``flat`` takes all later axes with it."""
+
+    def reference(self, x: Array) -> Array:
+        axes = self.axes(x.ndim)
+        if not axes or not x.size:
+            return np.ones_like(x)
+        rows = x.reshape((*x.shape[: axes[0]], -1, *x.shape[axes[-1] + 1 :]))
+        result = np.zeros_like(rows)
+        first = np.argmax(rows, axis=axes[0], keepdims=True)
+        np.put_along_axis(result, first, np.ones((), x.dtype), axis=axes[0])
+        return result.reshape(x.shape)
+
+    def decompose(self, b: Builder, x: Value) -> Value:
+        shape, axes = x.type.dims, self.axes(rank_of(x))
+        if not axes:
+            return b.const(np.ones((), x.type.dtype.numpy))
+        if any(shape[a] == 0 for a in axes):
+            return x
+        size, later = product([shape[a] for a in axes]), shape[axes[-1] + 1 :]
+        rows = x if len(axes) == 1 else b(Reshape((*shape[: axes[0]], size, *later), True), x)
+        places = b(Reshape((size, *(1,) * len(later)), True), b(Range((0, size, 1))))
+        ones = b(Cast(x.type.dtype), b(Equal(), ArgMax(axes[0]).decompose(b, rows), places))
+        result: Value = ones if len(axes) == 1 else b(Reshape(shape, True), ones)
+        return result
+
+
+def _import(cls: type[Normalized], flat: bool) -> Import:
+    default = 1 if flat else -1
+
+    def convert(i: Importer) -> Any:
+        axis = int(i.attr("axis", default))
+        x = i.input(0)
+        last = x.type.shape is not None and axis in (-1, len(x.type.shape) - 1)
+        return i.emit(cls(axis, flat and not last), x)
+
+    return convert
+
+
+_N, _M = symbol("N"), symbol("M")
+for _cls in (Softmax, LogSoftmax, Hardmax):
+    _cls.onnx = {(_cls.name, 1): _import(_cls, True), (_cls.name, 13): _import(_cls, False)}
+    _cls.samples = (
+        *(Sample(_cls(), (arg(t, 3, 7),)) for t in (F32, F64, F16)),
+        Sample(_cls(1), (arg(F32, 2, 5, 3),)),
+        Sample(_cls(1, flat=True), (arg(F32, 2, 5, 3),)),
+        Sample(_cls(-2, flat=True), (arg(F32, 2, 5, 3),)),
+        Sample(_cls(), (arg(F32, _N, _M),)),
+        Sample(_cls(), (arg(F32, 2, 4, values=(1e30, 1e30, -1e30, 0, 90, 89, 90, -90)),)),
+        Sample(_cls(), (arg(F32, 0, 3),)),
+        Sample(_cls(), (arg(F32, 3, 0),)),
+        Sample(_cls(0), (arg(F32, 1),)),
+        Sample(_cls(2), (arg(F32, 2, 3),), "axis 2 is outside a rank of 2"),
+        Sample(_cls(), (arg(I32, 2),), "the input is i32"),
+    )

@@ -1,0 +1,117 @@
+"""Steps of optimisers (ai.onnx.preview.training), as the simpler ops that they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Importer, Op
+from graphwright.ir.types import BOOL
+from graphwright.ops.core.binary import Add, Div, Mul, Pow, Sub, Where
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.unary import Sqrt
+
+DOMAIN = "ai.onnx.preview.training"
+Step = Callable[["_Step", Value, Value, Sequence[Value]], Sequence[Value]]
+"""New values of one tensor and of what is kept of its gradients, from it, its gradient, and those."""
+
+
+class _Step:
+    """One node: the rate R, the count T of updates, and arithmetic in the dtype of the tensors."""
+
+    def __init__(self, i: Importer) -> None:
+        self.i, self.rate, self.count = i, i.input(0), i.input(1)
+
+    def number(self, value: float, like: Value) -> Value:
+        return self.i.const(np.asarray(value, like.type.dtype.numpy))
+
+    def attr(self, name: str, default: float, like: Value) -> Value:
+        return self.number(float(self.i.attr(name, default)), like)
+
+    def of(self, op: Op, *operands: Value) -> Value:
+        made: Value = self.i.emit(op, *operands)
+        return made
+
+    def as_type_of(self, x: Value, like: Value) -> Value:
+        return x if x.type.dtype == like.type.dtype else self.of(Cast(like.type.dtype), x)
+
+    def regularized(self, x: Value, gradient: Value) -> Value:
+        """The gradient with that of ``norm_coefficient / 2 * sum(x ** 2)``."""
+        return self.of(Add(), self.of(Mul(), self.attr("norm_coefficient", 0.0, x), x), gradient)
+
+    def later(self, value: Value, first: Value) -> Value:
+        """``value`` if this is not the first update, else ``first``."""
+        return self.of(Where(), self.of(Cast(BOOL), self.count), value, first)
+
+
+def _adagrad(s: _Step, x: Value, gradient: Value, kept: Sequence[Value]) -> Sequence[Value]:
+    """Duchi, Hazan and Singer (2011)."""
+    (squares,) = kept
+    decay = s.of(Mul(), s.as_type_of(s.count, x), s.attr("decay_factor", 0.0, x))
+    rate = s.of(Div(), s.as_type_of(s.rate, x), s.of(Add(), s.number(1, x), decay))
+    gradient = s.regularized(x, gradient)
+    squares = s.of(Add(), squares, s.of(Mul(), gradient, gradient))
+    spread = s.of(Add(), s.of(Sqrt(), squares), s.attr("epsilon", 1e-6, x))
+    return s.of(Sub(), x, s.of(Div(), s.of(Mul(), rate, gradient), spread)), squares
+
+
+def _adam(s: _Step, x: Value, gradient: Value, kept: Sequence[Value]) -> Sequence[Value]:
+    """Kingma and Ba (2015)."""
+    alpha, beta, one = s.attr("alpha", 0.9, x), s.attr("beta", 0.999, x), s.number(1, x)
+    gradient = s.regularized(x, gradient)
+    mean, squares = (
+        s.of(Add(), s.of(Mul(), factor, old), s.of(Mul(), s.of(Sub(), one, factor), new))
+        for factor, old, new in (
+            (alpha, kept[0], gradient),
+            (beta, kept[1], s.of(Mul(), gradient, gradient)),
+        )
+    )
+    spread = s.of(Add(), s.of(Sqrt(), squares), s.attr("epsilon", 1e-6, x))
+    count, rate = s.as_type_of(s.count, x), s.as_type_of(s.rate, x)
+    bias, bias_of_squares = (s.of(Sub(), one, s.of(Pow(), factor, count)) for factor in (alpha, beta))
+    corrected = s.of(Div(), s.of(Mul(), rate, s.of(Sqrt(), bias_of_squares)), bias)
+    made = s.of(Sub(), x, s.of(Div(), s.of(Mul(), s.later(corrected, rate), mean), spread))
+    shrunk = s.of(Sub(), one, s.attr("norm_coefficient_post", 0.0, x))
+    return s.of(Mul(), shrunk, made), mean, squares
+
+
+def _momentum(s: _Step, x: Value, gradient: Value, kept: Sequence[Value]) -> Sequence[Value]:
+    """Polyak (1964), or Nesterov (1983)."""
+    mode = str(s.i.required_attr("mode"))
+    if mode not in ("standard", "nesterov"):
+        raise s.i.fail(f"mode {mode!r} is neither standard nor nesterov")
+    alpha = s.attr("alpha", 0.0, x)
+    gradient = s.regularized(x, gradient)
+    beta = s.later(s.attr("beta", 1.0, x), s.number(1, x))
+    velocity = s.of(Add(), s.of(Mul(), alpha, kept[0]), s.of(Mul(), beta, gradient))
+    direction = velocity
+    if mode == "nesterov":
+        direction = s.of(Add(), gradient, s.of(Mul(), alpha, velocity))
+    return s.of(Sub(), x, s.of(Mul(), s.as_type_of(s.rate, x), direction)), velocity
+
+
+def _optimiser(step: Step, kept: int) -> Callable[[Importer], Any]:
+    """Operands behind rate and count: all tensors, all gradients, then ``kept`` more lists like these; so are
+    the results, without gradients."""
+
+    def convert(i: Importer) -> Any:
+        operands = [i.input(k) for k in range(2, len(i.inputs()))]
+        count, rest = divmod(len(operands), 2 + kept)
+        if rest or not count:
+            raise i.fail(f"{len(operands)} tensors; each that is optimised comes with {1 + kept} others")
+        lists = [operands[k * count : (k + 1) * count] for k in range(2 + kept)]
+        made = [step(_Step(i), x, gradient, others) for x, gradient, *others in zip(*lists, strict=True)]
+        return tuple(values[k] for k in range(1 + kept) for values in made)
+
+    return convert
+
+
+Sub.onnx = {
+    **Sub.onnx,
+    ("Adagrad", 1, DOMAIN): _optimiser(_adagrad, 1),
+    ("Adam", 1, DOMAIN): _optimiser(_adam, 2),
+    ("Momentum", 1, DOMAIN): _optimiser(_momentum, 1),
+}

@@ -1,0 +1,1 @@
+"""Quantized arithmetic, and what converts to and from it."""

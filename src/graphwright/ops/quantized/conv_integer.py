@@ -1,0 +1,209 @@
+"""ConvInteger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, family, op
+from graphwright.ir.symbols import Dim, product, symbol
+from graphwright.ir.types import F32, F64, I8, I32, U8, DType, TensorType
+from graphwright.ops.core.binary import Add, Sub
+from graphwright.ops.core.cast import Cast, as_dtype
+from graphwright.ops.core.common import need_dtype, need_scalar, rank_of
+from graphwright.ops.core.unary import Round
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.spatial import import_padding
+from graphwright.ops.quantized.quantized import BYTES, exact_sums, is_single, reshaped, sums_are_exact
+from graphwright.records import replace
+
+
+@family
+class QuantizedConv(Op):
+    """Base of convolutions of 8-bit integers: the attributes of :class:`Conv`.
+
+    The reference forms sums in f64, which holds those of 2**37 products exactly.
+    """
+
+    strides: tuple[int, ...] = ()
+    pads: tuple[Dim, ...] = ()
+    dilations: tuple[int, ...] = ()
+    group: int = 1
+    auto_pad: str = ""
+
+    @property
+    def conv(self) -> Conv:
+        """The convolution of what the integers stand for."""
+        return Conv(self.strides, self.pads, self.dilations, self.group, self.auto_pad)
+
+    def verify(self) -> None:
+        self.conv.verify()
+
+    def with_pads(self, x: Fact, w: Fact) -> Op | None:
+        """The op with ``auto_pad`` worked out; None where there is nothing to do, or sizes are not known."""
+        moved = self.conv.fold_operands(x, w)
+        if moved is None:
+            return None
+        assert isinstance(moved[0], Conv)
+        return replace(self, pads=moved[0].pads, auto_pad="")
+
+    def summed(self, at: Inference, x: Fact, w: Fact, bias: Fact | None = None) -> TensorType:
+        """The type of the sums."""
+        need_dtype(at, x, BYTES)
+        need_dtype(at, w, BYTES, "the weight")
+        wide = self.conv.infer(at, _wide(x), _wide(w), None if bias is None else _wide(bias))
+        return TensorType(I32, wide.shape)
+
+    def sums(
+        self, x: Array, w: Array, x_zero: Array | None, w_zero: Array | None, bias: Array | None = None
+    ) -> Array:
+        """``Conv(x - x_zero, w - w_zero) + bias`` in f64; pads stand for what is ``x_zero``."""
+        wide, weight = x.astype(np.float64), w.astype(np.float64)
+        if x_zero is not None:
+            wide = wide - x_zero.reshape(())
+        if w_zero is not None:
+            weight = weight - per_feature(w_zero, w.ndim)
+        return self.conv.reference(wide, weight, None if bias is None else bias.astype(np.float64))
+
+    def summed_values(
+        self, b: Builder, x: Value, w: Value, x_zero: Value | None, w_zero: Value | None, bias: Value | None
+    ) -> Value:
+        """:meth:`sums` in ops, as i32."""
+        made = ConvInteger(self.strides, self.pads, self.dilations, self.group, self.auto_pad)
+        sums: Value = b(made, x, w, x_zero, w_zero)
+        if bias is None:
+            return sums
+        aligned: Value = b(Add(), sums, per_feature_value(b, bias, rank_of(sums) - 1))
+        return aligned
+
+
+_LIMIT = 2**22
+"""Sums of magnitudes up to here leave f32 two bits to spare for the errors of fast convolutions."""
+
+
+def _wide(fact: Fact) -> Fact:
+    return Fact(TensorType(F64, fact.shape))
+
+
+def _shifted(b: Builder, x: Value, zero: Value | None, dtype: DType) -> Value:
+    wide = as_dtype(b, x, dtype)
+    if zero is None:
+        return wide
+    made: Value = b(Sub(), wide, as_dtype(b, reshaped(b, zero, ()), dtype))
+    return made
+
+
+def _weight(b: Builder, w: Value, zero: Value | None) -> tuple[Value, float]:
+    """``w - zero`` in f32, and a bound of the sum of its magnitudes over one feature."""
+    rank = rank_of(w)
+    known, shift = b.fact(w), b.fact(zero)
+    if known is not None and known.data is not None and (shift is None or shift.data is not None):
+        weight = known.data.astype(np.float32)
+        if shift is not None and shift.data is not None:
+            weight = weight - per_feature(shift.data, rank).astype(np.float32)
+        sums = np.abs(weight).sum(axis=tuple(range(1, rank)), dtype=np.float64)
+        return b.const(weight), float(sums.max(initial=0))
+    wide = as_dtype(b, w, F32)
+    if zero is not None:
+        wide = b(Sub(), wide, as_dtype(b, per_feature_value(b, zero, rank), F32))
+    taps = product(w.type.dims[1:])
+    return wide, 255 * taps if isinstance(taps, int) else np.inf
+
+
+@op("ConvInteger")
+class ConvInteger(QuantizedConv):
+    """:class:`Conv` of ``x - x_zero`` with ``w - w_zero``, as i32.
+
+    ``w_zero`` is a scalar, or has one element per feature. Sums beyond i32 wrap.
+    """
+
+    traits = Trait.CONTRACTION
+    optional_inputs = frozenset({2, 3})
+
+    def fold_operands(self, x: Fact, w: Fact, *zeros: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
+        made = self.with_pads(x, w)
+        return None if made is None else (made, tuple(range(2 + len(zeros))))
+
+    def infer(
+        self, at: Inference, x: Fact, w: Fact, x_zero: Fact | None = None, w_zero: Fact | None = None
+    ) -> TensorType:
+        made = self.summed(at, x, w)
+        if x_zero is not None:
+            need_dtype(at, x_zero, {x.dtype}, "the zero point of x")
+            need_scalar(at, x_zero, "the zero point of x")
+        if w_zero is not None:
+            need_dtype(at, w_zero, {w.dtype}, "the zero point of w")
+            need_per_feature(at, w, w_zero, "the zero point of w")
+        return made
+
+    def reference(
+        self, x: Array, w: Array, x_zero: Array | None = None, w_zero: Array | None = None
+    ) -> Array:
+        return self.sums(x, w, x_zero, w_zero).astype(np.int64).astype(np.int32)
+
+    def decompose(
+        self, b: Builder, x: Value, w: Value, x_zero: Value | None = None, w_zero: Value | None = None
+    ) -> Value:
+        """Convolutions in f32 of one or two parts of ``x`` where they are exact, else one in f64."""
+        weight, reach = _weight(b, w, w_zero)
+        if sums_are_exact(reach, _LIMIT):
+            wide, weight = _shifted(b, x, x_zero, F32), as_dtype(b, weight, F32)
+            return exact_sums(b, wide, reach, _LIMIT, lambda part: b(self.conv, part, weight))
+        made = b(self.conv, _shifted(b, x, x_zero, F64), as_dtype(b, weight, F64))
+        sums: Value = b(Cast(I32), b(Round(), made))
+        return sums
+
+
+def need_per_feature(at: Inference, w: Fact, parameter: Fact, what: str) -> None:
+    """Refuse what is neither one for the whole weight nor one per feature."""
+    if is_single(parameter.shape):
+        return
+    if parameter.rank != 1:
+        raise at.fail(f"{what} is {parameter.type}; it must be a scalar or a vector")
+    at.spread(parameter.shape[0], w.shape[0], f"{what} and features")
+
+
+def per_feature(parameter: Array, rank: int) -> Array:
+    """A parameter of the weight so that it broadcasts to it."""
+    return parameter.reshape(() if is_single(parameter.shape) else (-1, *[1] * (rank - 1)))
+
+
+def per_feature_value(b: Builder, parameter: Value, rank: int) -> Value:
+    """:func:`per_feature` in ops."""
+    rank_of(parameter)
+    dims = parameter.type.dims
+    return reshaped(b, parameter, () if is_single(dims) else (*dims, *[1] * (rank - 1)))
+
+
+def conv_fields(i: Importer) -> dict[str, Any]:
+    """Fields of :class:`QuantizedConv` from a source node."""
+    pads, auto_pad = import_padding(i)
+    return {
+        "strides": tuple(i.attr("strides", ())),
+        "pads": pads,
+        "dilations": tuple(i.attr("dilations", ())),
+        "group": int(i.attr("group", 1)),
+        "auto_pad": auto_pad,
+    }
+
+
+ConvInteger.onnx = {("ConvInteger", 10): lambda i: i.emit(ConvInteger(**conv_fields(i)), *i.inputs())}
+_N, _H = symbol("N"), symbol("H")
+_X, _W = arg(U8, 2, 4, 7, 5), arg(I8, 6, 4, 3, 3)
+ConvInteger.samples = (
+    Sample(ConvInteger(), (_X, _W)),
+    Sample(ConvInteger((2, 1), (1, 1, 1, 1)), (_X, _W, arg(U8), arg(I8, 6))),
+    Sample(ConvInteger(pads=(1, 0, 1, 0)), (arg(U8, _N, 4, _H, 5), _W, arg(U8, 1), arg(I8))),
+    Sample(ConvInteger(group=2), (_X, arg(U8, 6, 2, 3, 3), None, arg(U8, 6))),
+    Sample(ConvInteger((2, 2), auto_pad="SAME_UPPER"), (_X, _W, arg(U8))),
+    Sample(ConvInteger(dilations=(2,)), (arg(I8, 1, 2, 9), arg(I8, 3, 2, 3))),
+    Sample(ConvInteger(), (arg(F32, 2, 4, 7, 5), _W), "the input is f32"),
+    Sample(ConvInteger(), (_X, arg(I8, 6, 3, 3, 3)), "4 and 3 differ"),
+    Sample(ConvInteger(), (_X, _W, arg(I8)), "the zero point of x is i8"),
+    Sample(ConvInteger(), (_X, _W, arg(U8, 4)), "it must be a scalar"),
+    Sample(ConvInteger(), (_X, _W, arg(U8), arg(I8, 4)), "the zero point of w and features: 4 and 6 differ"),
+    Sample(ConvInteger(group=0), (_X, _W), "0 groups"),
+)

@@ -1,0 +1,103 @@
+"""DequantizeLinear."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import BF16, DTYPES, F16, F32, F64, I8, I16, I32, I64, U8, U16, DType, TensorType
+from graphwright.ops.core.binary import Mul, Sub
+from graphwright.ops.core.cast import as_dtype
+from graphwright.ops.core.common import dtype_attribute, need_dtype, quiet, rank_of
+from graphwright.ops.quantized.quantized import (
+    POWERS,
+    QUANTIZED,
+    SCALES,
+    check_quantisation,
+    is_zero,
+    spread,
+    spread_value,
+)
+
+
+@op("DequantizeLinear")
+class DequantizeLinear(Op):
+    """``(x - zero) * scale`` as ``to``, formed in f32.
+
+    ``scale`` and ``zero`` are scalars, vectors along ``axis``, or have one element per ``block`` elements of
+    it.
+    """
+
+    to: DType = F32
+    axis: int = 1
+    block: int = 0
+    optional_inputs = frozenset({2})
+
+    def verify(self) -> None:
+        if self.to not in SCALES:
+            raise InferError(f"{self.to} is not a dtype to dequantize to")
+        if self.block < 0:
+            raise InferError(f"blocks of {self.block}: at least 0 is needed")
+
+    def infer(self, at: Inference, x: Fact, scale: Fact, zero: Fact | None = None) -> TensorType:
+        need_dtype(at, x, QUANTIZED | {I32})
+        need_dtype(at, scale, SCALES | {POWERS}, "the scale")
+        check_quantisation(at, x, scale, zero, x.dtype, self.axis, self.block)
+        return TensorType(self.to, x.type.shape)
+
+    @quiet
+    def reference(self, x: Array, scale: Array, zero: Array | None = None) -> Array:
+        shifted = x.astype(np.float32)
+        if zero is not None:
+            shifted = shifted - spread(zero, x.shape, self.axis, self.block).astype(np.float32)
+        factor = spread(scale, x.shape, self.axis, self.block).astype(np.float32)
+        return np.asarray(shifted * factor).astype(self.to.numpy)
+
+    def decompose(self, b: Builder, x: Value, scale: Value, zero: Value | None = None) -> Value:
+        rank_of(x)
+        dims, shifted = x.type.dims, as_dtype(b, x, F32)
+        if zero is not None and not is_zero(b, zero):
+            shifted = b(Sub(), shifted, as_dtype(b, spread_value(b, zero, dims, self.axis, self.block), F32))
+        factor = as_dtype(b, spread_value(b, scale, dims, self.axis, self.block), F32)
+        return as_dtype(b, b(Mul(), shifted, factor), self.to)
+
+
+def _import(i: Importer) -> Any:
+    asked, scale, zero = i.attr("output_dtype", 0), i.input(1), i.optional(2)
+    made = DequantizeLinear(
+        dtype_attribute(i, asked) if asked else scale.type.dtype,
+        int(i.attr("axis", 1)),
+        int(i.attr("block_size", 0)),
+    )
+    return i.emit(made, i.input(0), scale, *([] if zero is None else [zero]))
+
+
+DequantizeLinear.onnx = {("DequantizeLinear", 10): _import}
+_N, _M = symbol("N"), symbol("M")
+_X, _ONE = arg(U8, 3, 4), arg(F32, fill="positive")
+_SMALL = ("i4", "u4", "i2", "u2", "f8e4m3fn", "f8e5m2", "f4e2m1")
+DequantizeLinear.samples = (
+    *(Sample(DequantizeLinear(), (arg(t, 3, 4), _ONE, arg(t))) for t in (U8, I8, U16, I16, I32)),
+    *(Sample(DequantizeLinear(), (arg(DTYPES[n], 4, fill="index"), _ONE)) for n in _SMALL),
+    *(Sample(DequantizeLinear(t), (_X, arg(t, fill="positive"), arg(U8, 1))) for t in (F16, BF16)),
+    Sample(DequantizeLinear(F16), (arg(U16, 2, values=(65535, 0)), arg(F16, values=(0.5,)))),
+    Sample(DequantizeLinear(F16), (_X, _ONE)),
+    Sample(DequantizeLinear(), (_X, arg(POWERS, values=(0.25,)))),
+    Sample(DequantizeLinear(), (arg(I8, 2, 3, 5), arg(F32, 3), arg(I8, 3))),
+    Sample(DequantizeLinear(axis=-1), (arg(I8, _N, _M), arg(F32, _M), arg(I8, _M))),
+    Sample(DequantizeLinear(F32, 1, 2), (arg(I8, 2, 6, 3), arg(F32, 2, 3, 3), arg(I8, 2, 3, 3))),
+    Sample(DequantizeLinear(F32, 0, 4), (arg(U8, 6, 3), arg(F32, 2, 3))),
+    Sample(DequantizeLinear(F32, -1, 2), (arg(U8, _N, 6), arg(F32, _N, 3))),
+    Sample(DequantizeLinear(), (arg(U8, 3, 0), _ONE)),
+    Sample(DequantizeLinear(F64), (_X, _ONE), "f64 is not a dtype to dequantize to"),
+    Sample(DequantizeLinear(), (_X, _ONE, arg(I8)), "the zero point is i8"),
+    Sample(DequantizeLinear(), (_X, arg(F32, 3)), "the scale along axis 1: 3 and 4 differ"),
+    Sample(DequantizeLinear(F32, 1, 3), (_X, arg(F32, 3, 1)), "the scale along axis 1: 1 and 2 differ"),
+    Sample(DequantizeLinear(F32, 1, -3), (_X, _ONE), "blocks of -3"),
+    Sample(DequantizeLinear(), (arg(I64, 3), _ONE), "the input is i64"),
+)

@@ -1,0 +1,139 @@
+"""MatMulNBits: products with weights of few bits, which stay packed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, Trait, arg, op
+from graphwright.ir.symbols import ceildiv, symbol
+from graphwright.ir.types import BF16, F16, F32, I8, U8, U32, TensorType
+from graphwright.ops.core.common import need_dtype, quiet, same_dtype, widened
+from graphwright.ops.quantized.quantized import SCALES
+
+WIDTHS = (2, 4, 8)
+WORD = 32
+LEAST_BLOCK = 16
+
+
+@op("MatMulNBits")
+class MatMulNBits(Op):
+    """``a[..., K] @ w.T`` with w[N, K] = (codes - zeros) * scales.
+
+    ``codes`` are u32[N, words] of ``bits`` an element, the first in the low bits; blocks of ``block``
+    elements along K are whole, the last one filled up. ``scales`` and ``zeros`` are [N, blocks]; zeros are u8
+    or of the dtype of ``a``, and the middle of the codes' range where there are none. 16-bit floats are
+    multiplied in f32.
+    """
+
+    bits: int = 4
+    block: int = 32
+    traits = Trait.CONTRACTION
+    optional_inputs = frozenset({3})
+
+    def verify(self) -> None:
+        if self.bits not in WIDTHS:
+            raise InferError(f"{self.bits} bits are none of {', '.join(map(str, WIDTHS))}")
+        if self.block < LEAST_BLOCK or self.block & (self.block - 1):
+            raise InferError(f"blocks of {self.block}: a power of two from {LEAST_BLOCK} on is needed")
+
+    @property
+    def middle(self) -> int:
+        """The zero point where none is given."""
+        return 1 << (self.bits - 1)
+
+    def infer(
+        self, at: Inference, a: Fact, codes: Fact, scales: Fact, zeros: Fact | None = None
+    ) -> TensorType:
+        need_dtype(at, a, SCALES, "a")
+        same_dtype(at, a, scales)
+        need_dtype(at, codes, {U32}, "the codes")
+        if not a.rank or codes.rank != 2:
+            raise at.fail(f"{a.type} and codes of {codes.type}: they need at least one axis, and two")
+        n, blocks = codes.shape[0], ceildiv(a.shape[-1], self.block)
+        at.equal(
+            codes.shape[1], blocks * (self.block * self.bits // WORD), "words in a row of packed weights"
+        )
+        if zeros is not None:
+            need_dtype(at, zeros, {U8, a.dtype}, "the zero points")
+        for parameter, what in ((scales, "the scales"), (zeros, "the zero points")):
+            if parameter is None:
+                continue
+            if parameter.rank != 2:
+                raise at.fail(f"{what} are {parameter.type}; they need two axes")
+            at.equal(parameter.shape[0], n, f"rows of {what}")
+            at.equal(parameter.shape[1], blocks, f"blocks of {what}")
+        return TensorType(a.dtype, (*a.shape[:-1], n))
+
+    @quiet
+    def reference(self, a: Array, codes: Array, scales: Array, zeros: Array | None = None) -> Array:
+        weights = self.weights(a.shape[-1], codes, scales, zeros)
+        return np.asarray(np.matmul(widened(a), weights.T)).astype(a.dtype)
+
+    def weights(self, k: int, codes: Array, scales: Array, zeros: Array | None) -> Array:
+        """w[N, K] in f32."""
+        numbers = unpacked(np.ascontiguousarray(codes).view(np.uint8), self.bits)[:, :k].astype(np.float32)
+        middles = np.full(scales.shape, self.middle) if zeros is None else zeros
+        shift, factor = (np.repeat(x.astype(np.float32), self.block, 1)[:, :k] for x in (middles, scales))
+        return np.asarray((numbers - shift) * factor)
+
+
+def unpacked(packed: Array, bits: int) -> Array:
+    """Elements of ``bits`` each out of rows of bytes, those in low bits first."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    elements = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+    return np.asarray(elements.reshape(*packed.shape[:-1], packed.shape[-1] * len(shifts)))
+
+
+def in_words(codes: Array, op: MatMulNBits) -> Array:
+    """Codes u8[N, K] as the words that ``op`` takes."""
+    n, k = codes.shape
+    padded = np.zeros((n, -(-k // op.block) * op.block), np.uint32)
+    padded[:, :k] = codes
+    parts = padded.reshape(n, padded.shape[1] * op.bits // WORD, WORD // op.bits)
+    words = np.zeros(parts.shape[:2], np.uint32)
+    for position in range(parts.shape[2]):
+        words |= parts[..., position] << np.uint32(position * op.bits)
+    return words
+
+
+def _codes(seed: int, *shape: int) -> Any:
+    size = int(np.prod(shape))
+    return arg(U32, *shape, values=tuple((2654435761 * (i + seed)) % 2**32 for i in range(size)))
+
+
+def _zeros(*shape: int) -> Any:
+    return arg(U8, *shape, values=tuple(7 * i % 16 for i in range(int(np.prod(shape)))))
+
+
+def _small(dtype: Any, *shape: int) -> Any:
+    size = int(np.prod(shape))
+    return arg(dtype, *shape, values=tuple(0.0625 * (i % 5 + 1) for i in range(size)))
+
+
+_N = symbol("N")
+MatMulNBits.samples = (
+    *(
+        Sample(MatMulNBits(b, 16), (arg(F32, 3, 40), _codes(b, 5, 3 * b // 2), _small(F32, 5, 3)))
+        for b in WIDTHS
+    ),
+    *(
+        Sample(MatMulNBits(4, 32), (arg(t, 2, 3, 64), _codes(4, 7, 8), _small(t, 7, 2), _zeros(7, 2)))
+        for t in (F32, F16, BF16)
+    ),
+    Sample(MatMulNBits(4, 16), (arg(F32, 16), _codes(4, 3, 2), _small(F32, 3, 1), _small(F32, 3, 1))),
+    Sample(MatMulNBits(4, 32), (arg(F32, _N, 32), _codes(4, 50, 4), _small(F32, 50, 1))),
+    Sample(MatMulNBits(8, 16), (arg(F32, 0, 16), _codes(8, 3, 4), _small(F32, 3, 1))),
+    Sample(MatMulNBits(3), (), "3 bits are none of 2, 4, 8"),
+    Sample(MatMulNBits(4, 24), (), "blocks of 24"),
+    Sample(
+        MatMulNBits(4, 16),
+        (arg(F32, 3, 40), arg(U32, 5, 5), arg(F32, 5, 3)),
+        "words in a row of packed weights",
+    ),
+    Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(I8, 5, 8), arg(F32, 5, 1)), "the codes is i8"),
+    Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(U32, 5, 2), arg(F32, 5)), "they need two axes"),
+    Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(U32, 5, 2), arg(F32, 4, 1)), "rows of the scales"),
+    Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(U32, 5, 2), arg(F16, 5, 1)), "one dtype"),
+)

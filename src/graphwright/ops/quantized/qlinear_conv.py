@@ -1,0 +1,111 @@
+"""QLinearConv."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F16, F32, I8, I32, U8, TensorType, dtype_of
+from graphwright.ops.core.binary import Div, Mul
+from graphwright.ops.core.cast import as_dtype
+from graphwright.ops.core.common import need_dtype, need_scalar, quiet, rank_of
+from graphwright.ops.quantized.conv_integer import (
+    QuantizedConv,
+    conv_fields,
+    need_per_feature,
+    per_feature,
+    per_feature_value,
+)
+from graphwright.ops.quantized.quantized import BYTES, into_quantized, quantized, ratio_of, reshaped
+
+
+@op("QLinearConv")
+class QLinearConv(QuantizedConv):
+    """:class:`Conv` of ``x - x_zero`` and ``w - w_zero`` plus ``bias``, as a multiple of ``y_scale``.
+
+    Rounded (halves to even), shifted by ``y_zero``, saturated. Operands: x, its scale and zero point;
+    w, its scale and zero point; those of the result; and a bias of i32. Those of w may have one element per
+    feature.
+    """
+
+    optional_inputs = frozenset({8})
+
+    def fold_operands(
+        self, x: Fact, x_scale: Fact, x_zero: Fact, w: Fact, *others: Fact | None
+    ) -> tuple[Op, tuple[int, ...]] | None:
+        made = self.with_pads(x, w)
+        return None if made is None else (made, tuple(range(4 + len(others))))
+
+    def infer(
+        self, at: Inference,
+        x: Fact, x_scale: Fact, x_zero: Fact, w: Fact, w_scale: Fact, w_zero: Fact,
+        y_scale: Fact, y_zero: Fact, bias: Fact | None = None,
+    ) -> TensorType:  # fmt: skip
+        made = self.summed(at, x, w, bias)
+        for scale, of in ((x_scale, "x"), (w_scale, "w"), (y_scale, "y")):
+            need_dtype(at, scale, {F32}, f"the scale of {of}")
+        for zero, dtypes, of in ((x_zero, {x.dtype}, "x"), (w_zero, {w.dtype}, "w"), (y_zero, BYTES, "y")):
+            need_dtype(at, zero, dtypes, f"the zero point of {of}")
+        for scale, zero, of in ((x_scale, x_zero, "x"), (y_scale, y_zero, "y")):
+            need_scalar(at, scale, f"the scale of {of}")
+            need_scalar(at, zero, f"the zero point of {of}")
+        need_per_feature(at, w, w_scale, "the scale of w")
+        need_per_feature(at, w, w_zero, "the zero point of w")
+        if bias is not None:
+            need_dtype(at, bias, {I32}, "the bias")
+        return TensorType(y_zero.dtype, made.shape)
+
+    @quiet
+    def reference(
+        self,
+        x: Array, x_scale: Array, x_zero: Array, w: Array, w_scale: Array, w_zero: Array,
+        y_scale: Array, y_zero: Array, bias: Array | None = None,
+    ) -> Array:  # fmt: skip
+        ratio = ratio_of(x_scale.reshape(()), per_feature(w_scale, w.ndim - 1), y_scale.reshape(()))
+        total = self.sums(x, w, x_zero, w_zero, bias).astype(ratio.dtype)
+        return quantized(np.asarray(total * ratio), y_zero.reshape(()), dtype_of(y_zero))
+
+    def decompose(
+        self, b: Builder,
+        x: Value, x_scale: Value, x_zero: Value, w: Value, w_scale: Value, w_zero: Value,
+        y_scale: Value, y_zero: Value, bias: Value | None = None,
+    ) -> Value:  # fmt: skip
+        of_x, of_y = reshaped(b, x_scale, ()), reshaped(b, y_scale, ())
+        of_w = per_feature_value(b, w_scale, rank_of(w) - 1)
+        ratio = b(Div(), b(Mul(), of_x, of_w), of_y)
+        total = as_dtype(b, self.summed_values(b, x, w, x_zero, w_zero, bias), F32)
+        return into_quantized(b, b(Mul(), total, ratio), reshaped(b, y_zero, ()), y_zero.type.dtype)
+
+
+QLinearConv.onnx = {("QLinearConv", 10): lambda i: i.emit(QLinearConv(**conv_fields(i)), *i.inputs())}
+_N, _H = symbol("N"), symbol("H")
+_X, _W = arg(U8, 2, 4, 7, 5), arg(I8, 6, 4, 3, 3)
+
+
+def _inputs(x: Any, w: Any, of_x: Any = (), of_w: Any = (), y: Any = U8, bias: int | None = None) -> Any:
+    """Operands for ``x`` and ``w``, their parameters of the shapes ``of_x`` and ``of_w``."""
+    return (
+        x, arg(F32, *of_x, fill="positive"), arg(x.type.dtype, *of_x),
+        w, arg(F32, *of_w, fill="positive"), arg(w.type.dtype, *of_w),
+        arg(F32, fill="positive"), arg(y), *([] if bias is None else [arg(I32, bias)]),
+    )  # fmt: skip
+
+
+QLinearConv.samples = (
+    Sample(QLinearConv(), _inputs(_X, _W)),
+    Sample(QLinearConv((2, 1), (1, 1, 1, 1)), _inputs(_X, _W, (1,), (6,), I8, 6)),
+    Sample(QLinearConv(pads=(1, 1, 1, 1)), _inputs(arg(I8, _N, 4, _H, 5), _W, (), (6,), bias=6)),
+    Sample(QLinearConv(group=4), _inputs(_X, arg(I8, 8, 1, 3, 3), (), (8,), I8)),
+    Sample(QLinearConv((2, 2), auto_pad="SAME_LOWER"), _inputs(_X, arg(U8, 6, 4, 2, 2))),
+    Sample(QLinearConv(), _inputs(arg(U8, 1, 2, 9), arg(U8, 3, 2, 3), (), (3,))),
+    Sample(QLinearConv(), _inputs(_X, _W, (4,)), "the scale of x is f32[4]; it must be a scalar"),
+    Sample(QLinearConv(), _inputs(_X, _W, (), (5,)), "the scale of w and features: 5 and 6 differ"),
+    Sample(QLinearConv(), _inputs(_X, _W, bias=5), "bias and features: 5 and 6 differ"),
+    Sample(QLinearConv(), _inputs(_X, _W, y=I32), "the zero point of y is i32"),
+    Sample(QLinearConv(), (_X, arg(F16), *_inputs(_X, _W)[2:]), "the scale of x is f16"),
+)

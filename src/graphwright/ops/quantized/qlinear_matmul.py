@@ -1,0 +1,136 @@
+"""QLinearMatMul."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import DTYPES, F16, F32, I8, I32, U8, DType, TensorType, dtype_of
+from graphwright.ops.core.binary import Div, Mul
+from graphwright.ops.core.cast import as_dtype, in_f32
+from graphwright.ops.core.common import need_dtype, need_scalar, quiet, same_dtype, simple
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.quantized.matmul_integer import (
+    MatMulInteger,
+    need_per_column,
+    need_per_row,
+    per_column,
+    per_column_value,
+    per_row,
+    per_row_value,
+    product,
+    product_of_values,
+)
+from graphwright.ops.quantized.quantized import (
+    BYTES,
+    FLOAT8,
+    SCALES,
+    into_quantized,
+    is_single,
+    quantized,
+    ratio_of,
+    reshaped,
+)
+
+
+@op("QLinearMatMul")
+class QLinearMatMul(Op):
+    """The product of ``(a - a_zero) * a_scale`` and ``(b - b_zero) * b_scale``, quantised as ``y``.
+
+    Operands: a, its scale and zero point; b, its scale and zero point; the result's scale and zero point.
+    Those of a may have one element per row, those of b one per column. Sums of integers are formed in i32,
+    of 8-bit floats in f32.
+    """
+
+    def infer(
+        self, at: Inference,
+        a: Fact, a_scale: Fact, a_zero: Fact, b: Fact, b_scale: Fact, b_zero: Fact,
+        y_scale: Fact, y_zero: Fact,
+    ) -> TensorType:  # fmt: skip
+        same_dtype(at, a_scale, b_scale, y_scale)
+        need_dtype(at, a_scale, SCALES, "the scale")
+        need_dtype(at, y_zero, BYTES | FLOAT8, "the zero point of y")
+        for operand, zero, what in ((a, a_zero, "a"), (b, b_zero, "b")):
+            need_dtype(at, operand, BYTES | FLOAT8, what)
+            need_dtype(at, zero, {operand.dtype}, f"the zero point of {what}")
+        for parameter, what in ((a_scale, "the scale of a"), (a_zero, "the zero point of a")):
+            need_per_row(at, a, parameter, what)
+        for parameter, what in ((b_scale, "the scale of b"), (b_zero, "the zero point of b")):
+            need_per_column(at, b, parameter, what)
+        for parameter, what in ((y_scale, "the scale of y"), (y_zero, "the zero point of y")):
+            need_scalar(at, parameter, what)
+        if b.rank == 1 and not is_single(a_scale.shape):
+            raise at.fail(
+                f"the scale of a is {a_scale.type}; where b has a scale for each column it must be a scalar"
+            )
+        if a.rank == 1 and not is_single(b_scale.shape):
+            raise at.fail(
+                f"the scale of b is {b_scale.type}; where a has a scale for each row it must be a scalar"
+            )
+        made = MatMul().infer(at, Fact(TensorType(I32, a.shape)), Fact(TensorType(I32, b.shape)))
+        return TensorType(y_zero.dtype, made.shape)
+
+    @quiet
+    def reference(
+        self,
+        a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array,
+        y_scale: Array, y_zero: Array,
+    ) -> Array:  # fmt: skip
+        total = product(a, b, a_zero, b_zero, _summed_in(dtype_of(a), dtype_of(b)))
+        ratio = ratio_of(per_row(a_scale), per_column(b_scale), y_scale.reshape(()))
+        return quantized(np.asarray(total.astype(ratio.dtype) * ratio), y_zero.reshape(()), dtype_of(y_zero))
+
+    def decompose(
+        self, b: Builder,
+        left: Value, a_scale: Value, a_zero: Value, right: Value, b_scale: Value, b_zero: Value,
+        y_scale: Value, y_zero: Value,
+    ) -> Value:  # fmt: skip
+        if _summed_in(left.type.dtype, right.type.dtype) == I32:
+            total = as_dtype(b, b(MatMulInteger(), left, right, a_zero, b_zero), F32)
+        else:
+            total = product_of_values(b, left, right, a_zero, b_zero, F32)
+        scales = per_row_value(b, a_scale), per_column_value(b, b_scale), reshaped(b, y_scale, ())
+        of_a, of_b, of_y = (in_f32(b, scale) for scale in scales)
+        ratio = b(Div(), b(Mul(), of_a, of_b), of_y)
+        return into_quantized(b, b(Mul(), total, ratio), reshaped(b, y_zero, ()), y_zero.type.dtype)
+
+
+def _summed_in(a: DType, b: DType) -> DType:
+    return I32 if a.is_integer and b.is_integer else F32
+
+
+QLinearMatMul.onnx = {("QLinearMatMul", 10): simple(QLinearMatMul)}
+_N, _K = symbol("N"), symbol("K")
+_F8 = DTYPES["f8e4m3fn"]
+
+
+def _inputs(a: Any, b: Any, of_a: Any = (), of_b: Any = (), scale: DType = F32, y: DType = U8) -> Any:
+    """Operands for ``a`` and ``b``, their parameters of the shapes ``of_a`` and ``of_b``."""
+    return (
+        a, arg(scale, *of_a, fill="positive"), arg(a.type.dtype, *of_a),
+        b, arg(scale, *of_b, fill="positive"), arg(b.type.dtype, *of_b),
+        arg(scale, fill="positive"), arg(y),
+    )  # fmt: skip
+
+
+_A, _B = arg(U8, 3, 4), arg(I8, 4, 5)
+QLinearMatMul.samples = (
+    Sample(QLinearMatMul(), _inputs(_A, _B)),
+    Sample(QLinearMatMul(), _inputs(_A, _B, (1,), (1,), y=I8)),
+    Sample(QLinearMatMul(), _inputs(_A, _B, (3,), (5,))),
+    Sample(QLinearMatMul(), _inputs(_A, _B, scale=F16)),
+    Sample(QLinearMatMul(), _inputs(arg(I8, 2, 3, 4), arg(I8, 2, 4, 5), (2, 3, 1), (2, 1, 5))),
+    Sample(QLinearMatMul(), _inputs(arg(U8, _N, _K), arg(U8, _K, 5), (_N,), (5,))),
+    Sample(QLinearMatMul(), _inputs(arg(_F8, 3, 4), arg(_F8, 4, 5), y=_F8)),
+    Sample(QLinearMatMul(), _inputs(arg(U8, 4), arg(U8, 4))),
+    Sample(QLinearMatMul(), _inputs(_A, arg(I8, 3, 5)), "4 and 3 differ"),
+    Sample(QLinearMatMul(), _inputs(_A, _B, (4,)), "the scale of a and rows: 4 and 3 differ"),
+    Sample(QLinearMatMul(), _inputs(_A, arg(I8, 4), (3,)), "where b has a scale for each column"),
+    Sample(QLinearMatMul(), _inputs(_A, _B, y=I32), "the zero point of y is i32"),
+    Sample(QLinearMatMul(), _inputs(_A, arg(F32, 4, 5)), "b is f32"),
+)

@@ -1,0 +1,152 @@
+"""QuantizeLinear."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import (
+    BF16,
+    DTYPES,
+    F16,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    U8,
+    U16,
+    DType,
+    TensorType,
+    dtype_of,
+)
+from graphwright.ops.core.binary import Div
+from graphwright.ops.core.cast import as_dtype
+from graphwright.ops.core.common import dtype_attribute, need_dtype, quiet, rank_of
+from graphwright.ops.quantized.quantized import (
+    POWERS,
+    QUANTIZED,
+    SCALES,
+    check_quantisation,
+    into_quantized,
+    quantized,
+    spread,
+    spread_value,
+)
+
+
+@op("QuantizeLinear")
+class QuantizeLinear(Op):
+    """``x / scale + zero`` as ``to``: rounded (halves to even) and saturated for integers.
+
+    ``scale`` and ``zero`` are scalars, vectors along ``axis``, or have one element per ``block`` elements of
+    it. The quotient is formed in ``precision``; None is the dtype of the scale, or f32 where that is no
+    f32, f16 or bf16. 8-bit floats out of range take their largest value where ``saturate``.
+    """
+
+    to: DType = U8
+    axis: int = 1
+    block: int = 0
+    saturate: bool = True
+    precision: DType | None = None
+    optional_inputs = frozenset({2})
+
+    def verify(self) -> None:
+        if self.to not in QUANTIZED:
+            raise InferError(f"{self.to} is not a dtype to quantize to")
+        if self.block < 0:
+            raise InferError(f"blocks of {self.block}: at least 0 is needed")
+        if self.precision is not None and self.precision not in SCALES | {F64}:
+            raise InferError(f"{self.precision} is not a precision to divide in")
+
+    def infer(self, at: Inference, x: Fact, scale: Fact, zero: Fact | None = None) -> TensorType:
+        need_dtype(at, x, SCALES | {I32})
+        need_dtype(at, scale, SCALES | {I32, POWERS}, "the scale")
+        check_quantisation(at, x, scale, zero, self.to, self.axis, self.block)
+        return TensorType(self.to, x.type.shape)
+
+    def divides_in(self, scale: DType) -> DType:
+        """The dtype of the quotient."""
+        if self.precision is not None:
+            return self.precision
+        return scale if scale in SCALES else F32
+
+    @quiet
+    def reference(self, x: Array, scale: Array, zero: Array | None = None) -> Array:
+        wide = self.divides_in(dtype_of(scale)).numpy
+        ratio = x.astype(wide) / spread(scale, x.shape, self.axis, self.block).astype(wide)
+        if zero is not None:
+            zero = spread(zero, x.shape, self.axis, self.block)
+        return quantized(ratio, zero, self.to, self.saturate)
+
+    def decompose(self, b: Builder, x: Value, scale: Value, zero: Value | None = None) -> Value:
+        rank_of(x)
+        wide, dims = self.divides_in(scale.type.dtype), x.type.dims
+        divisor = as_dtype(b, spread_value(b, scale, dims, self.axis, self.block), wide)
+        ratio = b(Div(), as_dtype(b, x, wide), divisor)
+        if zero is not None:
+            zero = spread_value(b, zero, dims, self.axis, self.block)
+        return into_quantized(b, ratio, zero, self.to, self.saturate)
+
+
+def _import(i: Importer) -> Any:
+    zero, asked, precision = i.optional(2), i.attr("output_dtype", 0), i.attr("precision", 0)
+    to = zero.type.dtype if zero is not None else dtype_attribute(i, asked) if asked else U8
+    if asked and dtype_attribute(i, asked) != to:
+        raise i.fail(f"output_dtype is {dtype_attribute(i, asked)}, but the zero point is {to}")
+    made = QuantizeLinear(
+        to,
+        int(i.attr("axis", 1)),
+        int(i.attr("block_size", 0)),
+        bool(i.attr("saturate", 1)),
+        dtype_attribute(i, precision) if precision else None,
+    )
+    return i.emit(made, i.input(0), i.input(1), *([] if zero is None else [zero]))
+
+
+QuantizeLinear.onnx = {("QuantizeLinear", 10): _import}
+_N, _M = symbol("N"), symbol("M")
+_X, _ONE = arg(F32, 3, 4), arg(F32, fill="positive")
+_EDGE = arg(F32, 9, values=(0.5, 1.5, -0.5, -2.5, 1e30, -1e30, 3.0, float("inf"), float("-inf")))
+QuantizeLinear.samples = (
+    *(
+        Sample(QuantizeLinear(t), (_EDGE, arg(F32, values=(1.0,)), arg(t, values=(1,))))
+        for t in (U8, I8, I16, U16)
+    ),
+    *(
+        Sample(QuantizeLinear(DTYPES[n]), (_X, _ONE, arg(DTYPES[n], values=(1,))))
+        for n in ("u4", "i4", "i2", "u2")
+    ),
+    *(
+        Sample(QuantizeLinear(DTYPES[n]), (_EDGE, arg(F32, values=(2.0,))))
+        for n in ("f8e4m3fn", "f8e5m2", "f4e2m1")
+    ),
+    Sample(QuantizeLinear(DTYPES["f8e4m3fn"], saturate=False), (_EDGE, arg(F32, values=(2.0,)))),
+    Sample(QuantizeLinear(), (_X, _ONE)),
+    Sample(QuantizeLinear(I8), (arg(I32, 3, 4), arg(F32, 1, fill="positive"))),
+    *(Sample(QuantizeLinear(I8), (arg(t, 3, 4), arg(t, fill="positive"))) for t in (F16, BF16)),
+    Sample(QuantizeLinear(I8, precision=F32), (arg(F16, 3, 4), arg(F16, fill="positive"))),
+    Sample(QuantizeLinear(I8), (arg(F16, 3, 4), arg(F32, fill="positive"))),
+    Sample(QuantizeLinear(I8), (_X, arg(POWERS, values=(0.25,)))),
+    Sample(QuantizeLinear(I8), (arg(F32, 2, 3, 5), arg(F32, 3, fill="positive"), arg(I8, 3))),
+    Sample(QuantizeLinear(I8, -1), (arg(F32, _N, _M), arg(F32, _M, fill="positive"), arg(I8, _M))),
+    Sample(
+        QuantizeLinear(I8, 1, 2), (arg(F32, 2, 6, 3), arg(F32, 2, 3, 3, fill="positive"), arg(I8, 2, 3, 3))
+    ),
+    Sample(QuantizeLinear(U8, 0, 4), (arg(F32, 6, 3), arg(F32, 2, 3, fill="positive"))),
+    Sample(QuantizeLinear(I8, 1, 2), (arg(F32, _N, 6), arg(F32, _N, 3, fill="positive"))),
+    Sample(QuantizeLinear(), (arg(F32, 0, 4), arg(F32, 4, fill="positive"))),
+    Sample(QuantizeLinear(F32), (_X, _ONE), "f32 is not a dtype to quantize to"),
+    Sample(QuantizeLinear(U8), (_X, _ONE, arg(I8)), "the zero point is i8"),
+    Sample(QuantizeLinear(), (_X, arg(F32, 3)), "the scale along axis 1: 3 and 4 differ"),
+    Sample(QuantizeLinear(), (_X, arg(F32, 3, 4)), "a scalar or a vector"),
+    Sample(QuantizeLinear(U8, 1, 2), (_X, arg(F32, 4)), "it must have as many axes"),
+    Sample(QuantizeLinear(U8, 1, 2), (_X, arg(F32, 3, 4)), "the scale along axis 1: 4 and 2 differ"),
+    Sample(QuantizeLinear(U8, 1, -2), (_X, _ONE), "blocks of -2"),
+    Sample(QuantizeLinear(precision=I8), (_X, _ONE), "i8 is not a precision"),
+    Sample(QuantizeLinear(), (arg(F64, 3), _ONE), "the input is f64"),
+    Sample(QuantizeLinear(), (arg(F32, 3), arg(F32, 3)), "axis 1 is outside"),
+)

@@ -1,0 +1,57 @@
+"""RoundToRange: the last step of quantising, before the integers are stored as such."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphwright.ir.loops.nodes import Scalar, apply
+from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, Trait, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F16, F32, F64, TensorType
+from graphwright.ops.core.common import need_broadcast, need_dtype, quiet, same_dtype
+
+
+@op("RoundToRange")
+class RoundToRange(Op):
+    """``x`` rounded (halves to even), plus ``zero``, within ``low`` and ``high``; NaN becomes ``low``."""
+
+    low: float = 0.0
+    high: float = 255.0
+    traits = Trait.ELEMENTWISE
+    optional_inputs = frozenset({1})
+
+    def verify(self) -> None:
+        if not self.low <= self.high:
+            raise InferError(f"no number lies between {self.low} and {self.high}")
+
+    def infer(self, at: Inference, x: Fact, zero: Fact | None = None) -> TensorType:
+        need_dtype(at, x, {F32, F64})
+        if zero is not None:
+            same_dtype(at, x, zero)
+            need_broadcast(at, zero, x.shape, "the zero point")
+        return x.type
+
+    @quiet
+    def reference(self, x: Array, zero: Array | None = None) -> Array:
+        return round_to_range(x, zero, self.low, self.high)
+
+    def expression(self, x: Scalar, zero: Scalar | None = None) -> Scalar:
+        nearest = apply("round", x)
+        return apply("clamp", nearest if zero is None else nearest + zero, self.low, self.high)
+
+
+def round_to_range(x: Array, zero: Array | None, low: float, high: float) -> Array:
+    """:class:`RoundToRange` of an array of f32 or f64."""
+    nearest = np.rint(x) if zero is None else np.rint(x) + zero
+    return np.asarray(np.minimum(np.fmax(nearest, nearest.dtype.type(low)), nearest.dtype.type(high)))
+
+
+_EDGES = (0.5, 1.5, -0.5, -2.5, 254.5, 255.5, 1e30, -1e30, float("inf"), float("-inf"), float("nan"))
+RoundToRange.samples = (
+    *(Sample(RoundToRange(), (arg(t, 11, values=_EDGES),)) for t in (F32, F64)),
+    Sample(RoundToRange(-128.0, 127.0), (arg(F32, 11, values=_EDGES), arg(F32, values=(3,)))),
+    Sample(RoundToRange(), (arg(F32, symbol("N"), 4), arg(F32, 4))),
+    Sample(RoundToRange(1.0, 0.0), (arg(F32, 3),), "no number lies between 1.0 and 0.0"),
+    Sample(RoundToRange(), (arg(F16, 3),), "the input is f16"),
+    Sample(RoundToRange(), (arg(F32, 3), arg(F32, 4)), "the zero point"),
+)

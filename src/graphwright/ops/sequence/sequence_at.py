@@ -1,0 +1,36 @@
+"""SequenceAt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.types import F32, I32, I64, STRING, TensorType, sequence_of
+from graphwright.ops.core.common import simple
+from graphwright.ops.sequence.containers import common_type, element_of, known_place, need_position, place
+
+
+@op("SequenceAt")
+class SequenceAt(Op):
+    """The tensor at a position of a sequence, which counts from the back where it is negative."""
+
+    def infer(self, at: Inference, xs: Fact, position: Fact) -> TensorType:
+        element = element_of(at, xs)
+        need_position(at, position)
+        if xs.held is None:
+            return TensorType(element, None)
+        known = known_place(at, position, len(xs.held), len(xs.held) - 1)
+        return common_type(element, xs.held) if known is None else xs.held[known]
+
+    def reference(self, xs: list[Any], position: Array) -> Any:
+        return xs[place(position, len(xs), len(xs) - 1)]
+
+
+SequenceAt.onnx = {("SequenceAt", 11): simple(SequenceAt)}
+_XS = arg(sequence_of(F32))
+SequenceAt.samples = (
+    *(Sample(SequenceAt(), (_XS, arg(I64, values=(at,)))) for at in (-2, -1, 0, 1)),
+    Sample(SequenceAt(), (arg(sequence_of(STRING)), arg(I32, values=(1,)))),
+    Sample(SequenceAt(), (arg(F32, 2), arg(I64)), "it must be a sequence"),
+    Sample(SequenceAt(), (_XS, arg(F32)), "the position is f32"),
+)

@@ -1,0 +1,42 @@
+"""SequenceErase."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.types import F32, I32, I64, sequence_of
+from graphwright.ops.core.common import simple
+from graphwright.ops.sequence.containers import element_of, known_place, need_position, place, sequence_fact
+
+
+@op("SequenceErase")
+class SequenceErase(Op):
+    """The sequence of operand 0 without the tensor at a position, which counts from the back where it is
+    negative; without the last one where none is given.
+    """
+
+    def infer(self, at: Inference, xs: Fact, position: Fact | None = None) -> Fact:
+        element = element_of(at, xs)
+        need_position(at, position)
+        if xs.held is None:
+            return sequence_fact(element, None)
+        known = known_place(at, position, len(xs.held), len(xs.held) - 1)
+        if known is None:
+            return sequence_fact(element, None)
+        return sequence_fact(element, (*xs.held[:known], *xs.held[known + 1 :]))
+
+    def reference(self, xs: list[Any], position: Array | None = None) -> list[Any]:
+        at = place(position, len(xs), len(xs) - 1)
+        return [*xs[:at], *xs[at + 1 :]]
+
+
+SequenceErase.onnx = {("SequenceErase", 11): simple(SequenceErase)}
+_XS = arg(sequence_of(F32))
+SequenceErase.samples = (
+    Sample(SequenceErase(), (_XS,)),
+    *(Sample(SequenceErase(), (_XS, arg(I64, values=(at,)))) for at in (-2, -1, 0, 1)),
+    Sample(SequenceErase(), (_XS, arg(I32, values=(1,)))),
+    Sample(SequenceErase(), (arg(F32, 2),), "it must be a sequence"),
+    Sample(SequenceErase(), (_XS, arg(I64, 2)), "the position is i64[2]"),
+)

@@ -1,0 +1,48 @@
+"""SequenceInsert."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F32, I32, I64, sequence_of
+from graphwright.ops.core.common import simple
+from graphwright.ops.sequence.containers import element_of, known_place, need_position, place, sequence_fact
+
+
+@op("SequenceInsert")
+class SequenceInsert(Op):
+    """The sequence of operand 0 with the tensor of operand 1 in front of a position, or at its end.
+
+    The position counts from the back where it is negative: -1 is in front of the last tensor.
+    """
+
+    def infer(self, at: Inference, xs: Fact, x: Fact, position: Fact | None = None) -> Fact:
+        element = element_of(at, xs)
+        if x.dtype != element:
+            raise at.fail(f"the tensor is {x.type}, the sequence {xs.dtype}")
+        need_position(at, position)
+        if xs.held is None:
+            return sequence_fact(element, None)
+        known = known_place(at, position, len(xs.held), len(xs.held))
+        if known is None:
+            return sequence_fact(element, None)
+        return sequence_fact(element, (*xs.held[:known], x.type, *xs.held[known:]))
+
+    def reference(self, xs: list[Any], x: Array, position: Array | None = None) -> list[Any]:
+        at = place(position, len(xs), len(xs))
+        return [*xs[:at], x, *xs[at:]]
+
+
+SequenceInsert.onnx = {("SequenceInsert", 11): simple(SequenceInsert)}
+_XS, _X = arg(sequence_of(F32)), arg(F32, 2, symbol("N"))
+SequenceInsert.samples = (
+    Sample(SequenceInsert(), (_XS, _X)),
+    *(Sample(SequenceInsert(), (_XS, _X, arg(I64, values=(at,)))) for at in (-2, -1, 0, 1, 2)),
+    Sample(SequenceInsert(), (_XS, _X, arg(I32, fill="index"))),
+    Sample(SequenceInsert(), (_XS, arg(I64, 2)), "the tensor is i64[2], the sequence seq(f32)"),
+    Sample(SequenceInsert(), (_X, _X), "it must be a sequence"),
+    Sample(SequenceInsert(), (_XS, _X, arg(I64, 2)), "the position is i64[2]"),
+    Sample(SequenceInsert(), (_XS, _X, arg(F32)), "the position is f32"),
+)

@@ -1,0 +1,107 @@
+"""SplitToSequence."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.types import F32, I32, I64, STRING, TensorType
+from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.shaping import known_ints
+from graphwright.ops.sequence.containers import Types, sequence_fact
+
+MOST_TRACKED = 1024
+"""Types of more pieces than these are not kept."""
+
+
+@op("SplitToSequence")
+class SplitToSequence(Op):
+    """The pieces of an array along ``axis``: of the sizes in operand 1, or all of the one size that it names,
+    the last being smaller where that does not divide. Without it pieces of one, without the axis if ``drop``.
+    """
+
+    axis: int = 0
+    drop: bool = False
+
+    def infer(self, at: Inference, x: Fact, split: Fact | None = None) -> Fact:
+        if split is not None:
+            need_dtype(at, split, {I32, I64}, "the split")
+            if split.type.rank not in (None, 0, 1):
+                raise at.fail(f"the split is {split.type}; it must be a scalar or a vector")
+        if x.type.shape is None:
+            return sequence_fact(x.dtype, None)
+        if x.rank == 0:
+            raise at.fail("a scalar cannot be split")
+        return sequence_fact(x.dtype, self.pieces(at, x, split))
+
+    def pieces(self, at: Inference, x: Fact, split: Fact | None) -> Types:
+        """Types of the pieces; None where their number or a size is not known."""
+        axis = at.axis(self.axis, x.rank)
+        sizes = self._sizes(at, x.shape[axis], split)
+        if sizes is None:
+            return None
+        before, behind = x.shape[:axis], x.shape[axis + 1 :]
+        if self.drop and split is None:
+            return (TensorType(x.dtype, (*before, *behind)),) * len(sizes)
+        return tuple(TensorType(x.dtype, (*before, size, *behind)) for size in sizes)
+
+    def _sizes(self, at: Inference, dim: Dim, split: Fact | None) -> tuple[int, ...] | None:
+        known = (1,) if split is None else known_ints(split)
+        if known is None:
+            return None
+        listed = split is not None and split.type.rank == 1
+        if any(size < (0 if listed else 1) for size in known):
+            raise at.fail(f"pieces of {list(known)}: sizes are positive")
+        if listed:
+            at.equal(dim, sum(known), "the sum of the split")
+            return known
+        if not isinstance(dim, int) or dim > MOST_TRACKED * known[0]:
+            return None
+        return _equal(dim, known[0])
+
+    def reference(self, x: Array, split: Array | None = None) -> list[Any]:
+        size = x.shape[self.axis]
+        if split is not None and split.ndim:
+            if np.any(split < 0) or split.sum() != size:
+                raise ValueError(f"a split of {split.tolist()} does not add up to {size}")
+            sizes = tuple(int(part) for part in split)
+        else:
+            each = 1 if split is None else int(split)
+            if each < 1:
+                raise ValueError(f"pieces of {each}: sizes are positive")
+            sizes = _equal(size, each)
+        pieces = np.split(x, list(accumulate(sizes))[:-1], self.axis) if sizes else []
+        return [np.squeeze(p, self.axis) for p in pieces] if self.drop and split is None else pieces
+
+
+def _equal(dim: int, size: int) -> tuple[int, ...]:
+    """Pieces of ``size``, and one of what is left."""
+    return (size,) * (dim // size) + ((dim % size,) if dim % size else ())
+
+
+def _import(i: Importer) -> Any:
+    made = SplitToSequence(int(i.attr("axis", 0)), not i.attr("keepdims", 1))
+    split = i.optional(1)
+    return i.emit(made, i.input(0), *([] if split is None else [split]))
+
+
+SplitToSequence.onnx = {("SplitToSequence", 11): _import, ("SplitToSequence", 24): _import}
+_X, _N = arg(F32, 4, 6), symbol("N")
+SplitToSequence.samples = (
+    *(Sample(SplitToSequence(axis, drop), (_X,)) for axis in (0, 1, -1) for drop in (False, True)),
+    *(Sample(SplitToSequence(1), (_X, arg(I64, values=(size,)))) for size in (1, 2, 4, 6, 7)),
+    Sample(SplitToSequence(1), (_X, arg(I32, 3, values=(1, 3, 2)))),
+    Sample(SplitToSequence(0, True), (_X, arg(I64, 2, values=(4, 0)))),
+    Sample(SplitToSequence(1), (arg(STRING, 2, 3),)),
+    Sample(SplitToSequence(), (arg(F32, _N, 2),)),
+    Sample(SplitToSequence(), (arg(F32, 0, 2),)),
+    Sample(SplitToSequence(), (_X, arg(I64, values=(0,))), "sizes are positive"),
+    Sample(SplitToSequence(), (_X, arg(I64, 2, values=(1, 2))), "the sum of the split: 4 and 3 differ"),
+    Sample(SplitToSequence(2), (_X,), "axis 2 is outside"),
+    Sample(SplitToSequence(), (arg(F32),), "a scalar cannot be split"),
+    Sample(SplitToSequence(), (_X, arg(F32)), "the split is f32"),
+)

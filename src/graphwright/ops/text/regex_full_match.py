@@ -1,0 +1,55 @@
+"""RegexFullMatch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import BOOL, F32, STRING, TensorType
+from graphwright.ops.core.common import need_dtype
+from graphwright.ops.text.regular_expression import SyntaxFault, full_match
+
+
+@op("RegexFullMatch")
+class RegexFullMatch(Op):
+    """Whether ``pattern``, in RE2's syntax, matches the whole of each string."""
+
+    pattern: str
+
+    def verify(self) -> None:
+        try:
+            full_match(self.pattern)
+        except SyntaxFault as fault:
+            raise InferError(f"pattern {self.pattern[:80]!r}: {fault}") from fault
+
+    def infer(self, at: Inference, x: Fact) -> TensorType:
+        need_dtype(at, x, {STRING})
+        return TensorType(BOOL, x.type.shape)
+
+    def reference(self, x: Array) -> Array:
+        matches = full_match(self.pattern)
+        return np.array([matches(str(text)) for text in x.ravel()], dtype=np.bool_).reshape(x.shape)
+
+
+def _import(i: Importer) -> Any:
+    return i.emit(RegexFullMatch(str(i.required_attr("pattern"))), i.input(0))
+
+
+RegexFullMatch.onnx = {("RegexFullMatch", 20): _import}
+_TEXTS = arg(STRING, 2, 3, values=("s1", "S2", "", "s1\n", "s11", "é"))
+RegexFullMatch.samples = (
+    *(
+        Sample(RegexFullMatch(p), (_TEXTS,))
+        for p in ("s[0-9]+", "(?i)s.", "", "s1$", r"\pL", "(a|s1?){2,}|.*2")
+    ),
+    Sample(RegexFullMatch(r"s[12]"), (arg(STRING, symbol("N"), 3),)),
+    Sample(RegexFullMatch(r"s[12]"), (arg(STRING),)),
+    Sample(RegexFullMatch(r"s[12]"), (arg(STRING, 2, 0),)),
+    Sample(RegexFullMatch("s"), (arg(F32, 2),), "the input is f32; it must be string"),
+    Sample(RegexFullMatch("(s"), (_TEXTS,), "a ) is missing"),
+    Sample(RegexFullMatch(r"(s)\1"), (_TEXTS,), "is not an escape of RE2"),
+    Sample(RegexFullMatch("(?=s)s"), (_TEXTS,), "is not a group of RE2"),
+)

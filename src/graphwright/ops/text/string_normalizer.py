@@ -1,0 +1,76 @@
+"""StringNormalizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.symbols import Dim, maximum, symbol
+from graphwright.ir.types import F32, STRING, TensorType
+from graphwright.ops.core.common import need_dtype
+
+CASES: dict[str, Callable[[str], str]] = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}
+_OWN_CASES = ("az", "lt", "tr")
+"""Languages whose letters change case in their own way (Unicode's SpecialCasing)."""
+
+
+@op("StringNormalizer")
+class StringNormalizer(Op):
+    """A row of strings without ``stopwords``, in the case that ``case`` names; [""] where none is left."""
+
+    stopwords: tuple[str, ...] = ()
+    case: str = "NONE"
+    case_sensitive: bool = False
+
+    def verify(self) -> None:
+        if self.case not in CASES:
+            raise InferError(f"case_change_action is {self.case!r}, none of {', '.join(CASES)}")
+
+    def infer(self, at: Inference, x: Fact) -> TensorType:
+        need_dtype(at, x, {STRING})
+        if x.rank not in (1, 2):
+            raise at.fail(f"the input is {x.type}; it must be [C] or [1, C]")
+        if x.rank == 2:
+            at.equal(x.shape[0], 1, "the number of rows")
+        count = x.shape[-1]
+        if self.stopwords:
+            kept: Dim = at.symbols.fresh("kept")
+        else:
+            kept = count if at.symbols.proves_at_least(count, 1) else maximum(count, 1)
+        return TensorType(STRING, (kept,) if x.rank == 1 else (1, kept))
+
+    def reference(self, x: Array) -> Array:
+        seen = str if self.case_sensitive else str.lower
+        stopwords = {seen(word) for word in self.stopwords}
+        change = CASES[self.case]
+        kept = [change(str(text)) for text in x.ravel() if seen(str(text)) not in stopwords] or [""]
+        return np.array(kept, dtype=object).reshape(*x.shape[:-1], -1)
+
+
+def _import(i: Importer) -> Any:
+    case, locale = str(i.attr("case_change_action", "NONE")), str(i.attr("locale", "en_US"))
+    if case != "NONE" and locale[:2].lower() in _OWN_CASES and not locale[2:3].isalpha():
+        raise i.fail(f"the locale {locale!r} has its own rules for upper and lower case", "use en_US")
+    words = tuple(str(word) for word in i.attr("stopwords", ()))
+    return i.emit(StringNormalizer(words, case, bool(i.attr("is_case_sensitive", 0))), i.input(0))
+
+
+StringNormalizer.onnx = {("StringNormalizer", 10): _import}
+_DAYS = arg(STRING, 3, values=("Monday", "tuesday", "monday"))
+_N = symbol("N")
+StringNormalizer.samples = (
+    *(Sample(StringNormalizer(("monday",), case), (_DAYS,)) for case in CASES),
+    Sample(StringNormalizer(("monday",), case_sensitive=True), (_DAYS,)),
+    Sample(StringNormalizer(("monday", "TUESDAY")), (_DAYS,)),
+    Sample(StringNormalizer(case="UPPER"), (arg(STRING, _N),)),
+    Sample(StringNormalizer(), (arg(STRING, 1, 4),)),
+    Sample(StringNormalizer(("s1",)), (arg(STRING, 1, _N),)),
+    Sample(StringNormalizer(), (arg(STRING, 0),)),
+    Sample(StringNormalizer(), (arg(F32, 2),), "the input is f32; it must be string"),
+    Sample(StringNormalizer(), (arg(STRING, 2, 3),), "the number of rows: 2 and 1 differ"),
+    Sample(StringNormalizer(), (arg(STRING),), "it must be [C] or [1, C]"),
+    Sample(StringNormalizer(case="TITLE"), (_DAYS,), "none of NONE, LOWER, UPPER"),
+)

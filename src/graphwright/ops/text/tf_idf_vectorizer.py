@@ -1,0 +1,147 @@
+"""TfIdfVectorizer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F32, I32, I64, STRING, TensorType
+from graphwright.ops.core.common import need_dtype
+
+MODES = ("TF", "IDF", "TFIDF")
+
+
+@op("TfIdfVectorizer")
+class TfIdfVectorizer(Op):
+    """How often each n-gram of a pool is in a row of tokens: f32[size], or f32[N, size] of N rows.
+
+    Operands are the tokens, the pool, the place of each n-gram in the output, and its weight. Its 1-grams
+    start at ``starts[0]`` of the pool, its 2-grams at ``starts[1]``, and so on. Tokens of an n-gram lie up to
+    ``skips`` others apart, equally far. ``IDF`` gives the weight of those that are there, ``TFIDF`` weighs
+    the counts (Spärck Jones 1972).
+    """
+
+    mode: str
+    size: int
+    starts: tuple[int, ...]
+    shortest: int
+    longest: int
+    skips: int
+
+    def verify(self) -> None:
+        if self.mode not in MODES:
+            raise InferError(f"mode is {self.mode!r}, none of {', '.join(MODES)}")
+        if not 1 <= self.shortest <= self.longest <= len(self.starts):
+            lengths = f"{self.shortest} to {self.longest}"
+            raise InferError(f"n-grams of {lengths} tokens: the pool has those of 1 to {len(self.starts)}")
+        if self.skips < 0 or list(self.starts) != sorted(self.starts) or min(self.starts) < 0:
+            raise InferError(f"ngram_counts {self.starts} with {self.skips} skips: both must not decrease")
+
+    def infer(self, at: Inference, x: Fact, pool: Fact, places: Fact, weights: Fact) -> TensorType:
+        need_dtype(at, x, {STRING} if pool.dtype == STRING else {I32, I64})
+        need_dtype(at, pool, {STRING, I64}, "the pool")
+        need_dtype(at, places, {I64}, "the index tensor")
+        need_dtype(at, weights, {F32}, "the weights")
+        if x.rank not in (1, 2):
+            raise at.fail(f"the input is {x.type}; it must be [C] or [N, C]")
+        for what, fact in (("pool", pool), ("index tensor", places), ("list of weights", weights)):
+            if fact.rank != 1:
+                raise at.fail(f"the {what} is {fact.type}; it must be a vector")
+        (count,) = pool.shape
+        parts = self._parts(count) if isinstance(count, int) else None
+        if parts is None:
+            raise at.fail(f"a pool of {count} tokens cannot be split into n-grams at {self.starts}")
+        grams = sum((end - start) // length for length, start, end in parts)
+        at.equal(places.shape[0], grams, "indexes and n-grams")
+        at.equal(weights.shape[0], grams, "weights and n-grams")
+        return TensorType(F32, (*x.shape[:-1], self.size))
+
+    def reference(self, x: Array, pool: Array, places: Array, weights: Array) -> Array:
+        grams: dict[tuple[Any, ...], list[int]] = {}
+        for k, (start, stop) in enumerate(self._bounds(pool.size)):
+            grams.setdefault(tuple(pool[start:stop].tolist()), []).append(k)
+        rows = x if x.ndim == 2 else x[np.newaxis]
+        y = np.zeros((len(rows), self.size), dtype=weights.dtype)
+        for row, tokens in zip(y, rows, strict=True):
+            for gram, count in Counter(self._windows(tokens.tolist())).items():
+                for k in grams.get(gram, ()):
+                    row[places[k]] += {"TF": count, "IDF": weights[k], "TFIDF": count * weights[k]}[self.mode]
+        return y if x.ndim == 2 else y[0]
+
+    def _parts(self, count: int) -> list[tuple[int, int, int]] | None:
+        """Lengths of n-grams, and where those of each begin and end in a pool of ``count`` tokens; None where
+        it cannot be cut like this.
+        """
+        ends = (*self.starts[1:], count)
+        parts = [(n, start, end) for n, (start, end) in enumerate(zip(self.starts, ends, strict=True), 1)]
+        return None if any(end < start or (end - start) % n for n, start, end in parts) else parts
+
+    def _bounds(self, count: int) -> list[tuple[int, int]]:
+        """Where each n-gram lies."""
+        parts = self._parts(count) or ()
+        return [(k, k + length) for length, start, end in parts for k in range(start, end, length)]
+
+    def _windows(self, tokens: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+        """Every n-gram of ``tokens``: single ones once, longer ones at each distance."""
+        for length in range(self.shortest, self.longest + 1):
+            for step in range(1, 2 + (self.skips if length > 1 else 0)):
+                reach = (length - 1) * step
+                if reach >= len(tokens):
+                    break
+                for start in range(len(tokens) - reach):
+                    yield tuple(tokens[start : start + reach + 1 : step])
+
+
+def _import(i: Importer) -> Any:
+    strings, numbers = i.attr("pool_strings"), i.attr("pool_int64s")
+    if (strings is None) == (numbers is None):
+        raise i.fail("exactly one of pool_strings and pool_int64s must be given", "export the model again")
+    pool = np.array(numbers, np.int64) if strings is None else np.array(strings, dtype=object)
+    places = np.array(i.required_attr("ngram_indexes"), np.int64)
+    if places.size and not 0 <= places.min() <= places.max() < 2**31:
+        raise i.fail("ngram_indexes must be between 0 and 2**31 - 1", "export the model again")
+    weights = i.attr("weights")
+    made = TfIdfVectorizer(
+        mode=str(i.required_attr("mode")),
+        size=int(places.max(initial=-1)) + 1,
+        starts=tuple(i.required_attr("ngram_counts")),
+        shortest=i.required_attr("min_gram_length"),
+        longest=i.required_attr("max_gram_length"),
+        skips=i.required_attr("max_skip_count"),
+    )
+    weighed = np.ones(places.shape, np.float32) if weights is None else np.array(weights, np.float32)
+    return i.emit(made, i.input(0), i.const(pool), i.const(places), i.const(weighed))
+
+
+TfIdfVectorizer.onnx = {("TfIdfVectorizer", 9): _import}
+_TABLE = (
+    arg(I64, 7, values=(2, 3, 5, 5, 6, 7, 8)),
+    arg(I64, 5, values=(0, 3, 1, 2, 4)),
+    arg(F32, 5, values=(1.0, 0.5, 2.0, 3.0, 0.25)),
+)
+_TEXTS = (
+    arg(STRING, 4, values=("s1", "s2", "s1", "s2")),
+    arg(I64, 3, values=(1, 0, 1)),
+    arg(F32, 3, values=(1.0, 0.5, 2.0)),
+)
+_ROW = arg(I32, 2, 6, values=(2, 5, 6, 5, 6, 8, 7, 8, 3, 3, 7, 8))
+_BIGRAMS = TfIdfVectorizer("TF", 5, (0, 3), 1, 2, 1)
+TfIdfVectorizer.samples = (
+    *(Sample(TfIdfVectorizer(mode, 5, (0, 3), 1, 2, 1), (_ROW, *_TABLE)) for mode in MODES),
+    Sample(TfIdfVectorizer("TF", 5, (0, 3), 2, 2, 7), (_ROW, *_TABLE)),
+    Sample(TfIdfVectorizer("TFIDF", 2, (0, 2), 1, 2, 0), (arg(STRING, symbol("N"), 5), *_TEXTS)),
+    Sample(_BIGRAMS, (arg(I64, symbol("C"), fill="index"), *_TABLE)),
+    Sample(_BIGRAMS, (arg(I64, 0), *_TABLE)),
+    Sample(_BIGRAMS, (arg(I64, 0, 3), *_TABLE)),
+    Sample(_BIGRAMS, (arg(STRING, 3), *_TABLE), "the input is string; it must be i32 or i64"),
+    Sample(_BIGRAMS, (arg(I64, 2, 3, 4), *_TABLE), "must be [C] or [N, C]"),
+    Sample(TfIdfVectorizer("TF", 5, (0, 2), 1, 2, 1), (_ROW, *_TABLE), "cannot be split into n-grams"),
+    Sample(TfIdfVectorizer("TF", 5, (0, 7), 1, 2, 1), (_ROW, *_TABLE), "indexes and n-grams: 5 and 7 differ"),
+    Sample(TfIdfVectorizer("TF", 5, (0, 3), 1, 3, 1), (_ROW, *_TABLE), "the pool has those of 1 to 2"),
+    Sample(TfIdfVectorizer("BM25", 5, (0, 3), 1, 2, 1), (_ROW, *_TABLE), "none of TF, IDF, TFIDF"),
+)

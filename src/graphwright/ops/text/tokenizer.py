@@ -1,0 +1,103 @@
+"""Tokenizer, of ONNX Runtime's domain: what exporters write for texts that are counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F32, STRING, TensorType
+from graphwright.ops.contrib.common import contribute
+from graphwright.ops.core.common import need_dtype
+from graphwright.ops.text.regular_expression import SyntaxFault, finder
+
+_START, _END = "\x02", "\x03"
+
+
+@op("Tokenizer")
+class Tokenizer(Op):
+    """The tokens of each string along a new last axis, filled up with ``pad``.
+
+    They match ``token``, lie between what matches ``separators``, of which the first ones prevail, or are
+    single characters where both are empty. Those of fewer than ``shortest`` characters are left out. With
+    ``mark`` the tokens of a row stand between marks, if any row has some. Patterns have RE2's syntax; the
+    longest match counts.
+    """
+
+    pad: str
+    token: str = ""
+    separators: tuple[str, ...] = ()
+    shortest: int = 1
+    mark: bool = False
+
+    def verify(self) -> None:
+        if self.token and self.separators:
+            raise InferError("a pattern or separators split the tokens, not both")
+        for pattern in (self.token, *self.separators):
+            try:
+                finder(pattern)
+            except SyntaxFault as fault:
+                raise InferError(f"pattern {pattern[:80]!r}: {fault}") from fault
+
+    def infer(self, at: Inference, x: Fact) -> TensorType:
+        need_dtype(at, x, {STRING})
+        return TensorType(STRING, (*x.shape, at.symbols.fresh("tokens")))
+
+    def reference(self, x: Array) -> Array:
+        rows = [self._tokens(str(text)) for text in x.ravel()]
+        if self.mark and any(rows):
+            rows = [[_START, *row, _END] for row in rows]
+        y = np.full((len(rows), max(map(len, rows), default=0)), self.pad, dtype=object)
+        for k, row in enumerate(rows):
+            y[k, : len(row)] = row
+        return y.reshape(*x.shape, y.shape[1])
+
+    def _tokens(self, text: str) -> list[str]:
+        if not self.token and not self.separators:
+            return list(text)
+        places = finder(self.token)(text) if self.token else self._between(text)
+        return [text[start:end] for start, end in places if end - start >= max(self.shortest, 1)]
+
+    def _between(self, text: str) -> list[tuple[int, int]]:
+        """The places between separators; one that overlaps an earlier one's match is none."""
+        taken: list[tuple[int, int]] = []
+        for separator in self.separators:
+            taken += [
+                (start, end)
+                for start, end in finder(separator)(text)
+                if all(end <= first or last <= start for first, last in taken)
+            ]
+        taken.sort()
+        starts = (0, *(end for _, end in taken))
+        ends = (*(start for start, _ in taken), len(text))
+        return list(zip(starts, ends, strict=True))
+
+
+def _import(i: Importer) -> Any:
+    separators, token = i.attr("separators") or (), str(i.attr("tokenexp") or "")
+    if not separators and not token:
+        raise i.fail("neither separators nor tokenexp is given", "export the model again")
+    made = Tokenizer(
+        pad=str(i.required_attr("pad_value")),
+        token=token,
+        separators=() if separators == ("",) else tuple(separators),
+        shortest=int(i.attr("mincharnum", 1)),
+        mark=bool(i.attr("mark", 0)),
+    )
+    return i.emit(made, i.input(0))
+
+
+contribute(Tokenizer, Tokenizer=_import)
+_TEXTS = arg(STRING, 2, 2, values=("a bc  d", "", "é,f;g", "s1"))
+Tokenizer.samples = (
+    Sample(Tokenizer("#"), (_TEXTS,)),
+    Sample(Tokenizer("#", "[a-z]+", mark=True), (_TEXTS,)),
+    Sample(Tokenizer("#", separators=(" +", ",|;")), (_TEXTS,)),
+    Sample(Tokenizer("#", "[a-z0-9]+", shortest=2), (arg(STRING, symbol("N")),)),
+    Sample(Tokenizer("#"), (arg(STRING, 0),)),
+    Sample(Tokenizer("#"), (arg(F32, 2),), "the input is f32; it must be string"),
+    Sample(Tokenizer("#", "("), (_TEXTS,), "a ) is missing"),
+    Sample(Tokenizer("#", "a", ("b",)), (_TEXTS,), "a pattern or separators split the tokens, not both"),
+)

@@ -76,11 +76,20 @@ def build(sample: Sample) -> tuple[Module, Sizes]:
             specs.append((f"x{number}", TensorType(arg.type.dtype, tuple(dims))))
     module = Module()
     b, inputs = new_graph(module, "main", specs)
-    made = b(sample.op, *operands(sample, b, inputs))
+    made = b(sample.op, *operands(sample, b, inputs), known=output_types(sample))
     outputs = made if isinstance(made, tuple) else (made,)
     b.graph.set_outputs(outputs, [f"y{number}" for number in range(len(outputs))])
     module.signatures["main"] = Signature((Role.DATA,) * len(inputs))
     return module, sizes
+
+
+def output_types(sample: Sample) -> list[TensorType]:
+    """The dtypes that an importer knows where ranks are not known."""
+    b, _ = new_graph(Module(), "main", [])
+    values = [None if array is None else b.const(array) for array in arrays_of(sample)]
+    made = b(sample.op, *values)
+    outputs = made if isinstance(made, tuple) else (made,)
+    return [TensorType(value.type.dtype, None) for value in outputs]
 
 
 def operands(sample: Sample, b: Builder, inputs: list[Value]) -> Iterator[Value | None]:

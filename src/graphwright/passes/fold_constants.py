@@ -99,8 +99,10 @@ class _Folding:
 
     def _known_outputs(self, walk: Walk, node: Node, facts: Sequence[Fact]) -> bool:
         """Replace outputs that are known, whatever the inputs are; whether there were any."""
-        modified = False
+        modified, is_open = False, walk.module.symbols.undecided
         for value, fact in zip(node.outputs, facts, strict=True):
+            if is_open and 0 in (fact.type.shape or ()):
+                continue  # the node is still to demand what inference left open
             in_use = value.uses or (node.graph is not None and value in node.graph.outputs)
             array = self._known_array(node, fact) if in_use else None
             if array is None:

@@ -29,8 +29,17 @@ class GatherND(Op):
 
     def reference(self, x: Array, indices: Array) -> Array:
         batch = self.batch_dims
+        refuse_no_indices(indices)
+        if x.shape[:batch] != indices.shape[:batch]:
+            raise ValueError(f"batch axes {list(x.shape[:batch])} and {list(indices.shape[:batch])} differ")
         grid = np.ogrid[tuple(slice(size) for size in indices.shape[:-1])][:batch]
         return np.asarray(x[(*grid, *np.moveaxis(indices, -1, 0))], dtype=x.dtype)
+
+
+def refuse_no_indices(indices: Array) -> None:
+    """Raise ValueError where a row of ``indices`` addresses no axis."""
+    if not indices.shape[-1]:
+        raise ValueError("rows of 0 indices address no axis")
 
 
 def index_depth(at: Inference, indices: Fact, rank: int) -> int:

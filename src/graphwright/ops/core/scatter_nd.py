@@ -9,7 +9,7 @@ from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.common import need_dtype, quiet, same_dtype
 from graphwright.ops.core.gather import INDICES
-from graphwright.ops.core.gather_nd import index_depth
+from graphwright.ops.core.gather_nd import index_depth, refuse_no_indices
 from graphwright.ops.core.scatter_elements import REDUCTIONS, check_reduction, scattered
 
 
@@ -37,6 +37,7 @@ class ScatterND(Op):
 
     @quiet
     def reference(self, x: Array, indices: Array, updates: Array) -> Array:
+        refuse_no_indices(indices)
         return scattered(x, tuple(np.moveaxis(indices, -1, 0)), updates, self.reduction)
 
 

@@ -28,6 +28,7 @@ STAGED: dict[str, dict[int, str]] = {
     "ImageDecoder": {k: "elements decide its size" for k in range(4)},
     "LabelEncoder": {k: "strings" for k in (6, 7, 8)},
     "OneHotEncoder": {5: "strings"},
+    "Pad": {10: "strings"},
     "RegexFullMatch": {k: "strings" for k in (6, 7)},
     "StringConcat": {k: "strings" for k in range(3)},
     "StringNormalizer": {k: "strings" for k in range(9)},
@@ -35,6 +36,7 @@ STAGED: dict[str, dict[int, str]] = {
     "TensorScatter": {5: "strings"},
     "TfIdfVectorizer": {4: "strings"},
     "Tokenizer": {k: "strings" for k in range(5)},
+    "Trilu": {4: "strings"},
     "Unique": {k: "slices, complex numbers, strings" for k in (2, 3, 4, 5, 8, 10, 14)},
     "Where": {5: "strings"},
 }

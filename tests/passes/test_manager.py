@@ -1,19 +1,15 @@
-"""The pass runner: order, fixpoints, verification, records; and rules that hold for all passes."""
+"""The pass runner: order, fixpoints, verification, records."""
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import graphwright
 from graphwright.errors import VerifyError
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
-from graphwright.ir.op import registered_ops
 from graphwright.ir.types import F32, tensor
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.expand import Expand
@@ -123,28 +119,3 @@ def test_folding_keeps_to_its_budgets(limits: FoldConstants, reason: str) -> Non
     (record,) = run_passes(module, limits)
     assert op_names(module)
     assert reason in str(list(record.reasons)[-1])
-
-
-def spelled(tree: ast.AST) -> dict[int, str]:
-    """Lines of text literals in code: neither docstrings nor the names under which ops register."""
-    exempt = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr):
-            exempt.add(id(node.value))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "op":
-            exempt.update(id(argument) for argument in node.args)
-    texts = (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and id(n) not in exempt)
-    return {n.lineno: n.value for n in texts if isinstance(n.value, str)}
-
-
-def test_no_op_is_named_in_a_string() -> None:
-    """Outside ops/, code asks traits or imports the op's class."""
-    source, names = Path(graphwright.__file__).parent, set(registered_ops())
-    paths = sorted(path for path in source.rglob("*.py") if path.parent != source / "ops")
-    found = [
-        f"{path.relative_to(source)}:{line}: {text}"
-        for path in paths
-        for line, text in spelled(ast.parse(path.read_text())).items()
-        if text in names
-    ]
-    assert found == []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphwright.errors import Collector, Diagnostic, FeedError, GraphwrightError
+from graphwright.errors import Collector, Diagnostic, FeedError, GraphwrightError, ModelError
 from graphwright.ir.arrays import Array
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import Observer, evaluate_module, input_sizes
@@ -15,7 +15,14 @@ from graphwright.ir.graph import Module, Value
 from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import PassManager
-from graphwright.runtime.executor import REFERENCE_FAULTS, NoFastPath, TaskTime, handed_over, reference_fault
+from graphwright.runtime.executor import (
+    REFERENCE_FAULTS,
+    NoFastPath,
+    RunError,
+    TaskTime,
+    handed_over,
+    reference_fault,
+)
 
 
 class Reference:
@@ -63,6 +70,8 @@ class Reference:
         try:
             with np.errstate(all="ignore"):
                 return list(evaluate_module(self._module, arrays, observe=observe))
+        except ModelError as error:  # of operands that a run gave a node
+            raise RunError(*error.diagnostics) from error
         except GraphwrightError:
             raise
         except REFERENCE_FAULTS as error:

@@ -50,26 +50,40 @@ def compile_module(
     if buckets is not None:
         return compile_buckets(buckets, options, observe)
     options = replace(options, isa=target_isa(options))
-    passes, inputs = shape_passes(options), [value.type for value in module.main.inputs]
-    if options.device == "reference" or module.symbols.undecided or not all(t.is_static for t in inputs):
+    if options.device == "reference" or module.symbols.undecided or not _is_static(module):
         module.symbols.assume_nothing()
-        run_passes(module, passes, options, observe)
+        run_passes(module, shape_passes(options), options, observe)
     if options.device == "reference":
         return _interpreted(module, options)
-    open_ranks = any(type.shape is None for type in inputs) and lacks_ranks(module.main)
-    if not module.symbols.undecided and not open_ranks:
-        module.symbols.assumable, module.symbols.demands_all = None, True  # only what a decomposition adds
-        return _compiled(module, options, observe)
-    general = clone_module(module)
+    if module.symbols.undecided or _lacks_ranks(module):
+        return _compile_assuming(module, options, observe, assume_found)
+    module.symbols.assumable, module.symbols.demands_all = None, True  # only what a decomposition adds
+    return _compile_one(module, options, observe)
+
+
+def _is_static(module: Module) -> bool:
+    return all(value.type.is_static for value in module.main.inputs)
+
+
+def _lacks_ranks(module: Module) -> bool:
+    """Whether ranks are not known because those of inputs are not."""
+    return any(value.type.shape is None for value in module.main.inputs) and lacks_ranks(module.main)
+
+
+def _compile_assuming(module: Module, options: Options, observe: Observer, assume_found: bool) -> Package:
+    """The package of ``module``, of which inference left something open: programs for what is likely, or for
+    each rank, and the general graph, which is compiled for other shapes.
+    """
+    general, inputs = clone_module(module), [value.type for value in module.main.inputs]
     module.symbols.assumable = None if assume_found else frozenset(symbols_in(inputs))
-    run_passes(module, passes, options, observe)
-    if open_ranks:
-        variants = ranked(module)
-        if is_only(variants):
-            (module,) = variants
-        elif all(partition(variant.main).is_whole for variant in variants):
-            return _reported(package_ranks(general, variants, options), what_stays_dynamic(general))
-    package = _compiled(module, options, observe)
+    run_passes(module, shape_passes(options), options, observe)
+    if _lacks_ranks(general):
+        ranks = ranked(module)
+        if is_only(ranks):
+            (module,) = ranks
+        elif all(partition(each.main).is_whole for each in ranks):
+            return _reported(package_ranks(general, ranks, options), what_stays_dynamic(general))
+    package = _compile_one(module, options, observe)
     return with_general(package, general) if module.symbols.guards else package
 
 
@@ -92,8 +106,8 @@ def _interpreted(module: Module, options: Options) -> Package:
     return _reported(package, what_stays_dynamic(module))
 
 
-def _compiled(module: Module, options: Options, observe: Observer) -> Package:
-    """The package of ``module``, which may assume what it cannot prove."""
+def _compile_one(module: Module, options: Options, observe: Observer) -> Package:
+    """The package of ``module`` with one executable."""
     made = compile_executables([module], options, observe)
     report = with_dynamic(made.reports[0], made.dynamic[0])
     return made.package(module, made.executables[0], options, report)

@@ -23,7 +23,7 @@ MAIN = "main"
 
 def own_weights(isa: str) -> str:
     """The member with weights that only the tasks for ``isa`` read."""
-    return f"targets/{isa}/weights.safetensors"
+    return f"weights/{isa}.safetensors"
 
 
 @dataclass(frozen=True)

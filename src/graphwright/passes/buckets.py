@@ -100,10 +100,10 @@ def _padded_module(made: BucketModules, bucket: Module, row: Sequence[int], vari
     module.constants = bucket.constants.copy()
     module.symbols.ranges = {**bucket.symbols.ranges, **module.symbols.ranges}
     main = module.add_graph(_padded(bucket.main, source, source.name))
-    dims = [dim for value in source.inputs for dim in value.type.dims]
-    for dim, size, is_varied in zip(dims, row, varies, strict=True):
+    dims = [(value.name, dim) for value in source.inputs for dim in value.type.dims]
+    for (name, dim), size, is_varied in zip(dims, row, varies, strict=True):
         if is_varied:
-            module.symbols.guards.setdefault(Constraint("<=", dim, size, source.name))
+            module.symbols.guards.setdefault(Constraint("<=", dim, size, name))
     fixed = [None if is_varied else size for size, is_varied in zip(row, varies, strict=True)]
     shape_inputs(module, _shapes(main.inputs, fixed))
     return module

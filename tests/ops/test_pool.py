@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto, helper
 
+import graphwright as gw
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import evaluate, floordiv, maximum, symbol
@@ -128,3 +131,27 @@ def test_symbolic_sizes_are_simple() -> None:
     b, (x,) = new_graph(Module(), "main", [("x", tensor(F32, 1, 8, h, h))])
     assert b(AveragePool((2, 2), (2, 2)), x).type.dims == (1, 8, *[maximum(floordiv(h, 2), 1)] * 2)
     assert b(AveragePool((3, 3), (2, 2), (1, 1, 1, 1)), x).type.dims[2] == floordiv(h - 1, 2) + 1
+
+
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+@pytest.mark.parametrize(
+    "kernel, dilations, pads, shape",
+    [((2,), (2,), (1, 1), (1, 1, 1)), ((2, 2), (3, 3), (1,) * 4, (1, 2, 2, 2))],
+)
+def test_an_average_of_pads_alone_is_0(
+    device: str,
+    kernel: tuple[int, ...],
+    dilations: tuple[int, ...],
+    pads: tuple[int, ...],
+    shape: tuple[int, ...],
+) -> None:
+    """As ONNX Runtime has it: 0 / 0 would be NaN."""
+    node = helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=kernel, dilations=dilations, pads=pads)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([node], "g", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    feed = {"x": np.full(shape, 2.5, np.float32)}
+    (wanted,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed)
+    np.testing.assert_array_equal(gw.compile(model, options={"device": device}).run(feed)["y"], wanted)
+    assert not wanted.any()

@@ -94,6 +94,17 @@ KNOWN: tuple[Known, ...] = (
     refused_by_peer("SAME pads below 0 are none", text="padding values must be non-neg|out_size >= 0"),
     refused_by_peer("indices of slices of no elements are not read", "Gather", "out of data bounds"),
     refused_by_peer("a depth of 0 is an axis of 0 elements", "OneHot", "Depth is negative"),
+    refused_by_peer(
+        "indices outside [0, depth) give off values, in opset 9 too", "OneHot", "must be non-negative"
+    ),
+    refused_by_peer(
+        "no place is taken of an axis of 0 elements where there are no rows",
+        "ArgMin ArgMax",
+        "Status Message: $",
+    ),
+    refused_by_peer(
+        "antialiasing is a filter of linear and cubic modes alone", "Resize", "only supports mode"
+    ),
     refused_by_peer("cubic interpolation of other types than f32", "Resize", "Tensor type mismatch"),
     refused_by_peer("axes of i32, which are allowed", "Pad", "ParseData type mismatch"),
     refused_by_peer("its function of this op is typed for f32", "MeanVarianceNormalization", "Type param"),

@@ -54,10 +54,8 @@ def expected_pool(x: F32, case: dict[str, Any], kind: str, count_include_pad: bo
         if kind == "max":
             y[(..., *position)] = picked.max(-1, initial=-np.inf)
         else:
-            with np.errstate(all="ignore"):
-                y[(..., *position)] = picked.sum(-1) / np.float64(
-                    padded if count_include_pad else len(inside)
-                )
+            count = padded if count_include_pad else len(inside)
+            y[(..., *position)] = picked.sum(-1) / max(count, 1)  # a window of pads alone is 0
     return y
 
 

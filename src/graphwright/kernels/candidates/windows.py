@@ -192,7 +192,7 @@ def folding_pool(node: Node, context: Context) -> Run | str:
         counted = slide.within(tap.index, margins) if op.include_pads else tap.inside
         folds.append(Accumulate(count, (), "add", select(counted, Const(1, dtype), Const(0, dtype))))
         allocations.append(Alloc(count, 0))
-        result = result / Load(count, ())
+        result = result / apply("max", Load(count, ()), Const(1, dtype))  # a window of pads alone is 0
     elif op.p != 1:
         result = apply("sqrt", result) if op.p == 2 else apply("pow", result, Const(1 / op.p, dtype))
     store = Store(draft.output(y, y.type.dims), (symbol("n"), symbol("m"), *slide.places), result)

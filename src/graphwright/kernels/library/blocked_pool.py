@@ -26,7 +26,7 @@ class BlockedPoolArgs(NamedTuple):
     """The args of all three kernels in ABI order; strides in elements.
 
     ``oh``, ``ow`` have ceil_mode in them. The pads at the end only bound the divisor of an average that
-    counts padding. A window without any element is -inf (max) or NaN (average).
+    counts padding. A window without any element is -inf (max) or 0 (average).
     """
 
     images: Dim
@@ -138,15 +138,15 @@ GW_INLINE void taps(int64_t at, int64_t size, int64_t kernel, int64_t dilation, 
     *last = *last < *first ? *first : *last;
 }
 
-/* How many taps an average divides by: those inside, or those that the padding allows. */
+/* How many taps an average divides by: those inside, or those that the padding allows; 1 if there is none. */
 static int64_t divisor(int64_t at, int64_t size, int64_t kernel, int64_t dilation, int64_t after,
                        int64_t include_pad) {
     int64_t first, last;
     if (!include_pad) {
         taps(at, size, kernel, dilation, &first, &last);
-        return last - first;
+        return last > first ? last - first : 1;
     }
-    return at < size + after ? smaller(parts(size + after - at, dilation), kernel) : 0;
+    return at < size + after ? smaller(parts(size + after - at, dilation), kernel) : 1;
 }
 
 /* The rows of a window: rows of them from x on, step elements apart, each n elements. */

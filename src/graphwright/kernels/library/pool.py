@@ -25,7 +25,7 @@ class Pool:
 
     The width is contiguous in x and y. ``x_strides`` and ``y_strides``: of N, C, D, H, in elements.
     ``pads_after`` only bounds the divisor of an average that counts padding; ``out`` is given by the caller
-    (ceil_mode is in it). A window without any element is -inf (max) or NaN (average). NaN wins, as in NumPy.
+    (ceil_mode is in it). A window without any element is -inf (max) or 0 (average). NaN wins, as in NumPy.
     """
 
     MAX: ClassVar[str] = "gw_max_pool_f32"
@@ -179,15 +179,15 @@ GW_INLINE int has_pairs(const pool *t) {
            2 * t->out[W] <= t->size[W];
 }
 
-/* How many taps of output position o the average divides by. */
+/* How many taps of output position o the average divides by: 1 where there is none, as sums are 0 there. */
 static int64_t divisor(const pool *t, int axis, int64_t o) {
     int64_t first, last;
     if (!t->count_include_pad) {
         taps(t, axis, o, &first, &last);
-        return last - first;
+        return last > first ? last - first : 1;
     }
     int64_t left = t->size[axis] + t->after[axis] - (o * t->stride[axis] - t->before[axis]);
-    last = left <= 0 ? 0 : parts(left, t->dilation[axis]);
+    last = left <= 0 ? 1 : parts(left, t->dilation[axis]);
     return last < t->kernel[axis] ? last : t->kernel[axis];
 }
 

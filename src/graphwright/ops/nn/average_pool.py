@@ -19,7 +19,7 @@ from graphwright.ops.nn.spatial import Pool, accumulator, import_pool
 class AveragePool(Pool):
     """The mean of every window: over its elements, or, with ``include_pads``, over elements and pads.
 
-    What a window overhangs beyond the pads counts never.
+    What a window overhangs beyond the pads counts never. A window of pads alone is 0, as in ONNX Runtime.
     """
 
     include_pads: bool = False
@@ -35,9 +35,8 @@ class AveragePool(Pool):
         for position in shape.positions():
             total += padded[shape.taken(position, counts)]
         sizes = [self._counted(axis, dim, counts[axis]) for axis, dim in enumerate(x.shape[2:])]
-        divisor = reduce(np.multiply.outer, sizes).astype(wide)
-        with np.errstate(invalid="ignore"):  # a window of pads alone is 0 / 0
-            return np.asarray(total / divisor).astype(x.dtype, copy=False)
+        divisor = np.maximum(reduce(np.multiply.outer, sizes), 1).astype(wide)
+        return np.asarray(total / divisor).astype(x.dtype, copy=False)
 
     def _counted(self, axis: int, dim: int, count: int) -> Array:
         """Along one axis: how many taps of each window count."""

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto, helper
 
+import graphwright as gw
 import graphwright.ops
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
@@ -318,3 +320,21 @@ def test_unknown_ranks_pass_through_one_operand() -> None:
     b, (x,) = new_graph(module, "main", [("x", type_of(np.zeros(3, np.float32)).__class__(F32, None))])
     assert b(Relu(), x).type.shape is None
     assert b(Cast(F64), x).type == x.type.__class__(F64, None)
+
+
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_integers_are_raised_without_loss(device: str, dtype: type[np.integer[Any]]) -> None:
+    """f32, the type of the exponent, does not hold 2**24 + 1."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    x, exponent, y = (
+        helper.make_tensor_value_info(name, element, ["N"])
+        for name, element in (("x", kind), ("e", TensorProto.FLOAT), ("y", kind))
+    )
+    graph = helper.make_graph([helper.make_node("Pow", ["x", "e"], ["y"])], "g", [x, exponent], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    bases = np.array([16777217, 3, -2, 46339, 2**30 + 1], dtype)
+    exponents = np.array([1, 2, 3, 2, 1], np.float32)
+    compiled = gw.compile(model, options={"device": device})
+    found = compiled.run({"x": bases, "e": exponents})["y"]
+    np.testing.assert_array_equal(found, [16777217, 9, -8, 46339**2, 2**30 + 1])

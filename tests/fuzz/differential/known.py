@@ -100,7 +100,7 @@ KNOWN: tuple[Known, ...] = (
     refused_by_peer(
         "no place is taken of an axis of 0 elements where there are no rows",
         "ArgMin ArgMax",
-        "Status Message: $",
+        r"Status Message:\s*$",
     ),
     refused_by_peer(
         "antialiasing is a filter of linear and cubic modes alone", "Resize", "only supports mode"
@@ -139,6 +139,20 @@ KNOWN: tuple[Known, ...] = (
     ),
     refused("before opset 13, one axis has no axis 1", "Softmax LogSoftmax Hardmax", "outside a rank of 1"),
     shapes('"for scalar input, NonZero produces output shape (0, N)"', "NonZero", r"\(0,"),
+    Known(
+        '"for scalar input, NonZero produces output shape (0, N)": no place in 0 rows',
+        "refusal",
+        "ArgMax ArgMin",
+        "0 is less than 1",
+        beside="NonZero",
+    ),
+    values(
+        "SAME pads below 0 are none: a window starts at the first element; ONNX Runtime's starts behind it",
+        WINDOWS,
+        attributes=r"auto_pad=b'SAME.*kernel_shape=\[(1|\d, 1|1, \d|\d, \d, 1)\b.*strides=\[.*[2-4]",
+    ),
+    values("alpha is cast to the type of x, as the function's body does", "ThresholdedRelu", "np.float16"),
+    values("products of integers wrap around as in NumPy; overflow is undefined", "ReduceProd", "2147483647"),
     shapes("the sizes of what no iteration made are unknown; ONNX Runtime takes 0", "Loop", r"shape \(0,"),
     shapes('"If input split is specified", keepdims is ignored', "SequenceAt SplitToSequence"),
     shapes('"for negative stepping it is clamped to [-1, dims-1]": the largest end is the last', "Slice"),
@@ -209,6 +223,11 @@ KNOWN: tuple[Known, ...] = (
         "integers wrap around as in NumPy; overflow is undefined", SUMS, "np.u?int", strange=True, peer="onnx"
     ),
     values("sums of no terms are memory that ONNX Runtime did not write", "MatMulInteger QLinearMatMul"),
+    values(
+        "sums of no terms are memory that ONNX Runtime did not write",
+        "OptionalGetElement",
+        beside="MatMulInteger",
+    ),
     values("integers are cut off, after roundings in f32", "Resize", "np.u?int"),
     values("ONNX Runtime copies what keeps its size, whatever the scale; the formula moves it", "Resize"),
     values(

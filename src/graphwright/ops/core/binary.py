@@ -184,13 +184,14 @@ def _power_scalar(a: Scalar, b: Scalar) -> Scalar:
 
 
 def _import_pow(i: Importer) -> Any:
-    """Exponents of another dtype: computed in the float dtype of either, given back in that of the base."""
+    """Exponents of another dtype: computed in a float dtype that holds both, given back in the base's."""
     base, exponent = i.input(0), i.input(1)
     own, other = base.type.dtype, exponent.type.dtype
     if own == other:
         return i.emit(Pow(), base, exponent)
     if own.is_integer and other.is_float:
-        return i.emit(Cast(own), i.emit(Pow(), i.emit(Cast(other), base), exponent))
+        wide = F64 if own.bits > 16 else other  # f32 does not hold all integers of 32 bits
+        return i.emit(Cast(own), i.emit(Pow(), i.emit(Cast(wide), base), i.emit(Cast(wide), exponent)))
     return i.emit(Pow(), base, i.emit(Cast(own), exponent))
 
 

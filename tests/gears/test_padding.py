@@ -15,6 +15,7 @@ from graphwright.compiler.recompile import unpacked_module
 from graphwright.config import Options
 from graphwright.frontends.onnx import load
 from graphwright.ir.evaluate import evaluate_module
+from graphwright.runtime.dispatch import DispatchExecutor
 from tests.executables import dispatch
 from tests.package.models import onnx_model
 
@@ -419,7 +420,8 @@ def test_the_next_gear_is_the_smallest_that_holds_the_shape() -> None:
     for x in (images(4, 2), images(4, 4), images(1, 6), images(9, 9)):
         (y,) = model(x)
         np.testing.assert_array_equal(y, -x)
-        padded = model.executor._cases[len(shapes) :]  # type: ignore[attr-defined]
+        assert isinstance(model.executor, DispatchExecutor)
+        padded = model.executor.cases[len(shapes) :]
         taken.append([case.executor.stats()["runs"] for case in padded])
     assert taken == [[0, 1, 0, 0], [0, 1, 1, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
 

@@ -284,7 +284,7 @@ def test_models_that_are_cut_have_variants(between: str, quick: Options, tmp_pat
         device = each.executor
         if between:  # it is what runs other shapes, which an executor does not show
             assert isinstance(device, DispatchExecutor)
-            device = device._cases[-1].executor
+            device = device.cases[-1].executor
         assert isinstance(device, TierUp)
         for run in range(AFTER + 2):
             if run == AFTER:
@@ -306,7 +306,7 @@ def test_shapes_that_are_padded_have_no_variants(quick: Options) -> None:
     for _ in range(AFTER + 2):
         np.testing.assert_array_equal(model(x)[0], np.maximum(x, 0))
     assert isinstance(model.executor, DispatchExecutor)
-    assert not any(isinstance(case.executor, TierUp) for case in model.executor._cases)
+    assert not any(isinstance(case.executor, TierUp) for case in model.executor.cases)
 
 
 def test_models_of_unknown_rank_have_variants_of_each_rank(quick: Options, tmp_path: Path) -> None:
@@ -319,7 +319,8 @@ def test_models_of_unknown_rank_have_variants_of_each_rank(quick: Options, tmp_p
     want = np.exp(x) / np.exp(x).sum(-1, keepdims=True)
     for each in (model, gw.load(tmp_path / "any.om", options=quick)):
         # one for each rank, which an executor does not show
-        hot = [case.executor for case in each.executor._cases]  # type: ignore[attr-defined]
+        assert isinstance(each.executor, DispatchExecutor)
+        hot = [case.executor for case in each.executor.cases]
         for run in range(AFTER + 2):
             if run == AFTER:
                 assert all(device.wait(SECONDS) and not device.faults for device in hot)

@@ -72,8 +72,9 @@ def compile_executables(modules: Sequence[Module], options: Options, observe: Ob
 
 def _draft(module: Module, numbers: count[int], options: Options, observe: Observer) -> Draft | None:
     """The draft of a host program; None where one program runs it all."""
-    if not partition(module.main).is_whole:
-        run_passes(module, partition_passes(), options, observe)
+    if partition(module.main).is_whole:
+        return None
+    run_passes(module, partition_passes(), options, observe)
     found = partition(module.main)
     return None if found.is_whole else Draft(module, found, numbers)
 

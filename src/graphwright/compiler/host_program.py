@@ -18,6 +18,7 @@ from graphwright.compiler.partition import Group, Kind, Partition, bound_by, par
 from graphwright.errors import Diagnostic, PackageError
 from graphwright.executable.nodes import (
     COMPILE,
+    SIZE_INPUT,
     BindSize,
     CallHost,
     CallProgram,
@@ -72,7 +73,7 @@ def _module_of(module: Module, region: Graph, sizes: Sequence[str]) -> Module:
     for value in main.inputs:
         value.name = taken.take(value.name or "value")
     for size in sizes:
-        main.add_input(TensorType(U8, (symbol(size), 0)), taken.take(f"size of {size}"))
+        main.add_input(TensorType(U8, (symbol(size), 0)), taken.take(f"{SIZE_INPUT}{size}"))
     table = module.symbols
     told = bound_by(main.inputs, ())
     made.symbols = replace(

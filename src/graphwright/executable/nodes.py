@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from graphwright.executable.specs import TensorSpec
+from graphwright.executable.specs import TensorSpec, static_shapes
 from graphwright.executable.target import Target
 from graphwright.records import dataclass, replace
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 ERROR: Final = "error"
 COMPILE: Final = "compile"
+SIZE_INPUT: Final = "size of "
+"""What the name of an input begins with that binds the size called so."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ def accepts(executable: Executable, shapes: Sequence[Sequence[int]]) -> bool:
 
 def is_static(executable: Executable) -> bool:
     """Whether it is for one shape of each input; containers have none."""
-    return all(spec.sizes is not None or spec.dtype.element is not None for spec in executable.inputs)
+    return static_shapes(executable.inputs) is not None
 
 
 def buckets_of(executable: Executable | None) -> Sequence[Executable]:
@@ -187,6 +189,18 @@ def buckets_of(executable: Executable | None) -> Sequence[Executable]:
     if not isinstance(executable, Dispatch) or executable.otherwise == COMPILE:
         return ()
     return [case for case in executable.cases if is_static(case)]
+
+
+def between_buckets(dispatch: Dispatch) -> str:
+    """What becomes of shapes between the buckets of ``dispatch``: "error", "pad" or "dynamic", as Gears says;
+    empty where it has no buckets.
+    """
+    if not buckets_of(dispatch):
+        return ""
+    others = [case for case in dispatch.cases if not is_static(case)]
+    if not others:
+        return "error"
+    return "pad" if any(case.guards for case in others) else "dynamic"
 
 
 def map_programs(executable: Executable, change: Callable[[Program], Program]) -> Executable:

@@ -47,6 +47,13 @@ class TensorSpec:
         return f"{self.name}: {self.type_text}"
 
 
+def static_shapes(specs: Sequence[TensorSpec]) -> tuple[tuple[int, ...], ...] | None:
+    """The only shapes of these inputs, () for containers; None where some size is open."""
+    sizes = [() if spec.dtype.element is not None else spec.sizes for spec in specs]
+    known = tuple(each for each in sizes if each is not None)
+    return known if len(known) == len(sizes) else None
+
+
 def shapes_text(specs: Sequence[TensorSpec]) -> str:
     """The shapes of inputs, as the command line takes them: ``x:N,3 y:4``."""
     return " ".join(f"{spec.name}:{_dims_text(spec.shape)}" for spec in specs)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from graphwright import _native
 from graphwright.errors import Diagnostic, FeedError
-from graphwright.executable.nodes import Program
+from graphwright.executable.nodes import SIZE_INPUT, Program
 from graphwright.executable.target import Target
 from graphwright.ir.arrays import Array, np
 from graphwright.package.weights import Weights
@@ -27,8 +27,6 @@ _KERNEL_FAULTS = {
 }
 """What the library's kernels mean by their codes, and what the runtime means by 3, which launches nothing."""
 _TOO_LARGE = "the bytes of a tensor of these sizes are more than 64 bits can count"
-_SIZE_INPUT = "size of "
-"""What the name of an input begins with that hands a part of the model a size, as its first axis."""
 _UNFIT = "the model chose a branch that cannot run on inputs of these shapes"
 _BRANCH_FAULTS = {
     "gw_fail": _UNFIT,
@@ -190,5 +188,5 @@ def _outside(*said: int) -> str:
 
 def _fed_text(name: str, shape: Sequence[int]) -> str:
     """An input of a program with its shape; a size that another part of the model found, as a number."""
-    found = name.removeprefix(_SIZE_INPUT)
+    found = name.removeprefix(SIZE_INPUT)
     return f"{name} {tuple(shape)}" if found == name else f"{found} = {shape[0]}"

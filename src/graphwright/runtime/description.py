@@ -9,7 +9,7 @@ from contextlib import suppress
 from graphwright import _native
 from graphwright.errors import GraphwrightError
 from graphwright.executable.nodes import buckets_of
-from graphwright.executable.specs import TensorSpec
+from graphwright.executable.specs import TensorSpec, static_shapes
 from graphwright.ir.names import html_text, terminal
 from graphwright.ir.sizes import span_text
 from graphwright.package.package import Package
@@ -83,10 +83,9 @@ def _open_sizes(package: Package) -> list[str]:
 
 def _arena(package: Package, executor: Executor, threads: int) -> str:
     """The memory of one run besides weights, inputs and outputs."""
-    shapes = [spec.sizes for spec in package.inputs]
-    sizes = [shape for shape in shapes if shape is not None]
-    if isinstance(executor, Cpu) and len(sizes) == len(shapes):
+    shapes = static_shapes(package.inputs)
+    if isinstance(executor, Cpu) and shapes is not None:
         with suppress(GraphwrightError):  # the model refuses its own sizes, as a run will say
-            return f"{bytes_text(executor.plan(sizes, threads or _native.threads())['arena'])} a run"
+            return f"{bytes_text(executor.plan(shapes, threads or _native.threads())['arena'])} a run"
     held = bytes_text(executor.stats().get("arena_bytes", 0))
     return f"depends on the sizes of a run; {held} held now"

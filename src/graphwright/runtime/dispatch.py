@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from graphwright.errors import Collector, Diagnostic, FeedError, ToolchainError
 from graphwright.executable.nodes import Dispatch, Executable, accepts
-from graphwright.executable.specs import TensorSpec, shapes_text
+from graphwright.executable.specs import TensorSpec, shapes_text, static_shapes
 from graphwright.ir.arrays import Array
 from graphwright.records import replace
 from graphwright.runtime.executor import Executor, FastPath, Shapes, TaskTime, shapes_of, total
@@ -41,9 +41,10 @@ class DispatchExecutor:
     """
 
     def __init__(self, dispatch: Dispatch, cases: Sequence[Case], compile: Compile | None = None) -> None:
-        self._inputs, self._cases, self._compile = dispatch.inputs, cases, compile
+        self.cases: Final = cases
+        self._inputs, self._compile = dispatch.inputs, compile
         self._static = {
-            shapes: case for case in cases if (shapes := static_shapes(case.executable)) is not None
+            shapes: case for case in cases if (shapes := static_shapes(case.executable.inputs)) is not None
         }
         self._compiled: list[Case] = []
         """The one used last comes last."""
@@ -55,8 +56,8 @@ class DispatchExecutor:
 
     def fast_path(self, threads: int) -> FastPath:
         """That of the only case, which refuses all shapes but its own; else one that looks at shapes."""
-        if len(self._cases) == 1:
-            return self._cases[0].executor.fast_path(threads)
+        if len(self.cases) == 1:
+            return self.cases[0].executor.fast_path(threads)
         return DispatchFastPath(self, [spec.name for spec in self._inputs], threads)
 
     def run(
@@ -72,7 +73,7 @@ class DispatchExecutor:
 
     def stats(self) -> dict[str, int]:
         counted = total([self._gone, *(case.executor.stats() for case in self._all())])
-        return {**counted, "cases": len(self._cases) + len(self._compiled)}
+        return {**counted, "cases": len(self.cases) + len(self._compiled)}
 
     def case_for(self, shapes: Shapes) -> Case | None:
         """What runs ``shapes``, as far as that is known without a run: a guard may refuse them yet. None for
@@ -80,8 +81,8 @@ class DispatchExecutor:
         """
         known = self._static.get(shapes) or self._known.get(shapes)
         if known is not None:
-            return known if known in self._cases else None
-        return next((case for case in self._cases if accepts(case.executable, shapes)), None)
+            return known if known in self.cases else None
+        return next((case for case in self.cases if accepts(case.executable, shapes)), None)
 
     def is_sure(self, case: Case, shapes: Shapes) -> bool:
         """Whether no guard of ``case`` refuses ``shapes``, as far as that is known without a run."""
@@ -146,7 +147,7 @@ class DispatchExecutor:
 
     def _all(self) -> list[Case]:
         with self._table:
-            return [*self._cases, *self._compiled]
+            return [*self.cases, *self._compiled]
 
     def _recalled(self, shapes: Shapes) -> Case | None:
         with self._table:
@@ -166,7 +167,7 @@ class DispatchExecutor:
 
     def _misfit(self, shapes: Shapes) -> FeedError:
         """That no case takes ``shapes``."""
-        is_exact = len(self._static) == len(self._cases)
+        is_exact = len(self._static) == len(self.cases)
         if not is_exact:
             _check_sizes(self._inputs, shapes)
         gears = "; ".join(shapes_text(case.executable.inputs) for case in self._static.values())
@@ -175,7 +176,7 @@ class DispatchExecutor:
 
     def _not_compiled(self, shapes: Shapes, error: ToolchainError) -> ToolchainError:
         """That nothing could be compiled for ``shapes``."""
-        held = "; ".join(_takes_text(case.executable) for case in self._cases)
+        held = "; ".join(_takes_text(case.executable) for case in self.cases)
         message = f"no program in the package takes {self._text(shapes)}, and none can be compiled here"
         return ToolchainError(
             Diagnostic("no-variant", message, "", f"it holds programs for {held}"), *error.diagnostics
@@ -188,13 +189,6 @@ class DispatchExecutor:
 def _takes_text(executable: Executable) -> str:
     """The shapes that it takes, and what it assumes of them."""
     return " where ".join(filter(None, (shapes_text(executable.inputs), " and ".join(executable.guards))))
-
-
-def static_shapes(executable: Executable) -> Shapes | None:
-    """The only shapes that it takes; None where it takes others as well."""
-    sizes = [() if spec.dtype.element is not None else spec.sizes for spec in executable.inputs]
-    known = tuple(each for each in sizes if each is not None)
-    return known if len(known) == len(sizes) else None
 
 
 def _check_sizes(inputs: Sequence[TensorSpec], shapes: Shapes) -> None:

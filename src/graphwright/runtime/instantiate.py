@@ -7,7 +7,15 @@ from functools import cached_property
 from typing import Final
 
 from graphwright.config import Options
-from graphwright.executable.nodes import ERROR, Dispatch, Executable, HostProgram, Program, is_static
+from graphwright.executable.nodes import (
+    COMPILE,
+    Dispatch,
+    Executable,
+    HostProgram,
+    Program,
+    between_buckets,
+    is_static,
+)
 from graphwright.package.package import Package
 from graphwright.records import replace
 from graphwright.runtime.cpu import Cpu
@@ -46,26 +54,27 @@ class _Assembler:
         """What runs ``executable``, which computes the whole model."""
         if isinstance(executable, Dispatch):
             return self._dispatch(executable, self.model)
-        made = self._part(executable)
+        made = self._callee(executable)
         return None if made is None else self._with_tier_up(executable, made)
 
-    def _part(self, executable: Executable) -> Executor | None:
-        """What runs ``executable``, which may be a callee."""
+    def _callee(self, executable: Executable) -> Executor | None:
+        """What runs ``executable``, which a host program calls, or which is a whole model without a tier."""
         if isinstance(executable, Dispatch):
-            return self._dispatch(executable, self._part)
+            return self._dispatch(executable, self._callee)
         return (
             self._program(executable) if isinstance(executable, Program) else self._host_program(executable)
         )
 
     def _dispatch(self, dispatch: Dispatch, make: Callable[[Executable], Executor | None]) -> Executor | None:
+        if between_buckets(dispatch) == "pad":
+            make = self._callee  # a case that pads runs a static program: there is no further tier
         cases = []
         for case in dispatch.cases:
-            is_padded = dispatch.otherwise == ERROR and bool(case.guards)  # to a shape, so that it is static
-            executor = self._part(case) if is_padded else make(case)
+            executor = make(case)
             if executor is None:
                 return None
             cases.append(Case(case, executor))
-        compiles = dispatch.otherwise == "compile"
+        compiles = dispatch.otherwise == COMPILE
         return DispatchExecutor(
             dispatch, cases, (lambda shapes: self._compiled(dispatch, shapes)) if compiles else None
         )
@@ -104,7 +113,7 @@ class _Assembler:
     def _host_program(self, program: HostProgram) -> Executor | None:
         executors: dict[int, Executor] = {}
         for call in program.calls():
-            executor = self._part(call.callee)
+            executor = self._callee(call.callee)
             if executor is None:
                 return None
             executors[call.number] = executor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graphwright.errors import Diagnostic, VerifyError
 from graphwright.executable.nodes import Program
+from graphwright.executable.specs import static_shapes
 from graphwright.executable.target import Target
 from graphwright.memory.checker import check_plan
 from graphwright.runtime.cpu import Cpu
@@ -11,11 +12,10 @@ from graphwright.runtime.cpu import Cpu
 
 def verify_plan(program: Program, target: Target, executor: Cpu, threads: int) -> None:
     """Let the independent checker see the memory plan where all sizes are known. Raises VerifyError."""
-    shapes = [spec.sizes for spec in program.inputs]
-    sizes = [shape for shape in shapes if shape is not None]
-    if len(sizes) < len(shapes):
+    shapes = static_shapes(program.inputs)
+    if shapes is None:
         return
     threads = max(threads, 1)
-    faults = check_plan(target.task_graph, executor.plan(sizes, threads), threads)
+    faults = check_plan(target.task_graph, executor.plan(shapes, threads), threads)
     if faults:
         raise VerifyError(*(Diagnostic("memory-plan", fault) for fault in faults[:20]))

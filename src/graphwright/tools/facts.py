@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import graphwright
-from graphwright.executable.nodes import Dispatch, buckets_of, host_programs_of, is_static, programs_of
+from graphwright.executable.nodes import (
+    COMPILE,
+    Dispatch,
+    between_buckets,
+    buckets_of,
+    host_programs_of,
+    programs_of,
+)
 from graphwright.executable.specs import TensorSpec
 from graphwright.executable.target import Target
 from graphwright.ir.constant import Constant
@@ -121,7 +128,7 @@ def has_all_plugins(package: Package) -> bool:
 def guard_texts(package: Package) -> list[str]:
     """What programs that run the whole model assume of sizes; for other sizes it is compiled again."""
     main = package.main
-    cases = main.cases if isinstance(main, Dispatch) and main.otherwise == "compile" else ()
+    cases = main.cases if isinstance(main, Dispatch) and main.otherwise == COMPILE else ()
     return [text for case in cases for text in case.guards]
 
 
@@ -150,10 +157,8 @@ def _gears(package: Package) -> dict[str, Any] | None:
     main = package.main
     if not isinstance(main, Dispatch) or not buckets_of(main):
         return None
-    others = [case for case in main.cases if not is_static(case)]
-    rule = "error" if not others else "pad" if any(case.guards for case in others) else "dynamic"
     shapes = [{spec.name: list(spec.shape or ()) for spec in gear.inputs} for gear in buckets_of(main)]
-    return {"other_shapes": rule, "shapes": shapes}
+    return {"other_shapes": between_buckets(main), "shapes": shapes}
 
 
 def _spec(spec: TensorSpec) -> dict[str, Any]:

@@ -7,7 +7,14 @@ import time
 from graphwright import _native
 from graphwright.config import Options
 from graphwright.errors import FeedError
-from graphwright.executable.nodes import Dispatch, Executable, HostProgram, buckets_of, is_static, programs_of
+from graphwright.executable.nodes import (
+    Dispatch,
+    Executable,
+    HostProgram,
+    between_buckets,
+    buckets_of,
+    programs_of,
+)
 from graphwright.executable.specs import shapes_text
 from graphwright.loading import made
 from graphwright.package.package import MAIN
@@ -18,6 +25,11 @@ from graphwright.runtime.model import Model
 from graphwright.tools.console import bytes_text, say, table
 from graphwright.tools.feeds import make_feeds
 
+_OTHERS = {
+    "error": "are an error",
+    "pad": "are padded to the smallest gear that holds them",
+    "dynamic": "run on a program for all shapes",
+}
 _SECONDS = 0.2
 """Spent on the runs of one gear."""
 _FEWEST, _MOST = 3, 200
@@ -33,7 +45,7 @@ def show_gears(model: Model, dispatch: Dispatch, *, timed: bool) -> None:
         [str(number), shapes_text(gear.executable.inputs), *gear.counts(), *cells]
         for number, (gear, (_, cells)) in enumerate(zip(gears, measured, strict=True))
     ]
-    say(f"gears: {len(gears)}; other shapes {_others(dispatch)}")
+    say(f"gears: {len(gears)}; other shapes {_OTHERS[between_buckets(dispatch)]}")
     table(
         rows,
         [
@@ -48,17 +60,6 @@ def show_gears(model: Model, dispatch: Dispatch, *, timed: bool) -> None:
     )
     if all(arena is not None for arena, _ in measured):
         say(f"arena, shared by all gears: {bytes_text(max(arena or 0 for arena, _ in measured))}")
-
-
-def _others(dispatch: Dispatch) -> str:
-    """What becomes of shapes that are no gear's."""
-    others = [case for case in dispatch.cases if not is_static(case)]
-    if not others:
-        return "are an error"
-    is_padded = any(case.guards for case in others)
-    return (
-        "are padded to the smallest gear that holds them" if is_padded else "run on a program for all shapes"
-    )
 
 
 class _Gear:

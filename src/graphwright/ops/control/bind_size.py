@@ -68,8 +68,10 @@ def first_elements(buffer: Array, shape: tuple[int, ...]) -> Array:
     return np.asarray(buffer.reshape(-1)[:elements].reshape(shape))
 
 
-def front(b: Builder, size: Dim, count: Value, *buffers: tuple[Value, tuple[int, ...]]) -> Any:
-    """The fronts of ``buffers``, given with their shapes; ``size``, a symbol, is what -1 stands for."""
+def bind_size(b: Builder, size: Dim, count: Value, *buffers: tuple[Value, tuple[int, ...]]) -> Any:
+    """The first elements of ``buffers``, given with their shapes; ``size``, a symbol, is what -1 stands
+    for.
+    """
     return b(
         BindSize(str(size), tuple(shape for _, shape in buffers)), count, *(value for value, _ in buffers)
     )
@@ -78,7 +80,7 @@ def front(b: Builder, size: Dim, count: Value, *buffers: tuple[Value, tuple[int,
 def tell(b: Builder, size: Dim, count: Value) -> None:
     """Let ``size``, a symbol, be what ``count``, an i64 of one element, says."""
     scalar = count if count.type.shape == () else b(Reshape(()), count)
-    front(b, size, scalar, (b.const(np.zeros(0, np.uint8)), (-1, 0)))
+    bind_size(b, size, scalar, (b.const(np.zeros(0, np.uint8)), (-1, 0)))
 
 
 def tell_each(

@@ -12,7 +12,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, BOOL, F32, I64, STRING, TensorType
-from graphwright.ops.control.bind_size import front
+from graphwright.ops.control.bind_size import bind_size
 from graphwright.ops.core.common import need_dtype, rank_of
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.non_zero import found_in
@@ -65,7 +65,7 @@ class Compress(Op):
             return None
         room, count = found
         kept = gives[0].dims[0 if self.axis is None else self.axis]
-        return self._gathered(b, x, front(b, kept, count, (room, (-1,))))
+        return self._gathered(b, x, bind_size(b, kept, count, (room, (-1,))))
 
     def _gathered(self, b: Builder, x: Value, chosen: Value) -> Value:
         if self.axis is None and rank_of(x) > 1:

@@ -12,7 +12,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BOOL, F32, I64, TensorType
-from graphwright.ops.control.bind_size import front
+from graphwright.ops.control.bind_size import bind_size
 from graphwright.ops.core.common import simple
 
 MAX_ROOM = 2**31
@@ -37,7 +37,7 @@ class NonZero(Op):
         if found is None:
             return None
         room, count = found
-        return front(b, gives[0].dims[1], count, (room, (len(inputs[0].type.dims), -1)))
+        return bind_size(b, gives[0].dims[1], count, (room, (len(inputs[0].type.dims), -1)))
 
 
 def found_in(b: Builder, x: Value) -> tuple[Value, Value] | None:

@@ -12,7 +12,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, BOOL, C64, F32, I64, STRING, DType, TensorType
-from graphwright.ops.control.bind_size import front
+from graphwright.ops.control.bind_size import bind_size
 from graphwright.ops.core.binary import And, Equal, Max, Or, Sub
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import widened
@@ -74,7 +74,7 @@ class Unique(Op):
             return None
         room, count = found
         size = gives[1].dims[0]
-        first = b(Gather(0), order, front(b, size, count, (room, (-1,))))
+        first = b(Gather(0), order, bind_size(b, size, count, (room, (-1,))))
         group = b(Sub(), b(CumSum(0), b(Cast(I64), is_first)), b.const(1, I64))
         inverse = b(ScatterElements(0), _zeros(b, length), order, group)
         if not self.sorted:

@@ -12,7 +12,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, minimum, product, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.control.bind_size import front
+from graphwright.ops.control.bind_size import bind_size
 from graphwright.ops.core.common import need_dtype, need_scalar, quiet
 from graphwright.ops.core.shaping import number
 
@@ -91,7 +91,7 @@ class NonMaxSuppression(Op):
         if known is not None and known < MOST_NUMBERED:
             limit = minimum(limit, max(known, 0))
         rows, count = b(BoundedNonMaxSuppression(limit, self.centered), *inputs)
-        return front(b, gives[0].dims[0], count, (rows, (-1, 3)))
+        return bind_size(b, gives[0].dims[0], count, (rows, (-1, 3)))
 
     def _corners(self, boxes: Array) -> Array:
         """The lower and the upper corner of each box: [2, S, 2]."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphwright.ir.graph import Node
 from graphwright.ir.op import Fact, Inference, InferError, Op, op
+from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.types import I32, I64
 from graphwright.ops.control.branches import chosen_by, joined
 
 
 @op("Case")
-class Case(Op):
+class Case(PaddingRule, Op):
     """The outputs of the region that the scalar of operand 0, an i32 or i64, counts from 0.
 
     An index that counts none runs the last region. All regions receive the other operands. There is no
@@ -42,6 +44,9 @@ class Case(Op):
         if number is None:
             return None
         return number if 0 <= number < self.branches else self.branches - 1
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        return "its condition is padded" if padded.axes(node.operand(0)) else ""
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
         """What is known of the outputs whichever region gives them (:func:`joined`)."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphwright.ir.graph import Graph, Value
+from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Fact, Importer, Inference, Op, op
+from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.types import BOOL
 from graphwright.ops.control.branches import chosen_by, joined
 
 
 @op("If")
-class If(Op):
+class If(PaddingRule, Op):
     """The outputs of region 0 if the one bool of operand 0 is true, else of region 1.
 
     Both regions receive the other operands. There is no ``reference``: an executor runs the region taken.
@@ -33,6 +34,9 @@ class If(Op):
         """The branch of a constant condition."""
         holds = chosen_by(condition)
         return None if holds is None else int(not holds)
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        return "its condition is padded" if padded.axes(node.operand(0)) else ""
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
         """What is known of the outputs whichever region gives them (:func:`joined`)."""

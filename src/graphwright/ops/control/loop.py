@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
-from graphwright.ir.graph import Graph, Value
+from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.loop_types import MAX_ROUNDS, DtypesDiffer, joined_dtype, widened
 from graphwright.ir.op import (
     Array,
@@ -22,6 +22,7 @@ from graphwright.ir.op import (
     is_known,
     op,
 )
+from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, Expr, atoms
 from graphwright.ir.types import BOOL, I64, TensorType
 from graphwright.ops.core.identity import Identity
@@ -38,7 +39,7 @@ CONDITION = TensorType(BOOL, ())
 
 
 @op("Loop")
-class Loop(Op):
+class Loop(PaddingRule, Op):
     """Runs its region while a condition holds and as often as a trip count says, each time on what it gave.
 
     Operands: the trip count, an i64 scalar or a vector of so many elements (if ``counted``; ``trips`` is one
@@ -154,6 +155,17 @@ class Loop(Op):
         known = {a for fact in at.inputs if fact is not None for a in _symbols(fact)}
         sizes = (d if known.issuperset(atoms(d)) else at.symbols.fresh("scan") for d in result.type.shape)
         return Fact(TensorType(result.dtype, (not_negative(at.symbols, trips), *sizes)))
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        """What is true of a carried value stays so from run to run where its type does."""
+        where, body = self.loop_carried(), node.regions[0]
+        if padded.decides(self) or any(map(padded.axes, node.inputs[: where.start])):
+            return "its number of iterations depends on padded sizes"
+        for k in range(self.carries):
+            start, inside = node.operand(where.start + k), body.inputs[where.receive + k]
+            if padded.axes(start) and not start.type == inside.type == body.outputs[where.result + k].type:
+                return "a padded value changes its size between iterations"
+        return ""
 
     def repeat(
         self, run: RunRegion, arrays: Sequence[Array | None], types: Sequence[TensorType]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphwright.ir.graph import Node
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.core.common import same_dtype
@@ -12,7 +14,7 @@ from graphwright.ops.core.shaping import carried
 
 
 @op("Concat")
-class Concat(Op):
+class Concat(PaddingRule, Op):
     """The inputs one after the other along ``axis``; the other sizes agree."""
 
     axis: int
@@ -29,6 +31,12 @@ class Concat(Op):
 
     def forwarded_operand(self, gives: TensorType, *xs: Fact) -> int | None:
         return next((k for k, x in enumerate(xs) if x.type == gives), None)
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        early = node.inputs[:-1]
+        if any(value is not None and padded.among(value, [self.axis]) for value in early):
+            return "elements after a padded operand change their positions"
+        return ""
 
     def reference(self, *xs: Array) -> Array:
         return np.concatenate(xs, self.axis)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
-from graphwright.ir.graph import Value
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, I64, DType, TensorType, dtype_of
 from graphwright.ops.control.bind_size import tell_each
@@ -18,7 +19,7 @@ from graphwright.ops.core.shaping import known_dims, known_parts
 
 
 @op("ConstantOfShape")
-class ConstantOfShape(Op):
+class ConstantOfShape(PaddingRule, Op):
     """A tensor of ``shape`` (operand 0 if None) of which every element is ``value``."""
 
     value: float | int | bool = 0.0
@@ -51,6 +52,9 @@ class ConstantOfShape(Op):
         tell_each(b, dims, range(len(dims)), inputs[0], made)
         filled: Value = b(ConstantOfShape(self.value, self.dtype, dims))
         return filled
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        return ""  # all elements are the same
 
     def reference(self) -> Array:
         assert self.shape is not None

@@ -6,7 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from graphwright.ir.graph import Node
 from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Sample, arg, family, is_known, op
+from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, I64, STRING, TensorType
 from graphwright.ops.core.common import NUMBERS, like, need_dtype, quiet, widened
@@ -14,7 +16,7 @@ from graphwright.records import replace
 
 
 @family
-class Cumulative(Op):
+class Cumulative(PaddingRule, Op):
     """Base of running sums and products along ``axis``, or, where that is None, along the one in operand 1.
 
     ``exclusive`` leaves an element out of its own result, ``reverse`` runs from the end.
@@ -41,6 +43,11 @@ class Cumulative(Op):
         if x.type.shape is not None:
             at.axis(self.axis, x.rank)
         return x.type
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        if self.axis is None or (self.reverse and padded.among(node.operand(0), [self.axis])):
+            return "it runs from the end of a padded axis"
+        return ""
 
     @quiet
     def reference(self, x: Array, axis: Array | None = None) -> Array:

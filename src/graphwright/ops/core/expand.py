@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from graphwright.ir.graph import Node
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
 from graphwright.ir.symbols import Dim, numbers, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.common import simple
@@ -14,7 +16,7 @@ from graphwright.ops.core.shaping import carried, known_dims, known_parts
 
 
 @op("Expand")
-class Expand(Op):
+class Expand(PaddingRule, Op):
     """The input broadcast with ``shape`` (operand 1 if None), both ways: a 1 there keeps the input's size."""
 
     shape: tuple[Dim, ...] | None = None
@@ -30,6 +32,9 @@ class Expand(Op):
 
     def forwarded_operand(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
         return 0 if gives == x.type else None
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        return broadcast_leak([node.operand(0).type.dims], node.output.type.dims, padded)
 
     def reference(self, x: Array) -> Array:
         assert self.shape is not None

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, is_known, op
+from graphwright.ir.graph import Graph, Node, Value
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, is_known, op
+from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
+from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import need_dtype
 from graphwright.ops.core.shaping import carried, known_ints
+from graphwright.ops.core.transpose import Transpose
 
 INDICES = frozenset({I32, I64})
 
 
 @op("Gather")
-class Gather(Op):
+class Gather(PaddingRule, Op):
     """Slices of the first input along ``axis``, chosen by indices; negative ones count from the back."""
 
     axis: int = 0
@@ -32,8 +36,25 @@ class Gather(Op):
         places = np.array(indices.elements, np.int64).reshape(indices.type.sizes)
         return carried(self, type, x, move=lambda data: self.reference(data, places))
 
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        data, indices = node.operand(0), node.operand(1)
+        if padded.among(data, [self.axis]):
+            return "its indices may count from the end of a padded axis"
+        known = not padded.axes(indices) or _is_fed(indices, padded.main)
+        return "" if known else "its indices in the padding may have any value"
+
     def reference(self, x: Array, indices: Array) -> Array:
         return np.asarray(np.take(x, indices, self.axis), dtype=x.dtype)
+
+
+def _is_fed(value: Value, main: Graph) -> bool:
+    """Whether ``value`` is an input of ``main`` in another shape or dtype: zeros lie behind its elements."""
+    while value.producer is not None:
+        op = value.producer.op
+        if not isinstance(op, Cast | Transpose) and Trait.VIEW not in op.traits:
+            return False
+        value = value.producer.operand(0)
+    return value.owner is main
 
 
 def check_bounds(at: Inference, indices: Fact, dim: Dim, axis: int) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
-from graphwright.ir.graph import Value
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.binary import Add, Mul
@@ -18,7 +19,7 @@ from graphwright.ops.core.transpose import Transpose
 
 
 @op("Gemm")
-class Gemm(Op):
+class Gemm(PaddingRule, Op):
     """``alpha * A @ B + beta * C`` of matrices; ``A``, ``B`` transposed if asked, ``C`` broadcast."""
 
     alpha: float = 1.0
@@ -39,6 +40,12 @@ class Gemm(Op):
         if c is not None:
             need_broadcast(at, c, (m, n), "C")
         return TensorType(dtype, (m, n))
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        a, b, *added = (value for value in node.inputs if value is not None)
+        if padded.among(a, [0 if self.trans_a else 1]) or padded.among(b, [1 if self.trans_b else 0]):
+            return "it sums along a padded axis"
+        return broadcast_leak((c.type.dims for c in added), node.output.type.dims, padded)
 
     @quiet
     def reference(self, a: Array, b: Array, c: Array | None = None) -> Array:

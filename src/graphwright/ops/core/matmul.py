@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphwright.ir.graph import Node
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I32, TensorType
 from graphwright.ops.core.common import NUMBERS, like, need_dtype, quiet, same_dtype, simple, widened
 
 
 @op("MatMul")
-class MatMul(Op):
+class MatMul(PaddingRule, Op):
     """The matrix product ``a[..., M, K] @ b[..., K, N]``; leading axes broadcast.
 
     As in NumPy, a one-dimensional ``a`` is a row and such a ``b`` a column, which the result lacks.
@@ -27,6 +29,13 @@ class MatMul(Op):
         rows, columns = a.shape[-2:-1], b.shape[-1:] if b.rank > 1 else ()
         at.equal(a.shape[-1], b.shape[-2] if b.rank > 1 else b.shape[0], f"{a.type} @ {b.type}")
         return TensorType(dtype, (*at.broadcast(a.shape[:-2], b.shape[:-2]), *rows, *columns))
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        a, b = node.operand(0), node.operand(1)
+        if padded.among(a, [-1]) or padded.among(b, [-2 if len(b.type.dims) > 1 else -1]):
+            return "it sums along a padded axis"
+        batch = node.output.type.dims[: max(len(a.type.dims), len(b.type.dims)) - 2]
+        return broadcast_leak((a.type.dims[:-2], b.type.dims[:-2]), batch, padded)
 
     @quiet
     def reference(self, a: Array, b: Array) -> Array:

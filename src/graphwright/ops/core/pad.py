@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.graph import Node
 from graphwright.ir.op import (
     Array,
     Fact,
@@ -17,6 +18,7 @@ from graphwright.ir.op import (
     arg,
     op,
 )
+from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, minimum, symbol
 from graphwright.ir.types import F32, I64, STRING, TensorType
 from graphwright.ops.core.common import same_dtype, zero_of
@@ -26,7 +28,7 @@ MODES = ("constant", "reflect", "edge", "wrap")
 
 
 @op("Pad")
-class Pad(Op):
+class Pad(PaddingRule, Op):
     """``pads``, all begins then all ends, around the input; a negative pad crops.
 
     ``mode`` constant fills with operand 1 (0, or empty strings, if absent). Without ``pads``, operands are
@@ -82,6 +84,17 @@ class Pad(Op):
 
     def forwarded_operand(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
         return 0 if self.pads is not None and not any(self.pads) else None
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        x = node.operand(0)
+        rank = len(x.type.dims)
+        for axis in range(rank):
+            begin, end = (self.pads or (0,) * 2 * rank)[axis :: rank or 1]
+            if padded.among(x, [axis]) and (end != 0 or self.mode not in ("constant", "edge")):
+                return f"it pads the end of axis {axis}"
+            if padded.holds(begin) or (padded.holds(end) and not padded.among(x, [axis])):
+                return "a padding depends on sizes"
+        return ""
 
     def reference(self, x: Array, value: Array | None = None) -> Array:
         return self._filled(x, zero_of(x) if value is None else value.reshape(()))

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
-from graphwright.ir.graph import Value
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.ir.types import BF16, F16, F32, F64, I64, DType, TensorType
 from graphwright.ops.control.bind_size import tell
@@ -27,7 +28,7 @@ _EXACT = 2.0**52
 
 
 @op("Range")
-class Range(Op):
+class Range(PaddingRule, Op):
     """Every ``start + k * step`` in front of ``limit``; without ``bounds``, they are the operands.
 
     Elements of f16 and bf16 are computed in f32.
@@ -90,6 +91,10 @@ class Range(Op):
         made_of = b(Add(), b(Mul(), number if dtype == I64 else b(Cast(dtype), number), step), start)
         stepped: Value = made_of if dtype == gives[0].dtype else b(Cast(gives[0].dtype), made_of)
         return stepped
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        start, _, step = self.bounds or ("", "", "")
+        return "its start or step is a padded size" if padded.holds(start) or padded.holds(step) else ""
 
     def reference(self) -> Array:
         assert self.bounds is not None

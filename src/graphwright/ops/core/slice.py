@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.graph import Node
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.shaping import carried, known_dims, known_ints, length_of, not_negative, number
@@ -17,7 +19,7 @@ TO_THE_END = 2**31 - 1
 
 
 @op("Slice")
-class Slice(Op):
+class Slice(PaddingRule, Op):
     """``x[starts[k]:ends[k]:steps[k]]`` along ``axes[k]``; negative bounds count from the back, as in NumPy.
 
     A negative step that starts before the first element starts at it; in NumPy it selects nothing.
@@ -73,6 +75,15 @@ class Slice(Op):
 
     def forwarded_operand(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
         return 0 if gives == x.type and all(step > 0 for step in self.steps) else None
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        for start, axis, step in zip(self.starts or (), self.axes, self.steps, strict=True):
+            from_front = isinstance(start, int) and start >= 0 and step > 0
+            if padded.among(node.operand(0), [axis]) and not from_front:
+                return "it counts from the end of a padded axis"
+            if padded.holds(start):
+                return "it starts at a padded size"
+        return ""
 
     def reference(self, x: Array) -> Array:
         assert self.starts is not None

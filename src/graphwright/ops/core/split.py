@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.graph import Node
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.shaping import carried, known_dims, number, open_sizes
@@ -17,7 +19,7 @@ MAX_PARTS = 1 << 20
 
 
 @op("Split")
-class Split(Op):
+class Split(PaddingRule, Op):
     """``parts`` pieces along ``axis``, of ``sizes`` (operand 1 if ``from_operand``).
 
     Without sizes the pieces are equal; where ``uneven``, the last may be smaller.
@@ -72,6 +74,9 @@ class Split(Op):
             carried(self, TensorType(x.dtype, shape), x, move=lambda data, k=k: self.reference(data)[k])
             for k, shape in enumerate(shapes)
         )
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        return "it splits a padded axis" if padded.among(node.operand(0), [self.axis]) else ""
 
     def reference(self, x: Array) -> tuple[Array, ...]:
         if self.sizes is None:

@@ -7,8 +7,9 @@ from collections.abc import Sequence, Set
 import numpy as np
 
 from graphwright.ir.build import Builder
-from graphwright.ir.graph import Value
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.control.bind_size import tell
@@ -17,7 +18,7 @@ from graphwright.ops.core.shaping import known_dims, number
 
 
 @op("TopK")
-class TopK(Op):
+class TopK(PaddingRule, Op):
     """The ``k`` (operand 1 if None) largest or smallest elements along ``axis``, and their indices.
 
     Of equal elements the first comes first. Without ``ordered`` any order will do.
@@ -58,6 +59,12 @@ class TopK(Op):
         tell(b, size, inputs[1])
         values, indices = b(TopK(self.axis, self.largest, self.ordered, size), inputs[0])
         return values, indices
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        count = node.inputs[1] if len(node.inputs) > 1 else None
+        if padded.among(node.operand(0), [self.axis]) or padded.axes(count):
+            return "it sorts along a padded axis"
+        return "how many it keeps depends on sizes" if padded.decides(self) else ""
 
     def reference(self, x: Array) -> tuple[Array, Array]:
         keys = widened(x)  # NumPy sorts bf16 without an order for NaN

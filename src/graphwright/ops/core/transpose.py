@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphwright.ir.graph import Node
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.shaping import carried
 
 
 @op("Transpose")
-class Transpose(Op):
+class Transpose(PaddingRule, Op):
     """Axis ``k`` of the result is axis ``perm[k]`` of the input; None reverses the axes."""
 
     perm: tuple[int, ...] | None = None
@@ -24,6 +26,9 @@ class Transpose(Op):
 
     def forwarded_operand(self, gives: TensorType, x: Fact) -> int | None:
         return 0 if self.perm == tuple(range(x.rank)) or x.rank < 2 else None
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        return ""  # elements behind the true ones stay behind them
 
     def reference(self, x: Array) -> Array:
         return np.array(np.transpose(x, self.perm), order="C")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.graph import Node
 from graphwright.ir.op import (
     Array,
     Fact,
@@ -19,6 +20,7 @@ from graphwright.ir.op import (
     arg,
     op,
 )
+from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, floordiv, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, TensorType
 from graphwright.ops.core.common import FLOATS, need_dtype, same_dtype
@@ -30,13 +32,14 @@ from graphwright.ops.nn.spatial import (
     import_padding,
     same_pads,
     tap,
+    window_leak,
     windows,
 )
 from graphwright.records import replace
 
 
 @op("Conv")
-class Conv(Op):
+class Conv(PaddingRule, Op):
     """Cross-correlation of x[N, C, D...] with w[M, C/group, K...], plus bias[M]: y[N, M, D'...].
 
     ``pads`` are all begins, then all ends; empty lists stand for strides and dilations of 1 and no pads.
@@ -83,6 +86,13 @@ class Conv(Op):
                 raise at.fail(f"the bias is {bias.type}; it must be a vector")
             at.equal(bias.shape[0], features, "bias and features")
         return TensorType(x.dtype, (x.shape[0], features, *self.windows(w.shape[2:]).infer(at, x.shape[2:])))
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        if any(padded.axes(value) for value in node.inputs[1:]):
+            return "its weights are padded"
+        if padded.among(node.operand(0), [1]):
+            return "it sums along a padded axis"
+        return window_leak(node.operand(0), self.pads, padded)
 
     def reference(self, x: Array, w: Array, bias: Array | None = None) -> Array:
         shape = self.windows(w.shape[2:])

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.graph import Node
 from graphwright.ir.op import (
     Array,
     Fact,
@@ -19,6 +20,7 @@ from graphwright.ir.op import (
     arg,
     op,
 )
+from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, maximum, symbol
 from graphwright.ir.types import F32, F64, TensorType
 from graphwright.ops.core.common import FLOATS, need_dtype, same_dtype
@@ -37,7 +39,7 @@ from graphwright.records import replace
 
 
 @op("ConvTranspose")
-class ConvTranspose(Op):
+class ConvTranspose(PaddingRule, Op):
     """The adjoint of Conv: x[N, C, D...] spread by w[C, M/group, K...], plus bias[M]: y[N, M, D'...].
 
     ``pads`` crop the result, ``output_padding`` lengthens its end; ``output_shape`` or ``auto_pad`` set both.
@@ -120,6 +122,12 @@ class ConvTranspose(Op):
             sizes.append(size - shape.pads[axis] - shape.pads[axis + shape.rank])
             at.at_least(sizes[-1], 0, f"spatial axis {axis} of the result")
         return TensorType(x.dtype, (x.shape[0], features, *sizes))
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        """What lies behind the true elements would spread over the last true windows."""
+        weights = any(padded.axes(value) for value in node.inputs[1:])
+        alone = padded.axes(node.operand(0)) <= {0} and not weights
+        return "" if alone else "its windows overlap along a padded axis"
 
     def reference(self, x: Array, w: Array, bias: Array | None = None) -> Array:
         shape, dims, wide, groups = self.windows(w.shape[2:]), x.shape[2:], accumulator(x), self.group

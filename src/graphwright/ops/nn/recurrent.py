@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from graphwright.ir.graph import Node
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, family
+from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import I32, TensorType
 from graphwright.ops.core.common import FLOATS, need_dtype, same_dtype
@@ -49,7 +51,7 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 @family
-class Recurrent(Op):
+class Recurrent(PaddingRule, Op):
     """Base of the recurrent ops. Outputs: all hidden states, the last one, of an LSTM the last cell state.
 
     Inputs: x, weights, recurrent weights, biases, sequence lengths, initial hidden state, for an LSTM initial
@@ -131,6 +133,12 @@ class Recurrent(Op):
         beta = 0.0 if activation.beta is None else next(betas, activation.beta)
         limit = self.clip if of_gate and self.clip is not None and self.clip > 0 else np.inf
         return lambda x: np.asarray(activation.numpy(np.clip(x, -limit, limit), alpha, beta))
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        """Sequences of a batch do not touch each other."""
+        x, batch = node.operand(0), 0 if self.batch_first else 1
+        weights = any(padded.axes(value) for value in node.inputs[1:4])
+        return "" if padded.axes(x) <= {batch} and not weights else "it runs along a padded axis"
 
     def reference(self, x: Array, w: Array, r: Array, *rest: Array | None) -> tuple[Array, ...]:
         bias, lengths, states, peepholes = self._optional(rest)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
-from graphwright.ir.graph import Value
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import (
     Array,
     Fact,
@@ -21,6 +21,7 @@ from graphwright.ir.op import (
     arg,
     op,
 )
+from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, floordiv, symbol
 from graphwright.ir.types import F16, F32, F64, I64, U8, DType, TensorType
 from graphwright.ops.control.bind_size import tell_each
@@ -116,7 +117,7 @@ def _simplest(value: float, most: int) -> tuple[int, int]:
 
 
 @op("Resize")
-class Resize(Op):
+class Resize(PaddingRule, Op):
     """Interpolation along every axis by ``scales`` or to ``sizes``: one for each axis, or each of ``axes``.
 
     Without both, operands 1 to 3 are the region of interest, scales and sizes; one of the last two is absent.
@@ -276,6 +277,13 @@ class Resize(Op):
         if not self.crops or self.roi is None:
             return 1.0
         return self.roi[axis + len(self.roi) // 2] - self.roi[axis]
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        before, after = node.operand(0).type.dims, node.output.type.dims
+        for axis, (dim, size) in enumerate(zip(before, after, strict=True)):
+            if (padded.holds(dim) or padded.holds(size)) and dim != size:
+                return f"it resizes axis {axis}"
+        return ""
 
     def reference(self, x: Array) -> Array:
         sizes = self._sizes(x.shape)

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, UnknownRank, family
+from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.ir.types import BF16, F16, TensorType, dtype_of
 from graphwright.ops.core.shaping import number
@@ -171,7 +173,7 @@ def import_padding(i: Importer) -> tuple[tuple[int, ...], str]:
 
 
 @family
-class Pool(Op):
+class Pool(PaddingRule, Op):
     """Attributes of pooling: every window of each channel becomes one element."""
 
     kernel: tuple[int, ...]
@@ -196,6 +198,11 @@ class Pool(Op):
         pads = same_pads(x.shape[2:], self.windows, self.auto_pad)
         return replace(self, pads=pads, auto_pad="", ceil=False), (0,)
 
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        if len(node.outputs) > 1 and node.outputs[1].uses:
+            return "the positions of elements depend on sizes"
+        return window_leak(node.operand(0), self.pads, padded, self.ceil)
+
     def pooled(self, at: Inference, x: Fact) -> TensorType:
         """The type of the result."""
         if x.rank != len(self.kernel) + 2:
@@ -209,6 +216,16 @@ class Pool(Op):
     def window_counts(self, x: Array) -> tuple[int, ...]:
         """Windows along each spatial axis of an array."""
         return tuple(number(n) for n in self.windows.counts(x.shape[2:], self.ceil))
+
+
+def window_leak(x: Value, pads: Sequence[Dim], padded: Padded, ceil: bool = False) -> str:
+    """A window of a true result reaches true elements alone where none hangs over the end of ``x``."""
+    spatial = len(x.type.dims) - 2
+    ends = pads[spatial:] or (0,) * spatial
+    for axis in range(spatial):
+        if padded.among(x, [axis + 2]) and (ceil or ends[axis] != 0):
+            return f"windows extend beyond the end of axis {axis + 2}"
+    return "a padding depends on sizes" if any(map(padded.holds, pads)) else ""
 
 
 def import_pool(i: Importer) -> dict[str, Any]:

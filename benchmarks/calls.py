@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphwright.kernels.library.isa import Isa
-from graphwright.kernels.toolchain import compile_shared, find_toolchain
+from graphwright.targets.cpu.isa import Isa
+from graphwright.targets.cpu.toolchain import compile_shared, find_toolchain
 
 Array = npt.NDArray[np.float32]
 

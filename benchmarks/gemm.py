@@ -31,8 +31,8 @@ import numpy.typing as npt
 from benchmarks.limits import fma_gflops, read_gbps, thread_seconds
 from graphwright.kernels.library import gemm
 from graphwright.kernels.library.bits import single_bits
-from graphwright.kernels.library.isa import ISAS, Isa
-from graphwright.kernels.toolchain import compile_shared, find_toolchain
+from graphwright.targets.cpu.isa import ISAS, Isa
+from graphwright.targets.cpu.toolchain import compile_shared, find_toolchain
 
 _SECONDS: Final = 5e-4
 """What one measurement takes at least."""

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from graphwright.kernels.library import conv, depthwise
-from graphwright.kernels.library.isa import ISAS, Isa, prelude
 from graphwright.kernels.library.pack import conv_panels
+from graphwright.targets.cpu.isa import ISAS, Isa, prelude
 
 Case = tuple[str, float, Callable[[], None]]
 """Label, floating-point operations, one run."""

@@ -18,8 +18,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from graphwright.kernels.library.isa import Isa, prelude
-from graphwright.kernels.toolchain import compile_shared, find_toolchain
+from graphwright.targets.cpu.isa import Isa, prelude
+from graphwright.targets.cpu.toolchain import compile_shared, find_toolchain
 
 _CHAINS: Final = 12
 """Independent sums: two units of latency 4 need eight."""

@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.figures import Work
 from benchmarks.limits import fma_gflops, read_gbps
 from graphwright import _native
-from graphwright.kernels.library.isa import ISAS
+from graphwright.targets.cpu.isa import ISAS
 from graphwright.tools.bench import Measured, paired_ratio
 from graphwright.tools.machine import usable_cores
 

@@ -21,11 +21,11 @@ import graphwright as gw
 from benchmarks.models import MODELS
 from benchmarks.neighbour import busy
 from graphwright import _native
-from graphwright.kernels.library.isa import V3
 from graphwright.kernels.ref import KernelRef
-from graphwright.kernels.toolchain import compile_shared, find_toolchain
 from graphwright.lower.encode import encode
 from graphwright.lower.tasks import Block, Code, Instruction, Task, TaskGraph, TaskKind
+from graphwright.targets.cpu.isa import V3
+from graphwright.targets.cpu.toolchain import compile_shared, find_toolchain
 from graphwright.tools.machine import machine, usable_cores
 
 UNITS: Final = 64

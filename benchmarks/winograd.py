@@ -19,7 +19,7 @@ from typing import Any, Final
 from benchmarks.calls import call, library, room
 from benchmarks.limits import fma_gflops, read_gbps, thread_seconds
 from graphwright.kernels.library import direct, winograd, winograd_cost
-from graphwright.kernels.library.isa import ISAS, Isa
+from graphwright.targets.cpu.isa import ISAS, Isa
 
 SHAPES: Final = ("64x56", "128x28", "256x14", "512x7")
 _COLD_BYTES: Final = 108 << 20

@@ -9,7 +9,7 @@ import pytest
 from graphwright.compiler import modules as compiler
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.loops.text import parse_kernel, print_kernel
-from graphwright.kernels.emit_c import phases
+from graphwright.targets.cpu.emit import phases
 from tests.ir.loops.cases import CASES
 
 KERNELS: list[tuple[Kernel, str]] = [(parse_kernel(case.text), case.name) for case in CASES]

@@ -68,10 +68,10 @@ from graphwright.ir.types import (
 from graphwright.kernels.candidates.registry import Context, candidate, registered_candidates
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library.bits import double_bits
-from graphwright.kernels.source import CSource
 from graphwright.ops.core.common import FLOATS, INTEGERS, Pointwise, dtype_attribute, need_dtype, same_dtype
 from graphwright.passes.base import Pass, Record
 from graphwright.passes.plugin_passes import Point, register, registered_passes
+from graphwright.targets.cpu.source import CSource
 
 GROUP: Final = "graphwright.plugins"
 """The entry points that are loaded before a model is compiled."""

@@ -17,13 +17,13 @@ from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.text import parse_module, print_module
 from graphwright.ir.types import F32, tensor
 from graphwright.ir.verify import verify
-from graphwright.kernels.c.support import has_code
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.reductions import ReduceSum
 from graphwright.ops.core.unary import Neg
 from graphwright.passes.base import Record
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import run_passes
+from graphwright.targets.cpu.c.support import has_code
 
 ops.load()
 CASES = sorted((Path(__file__).parent / "golden").glob("*.before"))

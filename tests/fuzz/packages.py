@@ -20,9 +20,9 @@ import numpy as np
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.kernels.toolchain import find_toolchain
 from graphwright.package.read import read_package
 from graphwright.runtime.model import Model
+from graphwright.targets.cpu.toolchain import find_toolchain
 from tests.fuzz import test_onnx_bytes as onnx_bytes
 from tests.package.damage import manifest_of, members_of, put_together
 from tests.package.models import Classifier

@@ -14,13 +14,13 @@ from graphwright.ir.graph import Module
 from graphwright.ir.symbols import evaluate
 from graphwright.ir.text import parse_module, print_module
 from graphwright.ir.verify import verify
-from graphwright.kernels.c.support import has_code
 from graphwright.layout.assign import AssignLayouts, forget_layouts
 from graphwright.layout.trans_data import TransData
 from graphwright.passes.base import Record
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import run_passes
 from graphwright.passes.remove_noops import RemoveNoops
+from graphwright.targets.cpu.c.support import has_code
 
 ops.load()
 CASES = sorted((Path(__file__).parent / "golden").glob("*.before"))

@@ -33,7 +33,7 @@ for name in sys.argv[2:]:
     np.savez(name, **results)
 compiler = ("api", "compiler", "frontends", "fusion", "layout", "memory", "ops", "passes", "schedule")
 print([name for name in sys.modules if name.startswith(tuple(f"graphwright.{part}" for part in compiler))])
-print("graphwright.kernels.toolchain" in sys.modules)
+print("graphwright.targets.cpu.toolchain" in sys.modules)
 """
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.ir.infer import evaluate
-from graphwright.kernels.library.isa import Isa
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.unary import Tanh
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
+from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.harness import RUNNABLE
 
 NAMES = "DHW"

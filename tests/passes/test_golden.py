@@ -10,13 +10,13 @@ from graphwright.compiler.pipeline import STAGES, graph_passes, passes_of
 from graphwright.ir.graph import Node
 from graphwright.ir.text import parse_module, print_module
 from graphwright.ir.verify import verify
-from graphwright.kernels.library.isa import ISAS
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.nn.conv import Conv
 from graphwright.passes.base import Pass
 from graphwright.passes.decompose import Decompose
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import run_passes
+from graphwright.targets.cpu.isa import ISAS
 
 from .support import assert_same_meaning
 

@@ -13,7 +13,7 @@ import graphwright as gw
 from graphwright.ir.op import Inference, Op, op, op_class
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch
-from graphwright.kernels.source import CSource
+from graphwright.targets.cpu.source import CSource
 
 from .support import graphwright, node, node_model, numbers
 

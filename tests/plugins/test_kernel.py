@@ -11,11 +11,11 @@ import pytest
 
 from graphwright import _native
 from graphwright.kernels.library.bits import double_bits
-from graphwright.kernels.library.isa import ISAS, Isa
-from graphwright.kernels.source import CSource
-from graphwright.kernels.toolchain import compile_shared
 from graphwright.runtime.target import LEVELS
-from tests.kernels.generated import guarded, load, toolchain
+from graphwright.targets.cpu.isa import ISAS, Isa
+from graphwright.targets.cpu.source import CSource
+from graphwright.targets.cpu.toolchain import compile_shared
+from tests.targets.cpu.generated import guarded, load, toolchain
 
 from .support import EXAMPLES, expected
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import graphwright as gw
-from graphwright.kernels.toolchain import find_toolchain
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.unary import Relu
 from graphwright.runtime.model import Model
+from graphwright.targets.cpu.toolchain import find_toolchain
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 

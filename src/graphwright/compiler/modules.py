@@ -23,18 +23,13 @@ from graphwright.ir.op import ConstRef
 from graphwright.ir.plugin_ops import is_plugin_op, plugin_of
 from graphwright.ir.symbols import Constraint
 from graphwright.ir.text import print_module
-from graphwright.kernels.cache import KernelCache
 from graphwright.kernels.candidates.registry import (
     GENERATED,
     GeneratedKernels,
     load,
 )
-from graphwright.kernels.emit_c import emit_file, phases
 from graphwright.kernels.launch import Step
-from graphwright.kernels.library.isa import ISAS, Isa
 from graphwright.kernels.select import Selection, select_kernels
-from graphwright.kernels.source import SIGNATURE
-from graphwright.kernels.toolchain import Compilers, discard, find_toolchain
 from graphwright.lower.lower import lower, refuse_unknown_ranks
 from graphwright.lower.tasks import TaskGraph
 from graphwright.memory.storage import all_steps, step_values
@@ -46,6 +41,11 @@ from graphwright.passes.manager import PassManager, Scheduled
 from graphwright.records import dataclass, field, replace
 from graphwright.report import compile_report
 from graphwright.runtime.target import export_faults, library_digest
+from graphwright.targets.cpu.cache import KernelCache
+from graphwright.targets.cpu.emit import emit_file, phases
+from graphwright.targets.cpu.isa import ISAS, Isa
+from graphwright.targets.cpu.source import SIGNATURE
+from graphwright.targets.cpu.toolchain import Compilers, discard, find_toolchain
 
 Observer = Callable[[str, object], None]
 """Called after each stage with its name and its product: the module, the kernels, the program."""

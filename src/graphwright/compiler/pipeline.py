@@ -12,9 +12,7 @@ from typing import Final
 from graphwright.config import Options
 from graphwright.fusion.fuse import Fuse
 from graphwright.ir.graph import Node
-from graphwright.kernels.c.support import has_code
 from graphwright.kernels.candidates.registry import candidates_of
-from graphwright.kernels.library.isa import Isa
 from graphwright.layout.assign import AssignLayouts
 from graphwright.passes.base import Pass
 from graphwright.passes.bound_sizes import BoundSizes
@@ -29,6 +27,8 @@ from graphwright.passes.manager import Fixpoint, Scheduled
 from graphwright.passes.plugin_passes import Point
 from graphwright.passes.weight_only_quantization import WEIGHT_ONLY_QUANTIZATION
 from graphwright.records import dataclass
+from graphwright.targets.cpu.c.support import has_code
+from graphwright.targets.cpu.isa import Isa
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Kernels: C from loop IR, the prebuilt library, selection, the toolchain and its cache."""
+"""Kernels: the prebuilt library, what offers them for a node, and their selection."""

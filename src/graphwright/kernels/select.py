@@ -10,11 +10,11 @@ from graphwright.ir.op import Trait
 from graphwright.kernels.candidates import registry
 from graphwright.kernels.candidates.registry import Context, GeneratedKernels
 from graphwright.kernels.launch import Alias, Branch, CarriedValue, Host, Launch, NativeLoop, Run, Step
-from graphwright.kernels.library.isa import Isa
 from graphwright.ops.control.case import Case
 from graphwright.ops.control.if_ import If
 from graphwright.ops.control.loop import CONDITION, Loop
 from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import typer
 
 from graphwright.config import Options
-from graphwright.kernels.cache import KernelCache, key_of
-from graphwright.kernels.library.isa import ISAS
-from graphwright.kernels.toolchain import find_toolchain
 from graphwright.records import replace
 from graphwright.runtime.target import target_isa
+from graphwright.targets.cpu.cache import KernelCache, key_of
+from graphwright.targets.cpu.isa import ISAS
+from graphwright.targets.cpu.toolchain import find_toolchain
 from graphwright.tools.arguments import Constants, Outputs, Shapes, parse_shapes, with_options
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, say, table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphwright.compiler.pipeline import STAGES, Stage, passes_of
-from graphwright.kernels.library.isa import ISAS
+from graphwright.targets.cpu.isa import ISAS
 
 
 def pipeline_text() -> str:

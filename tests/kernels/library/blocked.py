@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.kernels.library.isa import Isa
+from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.harness import Array, guarded
 
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphwright.kernels.c.extent import FIRST, HOOK, TILE
-from graphwright.kernels.library.isa import ISAS, Isa
 from graphwright.kernels.library.write import KernelModule, kernel_text
+from graphwright.targets.cpu.c.extent import FIRST, HOOK, TILE
+from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library import refusal
 
 Array = npt.NDArray[np.float32]

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from graphwright import _native
-from graphwright.kernels.c.extent import FIRST
 from graphwright.lower.encode import encode
 from graphwright.lower.tasks import FunctionOperand, Storage
+from graphwright.targets.cpu.c.extent import FIRST
 from tests.runtime.native.handmade import Builder
 
 NOWHERE = 1

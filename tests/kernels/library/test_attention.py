@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from graphwright.kernels.library import attention
 from graphwright.kernels.library.attention import Attention, Guard
-from graphwright.kernels.library.isa import Isa
+from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import chunkings, each_isa
 from tests.kernels.library.harness import call, compile_c, load, strided, zig
 

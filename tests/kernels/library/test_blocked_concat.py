@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.library import blocked_concat
 from graphwright.kernels.library.blocked_concat import CopyChannelsArgs
-from graphwright.kernels.library.isa import ISAS, Isa
+from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import in_blocks, in_rows, place
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa
 from tests.kernels.library.harness import call, compile_c, load, zig

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.library import blocked_pool
 from graphwright.kernels.library.blocked_pool import BlockedPoolArgs
-from graphwright.kernels.library.isa import ISAS, Isa
+from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import in_blocks, in_rows, place, room
 from tests.kernels.library.cases import chunkings, each_isa
 from tests.kernels.library.harness import call, compile_c, load, zig

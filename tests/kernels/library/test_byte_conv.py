@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
 from graphwright.kernels.library import byte_conv
-from graphwright.kernels.library.isa import ISAS, Isa
+from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
 from tests.kernels.library.harness import call, compile_c, hook, load, zig
 from tests.kernels.library.test_byte_gemm import BYTES, random_bytes

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.library import conv
-from graphwright.kernels.library.isa import ISAS, Isa
 from graphwright.kernels.library.pack import conv_layout, conv_panels, conv_unpanels
+from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa
 from tests.kernels.library.harness import Array, call, call_hooked, compile_c, hook, load, strided, zig
 from tests.kernels.library.windows import (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from graphwright.kernels.library import conv_transpose, pack_transpose
 from graphwright.kernels.library.conv_transpose import ConvTransposeArgs
-from graphwright.kernels.library.isa import Isa
+from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, element_strides, guard
 from tests.kernels.library.harness import call, call_hooked, compile_c, hook, load, strided, zig
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.library import depthwise
-from graphwright.kernels.library.isa import ISAS, Isa
+from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa
 from tests.kernels.library.harness import Array, call, call_hooked, compile_c, hook, load, strided, zig
 from tests.kernels.library.windows import (

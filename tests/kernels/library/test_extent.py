@@ -15,12 +15,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from graphwright.kernels.c.extent import FIRST
 from graphwright.kernels.library import fail
 from graphwright.kernels.library.extent import Extent
-from graphwright.kernels.library.isa import V3, Isa
 from graphwright.kernels.library.write import KernelModule, kernel_text, source_modules
 from graphwright.runtime.target import kernel_library
+from graphwright.targets.cpu.c.extent import FIRST
+from graphwright.targets.cpu.isa import V3, Isa
 from tests.fuzz.packages import ABSURD
 from tests.kernels.library.cases import each_isa
 

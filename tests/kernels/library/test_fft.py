@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphwright.kernels.library import fft
-from graphwright.kernels.library.isa import Isa
+from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
 from tests.kernels.library.harness import call, compile_c, load, zig
 

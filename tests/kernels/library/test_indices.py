@@ -8,7 +8,7 @@ import pytest
 from graphwright.kernels.library import indices
 from graphwright.kernels.library.gather import INDEX_OUT_OF_RANGE
 from graphwright.kernels.library.indices import CheckIndices
-from graphwright.kernels.library.isa import Isa
+from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
 from tests.kernels.library.harness import call, load
 

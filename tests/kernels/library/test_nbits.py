@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from graphwright.kernels.library import gemm, nbits
 from graphwright.kernels.library.bits import single_bits
-from graphwright.kernels.library.isa import Isa
 from graphwright.layout.transform import pack, unpack
+from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import chunkings, each_isa
 from tests.kernels.library.harness import call, call_hooked, load, strided
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.library import reblock
-from graphwright.kernels.library.isa import ISAS, Isa
+from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import blocks, in_blocks, place, room
 from tests.kernels.library.cases import chunkings, each_isa
 from tests.kernels.library.harness import Array, call, compile_c, load, strided, zig

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from graphwright.kernels.library import resize
-from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.library.resize import Coordinates, Resize, Rounding
+from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
 from tests.kernels.library.harness import call, compile_c, load, strided, zig
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from graphwright.kernels.library import elman, gru, lstm, rnn
-from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.library.pack import gemm_panels
 from graphwright.kernels.library.rnn import Activation, ActivationKind
+from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, element_strides, guard
 from tests.kernels.library.harness import call, compile_c, load, zig
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import Layout
 from graphwright.kernels.library import winograd, winograd_cost, winograd_transforms
-from graphwright.kernels.library.isa import ISAS, Isa
 from graphwright.layout.transform import pack, unpack
+from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
 from tests.kernels.library.harness import Array, call, call_hooked, compile_c, hook, load, zig
 from tests.kernels.library.windows import Window, normal, reference

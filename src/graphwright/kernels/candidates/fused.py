@@ -16,13 +16,13 @@ from graphwright.kernels.candidates.registry import (
     candidates_of,
     contraction_of,
 )
-from graphwright.kernels.emit_c import grid_of, scratch_of
 from graphwright.kernels.launch import Hook, Launch, Run
-from graphwright.kernels.region import RegionKernel, hook_kernel, region_kernel
 from graphwright.layout.forms import anchor_of
 from graphwright.layout.physical import has_layouts, physical_region
+from graphwright.loop_nests import RegionKernel, hook_kernel, region_kernel
 from graphwright.passes.cse import region_key
 from graphwright.records import replace
+from graphwright.targets.cpu.emit import grid_of, scratch_of
 
 
 @candidate(Fused)

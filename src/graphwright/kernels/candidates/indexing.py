@@ -21,7 +21,6 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.symbols import Dim, numbers, product, symbol
 from graphwright.ir.types import I64, DType
-from graphwright.kernels.c.support import C_TYPES
 from graphwright.kernels.candidates.loops import Draft, from_end, moved_dtype, nest
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Alias, Copy, Launch, Run
@@ -32,6 +31,7 @@ from graphwright.ops.core.gather_elements import GatherElements
 from graphwright.ops.core.gather_nd import GatherND
 from graphwright.ops.core.scatter_elements import ScatterElements
 from graphwright.ops.core.scatter_nd import ScatterND
+from graphwright.targets.cpu.c.support import C_TYPES
 
 _MOVE_NS = 2
 """Nanoseconds to move one indexed element."""

@@ -22,9 +22,9 @@ from graphwright.ir.names import identifier
 from graphwright.ir.symbols import Dim, atoms, product, substitute, symbol
 from graphwright.ir.types import I64, U8, U16, U32, U64, DType
 from graphwright.kernels.candidates.registry import Context
-from graphwright.kernels.emit_c import grid_of, scratch_of
 from graphwright.kernels.launch import Launch
 from graphwright.records import replace
+from graphwright.targets.cpu.emit import grid_of, scratch_of
 
 _BITS = {1: U8, 2: U16, 4: U32, 8: U64}
 

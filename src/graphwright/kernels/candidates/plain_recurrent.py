@@ -29,7 +29,6 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import I64
-from graphwright.kernels.c.support import C_TYPES
 from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.recurrent import (
     activations_of,
@@ -44,6 +43,7 @@ from graphwright.kernels.library import elman
 from graphwright.kernels.ref import KernelRef
 from graphwright.ops.core.unary import Relu, Sigmoid, Tanh
 from graphwright.ops.nn.rnn import RNN
+from graphwright.targets.cpu.c.support import C_TYPES
 
 _D, _B, _T, _J, _I = (symbol(name) for name in "dbtji")
 _ACTIVATIONS: dict[str, Callable[[], Op]] = {"tanh": Tanh, "relu": Relu, "sigmoid": Sigmoid}

@@ -6,7 +6,6 @@ from graphwright.ir.graph import Node
 from graphwright.ir.loops.nodes import Const, Load, Position, Scalar, Store, apply, cast, select
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import I64
-from graphwright.kernels.c.support import C_TYPES
 from graphwright.kernels.candidates.indexing import check_lengths
 from graphwright.kernels.candidates.loops import Draft, from_end, moved_dtype, nest
 from graphwright.kernels.candidates.registry import Context, candidate
@@ -19,6 +18,7 @@ from graphwright.ops.core.reverse_sequence import ReverseSequence
 from graphwright.ops.core.shape import Shape
 from graphwright.ops.core.size import Size
 from graphwright.ops.core.trilu import Trilu
+from graphwright.targets.cpu.c.support import C_TYPES
 
 _FAR = 1 << 40
 """No diagonal lies farther out."""

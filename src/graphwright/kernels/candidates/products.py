@@ -20,11 +20,11 @@ from graphwright.ir.loops.nodes import (
     cast,
 )
 from graphwright.ir.symbols import Dim, minimum, product, symbol
-from graphwright.kernels.c.support import C_TYPES
 from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
 from graphwright.kernels.launch import Run
 from graphwright.ops.core.matmul import MatMul
+from graphwright.targets.cpu.c.support import C_TYPES
 
 _ROWS, _COLUMNS = 48, 128
 """A unit's tile of the result: its sums stay in the first-level cache."""

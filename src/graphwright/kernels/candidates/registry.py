@@ -23,12 +23,12 @@ from graphwright.ir.types import Layout, TensorType, dtype_of
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.checks import checked_candidate
 from graphwright.kernels.launch import Alias, Hook, Launch, Run
-from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.ref import FOREIGN, KernelRef
-from graphwright.kernels.region import RegionKernel
-from graphwright.kernels.source import CSource
 from graphwright.layout.transform import pack_jobs, packed_shape
+from graphwright.loop_nests import RegionKernel
 from graphwright.records import dataclass, field, replace
+from graphwright.targets.cpu.isa import Isa
+from graphwright.targets.cpu.source import CSource
 
 GENERATED = "generated"
 """The module name of kernels that are compiled for one model."""

@@ -26,7 +26,6 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F32, F64, DType, TensorType
-from graphwright.kernels.c.support import C_TYPES
 from graphwright.kernels.candidates.loops import Draft, nest, rows_and_columns
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Alias, Launch, Run
@@ -36,6 +35,7 @@ from graphwright.kernels.ref import KernelRef
 from graphwright.ops.core.shaping import number
 from graphwright.ops.nn.interpolate import Interpolate
 from graphwright.ops.nn.resize import Resize, Taps
+from graphwright.targets.cpu.c.support import C_TYPES
 
 _SYMBOLS = {"nearest": ResizeKernel.NEAREST, "linear": ResizeKernel.LINEAR, "cubic": ResizeKernel.CUBIC}
 LONGEST = 1 << 24

@@ -26,7 +26,6 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.symbols import Dim, floordiv, mod, product, symbol
 from graphwright.ir.types import BOOL, F32, F64, I32, I64, DType
-from graphwright.kernels.c.support import C_TYPES
 from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
 from graphwright.kernels.launch import Run
@@ -38,6 +37,7 @@ from graphwright.ops.nn.lp_pool import LpPool
 from graphwright.ops.nn.max_pool import MaxPool
 from graphwright.ops.nn.spatial import Pool, Windows
 from graphwright.records import dataclass
+from graphwright.targets.cpu.c.support import C_TYPES
 
 
 @dataclass(frozen=True)

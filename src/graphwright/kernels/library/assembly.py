@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphwright.kernels.library.isa import Isa
+from graphwright.targets.cpu.isa import Isa
 
 
 def register_count(isa: Isa) -> int:

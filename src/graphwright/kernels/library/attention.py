@@ -19,10 +19,10 @@ from typing import Final
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, arguments, within
-from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.tile import HELPERS, transpose
-from graphwright.kernels.vmath import vmath
 from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa, prelude
+from graphwright.targets.cpu.vmath import vmath
 
 SYMBOL: Final = "gw_attention_f32"
 OPERANDS: Final = ("q", "k", "v", "mask", "y")

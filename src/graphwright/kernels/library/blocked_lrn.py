@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, symbol
 from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, within
-from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
-from graphwright.kernels.vmath import vmath
+from graphwright.targets.cpu.isa import Isa, args_struct, prelude
+from graphwright.targets.cpu.vmath import vmath
 
 SYMBOL: Final = "gw_lrn_blocked_f32"
 

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, maximum, symbol
 from graphwright.kernels.library.extent import SIGNED, SIZE, STEP, Extent, Reach, within
-from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
+from graphwright.targets.cpu.isa import Isa, args_struct, prelude
 
 MAX: Final = "gw_max_pool_blocked_f32"
 AVERAGE: Final = "gw_average_pool_blocked_f32"

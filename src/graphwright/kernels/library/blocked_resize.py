@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, symbol
 from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, within
-from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.resize import axis_taps
 from graphwright.kernels.library.tile import HELPERS
+from graphwright.targets.cpu.isa import Isa, args_struct, prelude
 
 NEAREST: Final = "gw_resize_nearest_blocked_f32"
 LINEAR: Final = "gw_resize_linear_blocked_f32"

@@ -23,8 +23,8 @@ from graphwright.kernels.library.assembly import (
     register_count,
     spread,
 )
-from graphwright.kernels.library.isa import Isa
 from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa
 
 LATENCY_BOUND: Final = 8
 """Independent sums that keep two FMA units of latency 4 busy."""

@@ -42,9 +42,9 @@ from graphwright.kernels.library.extent import (
     within,
 )
 from graphwright.kernels.library.im2col import gathering
-from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 from graphwright.records import replace
+from graphwright.targets.cpu.isa import Isa, args_struct, prelude
 
 SYMBOL: Final = "gw_conv_bytes"
 WIDE: Final = "gw_conv_bytes_wide"

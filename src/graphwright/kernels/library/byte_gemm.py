@@ -31,9 +31,9 @@ from graphwright.kernels.library.byte_tile import (
     panel_columns,
 )
 from graphwright.kernels.library.extent import FLAG, SIGNED, Extent, Reach, Tiles, dense, within
-from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 from graphwright.records import replace
+from graphwright.targets.cpu.isa import Isa, args_struct, prelude
 
 SYMBOL: Final = "gw_gemm_bytes"
 WIDE: Final = "gw_gemm_bytes_wide"

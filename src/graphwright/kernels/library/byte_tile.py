@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from graphwright.kernels.library.isa import Isa
 from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa
 
 Array = npt.NDArray[Any]
 

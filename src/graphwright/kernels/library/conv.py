@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
 from graphwright.kernels.library.extent import SIGNED, Extent, Reach, Tiles, dense, window_bounds, within
 from graphwright.kernels.library.im2col import gathering
-from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS, TileShape, tiles
+from graphwright.targets.cpu.isa import Isa, args_struct, prelude
 
 SYMBOL: Final = "gw_conv_f32"
 

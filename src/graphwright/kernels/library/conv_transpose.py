@@ -21,9 +21,9 @@ from graphwright.kernels.library.extent import (
     window_bounds,
     within,
 )
-from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.pack_transpose import BLOCK
 from graphwright.kernels.library.tile import TileShape, tiles
+from graphwright.targets.cpu.isa import Isa, args_struct, prelude
 
 SYMBOL: Final = "gw_conv_transpose_f32"
 OPERANDS: Final = ("x", "w", "bias", "y")

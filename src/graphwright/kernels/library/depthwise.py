@@ -21,9 +21,9 @@ from graphwright.kernels.library.extent import (
     window_bounds,
     within,
 )
-from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa, args_struct, prelude
 
 SYMBOL: Final = "gw_depthwise_f32"
 

@@ -33,8 +33,8 @@ from graphwright.kernels.library.extent import (
     window_bounds,
     within,
 )
-from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
+from graphwright.targets.cpu.isa import Isa, args_struct, prelude
 
 SYMBOL: Final = "gw_direct_f32"
 """Input in channel blocks."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from graphwright.kernels.library.blocked_tile import widest
-from graphwright.kernels.library.isa import Isa
+from graphwright.targets.cpu.isa import Isa
 
 
 def passes(isa: Isa) -> str:

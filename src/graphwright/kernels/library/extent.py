@@ -1,7 +1,7 @@
 """How far a kernel of the library reaches, declared beside it in its own arguments.
 
 Every module with kernels has a function ``extents(isa)``; each declaration becomes the C function
-``NAME_extent``, which the runtime asks when a plan is made (see :mod:`graphwright.kernels.c.extent`). A
+``NAME_extent``, which the runtime asks when a plan is made (see :mod:`graphwright.targets.cpu.c.extent`). A
 kernel without one is not built.
 """
 
@@ -12,8 +12,17 @@ from types import SimpleNamespace
 from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Atom, Dim, Symbol, product, symbol
-from graphwright.kernels.c.extent import ARGS, FIRST, HELPERS, HOOK, SIGNATURE, SUFFIX, TILE, combined_text
 from graphwright.records import dataclass
+from graphwright.targets.cpu.c.extent import (
+    ARGS,
+    FIRST,
+    HELPERS,
+    HOOK,
+    SIGNATURE,
+    SUFFIX,
+    TILE,
+    combined_text,
+)
 
 Axis = tuple[Dim, Dim]
 """Elements along an axis, and from one to the next."""

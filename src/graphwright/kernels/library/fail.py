@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from graphwright.kernels.library.extent import BITS, UNITS, Extent, within
-from graphwright.kernels.library.isa import Isa, prelude
+from graphwright.targets.cpu.isa import Isa, prelude
 
 FAIL: Final = "gw_fail"
 """Always fails."""

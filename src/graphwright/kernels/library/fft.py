@@ -17,9 +17,9 @@ import numpy as np
 
 from graphwright.ir.symbols import Dim, floordiv, maximum, minimum, product
 from graphwright.kernels.library.extent import UNITS, Extent, Reach, arguments, dense, within
-from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.tile import HELPERS, transpose
 from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa, prelude
 
 SYMBOL: Final = "gw_fft_f32"
 RADICES: Final = (4, 2, 3, 5, 7)

@@ -7,9 +7,9 @@ from typing import ClassVar, Final
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.library import rows
 from graphwright.kernels.library.extent import SIGNED, Extent, Reach, arguments, within
-from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.rows import BYTES_PER_NS, ELEMENT_SIZES, SHARES, shares
 from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa, prelude
 
 INDEX_OUT_OF_RANGE: Final = 1
 """The error code of ``gw_gather`` when an index is not in ``[-n, n)``."""

@@ -23,7 +23,6 @@ from typing import Final, NamedTuple
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod, symbol
 from graphwright.kernels.library import gemv, nbits
 from graphwright.kernels.library.extent import BITS, FLAG, SIGNED, Extent, Reach, Tiles, dense, within
-from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import (
     HELPERS,
     K_RUN,
@@ -35,6 +34,7 @@ from graphwright.kernels.library.tile import (
     transpose,
 )
 from graphwright.records import replace
+from graphwright.targets.cpu.isa import Isa, args_struct, prelude
 
 PACKED: Final = "gw_gemm_f32_packed"
 UNPACKED: Final = "gw_gemm_f32"

@@ -13,9 +13,9 @@ from graphwright.ir.symbols import Dim
 from graphwright.kernels.library import rnn
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.extent import Extent
-from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.rnn import SIGMOID, TANH, Activation
 from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa, prelude
 
 SYMBOL: Final = "gw_gru_f32"
 OPERANDS: Final = ("x", "w", "r", "b", "sequence_lens", "initial_h", "y", "y_h")

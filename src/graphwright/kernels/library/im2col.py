@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphwright.kernels.library.isa import Isa
+from graphwright.targets.cpu.isa import Isa
 
 
 def gathering(isa: Isa, element: str, vector: str, whole: str, part: str) -> str:

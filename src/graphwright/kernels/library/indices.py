@@ -7,9 +7,9 @@ from typing import ClassVar, Final
 from graphwright.ir.symbols import Dim, ceildiv, minimum
 from graphwright.kernels.library.extent import FLAG, Extent, Reach, arguments, within
 from graphwright.kernels.library.gather import SAYS
-from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.rows import MAX_RANK, SHARES
 from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa, prelude
 
 _SHARE: Final = 1 << 13
 _MAX_SHARES: Final = 64

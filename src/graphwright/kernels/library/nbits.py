@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Final
 
 from graphwright.ir.types import Layout
-from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.library.tile import TileShape, start_sums, store_sums
+from graphwright.targets.cpu.isa import Isa
 
 WIDTHS: Final = (2, 4, 8)
 """Bits of a code."""

@@ -6,8 +6,8 @@ from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.kernels.library.extent import FLAG, UNITS, Extent, arguments, dense, within
-from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa, prelude
 
 TOO_MANY_BOXES: Final = 4
 """The error code for boxes that 32 bits do not number."""

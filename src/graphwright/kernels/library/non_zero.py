@@ -6,9 +6,9 @@ from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product
 from graphwright.kernels.library.extent import BITS, Extent, arguments, dense, within
-from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.rows import MAX_RANK
 from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa, prelude
 
 _SHARE: Final = 1 << 14
 _MAX_SHARES: Final = 256

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from graphwright.ir.types import Layout
 from graphwright.kernels.library import conv, gemm
-from graphwright.kernels.library.isa import Isa
+from graphwright.targets.cpu.isa import Isa
 
 Array = npt.NDArray[Any]
 

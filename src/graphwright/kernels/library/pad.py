@@ -8,9 +8,9 @@ from typing import ClassVar, Final
 from graphwright.ir.symbols import Dim, product
 from graphwright.kernels.library import rows
 from graphwright.kernels.library.extent import SIGNED, Extent, Reach, arguments, dense, strided, within
-from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.kernels.library.rows import BYTES_PER_NS, ELEMENT_SIZES, MAX_RANK, SHARES, pad_left, shares
 from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa, prelude
 
 
 class PadMode(IntEnum):

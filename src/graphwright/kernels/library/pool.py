@@ -11,8 +11,8 @@ from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, product
 from graphwright.kernels.library.extent import SIGNED, SIZE, STEP, Extent, Reach, arguments, dense, within
-from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa, prelude
 
 Triple = tuple[Dim, Dim, Dim]
 _MOST_LANES: Final = 16

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
 from graphwright.kernels.library.extent import SIGNED, Extent, Reach, within
-from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS, transpose
+from graphwright.targets.cpu.isa import Isa, args_struct, prelude
 
 BLOCK: Final = "gw_block_f32"
 """Row-major to blocked."""

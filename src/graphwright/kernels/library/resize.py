@@ -15,8 +15,8 @@ from typing import ClassVar, Final
 from graphwright.ir.symbols import Dim, product
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, arguments, within
-from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa, prelude
 
 _TAPS: Final = {"nearest": 1, "linear": 2, "cubic": 4}
 

@@ -26,9 +26,9 @@ from graphwright.kernels.library.extent import (
     dense,
     within,
 )
-from graphwright.kernels.library.isa import Isa
-from graphwright.kernels.vmath import vmath
 from graphwright.records import dataclass, replace
+from graphwright.targets.cpu.isa import Isa
+from graphwright.targets.cpu.vmath import vmath
 
 PANEL: Final = 64
 ROWS: Final = 12

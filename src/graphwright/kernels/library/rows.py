@@ -11,7 +11,7 @@ from typing import Final
 
 from graphwright.ir.symbols import Dim, ceildiv, minimum
 from graphwright.kernels.library import strided
-from graphwright.kernels.library.isa import Isa
+from graphwright.targets.cpu.isa import Isa
 
 MAX_RANK: Final = 8
 """Axes of a strided operand."""

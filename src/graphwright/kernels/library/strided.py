@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from graphwright.kernels.library.isa import Isa
+from graphwright.targets.cpu.isa import Isa
 
 STEPS: Final = (2, 3, 4)
 

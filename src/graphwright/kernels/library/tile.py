@@ -16,8 +16,8 @@ from graphwright.kernels.library.assembly import (
     register_count,
     zeroed,
 )
-from graphwright.kernels.library.isa import Isa
 from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa
 
 K_RUN: Final = 16
 """Values of k between prefetches, and between gaps in A."""

@@ -12,8 +12,8 @@ from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum
 from graphwright.kernels.library.extent import FLAG, UNITS, Extent, Reach, arguments, within
-from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa, prelude
 
 _SPARE: Final = 256
 """Room for at least so many beside the k best, so that cutting costs little for each."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphwright.kernels.library.isa import Isa
+from graphwright.targets.cpu.isa import Isa
 
 _SIZES: Final = (1, 2, 4, 8)
 

@@ -7,8 +7,8 @@ from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.kernels.library.extent import Extent, arguments, dense, within
-from graphwright.kernels.library.isa import Isa, prelude
 from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa, prelude
 
 _BLOCK: Final = 64
 """Rows of one unit of the grid: each tree is read once for all of them."""

@@ -25,10 +25,10 @@ from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
 from graphwright.kernels.library.extent import BITS, PAD, SIGNED, Extent, Reach, Tiles, dense, within
-from graphwright.kernels.library.isa import Isa, args_struct, prelude
 from graphwright.kernels.library.tile import HELPERS
 from graphwright.kernels.library.winograd_tile import K_RUN, product_rows, product_vectors, products
 from graphwright.kernels.library.winograd_transforms import INPUT, LINES, OUTPUT, ROOT, STORED
+from graphwright.targets.cpu.isa import Isa, args_struct, prelude
 
 SYMBOLS: Final = {4: "gw_winograd4_f32", 2: "gw_winograd2_f32"}
 """The kernel of each m."""

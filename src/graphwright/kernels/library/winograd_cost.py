@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from graphwright.ir.symbols import Dim, ceildiv, evaluate, floordiv, maximum, minimum
-from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.library.winograd import (
     L2_BYTES,
     WinogradArgs,
@@ -17,6 +16,7 @@ from graphwright.kernels.library.winograd import (
 )
 from graphwright.kernels.library.winograd_transforms import STORED
 from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa
 
 KEPT: Final = 512
 """Convolutions whose cost is kept: those of a model repeat."""

@@ -17,8 +17,8 @@ from graphwright.kernels.library.assembly import (
     spread,
     zeroed,
 )
-from graphwright.kernels.library.isa import Isa
 from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa
 
 K_RUN: Final = 16
 """Channels that lie side by side in the transformed input."""

@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from graphwright.kernels.library.isa import Isa
 from graphwright.kernels.library.winograd_tile import product_vectors
+from graphwright.targets.cpu.isa import Isa
 
 Array = npt.NDArray[Any]
 

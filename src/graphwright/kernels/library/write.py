@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from graphwright.kernels.library.extent import Extent, c_text
-from graphwright.kernels.library.isa import ISAS, Isa
+from graphwright.targets.cpu.isa import ISAS, Isa
 
 _KERNEL = re.compile(r"^GW_EXPORT int32_t (\w+)\(void \*const \*buf", re.MULTILINE)
 _USAGE = f"usage: python -m graphwright.kernels.library.write FOLDER {'|'.join(ISAS)}"

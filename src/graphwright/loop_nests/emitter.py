@@ -1,0 +1,201 @@
+"""What kernels of regions share: joined axes, named sizes, parameters, scalar expressions of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from graphwright.errors import Diagnostic, PluginError
+from graphwright.fusion.axes import Axis, Nest, Place
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import ConstantPool, Graph, Node, Value
+from graphwright.ir.loops.nodes import (
+    Apply,
+    Bits,
+    Buffer,
+    Cast,
+    Const,
+    Index,
+    Kernel,
+    Load,
+    Scalar,
+    Statement,
+    Store,
+    cast,
+)
+from graphwright.ir.loops.text import RESERVED
+from graphwright.ir.names import UniqueNames, identifier
+from graphwright.ir.op import Op, Trait, folding
+from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op
+from graphwright.ir.symbols import Dim, product, substitute, symbol
+from graphwright.records import dataclass, field
+from graphwright.targets.cpu.c.hook import HOOK_SIZES
+
+COSTLY = frozenset(
+    (
+        "exp", "expm1", "log", "log1p", "sigmoid", "tanh", "erf", "sin", "cos", "tan", "asin", "acos", "atan",
+        "sinh", "cosh", "asinh", "acosh", "atanh", "atan2", "pow",
+    )
+)  # fmt: skip
+"""Functions worth keeping a result of rather than computing it again."""
+
+SLOW = frozenset(("div", "sqrt", "rem", "mod"))
+"""Functions of one instruction that takes long."""
+
+
+@dataclass(frozen=True)
+class RegionKernel:
+    """A kernel, the region value behind each parameter (inputs, then outputs), the dims behind its sizes."""
+
+    kernel: Kernel
+    parameters: tuple[Value, ...]
+    output_count: int
+    sizes: tuple[Dim, ...]
+    elements: Dim
+    cost: float
+    """Estimated nanoseconds per element of the domain, on one core."""
+    rereads: bool = False
+    """Whether operands are read again after the first result was stored."""
+
+
+@dataclass
+class _Loops:
+    """Joined axes: index and extent of each, and which of them a place walks."""
+
+    members: list[tuple[Axis, ...]]
+    extents: list[Dim]
+    index: list[Dim] = field(default_factory=list)
+
+
+class Emitter:
+    """The base of both kinds of kernels."""
+
+    symbolic = False
+    """Whether numbers become size arguments too, so that layers of other sizes share the kernel."""
+
+    def __init__(self, region: Graph, nest: Nest, constants: ConstantPool, name: str) -> None:
+        self.region, self.nest, self.constants, self.name = region, nest, constants, name
+        self.outputs = set(region.outputs)
+        self.names = UniqueNames()
+        for taken in ("tile", *HOOK_SIZES, *sorted(RESERVED)):
+            self.names.take(taken)
+        self.size_names: dict[Dim, str] = {}
+        self.buffers: dict[tuple[Value, tuple[int, ...]], Buffer] = {}
+        self.order: list[tuple[Value, Buffer]] = []
+        self.loops = _Loops([], [])
+        self.cost = 0.0
+
+    def size(self, dim: Dim) -> Dim:
+        """``dim`` as the kernel knows it: a number, or a size argument of its own."""
+        if isinstance(dim, int) and not self.symbolic:
+            return dim
+        if dim not in self.size_names:
+            self.size_names[dim] = self.names.take(f"n{len(self.size_names)}")
+        return symbol(self.size_names[dim])
+
+    def join_axes(self, domain: Sequence[Axis], borders: Callable[[Axis, Axis], bool]) -> None:
+        """Merge neighbours that every place walks together, unless ``borders`` keeps them apart."""
+        places = [self.nest.axes_of(p) for p in (*self.nest.places.values(), *self.nest.reads.values())]
+        groups: list[tuple[Axis, ...]] = []
+        for axis in domain:
+            last = groups[-1][-1] if groups else None
+            if last is None or borders(last, axis) or not all(_together(p, last, axis) for p in places):
+                groups.append((axis,))
+            else:
+                groups[-1] = (*groups[-1], axis)
+        extents = [self.size(product([self.nest.axes.extents[a] for a in group])) for group in groups]
+        self.loops = _Loops(groups, extents)
+
+    def walked(self, place: Place) -> tuple[int, ...]:
+        """Positions of the joined axes that ``place`` walks, outermost first."""
+        axes = set(self.nest.axes_of(place))
+        return tuple(i for i, group in enumerate(self.loops.members) if axes & set(group))
+
+    def buffer(self, value: Value, walked: tuple[int, ...]) -> Buffer:
+        """The parameter behind ``value``, read or written along these joined axes."""
+        key = (value, walked)
+        if key not in self.buffers:
+            name = self.names.take("y" if value in self.outputs else "x")
+            made = Buffer(name, value.type.dtype, tuple(self.loops.extents[i] for i in walked))
+            self.buffers[key] = made
+            self.order.append((value, made))
+        return self.buffers[key]
+
+    def at(self, walked: Iterable[int]) -> tuple[Index, ...]:
+        return tuple(self.loops.index[i] for i in walked)
+
+    def read(self, value: Value) -> Scalar:
+        """An operand from outside: a literal if it is a constant inside the region, else a load."""
+        if value.producer is not None and isinstance(value.producer.op, Constant):
+            dtype = value.type.dtype.computed
+            return Const(self.constants[value.producer.op.value].astype(dtype.numpy).item(), dtype)
+        walked = self.walked(self.nest.reads[value])
+        return cast(Load(self.buffer(value, walked), self.at(walked)), value.type.dtype.computed)
+
+    def store(self, value: Value, scalar: Scalar) -> Store:
+        walked = self.walked(self.nest.places[value])
+        return Store(self.buffer(value, walked), self.at(walked), cast(scalar, value.type.dtype))
+
+    def scalar(self, node: Node, operands: Sequence[Scalar]) -> Scalar:
+        """The expression of a node that folds nothing."""
+        if Trait.VIEW in node.op.traits:
+            return operands[0]
+        if Trait.REDUCTION in node.op.traits:  # over axes of size 1
+            fold = folding(node.op)
+            result = fold.finish(fold.prepare(operands[0]), 1)
+        else:
+            result = cast(expression_of(node.op, operands), node.output.type.dtype.computed)
+        self.cost += cost_of(result)
+        return result
+
+    def folds(self, node: Node) -> bool:
+        """Whether ``node`` is a reduction over axes of the loop."""
+        return bool(self.nest.folded.get(node))
+
+    def temporary(self, node: Node) -> str:
+        return self.names.take(identifier(node.op.name.lower(), "t"))
+
+    def finish(self, body: Sequence[Statement]) -> RegionKernel:
+        order = sorted(self.order, key=lambda item: item[0] in self.outputs)
+        kernel = Kernel(
+            self.name,
+            tuple(buffer for _, buffer in order),
+            tuple(self.size_names.values()),
+            tuple(body),
+        )
+        true_size = {name: dim for dim, name in self.size_names.items()}
+        elements = substitute(product(self.loops.extents), true_size)
+        return RegionKernel(
+            kernel,
+            tuple(value for value, _ in order),
+            sum(value in self.outputs for value, _ in order),
+            tuple(self.size_names),
+            elements,
+            max(self.cost, 0.05),
+        )
+
+
+def expression_of(op: Op, operands: Sequence[Scalar]) -> Scalar:
+    """The scalar expression of ``op``. Raises PluginError where a user's own fails."""
+    cls = type(op)
+    if not is_plugin_op(cls):
+        return op.expression(*operands)
+    made = guarded(lambda: op.expression(*operands), cls, f"{op.name}.expression")
+    if not isinstance(made, Scalar):
+        message = f"{op.name}.expression gives {type(made).__name__} instead of a Scalar"
+        raise PluginError(Diagnostic("plugin", message, defined_at(cls.expression)))
+    return made
+
+
+def _together(place: tuple[Axis, ...], a: Axis, b: Axis) -> bool:
+    """Whether ``place`` walks ``a`` and then at once ``b``, or neither."""
+    if a not in place and b not in place:
+        return True
+    return a in place and b in place and place.index(b) == place.index(a) + 1
+
+
+def cost_of(scalar: Scalar) -> float:
+    """Rough nanoseconds per element of an expression on one core."""
+    if isinstance(scalar, Apply):
+        own = 0.5 if scalar.function in COSTLY else 0.2 if scalar.function in SLOW else 0.03
+        return own + sum(map(cost_of, scalar.operands))
+    return cost_of(scalar.operand) if isinstance(scalar, Cast | Bits) else 0.02

@@ -1,0 +1,370 @@
+"""A region as a kernel of its own: a grid over the outer axes, and stages between the reductions of a row.
+
+Reductions cut the work into stages: a stage computes what the reductions so far allow, in one pass over the
+reduced axes. Values that are costly to compute and needed again in a later stage are kept in a row buffer;
+cheap ones are computed again, for the row is in the first-level cache by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import compress
+
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.loops.nodes import (
+    Accumulate,
+    Alloc,
+    Buffer,
+    Const,
+    Index,
+    Kind,
+    Let,
+    Level,
+    Load,
+    Loop,
+    Ref,
+    Scalar,
+    Statement,
+    Store,
+)
+from graphwright.ir.op import Trait, folding
+from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
+from graphwright.ir.types import DType
+from graphwright.loop_nests.emitter import Emitter, RegionKernel, cost_of, expression_of
+from graphwright.loop_nests.jam import jam
+from graphwright.records import replace
+
+COLUMN_BLOCK = 1024
+"""Columns that a reduction over an outer axis carries at a time at most: its accumulators stay in the cache.
+Shorter rows are read whole, since memory is fastest without gaps."""
+COLUMN_STEP = 64
+"""Longer rows are cut into blocks of nearly the same size: a multiple of this."""
+SHORT_ROW = 1024
+"""Elements of a row with reductions up to which two are computed side by side."""
+PAIR = 2
+FEW_LANES = 32
+"""Where rows are no longer, the loop over rows is inside that over lanes: what is the same for all rows, such
+as the scale of each channel, stays in registers."""
+ROW_BLOCK = 256
+"""Such rows per unit of the grid."""
+
+
+class Row(Emitter):
+    """A kernel of its own: grid over the outer axes, stages between reductions."""
+
+    def build(self) -> RegionKernel:
+        nest = self.nest
+        reduced = set(nest.reduced)
+        self.join_axes(nest.domain, lambda a, b: (a in reduced) != (b in reduced))
+        self.is_reduced = [bool(set(group) & reduced) for group in self.loops.members]
+        self.columns = self._walks_columns()
+        self.stages = self._stages()
+        self.bound: dict[Value, Scalar] = {}
+        self.kept: dict[Value, Buffer] = {}
+        self.accumulators: dict[Value, Buffer] = {}
+        self.inner: list[Statement] = []
+        self.short = self._has_short_rows()
+        self.fixed: dict[Value, Let] = {}
+        self.keep = self._choose_kept()
+        self._name_axes()
+        body: list[Statement] = []
+        for stage in range(1 + max(self.stages.values(), default=0)):
+            body += self._rows(stage)
+            body += self._pass(stage)
+        rereads = bool(nest.reduced)  # a later pass walks the row again
+        return replace(self.finish(self._grid(body)), rereads=rereads)
+
+    # -- axes -----------------------------------------------------------------------------------------------
+
+    def _walks_columns(self) -> bool:
+        """Whether reductions leave the innermost axis, whose sums wait in the cache."""
+        return any(self.is_reduced) and not self.is_reduced[-1]
+
+    def _has_short_rows(self) -> bool:
+        """Whether the innermost axis has few lanes, and some operand is the same for all rows of these."""
+        extents = self.loops.extents
+        return (
+            not any(self.is_reduced)
+            and len(extents) > 1
+            and isinstance(extents[-1], int)
+            and (extents[-1] <= FEW_LANES)
+        )
+
+    def _name_axes(self) -> None:
+        """Index expressions of the joined axes; columns under a reduction, and short rows, are walked in
+        blocks."""
+        last = len(self.loops.members) - 1
+        self.axis_names = [
+            self.names.take("r" if reduced else "i" if k < last else "v")
+            for k, reduced in enumerate(self.is_reduced)
+        ]
+        self.loops.index = [symbol(name) for name in self.axis_names]
+        self.blocked = last if self.columns else last - 1 if self.short else -1
+        self.block_name = ""
+        self.inner_extents = list(self.loops.extents)
+        extent = self.loops.extents[self.blocked] if self.blocked >= 0 else 0
+        self.block = _column_block(extent) if self.columns else ROW_BLOCK
+        if not (isinstance(extent, int) and extent <= self.block):
+            self.block_name = self.names.take("b")
+            first = self.block * symbol(self.block_name)
+            self.inner_extents[self.blocked] = minimum(self.block, extent - first)
+            self.loops.index[self.blocked] = first + symbol(self.axis_names[self.blocked])
+        self.lane_extent: Dim = self.inner_extents[last] if self.loops.members else 1
+
+    def _grid(self, body: Sequence[Statement]) -> list[Statement]:
+        """Wrap the parallel loops around ``body``."""
+        last = len(self.loops.members) - 1
+        kept = [
+            k for k, reduced in enumerate(self.is_reduced) if not reduced and k not in (last, self.blocked)
+        ]
+        axes = [(self.axis_names[k], self.loops.extents[k]) for k in kept]
+        if self.block_name:
+            axes.append((self.block_name, ceildiv(self.loops.extents[self.blocked], self.block)))
+        loops = [Loop(name, Kind.PARALLEL, extent, ()) for name, extent in axes]
+        statements = list(body)
+        for loop in reversed(loops):
+            rows = replace(loop, body=tuple(statements))
+            pairs = loop is loops[-1] and self._pairs(kept)
+            statements = [jam(rows, PAIR, self.names.take) if pairs else rows]
+        return statements
+
+    def _pairs(self, walked: Sequence[int]) -> bool:
+        """Whether rows, the last of these joined axes, go two by two: each is short, so that it would wait
+        for its own sums."""
+        if self.columns or not any(self.is_reduced):
+            return False
+        count = product([self.nest.axes.extents[axis] for axis in self.loops.members[walked[-1]]])
+        length = product(self._reduced_extents())
+        return count % PAIR == 0 and isinstance(length, int) and length <= SHORT_ROW
+
+    def _over_reduced(self, body: Sequence[Statement]) -> list[Statement]:
+        """One pass over the reduced axes (and the lanes)."""
+        statements = list(body)
+        last = len(self.loops.members) - 1
+        if self.short:
+            rows = Loop(
+                self.axis_names[self.blocked], Kind.SERIAL, self.inner_extents[self.blocked], tuple(body)
+            )
+            statements = [*self.fixed.values(), rows]
+        if last >= 0 and not self.is_reduced[last]:
+            statements = [Loop(self.axis_names[last], Kind.VECTOR, self.lane_extent, tuple(statements))]
+        for k in reversed([k for k, reduced in enumerate(self.is_reduced) if reduced]):
+            kind = Kind.VECTOR if k == last else Kind.REDUCE
+            statements = [Loop(self.axis_names[k], kind, self.loops.extents[k], tuple(statements))]
+        return statements
+
+    def read(self, value: Value) -> Scalar:
+        """An operand; bound before the loop over short rows where these do not matter to it."""
+        scalar = super().read(value)
+        if not self.short or isinstance(scalar, Const) or self.blocked in self.walked(self.nest.reads[value]):
+            return scalar
+        if value not in self.fixed:
+            self.fixed[value] = Let(self.names.take("fixed"), scalar)
+        return Ref(self.fixed[value].name, scalar.dtype)
+
+    # -- stages ---------------------------------------------------------------------------------------------
+
+    def _nodes(self) -> list[Node]:
+        return [node for node in self.region if node.output in self.nest.places]
+
+    def _stages(self) -> dict[Value, int]:
+        """The pass in which each value can be had: a reduction's result one after the pass that folds it."""
+        stages: dict[Value, int] = {}
+        for node in self._nodes():
+            stage = max((stages.get(v, 0) for v in node.inputs if v is not None), default=0)
+            stages[node.output] = stage + self.folds(node)
+        return stages
+
+    def _is_row(self, value: Value) -> bool:
+        """Whether ``value`` does not vary along the reduced axes."""
+        axes = set(self.nest.axes_of(self.nest.places[value]))
+        return bool(self.nest.reduced) and not axes & set(self.nest.reduced)
+
+    def _choose_kept(self) -> set[Value]:
+        """Values that vary along the row, cost more than a load, and are wanted in a later pass."""
+        if self.columns:
+            return set()
+        kept = set()
+        for node in self._nodes():
+            value = node.output
+            if self._is_row(value) or not _is_costly(node):
+                continue
+            users = [n for n in value.users if n.output in self.stages]
+            if any(self._pass_of(n) > self.stages[value] for n in users):
+                kept.add(value)
+        return kept
+
+    def _pass_of(self, node: Node) -> int:
+        """The pass in which ``node`` itself is computed."""
+        return self.stages[node.output] - self.folds(node)
+
+    def _rows(self, stage: int) -> list[Statement]:
+        """Values of this stage that do not vary along the reduced axes."""
+        nodes = [
+            n
+            for n in self._nodes()
+            if self._is_row(n.output) and not self.folds(n) and self.stages[n.output] == stage
+        ]
+        finished = [n for n in self._nodes() if self.folds(n) and self.stages[n.output] == stage]
+        statements: list[Statement] = []
+        for node in (*finished, *nodes):
+            statements += self._row_value(node)
+        if not self.columns or not statements:
+            return statements
+        allocations = [s for s in statements if isinstance(s, Alloc)]
+        rest = tuple(s for s in statements if not isinstance(s, Alloc))
+        last = len(self.loops.members) - 1
+        self.bound = {}  # lets end with their loop; the rows are kept
+        return [*allocations, Loop(self.axis_names[last], Kind.VECTOR, self.lane_extent, rest)]
+
+    def _row_value(self, node: Node) -> list[Statement]:
+        value, name = node.output, self.temporary(node)
+        if self.folds(node):
+            folded = Load(self.accumulators[value], self._lane_index())
+            count = product(self._reduced_extents())
+            scalar = folding(node.op).finish(folded, count)
+        else:
+            scalar = self.scalar(node, [self._operand(node, p) for p in range(len(node.inputs))])
+        statements: list[Statement] = [Let(name, scalar)]
+        self.bound[value] = Ref(name, scalar.dtype)
+        if self.columns:
+            row = Buffer(self.names.take("row"), scalar.dtype, (self.block,), Level.CACHE)
+            self.kept[value] = row
+            statements = [Alloc(row), *statements, Store(row, self._lane_index(), self.bound[value])]
+        if value in self.region.outputs:
+            statements.append(self.store(value, self.bound[value]))
+        return statements
+
+    def _lane_index(self) -> tuple[Index, ...]:
+        return (symbol(self.axis_names[-1]),) if self.columns else ()
+
+    def _pass(self, stage: int) -> list[Statement]:
+        """One pass over the row: fold this stage's reductions, keep and store this stage's values."""
+        reductions = [n for n in self._nodes() if self.folds(n) and self._pass_of(n) == stage]
+        wanted = [
+            n.output
+            for n in self._nodes()
+            if not self._is_row(n.output)
+            and self.stages[n.output] == stage
+            and (n.output in self.region.outputs or n.output in self.keep)
+        ]
+        if not reductions and not wanted:
+            return []
+        outer_bound = dict(self.bound)
+        self.inner = []
+        allocations: list[Statement] = []
+        for value in wanted:
+            scalar = self._value(value)
+            if value in self.keep:
+                row = self._row_buffer(value, scalar.dtype)
+                if row.level is not Level.GLOBAL:
+                    allocations.append(Alloc(row))
+                self.inner.append(Store(row, self._kept_index(value), scalar))
+            if value in self.region.outputs:
+                self.inner.append(self.store(value, scalar))
+        for node in reductions:
+            accumulator = self._accumulator(node)
+            allocations.append(accumulator)
+            fold = folding(node.op)
+            operand = fold.prepare(self._operand(node, 0))
+            self.cost += cost_of(operand) + 0.05
+            self.inner.append(Accumulate(accumulator.buffer, self._lane_index(), fold.combiner, operand))
+        statements = [*allocations, *self._over_reduced(self.inner)]
+        self.bound = outer_bound
+        return statements
+
+    def _accumulator(self, node: Node) -> Alloc:
+        dtype = node.output.type.dtype.computed
+        shape: tuple[Dim, ...] = (self.block,) if self.columns else ()
+        level = Level.CACHE if self.columns else Level.REGISTER
+        buffer = Buffer(self.names.take("acc"), dtype, shape, level)
+        self.accumulators[node.output] = buffer
+        return Alloc(buffer, folding(node.op).identity(dtype))
+
+    def _row_buffer(self, value: Value, dtype: DType) -> Buffer:
+        """Where ``value`` waits for its later use: in a result's own place where that fits, which is then in
+        the cache when the result is stored."""
+        lent = next((v for v in self.region.outputs if self._may_hold(v, value, dtype)), None)
+        if lent is None:
+            buffer = Buffer(self.names.take("row"), dtype, self._reduced_extents(), Level.CACHE)
+        else:
+            buffer = self.buffer(lent, self._everywhere())
+        self.kept[value] = buffer
+        return buffer
+
+    def _may_hold(self, output: Value, value: Value, dtype: DType) -> bool:
+        """Whether ``value`` may lie in the memory of ``output`` until that is stored."""
+        last = self.stages.get(output, 0)
+        return (
+            output.type.dtype == dtype
+            and last > self.stages[value]
+            and self.walked(self.nest.places[output]) == self._everywhere()
+            and all(n.output is output or self._pass_of(n) < last for n in self._users(value))
+            and self.buffers.get((output, self._everywhere())) not in self.kept.values()
+        )
+
+    def _users(self, value: Value) -> list[Node]:
+        """Nodes of the region that need ``value``, also through cheap ones that are computed again."""
+        users = [n for n in value.users if n.output in self.stages]
+        again = [n for n in users if n.output not in self.keep and not self._is_row(n.output)]
+        return [*users, *(user for node in again for user in self._users(node.output))]
+
+    def _everywhere(self) -> tuple[int, ...]:
+        return tuple(range(len(self.loops.members)))
+
+    def _kept_index(self, value: Value) -> tuple[Index, ...]:
+        if self.columns:
+            return self._lane_index()
+        whole = self.kept[value].level is not Level.CACHE
+        return self.at(self._everywhere()) if whole else self._reduced_index()
+
+    def _reduced_extents(self) -> tuple[Dim, ...]:
+        return tuple(compress(self.loops.extents, self.is_reduced))
+
+    def _reduced_index(self) -> tuple[Index, ...]:
+        return tuple(map(symbol, compress(self.axis_names, self.is_reduced)))
+
+    # -- values ---------------------------------------------------------------------------------------------
+
+    def _operand(self, node: Node, position: int) -> Scalar:
+        value = node.inputs[position]
+        if value is None:
+            raise ValueError(f"{node.place}: an absent operand in a fused region")
+        if value not in self.nest.places:
+            return self.read(value)
+        return self._value(value)
+
+    def _value(self, value: Value) -> Scalar:
+        """A value of the region in the current loops: bound already, kept from before, or computed here."""
+        if value in self.bound:
+            return self.bound[value]
+        if value in self.kept:
+            return Load(self.kept[value], self._kept_index(value))
+        node = value.producer
+        if node is None:
+            raise ValueError(f"{value!r} is not made in the region")
+        scalar = self.scalar(node, [self._operand(node, p) for p in range(len(node.inputs))])
+        self.bound[value] = scalar
+        if Trait.VIEW not in node.op.traits:
+            name = self.temporary(node)
+            self.inner.append(Let(name, scalar))
+            self.bound[value] = Ref(name, scalar.dtype)
+        return self.bound[value]
+
+
+def _is_costly(node: Node) -> bool:
+    """Whether the expression of ``node`` holds a function worth keeping the result of."""
+    if Trait.VIEW in node.op.traits or Trait.REDUCTION in node.op.traits:
+        return False
+    dummies = [Ref(f"x{p}", v.type.dtype.computed) for p, v in enumerate(node.inputs) if v is not None]
+    return cost_of(expression_of(node.op, dummies)) >= 0.5
+
+
+def _column_block(columns: Dim) -> int:
+    """Columns of a block."""
+    if not isinstance(columns, int):
+        return COLUMN_BLOCK
+    if columns <= COLUMN_BLOCK:
+        return max(1, columns)
+    blocks = -(-columns // COLUMN_BLOCK)
+    return -(-columns // (blocks * COLUMN_STEP)) * COLUMN_STEP

@@ -1,0 +1,1 @@
+"""What kernels can be generated for, a folder for each target."""

@@ -1,0 +1,180 @@
+"""What a vector loop needs to know of its body: which values move, how wide they are, how far to unroll."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from graphwright.ir.loops.nodes import (
+    Accumulate,
+    Alloc,
+    Apply,
+    Bits,
+    Call,
+    Cast,
+    Const,
+    Kind,
+    Let,
+    Load,
+    Loop,
+    Position,
+    Ref,
+    Scalar,
+    Statement,
+    Store,
+    walk,
+)
+from graphwright.ir.symbols import Dim, Symbol, symbol
+from graphwright.ir.types import I64
+from graphwright.targets.cpu.c.dims import depends
+
+COMPARISONS: Final = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}
+"""Predicates of two operands and their C operators."""
+
+
+def children(value: Scalar) -> list[Scalar]:
+    """Operands, gathered indices and mask of ``value``."""
+    match value:
+        case Apply(_, operands):
+            return list(operands)
+        case Cast(operand) | Bits(operand):
+            return [operand]
+        case Load(_, index, mask):
+            return [*(i for i in index if isinstance(i, Scalar)), *([mask] if mask is not None else [])]
+        case _:
+            return []
+
+
+def parts(statement: Statement) -> list[Scalar]:
+    """The values that ``statement`` itself computes."""
+    match statement:
+        case Let(_, value):
+            return [value]
+        case Store(_, index, value, mask) | Accumulate(_, index, _, value, mask):
+            return [
+                value,
+                *(i for i in index if isinstance(i, Scalar)),
+                *([mask] if mask is not None else []),
+            ]
+        case _:
+            return []
+
+
+def vectorises(loop: Loop) -> bool:
+    return not any(
+        isinstance(s, Call) or (isinstance(s, Loop) and s.kind is Kind.VECTOR) for s in walk(loop.body)
+    )
+
+
+def index_of(value: Scalar) -> Dim:
+    if isinstance(value, Position):
+        return value.index
+    assert isinstance(value, Const)
+    return int(value.value)
+
+
+def is_position_test(value: Apply) -> bool:
+    """Whether ``value`` compares index expressions whose difference moves by a small literal step along any
+    axis."""
+    if value.function not in COMPARISONS or value.operands[0].dtype != I64:
+        return False
+    if not all(isinstance(o, Position | Const) for o in value.operands):
+        return False
+    difference = index_of(value.operands[1]) - index_of(value.operands[0])
+    if isinstance(difference, int):
+        return True
+    return all(
+        len(m) <= 1 and all(isinstance(a, Symbol) and p == 1 for a, p in m) and abs(c) < 1 << 16
+        for m, c in difference.terms
+        if m
+    )
+
+
+def lanes_of(loop: Loop, vector_bytes: int) -> int:
+    """Lanes of a vector loop: as many as its widest moving value has in a register, 4 bytes at least."""
+    bound = {loop.axis}
+    private = set[str]()
+    seen: dict[int, bool] = {}
+    wide: list[bool] = []
+
+    def moving(value: Scalar) -> bool:
+        """Whether ``value`` is a vector; notes in ``wide`` whether of 64 bits."""
+        if id(value) in seen:
+            return seen[id(value)]
+        if isinstance(value, Apply) and is_position_test(value):
+            result = True
+        else:
+            inner = [moving(child) for child in children(value)]
+            result = any(inner) or _moves_itself(value, bound, private)
+            wide.append(result and value.dtype.bits == 64)
+        seen[id(value)] = result
+        return result
+
+    for statement in walk(loop.body):
+        if isinstance(statement, Alloc):
+            private.add(statement.buffer.name)
+            wide.append(statement.buffer.dtype.bits == 64)
+        vectors = [moving(part) for part in parts(statement)]
+        if isinstance(statement, Let) and any(vectors):
+            bound.add(statement.name)
+        if isinstance(statement, Store | Accumulate):
+            wide.append(statement.buffer.dtype.bits == 64)
+    return vector_bytes // (8 if any(wide) else 4)
+
+
+def _moves_itself(value: Scalar, bound: set[str], private: set[str]) -> bool:
+    match value:
+        case Ref(name):
+            return name in bound
+        case Position(index):
+            return any(depends(index, b) for b in bound)
+        case Load(buffer, index):
+            moved = any(depends(i, b) for i in index if not isinstance(i, Scalar) for b in bound)
+            return moved or buffer.name in private
+        case _:
+            return False
+
+
+def stores_may_wait(loop: Loop) -> bool:
+    """Whether the stores of a few steps may follow all of their loads: plain stores, side by side in memory,
+    of what no step reads. The compiler cannot tell, and would not mix the steps."""
+    stores = [s for s in loop.body if isinstance(s, Store)]
+    if any(not isinstance(s, Let | Store | Accumulate) for s in loop.body):
+        return False
+    for store in stores:
+        last = store.index[-1] if store.index else 0
+        if any(isinstance(i, Scalar) for i in store.index) or last != symbol(loop.axis):
+            return False
+    names = {s.buffer.name for s in stores}
+    return not any(isinstance(v, Load) and v.buffer.name in names for s in loop.body for v in _all_values(s))
+
+
+def _all_values(statement: Statement) -> Iterator[Scalar]:
+    stack = parts(statement)
+    while stack:
+        value = stack.pop()
+        yield value
+        stack += children(value)
+
+
+_HEAVY: Final = frozenset(
+    {"exp", "expm1", "log", "log1p", "sigmoid", "tanh", "erf", "sin", "cos", "tan", "pow", "div"}
+    | {"sqrt", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"}
+)
+
+
+def unrolling(loop: Loop, private: set[str]) -> int:
+    """Copies of the body per step: several partial sums hide the latency of one; of long chains of
+    arithmetic, two run side by side."""
+    if any(isinstance(s, Loop) for s in loop.body):
+        return 1
+    reduces = any(isinstance(s, Accumulate) and s.buffer.name not in private for s in loop.body)
+    nodes = heavy = 0
+    for node in (value for s in loop.body for value in _all_values(s)):
+        nodes += 1
+        heavy += isinstance(node, Apply) and node.function in _HEAVY
+        if nodes > 64:
+            return 1
+    if not reduces:
+        return 2 if heavy else 1
+    return 2 if heavy or nodes > 16 else 4

@@ -1,0 +1,184 @@
+"""Compiled kernels on disk, found again by a hash of everything that reaches the code.
+
+The folder is private to its user, holds plain files that are named by content (so it may be moved), and is
+kept below a limit by dropping what was used longest ago. Each entry has its key beside it, which answers why
+another key missed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from graphwright.config import Options
+from graphwright.log import debug
+from graphwright.records import dataclass, fields
+from graphwright.targets.cpu.isa import Isa
+from graphwright.targets.cpu.private import PrivateFolder
+from graphwright.targets.cpu.toolchain import Compilers, Toolchain, compile_all
+
+_FORMAT: Final = "1"
+
+
+@dataclass(frozen=True)
+class Key:
+    """Everything that reaches the code, as text; ``source`` is the source's own hash."""
+
+    source: str
+    isa: str
+    flags: str
+    compiler: str
+    options: str
+    format: str = _FORMAT
+
+    @property
+    def digest(self) -> str:
+        """Its name in the cache."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+
+def key_of(source: str, isa: Isa, toolchain: Toolchain, options: Options) -> Key:
+    """The key of one translation unit. The compiler counts by what it says of itself, not by its path."""
+    return Key(
+        hashlib.sha256(source.encode()).hexdigest(),
+        isa.name,
+        " ".join(toolchain.flags(isa)),
+        toolchain.identity,
+        json.dumps(options.key(), sort_keys=True),
+    )
+
+
+@dataclass(frozen=True)
+class Stats:
+    """``hits`` and ``misses`` of this object since it was made; entries and bytes in the folder."""
+
+    hits: int
+    misses: int
+    entries: int
+    bytes: int
+
+
+class KernelCache:
+    """The folder of compiled kernels of one user; safe for several processes at once."""
+
+    def __init__(self, options: Options | None = None) -> None:
+        self.options = options or Options.from_environment()
+        self._files = PrivateFolder(self.options.cache_folder / "kernels")
+        self._hits = self._misses = 0
+
+    @property
+    def folder(self) -> Path:
+        """Where it lies."""
+        return self._files.path
+
+    def compile(
+        self, sources: Sequence[str], isa: Isa, toolchain: Toolchain, compilers: Compilers | None = None
+    ) -> list[bytes]:
+        """Shared objects of ``sources``: from the cache, or compiled side by side and stored."""
+        keys = [key_of(source, isa, toolchain, self.options) for source in sources]
+        found = [self.load(key) for key in keys]
+        missing = list(dict.fromkeys(s for s, code in zip(sources, found, strict=True) if code is None))
+        debug("compiling %d of %d translation units, the others are kept", len(missing), len(keys))
+        objects = compile_all(missing, isa, toolchain, compilers=compilers) if missing else []
+        made = dict(zip(missing, objects, strict=True))
+        result = []
+        for source, key, code in zip(sources, keys, found, strict=True):
+            if code is None:
+                code = made[source]
+                self.store(key, code)
+            result.append(code)
+        return result
+
+    def load(self, key: Key) -> bytes | None:
+        """The shared object of ``key``; None if there is none, or it is damaged."""
+        data = self._files.read(f"{key.digest}.so")
+        if data is None or hashlib.sha256(data[32:]).digest() != data[:32]:
+            self._misses += 1
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(self.folder / f"{key.digest}.so")
+        self._hits += 1
+        return data[32:]
+
+    def store(self, key: Key, code: bytes) -> None:
+        """Keep ``code`` under ``key``. A cache that cannot be written is no error, and gives one warning; one
+        open to other users is an error."""
+        if not self._files.usable():
+            return
+        try:
+            self._files.write(f"{key.digest}.json", json.dumps(asdict(key)).encode())
+            self._files.write(f"{key.digest}.so", hashlib.sha256(code).digest() + code)
+            self._shrink()
+        except OSError as error:
+            self._files.warn(error)
+
+    def explain_miss(self, key: Key) -> str:
+        """Why ``key`` is not in the cache: what differs from the entry most like it."""
+        if self._files.read(f"{key.digest}.so") is not None:
+            return "not a miss: the cache holds it"
+        known = [other for path in self._files.entries(".json") if (other := self._key(path)) is not None]
+        if not known:
+            return "the cache is empty"
+        names = [field.name for field in fields(Key)]
+        nearest = min(known, key=lambda other: sum(getattr(other, n) != getattr(key, n) for n in names))
+        changed = [n for n in names if getattr(nearest, n) != getattr(key, n)]
+        if not changed:
+            return "the entry was dropped for space, or is damaged"
+        if len(changed) == len(names) - 1 or (
+            "source" in changed and not any(o.source == key.source for o in known)
+        ):
+            return f"the source is new; nearest entry differs in {', '.join(changed)}"
+        return "; ".join(f"{n} changed from {getattr(nearest, n)!r} to {getattr(key, n)!r}" for n in changed)
+
+    def clear(self) -> int:
+        """Drop every entry; how many there were."""
+        entries = self._files.entries(".so")
+        for path in (*entries, *self._files.entries(".json")):
+            path.unlink(missing_ok=True)
+        return len(entries)
+
+    def stats(self) -> Stats:
+        """Counts, and what the folder holds."""
+        sizes = [_size(path) for path in self._files.entries(".so")]
+        return Stats(self._hits, self._misses, len(sizes), sum(sizes))
+
+    def _key(self, path: Path) -> Key | None:
+        data = self._files.read(path.name)
+        try:
+            return Key(**json.loads(data)) if data is not None else None
+        except (ValueError, TypeError):
+            return None
+
+    def _shrink(self) -> None:
+        """Drop the entries used longest ago until the rest fits; an eighth of room is made at once."""
+        limit = self.options.cache_limit << 20
+        entries = self._files.entries(".so")
+        total = sum(map(_size, entries))
+        if total <= limit:
+            return
+        for path in sorted(entries, key=_used):
+            if total <= limit - limit // 8:
+                break
+            total -= _size(path)
+            path.unlink(missing_ok=True)
+            path.with_suffix(".json").unlink(missing_ok=True)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
+
+
+def _used(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0

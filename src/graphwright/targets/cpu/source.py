@@ -1,0 +1,77 @@
+"""C that users write themselves: kernels of the ABI in a file of their own, compiled with the model's."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from graphwright.errors import Diagnostic, ToolchainError
+from graphwright.ir.names import c_comment, identifier
+from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa, prelude
+
+_DOUBLE = """\
+/* A double among the args, as double_bits put it there. */
+GW_INLINE double gw_double(int64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+"""
+SIGNATURE = "(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch)"
+
+
+@dataclass(frozen=True)
+class CSource:
+    """C11 in which functions of the kernel ABI are defined; ``text`` begins at ``line`` of ``file``.
+
+    It is compiled behind the prelude of the ISA, which brings ``stdint.h``, ``string.h`` and vectors of
+    ``VL`` floats (``vf``, ``vf_load``, ``vf_load_n``, ``vf_fma``, ...). It is a whole: no headers of its own.
+    """
+
+    text: str
+    file: str = "kernel.c"
+    line: int = 1
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> CSource:
+        """The C in a file: ``CSource.read(Path(__file__).with_name("norm.c"))``. Raises OSError."""
+        return cls(Path(path).read_text(encoding="utf-8"), os.fspath(path))
+
+    @classmethod
+    def inside(cls, file: str | os.PathLike[str], text: str) -> CSource:
+        """C that stands as a string in the Python ``file``, for messages that name its lines."""
+        before, found, _ = Path(file).read_text(encoding="utf-8").partition(text)
+        return cls(text, os.fspath(file), 1 + before.count("\n") if found else 1)
+
+    @property
+    def stem(self) -> str:
+        """A name for files of it."""
+        return identifier(Path(self.file).stem, "source")
+
+    def unit(self, isa: Isa, symbols: Iterable[str]) -> str:
+        """The translation unit that exports ``symbols``."""
+        exported = "".join(f"GW_EXPORT int32_t {symbol}{SIGNATURE};\n" for symbol in symbols)
+        head = f"/* {c_comment(Path(self.file).name)}, behind what kernels for {isa.name} share */\n"
+        return f'{head}{prelude(isa)}\n{_DOUBLE}{exported}#line {self.line} "{self._shown}"\n{self.text}\n'
+
+    def refused(self, error: ToolchainError) -> Diagnostic:
+        """What the compiler said, at the line of the user's own file that it is about."""
+        message = "\n".join(fault.message for fault in error.diagnostics)
+        found = re.search(
+            rf"^{re.escape(self._shown)}:(\d+):(?:\d+:)? (?:fatal )?error: ", message, re.MULTILINE
+        )
+        if found is None:
+            return Diagnostic("plugin-source", message, self.file)
+        line = int(found[1])
+        lines = self.text.splitlines()
+        if f"{line} | " not in message and 0 <= line - self.line < len(lines):  # clang shows it by itself
+            message += f"\n    {line} | {lines[line - self.line].strip()}"
+        return Diagnostic("plugin-source", message, f"{self.file}:{line}")
+
+    @property
+    def _shown(self) -> str:
+        """The file's name as messages of the compiler have it."""
+        return re.sub(r"[^A-Za-z0-9_.-]", "_", Path(self.file).name)

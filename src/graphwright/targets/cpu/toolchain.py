@@ -1,0 +1,250 @@
+"""The C compiler: where it is found, and shared objects from generated sources, without a shell and within a
+time limit."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from graphwright.config import Options
+from graphwright.errors import Diagnostic, ToolchainError
+from graphwright.log import debug
+from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa
+from graphwright.targets.cpu.private import PrivateFolder
+from graphwright.temporary import temporary_folder
+
+CANDIDATES: Final = ("cc", "gcc", "clang")
+TIME_LIMIT: Final = 120.0
+"""Seconds for one run of the compiler."""
+LINK_FLAGS: Final = ("-shared", "-fPIC", "-fvisibility=hidden", "-Wl,--as-needed")
+CODE_FLAGS: Final = ("-fwrapv",)
+"""BackgroundTask the ISA's own: integers wrap around, as NumPy's do."""
+_MESSAGE_LIMIT: Final = 4000
+_SOURCE: Final = "graphwright.kernel.c"
+"""A name that no user's own C is likely to have: messages of the compiler are told apart by it."""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler: the command that runs it, its ``identity`` (what ``--version`` says), whether it is
+    ziglang's."""
+
+    command: tuple[str, ...]
+    identity: str
+    zig: bool = False
+
+    def flags(self, isa: Isa) -> tuple[str, ...]:
+        """All flags but the file names; part of a cache key."""
+        code = isa.zig_flags if self.zig else isa.flags
+        return (*code, *CODE_FLAGS, *LINK_FLAGS)
+
+
+def find_toolchain(options: Options | None = None) -> Toolchain:
+    """The compiler that the option ``cc`` names, else the first of cc, gcc, clang and the ziglang wheel that
+    runs.
+
+    Raises one :class:`ToolchainError` that lists what was tried.
+    """
+    options = options or Options.from_environment()
+    wanted, notes = options.cc, options.cache_folder / "compilers"
+    tried: list[str] = []
+    for command, zig in _commands(wanted):
+        found = _identify(command, zig, notes)
+        if isinstance(found, Toolchain):
+            return found
+        tried.append(f"{' '.join(command)}: {found}")
+    if not wanted and importlib.util.find_spec("ziglang") is None:
+        tried.append("the ziglang package: not installed")
+    hint = "pip install graphwright[toolchain], or name a C compiler in the option cc (GRAPHWRIGHT_CC)"
+    raise ToolchainError(
+        Diagnostic("toolchain-missing", f"no C compiler; tried {'; '.join(tried)}", hint=hint)
+    )
+
+
+def _commands(wanted: str) -> Iterator[tuple[tuple[str, ...], bool]]:
+    if wanted:
+        yield (wanted,), "zig" in Path(wanted).name
+        return
+    for name in CANDIDATES:
+        yield (name,), False
+    if importlib.util.find_spec("ziglang") is not None:
+        yield (sys.executable, "-m", "ziglang", "cc"), True
+
+
+@functools.cache
+def _identify(command: tuple[str, ...], zig: bool, notes: Path) -> Toolchain | str:
+    """The toolchain behind ``command``, or why there is none.
+
+    What a compiler says of itself is noted in the folder ``notes`` under its file's stamp, so that kernels
+    in the cache are found without starting it.
+    """
+    path = shutil.which(command[0])
+    if path is None:
+        return "not found"
+    full = (path, *command[1:])
+    if zig and command[1:] == ():
+        full = (path, "cc")
+    folder, name = PrivateFolder(notes), _stamp(full, zig)
+    with contextlib.suppress(ToolchainError):  # a folder that others may write is no place for notes
+        noted = folder.read(name)
+        if noted is not None:
+            return Toolchain(full, noted.decode(), zig)
+    found = _asked(full, zig)
+    if isinstance(found, Toolchain):
+        with contextlib.suppress(OSError, ToolchainError):
+            folder.write(name, found.identity.encode())
+    return found
+
+
+def _stamp(command: tuple[str, ...], zig: bool) -> str:
+    """A name for the state of the compiler's file: its place, size, and time of change."""
+    module = importlib.util.find_spec("ziglang") if zig and "-m" in command else None
+    path = os.path.realpath((module.origin if module else None) or command[0])
+    seen = os.stat(path)
+    text = "\0".join((*command, path, str(seen.st_size), str(seen.st_mtime_ns), str(seen.st_ino)))
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
+
+
+def _asked(command: tuple[str, ...], zig: bool) -> Toolchain | str:
+    """What the compiler itself says, or why it says nothing."""
+    try:
+        ended = subprocess.run(
+            [*command, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=TIME_LIMIT,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if ended.returncode:
+        return (ended.stderr.strip() or f"exit status {ended.returncode}").splitlines()[-1]
+    return Toolchain(command, ended.stdout.strip(), zig)
+
+
+class Compilers:
+    """The compilers that run for one compilation, so that an interrupt can stop them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[str]] = set()
+        self.is_stopped = False
+
+    def stop(self) -> None:
+        """End those that run; others are not started."""
+        with self._lock:
+            self.is_stopped = True
+            for process in self._running:
+                _kill(process)
+
+    @contextlib.contextmanager
+    def running(self, process: subprocess.Popen[str]) -> Iterator[None]:
+        """``process`` belongs to them until the block ends."""
+        with self._lock:
+            self._running.add(process)
+            if self.is_stopped:
+                _kill(process)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running.discard(process)
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End a compiler with its children."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def compile_shared(source: str, isa: Isa, toolchain: Toolchain, compilers: Compilers | None = None) -> bytes:
+    """The shared object of a C ``source``. A :class:`ToolchainError` carries the compiler's message and
+    where the source is kept."""
+    folder = _new_folder()
+    keep = False
+    try:
+        path = folder / _SOURCE
+        path.write_text(source, encoding="utf-8")
+        fault = _run(toolchain, isa, folder, compilers or Compilers())
+        if fault is None:
+            return (folder / "kernel.so").read_bytes()
+        keep = compilers is None or not compilers.is_stopped
+        hint = "the source is kept there for inspection; a compiler as old as gcc 11 is too old"
+        raise ToolchainError(Diagnostic("compile-failed", fault, str(path), hint))
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _new_folder() -> Path:
+    try:
+        return temporary_folder()
+    except OSError as error:
+        message = f"there is no place for the compiler's files: {error}"
+        hint = "name a folder with room for them in the variable TMPDIR"
+        raise ToolchainError(Diagnostic("temporary-folder", message, hint=hint)) from error
+
+
+def discard(error: ToolchainError) -> None:
+    """Remove the source that was kept for ``error``, where the user has it anyway."""
+    for fault in error.diagnostics:
+        if fault.code == "compile-failed":
+            shutil.rmtree(Path(fault.where).parent, ignore_errors=True)
+
+
+def _run(toolchain: Toolchain, isa: Isa, folder: Path, compilers: Compilers) -> str | None:
+    """Compile :data:`_SOURCE` in ``folder``; what went wrong, or None."""
+    if compilers.is_stopped:
+        return "the compilation was interrupted"
+    command = [*toolchain.command, *toolchain.flags(isa), "-o", "kernel.so", _SOURCE, "-lm"]
+    debug("running %s", " ".join(command))
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**os.environ, "TMPDIR": str(folder)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,  # so that a late compiler can be stopped with its children
+    )
+    try:
+        with compilers.running(process):
+            _, message = process.communicate(timeout=TIME_LIMIT)
+    except BaseException as error:
+        _kill(process)
+        process.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            return f"{toolchain.command[0]} did not end within {TIME_LIMIT:.0f} s"
+        raise
+    if process.returncode:
+        return f"{' '.join(toolchain.command)} refused the source:\n{message.strip()[:_MESSAGE_LIMIT]}"
+    return None
+
+
+def compile_all(
+    sources: Sequence[str],
+    isa: Isa,
+    toolchain: Toolchain,
+    workers: int = 0,
+    compilers: Compilers | None = None,
+) -> list[bytes]:
+    """Shared objects of several sources, compiled side by side in ``workers`` threads (0: one per usable
+    core)."""
+    count = workers or len(os.sched_getaffinity(0))
+    pools = importlib.import_module("concurrent.futures")  # slow to import, and not wanted for what is cached
+    with pools.ThreadPoolExecutor(max_workers=max(1, min(count, len(sources)))) as pool:
+        return list(pool.map(lambda source: compile_shared(source, isa, toolchain, compilers), sources))

@@ -1,0 +1,129 @@
+"""Finding a compiler, compiling without a shell, and what errors say."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphwright.config import Options
+from graphwright.errors import ToolchainError
+from graphwright.ir.loops.text import parse_kernel
+from graphwright.targets.cpu import toolchain as module
+from graphwright.targets.cpu.emit import emit_file
+from graphwright.targets.cpu.toolchain import compile_all, compile_shared, find_toolchain
+from tests.ir.loops.cases import CASES, arrays_of
+from tests.kernels.library.harness import RUNNABLE
+from tests.targets.cpu.generated import load, outputs
+
+SOURCE = '__attribute__((visibility("default"))) int answer(void) {{ return {}; }}\n'
+
+
+@pytest.fixture
+def fresh() -> None:
+    module._identify.cache_clear()
+
+
+@pytest.fixture
+def no_compilers(fresh: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A PATH without cc, gcc and clang."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+def test_ziglang_alone_builds_and_runs(no_compilers: None) -> None:
+    pytest.importorskip("ziglang")
+    found = find_toolchain(Options())
+    assert found.zig and found.command == (sys.executable, "-m", "ziglang", "cc")
+    cases = [c for c in CASES if c.name in ("softmax", "gelu", "attention", "embedding")]
+    kernels = [parse_kernel(c.text) for c in cases]
+    isa = RUNNABLE[-1]
+    library = load(compile_shared(emit_file([(k, "zig") for k in kernels], isa), isa, found))
+    for case, kernel in zip(cases, kernels, strict=True):
+        arrays = arrays_of(case, kernel, case.sizes[0])
+        expected = case.expected({n: a.copy() for n, a in arrays.items()}, case.sizes[0])
+        got = outputs(library, kernel, arrays, case.sizes[0], list(expected))
+        for name, value in expected.items():
+            np.testing.assert_allclose(got[name], value, rtol=2e-5, atol=2e-5)
+
+
+def test_no_compiler_is_one_error(no_compilers: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ToolchainError) as caught:
+        find_toolchain(Options())
+    (fault,) = caught.value.diagnostics
+    for part in ("cc: not found", "gcc: not found", "clang: not found", "ziglang package: not installed"):
+        assert part in fault.message
+    assert "pip install graphwright[toolchain]" in fault.hint
+
+
+def test_the_option_wins_and_nothing_else_is_tried(fresh: None, tmp_path: Path) -> None:
+    with pytest.raises(ToolchainError, match="/no/such/cc: not found") as caught:
+        find_toolchain(Options(cc="/no/such/cc"))
+    assert "gcc:" not in caught.value.diagnostics[0].message
+    fake = tmp_path / "my cc; touch pwned"
+    fake.write_text("#!/bin/sh\necho fake 1.0\n")
+    fake.chmod(0o700)
+    assert find_toolchain(Options(cc=str(fake))).identity == "fake 1.0"
+
+
+def test_a_refused_source_is_kept_and_named() -> None:
+    with pytest.raises(ToolchainError, match=r"undeclared|undefined") as caught:
+        compile_shared("int broken(void) { return missing; }\n", RUNNABLE[0], find_toolchain(Options()))
+    source = Path(caught.value.diagnostics[0].where)
+    assert "missing" in source.read_text()
+    assert stat.S_IMODE(source.parent.stat().st_mode) == 0o700
+    source.unlink()
+
+
+def test_a_compiler_that_hangs_is_stopped(
+    fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = tmp_path / "cc"
+    fake.write_text('#!/bin/sh\n[ "$1" = --version ] && echo slow && exit\nsleep 30\n')
+    fake.chmod(0o700)
+    found = find_toolchain(Options(cc=str(fake)))
+    monkeypatch.setattr(module, "TIME_LIMIT", 0.3)
+    with pytest.raises(ToolchainError, match="did not end within"):
+        compile_shared("int x;\n", RUNNABLE[0], found)
+
+
+def test_sources_compile_side_by_side_in_order() -> None:
+    objects = compile_all(
+        [SOURCE.format(i) for i in range(4)], RUNNABLE[0], find_toolchain(Options()), workers=2
+    )
+    assert [load(code).answer() for code in objects] == [0, 1, 2, 3]
+
+
+def test_a_compiler_is_asked_once_until_its_file_changes(tmp_path: Path) -> None:
+    fake, asked = tmp_path / "cc", tmp_path / "asked"
+    options = Options(cc=str(fake), cache_dir=tmp_path / "cache")
+
+    def found(version: str) -> str:
+        module._identify.cache_clear()  # as a new process
+        fake.write_text(f"#!/bin/sh\necho x >> {asked}\necho {version}\n")
+        fake.chmod(0o700)
+        os.utime(fake, ns=(0, len(version)))
+        return find_toolchain(options).identity
+
+    assert [found("fake 1"), found("fake 1"), found("fake 1")] == ["fake 1"] * 3
+    assert asked.read_text() == "x\n"
+    assert found("fake 20") == "fake 20"
+    assert asked.read_text() == "x\nx\n"
+
+
+def test_notes_that_others_may_write_are_not_read(tmp_path: Path) -> None:
+    fake = tmp_path / "cc"
+    fake.write_text("#!/bin/sh\necho fake 1\n")
+    fake.chmod(0o700)
+    options = Options(cc=str(fake), cache_dir=tmp_path / "cache")
+    assert find_toolchain(options).identity == "fake 1"
+    (note,) = (tmp_path / "cache" / "compilers").iterdir()
+    note.write_text("another")
+    note.parent.chmod(0o777)
+    module._identify.cache_clear()
+    assert find_toolchain(options).identity == "fake 1"
+    module._identify.cache_clear()

@@ -51,8 +51,7 @@ def named() -> Any:
     return _model([node], [])
 
 
-def _model(nodes: list[Any], constants: list[Any]) -> Any:
-    wide = HEADS * FEATURES
+def _model(nodes: list[Any], constants: list[Any], wide: int | str = HEADS * FEATURES) -> Any:
     shapes = {"q": ["B", "S", wide], "k": ["B", "T", wide], "v": ["B", "T", wide], "mask": ["B", 1, 1, "T"]}
     inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
     output = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["B", "S", wide])
@@ -80,4 +79,16 @@ def test_one_launch_for_any_lengths(build: Any) -> None:
         mask = np.where(rng.random((batch, 1, 1, keys)) < 0.2, -1e9, 0).astype(np.float32)
         (y,) = model(q, k, v, mask)
         wide = definition(*(x.reshape(*x.shape[:2], HEADS, FEATURES) for x in (q, k, v)), mask)
+        np.testing.assert_allclose(y, wide.reshape(y.shape), rtol=1e-5, atol=1e-6)
+
+
+def test_the_number_of_features_may_be_open() -> None:
+    node = helper.make_node("Attention", ["q", "k", "v", "mask"], ["y"], q_num_heads=2, kv_num_heads=2)
+    model = gw.compile(_model([node], [], "W"), options=Options(threads=1))
+    rng = np.random.default_rng(1)
+    for features in (1, 3, 16):
+        q, k, v = (rng.standard_normal((1, s, 2 * features)).astype(np.float32) for s in (3, 5, 5))
+        mask = np.zeros((1, 1, 1, 5), np.float32)
+        (y,) = model(q, k, v, mask)
+        wide = definition(*(x.reshape(1, -1, 2, features) for x in (q, k, v)), mask)
         np.testing.assert_allclose(y, wide.reshape(y.shape), rtol=1e-5, atol=1e-6)

@@ -387,7 +387,7 @@ def _type_of(value: Value) -> onnx.TypeProto:
 
 
 def _dim(dim: Any) -> Dim:
-    if dim.HasField("dim_value"):
+    if dim.HasField("dim_value") and dim.dim_value >= 0:  # onnx infers -2 where no window fits
         return int(dim.dim_value)
     return str(dim.dim_param) or None
 

@@ -117,6 +117,7 @@ KNOWN: tuple[Known, ...] = (
         "what has no elements is not computed: no index is read", "ScatterND", "indices must be empty"
     ),
     refused_by_peer("the node that it adds takes no 0 channels", text="ReorderOutput"),
+    refused_by_peer("strings are ordered, as in Python", "ScatterND", "string data type is not supported"),
     refused('"Its length can be less": a condition is not longer than the axis', "Compress"),
     refused(
         "an index is out of range, though its slice has no elements", "Gather GatherND ScatterND", "out of"
@@ -154,6 +155,7 @@ KNOWN: tuple[Known, ...] = (
     values("alpha is cast to the type of x, as the function's body does", "ThresholdedRelu", "np.float16"),
     values("products of integers wrap around as in NumPy; overflow is undefined", "ReduceProd", "2147483647"),
     shapes("the sizes of what no iteration made are unknown; ONNX Runtime takes 0", "Loop", r"shape \(0,"),
+    values("the sizes of what no iteration made are unknown", beside="Loop", text=r"one by one, shape \(0,"),
     shapes('"If input split is specified", keepdims is ignored', "SequenceAt SplitToSequence"),
     shapes('"for negative stepping it is clamped to [-1, dims-1]": the largest end is the last', "Slice"),
     shapes(
@@ -235,6 +237,20 @@ KNOWN: tuple[Known, ...] = (
     ),
     values('"Reduction over an empty set of values yields undefined"', "ReduceMean GlobalAveragePool", "nan"),
     values("means of no losses are undefined", "NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss", "nan"),
+    values(
+        "means of no losses are undefined",
+        "OptionalGetElement Cast Identity",
+        "nan",
+        beside="NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss ReduceMean GlobalAveragePool",
+    ),
+    values("a window of pads alone has no largest element: its index is -1", "MaxPool", r"int64\(-1\), not"),
+    values(
+        "the largest element is subtracted before exp; ONNX Runtime overflows without axes",
+        "ReduceLogSumExp",
+        r"not np.float\d+\(inf\)",
+    ),
+    values("a row with NaN has no largest element", "Hardmax", peer="wide", strange=True),
+    values("the function's body computes in f16, where exp overflows", "Celu", r"float16\(-inf\), not"),
 )
 """The first that covers a mismatch explains it."""
 

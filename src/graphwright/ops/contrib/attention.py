@@ -24,7 +24,7 @@ from graphwright.ops.core.split import Split
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unsqueeze import Unsqueeze
-from graphwright.ops.nn.attention import CANONICAL, HEADS_INSIDE, Axes, ScaledDotProductAttention
+from graphwright.ops.nn.attention import CANONICAL, HEADS_INSIDE, Axes, ScaledDotProductAttention, scaled
 from graphwright.records import dataclass, replace
 
 
@@ -57,11 +57,9 @@ def attended(
     i: Importer, q: Heads, k: Heads, v: Heads, bias: Value | None, settings: ScaledDotProductAttention
 ) -> Value:
     """[B, S, heads * H] of q's dtype, computed in f32. ``settings`` lack axes; a scale of 0 is the usual."""
-    if not isinstance(q.features, int):
-        raise i.fail("the scale depends on the number of features, which is not known")
-    scale = settings.scale or max(q.features, 1) ** -0.5
+    query, scale = (q.value, settings.scale) if settings.scale else scaled(i, wide(i, q.value), q.features)
     made = replace(settings, scale=scale, q_axes=q.axes, k_axes=k.axes, v_axes=v.axes, y_axes=HEADS_INSIDE)
-    operands = [wide(i, x) for x in (q.value, k.value, v.value, *([] if bias is None else [bias]))]
+    operands = [wide(i, x) for x in (query, k.value, v.value, *([] if bias is None else [bias]))]
     y = i.emit(made, *operands)
     batch, rows, heads, features = y.type.dims
     flat = i.emit(Reshape((batch, rows, heads * features)), y)

@@ -21,7 +21,7 @@ from graphwright.ops.core.range import Range
 from graphwright.ops.core.reductions import ReduceMax
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.transpose import Transpose
-from graphwright.ops.core.unary import Tanh
+from graphwright.ops.core.unary import Sqrt, Tanh
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.nn.softmax import Softmax
 
@@ -113,6 +113,16 @@ class ScaledDotProductAttention(Op):
         return self.q_axes, self.k_axes, self.v_axes
 
 
+def scaled(i: Importer, q: Any, features: Dim) -> tuple[Any, float]:
+    """The query and the factor of the scores: ``1 / sqrt(features)``, multiplied into the query where that
+    number is open.
+    """
+    if isinstance(features, int):
+        return q, max(features, 1) ** -0.5
+    root = i.emit(Sqrt(), i.emit(Cast(q.type.dtype), i.emit(Range((features, features + 1, 1)))))
+    return i.emit(Div(), q, root), 1.0
+
+
 class _Attention:
     """One node of ONNX's Attention (opset 23 and later), as simpler ops.
 
@@ -136,7 +146,7 @@ class _Attention:
             heads, groups = int(i.required_attr("q_num_heads")), int(i.required_attr("kv_num_heads"))
             q, k, v = (self._split(x, n) for x, n in ((q, heads), (k, groups), (v, groups)))
         self.axes = HEADS_INSIDE if self.flat else CANONICAL
-        self.q, self.k, self.v, self.k_axes = q, k, v, self.axes
+        self.k, self.v, self.k_axes = k, v, self.axes
         self.offset: Dim = 0
         past_key, past_value = i.optional(4), i.optional(5)
         if past_key is not None and past_value is not None:
@@ -149,13 +159,11 @@ class _Attention:
         self.queries = q.type.dims[self.axes[2]]
         self.keys = self.k.type.dims[self.k_axes[2]]
         self.lengths = i.optional(6)
-        depth = q.type.dims[3]
-        scale = i.attr("scale")
-        if scale is None:
-            if not isinstance(depth, int):
-                raise i.fail("the scale depends on the number of features, which is not known")
-            scale = max(depth, 1) ** -0.5
-        self.scale = float(scale)
+        given = i.attr("scale")
+        self.q: Any = q
+        if given is None:
+            self.q, given = scaled(i, q, q.type.dims[3])
+        self.scale = float(given)
         self.softcap = float(i.attr("softcap", 0.0))
         self.causal = bool(i.attr("is_causal", 0))
         self.windows = int(i.attr("left_window_size", -1)), int(i.attr("right_window_size", -1))

@@ -30,7 +30,7 @@ TIME_LIMIT: Final = 120.0
 """Seconds for one run of the compiler."""
 LINK_FLAGS: Final = ("-shared", "-fPIC", "-fvisibility=hidden", "-Wl,--as-needed")
 CODE_FLAGS: Final = ("-fwrapv",)
-"""BackgroundTask the ISA's own: integers wrap around, as NumPy's do."""
+"""Beside the ISA's own: integers wrap around, as NumPy's do."""
 _MESSAGE_LIMIT: Final = 4000
 _SOURCE: Final = "graphwright.kernel.c"
 """A name that no user's own C is likely to have: messages of the compiler are told apart by it."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphwright.fusion.axes import Nest
 from graphwright.ir.graph import Node
 from graphwright.ir.symbols import product
+from graphwright.loop_nests.axes import Nest
 
 ROW_CAPACITY = int(0.8 * 1024 * 1024)
 """Bytes of one row's operands that may be walked several times: 0.8 of a second-level cache of 1 MiB."""

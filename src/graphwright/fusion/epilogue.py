@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphwright.fusion.axes import Nest
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Trait
 from graphwright.ir.types import F32, I8, I32, U8
+from graphwright.loop_nests.axes import Nest
 
 
 def epilogue_groups(anchor: Node, rest: Sequence[Node], nest: Nest) -> str | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from graphwright.fusion.axes import NotOneNest, analyse
 from graphwright.fusion.benefit import worth_fusing
 from graphwright.fusion.epilogue import epilogue_groups
 from graphwright.ir.constant import Constant, is_constant
@@ -16,6 +15,7 @@ from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Trait
 from graphwright.ir.types import DType
+from graphwright.loop_nests.axes import NotOneNest, analyse
 from graphwright.passes.base import Known, Pass, Record, graphs
 from graphwright.records import dataclass
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from graphwright.fusion.axes import Axis, Nest, analyse
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import ConstantPool, Graph, Node, Value
+from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import (
     Buffer,
     Kernel,
@@ -19,9 +19,9 @@ from graphwright.ir.loops.nodes import (
     Store,
 )
 from graphwright.ir.symbols import Dim, product, symbol
-from graphwright.loop_nests.emitter import Emitter, RegionKernel
+from graphwright.loop_nests.axes import Axis, Nest, analyse
+from graphwright.loop_nests.builder import NestBuilder, RegionKernel
 from graphwright.records import replace
-from graphwright.targets.cpu.c.hook import HOOK_SIZES
 
 
 def hook_kernel(
@@ -35,7 +35,7 @@ def hook_kernel(
     return _Hook(region, analyse(body), constants, name, anchor, groups).build()
 
 
-class _Hook(Emitter):
+class _Hook(NestBuilder):
     """An epilogue: rows x columns of one tile, in the index space of the contraction's output."""
 
     symbolic = True

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
-from graphwright.fusion.axes import Nest
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import (
     Accumulate,
@@ -25,7 +24,8 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, minimum, mod, product, symbol
 from graphwright.ir.types import DType
-from graphwright.loop_nests.emitter import RegionKernel
+from graphwright.loop_nests.axes import Nest
+from graphwright.loop_nests.builder import RegionKernel
 from graphwright.loop_nests.jam import copy_of, unrolled
 from graphwright.loop_nests.row import Row
 from graphwright.records import replace

@@ -30,7 +30,7 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.op import Trait, folding
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
 from graphwright.ir.types import DType
-from graphwright.loop_nests.emitter import Emitter, RegionKernel, cost_of, expression_of
+from graphwright.loop_nests.builder import NestBuilder, RegionKernel, cost_of, expression_of
 from graphwright.loop_nests.jam import jam
 from graphwright.records import replace
 
@@ -49,7 +49,7 @@ ROW_BLOCK = 256
 """Such rows per unit of the grid."""
 
 
-class Row(Emitter):
+class Row(NestBuilder):
     """A kernel of its own: grid over the outer axes, stages between reductions."""
 
     def build(self) -> RegionKernel:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from graphwright.fusion.axes import analyse
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import ConstantPool, Graph
-from graphwright.loop_nests.emitter import RegionKernel
+from graphwright.loop_nests.axes import analyse
+from graphwright.loop_nests.builder import RegionKernel
 from graphwright.loop_nests.lanes import Lanes, fits_lanes
 from graphwright.loop_nests.row import Row
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 
 from graphwright.errors import Diagnostic, ToolchainError
+from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import (
     Accumulate,
     Alloc,
@@ -33,7 +34,6 @@ from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.c.body import Writer
 from graphwright.targets.cpu.c.dims import depends
 from graphwright.targets.cpu.c.extent import HELPERS, extent_text, hook_extent_text
-from graphwright.targets.cpu.c.hook import HOOK_SIZES
 from graphwright.targets.cpu.c.main import main_text
 from graphwright.targets.cpu.c.scope import Variable, c_name
 from graphwright.targets.cpu.c.support import C_TYPES, Support, check_dtype

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import (
     Accumulate,
     Buffer,
@@ -34,7 +35,6 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.symbols import Atom, Dim, Expr, Symbol, atoms, product, symbol
 from graphwright.records import dataclass
 from graphwright.targets.cpu.c.analysis import children, parts
-from graphwright.targets.cpu.c.hook import HOOK_SIZES
 
 SUFFIX = "_extent"
 HELPERS = """

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from graphwright.errors import Diagnostic, PluginError
-from graphwright.fusion.axes import Axis, Nest, Place
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import ConstantPool, Graph, Node, Value
+from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import (
     Apply,
     Bits,
@@ -27,8 +27,8 @@ from graphwright.ir.names import UniqueNames, identifier
 from graphwright.ir.op import Op, Trait, folding
 from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op
 from graphwright.ir.symbols import Dim, product, substitute, symbol
+from graphwright.loop_nests.axes import Axis, Nest, Place
 from graphwright.records import dataclass, field
-from graphwright.targets.cpu.c.hook import HOOK_SIZES
 
 COSTLY = frozenset(
     (
@@ -66,7 +66,7 @@ class _Loops:
     index: list[Dim] = field(default_factory=list)
 
 
-class Emitter:
+class NestBuilder:
     """The base of both kinds of kernels."""
 
     symbolic = False

@@ -27,7 +27,7 @@ BENCH_ARGS ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/graphwright/runtime/native/*.[ch]*) \
-	$(shell find src/graphwright/kernels src/graphwright/targets -name '*.py')
+	$(shell find src/graphwright/kernels src/graphwright/targets -name '*.py' -o -name '*.[ch]')
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-models sizes conformance lint bench sanitize fuzz docs clean

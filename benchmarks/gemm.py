@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.limits import fma_gflops, read_gbps, thread_seconds
-from graphwright.kernels.library import gemm
+from graphwright.kernels.gemm import gemm
 from graphwright.kernels.library.bits import single_bits
 from graphwright.targets.cpu.isa import ISAS, Isa
 from graphwright.targets.cpu.toolchain import compile_shared, find_toolchain

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphwright.kernels.library.write import KernelModule, kernel_text
+from graphwright.kernels.library.write import KernelModule, include_flags, write_module
 from graphwright.targets.cpu.c.extent import FIRST, HOOK, TILE
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library import refusal
@@ -42,13 +42,20 @@ def _folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="kernels_"))
 
 
-def compile_c(text: str, name: str, command: Sequence[str], flags: Sequence[str]) -> Path:
-    """A shared object of ``text``; a warning is an error."""
-    source, target = _folder() / f"{name}.c", _folder() / f"{name}.so"
-    source.write_text(text)
+def compile_c(sources: Sequence[Path], name: str, command: Sequence[str], flags: Sequence[str]) -> Path:
+    """A shared object of ``sources``; a warning is an error."""
+    target = _folder() / f"{name}.so"
     options = (*flags, "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden")
-    subprocess.run([*command, *options, str(source), "-o", str(target)], check=True)
+    subprocess.run([*command, *options, *map(str, sources), "-o", str(target)], check=True)
     return target
+
+
+def compile_module(module: KernelModule, isa: Isa, command: Sequence[str]) -> Path:
+    """A shared object of the kernels of ``module``."""
+    flags = isa.zig_flags if command == zig() else isa.flags
+    folder = _folder() / isa.name
+    name = f"{module.__name__}_{isa.name}_{Path(command[-1]).stem}"
+    return compile_c(write_module(module, isa, folder), name, command, (*flags, *include_flags(folder)))
 
 
 def zig() -> tuple[str, ...]:
@@ -59,10 +66,8 @@ def zig() -> tuple[str, ...]:
 @cache
 def load(module: KernelModule, isa: Isa) -> ctypes.CDLL:
     """The kernels of ``module`` for ``isa``, compiled once per session with gcc (or zig's clang)."""
-    name = f"{module.__name__.rsplit('.', 1)[-1]}_{isa.name}"
     gcc = shutil.which("gcc")
-    command, flags = ((gcc,), isa.flags) if gcc else (zig(), isa.zig_flags)
-    made = ctypes.CDLL(str(compile_c(kernel_text(module, isa), name, command, flags)))
+    made = ctypes.CDLL(str(compile_module(module, isa, (gcc,) if gcc else zig())))
     _LOADED.append(made)
     return made
 
@@ -161,7 +166,9 @@ HOOK(fail) {
 @cache
 def hook(name: str) -> int:
     """The address of a hook: ``scale`` (3 * tile + 1, and a count of the writes) or ``fail`` (returns 7)."""
-    opened = ctypes.CDLL(str(compile_c(_HOOKS, "hooks", ("gcc",), ("-O1", "-std=c11"))))
+    source = _folder() / "hooks.c"
+    source.write_text(_HOOKS)
+    opened = ctypes.CDLL(str(compile_c([source], "hooks", ("gcc",), ("-O1", "-std=c11"))))
     return ctypes.cast(opened[name], ctypes.c_void_p).value or 0
 
 

@@ -14,7 +14,7 @@ from graphwright.kernels.library import attention
 from graphwright.kernels.library.attention import Attention, Guard
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import call, compile_c, load, strided, zig
+from tests.kernels.library.harness import call, compile_module, load, strided, zig
 
 Array = npt.NDArray[Any]
 ORDERS = {"heads outside": (0, 1, 2, 3), "heads inside": (0, 2, 1, 3), "keys inmost": (0, 1, 3, 2)}
@@ -191,4 +191,4 @@ def test_causal_rows_without_keys(isa: Isa) -> None:
 
 @each_isa
 def test_compiles_with_clang(isa: Isa) -> None:
-    compile_c(attention.source(isa), f"attention_zig_{isa.name}", zig(), isa.zig_flags)
+    compile_module(attention, isa, zig())

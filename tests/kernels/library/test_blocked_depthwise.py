@@ -16,7 +16,7 @@ from graphwright.kernels.library.blocked_depthwise import BlockedDepthwiseArgs
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import blocks, in_blocks, in_rows, place, room
 from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import Array, call, call_hooked, compile_c, guarded, hook, load, zig
+from tests.kernels.library.harness import Array, call, call_hooked, compile_module, guarded, hook, load, zig
 from tests.kernels.library.windows import WINDOWS, Window, assert_near, normal, reference
 
 
@@ -181,7 +181,5 @@ def test_sizes_may_be_symbols() -> None:
 
 @pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
 def test_zig_compiles_it(isa: Isa) -> None:
-    library = compile_c(
-        blocked_depthwise.source(isa), f"zig_blocked_depthwise_{isa.name}", zig(), isa.zig_flags
-    )
+    library = compile_module(blocked_depthwise, isa, zig())
     assert ctypes.CDLL(str(library))[blocked_depthwise.SYMBOL]

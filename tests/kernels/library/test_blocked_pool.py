@@ -17,7 +17,7 @@ from graphwright.kernels.library.blocked_pool import BlockedPoolArgs
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import in_blocks, in_rows, place, room
 from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import call, compile_c, load, zig
+from tests.kernels.library.harness import call, compile_module, load, zig
 from tests.kernels.library.test_pool import expected_pool, signal
 
 F32 = npt.NDArray[np.float32]
@@ -126,4 +126,4 @@ def test_sizes_may_be_symbols() -> None:
 
 @pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
 def test_zig_compiles_it(isa: Isa) -> None:
-    compile_c(blocked_pool.source(isa), f"zig_blocked_pool_{isa.name}", zig(), isa.zig_flags)
+    compile_module(blocked_pool, isa, zig())

@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from graphwright.kernels.library import byte_conv
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
-from tests.kernels.library.harness import call, compile_c, hook, load, zig
+from tests.kernels.library.harness import call, compile_module, hook, load, zig
 from tests.kernels.library.test_byte_gemm import BYTES, random_bytes
 
 
@@ -112,5 +112,5 @@ def test_error_of_the_hook_is_returned(isa: Isa) -> None:
 
 @pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
 def test_zig_compiles_it(isa: Isa) -> None:
-    library = compile_c(byte_conv.source(isa), f"zig_byte_conv_{isa.name}", zig(), isa.zig_flags)
+    library = compile_module(byte_conv, isa, zig())
     assert ctypes.CDLL(str(library))[byte_conv.SYMBOL]

@@ -14,7 +14,7 @@ from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.library import byte_gemm
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
-from tests.kernels.library.harness import call, compile_c, hook, load, zig
+from tests.kernels.library.harness import call, compile_module, hook, load, zig
 
 SIZES = st.one_of(st.integers(0, 20), st.sampled_from([31, 47, 48, 49, 97, 131]))
 DEPTHS = st.one_of(st.integers(0, 20), st.sampled_from([63, 64, 65, 127, 257, 1030]))
@@ -135,5 +135,5 @@ def test_sizes_may_be_symbols() -> None:
 
 @pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
 def test_zig_compiles_it(isa: Isa) -> None:
-    library = compile_c(byte_gemm.source(isa), f"zig_byte_gemm_{isa.name}", zig(), isa.zig_flags)
+    library = compile_module(byte_gemm, isa, zig())
     assert ctypes.CDLL(str(library))[byte_gemm.SYMBOL]

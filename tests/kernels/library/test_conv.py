@@ -16,7 +16,7 @@ from graphwright.kernels.library import conv
 from graphwright.kernels.library.pack import conv_layout, conv_panels, conv_unpanels
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import Array, call, call_hooked, compile_c, hook, load, strided, zig
+from tests.kernels.library.harness import Array, call, call_hooked, compile_module, hook, load, strided, zig
 from tests.kernels.library.windows import (
     DEEP_WINDOWS,
     LAYOUTS,
@@ -206,5 +206,5 @@ def test_sizes_may_be_symbols() -> None:
 
 @pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
 def test_zig_compiles_it(isa: Isa) -> None:
-    library = compile_c(conv.source(isa), f"zig_conv_{isa.name}", zig(), isa.zig_flags)
+    library = compile_module(conv, isa, zig())
     assert ctypes.CDLL(str(library))[conv.SYMBOL]

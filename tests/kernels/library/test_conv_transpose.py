@@ -16,7 +16,7 @@ from graphwright.kernels.library import conv_transpose, pack_transpose
 from graphwright.kernels.library.conv_transpose import ConvTransposeArgs
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, element_strides, guard
-from tests.kernels.library.harness import call, call_hooked, compile_c, hook, load, strided, zig
+from tests.kernels.library.harness import call, call_hooked, compile_module, hook, load, strided, zig
 
 F32 = npt.NDArray[np.float32]
 
@@ -181,4 +181,4 @@ def test_packing_is_invertible_and_is_the_layout(shape: tuple[int, ...]) -> None
 
 @each_isa
 def test_source_compiles_with_clang(isa: Isa) -> None:
-    compile_c(conv_transpose.source(isa), f"conv_transpose_{isa.name}_zig", zig(), isa.zig_flags)
+    compile_module(conv_transpose, isa, zig())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from graphwright.kernels.library import copy
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, element_strides, guard
-from tests.kernels.library.harness import call, compile_c, load, zig
+from tests.kernels.library.harness import call, compile_module, load, zig
 
 DTYPES = (np.uint8, np.int16, np.float32, np.int64, np.complex128)
 AXIS = st.sampled_from([0, 1, 2, 3, 5, 7, 16, 17, 33])
@@ -162,4 +162,4 @@ def test_copy_keeps_every_bit_of_floats(isa: Isa) -> None:
 
 @each_isa
 def test_source_compiles_with_clang(isa: Isa) -> None:
-    compile_c(copy.source(isa), f"copy_{isa.name}_zig", zig(), isa.zig_flags)
+    compile_module(copy, isa, zig())

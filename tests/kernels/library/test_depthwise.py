@@ -15,7 +15,7 @@ from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.library import depthwise
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import Array, call, call_hooked, compile_c, hook, load, strided, zig
+from tests.kernels.library.harness import Array, call, call_hooked, compile_module, hook, load, strided, zig
 from tests.kernels.library.windows import (
     DEEP_WINDOWS,
     LAYOUTS,
@@ -186,5 +186,5 @@ def test_sizes_may_be_symbols() -> None:
 
 @pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
 def test_zig_compiles_it(isa: Isa) -> None:
-    library = compile_c(depthwise.source(isa), f"zig_depthwise_{isa.name}", zig(), isa.zig_flags)
+    library = compile_module(depthwise, isa, zig())
     assert ctypes.CDLL(str(library))[depthwise.SYMBOL]

@@ -17,7 +17,7 @@ from graphwright.kernels.library import direct
 from graphwright.layout.transform import pack, unpack
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
-from tests.kernels.library.harness import Array, call, call_hooked, compile_c, hook, load, zig
+from tests.kernels.library.harness import Array, call, call_hooked, compile_module, hook, load, zig
 from tests.kernels.library.windows import WINDOWS, Window, assert_near, normal, reference
 
 
@@ -270,5 +270,5 @@ def test_sizes_may_be_symbols() -> None:
 
 @pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
 def test_zig_compiles_it(isa: Isa) -> None:
-    library = compile_c(direct.source(isa), f"zig_direct_{isa.name}", zig(), isa.zig_flags)
+    library = compile_module(direct, isa, zig())
     assert ctypes.CDLL(str(library))[direct.SYMBOL]

@@ -9,24 +9,23 @@ from __future__ import annotations
 import ctypes
 import math
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from graphwright.kernels.library import fail
+from graphwright.kernels.gemm import gemm
 from graphwright.kernels.library.extent import Extent
-from graphwright.kernels.library.write import KernelModule, kernel_text, source_modules
+from graphwright.kernels.library.write import KernelModule, source_modules, write_module
 from graphwright.runtime.target import kernel_library
 from graphwright.targets.cpu.c.extent import FIRST
 from graphwright.targets.cpu.isa import V3, Isa
 from tests.fuzz.packages import ABSURD
 from tests.kernels.library.cases import each_isa
 
-MODULES = [
-    cast(KernelModule, import_module(f"graphwright.kernels.library.{name}")) for name in source_modules()
-]
+MODULES = [cast(KernelModule, import_module(name)) for name in source_modules()]
 _EXTENT = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_double)
 )
@@ -41,20 +40,25 @@ def built(isa: Isa, symbol: str) -> Any:
 
 
 @each_isa
-def test_every_kernel_is_built_with_an_extent(isa: Isa) -> None:
+def test_every_kernel_is_built_with_an_extent(isa: Isa, tmp_path: Path) -> None:
     for module in MODULES:
-        assert kernel_text(module, isa).count("_extent(const int64_t *arg") == 2 * len(module.extents(isa))
+        text = write_module(module, isa, tmp_path)[-1].read_text()
+        assert text.count("_extent(const int64_t *arg") == 2 * len(module.extents(isa))
     symbols = [extent.symbol for extent in extents(isa)]
     assert len(set(symbols)) == len(symbols) >= 50
     assert all(built(isa, symbol) for symbol in symbols)
 
 
-def test_a_kernel_without_an_extent_is_not_built() -> None:
+def test_a_kernel_without_an_extent_is_not_built(tmp_path: Path) -> None:
     lacking = SimpleNamespace(
-        __name__="lacking", source=fail.source, extents=lambda isa: fail.extents(isa)[:-1]
+        __name__="lacking",
+        __file__=gemm.__file__,
+        header=gemm.header,
+        extents=lambda isa: gemm.extents(isa)[:-1],
     )
-    with pytest.raises(ValueError, match="gw_require_at_most"):
-        kernel_text(lacking, V3)
+    with pytest.raises(ValueError, match="gw_gemm_f32_codes"):
+        write_module(lacking, V3, tmp_path)
+    assert not any(tmp_path.iterdir())
 
 
 @each_isa

@@ -8,7 +8,7 @@ import pytest
 from graphwright.kernels.library import fft
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
-from tests.kernels.library.harness import call, compile_c, load, zig
+from tests.kernels.library.harness import call, compile_module, load, zig
 
 LENGTHS = (256, 289, 320, 343, 375, 400, 441, 512, 625, 896, 1000, 1024, 2048, 2401, 4096, 16384)
 FAST = [length for length in LENGTHS if fft.sides(length)]
@@ -57,4 +57,4 @@ def test_lengths_with_large_factors_have_no_sides() -> None:
 
 @each_isa
 def test_clang_compiles_it_without_a_warning(isa: Isa) -> None:
-    compile_c(fft.source(isa), f"fft_zig_{isa.name}", zig(), isa.zig_flags)
+    compile_module(fft, isa, zig())

@@ -11,12 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
-from graphwright.kernels.library import gemm
+from graphwright.kernels.gemm import gemm
 from graphwright.kernels.library.bits import single_bits
 from graphwright.kernels.library.pack import gemm_panels, gemm_unpanels
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import Array, call, call_hooked, compile_c, hook, load, strided, zig
+from tests.kernels.library.harness import Array, call, call_hooked, compile_module, hook, load, strided, zig
 
 SIZES = st.one_of(st.integers(0, 20), st.sampled_from([31, 32, 33, 47, 64, 97, 101, 193]))
 DEPTHS = st.one_of(st.integers(0, 20), st.sampled_from([31, 64, 511, 512, 513, 1031]))
@@ -276,5 +276,5 @@ def test_sizes_may_be_symbols() -> None:
 
 @pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
 def test_zig_compiles_it(isa: Isa) -> None:
-    library = compile_c(gemm.source(isa), f"zig_gemm_{isa.name}", zig(), isa.zig_flags)
+    library = compile_module(gemm, isa, zig())
     assert ctypes.CDLL(str(library))[gemm.PACKED]

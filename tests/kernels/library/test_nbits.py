@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from graphwright.kernels.library import gemm, nbits
+from graphwright.kernels.gemm import gemm, nbits
 from graphwright.kernels.library.bits import single_bits
 from graphwright.layout.transform import pack, unpack
 from graphwright.targets.cpu.isa import Isa

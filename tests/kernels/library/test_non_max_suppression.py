@@ -10,7 +10,7 @@ from graphwright.kernels.library import non_max_suppression
 from graphwright.kernels.library.non_max_suppression import TOO_MANY_BOXES, Choose, Join
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
-from tests.kernels.library.harness import call, compile_c, load, zig
+from tests.kernels.library.harness import call, compile_module, load, zig
 
 
 def chosen(
@@ -124,4 +124,4 @@ def test_boxes_that_32_bits_do_not_number_are_refused(isa: Isa) -> None:
 
 @each_isa
 def test_clang_compiles_it_without_a_warning(isa: Isa) -> None:
-    compile_c(non_max_suppression.source(isa), f"nms_zig_{isa.name}", zig(), isa.zig_flags)
+    compile_module(non_max_suppression, isa, zig())

@@ -10,7 +10,7 @@ from graphwright.kernels.library import non_zero
 from graphwright.kernels.library.non_zero import NonZero
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
-from tests.kernels.library.harness import call, compile_c, load, zig
+from tests.kernels.library.harness import call, compile_module, load, zig
 
 DTYPES = (np.bool_, np.int8, np.uint16, np.float16, np.int32, np.float32, np.int64, np.float64)
 
@@ -65,4 +65,4 @@ def test_many_blocks(isa: Isa) -> None:
 
 @each_isa
 def test_clang_compiles_it_without_a_warning(isa: Isa) -> None:
-    compile_c(non_zero.source(isa), f"non_zero_zig_{isa.name}", zig(), isa.zig_flags)
+    compile_module(non_zero, isa, zig())

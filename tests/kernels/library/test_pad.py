@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from graphwright.kernels.library import pad
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, element_strides, guard
-from tests.kernels.library.harness import call, compile_c, load, zig
+from tests.kernels.library.harness import call, compile_module, load, zig
 
 DTYPES = (np.uint8, np.int16, np.float32, np.int64, np.complex128)
 AXIS = st.sampled_from([0, 1, 2, 3, 5, 7, 16, 17, 33])
@@ -68,4 +68,4 @@ def test_pad_of_an_empty_tensor_is_all_fill(isa: Isa) -> None:
 
 @each_isa
 def test_source_compiles_with_clang(isa: Isa) -> None:
-    compile_c(pad.source(isa), f"pad_{isa.name}_zig", zig(), isa.zig_flags)
+    compile_module(pad, isa, zig())

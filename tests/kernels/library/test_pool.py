@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from graphwright.kernels.library import pool
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
-from tests.kernels.library.harness import call, compile_c, load, strided, zig
+from tests.kernels.library.harness import call, compile_module, load, strided, zig
 
 F32 = npt.NDArray[np.float32]
 
@@ -207,4 +207,4 @@ def test_max_pool_indices_take_the_first_of_equals_and_of_nans(isa: Isa) -> None
 
 @each_isa
 def test_source_compiles_with_clang(isa: Isa) -> None:
-    compile_c(pool.source(isa), f"pool_{isa.name}_zig", zig(), isa.zig_flags)
+    compile_module(pool, isa, zig())

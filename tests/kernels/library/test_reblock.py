@@ -14,7 +14,7 @@ from graphwright.kernels.library import reblock
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import blocks, in_blocks, place, room
 from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import Array, call, compile_c, load, strided, zig
+from tests.kernels.library.harness import Array, call, compile_module, load, strided, zig
 from tests.kernels.library.windows import normal
 
 shapes = st.tuples(
@@ -86,5 +86,5 @@ def test_sizes_may_be_symbols() -> None:
 
 @pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
 def test_zig_compiles_it(isa: Isa) -> None:
-    library = compile_c(reblock.source(isa), f"zig_reblock_{isa.name}", zig(), isa.zig_flags)
+    library = compile_module(reblock, isa, zig())
     assert ctypes.CDLL(str(library))[reblock.BLOCK]

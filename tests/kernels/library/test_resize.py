@@ -17,7 +17,7 @@ from graphwright.kernels.library import resize
 from graphwright.kernels.library.resize import Coordinates, Resize, Rounding
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
-from tests.kernels.library.harness import call, compile_c, load, strided, zig
+from tests.kernels.library.harness import call, compile_module, load, strided, zig
 
 F32 = npt.NDArray[np.float32]
 MODES = {"nearest": Resize.NEAREST, "linear": Resize.LINEAR, "cubic": Resize.CUBIC}
@@ -207,4 +207,4 @@ def test_special_values_stay_where_they_are(isa: Isa, mode: str) -> None:
 
 @each_isa
 def test_source_compiles_with_clang(isa: Isa) -> None:
-    compile_c(resize.source(isa), f"resize_{isa.name}_zig", zig(), isa.zig_flags)
+    compile_module(resize, isa, zig())

@@ -19,7 +19,7 @@ from graphwright.kernels.library.pack import gemm_panels
 from graphwright.kernels.library.rnn import Activation, ActivationKind
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, element_strides, guard
-from tests.kernels.library.harness import call, compile_c, load, zig
+from tests.kernels.library.harness import call, compile_module, load, zig
 
 F32 = npt.NDArray[np.float32]
 GATES: dict[ModuleType, int] = {lstm: 4, gru: 3, elman: 1}
@@ -261,4 +261,4 @@ def test_activations_are_accurate_to_three_ulp_and_keep_nan(isa: Isa, kind: Acti
 @each_isa
 @each_layer
 def test_source_compiles_with_clang(isa: Isa, module: ModuleType) -> None:
-    compile_c(module.source(isa), f"{module.SYMBOL}_{isa.name}_zig", zig(), isa.zig_flags)
+    compile_module(module, isa, zig())

@@ -11,7 +11,7 @@ from graphwright.kernels.library import top_k
 from graphwright.kernels.library.top_k import Kind, TopK
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
-from tests.kernels.library.harness import call, compile_c, load, zig
+from tests.kernels.library.harness import call, compile_module, load, zig
 
 KINDS = {
     np.uint8: Kind.UNSIGNED,
@@ -100,4 +100,4 @@ def test_bf16_has_a_code_of_its_own(isa: Isa) -> None:
 
 @each_isa
 def test_clang_compiles_it_without_a_warning(isa: Isa) -> None:
-    compile_c(top_k.source(isa), f"top_k_zig_{isa.name}", zig(), isa.zig_flags)
+    compile_module(top_k, isa, zig())

@@ -13,7 +13,7 @@ from graphwright.kernels.library import trees
 from graphwright.kernels.library.trees import Fold, Trees
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
-from tests.kernels.library.harness import call, compile_c, load, zig
+from tests.kernels.library.harness import call, compile_module, load, zig
 
 LEAF = -1
 NODE = 16
@@ -129,4 +129,4 @@ def test_scratch_is_bounded(size: int) -> None:
 
 @each_isa
 def test_clang_compiles_it_without_a_warning(isa: Isa) -> None:
-    compile_c(trees.source(isa), f"trees_zig_{isa.name}", zig(), isa.zig_flags)
+    compile_module(trees, isa, zig())

@@ -18,7 +18,7 @@ from graphwright.kernels.library import winograd, winograd_cost, winograd_transf
 from graphwright.layout.transform import pack, unpack
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
-from tests.kernels.library.harness import Array, call, call_hooked, compile_c, hook, load, zig
+from tests.kernels.library.harness import Array, call, call_hooked, compile_module, hook, load, zig
 from tests.kernels.library.windows import Window, normal, reference
 
 each_form = pytest.mark.parametrize("m", winograd.SYMBOLS)
@@ -307,6 +307,6 @@ def test_cost_chooses_the_form() -> None:
 
 @pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
 def test_zig_compiles_it(isa: Isa) -> None:
-    library = compile_c(winograd.source(isa), f"zig_winograd_{isa.name}", zig(), isa.zig_flags)
+    library = compile_module(winograd, isa, zig())
     for name in winograd.SYMBOLS.values():
         assert ctypes.CDLL(str(library))[name]

@@ -13,8 +13,8 @@ from graphwright.kernels.candidates.registry import (
     contraction_of,
     row_major_strides,
 )
+from graphwright.kernels.gemm import gemm
 from graphwright.kernels.launch import Launch, Run
-from graphwright.kernels.library import gemm
 from graphwright.kernels.library.bits import single_bits
 from graphwright.kernels.library.pack import gemm_layout
 from graphwright.ops.core.matmul import MatMul

@@ -8,8 +8,8 @@ from graphwright.ir.symbols import product
 from graphwright.ir.types import F32, U8
 from graphwright.kernels.candidates.contractions import alone
 from graphwright.kernels.candidates.registry import Context, Contraction, candidate, contraction
+from graphwright.kernels.gemm import gemm, nbits
 from graphwright.kernels.launch import Launch
-from graphwright.kernels.library import gemm, nbits
 from graphwright.kernels.library.bits import single_bits
 from graphwright.ops.quantized.matmul_nbits import MatMulNBits
 

@@ -326,7 +326,7 @@ GW_INLINE vf vf_larger(vf a, vf b) {
 
 @POWERS@
 /* The first n elements, at most a vector. */
-GW_INLINE vf load_most(const float *p, int64_t n) { return n == VL ? vf_load(p) : vf_load_n(p, n); }
+GW_INLINE vf load_upto(const float *p, int64_t n) { return n == VL ? vf_load(p) : vf_load_n(p, n); }
 
 /* Rows that will be read or written soon, n elements of each. */
 GW_INLINE void fetch_rows(const float *x, int64_t x_row, int64_t rows, int64_t n) {
@@ -343,7 +343,7 @@ static void copy_panels(const float *x, int64_t x_row, int64_t rows, int64_t col
         for (int64_t col = 0; col < cols; col += NR, panel += apart)
             for (int64_t c = 0; c < NR; c += VL) {
                 const int64_t n = smaller(VL, cols - col - c);
-                vf_store(panel + c, n > 0 ? load_most(x + col + c, n) : (vf){0});
+                vf_store(panel + c, n > 0 ? load_upto(x + col + c, n) : (vf){0});
             }
     }
 }
@@ -406,7 +406,7 @@ GW_INLINE vf mask_at(const attention *t, const float *row, int64_t j, int64_t n)
     if (t->mask_col == 0)
         return vf_set1(*row);
     if (t->mask_col == 1)
-        return load_most(row + j, n);
+        return load_upto(row + j, n);
     for (int64_t i = 0; i < n; i++)
         lane[i] = row[(j + i) * t->mask_col];
     return vf_load(lane);

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from graphwright.ir.types import Layout
-from graphwright.kernels.library import conv, gemm
+from graphwright.kernels.gemm import gemm
+from graphwright.kernels.library import conv
 from graphwright.targets.cpu.isa import Isa
 
 Array = npt.NDArray[Any]

@@ -29,28 +29,7 @@ _LATENCY_BOUND: Final = 8
 """Independent sums that keep two FMA units of latency 4 busy."""
 
 
-HELPERS: Final = """\
-GW_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-/* a / b for a >= 0, b > 0; usual sizes divide by 1 or fit 32 bits, where division takes half the time. */
-GW_INLINE int64_t quotient(int64_t a, int64_t b) {
-    if (b == 1)
-        return a;
-    return ((uint64_t)(a | b) >> 32) ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
-}
-/* Parts of at most part that make up size >= 0. */
-GW_INLINE int64_t parts(int64_t size, int64_t part) { return quotient(size + part - 1, part); }
-/* Where part i begins when size is cut into count parts of nearly equal size. */
-GW_INLINE int64_t cut(int64_t size, int64_t i, int64_t count) { return quotient(size * i, count); }
-
-GW_INLINE void copy_row(const float *from, int64_t n, float *to) {
-    int64_t i = 0;
-    for (; i + VL <= n; i += VL)
-        vf_store(to + i, vf_load(from + i));
-    if (i < n)
-        vf_store_n(to + i, vf_load_n(from + i, n - i), n - i);
-}
-"""
-"""C text of small functions that GEMM and the convolutions share."""
+HELPERS: Final = '#include "library/sizes.h"\n'
 
 
 @dataclass(frozen=True)
@@ -73,43 +52,9 @@ class TileShape:
         return self.vectors * isa.lanes
 
 
-_STRUCT: Final = """\
-/* GCC would choose forms of the FMA that need moves between registers. */
-#define ACCUMULATE(c, a, b) __asm__("vfmadd231ps %1, %2, %0" : "+v"(c) : "v"(a), "v"(b))
-
-/* How a tile starts (from nothing, one number per row, or a whole tile) and where it goes. */
-enum { FROM_ZERO, FROM_ROWS, FROM_TILE };
-struct tile {
-    int from_kind, relu;
-    const float *from;
-    float *to;
-    int64_t from_ld, to_ld;
-    const float *clip;  /* the lowest and the highest value stored, or NULL */
-    const float *ahead; /* what a later tile reads is fetched to L2, or NULL ... */
-    int64_t ahead_step;  /* ... a cache line every 2 values of k, so many elements apart ... */
-    int64_t ahead_skip;  /* ... and one more after K_RUN values, so many before the next */
-    int64_t ahead_lines; /* of a stream: cache lines fetched a turn */
-};
-
-/* Activation of a finished tile. */
-static void activate(int64_t rows, int64_t vectors, const struct tile *t) {
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t v = 0; v < vectors; v++) {
-            float *at = t->to + r * t->to_ld + v * VL;
-            vf x = vf_load(at);
-            if (t->relu)
-                x = vf_relu(x);
-            if (t->clip)
-                x = vf_min(vf_max(x, vf_set1(t->clip[0])), vf_set1(t->clip[1]));
-            vf_store(at, x);
-        }
-}
-"""
-
-
 def tiles(shape: TileShape, isa: Isa) -> str:
-    """``run_tile(rows, vectors, k, a, b, ldb, &t)`` for every tile up to ``shape``; the struct ``tile``."""
-    return _STRUCT + _table(shape, isa, in_place=False)
+    """``run_tile(rows, vectors, k, a, b, ldb, &t)`` for every tile up to ``shape``."""
+    return '#include "library/tile.h"\n\n' + _table(shape, isa, in_place=False)
 
 
 def tiles_in_place(shape: TileShape, isa: Isa) -> str:

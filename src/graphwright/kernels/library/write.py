@@ -1,8 +1,10 @@
-"""Writes the C sources of the kernel library for one ISA.
+"""Writes what the C of the kernel library is built with, for one ISA.
 
-The wheel's build runs ``python -m graphwright.kernels.library.write FOLDER ISA``. A module of this package
-takes part by defining ``source(isa) -> str``, a whole C file, and ``extents(isa)``, what each of its kernels
-may touch; a kernel that has no extent is not built.
+The wheel's build runs ``python -m graphwright.kernels.library.write FOLDER ISA``. A kernel is two files in
+the folder of its family: ``FAMILY/NAME.c``, which is compiled as it is, and ``FAMILY/NAME.py``, which defines
+``header(isa) -> str`` (arguments, positions of operands, sizes of blocks, and code that Python unrolls) and
+``extents(isa)``, what each kernel of the file may touch. The C file includes the header as
+``"FAMILY/NAME.gen.h"``. A kernel that has no extent is not built.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import ast
 import hashlib
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
@@ -19,13 +21,33 @@ from typing import Protocol, cast
 from graphwright.kernels.library.extent import Extent, c_text
 from graphwright.targets.cpu.isa import ISAS, Isa
 
-_KERNEL = re.compile(r"^GW_EXPORT int32_t (\w+)\(void \*const \*buf", re.MULTILINE)
+ROOT = Path(__file__).parents[1]
+"""Where the families of the library are, and the headers that they share."""
+TARGETS = ROOT.with_name("targets")
+"""Where the header of vectors is."""
+_KERNEL = re.compile(r"^GW_(?:KERNEL\((\w+)\)|EXPORT int32_t (\w+)\(void \*const \*buf)", re.MULTILINE)
 _USAGE = f"usage: python -m graphwright.kernels.library.write FOLDER {'|'.join(ISAS)}"
 
 
+class KernelModule(Protocol):
+    """The Python beside the C of kernels."""
+
+    __name__: str
+    __file__: str | None
+    header: Callable[[Isa], str]
+    extents: Callable[[Isa], tuple[Extent, ...]]
+
+
 def source_modules() -> list[str]:
-    """Names of the modules of this package that define ``source`` at their top level."""
-    return [path.stem for path in sorted(Path(__file__).parent.glob("*.py")) if _defines_source(path)]
+    """Names of all modules that have kernels: there is a C file of the same name beside them."""
+    paths = sorted(path for path in ROOT.rglob("*.py") if _has_kernels(path))
+    return [
+        ".".join(("graphwright.kernels", *path.relative_to(ROOT).with_suffix("").parts)) for path in paths
+    ]
+
+
+def _has_kernels(path: Path) -> bool:
+    return path.with_suffix(".c").exists() or (path.parent.name == "library" and _defines_source(path))
 
 
 def _defines_source(path: Path) -> bool:
@@ -35,43 +57,79 @@ def _defines_source(path: Path) -> bool:
 
 
 def write_sources(folder: Path, isa: Isa) -> list[Path]:
-    """Write ``MODULE_ISA.c`` for every module, remove what none writes any more, and ``flags.txt``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    texts = {f"{name}_{isa.name}.c": kernel_text(_module(name), isa) for name in source_modules()}
-    texts[f"names_{isa.name}.c"] = _names_source(isa, texts)
-    for stale in {path.name for path in folder.glob("*.c")} - texts.keys():
-        (folder / stale).unlink()
-    for name, text in {**texts, "flags.txt": "\n".join(isa.flags) + "\n"}.items():
-        _write_if_changed(folder / name, text)
-    return [folder / name for name in texts]
+    """Write what all modules need, ``flags.txt`` and ``sources.txt``; remove what none writes any more.
+
+    Returns the files to compile, which ``sources.txt`` lists too.
+    """
+    modules = [cast(KernelModule, import_module(name)) for name in source_modules()]
+    sources = [path for module in modules for path in write_module(module, isa, folder)]
+    names = folder / f"names_{isa.name}.c"
+    listed = [*sources, names]
+    made = {path for path in listed if path.is_relative_to(folder)}
+    made |= {_generated(folder, module) for module in modules}
+    _write_if_changed(names, _names_source(isa, [*sorted(made - {names}), *_shared()]))
+    _write_if_changed(folder / "flags.txt", "\n".join(isa.flags) + "\n")
+    _write_if_changed(folder / "sources.txt", "\n".join(map(str, listed)) + "\n")
+    for stale in {*folder.rglob("*.c"), *folder.rglob("*.gen.h")} - made:
+        stale.unlink()
+    return listed
 
 
-class KernelModule(Protocol):
-    """A module of this package that has kernels."""
+def write_module(module: KernelModule, isa: Isa, folder: Path) -> list[Path]:
+    """Write what the kernels of ``module`` are built with; returns the files to compile, by
+    :func:`include_flags`. Raises ValueError unless each kernel has one extent.
+    """
+    if hasattr(module, "source"):
+        name = folder / f"{module.__name__.rsplit('.', 1)[-1]}_{isa.name}.c"
+        text = module.source(isa)
+        _check_extents(module, text, isa)
+        _write_if_changed(name, text + "\n" + c_text(module.extents(isa)))
+        return [name]
+    path = _path(module).with_suffix(".c")
+    _check_extents(module, path.read_text(encoding="utf-8"), isa)
+    header = _generated(folder, module)
+    reaches = header.with_name(f"{path.stem}_extents.c")
+    by = f"{path.parent.name}/{path.stem}.py"
+    _write_if_changed(header, f"/* Written by {by} for {isa.name}. */\n\n{module.header(isa)}")
+    text = f'/* What the kernels of {by} touch. */\n\n#include "cpu/vector.h"\n\n'
+    _write_if_changed(reaches, text + c_text(module.extents(isa)))
+    return [path, reaches]
 
-    __name__: str
-    source: Callable[[Isa], str]
-    extents: Callable[[Isa], tuple[Extent, ...]]
+
+def include_flags(folder: Path) -> tuple[str, ...]:
+    """The compiler's options by which C finds the headers, those of the library and those in ``folder``."""
+    return f"-I{folder}", f"-I{ROOT}", f"-I{TARGETS}"
 
 
-def _module(name: str) -> KernelModule:
-    return cast(KernelModule, import_module(f"graphwright.kernels.library.{name}"))
+def _shared() -> list[Path]:
+    """All C that is built as it is."""
+    return sorted(path for root in (ROOT, TARGETS) for path in root.rglob("*.[ch]"))
 
 
-def kernel_text(module: KernelModule, isa: Isa) -> str:
-    """The C file of ``module``. Raises ValueError unless each kernel has one extent."""
-    text, extents = module.source(isa), module.extents(isa)
-    kernels, declared = _KERNEL.findall(text), [extent.symbol for extent in extents]
+def _path(module: KernelModule) -> Path:
+    if module.__file__ is None:
+        raise ValueError(f"{module.__name__} is no file")
+    return Path(module.__file__)
+
+
+def _generated(folder: Path, module: KernelModule) -> Path:
+    path = _path(module)
+    return folder / path.parent.name / f"{path.stem}.gen.h"
+
+
+def _check_extents(module: KernelModule, text: str, isa: Isa) -> None:
+    kernels = ["".join(found) for found in _KERNEL.findall(text)]
+    declared = [extent.symbol for extent in module.extents(isa)]
     if sorted(kernels) != sorted(declared):
         raise ValueError(f"{module.__name__} has kernels {kernels}, but extents of {declared}")
-    return text + "\n" + c_text(extents)
 
 
-def _names_source(isa: Isa, texts: Mapping[str, str]) -> str:
+def _names_source(isa: Isa, files: Iterable[Path]) -> str:
     """What a loader checks: the library's ISA, and a digest of its kernels. What was compiled for others may
     take other arguments and packed weights.
     """
-    digest = hashlib.sha256("\0".join((*isa.flags, *texts.values())).encode()).hexdigest()
+    texts = (path.read_text(encoding="utf-8") for path in files if path.exists())
+    digest = hashlib.sha256("\0".join((*isa.flags, *texts)).encode()).hexdigest()
     names = {"gw_kernels_isa": isa.name, "gw_kernels_digest": digest}
     return "".join(
         f'__attribute__((visibility("default"))) extern const char {name}[];\n'
@@ -83,6 +141,7 @@ def _names_source(isa: Isa, texts: Mapping[str, str]) -> str:
 def _write_if_changed(path: Path, text: str) -> None:
     """An unchanged file keeps its time stamp, so that the build does not compile it again."""
     if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
 

@@ -1,131 +1,10 @@
-"""Products with a tiny side, as C: memory bounds them, so matrices are read and written once, in order.
+/* Products with a tiny side: gemv.py writes the loops over few rows. */
 
-A single row or column in the result: where the matrix lies along K, each of its rows is a dot product; where
-it lies across, its rows are added up, eight at a time. A short K: rows of the result one after the other. A
-cell's sum is the same however the cells are grouped, so any chunking gives the same bits.
-"""
+#ifndef GW_GEMM_GEMV_H
+#define GW_GEMM_GEMV_H
 
-from __future__ import annotations
+#include "gemm/problem.h"
 
-from collections.abc import Iterable, Sequence
-from typing import Final
-
-LINE: Final = 1024
-"""Cells computed at a time: they stay in the first-level cache."""
-_ROWS: Final = 4
-"""Rows of the matrix whose dot products share the loads of the vector."""
-_CHAINS: Final = 2
-"""Sums of each dot product, so that FMAs do not wait for each other."""
-_ADDED: Final = 8
-"""Rows added up at a time."""
-_SHORT: Final = 8
-"""The longest K whose products are done row by row."""
-NARROW: Final = 4
-"""The most columns that are dot products with each row of A: tiles take as long as for a vector."""
-
-
-def c_text() -> str:
-    """``run_line`` and ``run_short``, after the structs and helpers of a GEMM."""
-    sizes = (
-        f"LINE = {LINE}, NARROW = {NARROW}, DOT_ROWS = {_ROWS}, DOT_STEP = {_CHAINS} * VL, ADDED = {_ADDED}"
-    )
-    lines = [*map(_dots, range(1, _ROWS + 1)), _DOTS, _added(_ADDED), _added(1), _LINES]
-    rows = [_short(k) for k in range(1, _SHORT + 1)]
-    table = ", ".join(f"short_{k}" for k in range(1, _SHORT + 1))
-    short = _SHORT_ROWS.replace("@TABLE@", table).replace("@SHORT@", str(_SHORT))
-    return "\n".join([f"enum {{ {sizes} }};", *lines, *rows, short])
-
-
-def _dots(rows: int) -> str:
-    cells = [(r, c) for r in range(rows) for c in range(_CHAINS)]
-    return "\n".join(
-        [
-            f"/* out[r] = the dot product of q and the row at p + r * step, {rows} of them. */",
-            f"static void dots_{rows}(const float *p, int64_t step, const float *q, int64_t k,",
-            "                   float *out) {",
-            f"    vf {', '.join(f's{r}_{c} = {{0}}' for r, c in cells)};",
-            "    int64_t i = 0;",
-            "    (void)step;",
-            "    for (; i + DOT_STEP <= k; i += DOT_STEP) {",
-            *(f"        const vf q{c} = vf_load(q + i + {c} * VL);" for c in range(_CHAINS)),
-            *_steps((f"s{r}_{c}", f"vf_load(p + {r} * step + i + {c} * VL)", f"q{c}") for r, c in cells),
-            "    }",
-            "    for (; i < k; i += VL) {",
-            "        const vf q0 = load_most(q + i, k - i);",
-            *_steps((f"s{r}_0", f"load_most(p + {r} * step + i, k - i)", "q0") for r in range(rows)),
-            "    }",
-            *(
-                f"    out[{r}] = vf_sum({' + '.join(f's{r}_{c}' for c in range(_CHAINS))});"
-                for r in range(rows)
-            ),
-            "}",
-        ]
-    )
-
-
-def _steps(products: Iterable[tuple[str, str, str]]) -> list[str]:
-    return [f"        {total} = vf_fma({a}, {b}, {total});" for total, a, b in products]
-
-
-def _added(rows: int) -> str:
-    load = [f"vf_load_n(p + {r} * step + i, cells - i)" for r in range(rows)]
-    return "\n".join(
-        [
-            f"/* out += the {rows} rows at p, each times its number; out ends with a whole vector. */",
-            f"static void add_{rows}(const float *p, int64_t step, const float *x, int64_t x_step,",
-            "                  int64_t cells, float *out) {",
-            *(f"    const vf x{r} = vf_set1(x[{r} * x_step]);" for r in range(rows)),
-            "    int64_t i = 0;",
-            "    (void)step, (void)x_step;",
-            "    for (; i + VL <= cells; i += VL) {",
-            "        vf total = vf_load(out + i);",
-            *_steps(("total", f"vf_load(p + {r} * step + i)", f"x{r}") for r in range(rows)),
-            "        vf_store(out + i, total);",
-            "    }",
-            "    if (i < cells) {",
-            "        vf total = vf_load(out + i);",
-            *_steps(("total", at, f"x{r}") for r, at in enumerate(load)),
-            "        vf_store(out + i, total);",
-            "    }",
-            "}",
-        ]
-    )
-
-
-def _short(k: int) -> str:
-    numbers = [f"const vf x{j} = vf_set1(a[r * a_m + {j} * a_k]);" for j in range(k)]
-
-    def total(rows: Sequence[str]) -> list[str]:
-        added = [f"total = vf_fma(x{j}, {row}, total);" for j, row in enumerate(rows) if j]
-        return [f"vf total = x0 * {rows[0]};", *added]
-
-    whole = [*total([f"vf_load(b + {j} * b_k + i)" for j in range(k)]), "vf_store(out + r * ld + i, total);"]
-    rest = [*numbers, *total([f"y{j}" for j in range(k)]), "vf_store_n(out + r * ld + i, total, cols - i);"]
-    return "\n".join(
-        [
-            f"/* out[r][i] = the sum of {k} numbers of row r of a, each times its row of b. */",
-            f"static void short_{k}(const float *a, int64_t a_m, int64_t a_k, const float *b, int64_t b_k,",
-            "                    int64_t rows, int64_t cols, float *out, int64_t ld) {",
-            "    const int64_t vectors = cols / VL * VL, i = vectors;",
-            "    (void)a_k, (void)b_k;",
-            "    for (int64_t r = 0; vectors && r < rows; r++) {",
-            *(f"        {line}" for line in numbers),
-            "        for (int64_t i = 0; i < vectors; i += VL) {",
-            *(f"            {line}" for line in whole),
-            "        }",
-            "    }",
-            "    if (vectors == cols)",
-            "        return;",
-            *(f"    const vf y{j} = vf_load_n(b + {j} * b_k + i, cols - i);" for j in range(k)),
-            "    for (int64_t r = 0; r < rows; r++) {",
-            *(f"        {line}" for line in rest),
-            "    }",
-            "}",
-        ]
-    )
-
-
-_DOTS: Final = """
 /* Dot products of q and count rows. */
 static void dots(const float *p, int64_t step, int64_t count, const float *q, int64_t k, float *out) {
     int64_t r = 0;
@@ -137,9 +16,7 @@ static void dots(const float *p, int64_t step, int64_t count, const float *q, in
     case 1: dots_1(p + r * step, step, q, k, out + r); break;
     }
 }
-"""
 
-_LINES: Final = """
 /* out = the sum of k rows at p, each times its number. */
 static void add_up(const float *p, int64_t step, const float *x, int64_t x_step, int64_t k, int64_t cells,
                    float *out) {
@@ -154,12 +31,12 @@ static void add_up(const float *p, int64_t step, const float *x, int64_t x_step,
 /* The product as a matrix and a vector: cells of the result along rows or columns. */
 struct line {
     const float *matrix, *vector;
-    int64_t cell, matrix_k, vector_k;         /* strides of both */
+    int64_t cell, matrix_k, vector_k;       /* strides of both */
     int64_t bias, residual, result, is_row; /* strides along the cells; whether they are one row */
 };
 
 static struct line line_of(const struct gemm *g) {
-    const struct args *s = &g->s;
+    const struct gemm_args *s = &g->s;
     if (s->n == 1 && !(s->m == 1 && s->b_n == 1 && s->b_k != 1))
         return (struct line){g->a, g->b, s->a_m, s->a_k, s->b_k, s->bias_m, s->r_m, s->c_m, 0};
     return (struct line){g->b, g->a, s->b_n, s->b_k, s->a_k, s->bias_n, s->r_n, s->c_n, 1};
@@ -198,8 +75,8 @@ static int32_t run_line(const struct gemm *g, const struct block *o) {
         if (g->residual)
             add_rows(g->residual + o->batch0 * g->s.r_batch0 + o->batch1 * g->s.r_batch1 + at * l.residual, 0,
                      l.residual, 1, cells, out, cells);
-        const struct tile t = {.to = out, .to_ld = cells, .relu = g->s.act == 1,
-                               .clip = g->s.act == 2 ? g->clip : NULL};
+        const struct tile t = {
+            .to = out, .to_ld = cells, .relu = g->s.act == 1, .clip = g->s.act == 2 ? g->clip : NULL};
         if (t.relu || t.clip)
             activate(1, parts(cells, VL), &t);
         const int64_t rows = l.is_row ? 1 : cells, cols = l.is_row ? cells : 1;
@@ -216,12 +93,6 @@ static int32_t run_line(const struct gemm *g, const struct block *o) {
     }
     return 0;
 }
-"""
-
-_SHORT_ROWS: Final = """
-typedef void short_fn(const float *a, int64_t a_m, int64_t a_k, const float *b, int64_t b_k, int64_t rows,
-                      int64_t cols, float *out, int64_t ld);
-static short_fn *const short_of[] = {@TABLE@};
 
 /* Whether B has few columns, which lie along K as the rows of A do. */
 static int is_narrow(const struct gemm *g) {
@@ -229,7 +100,7 @@ static int is_narrow(const struct gemm *g) {
 }
 
 static int is_short(const struct gemm *g) {
-    return is_narrow(g) || (!g->codes && g->s.k >= 1 && g->s.k <= @SHORT@ && g->s.m > FEW_ROWS &&
+    return is_narrow(g) || (!g->codes && g->s.k >= 1 && g->s.k <= SHORT_K && g->s.m > FEW_ROWS &&
                             (g->packed || g->s.b_n == 1));
 }
 
@@ -282,8 +153,8 @@ static int32_t run_short(const struct gemm *g, const struct block *o) {
                 add_rows(t.from, t.from_ld, 0, rows, cols, out, pitch);
             else if (t.from_kind == FROM_TILE)
                 add_rows(t.from, t.from_ld, 1, rows, cols, out, pitch);
-            t = (struct tile){.to = out, .to_ld = pitch, .relu = g->s.act == 1,
-                              .clip = g->s.act == 2 ? g->clip : NULL};
+            t = (struct tile){
+                .to = out, .to_ld = pitch, .relu = g->s.act == 1, .clip = g->s.act == 2 ? g->clip : NULL};
             if (t.relu || t.clip)
                 activate(rows, pitch / VL, &t);
             const int32_t error = deliver_tile(g, o, row, rows, col, cols, out, pitch, &t);
@@ -293,4 +164,5 @@ static int32_t run_short(const struct gemm *g, const struct block *o) {
     }
     return 0;
 }
-"""
+
+#endif

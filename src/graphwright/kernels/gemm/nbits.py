@@ -37,10 +37,9 @@ def _middle(bits: int) -> int:
     return 1 << (bits - 1)
 
 
-def source_text(isa: Isa, shape: TileShape) -> str:
+def c_text(isa: Isa, shape: TileShape) -> str:
     """``unpack_codes``, and ``stream_codes`` for few rows."""
     rows = range(1, stream_rows(isa) + 1)
-    decode = _DECODE_V4 if isa.vector_bytes == 64 else ""
     functions = [
         text
         for bits in WIDTHS
@@ -49,7 +48,6 @@ def source_text(isa: Isa, shape: TileShape) -> str:
     unpacks = ", ".join(f"unpack_{bits}" for bits in WIDTHS)
     streams = ",\n".join(f"    {{{', '.join(f'stream_{bits}_{r}' for r in rows)}}}" for bits in WIDTHS)
     return f"""\
-{_STRUCT}{decode}
 {"".join(functions)}
 typedef void (*unpack_codes_fn)(const struct codes *q, int64_t p, int64_t k0, int64_t depth, float *to);
 static const unpack_codes_fn unpack_codes[] = {{{unpacks}}};
@@ -58,40 +56,6 @@ typedef void (*stream_codes_fn)(const struct codes *q, int64_t p, int64_t k, con
 static const stream_codes_fn stream_codes[][{len(rows)}] = {{
 {streams},
 }};
-"""
-
-
-_STRUCT: Final = """
-/* B as codes: see nbits.py. width: 0, 1, 2 for 2, 4, 8 bits. */
-struct codes {
-    const int32_t *words;
-    const float *scales;
-    const void *zeros;
-    int64_t width, block, blocks, panel_words, floats;
-};
-
-typedef uint8_t vb_any __attribute__((vector_size(VL), aligned(1), may_alias));
-typedef uint32_t vu __attribute__((vector_size(4 * VL)));
-
-/* Zero points of VL columns, less the code that is 0 where there are none. */
-GW_INLINE vf zeros_at(const struct codes *q, int64_t at, float middle) {
-    if (!q->zeros)
-        return (vf){0};
-    if (q->floats)
-        return vf_load((const float *)q->zeros + at) - middle;
-    vi y;
-    __asm__("vpmovzxbd %1, %0" : "=v"(y) : "m"(*(const vb_any *)((const uint8_t *)q->zeros + at)));
-    return __builtin_convertvector(y, vf) - middle;
-}
-"""
-
-_DECODE_V4: Final = """
-/* The numbers of a table of 16 that the low 4 bits of lanes choose. */
-GW_INLINE vf chosen(vu index, vf table) {
-    vf y;
-    __asm__("vpermps %1, %2, %0" : "=v"(y) : "v"(table), "v"(index));
-    return y;
-}
 """
 
 

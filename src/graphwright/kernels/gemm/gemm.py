@@ -1,0 +1,265 @@
+"""GEMM: C[b0, b1, M, N] = act(scale * A[b0, b1, M, K] @ B[b0, b1, K, N] + bias + residual), f32.
+
+All operands may have any strides.
+
+Symbols are alike but for B: :data:`PACKED` takes B in panels of :func:`panel_columns` columns, zero padded
+(``pack.gemm_panels``, ``pack.gemm_layout``); :data:`UNPACKED` takes B with strides and packs one panel at a
+time; :data:`CODES` takes it as codes of few bits (see :mod:`~graphwright.kernels.gemm.nbits`).
+
+Two batch axes, since the heads of attention ([batch, sequence, head, feature] read as [batch, head, ...])
+cannot be flattened to one stride. A stride of 0 broadcasts.
+
+Loops: a unit of the grid is one block of rows and one or two panels of columns; neighbouring units of a
+chunk are computed together, so that a block of A in the second-level cache serves all of them; it is read in
+place where its rows are dense and vectors long, else packed. With no more rows than a tile has and a packed
+B, what counts is to read B once at the speed of the memory: several panels are read side by side. Blocks of
+K, tiles of rows and panels of columns depend on the sizes alone, so any chunking gives the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod, symbol
+from graphwright.kernels.gemm import gemv, nbits
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import BITS, FLAG, SIGNED, Extent, Reach, Tiles, dense, within
+from graphwright.kernels.library.tile import (
+    K_RUN,
+    TileShape,
+    stream_cells,
+    streams,
+    tiles,
+    tiles_in_place,
+    transpose,
+)
+from graphwright.records import replace
+from graphwright.targets.cpu.isa import Isa
+
+PACKED: Final = "gw_gemm_f32_packed"
+UNPACKED: Final = "gw_gemm_f32"
+CODES: Final = "gw_gemm_f32_codes"
+
+K_BLOCK: Final = 768
+"""Longest block of K; longer ones are cut into blocks of equal length."""
+_A_PITCH: Final = K_BLOCK + 16
+"""Columns of A that a packed tile has room for: a store of a vector may reach behind the last."""
+_FEW_ROWS: Final = 16
+"""Rows up to which reading a packed B takes longer than the arithmetic."""
+_STREAM_K_BLOCK: Final = 2048
+"""Longest block of K where B is streamed: the few rows of A stay in the second-level cache."""
+_STREAM_AHEAD: Final = 768
+"""Elements that each stream of B is fetched ahead."""
+_SHARED_BYTES: Final = 8192
+"""Of each stream of B that several groups of rows read in turns: they stay in the first-level cache."""
+_BLOCK_ROWS: Final = 144
+"""Rows of A per unit: B is read (and packed, where it is not) once for so many rows."""
+DOT_LENGTH: Final = 32
+"""Elements of K from which dot products take less time than tiles: two vectors of the widest kind."""
+_UNIT_PANELS: Final = 2
+_RUN_PANELS: Final = 16
+"""Panels computed together at most: what the sums between blocks of K have room for."""
+_GROUP_PANELS: Final = 64
+"""The same where there is one block of K: all blocks of rows take them before the next panels are read from
+beyond the third-level cache."""
+
+
+class GemmArgs(NamedTuple):
+    """The kernel's args in ABI order; strides in elements. A packed B has strides of the batch axes alone."""
+
+    batch0: Dim
+    batch1: Dim
+    m: Dim
+    n: Dim
+    k: Dim
+    a_batch0: Dim
+    a_batch1: Dim
+    a_m: Dim
+    a_k: Dim
+    b_batch0: Dim
+    b_batch1: Dim
+    b_k: Dim
+    b_n: Dim
+    bias_m: Dim
+    bias_n: Dim
+    c_batch0: Dim
+    c_batch1: Dim
+    c_m: Dim
+    c_n: Dim
+    r_batch0: Dim
+    """Strides of the residual."""
+    r_batch1: Dim
+    r_m: Dim
+    r_n: Dim
+    act: Dim
+    """0 none, 1 relu, 2 clip; NaN stays NaN."""
+    lo: Dim
+    """The bits of the f32 bounds of a clip (``bits.single_bits``)."""
+    hi: Dim
+    scale: Dim
+    """The bits of an f32 factor of A @ B."""
+
+
+class CodesArgs(NamedTuple):
+    """What follows the args of :data:`CODES`, whose strides of B are 0."""
+
+    bits: int
+    block: int
+    """Elements of K that share a scale: at least 16, and a power of two."""
+    floats: int
+    """Whether zero points are f32, not u8."""
+
+
+ABI: Final = Abi("gemm", ("a", "b", "bias", "residual", "c"), GemmArgs._fields)
+"""``bias`` and ``residual`` may be absent; ``c`` is ignored when there is a hook."""
+CODES_ABI: Final = Abi("codes", ("a", "codes", "scales", "zeros", "bias", "residual", "c"), CodesArgs._fields)
+"""Of :data:`CODES`, whose arguments stand behind those of a GEMM; ``zeros`` may be absent."""
+
+
+def tile_shape(isa: Isa) -> TileShape:
+    """9 x 3 vectors fill 27 of 32 registers, 6 x 2 fill 12 of 16."""
+    if isa.vector_bytes == 64:
+        return TileShape(rows=9, vectors=3, a_row=K_RUN, a_k=1, a_skip=8 * K_RUN)
+    return TileShape(rows=6, vectors=2, a_row=K_RUN, a_k=1, a_skip=5 * K_RUN, unroll=4)
+
+
+def panel_columns(isa: Isa) -> int:
+    """Columns per panel of packed B (``nr``)."""
+    return tile_shape(isa).columns(isa)
+
+
+def is_narrow(n: Dim, k: Dim) -> bool:
+    """Whether a constant B is better not packed but laid along K, so that cells are dot products."""
+    return isinstance(n, int) and n <= gemv.NARROW and isinstance(k, int) and k >= DOT_LENGTH
+
+
+def _group_rows(isa: Isa) -> int:
+    """As many as a tile has."""
+    return tile_shape(isa).rows
+
+
+def grid(isa: Isa, args: GemmArgs) -> Dim:
+    """Units of work: blocks of rows times pairs of panels, in each batch."""
+    columns = _UNIT_PANELS * panel_columns(isa)
+    blocks = ceildiv(args.m, _BLOCK_ROWS)
+    return args.batch0 * args.batch1 * blocks * ceildiv(args.n, columns)
+
+
+def scratch_bytes(isa: Isa, args: GemmArgs, *, packed: bool) -> Dim:
+    """Packed A, then one panel of B, then the sums between blocks of K."""
+    shape, width = tile_shape(isa), panel_columns(isa)
+    rows = minimum(ceildiv(args.m, shape.rows) * shape.rows, _BLOCK_ROWS)
+    panels = minimum(ceildiv(args.n, width), _RUN_PANELS)
+    panel = 0 if packed else minimum(args.k, K_BLOCK) * width
+    sums = minimum(maximum(args.k - K_BLOCK, 0), 1) * rows * panels * width
+    return 4 * (rows * _A_PITCH + panel + sums)
+
+
+def codes_scratch_bytes(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
+    """As without panels; few rows need the sums of A over blocks."""
+    sums = 4 * nbits.stream_rows(isa) * ceildiv(args.k, codes.block)
+    return maximum(scratch_bytes(isa, args, packed=False), sums)
+
+
+def codes_work_ns(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
+    """As :func:`work_ns`, with codes to read, and each to be decoded for every block of rows."""
+    speed = 125 if isa.vector_bytes == 64 else 70
+    elements = args.k * args.n
+    return maximum(ceildiv(2 * args.m * elements, speed), ceildiv(elements * codes.bits, 80))
+
+
+def work_ns(isa: Isa, args: GemmArgs) -> Dim:
+    """Time on one core: bound by FMAs (135 or 75 GFLOP/s) or by reading B (10 GB/s)."""
+    speed = 135 if isa.vector_bytes == 64 else 75
+    elements = args.batch0 * args.batch1 * args.k * args.n
+    return maximum(ceildiv(2 * args.m * elements, speed), ceildiv(4 * elements, 10))
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far the three kernels reach."""
+    a = GemmArgs(*map(symbol, GemmArgs._fields))
+    batch, width = ((a.batch0, a.b_batch0), (a.batch1, a.b_batch1)), panel_columns(isa)
+    panels = Reach(4, (*batch, (ceildiv(a.n, width) * width * a.k, 1)))
+    plain = Reach(4, (*batch, (a.k, a.b_k), (a.n, a.b_n)))
+    return (
+        _extent(isa, PACKED, (panels,), scratch_bytes(isa, a, packed=True)),
+        _extent(isa, UNPACKED, (plain,), scratch_bytes(isa, a, packed=False)),
+        _codes_extent(isa),
+    )
+
+
+def _extent(isa: Isa, name: str, b: tuple[Reach, ...], scratch: Dim) -> Extent:
+    """Of a kernel that takes ``b`` in whatever form."""
+    a = GemmArgs(*map(symbol, GemmArgs._fields))
+    matrix = ((a.batch0, a.a_batch0), (a.batch1, a.a_batch1), (a.m, a.a_m), (a.k, a.a_k))
+    residual = ((a.batch0, a.r_batch0), (a.batch1, a.r_batch1), (a.m, a.r_m), (a.n, a.r_n))
+    result = ((a.batch0, a.c_batch0), (a.batch1, a.c_batch1), (a.m, a.c_m), (a.n, a.c_n))
+    return Extent(
+        name,
+        GemmArgs._fields,
+        (
+            Reach(4, matrix),
+            *b,
+            Reach(4, ((a.m, a.bias_m), (a.n, a.bias_n)), optional=True),
+            Reach(4, residual, optional=True),
+            Reach(4, result, unhooked=True),
+        ),
+        grid=grid(isa, a),
+        scratch=scratch,
+        bounds=within(SIGNED, *GemmArgs._fields[5:23]) | within(BITS, "lo", "hi", "scale"),
+        tiles=Tiles(a.batch0 * a.batch1, a.m, a.n),
+    )
+
+
+def _codes_extent(isa: Isa) -> Extent:
+    """Of :data:`CODES`: blocks are whole words of codes."""
+    a = GemmArgs(*map(symbol, GemmArgs._fields))
+    bits, block, floats = map(symbol, CodesArgs._fields)
+    columns, blocks = ceildiv(a.n, panel_columns(isa)) * panel_columns(isa), ceildiv(a.k, block)
+    words = dense(4, columns, blocks, floordiv(block * bits, nbits.WORD))
+    zeros = dense(1 + 3 * floats, columns, blocks, optional=True)
+    sums = 4 * nbits.stream_rows(isa) * blocks
+    scratch = maximum(scratch_bytes(isa, a, packed=False), sums)
+    made = _extent(isa, CODES, (words, dense(4, columns, blocks), zeros), scratch)
+    return replace(
+        made,
+        args=(*made.args, *CodesArgs._fields),
+        bounds={**(made.bounds or {}), "block": (nbits.WORD // min(nbits.WIDTHS), 1 << 31), "floats": FLAG},
+        choices={"bits": nbits.WIDTHS},
+        multiples=(mod(block, nbits.WORD // min(nbits.WIDTHS)),),
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``gemm.c`` includes."""
+    shape = tile_shape(isa)
+    constants = f"""
+#define MR {shape.rows} /* rows of a tile */
+#define NR {shape.columns(isa)} /* columns of a tile, and of a panel of B */
+#define K_BLOCK {K_BLOCK}
+#define UNROLL {shape.unroll}
+#define STREAM_AHEAD {_STREAM_AHEAD}
+#define FEW_ROWS {_FEW_ROWS}
+#define GROUP_ROWS {_group_rows(isa)} /* of few rows, those that are computed together */
+#define STREAM_K_BLOCK {_STREAM_K_BLOCK}
+#define SHARED_K_BLOCK {_SHARED_BYTES // (4 * shape.columns(isa))}
+#define A_PITCH {_A_PITCH}
+#define BLOCK_TILES {_BLOCK_ROWS // shape.rows} /* tiles of rows of a unit */
+#define UNIT_PANELS {_UNIT_PANELS}
+#define RUN_PANELS {_RUN_PANELS}
+#define GROUP_PANELS {_GROUP_PANELS}
+#define K_RUN {K_RUN}
+#define SET_PERIOD 1024 /* elements after which addresses meet in a set of the first-level cache */
+#define SET_APART 4 /* elements beyond that which put the rows of a tile in several sets */
+#define STREAM_CELLS {stream_cells(shape, isa)} /* the most that a tile of few rows has */
+#define CODES_ROWS {nbits.stream_rows(isa)} /* as many are computed without decoding B to memory */
+"""
+    unrolled = [
+        tiles(shape, isa),
+        tiles_in_place(shape, isa),
+        streams(shape, isa),
+        transpose(isa),
+        nbits.c_text(isa, shape),
+        gemv.c_text(),
+    ]
+    return "\n".join([ABI.c_text(), CODES_ABI.c_text(), constants, *unrolled])

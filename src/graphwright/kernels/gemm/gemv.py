@@ -1,0 +1,132 @@
+"""Products with a tiny side, as C: memory bounds them, so matrices are read and written once, in order.
+
+A single row or column in the result: where the matrix lies along K, each of its rows is a dot product; where
+it lies across, its rows are added up, eight at a time. A short K: rows of the result one after the other. A
+cell's sum is the same however the cells are grouped, so any chunking gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+LINE: Final = 1024
+"""Cells computed at a time: they stay in the first-level cache."""
+_ROWS: Final = 4
+"""Rows of the matrix whose dot products share the loads of the vector."""
+_CHAINS: Final = 2
+"""Sums of each dot product, so that FMAs do not wait for each other."""
+_ADDED: Final = 8
+"""Rows added up at a time."""
+_SHORT: Final = 8
+"""The longest K whose products are done row by row."""
+NARROW: Final = 4
+"""The most columns that are dot products with each row of A: tiles take as long as for a vector."""
+
+
+def c_text() -> str:
+    """What ``gemv.h`` takes: dot products, sums of rows and short products, each of so many rows."""
+    sizes = (
+        f"LINE = {LINE}, NARROW = {NARROW}, DOT_ROWS = {_ROWS}, DOT_STEP = {_CHAINS} * VL, ADDED = {_ADDED}, "
+        f"SHORT_K = {_SHORT}"
+    )
+    lines = [*map(_dots, range(1, _ROWS + 1)), _added(_ADDED), _added(1)]
+    rows = [_short(k) for k in range(1, _SHORT + 1)]
+    table = ", ".join(f"short_{k}" for k in range(1, _SHORT + 1))
+    return "\n".join([f"enum {{ {sizes} }};", *lines, *rows, _SHORT_TABLE.replace("TABLE", table)])
+
+
+def _dots(rows: int) -> str:
+    cells = [(r, c) for r in range(rows) for c in range(_CHAINS)]
+    return "\n".join(
+        [
+            f"/* out[r] = the dot product of q and the row at p + r * step, {rows} of them. */",
+            f"static void dots_{rows}(const float *p, int64_t step, const float *q, int64_t k,",
+            "                   float *out) {",
+            f"    vf {', '.join(f's{r}_{c} = {{0}}' for r, c in cells)};",
+            "    int64_t i = 0;",
+            "    (void)step;",
+            "    for (; i + DOT_STEP <= k; i += DOT_STEP) {",
+            *(f"        const vf q{c} = vf_load(q + i + {c} * VL);" for c in range(_CHAINS)),
+            *_steps((f"s{r}_{c}", f"vf_load(p + {r} * step + i + {c} * VL)", f"q{c}") for r, c in cells),
+            "    }",
+            "    for (; i < k; i += VL) {",
+            "        const vf q0 = load_most(q + i, k - i);",
+            *_steps((f"s{r}_0", f"load_most(p + {r} * step + i, k - i)", "q0") for r in range(rows)),
+            "    }",
+            *(
+                f"    out[{r}] = vf_sum({' + '.join(f's{r}_{c}' for c in range(_CHAINS))});"
+                for r in range(rows)
+            ),
+            "}",
+        ]
+    )
+
+
+def _steps(products: Iterable[tuple[str, str, str]]) -> list[str]:
+    return [f"        {total} = vf_fma({a}, {b}, {total});" for total, a, b in products]
+
+
+def _added(rows: int) -> str:
+    load = [f"vf_load_n(p + {r} * step + i, cells - i)" for r in range(rows)]
+    return "\n".join(
+        [
+            f"/* out += the {rows} rows at p, each times its number; out ends with a whole vector. */",
+            f"static void add_{rows}(const float *p, int64_t step, const float *x, int64_t x_step,",
+            "                  int64_t cells, float *out) {",
+            *(f"    const vf x{r} = vf_set1(x[{r} * x_step]);" for r in range(rows)),
+            "    int64_t i = 0;",
+            "    (void)step, (void)x_step;",
+            "    for (; i + VL <= cells; i += VL) {",
+            "        vf total = vf_load(out + i);",
+            *_steps(("total", f"vf_load(p + {r} * step + i)", f"x{r}") for r in range(rows)),
+            "        vf_store(out + i, total);",
+            "    }",
+            "    if (i < cells) {",
+            "        vf total = vf_load(out + i);",
+            *_steps(("total", at, f"x{r}") for r, at in enumerate(load)),
+            "        vf_store(out + i, total);",
+            "    }",
+            "}",
+        ]
+    )
+
+
+def _short(k: int) -> str:
+    numbers = [f"const vf x{j} = vf_set1(a[r * a_m + {j} * a_k]);" for j in range(k)]
+
+    def total(rows: Sequence[str]) -> list[str]:
+        added = [f"total = vf_fma(x{j}, {row}, total);" for j, row in enumerate(rows) if j]
+        return [f"vf total = x0 * {rows[0]};", *added]
+
+    whole = [*total([f"vf_load(b + {j} * b_k + i)" for j in range(k)]), "vf_store(out + r * ld + i, total);"]
+    rest = [*numbers, *total([f"y{j}" for j in range(k)]), "vf_store_n(out + r * ld + i, total, cols - i);"]
+    return "\n".join(
+        [
+            f"/* out[r][i] = the sum of {k} numbers of row r of a, each times its row of b. */",
+            f"static void short_{k}(const float *a, int64_t a_m, int64_t a_k, const float *b, int64_t b_k,",
+            "                    int64_t rows, int64_t cols, float *out, int64_t ld) {",
+            "    const int64_t vectors = cols / VL * VL, i = vectors;",
+            "    (void)a_k, (void)b_k;",
+            "    for (int64_t r = 0; vectors && r < rows; r++) {",
+            *(f"        {line}" for line in numbers),
+            "        for (int64_t i = 0; i < vectors; i += VL) {",
+            *(f"            {line}" for line in whole),
+            "        }",
+            "    }",
+            "    if (vectors == cols)",
+            "        return;",
+            *(f"    const vf y{j} = vf_load_n(b + {j} * b_k + i, cols - i);" for j in range(k)),
+            "    for (int64_t r = 0; r < rows; r++) {",
+            *(f"        {line}" for line in rest),
+            "    }",
+            "}",
+        ]
+    )
+
+
+_SHORT_TABLE: Final = """
+typedef void short_fn(const float *a, int64_t a_m, int64_t a_k, const float *b, int64_t b_k, int64_t rows,
+                      int64_t cols, float *out, int64_t ld);
+static short_fn *const short_of[] = {TABLE};
+"""

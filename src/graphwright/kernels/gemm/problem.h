@@ -1,0 +1,170 @@
+/* One GEMM, its blocks, and what packs, starts and delivers their tiles. */
+
+#ifndef GW_GEMM_PROBLEM_H
+#define GW_GEMM_PROBLEM_H
+
+#include "gemm/nbits.h"
+#include "library/sizes.h"
+#include "library/tile.h"
+
+#include "gemm/gemm.gen.h"
+
+struct gemm {
+    struct gemm_args s;
+    const float *a, *b, *bias, *residual;
+    float *c;
+    gw_hook hook;
+    void *const *hook_buf;
+    const int64_t *hook_arg;
+    float scale, clip[2];
+    int packed;                /* B lies in panels already */
+    const struct codes *codes; /* or as codes of few bits */
+};
+
+/* A block of the output: rows of tiles [tile0, tile1) and panels [panel0, panel1) of one batch. */
+struct block {
+    int64_t batch0, batch1, tile0, tile1, panel0, panel1;
+};
+
+/* A tile of dense rows, all read side by side; all lanes of a row's last vector are written. */
+static void pack_rows(const float *a, int64_t a_m, int64_t rows, int64_t k, float scale, float *to) {
+    const vf factor = vf_set1(scale);
+    for (; k >= K_RUN; k -= K_RUN, a += K_RUN, to += MR * K_RUN)
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t i = 0; i < K_RUN; i += VL)
+                vf_store(to + r * K_RUN + i, factor * vf_load(a + r * a_m + i));
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < k; i += VL)
+            vf_store(to + r * K_RUN + i, factor * vf_load_n(a + r * a_m + i, smaller(k - i, VL)));
+}
+
+/* A tile to[j / K_RUN][r][j % K_RUN] = scale * a[r][j]. */
+static void pack_a(const float *a, int64_t a_m, int64_t a_k, int64_t rows, int64_t k, float scale,
+                   float *to) {
+    if (a_k == 1) {
+        pack_rows(a, a_m, rows, k, scale, to);
+        return;
+    }
+    for (int64_t j = 0; j < k; j += K_RUN, to += MR * K_RUN) {
+        const int64_t run = smaller(K_RUN, k - j);
+        const float *from = a + j * a_k;
+        if (a_m == 1)
+            for (int64_t i = 0; i < run; i += VL)
+                transpose(from + i * a_k, a_k, smaller(VL, run - i), rows, to + i, K_RUN);
+        else
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t i = 0; i < run; i++)
+                    to[r * K_RUN + i] = from[r * a_m + i * a_k];
+        for (int64_t i = 0; scale != 1 && i < rows * K_RUN; i += VL)
+            vf_store(to + i, vf_load(to + i) * vf_set1(scale));
+    }
+}
+
+/* One panel to[k][NR] of the first cols columns of b, zeros after them to the end of a vector. */
+static void pack_b(const float *b, int64_t b_k, int64_t b_n, int64_t k, int64_t cols, float *to) {
+    if (b_n == 1) {
+        for (int64_t j = 0; j < k; j++)
+            for (int64_t v = 0; v < cols; v += VL)
+                vf_store(to + j * NR + v, load_most(b + j * b_k + v, cols - v));
+        return;
+    }
+    if (b_k == 1) {
+        for (int64_t v = 0; v < cols; v += VL)
+            for (int64_t j = 0; j < k; j += VL)
+                transpose(b + v * b_n + j, b_n, smaller(VL, cols - v), smaller(VL, k - j), to + j * NR + v,
+                          NR);
+        return;
+    }
+    for (int64_t j = 0; j < k; j++)
+        for (int64_t i = 0; i < NR; i++)
+            to[j * NR + i] = i < cols ? b[j * b_k + i * b_n] : 0;
+}
+
+/* to[r][i] += from[r * ld + i * step], of tiles with rows pitch apart. */
+static void add_rows(const float *from, int64_t ld, int64_t step, int64_t rows, int64_t cols, float *to,
+                     int64_t pitch) {
+    for (int64_t r = 0; r < rows; r++, from += ld, to += pitch) {
+        int64_t i = 0;
+        for (; step == 1 && i + VL <= cols; i += VL)
+            vf_store(to + i, vf_load(to + i) + vf_load(from + i));
+        for (; i < cols; i++)
+            to[i] += from[i * step];
+    }
+}
+
+/* Bias and residual as the start of a tile; what a tile cannot read as it lies goes through room. whole: the
+   tile's vectors end at cols. */
+static void start_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t rows, int64_t col,
+                       int64_t cols, int whole, float *room, int64_t pitch, struct tile *t) {
+    const float *bias = g->bias ? g->bias + row * g->s.bias_m + col * g->s.bias_n : NULL;
+    const float *residual = g->residual;
+    t->from_kind = bias || residual ? FROM_TILE : FROM_ZERO;
+    if (residual)
+        residual += o->batch0 * g->s.r_batch0 + o->batch1 * g->s.r_batch1 + row * g->s.r_m + col * g->s.r_n;
+    if (!residual && (!bias || g->s.bias_n == 0)) {
+        t->from_kind = bias ? FROM_ROWS : FROM_ZERO;
+        t->from = bias;
+        t->from_ld = g->s.bias_m;
+    } else if (!residual && whole && g->s.bias_n == 1) {
+        t->from = bias;
+        t->from_ld = g->s.bias_m;
+    } else if (!bias && whole && g->s.r_n == 1) {
+        t->from = residual;
+        t->from_ld = g->s.r_m;
+    } else {
+        memset(room, 0, (size_t)(rows * pitch) * sizeof *room);
+        if (bias)
+            add_rows(bias, g->s.bias_m, g->s.bias_n, rows, cols, room, pitch);
+        if (residual)
+            add_rows(residual, g->s.r_m, g->s.r_n, rows, cols, room, pitch);
+        t->from = room;
+        t->from_ld = pitch;
+    }
+}
+
+static void store_tile(const float *tile, int64_t pitch, int64_t rows, int64_t cols, float *c, int64_t c_m,
+                       int64_t c_n) {
+    for (int64_t r = 0; r < rows; r++, tile += pitch, c += c_m) {
+        if (c_n == 1)
+            copy_row(tile, cols, c);
+        else
+            for (int64_t i = 0; i < cols; i++)
+                c[i * c_n] = tile[i];
+    }
+}
+
+/* Where the last block of K leaves a tile: in the output itself, or in out. */
+static void aim_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t col, int whole,
+                     float *out, int64_t pitch, struct tile *t) {
+    t->relu = g->s.act == 1;
+    t->clip = g->s.act == 2 ? g->clip : NULL;
+    t->to = out;
+    t->to_ld = pitch;
+    if (g->hook || g->s.c_n != 1 || !whole)
+        return;
+    t->to = g->c + o->batch0 * g->s.c_batch0 + o->batch1 * g->s.c_batch1 + row * g->s.c_m + col;
+    t->to_ld = g->s.c_m;
+}
+
+/* Takes a tile that is not in the output yet to the hook or there. */
+static int32_t deliver_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t rows,
+                            int64_t col, int64_t cols, float *out, int64_t pitch, const struct tile *t) {
+    if (g->hook)
+        return g->hook(g->hook_buf, g->hook_arg, out, pitch, o->batch0 * g->s.batch1 + o->batch1, row, rows,
+                       col, cols);
+    if (t->to == out)
+        store_tile(out, pitch, rows, cols,
+                   g->c + o->batch0 * g->s.c_batch0 + o->batch1 * g->s.c_batch1 + row * g->s.c_m +
+                       col * g->s.c_n,
+                   g->s.c_m, g->s.c_n);
+    return 0;
+}
+
+/* Where panel p begins: every NR columns; where B does not lie in panels, so that they are nearly alike. */
+static int64_t column(const struct gemm *g, int64_t p) {
+    if (g->packed || g->codes)
+        return smaller(p * NR, g->s.n);
+    return smaller(cut(parts(g->s.n, VL), p, parts(g->s.n, NR)) * VL, g->s.n);
+}
+
+#endif

@@ -26,6 +26,7 @@ IMPORTS_BY_NAME = {
     "onnxruntime/install.py": "the module that takes another's place",
     "ops/__init__.py": "all modules of a package",
     "plugins.py": "users' modules",
+    "targets/registry.py": "all folders of a package",
     "tools/cli.py": "the module of a verb",
 }
 """Files that import modules of this package or of users by name, which no contract of pyproject.toml sees."""

@@ -21,6 +21,8 @@ from graphwright.spelling import close_names, did_you_mean
 NUMERICS: Final = ("default", "strict")
 ISA_NAMES: Final = ("auto", "v3", "v4")
 DEVICES: Final = ("cpu", "null", "reference")
+"""Those that graphwright runs on the CPU of this machine."""
+_OTHER_DEVICES: Final[list[str]] = []
 SPECIALIZE: Final = ("none", "hot")
 
 
@@ -78,6 +80,16 @@ def _switch(text: str) -> bool:
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name for name in text.split(os.pathsep) if name)
+
+
+def add_device(name: str) -> None:
+    """Let the option ``device`` take ``name``."""
+    if name not in (*DEVICES, *_OTHER_DEVICES):
+        _OTHER_DEVICES.append(name)
+
+
+def _device(text: str) -> str:
+    return _one_of(*DEVICES, *_OTHER_DEVICES)(text)
 
 
 def _isas(text: str) -> tuple[str, ...]:
@@ -143,7 +155,7 @@ class Options:
     device: str = _option(
         "cpu",
         "device: cpu; null, which plans a run but launches no kernel; reference, which is NumPy",
-        _one_of(*DEVICES),
+        _device,
     )
     streams: int = _option(1, "number of task streams that may run concurrently", _count, True)
     numerics: str = _option(

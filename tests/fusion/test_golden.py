@@ -23,14 +23,14 @@ from graphwright.ops.core.unary import Neg
 from graphwright.passes.base import Record
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import run_passes
-from graphwright.targets.cpu.c.support import has_code
+from graphwright.targets.cpu.target import TARGETS
 
 ops.load()
 CASES = sorted((Path(__file__).parent / "golden").glob("*.before"))
 
 
 def fused(module: Module) -> Record:
-    *_, record = run_passes(module, InferShapes(), Fuse(has_code))
+    *_, record = run_passes(module, InferShapes(), Fuse(TARGETS["v4"]))
     verify(module)
     return record
 

@@ -20,7 +20,7 @@ from graphwright.passes.base import Record
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import run_passes
 from graphwright.passes.remove_noops import RemoveNoops
-from graphwright.targets.cpu.c.support import has_code
+from graphwright.targets.cpu.target import TARGETS
 
 ops.load()
 CASES = sorted((Path(__file__).parent / "golden").glob("*.before"))
@@ -28,7 +28,7 @@ LANES = 16
 
 
 def assigned(module: Module) -> Record:
-    *_, record = run_passes(module, InferShapes(), Fuse(has_code), AssignLayouts(LANES))
+    *_, record = run_passes(module, InferShapes(), Fuse(TARGETS["v4"]), AssignLayouts(LANES))
     verify(module)
     return record
 
@@ -64,6 +64,6 @@ def test_layouts_can_be_forgotten(path: Path) -> None:
     assigned(module)
     forget_layouts(module)
     run_passes(module, RemoveNoops())
-    run_passes(plain, InferShapes(), Fuse(has_code))
+    run_passes(plain, InferShapes(), Fuse(TARGETS["v4"]))
     assert not any(isinstance(node.op, TransData) for node in module.main)
     assert print_module(module) == print_module(plain)

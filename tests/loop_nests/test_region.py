@@ -29,7 +29,7 @@ from graphwright.ops.core.unary import Exp, Relu
 from graphwright.ops.nn.layer_normalization import LayerNormalization
 from graphwright.ops.nn.softmax import Softmax
 from graphwright.passes.manager import PassManager
-from graphwright.targets.cpu.isa import V4
+from graphwright.targets.cpu.target import TARGETS
 from tests.random_graphs.generate import Known, case, filled
 
 SIZES = {"N": 3, "M": 2}
@@ -37,7 +37,7 @@ SIZES = {"N": 3, "M": 2}
 
 def fused_nodes(module: Module) -> list[Node]:
     """What the compiler fuses, regions of control flow included."""
-    PassManager((*graph_passes(), *kernel_passes(V4))).run(module)
+    PassManager((*graph_passes(), *kernel_passes(TARGETS["v4"]))).run(module)
     return [node for graph in module.graphs.values() for node in graph.walk() if isinstance(node.op, Fused)]
 
 

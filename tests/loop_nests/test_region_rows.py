@@ -21,6 +21,7 @@ from graphwright.ops.nn.layer_normalization import LayerNormalization
 from graphwright.ops.nn.softmax import Softmax
 from graphwright.passes.manager import PassManager
 from graphwright.targets.cpu.isa import Isa
+from graphwright.targets.cpu.target import CpuTarget
 from tests.kernels.library.cases import each_isa
 from tests.targets.cpu.generated import compiled, outputs
 
@@ -32,7 +33,7 @@ def kernel_of(op: Op, shapes: list[tuple[int, ...]], isa: Isa) -> RegionKernel:
     module = Module()
     b, values = new_graph(module, "main", [(f"x{k}", tensor(F32, *s)) for k, s in enumerate(shapes)])
     module.main.set_outputs([b(op, *values)])
-    PassManager((*graph_passes(), *kernel_passes(isa))).run(module)
+    PassManager((*graph_passes(), *kernel_passes(CpuTarget(isa)))).run(module)
     (node,) = [n for n in module.main.walk() if isinstance(n.op, Fused)]
     return region_kernel(node.regions[0], module.constants, "k")
 

@@ -16,7 +16,7 @@ from graphwright.passes.base import Pass
 from graphwright.passes.decompose import Decompose
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import run_passes
-from graphwright.targets.cpu.isa import ISAS
+from graphwright.targets.cpu.target import TARGETS
 
 from .support import assert_same_meaning
 
@@ -31,7 +31,7 @@ OWN_FOLDER = ("fuse", "assign_layouts")
 """Passes whose golden texts have a test of their own: tests/fusion and tests/layout."""
 PASSES: tuple[Pass, ...] = (
     InferShapes(),
-    *(each for stage in STAGES for each in passes_of(stage, ISAS["v4"]) if each.name not in OWN_FOLDER),
+    *(each for stage in STAGES for each in passes_of(stage, TARGETS["v4"]) if each.name not in OWN_FOLDER),
     Decompose(_keep_products),
 )
 BY_NAME = {each.name: each for each in PASSES}

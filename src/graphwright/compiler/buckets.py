@@ -28,7 +28,7 @@ from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.passes.buckets import BucketModules, joined_module, padded_modules
 from graphwright.passes.padding import refuse_padding
 from graphwright.records import replace
-from graphwright.runtime.target import target_isa
+from graphwright.runtime.target import for_this_cpu
 
 
 def bucket_modules(module: Module, gears: Gears, options: Options) -> BucketModules:
@@ -111,7 +111,7 @@ def compile_buckets(made: BucketModules, options: Options, observe: Observer) ->
     """The package of all buckets: a program for each on one set of weights, and what runs other shapes.
     Raises ModelError, ToolchainError.
     """
-    options = replace(options, isa=target_isa(options))
+    options = for_this_cpu(options)
     padded = padded_modules(made) if made.otherwise == "pad" else []
     others = padded if made.dynamic is None else [made.dynamic]
     if options.device == "reference":

@@ -31,7 +31,7 @@ from graphwright.passes.dynamic import what_stays_dynamic
 from graphwright.passes.retype import retype
 from graphwright.records import replace
 from graphwright.report import with_dynamic
-from graphwright.runtime.target import target_isa
+from graphwright.runtime.target import for_this_cpu
 
 
 def observe_nothing(name: str, product: object) -> None:
@@ -49,7 +49,7 @@ def compile_module(
     buckets = split_module(module)
     if buckets is not None:
         return compile_buckets(buckets, options, observe)
-    options = replace(options, isa=target_isa(options))
+    options = for_this_cpu(options)
     if options.device == "reference" or module.symbols.undecided or not _is_static(module):
         module.symbols.assume_nothing()
         run_passes(module, shape_passes(options), options, observe)

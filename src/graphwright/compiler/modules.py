@@ -7,27 +7,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from graphwright.background import BackgroundTask
+from graphwright.compiler.generated import compile_sources, sources_of
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
 from graphwright.config import Options
-from graphwright.errors import Collector, PluginError, ToolchainError
 from graphwright.executable.nodes import Program
 from graphwright.executable.specs import TensorSpec
 from graphwright.executable.stored import StoredTasks
-from graphwright.executable.target import Target
+from graphwright.executable.target import Target as TargetCode
 from graphwright.ir.constant import Constant
 from graphwright.ir.deferred import Deferred
 from graphwright.ir.graph import Array, Graph, Module, Value
-from graphwright.ir.loops.nodes import Kernel
-from graphwright.ir.loops.text import print_kernel
 from graphwright.ir.op import ConstRef
 from graphwright.ir.plugin_ops import is_plugin_op, plugin_of
 from graphwright.ir.symbols import Constraint
 from graphwright.ir.text import print_module
-from graphwright.kernels.candidates.registry import (
-    GENERATED,
-    GeneratedKernels,
-    load,
-)
+from graphwright.kernels.candidates.registry import GeneratedKernels, load
 from graphwright.kernels.launch import Step
 from graphwright.kernels.select import Selection, select_kernels
 from graphwright.lower.lower import lower, refuse_unknown_ranks
@@ -40,12 +34,8 @@ from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.manager import PassManager, Scheduled
 from graphwright.records import dataclass, field, replace
 from graphwright.report import compile_report
-from graphwright.runtime.target import export_faults, library_digest
-from graphwright.targets.cpu.cache import KernelCache
-from graphwright.targets.cpu.emit import emit_file, phases
-from graphwright.targets.cpu.isa import ISAS, Isa
-from graphwright.targets.cpu.source import SIGNATURE
-from graphwright.targets.cpu.toolchain import Compilers, discard, find_toolchain
+from graphwright.runtime.target import library_digest
+from graphwright.targets.registry import target_of
 
 Observer = Callable[[str, object], None]
 """Called after each stage with its name and its product: the module, the kernels, the program."""
@@ -105,23 +95,25 @@ def compile_modules(
     """
     load()
     clock = _Clock()
-    isa = ISAS[options.isa]
+    target = target_of(options)
     records: list[list[Record]] = []
     for module, done in zip(modules, prepared or [None] * len(modules), strict=True):
-        passes = (*(graph_passes() if done is None else ()), *kernel_passes(isa))
+        passes = (*(graph_passes() if done is None else ()), *kernel_passes(target))
         records.append([*(done or ()), *run_passes(module, passes, options, observe)])
         refuse_unknown_ranks(module.main)
     clock.lap("passes")
     generated = GeneratedKernels()
-    selections = [select_kernels(module, module.main, isa, options.numerics, generated) for module in modules]
+    selections = [
+        select_kernels(module, module.main, target, options.numerics, generated) for module in modules
+    ]
     for selection in selections:
         observe("select", selection)
     clock.lap("select")
-    sources = _sources(generated, isa)
+    sources = sources_of(generated, target)
+    compiler = target.compiler(options)
     # compilers are other processes: they run while weights are packed
-    compilers = Compilers()
-    call = partial(_objects, sources, generated, isa, options, compilers)
-    with BackgroundTask(call, compilers.stop) as compiled:
+    call = partial(compile_sources, sources, generated, compiler)
+    with BackgroundTask(call, compiler.stop) as compiled:
         weights, stored = _weights(modules, selections, shared)
         programs = [
             lower(m.main, selection.steps, m.symbols, held.places, streams=options.streams)
@@ -134,15 +126,15 @@ def compile_modules(
         objects = compiled.result()
     observe("kernels", objects)
     clock.lap("kernels")
-    library = library_digest(isa.name)
+    library = library_digest(target.library) if target.library else ""
     made = []
     for module, selection, held, program, noted in zip(
         modules, selections, stored, programs, records, strict=True
     ):
-        target = Target(isa.name, StoredTasks.of(program), objects, sources, library)
+        code = TargetCode(target.name, StoredTasks.of(program), objects, sources, library)
         package = replace(
             package_module(module, options, weights),
-            entries={MAIN: program_of(module, {isa.name: target})},
+            entries={MAIN: program_of(module, {target.name: code})},
             report=compile_report(noted, selection.steps),
             spare=partial(UnpackedWeights, held.spare),
         )
@@ -164,7 +156,9 @@ def package_module(module: Module, options: Options, weights: Weights | None = N
     )
 
 
-def program_of(module: Module, targets: Mapping[str, Target], interpreted: Module | None = None) -> Program:
+def program_of(
+    module: Module, targets: Mapping[str, TargetCode], interpreted: Module | None = None
+) -> Program:
     """The executable of ``module`` alone."""
     return Program(input_specs(module), output_specs(module), guard_texts(module), targets, interpreted)
 
@@ -262,66 +256,3 @@ def _read_values(graph: Graph, steps: tuple[Step, ...]) -> list[Value]:
     values = [v for step in all_steps(steps) for v in step_values(step)]
     values += [v for step in all_steps(steps) for region in step.node.regions for v in region.outputs]
     return [*values, *graph.outputs]
-
-
-UNIT_TEXT = 2000
-"""Characters of loop IR that make a translation unit worth a compiler of its own: about 0.2 s of its time."""
-MOST_UNITS = 16
-
-
-def _sources(generated: GeneratedKernels, isa: Isa) -> dict[str, str]:
-    """The model's own kernels as files: C, and the loops that it was made from."""
-    files: dict[str, str] = {}
-    for name, unit in _units(generated.kernels()).items():
-        files[f"{name}.c"] = emit_file([(kernel, comment) for kernel, comment, _ in unit], isa)
-        files[f"{name}.loops"] = "\n".join(text for _, _, text in unit)
-    for source, name in generated.units.items():
-        files[f"{name}.c"] = source.unit(isa, generated.functions[source])
-    return files
-
-
-def _units(kernels: list[tuple[Kernel, str]]) -> dict[str, list[tuple[Kernel, str, str]]]:
-    """Kernels, comments and loops by translation unit: units of about the same size, whatever the machine.
-
-    The largest kernel that is left goes where least is so far (Graham, 1969).
-    """
-    texts = ["\n".join(map(print_kernel, phases(kernel))) for kernel, _ in kernels]
-    count = min(-(-sum(map(len, texts)) // UNIT_TEXT), MOST_UNITS, len(kernels))
-    if not count:
-        return {}
-    members: list[list[int]] = [[] for _ in range(count)]
-    sizes = [0] * count
-    for number in sorted(range(len(kernels)), key=lambda k: -len(texts[k])):
-        unit = sizes.index(min(sizes))
-        members[unit].append(number)
-        sizes[unit] += len(texts[number])
-    names = [GENERATED] if count == 1 else [f"{GENERATED}_{unit}" for unit in range(count)]
-    return {
-        name: [(*kernels[k], texts[k]) for k in sorted(numbers)]
-        for name, numbers in zip(names, members, strict=True)
-    }
-
-
-def _objects(
-    sources: dict[str, str], generated: GeneratedKernels, isa: Isa, options: Options, compilers: Compilers
-) -> dict[str, bytes]:
-    """Shared objects of the C files among ``sources``, by name without ending."""
-    files = {name.removesuffix(".c"): text for name, text in sources.items() if name.endswith(".c")}
-    if not files:
-        return {}
-    cache, toolchain = KernelCache(options), find_toolchain(options)
-    foreign = {name: files.pop(name) for name in generated.units.values()}
-    faults = Collector(PluginError)
-    objects: dict[str, bytes] = {}
-    for source, name in generated.units.items():
-        try:
-            (objects[name],) = cache.compile([foreign[name]], isa, toolchain, compilers)
-        except ToolchainError as error:
-            faults.diagnostics.append(source.refused(error))
-            discard(error)
-            continue
-        for fault in export_faults(objects[name], generated.functions[source]):
-            faults.add("plugin-source", fault, source.file, f"a kernel is int32_t NAME{SIGNATURE}")
-    faults.raise_if_any()
-    made = cache.compile(list(files.values()), isa, toolchain, compilers)
-    return {**dict(zip(files, made, strict=True)), **objects}

@@ -27,25 +27,28 @@ from graphwright.passes.manager import Fixpoint, Scheduled
 from graphwright.passes.plugin_passes import Point
 from graphwright.passes.weight_only_quantization import WEIGHT_ONLY_QUANTIZATION
 from graphwright.records import dataclass
-from graphwright.targets.cpu.c.support import has_code
-from graphwright.targets.cpu.isa import Isa
+from graphwright.targets.base import Target
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A step of a compilation; ``passes`` are those that it runs over the module, then the one
-    ``for_isa``.
+    """A step of a compilation; ``passes`` are those that it runs over the module, behind those
+    ``for_target``.
     """
 
     name: str
     does: str
     passes: tuple[Scheduled, ...] = ()
-    for_isa: Callable[[Isa], Pass] | None = None
+    for_target: Callable[[Target], tuple[Pass, ...]] | None = None
 
 
 def has_kernel(node: Node) -> bool:
     """Whether a node stays as it is: a kernel of its own, or an expression that fusion puts into one."""
     return bool(candidates_of(node)) or node.op.has_expression()
+
+
+def _layouts(target: Target) -> tuple[Pass, ...]:
+    return (AssignLayouts(target.channel_block),) if target.channel_block else ()
 
 
 PARTITION: Final = "partition"
@@ -84,12 +87,10 @@ STAGES: Final = (
     Stage(
         "fuse",
         "groups nodes that one kernel computes",
-        (
-            Fuse(has_code),
-            FOLD_REQUANTIZE,
-        ),
+        (FOLD_REQUANTIZE,),
+        lambda target: (Fuse(target),),
     ),
-    Stage("layouts", "chooses memory layouts of images", (), lambda isa: AssignLayouts(isa.lanes)),
+    Stage("layouts", "chooses memory layouts of images", (), _layouts),
     Stage("select", "picks a kernel of the library for each node, or generates its loops"),
     Stage("lower", "orders launches, plans memory, and writes tasks and the shape program"),
     Stage("emit", "writes the C of the generated loops"),
@@ -116,24 +117,24 @@ def partition_passes() -> tuple[Scheduled, ...]:
     return _passes([STAGES[_NAMES.index(PARTITION)]])
 
 
-def kernel_passes(isa: Isa) -> tuple[Scheduled, ...]:
+def kernel_passes(target: Target) -> tuple[Scheduled, ...]:
     """From the graph of one program to the one that kernels are selected for."""
-    return _passes(STAGES[_NAMES.index(PARTITION) + 1 :], isa)
+    return _passes(STAGES[_NAMES.index(PARTITION) + 1 :], target)
 
 
-def _passes(stages: Sequence[Stage], isa: Isa | None = None) -> tuple[Scheduled, ...]:
+def _passes(stages: Sequence[Stage], target: Target | None = None) -> tuple[Scheduled, ...]:
     made: list[Scheduled] = []
     for stage in stages:
+        if stage.for_target is not None and target is not None:
+            made += stage.for_target(target)
         made += stage.passes
-        if stage.for_isa is not None and isa is not None:
-            made.append(stage.for_isa(isa))
     return tuple(made)
 
 
-def passes_of(stage: Stage, isa: Isa) -> list[Pass]:
+def passes_of(stage: Stage, target: Target) -> list[Pass]:
     """The passes of ``stage``, without users' own; those of a fixpoint in their order."""
     made: list[Pass] = []
-    for scheduled in _passes([stage], isa):
+    for scheduled in _passes([stage], target):
         if not isinstance(scheduled, Point):
             made += scheduled.passes if isinstance(scheduled, Fixpoint) else (scheduled,)
     return made

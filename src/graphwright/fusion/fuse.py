@@ -6,7 +6,7 @@ would arise, and the benefit model agrees. What does not join is recorded with i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from graphwright.fusion.benefit import worth_fusing
 from graphwright.fusion.epilogue import epilogue_groups
@@ -14,10 +14,10 @@ from graphwright.ir.constant import Constant, is_constant
 from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Trait
-from graphwright.ir.types import DType
 from graphwright.loop_nests.axes import NotOneNest, analyse
 from graphwright.passes.base import Known, Pass, Record, graphs
 from graphwright.records import dataclass
+from graphwright.targets.base import Target
 
 MAX_NODES = 64
 """Nodes of one region: beyond this the kernel's text grows and nothing is gained."""
@@ -36,17 +36,17 @@ class _Group:
 class Fuse(Pass):
     """Groups the nodes of every graph, regions of control flow included, into Fused nodes.
 
-    ``has_code`` tells the dtypes that generated kernels know; other nodes are left alone.
+    What ``target`` has no code for is left alone.
     """
 
-    has_code: Callable[[DType], bool]
+    target: Target
     name: str = "fuse"
     requires: Known = Known.TYPES
 
     def run(self, module: Module, record: Record) -> bool:
         before = record.counts["regions"]
         for graph in list(graphs(module)):
-            for group in _Grouping(graph, record, self.has_code).run():
+            for group in _Grouping(graph, record, self.target).run():
                 if len(group.nodes) > 1 or group.anchor is None:
                     outline(graph, group.nodes)
                     record.did("regions")
@@ -55,8 +55,8 @@ class Fuse(Pass):
 
 
 class _Grouping:
-    def __init__(self, graph: Graph, record: Record, has_code: Callable[[DType], bool]) -> None:
-        self.graph, self.record, self.has_code = graph, record, has_code
+    def __init__(self, graph: Graph, record: Record, target: Target) -> None:
+        self.graph, self.record, self.target = graph, record, target
         self.group_of: dict[Node, _Group] = {}
         self.position = {node: i for i, node in enumerate(graph)}
 
@@ -78,7 +78,7 @@ class _Grouping:
 
     def _has_code(self, node: Node) -> bool:
         dtypes = {value.type.dtype for value in (*node.inputs, *node.outputs) if value is not None}
-        missing = sorted(str(dtype) for dtype in dtypes if not self.has_code(dtype))
+        missing = sorted(str(dtype) for dtype in dtypes if not self.target.has_code(dtype))
         if missing:
             self.record.refused(node, "fuse", f"no code generator for {', '.join(missing)}")
         return not missing

@@ -14,7 +14,7 @@ from graphwright.ops.control.case import Case
 from graphwright.ops.control.if_ import If
 from graphwright.ops.control.loop import CONDITION, Loop
 from graphwright.records import dataclass
-from graphwright.targets.cpu.isa import Isa
+from graphwright.targets.base import Target
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Selection:
 def select_kernels(
     module: Module,
     graph: Graph,
-    isa: Isa,
+    target: Target,
     numerics: str = "default",
     generated: GeneratedKernels | None = None,
 ) -> Selection:
@@ -37,7 +37,7 @@ def select_kernels(
     """
     registry.load()
     generated = GeneratedKernels() if generated is None else generated
-    context = Context(isa, module.constants, module.symbols, numerics, generated)
+    context = Context(target, module.constants, module.symbols, numerics, generated)
     steps = _steps(graph, context)
     return Selection(steps, context.generated)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Final
 
-from graphwright.config import Options
+from graphwright.config import Options, add_device
 from graphwright.executable.nodes import (
     COMPILE,
     Dispatch,
@@ -25,7 +25,18 @@ from graphwright.runtime.null import Null
 from graphwright.runtime.target import Shared, best_target
 
 NATIVE: Final[Mapping[str, type[Cpu] | type[Null]]] = {"cpu": Cpu, "null": Null}
-"""Devices that run a target of a program: natively, or plans alone."""
+"""Devices that run what is compiled for the CPU: natively, or plans alone."""
+MakeExecutor = Callable[[Program, Package, Options], Executor | None]
+"""What runs a program of a package on a device; None where the package holds nothing for it."""
+_OTHERS: Final[dict[str, MakeExecutor]] = {}
+
+
+def register_device(name: str, make: MakeExecutor) -> None:
+    """Let the option ``device`` take ``name``, whose programs are run by what ``make`` gives."""
+    add_device(name)
+    _OTHERS[name] = make
+
+
 Recompile = Callable[[Dispatch, Shapes], Package]
 """Compiles what takes shapes that no case of a dispatch takes."""
 RecompilerOf = Callable[[Package, Options], Recompile]
@@ -93,6 +104,8 @@ class _Assembler:
         options = self._options
         if options.device == "reference":
             return self._reference(program)
+        if options.device in _OTHERS:
+            return _OTHERS[options.device](program, self._package, options)
         target = best_target(program.targets, options)
         if target is None:
             return None

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from graphwright import _native
-from graphwright.config import Options
+from graphwright.config import DEVICES, Options
 from graphwright.errors import Diagnostic, PackageError, ToolchainError
 from graphwright.executable.nodes import Program
 from graphwright.executable.target import Target
 from graphwright.package.weights import Weights
-from graphwright.records import dataclass, field
+from graphwright.records import dataclass, field, replace
 
 LIBRARY_FOLDER = Path(_native.__file__).parent / "runtime" / "native"
 LEVELS = ("baseline", "v3", "v4")
@@ -31,6 +31,13 @@ def target_isa(options: Options) -> str:
     if LEVELS.index(name) > LEVELS.index(here) and name not in options.targets:
         raise ToolchainError(Diagnostic("cpu", f"isa={name} needs another CPU: this one is x86-64-{here}"))
     return name
+
+
+def for_this_cpu(options: Options) -> Options:
+    """``options`` with the ISA whose kernels run; as they are for a device that is no CPU. Raises
+    ToolchainError.
+    """
+    return replace(options, isa=target_isa(options)) if options.device in DEVICES else options
 
 
 @cache

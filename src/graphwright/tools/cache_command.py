@@ -5,8 +5,7 @@ from __future__ import annotations
 import typer
 
 from graphwright.config import Options
-from graphwright.records import replace
-from graphwright.runtime.target import target_isa
+from graphwright.runtime.target import for_this_cpu
 from graphwright.targets.cpu.cache import KernelCache, key_of
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.toolchain import find_toolchain
@@ -91,7 +90,7 @@ def explain(
 
 
 def _why(source: str, options: Options) -> str:
-    options = replace(options, isa=target_isa(options))
+    options = for_this_cpu(options)
     isa = ISAS[options.isa]
     return KernelCache(options).explain_miss(key_of(source, isa, find_toolchain(options), options))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphwright.compiler.pipeline import STAGES, Stage, passes_of
-from graphwright.targets.cpu.isa import ISAS
+from graphwright.targets.cpu.target import TARGETS
 
 
 def pipeline_text() -> str:
@@ -19,4 +19,4 @@ def pipeline_text() -> str:
 
 def pass_names(stage: Stage) -> list[str]:
     """The names of the passes of ``stage``, each once."""
-    return list(dict.fromkeys(each.name for each in passes_of(stage, next(iter(ISAS.values())))))
+    return list(dict.fromkeys(each.name for each in passes_of(stage, next(iter(TARGETS.values())))))

@@ -22,7 +22,6 @@ from graphwright.layout.physical import has_layouts, physical_region
 from graphwright.loop_nests import RegionKernel, hook_kernel, region_kernel
 from graphwright.passes.cse import region_key
 from graphwright.records import replace
-from graphwright.targets.cpu.emit import grid_of, scratch_of
 
 
 @candidate(Fused)
@@ -89,15 +88,15 @@ def _generated(
 ) -> Launch:
     """The kernel of a region; ``places``: the outer values behind its own, those of ``node`` by default."""
     made = _kernel_of(region, context)
-    ref = context.generated.add(made.kernel, node.place)
+    ref = context.generate(made.kernel, node.place)
     operands, writes = _operands(places or _outer(node, region), made)
     return Launch(
         ref,
         operands,
         writes,
         made.sizes,
-        _true_size(made, grid_of(made.kernel)),
-        scratch=_true_size(made, scratch_of(made.kernel)),
+        _true_size(made, context.target.grid_of(made.kernel)),
+        scratch=_true_size(made, context.target.scratch_of(made.kernel)),
         work=_work(made),
         in_place=_in_place(made, operands, writes),
     )
@@ -134,7 +133,7 @@ def _with_epilogue(
             return made
     tail = hook_kernel(walked, result.output, groups(anchor), context.constants, f"{_name(region)}_hook")
     operands, writes = _operands(_outer(node, walked), tail)
-    hook = Hook(context.generated.add(tail.kernel, node.place), operands, writes, tail.sizes)
+    hook = Hook(context.generate(tail.kernel, node.place), operands, writes, tail.sizes)
     return launch(Contraction(anchor, inputs, None, hook), context)
 
 

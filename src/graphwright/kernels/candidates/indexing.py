@@ -31,7 +31,6 @@ from graphwright.ops.core.gather_elements import GatherElements
 from graphwright.ops.core.gather_nd import GatherND
 from graphwright.ops.core.scatter_elements import ScatterElements
 from graphwright.ops.core.scatter_nd import ScatterND
-from graphwright.targets.cpu.c.support import C_TYPES
 
 _MOVE_NS = 2
 """Nanoseconds to move one indexed element."""
@@ -141,7 +140,7 @@ def scatter_elements(node: Node, context: Context) -> Run | str:
     x, indices, updates, y = (*map(node.operand, range(3)), node.output)
     op = node.op
     assert isinstance(op, ScatterElements)
-    dtype = _scattered_dtype(x.type.dtype, op.reduction)
+    dtype = _scattered_dtype(x.type.dtype, op.reduction, context)
     if dtype is None:
         return f"no kernel that scatters {x.type.dtype}"
     draft = Draft(node, context)
@@ -165,7 +164,7 @@ def scatter_nd(node: Node, context: Context) -> Run | str:
     x, indices, updates, y = (*map(node.operand, range(3)), node.output)
     op = node.op
     assert isinstance(op, ScatterND)
-    dtype, depth = _scattered_dtype(x.type.dtype, op.reduction), indices.type.dims[-1]
+    dtype, depth = _scattered_dtype(x.type.dtype, op.reduction, context), indices.type.dims[-1]
     if dtype is None or not isinstance(depth, int) or depth > MAX_RANK:
         return f"no kernel that scatters {x.type.dtype} by rows of {depth} indices"
     sizes, inner = x.type.dims[:depth], product(x.type.dims[depth:])
@@ -183,11 +182,11 @@ def scatter_nd(node: Node, context: Context) -> Run | str:
     return Run((*_check(indices, sizes, y, context), Copy(x, y), launch))
 
 
-def _scattered_dtype(dtype: DType, reduction: str) -> DType | None:
+def _scattered_dtype(dtype: DType, reduction: str, context: Context) -> DType | None:
     """What to scatter ``dtype`` as: bits where they are only moved; None if nothing can be done to it."""
     if reduction == "none":
         return moved_dtype(dtype)
-    return dtype if dtype.name in C_TYPES else None
+    return dtype if context.target.has_code(dtype) else None
 
 
 def _changed(target: Buffer, index: tuple[Index, ...], value: Scalar, reduction: str) -> Statement:

@@ -24,7 +24,6 @@ from graphwright.ir.types import I64, U8, U16, U32, U64, DType
 from graphwright.kernels.candidates.registry import Context
 from graphwright.kernels.launch import Launch
 from graphwright.records import replace
-from graphwright.targets.cpu.emit import grid_of, scratch_of
 
 _BITS = {1: U8, 2: U16, 4: U32, 8: U64}
 
@@ -87,12 +86,12 @@ class Draft:
         kernel = Kernel(self.name, tuple(buffer for _, buffer in parameters), names, body)
         values: Mapping[str, Dim] = {own: symbol(name) for name, own in self._sizes.items()}
         return Launch(
-            self.context.generated.add(kernel, self.node.place),
+            self.context.generate(kernel, self.node.place),
             tuple(value for value, _ in parameters),
             tuple(range(len(self._inputs), len(parameters))),
             tuple(values.values()),
-            substitute(grid_of(kernel), values),
-            substitute(scratch_of(kernel), values),
+            substitute(self.context.target.grid_of(kernel), values),
+            substitute(self.context.target.scratch_of(kernel), values),
             work,
             in_place=in_place,
         )

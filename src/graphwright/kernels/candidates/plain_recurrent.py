@@ -43,7 +43,6 @@ from graphwright.kernels.library import elman
 from graphwright.kernels.ref import KernelRef
 from graphwright.ops.core.unary import Relu, Sigmoid, Tanh
 from graphwright.ops.nn.rnn import RNN
-from graphwright.targets.cpu.c.support import C_TYPES
 
 _D, _B, _T, _J, _I = (symbol(name) for name in "dbtji")
 _ACTIVATIONS: dict[str, Callable[[], Op]] = {"tanh": Tanh, "relu": Relu, "sigmoid": Sigmoid}
@@ -151,7 +150,7 @@ def plain(node: Node, context: Context) -> Run | str:
     op, dtype = node.op, node.operand(0).type.dtype
     assert isinstance(op, RNN)
     names = {name.lower() for name in op.activations or op.defaults}
-    if dtype.name not in C_TYPES or dtype.computed != dtype:
+    if not context.target.has_code(dtype) or dtype.computed != dtype:
         return f"no recurrent kernel for {dtype}"
     if len(names) > 1 or not names <= _ACTIVATIONS.keys():
         return f"no recurrent kernel with activations {', '.join(sorted(names))}"

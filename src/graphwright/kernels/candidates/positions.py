@@ -18,7 +18,6 @@ from graphwright.ops.core.reverse_sequence import ReverseSequence
 from graphwright.ops.core.shape import Shape
 from graphwright.ops.core.size import Size
 from graphwright.ops.core.trilu import Trilu
-from graphwright.targets.cpu.c.support import C_TYPES
 
 _FAR = 1 << 40
 """No diagonal lies farther out."""
@@ -54,7 +53,7 @@ def range_(node: Node, context: Context) -> Run | str:
 def constant_of_shape(node: Node, context: Context) -> Run | str:
     op = node.op
     assert isinstance(op, ConstantOfShape)
-    if op.dtype.name not in C_TYPES:
+    if not context.target.has_code(op.dtype):
         return f"no kernel that fills with {op.dtype}"
     draft = Draft(node, context)
     count = node.output.type.elements
@@ -66,7 +65,7 @@ def constant_of_shape(node: Node, context: Context) -> Run | str:
 def eye_like(node: Node, context: Context) -> Run | str:
     op, y = node.op, node.output
     assert isinstance(op, EyeLike)
-    if y.type.dtype.name not in C_TYPES:
+    if not context.target.has_code(y.type.dtype):
         return f"no kernel that fills with {y.type.dtype}"
     draft = Draft(node, context)
     rows, columns = y.type.dims
@@ -109,7 +108,7 @@ def one_hot(node: Node, context: Context) -> Run | str:
     op, indices, values, y = node.op, node.operand(0), node.operand(1), node.output
     assert isinstance(op, OneHot)
     dtype = moved_dtype(y.type.dtype)
-    if dtype is None or op.depth is None or indices.type.dtype.name not in C_TYPES:
+    if dtype is None or op.depth is None or not context.target.has_code(indices.type.dtype):
         return f"no kernel that moves {y.type.dtype}"
     axis = op.axis % len(y.type.dims)
     outer, inner = product(y.type.dims[:axis]), product(y.type.dims[axis + 1 :])

@@ -24,7 +24,6 @@ from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
 from graphwright.kernels.launch import Run
 from graphwright.ops.core.matmul import MatMul
-from graphwright.targets.cpu.c.support import C_TYPES
 
 _ROWS, _COLUMNS = 48, 128
 """A unit's tile of the result: its sums stay in the first-level cache."""
@@ -33,7 +32,7 @@ _ROWS, _COLUMNS = 48, 128
 @candidate(MatMul)
 def product_of_matrices(node: Node, context: Context) -> Run | str:
     dtype, a, b = node.output.type.dtype, node.operand(0), node.operand(1)
-    if dtype.name not in C_TYPES or dtype.computed != dtype:
+    if not context.target.has_code(dtype) or dtype.computed != dtype:
         return f"no kernel that multiplies {dtype}"
     draft = Draft(node, context)
     a_shape = a.type.dims if len(a.type.dims) > 1 else (1, *a.type.dims)

@@ -22,12 +22,13 @@ from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.types import Layout, TensorType, dtype_of
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.checks import checked_candidate
-from graphwright.kernels.launch import Alias, Hook, Launch, Run
+from graphwright.kernels.launch import Alias, Copy, Hook, Launch, Run
 from graphwright.kernels.ref import FOREIGN, KernelRef
 from graphwright.layout.transform import pack_jobs, packed_shape
 from graphwright.loop_nests import RegionKernel
 from graphwright.records import dataclass, field, replace
-from graphwright.targets.cpu.isa import Isa
+from graphwright.targets.base import Target
+from graphwright.targets.cpu.isa import ISAS, Isa
 from graphwright.targets.cpu.source import CSource
 
 GENERATED = "generated"
@@ -68,11 +69,15 @@ class GeneratedKernels:
         return [(replace(kernel, name=name), self.comments[name]) for kernel, name in self.names.items()]
 
 
+class Unsupported(Exception):
+    """The target cannot run what a candidate asks for; the message says why."""
+
+
 @dataclass
 class Context:
     """Where candidates work: the target, the constant pool, the symbols, and the kernels made so far."""
 
-    isa: Isa
+    target: Target
     constants: ConstantPool
     symbols: SymbolTable
     numerics: str = "default"
@@ -85,28 +90,53 @@ class Context:
     _plugin: str = ""
     """Whose candidate is being tried: what it derives is its own."""
 
+    @property
+    def isa(self) -> Isa:
+        """What the library's kernels are called for. Raises Unsupported for a target that runs none."""
+        if not self.target.library:
+            raise Unsupported(self._without_library)
+        return ISAS[self.target.library]
+
+    @property
+    def _without_library(self) -> str:
+        return f"no kernel of the library runs on {self.target.name}"
+
     def attempt(self, candidate: Candidate, node: Node) -> Run | Alias | str:
         """What ``candidate`` makes of ``node``, behind the launches that prepare operands for it."""
         if node.graph is not None:
             self._graph = node.graph
         outer = self._prepared, self._temporaries
         self._prepared, self._temporaries = [], []
-        found = self._found(candidate, node)
+        try:
+            found = self._found(candidate, node)
+        except Unsupported as reason:
+            found = str(reason)
         if isinstance(found, Run) and self._temporaries:
             launches = (*self._prepared, *found.launches)
             found = Run(launches, temporaries=(*self._temporaries, *found.temporaries))
         self._prepared, self._temporaries = outer
+        if isinstance(found, Run) and not self.target.library and any(map(_is_of_library, found.launches)):
+            return self._without_library
         return found
 
     def _found(self, candidate: Candidate, node: Node) -> Run | Alias | str:
         if not is_plugin_op(candidate):
             found = candidate(node, self)
             return Run((found,)) if isinstance(found, Launch) else found
+        if not self.target.library:
+            return f"users' C does not run on {self.target.name}"
         self._plugin = f"{plugin_of(candidate)}: "
         try:
             return checked_candidate(lambda: candidate(node, self), candidate, node, self._temporaries)
         finally:
             self._plugin = ""
+
+    def generate(self, kernel: Kernel, comment: str) -> KernelRef:
+        """``kernel`` as one of the model's own; ``comment`` says what it is for. Raises Unsupported."""
+        refusal = self.target.kernel_refusal(kernel)
+        if refusal is not None:
+            raise Unsupported(refusal)
+        return self.generated.add(kernel, comment)
 
     def c_function(self, source: CSource, name: str) -> KernelRef:
         """The function ``name`` of a user's own C, which is compiled with the model. Raises PluginError."""
@@ -193,6 +223,10 @@ class Context:
     def packed_from(self, value: Value) -> list[Value]:
         """What ``value`` was packed to, seen with its own shape."""
         return [made for made in self._packed.get(value, {}).values() if made.type == value.type]
+
+
+def _is_of_library(launch: Launch | Copy) -> bool:
+    return isinstance(launch, Launch) and not launch.kernel.module
 
 
 def _filled(out: Array, array: Array, fill: Callable[[Array, Array], None]) -> None:

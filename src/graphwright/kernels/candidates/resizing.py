@@ -35,7 +35,6 @@ from graphwright.kernels.ref import KernelRef
 from graphwright.ops.core.shaping import number
 from graphwright.ops.nn.interpolate import Interpolate
 from graphwright.ops.nn.resize import Resize, Taps
-from graphwright.targets.cpu.c.support import C_TYPES
 
 _SYMBOLS = {"nearest": ResizeKernel.NEAREST, "linear": ResizeKernel.LINEAR, "cubic": ResizeKernel.CUBIC}
 LONGEST = 1 << 24
@@ -99,7 +98,7 @@ def resize_by_taps(node: Node, context: Context) -> Run | Alias | str:
     """
     op, x, y = node.op, node.operand(0), node.output
     assert isinstance(op, Resize)
-    if not x.type.is_static or not y.type.is_static or x.type.dtype.name not in C_TYPES:
+    if not x.type.is_static or not y.type.is_static or not context.target.has_code(x.type.dtype):
         return f"no resize kernel from {x.type} to {y.type}"
     if len(node.inputs) > 1:
         return "its region or sizes come at run time"
@@ -147,7 +146,7 @@ def interpolate(node: Node, context: Context) -> Launch | str:
     x, places, weights, y = (*map(node.operand, range(3)), node.output)
     op, dtype, (count, taps) = node.op, weights.type.dtype, weights.type.dims
     assert isinstance(op, Interpolate)
-    if x.type.dtype.name not in C_TYPES or dtype.name not in C_TYPES:
+    if not context.target.has_code(x.type.dtype) or not context.target.has_code(dtype):
         return f"no kernel that interpolates {x.type.dtype}"
     draft = Draft(node, context)
     outer, size, inner = rows_and_columns(x.type.dims, op.axis % len(x.type.dims))

@@ -37,7 +37,6 @@ from graphwright.ops.nn.lp_pool import LpPool
 from graphwright.ops.nn.max_pool import MaxPool
 from graphwright.ops.nn.spatial import Pool, Windows
 from graphwright.records import dataclass
-from graphwright.targets.cpu.c.support import C_TYPES
 
 
 @dataclass(frozen=True)
@@ -133,8 +132,9 @@ def _register(name: str, dtype: DType) -> Buffer:
     return Buffer(name, dtype, (), Level.REGISTER)
 
 
-def _unsupported(dtype: DType) -> str | None:
-    return None if dtype.name in C_TYPES and dtype.computed == dtype else f"no window kernel for {dtype}"
+def _unsupported(dtype: DType, context: Context) -> str | None:
+    has_code = context.target.has_code(dtype) and dtype.computed == dtype
+    return None if has_code else f"no window kernel for {dtype}"
 
 
 @candidate(Conv, ConvTranspose)
@@ -143,7 +143,7 @@ def convolution(node: Node, context: Context) -> Run | str:
     op, x, w, y = node.op, node.operand(0), node.operand(1), node.output
     assert isinstance(op, Conv | ConvTranspose)
     dtype = x.type.dtype
-    if refusal := _unsupported(dtype):
+    if refusal := _unsupported(dtype, context):
         return refusal
     draft = Draft(node, context)
     slide = _Slide(draft, op.windows(w.type.dims[2:]), tuple(map(draft.size, x.type.dims[2:])))
@@ -175,7 +175,7 @@ def folding_pool(node: Node, context: Context) -> Run | str:
     op, x, y = node.op, node.operand(0), node.output
     assert isinstance(op, AveragePool | LpPool)
     dtype = x.type.dtype
-    if refusal := _unsupported(dtype):
+    if refusal := _unsupported(dtype, context):
         return refusal
     draft = Draft(node, context)
     slide = _slide(op, x, y, draft)
@@ -242,7 +242,7 @@ def max_pool(node: Node, context: Context) -> Run | str:
     op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, MaxPool)
     dtype = x.type.dtype
-    if refusal := _unsupported(dtype):
+    if refusal := _unsupported(dtype, context):
         return refusal
     draft = Draft(node, context)
     slide = _slide(op, x, y, draft)

@@ -1,0 +1,97 @@
+"""The CPU as a target: one for each ISA."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final
+
+from graphwright.config import Options
+from graphwright.ir.graph import Node
+from graphwright.ir.loops.nodes import Kernel, Level
+from graphwright.ir.symbols import Dim
+from graphwright.ir.types import DType
+from graphwright.loop_nests.axes import Nest
+from graphwright.records import dataclass
+from graphwright.targets.cpu.c.support import has_code
+from graphwright.targets.cpu.cache import KernelCache
+from graphwright.targets.cpu.emit import emit_file, grid_of, scratch_of
+from graphwright.targets.cpu.isa import ISAS, Isa
+from graphwright.targets.cpu.toolchain import Compilers, find_toolchain
+from graphwright.targets.registry import register_target
+
+
+@dataclass(frozen=True)
+class CpuTarget:
+    """x86-64 with the vectors of ``isa``: C, compiled to shared objects that the native runtime calls."""
+
+    isa: Isa
+    memory_spaces: frozenset[Level] = frozenset(Level)
+    source_suffix: str = ".c"
+
+    @property
+    def name(self) -> str:
+        return self.isa.name
+
+    @property
+    def library(self) -> str:
+        return self.isa.name
+
+    @property
+    def channel_block(self) -> int:
+        return self.isa.lanes
+
+    def has_code(self, dtype: DType) -> bool:
+        return has_code(dtype)
+
+    def region_refusal(self, nodes: Sequence[Node], nest: Nest) -> str | None:
+        """None: C expresses every nest."""
+        return None
+
+    def kernel_refusal(self, kernel: Kernel) -> str | None:
+        """None: what has no code, candidates ask for before."""
+        return None
+
+    def grid_of(self, kernel: Kernel) -> Dim:
+        return grid_of(kernel)
+
+    def scratch_of(self, kernel: Kernel) -> Dim:
+        return scratch_of(kernel)
+
+    def emit(self, kernels: Sequence[tuple[Kernel, str]]) -> str:
+        return emit_file(kernels, self.isa)
+
+    def compiler(self, options: Options) -> CpuCompiler:
+        return CpuCompiler(self.isa, options)
+
+
+class CpuCompiler:
+    """The C compiler of this machine, behind the user's cache."""
+
+    def __init__(self, isa: Isa, options: Options) -> None:
+        self._isa, self._options, self._running = isa, options, Compilers()
+
+    @cached_property
+    def _cache(self) -> KernelCache:
+        return KernelCache(self._options)
+
+    def compile(self, sources: Sequence[str]) -> list[bytes]:
+        """Shared objects. Raises ToolchainError."""
+        toolchain = find_toolchain(self._options)
+        return self._cache.compile(sources, self._isa, toolchain, self._running)
+
+    def stop(self) -> None:
+        """End the compilers that run."""
+        self._running.stop()
+
+
+TARGETS: Final = {name: CpuTarget(isa) for name, isa in ISAS.items()}
+
+
+def target_of(options: Options) -> CpuTarget:
+    """That of the option ``isa``, which names one."""
+    return TARGETS[options.isa]
+
+
+register_target("cpu", target_of)
+register_target("null", target_of)

@@ -14,6 +14,7 @@ from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.infer import evaluate
 from graphwright.ir.op import Fact, Importer, Inference, Op, op
+from graphwright.ir.region_op import RegionOp
 from graphwright.ir.types import TensorType
 
 ops.load()
@@ -48,7 +49,7 @@ ImportedScale.onnx = {
 
 
 @op("ImportedBranch")
-class ImportedBranch(Op):
+class ImportedBranch(RegionOp):
     """Runs one of two regions; all operands but the first go to both."""
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:

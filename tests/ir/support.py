@@ -16,6 +16,7 @@ from graphwright.ir.build import Builder
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Role, Signature, Value
 from graphwright.ir.op import Array, ConstRef, Fact, Inference, InferError, Op, Trait, op
+from graphwright.ir.region_op import RegionOp
 from graphwright.ir.symbols import Dim, Range, floordiv, maximum, minimum, mod, symbol
 from graphwright.ir.types import DTYPES, F32, Layout, TensorType
 
@@ -84,7 +85,7 @@ class ToyBag(Op):
 
 
 @op("ToyBranch")
-class ToyBranch(Op):
+class ToyBranch(RegionOp):
     """Two regions on the same operands, with the types of region 0's outputs."""
 
     count: int = 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import graphwright.ops
-from graphwright.ir.op import Op, Sample, registered_ops
+from graphwright.ir.op import Sample, registered_ops
+from graphwright.ir.region_op import RegionOp
 from tests.ops.support import assert_close
 
 from .exceptions import HOST_CALLS, STAGED
@@ -15,7 +16,7 @@ graphwright.ops.load()
 OPS = {
     name: cls
     for name, cls in registered_ops().items()
-    if cls.__module__.startswith("graphwright.ops.") and cls.infer_regions is Op.infer_regions
+    if cls.__module__.startswith("graphwright.ops.") and not issubclass(cls, RegionOp)
 }
 
 

@@ -16,7 +16,8 @@ import graphwright as gw
 import graphwright.ops
 from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.graph import Module, Role, Signature, Value
-from graphwright.ir.op import Op, Sample, registered_ops
+from graphwright.ir.op import Sample, registered_ops
+from graphwright.ir.region_op import RegionOp
 from graphwright.ir.symbols import Expr, evaluate, symbol
 from graphwright.ir.types import TensorType
 
@@ -55,7 +56,7 @@ def _items(value: Any) -> tuple[Any, ...]:
 def cases() -> Iterator[Any]:
     """The samples: all but the first of each op are of the sweep."""
     for name, cls in registered_ops().items():
-        if not cls.__module__.startswith("graphwright.ops.") or cls.infer_regions is not Op.infer_regions:
+        if not cls.__module__.startswith("graphwright.ops.") or issubclass(cls, RegionOp):
             continue
         known = [(k, sample) for k, sample in enumerate(cls.samples) if is_open(sample)]
         known = [(k, sample) for k, sample in known if (name, k) not in REFUSED_OPEN]

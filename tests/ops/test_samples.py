@@ -14,6 +14,7 @@ from graphwright.errors import ModelError
 from graphwright.ir.graph import Value
 from graphwright.ir.infer import folded
 from graphwright.ir.op import Op, Sample, Trait, registered_ops
+from graphwright.ir.region_op import RegionOp
 from graphwright.ir.symbols import evaluate
 from graphwright.ir.types import F32, DType, type_of
 
@@ -38,7 +39,7 @@ PACKAGE = Path(graphwright.ops.__file__).parent
 
 
 def has_regions(cls: type[Op]) -> bool:
-    return cls.infer_regions is not Op.infer_regions
+    return issubclass(cls, RegionOp)
 
 
 def assert_of_type(value: Any, dtype: DType) -> None:

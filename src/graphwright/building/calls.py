@@ -18,6 +18,7 @@ from graphwright.building.faults import fault
 from graphwright.ir.constant import Constant
 from graphwright.ir.op import Op, registered_ops
 from graphwright.ir.plugin_ops import is_plugin_op
+from graphwright.ir.region_op import RegionOp
 from graphwright.ir.symbols import SymbolError, parse_dim
 from graphwright.ir.types import DTYPES, DType, dtype_of
 from graphwright.spelling import did_you_mean
@@ -39,8 +40,7 @@ def op_classes() -> Mapping[str, type[Op]]:
 
 
 def _is_public(cls: type[Op]) -> bool:
-    has_regions = cls.region_inputs is not Op.region_inputs
-    return bool(cls.onnx or is_plugin_op(cls)) and cls is not Constant and not has_regions
+    return bool(cls.onnx or is_plugin_op(cls)) and cls is not Constant and not issubclass(cls, RegionOp)
 
 
 def method_name(op: str) -> str:

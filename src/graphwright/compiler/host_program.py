@@ -35,6 +35,7 @@ from graphwright.ir.free_symbols import symbols_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.names import UniqueNames
 from graphwright.ir.op import ConstRef
+from graphwright.ir.region_op import LoopOp
 from graphwright.ir.subgraph import Subgraph
 from graphwright.ir.symbols import symbol
 from graphwright.ir.text import print_op
@@ -100,11 +101,10 @@ def _region(main: Graph, node: Node) -> Graph:
 
 def _repeats(node: Node, bodies: Sequence[HostProgram]) -> bool:
     """Whether ``node`` is a loop whose body is one program, which sees every size that a run may change."""
-    where = node.op.loop_carried()
-    if where is None or len(bodies[0].steps) != 1:
+    if not isinstance(node.op, LoopOp) or len(bodies[0].steps) != 1:
         return False
     (step,) = bodies[0].steps
-    region = node.regions[0]
+    where, region = node.op.loop_carried(), node.regions[0]
     changing = region.inputs[where.receive : where.receive + where.count]
     if not isinstance(step, CallProgram) or any(spec.shape is None for spec in step.callee.inputs):
         return False

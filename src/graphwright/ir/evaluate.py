@@ -14,6 +14,7 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import check_results, evaluate, fact_of
 from graphwright.ir.op import Array
 from graphwright.ir.plugin_ops import is_plugin_op
+from graphwright.ir.region_op import LoopOp, region_op
 from graphwright.ir.sizes import scaled_symbol
 from graphwright.ir.symbols import Expr, substitute
 from graphwright.ir.symbols import evaluate as number_of
@@ -88,17 +89,17 @@ class _Evaluator:
         if isinstance(node.op, Constant):
             array = self.module.constants[node.op.value]
             return (_widened(array) if self.wide else array,)
-        if node.op.loop_carried() is not None:
+        if isinstance(node.op, LoopOp):
             types = [self._bound(value.type) for value in node.outputs]
             op = node.op.with_attributes(self._attribute)
             return op.repeat(lambda k, given: self._region(node.regions[k], given), arrays, types)
         if node.regions:
-            taken = node.op.selected_region(*map(fact_of, arrays))
+            chooser = region_op(node.op)
+            taken = chooser.selected_region(*map(fact_of, arrays))
             if taken is None:
                 raise NotImplementedError(f"{node.op.name} does not run one of its regions")
-            return self._region(
-                node.regions[taken], arrays[len(arrays) - node.op.captured_operands(len(arrays)) :]
-            )
+            captured = chooser.captured_operands(len(arrays))
+            return self._region(node.regions[taken], arrays[len(arrays) - captured :])
         results = evaluate(node.op.with_attributes(self._attribute), arrays, node.place)
         if is_plugin_op(type(node.op)) and not self.wide:
             check_results(node.op, results, [value.type for value in node.outputs])

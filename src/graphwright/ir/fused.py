@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from graphwright.ir.graph import Graph, Node
 from graphwright.ir.op import op
-from graphwright.ir.region_op import RegionOp
+from graphwright.ir.region_op import CallOp
 
 
 @op("Fused")
-class Fused(RegionOp):
+class Fused(CallOp):
     """Computes its region in one kernel. Inlining it unfuses."""
 
     results: int = 1

@@ -14,6 +14,7 @@ from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, UnknownRank, facts_elements
 from graphwright.ir.plugin_ops import blamed, defined_at, is_plugin_op
+from graphwright.ir.region_op import region_op
 from graphwright.ir.symbols import MAX_TERMS, SymbolError, SymbolTable
 from graphwright.ir.symbols import evaluate as number_of
 from graphwright.ir.types import I32, I64, TensorType, type_of
@@ -161,7 +162,7 @@ def infer_outputs(
     try:
         op.verify()
         if regions:
-            result: object = op.infer_regions(Inference(symbols, place, inputs, received), regions)
+            result: object = region_op(op).infer_regions(Inference(symbols, place, inputs, received), regions)
         else:
             op, inputs = folded(op, inputs)
             result = op.infer(Inference(symbols, place), *inputs)
@@ -239,7 +240,7 @@ def infer_node(
         return (constant_fact(op, module),)
     inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
     try:
-        given = [op.region_inputs(i, inputs) for i in range(len(node.regions))]
+        given = [region_op(op).region_inputs(i, inputs) for i in range(len(node.regions))]
     except InferError as error:
         raise ModelError(Diagnostic("type", f"{op.name}: {error}", node.place)) from error
     inside = [regions(region, facts) for region, facts in zip(node.regions, given, strict=True)]

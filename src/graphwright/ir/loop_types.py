@@ -14,7 +14,8 @@ from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import infer_node, infer_outputs
-from graphwright.ir.op import Fact, LoopCarried
+from graphwright.ir.op import Fact
+from graphwright.ir.region_op import LoopOp
 from graphwright.ir.symbols import Dim, Expr, SymbolTable, names_in
 from graphwright.ir.types import DType, TensorType
 from graphwright.records import dataclass
@@ -64,15 +65,15 @@ def settle(node: Node, facts: Facts, module: Module) -> bool:
     ``facts`` tells what is known where ``node`` stands. Symbols that the region's inputs have for sizes that
     change stay. Raises a ModelError where types conflict, or do not settle.
     """
-    where = node.op.loop_carried()
-    if where is None:
+    if not isinstance(node.op, LoopOp):
         return False
+    where = node.op.loop_carried()
     region = node.regions[0]
     inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
     received = region.inputs[where.receive : where.receive + where.count]
     if len(received) < where.count or len(inputs) < where.start + where.count:
         return False  # inference says so
-    types, _ = _Trial(_with_own_symbols(module)).loop_carried(node, inputs, where)
+    types, _ = _Trial(_with_own_symbols(module)).loop_carried(node, node.op, inputs)
     outer = symbols_in(fact.type for fact in inputs if fact is not None)
     changed = False
     for value, start, type in zip(received, inputs[where.start :], types, strict=False):
@@ -126,16 +127,17 @@ class _Trial:
     nodes: int = 0
 
     def loop_carried(
-        self, node: Node, inputs: Sequence[Fact | None], where: LoopCarried
+        self, node: Node, op: LoopOp, inputs: Sequence[Fact | None]
     ) -> tuple[list[TensorType], list[Fact]]:
         """Types of the carried values that hold in every run, and what the body gives for them.
 
         Who infers the body once more for these facts would do so for each loop around it as well.
         """
+        where = op.loop_carried()
         starts = inputs[where.start : where.start + where.count]
         types = [self._start(node, k, fact) for k, fact in enumerate(starts)]
         for _ in range(MAX_ROUNDS):
-            results = self.region(node.regions[0], self.received(node, inputs, types))
+            results = self.region(node.regions[0], _received(op, inputs, types))
             given = results[where.result : where.result + where.count]
             wider = list(self._widened(node, starts, types, given))
             if wider == types:
@@ -164,15 +166,6 @@ class _Trial:
                 message = f"{node.op.name}: carried value {index} {error}"
                 raise ModelError(Diagnostic("type", message, node.place)) from None
 
-    def received(
-        self, node: Node, inputs: Sequence[Fact | None], types: Sequence[TensorType]
-    ) -> list[Fact | None]:
-        """What the region receives when its carried values have ``types``."""
-        where, received = node.op.loop_carried(), list(node.op.region_inputs(0, inputs))
-        assert where is not None
-        received[where.receive : where.receive + where.count] = map(Fact, types)
-        return received
-
     def region(self, graph: Graph, inputs: Sequence[Fact | None]) -> list[Fact]:
         """Facts of the outputs of ``graph``."""
         facts = {value: fact for value, fact in zip(graph.inputs, inputs, strict=False) if fact is not None}
@@ -184,18 +177,25 @@ class _Trial:
         return [facts.get(value) or Fact(value.type) for value in graph.outputs]
 
     def node(self, node: Node, facts: Facts) -> Sequence[Fact]:
-        where = node.op.loop_carried()
-        if where is None:
+        op = node.op
+        if not isinstance(op, LoopOp):
             sound = _Sound(self)
             return infer_node(
                 node, facts, self.module, sound.region if len(node.regions) > 1 else self.region
             )
         inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
-        types, results = self.loop_carried(node, inputs, where)
-        received = self.received(node, inputs, types)
+        types, results = self.loop_carried(node, op, inputs)
+        received = _received(op, inputs, types)
         known = [value.type for value in node.outputs]
         inside = [fact or Fact(v.type) for fact, v in zip(received, node.regions[0].inputs, strict=False)]
-        return infer_outputs(node.op, inputs, self.module.symbols, node.place, known, [results], [inside])
+        return infer_outputs(op, inputs, self.module.symbols, node.place, known, [results], [inside])
+
+
+def _received(op: LoopOp, inputs: Sequence[Fact | None], types: Sequence[TensorType]) -> list[Fact | None]:
+    """What the region receives when its carried values have ``types``."""
+    where, received = op.loop_carried(), list(op.region_inputs(0, inputs))
+    received[where.receive : where.receive + where.count] = map(Fact, types)
+    return received
 
 
 @dataclass

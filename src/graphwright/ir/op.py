@@ -25,8 +25,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast, dataclass_transform
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
 
@@ -334,22 +334,6 @@ Import = Callable[[Importer], Any]
 
 
 @dataclass(frozen=True)
-class LoopCarried:
-    """Values that a region's outputs hand to its inputs in its next run: how many, and where they begin among
-    the node's inputs, the region's inputs and the region's outputs.
-    """
-
-    count: int
-    start: int
-    receive: int
-    result: int
-
-
-RunRegion = Callable[[int, "Sequence[Array | None]"], "tuple[Array, ...]"]
-"""Runs region number ``n`` on arrays: its outputs."""
-
-
-@dataclass(frozen=True)
 class Arg:
     """One input of a sample: its type and how to fill it (see :func:`arg`)."""
 
@@ -470,50 +454,6 @@ class Op:
         """
         return None
 
-    def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
-        """Ops with regions: what region number ``region`` receives, given the node's inputs."""
-        raise NotImplementedError(self.name)
-
-    def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
-        """Ops with regions, instead of ``infer``: facts of the node's outputs, given those of each region's
-        outputs.
-        """
-        raise NotImplementedError(self.name)
-
-    def captured_operands(self, inputs: int) -> int:
-        """Ops with regions: how many of its ``inputs`` operands, the last ones, go to all regions as last
-        inputs.
-        """
-        return 0
-
-    def selected_region(self, *facts: Any) -> int | None:
-        """Ops of which one region alone runs, once, on the captured operands: its number where the facts
-        decide it.
-        """
-        return None
-
-    def loop_carried(self) -> LoopCarried | None:
-        """Loops: what their one region hands to its own next run. None: regions run once at most.
-
-        What such a region receives of it is only known once inference has found types that hold in every run
-        (:mod:`graphwright.ir.loop_types`): ``region_inputs`` has None there.
-        """
-        return None
-
-    def repeat(
-        self, run: RunRegion, arrays: Sequence[Array | None], types: Sequence[TensorType]
-    ) -> tuple[Array, ...]:
-        """Loops, as their ``reference``: the outputs, of ``types``, by running regions."""
-        raise NotImplementedError(self.name)
-
-    def limits(self, arrays: Sequence[Array | None]) -> tuple[int, bool]:
-        """Loops: how many runs there are at most, and whether a condition allows the first."""
-        raise NotImplementedError(self.name)
-
-    def no_rows(self, types: Sequence[TensorType]) -> list[Array]:
-        """Loops: what they scan, where there was no run; ``types`` are those of all outputs."""
-        raise NotImplementedError(self.name)
-
     def forwarded_operand(self, gives: TensorType, *facts: Any) -> int | None:
         """The input that the only output, of type ``gives``, always equals; None if there is none."""
         return None
@@ -532,13 +472,6 @@ class Op:
         """The same meaning in simpler ops (a Value or a tuple), or None where this op has its own kernels."""
         return None
 
-    def bounded_form(self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Any) -> Any:
-        """Ops whose elements decide the sizes ``made``: the same meaning (a Value or a tuple) with these
-        sizes decided by :class:`graphwright.ops.control.bind_size.BindSize` alone, and values of the types
-        ``gives``; None where there is no bound on what is written before a size is known, or it is too large.
-        """
-        return None
-
     def has_expression(self) -> bool:
         return type(self).expression is not Op.expression
 
@@ -546,7 +479,7 @@ class Op:
         """Field names and values in declaration order."""
         return dict(vars(self))
 
-    def with_attributes(self, change: Callable[[Any], Any]) -> Op:
+    def with_attributes(self, change: Callable[[Any], Any]) -> Self:
         """The op with every attribute put through ``change``; itself if that changes none."""
         made = {name: change(value) for name, value in self.attributes().items()}
         changed = {name: value for name, value in made.items() if value != getattr(self, name)}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from graphwright.ir.op import op
-from graphwright.ir.region_op import RegionOp
+from graphwright.ir.region_op import CallOp
 
 
 @op("Subgraph")
-class Subgraph(RegionOp):
+class Subgraph(CallOp):
     """Computes its region in one program: what lies between nodes that the host runs.
 
     Calls in host programs name it by ``number``. Inlining it gives the graph before it was partitioned.

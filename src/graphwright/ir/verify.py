@@ -12,6 +12,7 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import compatible, infer_node
 from graphwright.ir.op import ConstRef, Fact, InferError
 from graphwright.ir.printer import Listing, same_value
+from graphwright.ir.region_op import region_op
 from graphwright.ir.symbols import RELATIONS
 from graphwright.ir.types import type_of
 from graphwright.records import dataclass
@@ -234,7 +235,7 @@ def _region_facts(
     inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
     expected = len(node.regions[index].inputs)
     try:
-        given = node.op.region_inputs(index, inputs)
+        given = region_op(node.op).region_inputs(index, inputs)
     except NotImplementedError:
         found.append(_Fault(f"{node.op.name} has no regions", node))
         return [None] * expected

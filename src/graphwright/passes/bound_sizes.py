@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Set
 
+from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.op import Op
 from graphwright.passes.base import Pass, Record, replace
 from graphwright.records import dataclass
 
 
 @dataclass(frozen=True)
 class BoundSizes(Pass):
-    """Applies :meth:`Op.bounded_form` to every node that makes sizes out of elements."""
+    """Applies :meth:`BoundedForm.bounded_form` to every node that makes sizes out of elements."""
 
     name: str = "bound_sizes"
 
@@ -30,14 +30,16 @@ class BoundSizes(Pass):
             for region in node.regions:
                 self._bound(region, module, record, known)
             made = symbols_in(value.type for value in node.outputs) - known
-            if made and type(node.op).bounded_form is not Op.bounded_form:
-                _replace(node, made, graph, module, record)
+            if made and isinstance(node.op, BoundedForm):
+                _replace(node, node.op, made, graph, module, record)
             known |= made
 
 
-def _replace(node: Node, made: Set[str], graph: Graph, module: Module, record: Record) -> None:
+def _replace(
+    node: Node, op: BoundedForm, made: Set[str], graph: Graph, module: Module, record: Record
+) -> None:
     builder = Builder(module, graph, node, node.sources)
-    found = node.op.bounded_form(builder, [value.type for value in node.outputs], made, *node.inputs)
+    found = op.bounded_form(builder, [value.type for value in node.outputs], made, *node.inputs)
     if found is None:
         record.refused(node, "bound_sizes", "its result has no upper bound that is small enough")
         return

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.region_op import region_op
 from graphwright.passes.base import Pass, Record, graphs
 from graphwright.records import dataclass
 
 
 @dataclass(frozen=True)
 class ConstantsIntoRegions(Pass):
-    """An operand that all regions receive (:meth:`Op.captured_operands`) and that is a constant becomes one
-    inside.
+    """An operand that all regions receive (:meth:`RegionOp.captured_operands`) and that is a constant becomes
+    one inside.
     """
 
     name: str = "constants_into_regions"
@@ -22,7 +23,7 @@ class ConstantsIntoRegions(Pass):
 
 def _move(node: Node, graph: Graph, record: Record) -> bool:
     modified = False
-    for back in range(node.op.captured_operands(len(node.inputs)), 0, -1):
+    for back in range(region_op(node.op).captured_operands(len(node.inputs)), 0, -1):
         value = node.inputs[-back]
         if value is None or value.producer is None or not isinstance(value.producer.op, Constant):
             continue

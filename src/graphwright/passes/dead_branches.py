@@ -5,13 +5,14 @@ from __future__ import annotations
 from graphwright.ir.build import Builder
 from graphwright.ir.clone import inline_region
 from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.region_op import region_op
 from graphwright.passes.base import Pass, Record, graphs
 from graphwright.records import dataclass
 
 
 @dataclass(frozen=True)
 class DeadBranches(Pass):
-    """Puts the one region that runs (:meth:`Op.selected_region`) in the place of its node."""
+    """Puts the one region that runs (:meth:`RegionOp.selected_region`) in the place of its node."""
 
     name: str = "dead_branches"
 
@@ -30,10 +31,11 @@ def _sweep(graph: Graph, module: Module, record: Record) -> bool:
 def _inline_taken(node: Node, module: Module, record: Record) -> bool:
     assert node.graph is not None
     builder = Builder(module, node.graph)
-    taken = node.op.selected_region(*map(builder.fact, node.inputs))
+    op = region_op(node.op)
+    taken = op.selected_region(*map(builder.fact, node.inputs))
     if taken is None:
         return False
-    captured = node.op.captured_operands(len(node.inputs))
+    captured = op.captured_operands(len(node.inputs))
     operands = node.inputs[len(node.inputs) - captured :]
     present = [value for value in operands if isinstance(value, Value)]
     if len(present) != len(operands):

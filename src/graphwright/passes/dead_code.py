@@ -8,6 +8,7 @@ from graphwright.ir.constant import Constant
 from graphwright.ir.free_symbols import symbols_of_graph
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.op import ConstRef
+from graphwright.ir.region_op import region_op
 from graphwright.ops.control.case import Case
 from graphwright.ops.control.if_ import If
 from graphwright.passes.base import Pass, Record, is_dead
@@ -71,11 +72,11 @@ def _drop_results(graph: Graph, node: Node, op: If | Case, record: Record) -> No
 
 
 def _drop_operands(graph: Graph, node: Node, record: Record) -> bool:
-    """Remove trailing operands that all regions take and none reads (:meth:`Op.captured_operands`)."""
+    """Remove trailing operands that all regions take and none reads (:meth:`RegionOp.captured_operands`)."""
     if not node.regions:
         return False
     modified = False
-    captured = node.op.captured_operands(len(node.inputs))
+    captured = region_op(node.op).captured_operands(len(node.inputs))
     for back in range(captured, 0, -1):
         regions_inputs = [(region, region.inputs[-back]) for region in node.regions]
         if any(value.uses or value in region.outputs for region, value in regions_inputs):

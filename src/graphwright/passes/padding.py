@@ -17,6 +17,7 @@ from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Trait, folding
 from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
+from graphwright.ir.region_op import LoopOp
 from graphwright.ir.symbols import Dim, names_in
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.decompose import Decompose
@@ -100,7 +101,7 @@ def _leak(node: Node, padded: Padded) -> str:
 
 def _region_leak(node: Node, padded: Padded, known: set[str]) -> str:
     """Of the nodes in the regions, which run on what the node receives."""
-    what = "a branch" if node.op.loop_carried() is None else "the body"
+    what = "the body" if isinstance(node.op, LoopOp) else "a branch"
     inner = ((each, _reason(each, padded, known)) for region in node.regions for each in region)
     return next((f"{each.op.name} in {what}: {reason}" for each, reason in inner if reason), "")
 

@@ -12,7 +12,7 @@ from graphwright.errors import Diagnostic, FeedError, GraphwrightError, PackageE
 from graphwright.executable.nodes import BindSize, CallHost, CallProgram, HostProgram
 from graphwright.executable.nodes import Step as PlannedStep
 from graphwright.ir.arrays import Array, np
-from graphwright.ir.op import LoopCarried
+from graphwright.ir.region_op import LoopCarried
 from graphwright.ir.symbols import parse_constraint
 from graphwright.runtime.bind_size import BindSizeRunner
 from graphwright.runtime.executor import Executor, NoFastPath, TaskTime, handed_over, total

@@ -12,7 +12,8 @@ from graphwright.executable.nodes import CallHost, CallProgram
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.infer import fact_of
-from graphwright.ir.op import LoopCarried, Op
+from graphwright.ir.op import Op
+from graphwright.ir.region_op import LoopCarried, LoopOp, RegionOp, region_op
 from graphwright.ir.sizes import scaled_symbol
 from graphwright.ir.symbols import Dim, Expr, parse_dim, substitute
 from graphwright.ir.types import TensorType
@@ -158,24 +159,25 @@ class CallHostRunner:
             op = op.with_attributes(lambda value: _bound(value, run.sizes))
         if not self._bodies:
             return reference_of(op, self._node)(arrays)
-        where = op.loop_carried()
         try:
-            return self._taken(op, arrays, run) if where is None else self._repeated(op, where, arrays, run)
+            if isinstance(op, LoopOp):
+                return self._repeated(op, arrays, run)
+            return self._taken(region_op(op), arrays, run)
         except REFERENCE_FAULTS as error:
             if isinstance(error, GraphwrightError):
                 raise
             raise reference_fault(error, self._node) from error
 
-    def _taken(self, op: Op, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
+    def _taken(self, op: RegionOp, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
         """What the one region gives that the operands choose."""
         taken = op.selected_region(*map(fact_of, arrays))
         if taken is None:
             raise RunError(Diagnostic("reference", f"{op.name} runs none of its regions", self._node))
         return self._bodies[taken].run_body(arrays[len(arrays) - op.captured_operands(len(arrays)) :], run)
 
-    def _repeated(self, op: Op, where: LoopCarried, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
+    def _repeated(self, op: LoopOp, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
         """What a loop gives: by native code where that can be, and nobody asks for the times of its tasks."""
-        body, loop = self._bodies[0], None
+        body, where, loop = self._bodies[0], op.loop_carried(), None
         if self._repeats and run.times is None:
             first = (np.zeros((), np.int64), *arrays[where.start :])
             loop = body.repeat(first, where, op.limits(arrays), run)

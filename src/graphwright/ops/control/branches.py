@@ -5,11 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphwright.ir.op import Fact, Inference
+from graphwright.ir.graph import Node
+from graphwright.ir.op import Fact, Inference, family
+from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.region_op import RegionOp
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import TensorType
 from graphwright.ops.core.common import fact_of_parts
 from graphwright.records import replace
+
+
+@family
+class BranchOp(PaddingRule, RegionOp):
+    """Base of ops that run one of their regions: operand 0 chooses, and all receive the others."""
+
+    def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
+        return inputs[1:]
+
+    def captured_operands(self, inputs: int) -> int:
+        return inputs - 1
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        return "its condition is padded" if padded.axes(node.operand(0)) else ""
 
 
 def chosen_by(fact: Fact) -> Any:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphwright.ir.graph import Node
-from graphwright.ir.op import Fact, Inference, InferError, Op, op
-from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.op import Fact, Inference, InferError, op
 from graphwright.ir.types import I32, I64
-from graphwright.ops.control.branches import chosen_by, joined
+from graphwright.ops.control.branches import BranchOp, chosen_by, joined
 
 
 @op("Case")
-class Case(PaddingRule, Op):
+class Case(BranchOp):
     """The outputs of the region that the scalar of operand 0, an i32 or i64, counts from 0.
 
     An index that counts none runs the last region. All regions receive the other operands. There is no
@@ -33,10 +31,7 @@ class Case(PaddingRule, Op):
         index = inputs[0]
         if index is None or index.dtype not in (I32, I64) or index.type.shape not in ((), None):
             raise InferError(f"its index is {index and index.type}, not an i32 or i64 scalar")
-        return inputs[1:]
-
-    def captured_operands(self, inputs: int) -> int:
-        return inputs - 1
+        return super().region_inputs(region, inputs)
 
     def selected_region(self, index: Fact, *operands: Fact | None) -> int | None:
         """The region of a constant index."""
@@ -44,9 +39,6 @@ class Case(PaddingRule, Op):
         if number is None:
             return None
         return number if 0 <= number < self.branches else self.branches - 1
-
-    def padding_leak(self, node: Node, padded: Padded) -> str:
-        return "its condition is padded" if padded.axes(node.operand(0)) else ""
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
         """What is known of the outputs whichever region gives them (:func:`joined`)."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphwright.ir.graph import Graph, Node, Value
-from graphwright.ir.op import Fact, Importer, Inference, Op, op
-from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.graph import Graph, Value
+from graphwright.ir.op import Fact, Importer, Inference, op
 from graphwright.ir.types import BOOL
-from graphwright.ops.control.branches import chosen_by, joined
+from graphwright.ops.control.branches import BranchOp, chosen_by, joined
 
 
 @op("If")
-class If(PaddingRule, Op):
+class If(BranchOp):
     """The outputs of region 0 if the one bool of operand 0 is true, else of region 1.
 
     Both regions receive the other operands. There is no ``reference``: an executor runs the region taken.
@@ -24,19 +23,10 @@ class If(PaddingRule, Op):
     def output_count(self) -> int:
         return self.results
 
-    def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
-        return inputs[1:]
-
-    def captured_operands(self, inputs: int) -> int:
-        return inputs - 1
-
     def selected_region(self, condition: Fact, *operands: Fact | None) -> int | None:
         """The branch of a constant condition."""
         holds = chosen_by(condition)
         return None if holds is None else int(not holds)
-
-    def padding_leak(self, node: Node, padded: Padded) -> str:
-        return "its condition is padded" if padded.axes(node.operand(0)) else ""
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
         """What is known of the outputs whichever region gives them (:func:`joined`)."""

@@ -16,13 +16,12 @@ from graphwright.ir.op import (
     Importer,
     Inference,
     InferError,
-    LoopCarried,
     Op,
-    RunRegion,
     is_known,
     op,
 )
 from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.region_op import LoopCarried, LoopOp, RunRegion
 from graphwright.ir.symbols import Dim, Expr, atoms
 from graphwright.ir.types import BOOL, I64, TensorType
 from graphwright.ops.core.identity import Identity
@@ -39,7 +38,7 @@ CONDITION = TensorType(BOOL, ())
 
 
 @op("Loop")
-class Loop(PaddingRule, Op):
+class Loop(PaddingRule, LoopOp):
     """Runs its region while a condition holds and as often as a trip count says, each time on what it gave.
 
     Operands: the trip count, an i64 scalar or a vector of so many elements (if ``counted``; ``trips`` is one

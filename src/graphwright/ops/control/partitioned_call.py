@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from graphwright.ir.op import op
-from graphwright.ir.region_op import RegionOp
+from graphwright.ir.region_op import CallOp
 
 
 @op("PartitionedCall")
-class PartitionedCall(RegionOp):
+class PartitionedCall(CallOp):
     """Computes its region on its operands.
 
     It is inlined before kernels are selected, however often a region occurs: one body for several calls would

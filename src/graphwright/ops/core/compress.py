@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
@@ -21,7 +22,7 @@ from graphwright.ops.core.shaping import known_ints
 
 
 @op("Compress")
-class Compress(Op):
+class Compress(BoundedForm, Op):
     """Slices along ``axis``, or elements of the flattened input, for which the condition is true.
 
     What lies behind the condition's end is left out.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
@@ -19,7 +20,7 @@ from graphwright.ops.core.shaping import known_dims, known_parts
 
 
 @op("ConstantOfShape")
-class ConstantOfShape(PaddingRule, Op):
+class ConstantOfShape(BoundedForm, PaddingRule, Op):
     """A tensor of ``shape`` (operand 0 if None) of which every element is ``value``."""
 
     value: float | int | bool = 0.0

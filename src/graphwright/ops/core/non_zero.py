@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
@@ -20,7 +21,7 @@ MAX_ROOM = 2**31
 
 
 @op("NonZero")
-class NonZero(Op):
+class NonZero(BoundedForm, Op):
     """Indices of the elements that are not 0: i64[rank, count], row-major; the count becomes a new symbol."""
 
     def infer(self, at: Inference, x: Fact) -> TensorType:

@@ -7,6 +7,7 @@ from math import isfinite
 
 import numpy as np
 
+from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
@@ -18,7 +19,7 @@ from graphwright.ops.core.shaping import known_dims, known_floats, number
 
 
 @op("OneHot")
-class OneHot(Op):
+class OneHot(BoundedForm, Op):
     """A new axis of ``depth`` (operand 1 if None): the values' second element at the index, else their first.
 
     Negative indices count from the back; what lies outside ``[-depth, depth)`` marks nothing.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, arg, op
@@ -28,7 +29,7 @@ _EXACT = 2.0**52
 
 
 @op("Range")
-class Range(PaddingRule, Op):
+class Range(BoundedForm, PaddingRule, Op):
     """Every ``start + k * step`` in front of ``limit``; without ``bounds``, they are the operands.
 
     Elements of f16 and bf16 are computed in f32.

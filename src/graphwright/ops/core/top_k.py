@@ -6,6 +6,7 @@ from collections.abc import Sequence, Set
 
 import numpy as np
 
+from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
@@ -18,7 +19,7 @@ from graphwright.ops.core.shaping import known_dims, number
 
 
 @op("TopK")
-class TopK(PaddingRule, Op):
+class TopK(BoundedForm, PaddingRule, Op):
     """The ``k`` (operand 1 if None) largest or smallest elements along ``axis``, and their indices.
 
     Of equal elements the first comes first. Without ``ordered`` any order will do.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
@@ -31,7 +32,7 @@ MAX_SORTED = 2**16
 
 
 @op("Unique")
-class Unique(Op):
+class Unique(BoundedForm, Op):
     """The different elements of ``x``, flattened, or its different slices along ``axis``, in ascending order.
 
     Not ``sorted``, they are in that of their first occurrence. Further outputs, i64: where each of them is

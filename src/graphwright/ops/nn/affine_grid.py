@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
@@ -25,7 +26,7 @@ from graphwright.ops.core.shaping import known_dims, known_parts, number
 
 
 @op("AffineGrid")
-class AffineGrid(Op):
+class AffineGrid(BoundedForm, Op):
     """Where the points of images of ``size`` (N, C, then axes; operand 1 if None) lie in other images.
 
     Operand 0 holds a matrix for each image: as many rows as axes, one more column. Coordinates run from -1

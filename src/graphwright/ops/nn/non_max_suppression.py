@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
@@ -23,7 +24,7 @@ MOST_NUMBERED = 2**31
 
 
 @op("NonMaxSuppression")
-class NonMaxSuppression(Op):
+class NonMaxSuppression(BoundedForm, Op):
     """Rows (batch, class, box) of the boxes that no better one of the same class hides; best ones first.
 
     boxes[B, S, 4] are two opposite corners (y, x, y, x), or with ``centered`` centre and size

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import (
@@ -117,7 +118,7 @@ def _simplest(value: float, most: int) -> tuple[int, int]:
 
 
 @op("Resize")
-class Resize(PaddingRule, Op):
+class Resize(BoundedForm, PaddingRule, Op):
     """Interpolation along every axis by ``scales`` or to ``sizes``: one for each axis, or each of ``axes``.
 
     Without both, operands 1 to 3 are the region of interest, scales and sizes; one of the last two is absent.

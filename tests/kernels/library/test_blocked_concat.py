@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
-from graphwright.kernels.library import blocked_concat
-from graphwright.kernels.library.blocked_concat import CopyChannelsArgs
+from graphwright.kernels.movement import blocked_concat
+from graphwright.kernels.movement.blocked_concat import CopyChannelsArgs
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import in_blocks, in_rows, place
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphwright.kernels.library import indices
-from graphwright.kernels.library.gather import INDEX_OUT_OF_RANGE
-from graphwright.kernels.library.indices import CheckIndices
+from graphwright.kernels.movement import indices
+from graphwright.kernels.movement.gather import INDEX_OUT_OF_RANGE
+from graphwright.kernels.movement.indices import CheckIndices
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
 from tests.kernels.library.harness import call, load

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
-from graphwright.kernels.library import reblock
+from graphwright.kernels.movement import reblock
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import blocks, in_blocks, place, room
 from tests.kernels.library.cases import chunkings, each_isa

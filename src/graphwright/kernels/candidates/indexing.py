@@ -24,8 +24,8 @@ from graphwright.ir.types import I64, DType
 from graphwright.kernels.candidates.loops import Draft, from_end, moved_dtype, nest
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Alias, Copy, Launch, Run
-from graphwright.kernels.library.indices import CheckIndices
-from graphwright.kernels.library.rows import MAX_RANK
+from graphwright.kernels.movement.indices import CheckIndices
+from graphwright.kernels.movement.rows import MAX_RANK
 from graphwright.kernels.ref import KernelRef
 from graphwright.ops.core.gather_elements import GatherElements
 from graphwright.ops.core.gather_nd import GatherND

@@ -7,10 +7,10 @@ from graphwright.ir.op import Inference
 from graphwright.ir.symbols import Dim, product
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
 from graphwright.kernels.launch import Alias, Copy, Launch, Run
-from graphwright.kernels.library.copy import CopyNd
-from graphwright.kernels.library.gather import Gather as GatherKernel
-from graphwright.kernels.library.pad import PadMode, PadNd
-from graphwright.kernels.library.rows import MAX_RANK
+from graphwright.kernels.movement.copy import CopyNd
+from graphwright.kernels.movement.gather import Gather as GatherKernel
+from graphwright.kernels.movement.pad import PadMode, PadNd
+from graphwright.kernels.movement.rows import MAX_RANK
 from graphwright.kernels.ref import KernelRef
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.expand import Expand

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product
 from graphwright.kernels.library.extent import BITS, Extent, arguments, dense, within
-from graphwright.kernels.library.rows import MAX_RANK
+from graphwright.kernels.movement.rows import MAX_RANK
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa, prelude
 

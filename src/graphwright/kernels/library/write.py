@@ -90,7 +90,8 @@ def write_module(module: KernelModule, isa: Isa, folder: Path) -> list[Path]:
     header = _generated(folder, module)
     reaches = header.with_name(f"{path.stem}_extents.c")
     by = f"{path.parent.name}/{path.stem}.py"
-    _write_if_changed(header, f"/* Written by {by} for {isa.name}. */\n\n{module.header(isa)}")
+    head = f'/* Written by {by} for {isa.name}. */\n\n#include "cpu/vector.h"\n\n'
+    _write_if_changed(header, head + module.header(isa))
     text = f'/* What the kernels of {by} touch. */\n\n#include "cpu/vector.h"\n\n'
     _write_if_changed(reaches, text + c_text(module.extents(isa)))
     return [path, reaches]

@@ -1,88 +1,9 @@
-"""Strided N-d copies of elements of any size: transposition, slice, concat, expand."""
+/* Strided copies: see copy.py. */
 
-from __future__ import annotations
+#include "movement/copy.gen.h"
 
-from typing import ClassVar, Final
+#include "movement/transposition.h"
 
-from graphwright.ir.symbols import Dim, product
-from graphwright.kernels.library import rows, transposition
-from graphwright.kernels.library.extent import SIGNED, Extent, Reach, arguments, strided, within
-from graphwright.kernels.library.rows import BYTES_PER_NS, ELEMENT_SIZES, MAX_RANK, SHARES, pad_left, shares
-from graphwright.records import dataclass
-from graphwright.targets.cpu.isa import Isa, prelude
-
-
-@dataclass(frozen=True)
-class CopyNd:
-    """``dst[i] = src[i]`` for every index ``i`` within ``shape``. Operands: src, dst. Strides and offsets in
-    elements.
-
-    A source stride may be 0 (expand) or negative; the elements of dst are distinct.
-    """
-
-    SYMBOL: ClassVar[str] = "gw_copy_nd"
-
-    element_size: int
-    shape: tuple[Dim, ...]
-    dst_strides: tuple[Dim, ...]
-    src_strides: tuple[Dim, ...]
-    dst_offset: Dim = 0
-    src_offset: Dim = 0
-
-    @property
-    def args(self) -> tuple[Dim, ...]:
-        return (
-            *(self.element_size, self.grid, self.dst_offset, self.src_offset),
-            *pad_left(self.shape, 1),
-            *pad_left(self.dst_strides, 0),
-            *pad_left(self.src_strides, 0),
-        )
-
-    @property
-    def grid(self) -> Dim:
-        return shares(product(self.shape) * self.element_size)
-
-    @property
-    def scratch_bytes(self) -> Dim:
-        return 0
-
-    @property
-    def work_ns(self) -> Dim:
-        return product(self.shape) * (2 * self.element_size) // BYTES_PER_NS
-
-
-_ARGS: Final = (
-    *("size", "shares", "dst_offset", "src_offset"),
-    *(f"{what}{axis}" for what in ("n", "d", "s") for axis in range(MAX_RANK)),
-)
-
-
-def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far ``gw_copy_nd`` reaches."""
-    a = arguments(*_ARGS)
-    strides = (f"{what}{axis}" for what in ("d", "s") for axis in range(MAX_RANK))
-    return (
-        Extent(
-            CopyNd.SYMBOL,
-            _ARGS,
-            (
-                Reach(a.size, strided(a, "n", "s", MAX_RANK), a.src_offset),
-                Reach(a.size, strided(a, "n", "d", MAX_RANK), a.dst_offset),
-            ),
-            grid=a.shares,
-            bounds=within(SIGNED, *strides) | within(SHARES, "shares"),
-            choices={"size": ELEMENT_SIZES},
-        ),
-    )
-
-
-def source(isa: Isa) -> str:
-    """One C file with ``gw_copy_nd``."""
-    texts = (prelude(isa), rows.c_text(isa), transposition.c_text(isa), _NEST, _COPY)
-    return "\n".join(texts)
-
-
-_NEST: Final = """
 /* Transposed blocks: rows of MOST and MANY elements; results of STREAMED_BYTES or more go past the caches. */
 enum { MOST = 1024, MANY = 256, FEW = 8, STREAMED_BYTES = 1 << 22 };
 
@@ -100,7 +21,8 @@ static void nest_normalise(nest *t) {
     int kept = 0;
     for (int i = 0; i < t->rank; i++) {
         int64_t n = t->n[i], d = t->d[i], s = t->s[i];
-        if (n == 1) continue;
+        if (n == 1)
+            continue;
         if (d < 0) {
             t->dst += (n - 1) * d;
             t->src += (n - 1) * s;
@@ -151,9 +73,6 @@ static void nest_prepend(nest *t) {
     t->d[0] = t->s[0] = 0;
 }
 
-"""
-
-_COPY: Final = """
 /* Whether 4 dense rows of src along axis i become dense columns of dst, or columns rows, as ROWS does it. */
 static int nest_is_woven(const nest *t, int i, int64_t size) {
     const int inner = t->rank - 1;
@@ -164,7 +83,8 @@ static int nest_is_woven(const nest *t, int i, int64_t size) {
  */
 static int nest_find_transposition(nest *t, int64_t size) {
     int inner = t->rank - 1;
-    if (t->d[inner] != size || t->s[inner] == size || t->n[inner] < 4) return 0;
+    if (t->d[inner] != size || t->s[inner] == size || t->n[inner] < 4)
+        return 0;
     for (int i = 0; i < inner; i++) {
         if (t->s[i] == size && t->n[i] >= 4 && !nest_is_woven(t, i, size)) {
             for (; i < inner - 1; i++) /* the other axes keep their order */
@@ -181,9 +101,11 @@ static void nest_follow_source(nest *t, int64_t size) {
     int64_t total = size, near = t->rank - 2;
     for (int i = 0; i < t->rank; i++)
         total *= t->n[i];
-    if (total < STREAMED_BYTES) return;
+    if (total < STREAMED_BYTES)
+        return;
     for (int i = t->rank - 3; i >= 0; i--)
-        if (t->s[i] > 0 && t->s[i] < t->s[near]) near = i;
+        if (t->s[i] > 0 && t->s[i] < t->s[near])
+            near = i;
     for (; near < t->rank - 2; near++)
         nest_swap(t, (int)near, (int)near + 1);
 }
@@ -193,7 +115,8 @@ static void nest_follow_source(nest *t, int64_t size) {
 static void nest_lengthen_rows(nest *t) {
     const int r = t->rank - 2;
     for (int i = r - 1; i >= 0 && t->n[r] < FEW; i--) {
-        if (t->n[i] < FEW || t->n[i] * t->d[i] > BLOCK_BYTES) continue;
+        if (t->n[i] < FEW || t->n[i] * t->d[i] > BLOCK_BYTES)
+            continue;
         nest_swap(t, i, r);
         return;
     }
@@ -224,16 +147,20 @@ static blocking transposed_blocks(const nest *t, int64_t size, int stream) {
     int whole = sizeof(vi) == LINE_BYTES && size >= 4;
     int tall = stream || (whole && (n[0] >= n[1] || n[0] >= MANY));
     blocking b = {{tall ? MOST : line, tall ? line : MANY}, {1, 1}, 0, tall};
-    if (strides % LINE_BYTES == 0) b.shift = (int64_t)((uintptr_t)t->dst % LINE_BYTES) / size;
-    if (n[0] > b.size[0]) b.count[0] = n[0] / b.size[0];
-    if (n[1] + b.shift > b.size[1]) b.count[1] = (n[1] + b.shift) / b.size[1];
+    if (strides % LINE_BYTES == 0)
+        b.shift = (int64_t)((uintptr_t)t->dst % LINE_BYTES) / size;
+    if (n[0] > b.size[0])
+        b.count[0] = n[0] / b.size[0];
+    if (n[1] + b.shift > b.size[1])
+        b.count[1] = (n[1] + b.shift) / b.size[1];
     return b;
 }
 
 /* Copies shares [begin, end) of grid. */
 static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_t end) {
     for (int i = 0; i < t->rank; i++)
-        if (t->n[i] == 0) return;
+        if (t->n[i] == 0)
+            return;
     nest_normalise(t);
     while (t->rank < 2)
         nest_prepend(t);
@@ -286,23 +213,24 @@ static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_
         for (int i = r + 1; i >= 0 && ++index[axis[i]] == counts[axis[i]]; i--)
             index[axis[i]] = 0;
     }
-    if (stream) end_stream();
+    if (stream)
+        end_stream();
 }
 
-/* buf: src, dst. arg: element size, grid, offsets of dst and src, shape[8], dst strides[8], src strides[8].
- */
-GW_EXPORT int32_t gw_copy_nd(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
-                             void *scratch) {
+GW_KERNEL(gw_copy_nd) {
     (void)scratch;
-    int64_t size = arg[0];
+    const struct copy_args *a = copy_args(arg);
+    const int64_t size = a->size;
     nest t = {
-        .rank = RANK, .dst = (char *)buf[1] + arg[2] * size, .src = (const char *)buf[0] + arg[3] * size};
+        .rank = RANK,
+        .dst = (char *)buf[COPY_DST] + a->dst_offset * size,
+        .src = (const char *)buf[COPY_SRC] + a->src_offset * size,
+    };
     for (int i = 0; i < RANK; i++) {
-        t.n[i] = arg[4 + i];
-        t.d[i] = arg[4 + RANK + i] * size;
-        t.s[i] = arg[4 + 2 * RANK + i] * size;
+        t.n[i] = a->n[i];
+        t.d[i] = a->d[i] * size;
+        t.s[i] = a->s[i] * size;
     }
-    nest_copy(&t, size, arg[1], begin, end);
+    nest_copy(&t, size, a->shares, begin, end);
     return 0;
 }
-"""

@@ -1,118 +1,8 @@
-"""Padding of elements of any size: constant, edge, reflect, wrap; negative pads crop."""
+/* Pads: see pad.py. */
 
-from __future__ import annotations
+#include "movement/pad.gen.h"
 
-from enum import IntEnum
-from typing import ClassVar, Final
-
-from graphwright.ir.symbols import Dim, product
-from graphwright.kernels.library import rows
-from graphwright.kernels.library.extent import SIGNED, Extent, Reach, arguments, dense, strided, within
-from graphwright.kernels.library.rows import BYTES_PER_NS, ELEMENT_SIZES, MAX_RANK, SHARES, pad_left, shares
-from graphwright.records import dataclass
-from graphwright.targets.cpu.isa import Isa, prelude
-
-
-class PadMode(IntEnum):
-    """What an element outside of the source is."""
-
-    CONSTANT = 0
-    EDGE = 1
-    REFLECT = 2
-    WRAP = 3
-
-
-@dataclass(frozen=True)
-class PadNd:
-    """``dst`` of shape ``out_shape`` is ``src`` of ``in_shape`` behind ``before`` pads. Operands: src, fill,
-    dst.
-
-    ``before`` may be negative (crop). ``fill`` points at one element, absent for zeros. Reflect and wrap
-    repeat as ``numpy.pad`` does when a pad is longer than the axis.
-    """
-
-    SYMBOL: ClassVar[str] = "gw_pad_nd"
-
-    element_size: int
-    mode: PadMode
-    out_shape: tuple[Dim, ...]
-    in_shape: tuple[Dim, ...]
-    before: tuple[Dim, ...]
-    dst_strides: tuple[Dim, ...]
-    src_strides: tuple[Dim, ...]
-
-    @property
-    def args(self) -> tuple[Dim, ...]:
-        return (
-            *(self.element_size, self.grid, int(self.mode)),
-            *pad_left(self.out_shape, 1),
-            *pad_left(self.in_shape, 1),
-            *pad_left(self.before, 0),
-            *pad_left(self.dst_strides, 0),
-            *pad_left(self.src_strides, 0),
-        )
-
-    @property
-    def grid(self) -> Dim:
-        return shares(product(self.out_shape) * self.element_size)
-
-    @property
-    def scratch_bytes(self) -> Dim:
-        return 0
-
-    @property
-    def work_ns(self) -> Dim:
-        return product(self.out_shape) * (2 * self.element_size) // BYTES_PER_NS
-
-
-_ARGS: Final = (
-    *("size", "shares", "mode"),
-    *(f"{what}{axis}" for what in ("n", "inside", "before", "d", "s") for axis in range(MAX_RANK)),
-)
-
-
-def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far ``gw_pad_nd`` reaches."""
-    a = arguments(*_ARGS)
-    signed = (f"{what}{axis}" for what in ("before", "d", "s") for axis in range(MAX_RANK))
-    return (
-        Extent(
-            PadNd.SYMBOL,
-            _ARGS,
-            (
-                Reach(a.size, strided(a, "inside", "s", MAX_RANK)),
-                dense(a.size, 1, optional=True),
-                Reach(a.size, strided(a, "n", "d", MAX_RANK)),
-            ),
-            grid=a.shares,
-            bounds=within(SIGNED, *signed) | within(SHARES, "shares"),
-            choices={"size": ELEMENT_SIZES, "mode": tuple(map(int, PadMode))},
-        ),
-    )
-
-
-def source(isa: Isa) -> str:
-    """One C file with ``gw_pad_nd``."""
-    frames = "".join(_FRAME.replace("@S@", str(size)) for size in ELEMENT_SIZES)
-    return "\n".join([prelude(isa), rows.c_text(isa), _PAD.replace("@FRAMES@", frames.strip())])
-
-
-_FRAME: Final = """
-/* Dense rows of src between constants. */
-static void frame_@S@(const row_pad *t, char *dst, int64_t d, const char *src, int64_t s, int64_t rows) {
-    const e@S@ fill = *(const e@S@ *)t->fill;
-    const int64_t left = t->before, inside = t->inside, right = t->n - left - inside;
-    for (int64_t i = 0; i < rows; i++, dst += d, src += s) {
-        fill_@S@(dst, fill, left);
-        move_run(dst + left * @S@, src, inside * @S@);
-        fill_@S@(dst + (left + inside) * @S@, fill, right);
-    }
-}
-"""
-
-
-_PAD: Final = """
-enum { CONSTANT, EDGE, REFLECT, WRAP };
+#include "movement/rows.h"
 
 /* Source indices k, k + step, ... of that many positions. */
 typedef struct {
@@ -122,9 +12,12 @@ typedef struct {
 /* The run from position i of an axis of n elements on, before it turns or starts again; k is -1 where the
    fill stands. */
 GW_INLINE run padded_run(int64_t mode, int64_t i, int64_t n) {
-    if (i >= 0 && i < n) return (run){i, 1, n - i};
-    if (mode == CONSTANT || n == 0) return (run){-1, 0, INT64_MAX};
-    if (mode == EDGE || n == 1) return i < 0 ? (run){0, 0, -i} : (run){n - 1, 0, INT64_MAX};
+    if (i >= 0 && i < n)
+        return (run){i, 1, n - i};
+    if (mode == CONSTANT || n == 0)
+        return (run){-1, 0, INT64_MAX};
+    if (mode == EDGE || n == 1)
+        return i < 0 ? (run){0, 0, -i} : (run){n - 1, 0, INT64_MAX};
     int64_t period = mode == REFLECT ? 2 * (n - 1) : n;
     if (i < -period || i >= 2 * period) /* a division takes as long as a short row */
         i %= period;
@@ -158,7 +51,21 @@ GW_INLINE void pad_elements(const row_pad *t, char *dst, const char *src, int64_
     }
 }
 
-@FRAMES@
+#define SIZE 1
+#include "movement/frame_of.h"
+#undef SIZE
+#define SIZE 2
+#include "movement/frame_of.h"
+#undef SIZE
+#define SIZE 4
+#include "movement/frame_of.h"
+#undef SIZE
+#define SIZE 8
+#include "movement/frame_of.h"
+#undef SIZE
+#define SIZE 16
+#include "movement/frame_of.h"
+#undef SIZE
 
 /* A run of the fill: the rows of a copy whose source stands still. */
 GW_INLINE void pad_fill(const row_pad *t, char *dst, int64_t from, int64_t to) {
@@ -197,20 +104,19 @@ GW_INLINE void pad_row(const row_pad *t, char *dst, const char *src) {
 typedef void frame(const row_pad *t, char *dst, int64_t d, const char *src, int64_t s, int64_t rows);
 static frame *const FRAME[] = {frame_1, frame_2, frame_4, frame_8, frame_16};
 
-/* buf: src, fill or NULL, dst. arg: element size, grid, mode, out shape[8], in shape[8], before[8], dst
-   strides[8],
-   src strides[8]. */
-GW_EXPORT int32_t gw_pad_nd(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+GW_KERNEL(gw_pad_nd) {
     (void)scratch;
     static const _Alignas(16) char zeros[16];
-    int64_t size = arg[0], mode = arg[2], n[RANK], inside[RANK], before[RANK], d[RANK], s[RANK];
+    const struct pad_args *a = pad_args(arg);
+    int64_t size = a->size, mode = a->mode, n[RANK], inside[RANK], before[RANK], d[RANK], s[RANK];
     for (int i = 0; i < RANK; i++) {
-        n[i] = arg[3 + i];
-        inside[i] = arg[3 + RANK + i];
-        before[i] = arg[3 + 2 * RANK + i];
-        d[i] = arg[3 + 3 * RANK + i] * size;
-        s[i] = arg[3 + 4 * RANK + i] * size;
-        if (n[i] == 0) return 0;
+        n[i] = a->n[i];
+        inside[i] = a->inside[i];
+        before[i] = a->before[i];
+        d[i] = a->d[i] * size;
+        s[i] = a->s[i] * size;
+        if (n[i] == 0)
+            return 0;
     }
     int last = RANK - 1; /* constant pads: whole inner axes join the axis outside of them */
     while (mode == CONSTANT && last > 0 && before[last] == 0 && n[last] == inside[last] &&
@@ -222,7 +128,8 @@ GW_EXPORT int32_t gw_pad_nd(void *const *buf, const int64_t *arg, int64_t begin,
         s[last - 1] = s[last];
         last--;
     }
-    row_pad t = {size, mode, n[last], inside[last], before[last], d[last], s[last], buf[1] ? buf[1] : zeros};
+    row_pad t = {size,         mode,    n[last], inside[last],
+                 before[last], d[last], s[last], buf[PAD_FILL] ? buf[PAD_FILL] : zeros};
     int top = 0; /* the first axis that is walked */
     while (top < last && n[top] == 1 && inside[top] == 1 && before[top] == 0)
         top++;
@@ -230,7 +137,7 @@ GW_EXPORT int32_t gw_pad_nd(void *const *buf, const int64_t *arg, int64_t begin,
     for (int i = top; i < last; i++)
         rows *= n[i];
     /* One long row alone is not split: pads of such tensors are not worth more code. */
-    share(rows, arg[1], begin, end, &first, &stop);
+    share(rows, a->shares, begin, end, &first, &stop);
     int64_t rest = first;
     for (int i = last - 1; i >= top; i--) {
         index[i] = rest % n[i];
@@ -239,12 +146,13 @@ GW_EXPORT int32_t gw_pad_nd(void *const *buf, const int64_t *arg, int64_t begin,
     int framed = mode == CONSTANT && t.d == size && t.s == size && t.before >= 0 &&
                  t.before + t.inside <= t.n; /* rows whole, between constants */
     if (top == last) {
-        if (first < stop) pad_row(&t, buf[2], buf[0]);
+        if (first < stop)
+            pad_row(&t, buf[PAD_DST], buf[PAD_SRC]);
         return 0;
     }
     for (int64_t row = first, inner = last - 1; row < stop;) { /* along the inner walked axis at once */
-        char *dst = buf[2];
-        const char *src = buf[0];
+        char *dst = buf[PAD_DST];
+        const char *src = buf[PAD_SRC];
         for (int i = top; i < inner; i++) {
             int64_t k = padded_index(mode, index[i] - before[i], inside[i]);
             dst += index[i] * d[i];
@@ -271,4 +179,3 @@ GW_EXPORT int32_t gw_pad_nd(void *const *buf, const int64_t *arg, int64_t begin,
     }
     return 0;
 }
-"""

@@ -15,14 +15,14 @@ STEPS: Final = (2, 3, 4)
 
 
 def c_text(size: int, isa: Isa) -> str:
-    """``strided_SIZE``, ``woven_SIZE`` and what they call, after the vector types of the size.
+    """What ``strided_SIZE`` and ``woven_SIZE`` of ``rows_of.h`` call.
 
     Bytes and pairs of bytes are shuffled within 16 bytes: wider shuffles of these take several instructions.
     """
     widths = (16,) if size < 4 else tuple(sorted({16, isa.vector_bytes}, reverse=True))
     picks = (_pick(size, step, widths) for step in STEPS)
     weaves = (_weave(size, step, widths) for step in STEPS)
-    return "\n".join([*picks, *weaves, _reverse(size, widths), _CHOICE])
+    return "\n".join([*picks, *weaves, _reverse(size, widths)])
 
 
 def _shuffle(a: str, b: str, lanes: Sequence[int]) -> str:
@@ -54,7 +54,7 @@ def _pick(size: int, step: int, widths: Sequence[int]) -> str:
     """Vectors end where an element follows, since they read up to it."""
     parts = [f"/* to[j] = from[{step} * j] */"]
     parts += [
-        f"static void pick_{size}_{step}(char *to, const char *from, int64_t n) {{",
+        f"static void pick_{step}_{size}(char *to, const char *from, int64_t n) {{",
         "    int64_t j = 0;",
     ]
     for width in widths:
@@ -68,7 +68,7 @@ def _pick(size: int, step: int, widths: Sequence[int]) -> str:
         parts.append(_block(f"for (; j + {lanes} < n; j += {lanes})", lines))
     parts += [
         "    for (; j < n; j++)",
-        f"        ((e{size} *)to)[j] = ((const e{size} *)from)[{step} * j];",
+        f"        ((e_{size} *)to)[j] = ((const e_{size} *)from)[{step} * j];",
         "}",
     ]
     return "\n".join(parts)
@@ -77,7 +77,7 @@ def _pick(size: int, step: int, widths: Sequence[int]) -> str:
 def _weave(size: int, step: int, widths: Sequence[int]) -> str:
     parts = [f"/* to[{step} * j + r] = row r of from, [j] */"]
     parts += [
-        f"static void weave_{size}_{step}(char *to, const char *from, int64_t s, int64_t n) {{",
+        f"static void weave_{step}_{size}(char *to, const char *from, int64_t s, int64_t n) {{",
         "    int64_t j = 0;",
     ]
     for width in widths:
@@ -93,7 +93,7 @@ def _weave(size: int, step: int, widths: Sequence[int]) -> str:
     parts += [
         "    for (; j < n; j++)",
         f"        for (int64_t r = 0; r < {step}; r++)",
-        f"            ((e{size} *)to)[{step} * j + r] = *(const e{size} *)(from + r * s + j * {size});",
+        f"            ((e_{size} *)to)[{step} * j + r] = *(const e_{size} *)(from + r * s + j * {size});",
         "}",
     ]
     return "\n".join(parts)
@@ -110,42 +110,5 @@ def _reverse(size: int, widths: Sequence[int]) -> str:
             f"*({name}_any *)(to + j * {size}) = {turned};",
         ]
         parts.append(_block(f"for (; j + {lanes} <= n; j += {lanes})", lines))
-    parts += ["    for (; j < n; j++)", f"        ((e{size} *)to)[j] = ((const e{size} *)from)[-j];", "}"]
+    parts += ["    for (; j < n; j++)", f"        ((e_{size} *)to)[j] = ((const e_{size} *)from)[-j];", "}"]
     return "\n".join(parts)
-
-
-_CHOICE: Final = """
-/* A dense row of elements that lie s bytes apart; false if no loop is made for s. */
-GW_INLINE int strided_@S@(char *to, const char *from, int64_t s, int64_t n) {
-    switch (s) {
-    case -@S@:
-        reverse_@S@(to, from, n);
-        return 1;
-    case 2 * @S@:
-        pick_@S@_2(to, from, n);
-        return 1;
-    case 3 * @S@:
-        pick_@S@_3(to, from, n);
-        return 1;
-    case 4 * @S@:
-        pick_@S@_4(to, from, n);
-        return 1;
-    }
-    return 0;
-}
-/* Dense rows, s bytes apart, that become the columns of a dense matrix; false if no loop is made for rows. */
-GW_INLINE int woven_@S@(char *to, const char *from, int64_t s, int64_t rows, int64_t n) {
-    switch (rows) {
-    case 2:
-        weave_@S@_2(to, from, s, n);
-        return 1;
-    case 3:
-        weave_@S@_3(to, from, s, n);
-        return 1;
-    case 4:
-        weave_@S@_4(to, from, s, n);
-        return 1;
-    }
-    return 0;
-}
-"""

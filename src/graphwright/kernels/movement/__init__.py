@@ -1,0 +1,1 @@
+"""Elements that move: copies, gathers, pads, and channels to and from blocks."""

@@ -1,0 +1,84 @@
+"""Channels of one blocked f32 value to a place among the channels of another: concat, split and slice.
+
+Called once per input of a concat, or per output of a split. Where both places have the same remainder modulo
+VL whole vectors are copied; else every vector of y takes the end of one vector of x and the beginning of the
+vector of the next block. Only the lanes of the copied channels are written.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import SIGNED, Extent, Reach, within
+from graphwright.targets.cpu.isa import Isa
+
+SYMBOL: Final = "gw_copy_channels_blocked_f32"
+
+
+_CHUNK: Final = 1024
+"""Pixels per unit: 64 KiB under AVX-512."""
+
+
+class CopyChannelsArgs(NamedTuple):
+    """The kernel's args in ABI order; strides in elements, of images, blocks of channels and rows."""
+
+    images: Dim
+    channels: Dim
+    """How many are copied."""
+    h: Dim
+    w: Dim
+    x_first: Dim
+    """The first channel that is read, of those of x."""
+    y_first: Dim
+    """Where it goes, among those of y."""
+    x_n: Dim
+    x_cb: Dim
+    x_h: Dim
+    y_n: Dim
+    y_cb: Dim
+    y_h: Dim
+
+
+ABI: Final = Abi("copy_channels", ("x", "y"), CopyChannelsArgs._fields)
+
+
+def grid(isa: Isa, args: CopyChannelsArgs) -> Dim:
+    """Units of work: images, blocks of y that are written to, chunks of pixels (fastest)."""
+    blocks = ceildiv(args.y_first + args.channels, isa.lanes) - floordiv(args.y_first, isa.lanes)
+    return args.images * blocks * ceildiv(args.h * args.w, _CHUNK)
+
+
+def scratch_bytes(isa: Isa, args: CopyChannelsArgs) -> Dim:
+    """None."""
+    return 0
+
+
+def work_ns(isa: Isa, args: CopyChannelsArgs) -> Dim:
+    """Time on one core: 8 bytes a nanosecond, in and out together."""
+    return args.images * args.h * args.w * args.channels
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far :data:`SYMBOL` reaches: whole blocks."""
+    a = CopyChannelsArgs(*map(symbol, CopyChannelsArgs._fields))
+    x_blocks, y_blocks = (ceildiv(first + a.channels, isa.lanes) for first in (a.x_first, a.y_first))
+    pixels = (a.w * isa.lanes, 1)
+    return (
+        Extent(
+            SYMBOL,
+            ABI.args,
+            ABI.ordered(
+                x=Reach(4, ((a.images, a.x_n), (x_blocks, a.x_cb), (a.h, a.x_h), pixels)),
+                y=Reach(4, ((a.images, a.y_n), (y_blocks, a.y_cb), (a.h, a.y_h), pixels)),
+            ),
+            grid=grid(isa, a),
+            bounds=within(SIGNED, *CopyChannelsArgs._fields[6:]),
+        ),
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``blocked_concat.c`` includes."""
+    return f"{ABI.c_text()}#define CHUNK {_CHUNK} /* pixels of a unit */\n"

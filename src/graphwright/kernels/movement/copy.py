@@ -1,0 +1,86 @@
+"""Strided N-d copies of elements of any size: transposition, slice, concat, expand."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from graphwright.ir.symbols import Dim, product
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import SIGNED, Extent, Reach, arguments, strided, within
+from graphwright.kernels.movement import rows, transposition
+from graphwright.kernels.movement.rows import BYTES_PER_NS, ELEMENT_SIZES, MAX_RANK, SHARES, pad_left, shares
+from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa
+
+ABI: Final = Abi(
+    "copy",
+    ("src", "dst"),
+    ("size", "shares", "dst_offset", "src_offset", *(f"{what}[{MAX_RANK}]" for what in ("n", "d", "s"))),
+)
+"""Sizes, and strides in elements of dst and src."""
+
+
+@dataclass(frozen=True)
+class CopyNd:
+    """``dst[i] = src[i]`` for every index ``i`` within ``shape``. Operands: src, dst. Strides and offsets in
+    elements.
+
+    A source stride may be 0 (expand) or negative; the elements of dst are distinct.
+    """
+
+    SYMBOL: ClassVar[str] = "gw_copy_nd"
+
+    element_size: int
+    shape: tuple[Dim, ...]
+    dst_strides: tuple[Dim, ...]
+    src_strides: tuple[Dim, ...]
+    dst_offset: Dim = 0
+    src_offset: Dim = 0
+
+    @property
+    def args(self) -> tuple[Dim, ...]:
+        return ABI.values(
+            size=self.element_size,
+            shares=self.grid,
+            dst_offset=self.dst_offset,
+            src_offset=self.src_offset,
+            n=pad_left(self.shape, 1),
+            d=pad_left(self.dst_strides, 0),
+            s=pad_left(self.src_strides, 0),
+        )
+
+    @property
+    def grid(self) -> Dim:
+        return shares(product(self.shape) * self.element_size)
+
+    @property
+    def scratch_bytes(self) -> Dim:
+        return 0
+
+    @property
+    def work_ns(self) -> Dim:
+        return product(self.shape) * (2 * self.element_size) // BYTES_PER_NS
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far ``gw_copy_nd`` reaches."""
+    a = arguments(*ABI.args)
+    strides = (f"{what}{axis}" for what in ("d", "s") for axis in range(MAX_RANK))
+    return (
+        Extent(
+            CopyNd.SYMBOL,
+            ABI.args,
+            ABI.ordered(
+                src=Reach(a.size, strided(a, "n", "s", MAX_RANK), a.src_offset),
+                dst=Reach(a.size, strided(a, "n", "d", MAX_RANK), a.dst_offset),
+            ),
+            grid=a.shares,
+            bounds=within(SIGNED, *strides) | within(SHARES, "shares"),
+            choices={"size": ELEMENT_SIZES},
+        ),
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``copy.c`` includes."""
+    return "\n".join([ABI.c_text(), rows.c_text(isa), transposition.c_text(isa)])

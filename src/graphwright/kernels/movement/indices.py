@@ -1,0 +1,80 @@
+"""Checks indices that come at run time, so that the kernels behind it may trust them."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from graphwright.ir.symbols import Dim, ceildiv, minimum
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import FLAG, Extent, Reach, arguments, within
+from graphwright.kernels.movement.gather import code
+from graphwright.kernels.movement.rows import MAX_RANK, SHARES
+from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa
+
+_SHARE: Final = 1 << 13
+_MAX_SHARES: Final = 64
+
+
+ABI: Final = Abi(
+    "check_indices",
+    ("indices",),
+    ("index_size", "shares", "rows", "depth", "lengths", f"size[{MAX_RANK}]"),
+)
+
+
+@dataclass(frozen=True)
+class CheckIndices:
+    """Fails with ``INDEX_OUT_OF_RANGE`` unless every ``indices[row, k]`` is in ``[-sizes[k], sizes[k])``, or,
+    of ``lengths``, in ``[0, sizes[k]]``.
+
+    Operands: indices (int32 or int64, dense, of ``rows`` times ``len(sizes)``), guarded. What is guarded is
+    not touched: it is what the kernels behind this one write, so that they wait for it.
+    """
+
+    SYMBOL: ClassVar[str] = "gw_check_indices"
+
+    index_size: int
+    rows: Dim
+    sizes: tuple[Dim, ...]
+    lengths: bool = False
+
+    @property
+    def args(self) -> tuple[Dim, ...]:
+        padding = (0,) * (MAX_RANK - len(self.sizes))
+        return ABI.values(
+            index_size=self.index_size,
+            shares=self.grid,
+            rows=self.rows,
+            depth=len(self.sizes),
+            lengths=int(self.lengths),
+            size=(*self.sizes, *padding),
+        )
+
+    @property
+    def grid(self) -> Dim:
+        return minimum(ceildiv(self.rows, _SHARE), _MAX_SHARES)
+
+    @property
+    def work_ns(self) -> Dim:
+        return self.rows * len(self.sizes) // 2
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far ``gw_check_indices`` reaches."""
+    a = arguments(*ABI.args)
+    return (
+        Extent(
+            CheckIndices.SYMBOL,
+            ABI.args,
+            ABI.ordered(indices=Reach(a.index_size, ((a.rows, a.depth), (a.depth, 1)))),
+            grid=a.shares,
+            bounds=within(FLAG, "lengths") | within((0, MAX_RANK), "depth") | within(SHARES, "shares"),
+            choices={"index_size": (4, 8)},
+        ),
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``indices.c`` includes."""
+    return ABI.c_text() + code()

@@ -1,0 +1,102 @@
+"""Padding of elements of any size: constant, edge, reflect, wrap; negative pads crop."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar, Final
+
+from graphwright.ir.symbols import Dim, product
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import SIGNED, Extent, Reach, arguments, dense, strided, within
+from graphwright.kernels.movement import rows
+from graphwright.kernels.movement.rows import BYTES_PER_NS, ELEMENT_SIZES, MAX_RANK, SHARES, pad_left, shares
+from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa
+
+
+class PadMode(IntEnum):
+    """What an element outside of the source is."""
+
+    CONSTANT = 0
+    EDGE = 1
+    REFLECT = 2
+    WRAP = 3
+
+
+ABI: Final = Abi(
+    "pad",
+    ("src", "fill", "dst"),
+    ("size", "shares", "mode", *(f"{what}[{MAX_RANK}]" for what in ("n", "inside", "before", "d", "s"))),
+)
+"""The sizes of dst and of src, the pads before, and strides in elements of dst and src."""
+
+
+@dataclass(frozen=True)
+class PadNd:
+    """``dst`` of shape ``out_shape`` is ``src`` of ``in_shape`` behind ``before`` pads. Operands: src, fill,
+    dst.
+
+    ``before`` may be negative (crop). ``fill`` points at one element, absent for zeros. Reflect and wrap
+    repeat as ``numpy.pad`` does when a pad is longer than the axis.
+    """
+
+    SYMBOL: ClassVar[str] = "gw_pad_nd"
+
+    element_size: int
+    mode: PadMode
+    out_shape: tuple[Dim, ...]
+    in_shape: tuple[Dim, ...]
+    before: tuple[Dim, ...]
+    dst_strides: tuple[Dim, ...]
+    src_strides: tuple[Dim, ...]
+
+    @property
+    def args(self) -> tuple[Dim, ...]:
+        return ABI.values(
+            size=self.element_size,
+            shares=self.grid,
+            mode=int(self.mode),
+            n=pad_left(self.out_shape, 1),
+            inside=pad_left(self.in_shape, 1),
+            before=pad_left(self.before, 0),
+            d=pad_left(self.dst_strides, 0),
+            s=pad_left(self.src_strides, 0),
+        )
+
+    @property
+    def grid(self) -> Dim:
+        return shares(product(self.out_shape) * self.element_size)
+
+    @property
+    def scratch_bytes(self) -> Dim:
+        return 0
+
+    @property
+    def work_ns(self) -> Dim:
+        return product(self.out_shape) * (2 * self.element_size) // BYTES_PER_NS
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far ``gw_pad_nd`` reaches."""
+    a = arguments(*ABI.args)
+    signed = (f"{what}{axis}" for what in ("before", "d", "s") for axis in range(MAX_RANK))
+    return (
+        Extent(
+            PadNd.SYMBOL,
+            ABI.args,
+            ABI.ordered(
+                src=Reach(a.size, strided(a, "inside", "s", MAX_RANK)),
+                fill=dense(a.size, 1, optional=True),
+                dst=Reach(a.size, strided(a, "n", "d", MAX_RANK)),
+            ),
+            grid=a.shares,
+            bounds=within(SIGNED, *signed) | within(SHARES, "shares"),
+            choices={"size": ELEMENT_SIZES, "mode": tuple(map(int, PadMode))},
+        ),
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``pad.c`` includes."""
+    modes = ", ".join(f"{mode.name} = {mode.value}" for mode in PadMode)
+    return "\n".join([ABI.c_text(), f"enum {{ {modes} }};", rows.c_text(isa)])

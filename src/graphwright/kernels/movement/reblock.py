@@ -1,0 +1,85 @@
+"""Row-major f32 activations to and from channel blocks: [N, C, H, W] <-> [N, ceil(C / VL), H, W, VL].
+
+A unit of the grid is a block of channels by a chunk of pixels. Squares of VL channels x VL pixels are
+transposed in registers; the last square of a row overlaps the one before it, so that only rows shorter than
+a vector need masks. The channels that a last block lacks are written as zeros.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import SIGNED, Extent, Reach, within
+from graphwright.kernels.library.tile import transpose
+from graphwright.targets.cpu.isa import Isa
+
+BLOCK: Final = "gw_block_f32"
+"""Row-major to blocked."""
+UNBLOCK: Final = "gw_unblock_f32"
+"""Blocked to row-major."""
+
+
+_CHUNK: Final = 1024
+"""Pixels per unit: 64 KiB of blocked values under AVX-512."""
+
+
+class ReblockArgs(NamedTuple):
+    """The args of both kernels in ABI order; strides in elements, pixels of a row are neighbours."""
+
+    images: Dim
+    channels: Dim
+    h: Dim
+    w: Dim
+    plain_n: Dim
+    plain_c: Dim
+    plain_h: Dim
+    """Strides of images, channels and rows of the row-major operand."""
+    blocked_n: Dim
+    blocked_cb: Dim
+    blocked_h: Dim
+    """Strides of images, blocks of channels and rows of the blocked one."""
+
+
+ABI: Final = Abi("reblock", ("x", "y"), ReblockArgs._fields)
+
+
+def grid(isa: Isa, args: ReblockArgs) -> Dim:
+    """Units of work: images, blocks of channels, chunks of pixels (fastest)."""
+    return args.images * ceildiv(args.channels, isa.lanes) * ceildiv(args.h * args.w, _CHUNK)
+
+
+def scratch_bytes(isa: Isa, args: ReblockArgs) -> Dim:
+    """None."""
+    return 0
+
+
+def work_ns(isa: Isa, args: ReblockArgs) -> Dim:
+    """Time on one core: 8 bytes a nanosecond, in and out together."""
+    blocked = ceildiv(args.channels, isa.lanes) * isa.lanes
+    return floordiv(args.images * args.h * args.w * (args.channels + blocked), 2)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far both kernels reach."""
+    a = ReblockArgs(*map(symbol, ReblockArgs._fields))
+    blocks = ceildiv(a.channels, isa.lanes)
+    plain = ((a.images, a.plain_n), (a.channels, a.plain_c), (a.h, a.plain_h), (a.w, 1))
+    blocked = ((a.images, a.blocked_n), (blocks, a.blocked_cb), (a.h, a.blocked_h), (a.w * isa.lanes, 1))
+    operands = {BLOCK: (plain, blocked), UNBLOCK: (blocked, plain)}
+    return tuple(
+        Extent(
+            name,
+            ABI.args,
+            tuple(Reach(4, axes) for axes in touched),
+            grid=grid(isa, a),
+            bounds=within(SIGNED, *ReblockArgs._fields[4:]),
+        )
+        for name, touched in operands.items()
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``reblock.c`` includes."""
+    return "\n".join([ABI.c_text(), f"#define CHUNK {_CHUNK} /* pixels of a unit */\n", transpose(isa)])

@@ -1,0 +1,56 @@
+/* Rows of elements, as the kernels that move elements share them: strided.py writes the shuffles. */
+
+#ifndef GW_ROWS_H
+#define GW_ROWS_H
+
+#include "library/templates.h"
+#include "movement/elements.h"
+
+enum { RANK = 8, BLOCK_BYTES = 1 << 14, LINE_BYTES = 64 };
+
+/* Short runs: a call of memcpy takes as long as moving 256 bytes. */
+GW_INLINE void move_run(char *to, const char *from, int64_t bytes) {
+    enum { W = sizeof(vi) };
+    if (bytes < W || bytes > 1024) {
+        memcpy(to, from, (size_t)bytes);
+        return;
+    }
+    vi last = vi_load((const int32_t *)(from + bytes - W));
+    for (int64_t i = 0; i < bytes - W; i += W)
+        vi_store((int32_t *)(to + i), vi_load((const int32_t *)(from + i)));
+    vi_store((int32_t *)(to + bytes - W), last);
+}
+/* The part [first, last) of count that belongs to shares [begin, end) of grid. */
+GW_INLINE void share(int64_t count, int64_t grid, int64_t begin, int64_t end, int64_t *first, int64_t *last) {
+    int64_t each = count / grid, rest = count % grid;
+    *first = each * begin + (begin < rest ? begin : rest);
+    *last = each * end + (end < rest ? end : rest);
+}
+
+/* A block of rows x cols elements: dst + i * d[0] + j * d[1] = src + i * s[0] + j * s[1]. */
+typedef void block_copy(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows,
+                        int64_t cols);
+
+#define SIZE 1
+#include "movement/rows_of.h"
+#undef SIZE
+#define SIZE 2
+#include "movement/rows_of.h"
+#undef SIZE
+#define SIZE 4
+#include "movement/rows_of.h"
+#undef SIZE
+#define SIZE 8
+#include "movement/rows_of.h"
+#undef SIZE
+#define SIZE 16
+#include "movement/rows_of.h"
+#undef SIZE
+
+static int size_index(int64_t size) {
+    return size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : size == 8 ? 3 : 4;
+}
+
+static block_copy *const ROWS[] = {rows_1, rows_2, rows_4, rows_8, rows_16};
+
+#endif

@@ -1,0 +1,82 @@
+/* Rows of elements of SIZE bytes. Included by rows.h, once for each size. */
+
+#define OF(name) GW_JOIN(name, SIZE)
+
+#if SIZE == 16
+
+GW_INLINE void OF(fill)(char *to, OF(e) value, int64_t n) {
+    for (int64_t j = 0; j < n; j++)
+        ((OF(e) *)to)[j] = value;
+}
+
+GW_INLINE int OF(strided)(char *to, const char *from, int64_t s, int64_t n) {
+    return (void)to, (void)from, (void)s, (void)n, 0;
+}
+GW_INLINE int OF(woven)(char *to, const char *from, int64_t s, int64_t rows, int64_t n) {
+    return (void)to, (void)from, (void)s, (void)rows, (void)n, 0;
+}
+#else
+
+/* Whole vectors; the last one ends where the run does. */
+GW_INLINE void OF(fill)(char *to, OF(e) value, int64_t n) {
+    enum { L = sizeof(vi) / SIZE };
+    OF(v) all = (OF(v)){0} + value;
+    int64_t j = 0;
+    for (; j + L <= n; j += L)
+        *(OF(v_any) *)(to + j * SIZE) = all;
+    if (j < n && n >= L)
+        *(OF(v_any) *)(to + (n - L) * SIZE) = all;
+    else
+        for (; j < n; j++)
+            ((OF(e) *)to)[j] = value;
+}
+
+/* A dense row of elements that lie s bytes apart; false if no loop is made for s. */
+GW_INLINE int OF(strided)(char *to, const char *from, int64_t s, int64_t n) {
+    switch (s) {
+    case -SIZE: OF(reverse)(to, from, n); return 1;
+    case 2 * SIZE: OF(pick_2)(to, from, n); return 1;
+    case 3 * SIZE: OF(pick_3)(to, from, n); return 1;
+    case 4 * SIZE: OF(pick_4)(to, from, n); return 1;
+    }
+    return 0;
+}
+/* Dense rows, s bytes apart, that become the columns of a dense matrix; false if no loop is made for rows. */
+GW_INLINE int OF(woven)(char *to, const char *from, int64_t s, int64_t rows, int64_t n) {
+    switch (rows) {
+    case 2: OF(weave_2)(to, from, s, n); return 1;
+    case 3: OF(weave_3)(to, from, s, n); return 1;
+    case 4: OF(weave_4)(to, from, s, n); return 1;
+    }
+    return 0;
+}
+#endif
+
+/* Row by row, whatever the strides. */
+static void OF(rows)(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows,
+                     int64_t cols) {
+    if (d[1] == SIZE && s[1] == SIZE && cols * SIZE >= 32) {
+        for (int64_t i = 0; i < rows; i++)
+            move_run(dst + i * d[0], src + i * s[0], cols * SIZE);
+        return;
+    }
+    if (d[0] == SIZE && d[1] == rows * SIZE && s[1] == SIZE && OF(woven)(dst, src, s[0], rows, cols))
+        return;
+    for (int64_t i = 0; i < rows; i++) {
+        char *to = dst + i * d[0];
+        const char *from = src + i * s[0];
+        if (d[1] == SIZE && s[1] == 0) {
+            OF(fill)(to, *(const OF(e) *)from, cols);
+        } else if (d[1] == SIZE && OF(strided)(to, from, s[1], cols)) {
+            continue;
+        } else if (d[1] == SIZE) {
+            for (int64_t j = 0; j < cols; j++)
+                ((OF(e) *)to)[j] = *(const OF(e) *)(from + j * s[1]);
+        } else {
+            for (int64_t j = 0; j < cols; j++)
+                *(OF(e) *)(to + j * d[1]) = *(const OF(e) *)(from + j * s[1]);
+        }
+    }
+}
+
+#undef OF

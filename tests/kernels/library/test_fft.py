@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphwright.kernels.library import fft
+from graphwright.kernels.signal import fft
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
 from tests.kernels.library.harness import call, compile_module, load, zig

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphwright.kernels.library import non_max_suppression
-from graphwright.kernels.library.non_max_suppression import TOO_MANY_BOXES, Choose, Join
+from graphwright.kernels.search import non_max_suppression
+from graphwright.kernels.search.non_max_suppression import TOO_MANY_BOXES, Choose, Join
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
 from tests.kernels.library.harness import call, compile_module, load, zig

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphwright.kernels.library import non_zero
-from graphwright.kernels.library.non_zero import NonZero
+from graphwright.kernels.search import non_zero
+from graphwright.kernels.search.non_zero import NonZero
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
 from tests.kernels.library.harness import call, compile_module, load, zig

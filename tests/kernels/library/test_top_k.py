@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphwright.kernels.library import top_k
-from graphwright.kernels.library.top_k import Kind, TopK
+from graphwright.kernels.search import top_k
+from graphwright.kernels.search.top_k import Kind, TopK
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
 from tests.kernels.library.harness import call, compile_module, load, zig

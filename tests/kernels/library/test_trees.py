@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphwright.kernels.library import trees
-from graphwright.kernels.library.trees import Fold, Trees
+from graphwright.kernels.ml import trees
+from graphwright.kernels.ml.trees import Fold, Trees
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
 from tests.kernels.library.harness import call, compile_module, load, zig

@@ -6,10 +6,10 @@ from graphwright.ir.graph import Node
 from graphwright.ir.types import I64, DType, TensorType
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Launch, Run
-from graphwright.kernels.library.non_max_suppression import Choose, Join
-from graphwright.kernels.library.non_zero import NonZero
 from graphwright.kernels.movement.rows import MAX_RANK
 from graphwright.kernels.ref import KernelRef
+from graphwright.kernels.search.non_max_suppression import Choose, Join
+from graphwright.kernels.search.non_zero import NonZero
 from graphwright.ops.core.non_zero import BoundedNonZero
 from graphwright.ops.nn.non_max_suppression import BoundedNonMaxSuppression
 

@@ -7,9 +7,9 @@ from graphwright.ir.types import BF16
 from graphwright.kernels.candidates.loops import rows_and_columns
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Launch, Run
-from graphwright.kernels.library.top_k import Kind
-from graphwright.kernels.library.top_k import TopK as TopKKernel
 from graphwright.kernels.ref import KernelRef
+from graphwright.kernels.search.top_k import Kind
+from graphwright.kernels.search.top_k import TopK as TopKKernel
 from graphwright.ops.core.top_k import TopK
 
 _KINDS = {"bool": Kind.UNSIGNED, "uint": Kind.UNSIGNED, "int": Kind.SIGNED, "float": Kind.FLOAT}

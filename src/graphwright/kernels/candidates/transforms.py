@@ -7,8 +7,8 @@ from graphwright.ir.symbols import numbers, product
 from graphwright.ir.types import F32
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Launch, Run
-from graphwright.kernels.library.fft import SYMBOL, Fft, sides, table
 from graphwright.kernels.ref import KernelRef
+from graphwright.kernels.signal.fft import SYMBOL, Fft, sides, table
 from graphwright.ops.core.dft import DFT
 
 

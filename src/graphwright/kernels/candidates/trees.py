@@ -8,7 +8,7 @@ from graphwright.ir.graph import Node
 from graphwright.ir.op import Array
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Launch
-from graphwright.kernels.library.trees import Fold, Trees
+from graphwright.kernels.ml.trees import Fold, Trees
 from graphwright.kernels.ref import KernelRef
 from graphwright.ops.ml.tree_ensemble import EQUAL, TreeEnsemble
 

@@ -4,31 +4,39 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Mapping
 from typing import TypeVar
 
 from graphwright.ir.symbols import Dim
-from graphwright.records import dataclass
+from graphwright.records import dataclass, field
 
 T = TypeVar("T")
+_FIELD = re.compile(r"(?:(\w+) )?(\w+)((?:\[\d+\])*)")
 
 
 @dataclass(frozen=True)
 class Abi:
     """The operands (``buf``) and the arguments (``arg``) of a kernel by name, in the order of the call.
 
-    ``fields``: the arguments, of a kernel whose arguments are a record its ``_fields``; ``"n[8]"`` stands for
-    ``n0`` to ``n7``. A kernel that takes an epilogue finds the hook behind its operands, and the hook's own
-    operands and arguments behind that.
+    ``fields``: the arguments, of a kernel whose arguments are a record its ``_fields``. ``"n[8]"`` stands for
+    ``n0`` to ``n7``, ``"double clip"`` for the bits of a double, and ``"stages first"`` for what ``records``
+    has under ``stages``, with the names ``first_count`` and so on (of an array ``count0``, ...).
+
+    A kernel that takes an epilogue finds the hook behind its operands, and the hook's own operands and
+    arguments behind that.
     """
 
     name: str
     operands: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
+    records: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def args(self) -> tuple[str, ...]:
         """The names of all arguments."""
-        return tuple(name for field in self.fields for name in _names(field))
+        return tuple(name for field in self.fields for name in self._names(field))
 
     def ordered(self, **operands: T) -> tuple[T, ...]:
         """What is given for each operand, in the order of the call. Raises ValueError where one is missing
@@ -39,13 +47,11 @@ class Abi:
         return tuple(operands[name] for name in self.operands)
 
     def values(self, **fields: Dim | tuple[Dim, ...]) -> tuple[Dim, ...]:
-        """All arguments, in the order of the call; an array's as a tuple of its length. Raises ValueError
-        where one is missing or unknown."""
-        lengths = {field.partition("[")[0]: len(_names(field)) for field in self.fields}
+        """All arguments, in the order of the call: of arrays and records a tuple. Raises ValueError where one
+        is missing or unknown."""
+        lengths = {_parts(field)[1]: len(self._names(field)) for field in self.fields}
         given = {name: value if isinstance(value, tuple) else (value,) for name, value in fields.items()}
-        wrong = {
-            name for name in lengths.keys() | given.keys() if lengths.get(name) != len(given.get(name, ()))
-        }
+        wrong = [name for name in lengths | given if lengths.get(name) != len(given.get(name, ()))]
         if wrong:
             raise ValueError(f"{self.name} takes {', '.join(self.fields)}: wrong or missing {sorted(wrong)}")
         return tuple(value for name in lengths for value in given[name])
@@ -56,19 +62,34 @@ class Abi:
         which there are ``GEMM_ARGS``.
         """
         name, upper = self.name, self.name.upper()
-        text = ""
+        text = "".join(f"typedef {_struct(fields)} {record};\n" for record, fields in self.records.items())
         if self.operands:
             positions = (f"{upper}_{operand.upper()}" for operand in self.operands)
             text += f"enum {{ {', '.join(positions)}, {upper}_OPERANDS }};\n"
         if self.fields:
             struct = f"struct {name}_args"
-            text += f"{struct} {{\n    int64_t {', '.join(self.fields)};\n}};\n"
-            text += f"enum {{ {upper}_ARGS = {len(self.args)} }};\n"
+            text += f"{_struct(self.fields, f'{name}_args')};\nenum {{ {upper}_ARGS = {len(self.args)} }};\n"
             text += f"GW_INLINE const {struct} *{name}_args(const int64_t *arg) {{\n"
             text += f"    return (const {struct} *)arg;\n}}\n"
         return text
 
+    def _names(self, field: str) -> list[str]:
+        type, name, count = _parts(field)
+        words = [word for inner in self.records.get(type, ()) for word in self._names(inner)]
+        if count is None:
+            return [f"{name}_{word}" for word in words] or [name]
+        return [f"{word}{k}" for k in range(count) for word in words or [name]]
 
-def _names(field: str) -> list[str]:
-    name, bracket, count = field.partition("[")
-    return [f"{name}{k}" for k in range(int(count[:-1]))] if bracket else [name]
+
+def _parts(field: str) -> tuple[str, str, int | None]:
+    """The type of a field, its name, and of an array how many there are."""
+    found = _FIELD.fullmatch(field)
+    if found is None:
+        raise ValueError(f"{field!r} is no field")
+    sizes = [int(size) for size in re.findall(r"\d+", found[3])]
+    return found[1] or "int64_t", found[2], math.prod(sizes) if sizes else None
+
+
+def _struct(fields: tuple[str, ...], name: str = "") -> str:
+    lines = (f"    {field if ' ' in field else f'int64_t {field}'};" for field in fields)
+    return "\n".join([f"struct {name} {{".replace("  ", " "), *lines, "}"])

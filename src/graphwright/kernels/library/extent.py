@@ -95,7 +95,7 @@ class Extent:
             "    return 1;",
             "const double units = out[0];",
             f"const int hooked = out[{HOOK}] > 0;",
-            "(void)units, (void)hooked;",
+            "(void)arg, (void)units, (void)hooked;",
         ]
         for position, name in enumerate(self.args):
             writer.lines += [f"const double a_{name} = (double)arg[{position}];", f"(void)a_{name};"]

@@ -16,10 +16,11 @@ from typing import Final
 import numpy as np
 
 from graphwright.ir.symbols import Dim, floordiv, maximum, minimum, product
+from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import UNITS, Extent, Reach, arguments, dense, within
-from graphwright.kernels.library.tile import HELPERS, transpose
+from graphwright.kernels.library.tile import transpose
 from graphwright.records import dataclass
-from graphwright.targets.cpu.isa import Isa, prelude
+from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_fft_f32"
 RADICES: Final = (4, 2, 3, 5, 7)
@@ -67,6 +68,15 @@ def _stage_factors(side: int) -> Iterator[np.ndarray[tuple[int], np.dtype[np.flo
         side //= radix
 
 
+_SIDES: Final = {"n1": "first", "n2": "second"}
+ABI: Final = Abi(
+    "fft",
+    ("x", "table", "y"),
+    ("dim", "used", "length", "parts", "bins", "inverse", *_SIDES, "stages first", "stages second"),
+    {"stages": ("count", f"radix[{_MAX_STAGES}]")},
+)
+
+
 @dataclass(frozen=True)
 class Fft:
     """The first ``bins`` elements y[row, bin, 2] of the transform of x[row, used of dim, parts], filled with
@@ -82,12 +92,18 @@ class Fft:
     @property
     def args(self) -> tuple[Dim, ...]:
         first, second = sides(self.length) or (1, self.length)
-        words: list[Dim] = [self.dim, min(self.dim, self.length), self.length, self.parts, self.bins]
-        words += [int(self.inverse), first, second]
-        for side in (first, second):
-            radices = stages(side)
-            words += [len(radices), *radices, *[0] * (_MAX_STAGES - len(radices))]
-        return tuple(words)
+        return ABI.values(
+            dim=self.dim,
+            used=min(self.dim, self.length),
+            length=self.length,
+            parts=self.parts,
+            bins=self.bins,
+            inverse=int(self.inverse),
+            n1=first,
+            n2=second,
+            first=_listed(first),
+            second=_listed(second),
+        )
 
     @property
     def grid(self) -> Dim:
@@ -102,22 +118,21 @@ class Fft:
         return self.rows * (self.length * self.length.bit_length() // 3)
 
 
-_SIDES: Final = ("first", "second")
-_ARGS: Final = (
-    *("dim", "used", "length", "parts", "bins", "inverse", *_SIDES),
-    *(name for side in _SIDES for name in (f"{side}_count", *(f"{side}_{k}" for k in range(_MAX_STAGES)))),
-)
+def _listed(side: int) -> tuple[int, ...]:
+    """How many stages a side has, and their radices."""
+    radices = stages(side)
+    return len(radices), *radices, *[0] * (_MAX_STAGES - len(radices))
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """How far :data:`SYMBOL` reaches. The radices of each side are those of :func:`stages`."""
-    a = arguments(*_ARGS)
+    a = arguments(*ABI.args)
     factors: Dim = 2 * a.length
-    multiples: list[Dim] = [a.first * a.second - a.length]
+    multiples: list[Dim] = [a.n1 * a.n2 - a.length]
     at_least_0: list[Dim] = [a.dim - a.used, a.length - a.used, a.length - a.bins]
-    for side in _SIDES:
-        radices = [getattr(a, f"{side}_{k}") for k in range(_MAX_STAGES)]
-        rest, count = getattr(a, side), getattr(a, f"{side}_count")
+    for side, listed in _SIDES.items():
+        radices = [getattr(a, f"{listed}_radix{k}") for k in range(_MAX_STAGES)]
+        rest, count = getattr(a, side), getattr(a, f"{listed}_count")
         for radix, following in zip(radices, [*radices[1:], 0], strict=True):
             at_least_0.append(minimum(radix, 1) - minimum(following, 1))
             rest = floordiv(rest, maximum(radix, 1))
@@ -128,31 +143,21 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
     return (
         Extent(
             SYMBOL,
-            _ARGS,
-            (
-                Reach(4, ((UNITS, a.dim * a.parts), (a.used * a.parts, 1))),
-                dense(4, factors),
-                dense(4, UNITS, a.bins, 2),
+            ABI.args,
+            ABI.ordered(
+                x=Reach(4, ((UNITS, a.dim * a.parts), (a.used * a.parts, 1))),
+                table=dense(4, factors),
+                y=dense(4, UNITS, a.bins, 2),
             ),
             grid=UNITS,
             scratch=4 * (4 * (a.length + 64) + 4 * (_MAX_SIDE + 4) * isa.lanes),
             bounds=within((MIN_SIDE, _MAX_SIDE), *_SIDES),
             choices={"parts": (1, 2)}
-            | {f"{side}_{k}": (0, *RADICES) for side in _SIDES for k in range(_MAX_STAGES)},
+            | {f"{listed}_radix{k}": (0, *RADICES) for listed in _SIDES.values() for k in range(_MAX_STAGES)},
             multiples=tuple(multiples),
             at_least_0=tuple(at_least_0),
         ),
     )
-
-
-def source(isa: Isa) -> str:
-    """One C file with ``gw_fft_f32``."""
-    radices = "\n".join(_stage(radix) for radix in RADICES)
-    cases = "\n".join(
-        f"        case {r}: stage_{r}(rest / {r}, done, w, xr, xi, yr, yi); break;" for r in RADICES
-    )
-    body = _BODY.replace("@CASES@", cases).replace("@STAGES@", str(_MAX_STAGES))
-    return "\n".join([prelude(isa), HELPERS, transpose(isa), radices, body])
 
 
 def _stage(radix: int) -> str:
@@ -224,110 +229,6 @@ def _odd(radix: int) -> list[str]:
     return lines
 
 
-_BODY: Final = """
-typedef struct {
-    int64_t count, radix[@STAGES@];
-} stages;
-typedef struct {
-    int64_t dim, used, length, parts, bins, inverse, n1, n2;
-    stages first, second;
-} fft;
-
-/* Real and imaginary parts. */
-typedef struct {
-    float *r, *i;
-} planes;
-
-/* Transforms a block of VL columns of side elements; it may end in the other block, which is returned. */
-static planes transform_columns(const stages *all, int64_t side, const float *w, planes x, planes y) {
-    for (int64_t stage = 0, done = 1, rest = side; stage < all->count; stage++) {
-        const int64_t radix = all->radix[stage];
-        const float *xr = x.r, *xi = x.i;
-        float *yr = y.r, *yi = y.i;
-        switch (radix) {
-@CASES@
-        }
-        w += 2 * (radix - 1) * (rest / radix);
-        rest /= radix;
-        done *= radix;
-        const planes other = x;
-        x = y;
-        y = other;
-    }
-    return x;
-}
-
-static int64_t factors_of(const stages *all, int64_t side) {
-    int64_t count = 0;
-    for (int64_t stage = 0; stage < all->count; side /= all->radix[stage++])
-        count += 2 * (all->radix[stage] - 1) * (side / all->radix[stage]);
-    return count;
-}
-
-/* Rows of a block of columns, ld elements apart in memory. */
-static void load_columns(const float *from, int64_t ld, int64_t rows, float *to) {
-    for (int64_t r = 0; r < rows; r++)
-        vf_store(to + r * VL, vf_load(from + r * ld));
-}
-
-static void split_row(const fft *t, const float *x, planes to) {
-    for (int64_t i = 0; i < t->used; i++)
-        to.r[i] = x[i * t->parts];
-    for (int64_t i = 0; i < t->used; i++)
-        to.i[i] = t->parts == 2 ? x[2 * i + 1] : 0;
-    memset(to.r + t->used, 0, (size_t)(t->length - t->used) * sizeof *to.r);
-    memset(to.i + t->used, 0, (size_t)(t->length - t->used) * sizeof *to.i);
-}
-
-static void transform_row(const fft *t, const float *table, const float *x, float *y, float *scratch) {
-    const int64_t n1 = t->n1, n2 = t->n2, n = t->length + 64, side = (n1 > n2 ? n1 : n2) * VL;
-    const int64_t first = factors_of(&t->first, n1), second = factors_of(&t->second, n2);
-    const float *turn_r = table + first + second, *turn_i = turn_r + t->length;
-    planes row = {scratch, scratch + n}, turned = {row.i + n, row.i + 2 * n};
-    planes block = {turned.i + n, turned.i + n + side}, other = {block.i + side, block.i + 2 * side};
-    split_row(t, x, t->inverse ? (planes){row.i, row.r} : row);
-    for (int64_t j = 0; j < n2; j += VL) { /* the last block may overlap the one before */
-        const int64_t at = smaller(j, n2 - VL);
-        load_columns(row.r + at, n2, n1, block.r);
-        load_columns(row.i + at, n2, n1, block.i);
-        const planes found = transform_columns(&t->first, n1, table, block, other);
-        for (int64_t k = 0; k < n1; k++) {
-            const vf r = vf_load(found.r + k * VL), i = vf_load(found.i + k * VL);
-            const vf wr = vf_load(turn_r + k * n2 + at), wi = vf_load(turn_i + k * n2 + at);
-            vf_store(found.r + k * VL, r * wr - i * wi);
-            vf_store(found.i + k * VL, r * wi + i * wr);
-        }
-        for (int64_t k = 0; k < n1; k += VL) {
-            const int64_t row0 = smaller(k, n1 - VL);
-            transpose(found.r + row0 * VL, VL, VL, VL, turned.r + at * n1 + row0, n1);
-            transpose(found.i + row0 * VL, VL, VL, VL, turned.i + at * n1 + row0, n1);
-        }
-    }
-    for (int64_t j = 0; j < n1; j += VL) {
-        const int64_t at = smaller(j, n1 - VL);
-        load_columns(turned.r + at, n1, n2, block.r);
-        load_columns(turned.i + at, n1, n2, block.i);
-        const planes found = transform_columns(&t->second, n2, table + first, block, other);
-        for (int64_t k = 0; k < n2; k++) {
-            vf_store(row.r + k * n1 + at, vf_load(found.r + k * VL));
-            vf_store(row.i + k * n1 + at, vf_load(found.i + k * VL));
-        }
-    }
-    const float *real = t->inverse ? row.i : row.r, *imaginary = t->inverse ? row.r : row.i;
-    for (int64_t i = 0; i < t->bins; i++) {
-        y[2 * i] = real[i];
-        y[2 * i + 1] = imaginary[i];
-    }
-}
-
-/* buf: x, table, y. arg: the fields of fft. */
-GW_EXPORT int32_t gw_fft_f32(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
-                             void *scratch) {
-    fft t;
-    memcpy(&t, arg, sizeof t);
-    for (int64_t row = begin; row < end; row++)
-        transform_row(&t, buf[1], (const float *)buf[0] + row * t.dim * t.parts,
-                      (float *)buf[2] + row * t.bins * 2, scratch);
-    return 0;
-}
-"""
+def header(isa: Isa) -> str:
+    """What ``fft.c`` includes."""
+    return "\n".join([ABI.c_text(), transpose(isa), *(_stage(radix) for radix in RADICES)])

@@ -1,117 +1,6 @@
-"""The k first of each row in order of size.
+/* The k first of each row: see top_k.py. */
 
-A pass over the row keeps what is above the k-th best so far; whenever that makes too many, they are cut to
-the k best by a radix selection, which leaves them in their order. These are sorted by digits from the lowest
-up, which keeps equal ones in their order (Knuth, "The Art of Computer Programming", vol. 3, section 5.2.5).
-"""
-
-from __future__ import annotations
-
-from enum import IntEnum
-from typing import ClassVar, Final
-
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum
-from graphwright.kernels.library.extent import FLAG, UNITS, Extent, Reach, arguments, within
-from graphwright.records import dataclass
-from graphwright.targets.cpu.isa import Isa, prelude
-
-_SPARE: Final = 256
-"""Room for at least so many beside the k best, so that cutting costs little for each."""
-
-
-class Kind(IntEnum):
-    """How the bits of an element are ordered."""
-
-    UNSIGNED = 0
-    SIGNED = 1
-    FLOAT = 2
-
-
-_SIZES: Final = {Kind.UNSIGNED: (1, 2, 4, 8), Kind.SIGNED: (1, 2, 4, 8), Kind.FLOAT: (2, 3, 4, 8)}
-
-
-@dataclass(frozen=True)
-class TopK:
-    """Per row the ``k`` largest (or smallest) of ``count`` elements, best first, of equals the first first.
-
-    Operands: x, values, indices (int64). NaN is larger than all numbers, -0 equals 0. A row is one unit of
-    the grid: ``x[outer, :, inner]`` of a dense [outer, count, inner]. An ``element_size`` of 3 is bf16.
-    """
-
-    SYMBOL: ClassVar[str] = "gw_top_k"
-
-    kind: Kind
-    element_size: int
-    largest: bool
-    outer: Dim
-    count: Dim
-    inner: Dim
-    k: Dim
-
-    @property
-    def args(self) -> tuple[Dim, ...]:
-        return (int(self.kind), self.element_size, int(self.largest), self.count, self.inner, self.k)
-
-    @property
-    def grid(self) -> Dim:
-        return self.outer * self.inner
-
-    @property
-    def scratch_bytes(self) -> Dim:
-        """A key and an index for each of those kept, and room to sort them."""
-        return 2 * 16 * (self.k + maximum(self.k, _SPARE))
-
-    @property
-    def work_ns(self) -> Dim:
-        return self.outer * self.inner * (2 * self.count + 20 * self.k)
-
-
-_ARGS: Final = ("kind", "code", "largest", "count", "inner", "k")
-
-
-def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far ``gw_top_k`` reaches."""
-    a = arguments(*_ARGS)
-    size = a.code - floordiv(a.code % 4, 3)  # code 3 is bf16
-    outer = ceildiv(UNITS, a.inner)
-    return (
-        Extent(
-            TopK.SYMBOL,
-            _ARGS,
-            (
-                Reach(size, ((outer, a.count * a.inner), (a.count * a.inner, 1), (a.k, 0))),
-                Reach(size, ((outer, a.k * a.inner), (a.k * a.inner, 1))),
-                Reach(8, ((outer, a.k * a.inner), (a.k * a.inner, 1))),
-            ),
-            grid=UNITS,
-            scratch=2 * 16 * (a.k + maximum(a.k, _SPARE)),
-            bounds=within(FLAG, "largest"),
-            choices={"kind": (0, 1, 2), "code": (1, 2, 3, 4, 8)},
-            at_least_0=(a.inner - 1, a.count - a.k),
-        ),
-    )
-
-
-def source(isa: Isa) -> str:
-    """One C file with ``gw_top_k``."""
-    some = _SOME_V4 if isa.vector_bytes == 64 else _SOME_V3
-    cases = "\n".join(_case(kind, size) for kind in Kind for size in _SIZES[kind])
-    text = _KERNEL.replace("@SPARE@", str(_SPARE)).replace("@SOME@", some).replace("@CASES@", cases)
-    return prelude(isa) + text
-
-
-def _case(kind: Kind, size: int) -> str:
-    return f"    case {4 * size + kind}: scan_any(r, {kind.name}, {size}); break;"
-
-
-_SOME_V3: Final = """
-    __asm__("vmovmskps %1, %0" : "=r"(lanes) : "x"(mask));"""
-_SOME_V4: Final = """
-    __asm__("vptestmd %1, %1, %%k1\\n\\tkmovw %%k1, %0" : "=r"(lanes) : "v"(mask) : "k1");"""
-"""The lanes of a mask as bits."""
-
-_KERNEL: Final = """
-enum { UNSIGNED, SIGNED, FLOAT };
+#include "search/top_k.gen.h"
 
 typedef struct {
     uint64_t key;
@@ -145,9 +34,12 @@ GW_INLINE uint64_t key_of(uint64_t bits, int64_t kind, int64_t size, int64_t lar
     if (kind == SIGNED) {
         key = bits ^ sign;
     } else if (kind == FLOAT) {
-        if ((bits & ~sign) > infinity_of(size)) key = all;
-        else if ((bits & ~sign) == 0) key = sign;
-        else key = bits & sign ? ~bits & all : bits | sign;
+        if ((bits & ~sign) > infinity_of(size))
+            key = all;
+        else if ((bits & ~sign) == 0)
+            key = sign;
+        else
+            key = bits & sign ? ~bits & all : bits | sign;
     }
     return largest ? key : ~key & all;
 }
@@ -202,33 +94,43 @@ GW_INLINE void insert(ranking *r, uint64_t key, int64_t index) {
         r->kept[at] = r->kept[at - 1];
     r->kept[at] = (entry){key, index};
     r->is_cut = r->count == r->k;
-    if (r->is_cut) r->above = r->kept[r->k - 1].key;
+    if (r->is_cut)
+        r->above = r->kept[r->k - 1].key;
 }
 
 GW_INLINE void keep(ranking *r, uint64_t key, int64_t index) {
     enum { FEW = 16 };
-    if (r->is_cut && key <= r->above) return; /* cut since the caller looked */
+    if (r->is_cut && key <= r->above)
+        return; /* cut since the caller looked */
     if (r->k <= FEW) {
         insert(r, key, index);
         return;
     }
     r->kept[r->count++] = (entry){key, index};
-    if (r->count == r->most && r->k < r->count) cut(r);
+    if (r->count == r->most && r->k < r->count)
+        cut(r);
 }
 
 GW_INLINE void scan_any(ranking *r, int64_t kind, int64_t code) {
     const int64_t size = code == 3 ? 2 : code;
     for (int64_t i = 0; i < r->length; i++) {
         const uint64_t key = key_of(bits_of(r->x + i * r->step, size), kind, code, r->largest);
-        if (!r->is_cut || key > r->above) keep(r, key, i);
+        if (!r->is_cut || key > r->above)
+            keep(r, key, i);
     }
 }
 
 typedef uint32_t vu __attribute__((vector_size(sizeof(vi))));
 typedef uint32_t vu_any __attribute__((vector_size(sizeof(vi)), aligned(4), may_alias));
 
+/* The lanes of a mask as bits. */
 GW_INLINE uint32_t lanes_of(vi mask) {
-    uint32_t lanes;@SOME@
+    uint32_t lanes;
+#if VL == 16
+    __asm__("vptestmd %1, %1, %%k1\n\tkmovw %%k1, %0" : "=r"(lanes) : "v"(mask) : "k1");
+#else
+    __asm__("vmovmskps %1, %0" : "=r"(lanes) : "x"(mask));
+#endif
     return lanes;
 }
 
@@ -250,7 +152,8 @@ GW_INLINE void scan_dense(ranking *r, int64_t kind) {
         const vu keys = keys_of(*(const vu_any *)(r->x + 4 * i), kind, r->largest);
         const vu above = (vu){0} + (uint32_t)r->above;
         uint32_t wanted = r->is_cut ? lanes_of((vi)(keys > above)) : ((uint32_t)1 << VL) - 1;
-        if (__builtin_expect(wanted == 0, 1)) continue;
+        if (__builtin_expect(wanted == 0, 1))
+            continue;
         uint32_t lane[VL];
         memcpy(lane, &keys, sizeof keys);
         for (; wanted; wanted &= wanted - 1) {
@@ -260,20 +163,38 @@ GW_INLINE void scan_dense(ranking *r, int64_t kind) {
     }
     for (; i < r->length; i++) {
         const uint64_t key = key_of(*(const uint32_t *)(r->x + 4 * i), kind, 4, r->largest);
-        if (!r->is_cut || key > r->above) keep(r, key, i);
+        if (!r->is_cut || key > r->above)
+            keep(r, key, i);
     }
 }
 
 static void scan(ranking *r, int64_t kind, int64_t code) {
     if (code == 4 && r->step == 4) {
-        if (kind == FLOAT) scan_dense(r, FLOAT);
-        else if (kind == SIGNED) scan_dense(r, SIGNED);
-        else scan_dense(r, UNSIGNED);
+        if (kind == FLOAT)
+            scan_dense(r, FLOAT);
+        else if (kind == SIGNED)
+            scan_dense(r, SIGNED);
+        else
+            scan_dense(r, UNSIGNED);
         return;
     }
+#define CASE(kind, code)                                                                                     \
+    case 4 * code + kind: scan_any(r, kind, code); break;
     switch (4 * code + kind) {
-@CASES@
+        CASE(UNSIGNED, 1)
+        CASE(UNSIGNED, 2)
+        CASE(UNSIGNED, 4)
+        CASE(UNSIGNED, 8)
+        CASE(SIGNED, 1)
+        CASE(SIGNED, 2)
+        CASE(SIGNED, 4)
+        CASE(SIGNED, 8)
+        CASE(FLOAT, 2)
+        CASE(FLOAT, 3)
+        CASE(FLOAT, 4)
+        CASE(FLOAT, 8)
     }
+#undef CASE
 }
 
 /* The largest key first, of equal ones the first; room for as many is used. Returns where they lie then. */
@@ -286,12 +207,14 @@ static entry *sort(entry *from, entry *room, int64_t count, int64_t bytes) {
             from[at] = from[at - 1];
         from[at] = moved;
     }
-    if (count <= FEW) return from;
+    if (count <= FEW)
+        return from;
     for (int64_t shift = 0; shift < 8 * bytes; shift += 8) {
         int64_t counts[256] = {0}, place = 0;
         for (int64_t i = 0; i < count; i++)
             counts[from[i].key >> shift & 255]++;
-        if (counts[from[0].key >> shift & 255] == count) continue; /* all alike */
+        if (counts[from[0].key >> shift & 255] == count)
+            continue; /* all alike */
         for (int64_t digit = 255; digit >= 0; digit--) {
             const int64_t here = counts[digit];
             counts[digit] = place;
@@ -306,19 +229,27 @@ static entry *sort(entry *from, entry *room, int64_t count, int64_t bytes) {
     return from;
 }
 
-GW_EXPORT int32_t gw_top_k(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
-    const int64_t kind = arg[0], code = arg[1], size = code == 3 ? 2 : code;
-    const int64_t count = arg[3], inner = arg[4], k = arg[5];
-    const int64_t most = k + (k > @SPARE@ ? k : @SPARE@);
+GW_KERNEL(gw_top_k) {
+    const struct top_k_args *a = top_k_args(arg);
+    const int64_t kind = a->kind, code = a->code, size = code == 3 ? 2 : code;
+    const int64_t count = a->count, inner = a->inner, k = a->k;
+    const int64_t most = k + (k > SPARE ? k : SPARE);
     for (int64_t row = begin; row < end && k > 0; row++) {
         const int64_t outer = row / inner, column = row % inner;
-        const char *x = (const char *)buf[0] + (outer * count * inner + column) * size;
-        char *values = (char *)buf[1] + (outer * k * inner + column) * size;
-        int64_t *indices = (int64_t *)buf[2] + outer * k * inner + column;
-        ranking r = {.x = x, .length = count, .step = inner * size, .k = k, .bytes = size, .largest = arg[2],
-                     .kept = scratch, .most = most};
+        const char *x = (const char *)buf[TOP_K_X] + (outer * count * inner + column) * size;
+        char *values = (char *)buf[TOP_K_VALUES] + (outer * k * inner + column) * size;
+        int64_t *indices = (int64_t *)buf[TOP_K_INDICES] + outer * k * inner + column;
+        ranking r = {.x = x,
+                     .length = count,
+                     .step = inner * size,
+                     .k = k,
+                     .bytes = size,
+                     .largest = a->largest,
+                     .kept = scratch,
+                     .most = most};
         scan(&r, kind, code);
-        if (r.count > k) cut(&r);
+        if (r.count > k)
+            cut(&r);
         const entry *best = sort(r.kept, r.kept + most, r.count, size);
         for (int64_t i = 0; i < k && i < r.count; i++) {
             indices[i * inner] = best[i].index;
@@ -327,4 +258,3 @@ GW_EXPORT int32_t gw_top_k(void *const *buf, const int64_t *arg, int64_t begin, 
     }
     return 0;
 }
-"""

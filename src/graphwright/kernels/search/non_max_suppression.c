@@ -1,121 +1,29 @@
-"""Greedy suppression of boxes that better ones of their class hide, over vectors of those that were kept."""
+/* Suppression of boxes: see non_max_suppression.py. */
 
-from __future__ import annotations
+#include "search/non_max_suppression.gen.h"
 
-from typing import ClassVar, Final
-
-from graphwright.ir.symbols import Dim, ceildiv
-from graphwright.kernels.library.extent import FLAG, UNITS, Extent, arguments, dense, within
-from graphwright.records import dataclass
-from graphwright.targets.cpu.isa import Isa, prelude
-
-TOO_MANY_BOXES: Final = 4
-"""The error code for boxes that 32 bits do not number."""
-_LANES: Final = 16
-"""Of the widest vectors: lists are padded to them."""
-_COUNTERS: Final = 4096 * 4
-"""Bytes of the counters of a histogram, or of a sort."""
-
-
-@dataclass(frozen=True)
-class Choose:
-    """Per batch and class up to ``limit`` boxes, best first, of equals the first first; NaN is the worst.
-
-    Operands: boxes f32[batches, count, 4], scores f32[batches, classes, count]; three scalars, each may be
-    absent: how many (i64, 0), the overlap allowed (f32, 0), the score to exceed (f32); rows
-    i64[batches * classes * limit, 3], of which each class fills its own ``limit`` from the first on; how many
-    it filled, i64[batches * classes]. One class is one unit of the grid.
-
-    The best are sorted first, and only if they do not do the rest: a histogram of the leading bits of some
-    scores tells them apart. Sorting is by digits of 8 bits from the last on (H. H. Seward, 1954).
-    """
-
-    SYMBOL: ClassVar[str] = "gw_nms_choose"
-
-    centered: bool
-    batches: Dim
-    classes: Dim
-    count: Dim
-    limit: Dim
-
-    @property
-    def args(self) -> tuple[Dim, ...]:
-        return (int(self.centered), self.classes, self.count, self.limit)
-
-    @property
-    def grid(self) -> Dim:
-        return self.batches * self.classes
-
-    @property
-    def scratch_bytes(self) -> Dim:
-        """Counters, two lists of candidates, and 5 numbers of each box that is kept."""
-        padded = ceildiv(self.limit, _LANES) * _LANES + _LANES
-        return _COUNTERS + 2 * 8 * (self.count + _LANES) + 5 * 4 * padded
-
-    @property
-    def work_ns(self) -> Dim:
-        return self.grid * (1000 + 2 * self.count)
-
-
-@dataclass(frozen=True)
-class Join:
-    """The rows that ``units`` filled moved together. Operands: how many each filled, rows, their number."""
-
-    SYMBOL: ClassVar[str] = "gw_nms_join"
-
-    units: Dim
-    limit: Dim
-
-    @property
-    def args(self) -> tuple[Dim, ...]:
-        return (self.units, self.limit)
-
-    @property
-    def work_ns(self) -> Dim:
-        return 20 * self.units
-
-
-def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far both kernels reach."""
-    return _choose_extent(), _join_extent()
-
-
-def _choose_extent() -> Extent:
-    names = ("centered", "classes", "count", "limit")
-    a = arguments(*names)
-    choose = Choose(False, 1, a.classes, a.count, a.limit)
-    return Extent(
-        Choose.SYMBOL,
-        names,
-        (
-            dense(4, ceildiv(UNITS, a.classes), a.count, 4),
-            dense(4, UNITS, a.count),
-            *(dense(size, 1, optional=True) for size in (8, 4, 4)),
-            dense(8, UNITS, a.limit, 3),
-            dense(8, UNITS),
-        ),
-        grid=UNITS,
-        scratch=choose.scratch_bytes,
-        bounds=within(FLAG, "centered"),
-        at_least_0=(a.classes - 1,),
-    )
-
-
-def _join_extent() -> Extent:
-    names = ("parts", "limit")
-    a = arguments(*names)
-    return Extent(
-        Join.SYMBOL, names, (dense(8, a.parts), dense(8, a.parts, a.limit, 3), dense(8, 1)), grid=UNITS
-    )
-
-
-def source(isa: Isa) -> str:
-    """One C file with ``gw_nms_choose`` and ``gw_nms_join``."""
-    text = _KERNELS.replace("@CODE@", str(TOO_MANY_BOXES))
-    return prelude(isa) + (_WIDE if isa.vector_bytes == 64 else _NARROW) + text
-
-
-_NARROW: Final = """
+/* Of two vectors the lesser and the greater (the second where either is NaN); a bit for each lane of which
+   something holds. */
+#if VL == 16
+GW_INLINE vf lesser(vf a, vf b) {
+    __asm__("vminps %1, %0, %0" : "+v"(a) : "v"(b));
+    return a;
+}
+GW_INLINE vf greater(vf a, vf b) {
+    __asm__("vmaxps %1, %0, %0" : "+v"(a) : "v"(b));
+    return a;
+}
+GW_INLINE uint32_t above(vf a, vf b) { /* a > b */
+    uint16_t bits;
+    __asm__("vcmpps $30, %2, %1, %0" : "=Yk"(bits) : "v"(a), "v"(b));
+    return bits;
+}
+GW_INLINE uint32_t not_below(vi a, vi b) { /* a >= b */
+    uint16_t bits;
+    __asm__("vpcmpd $5, %2, %1, %0" : "=Yk"(bits) : "v"(a), "v"(b));
+    return bits;
+}
+#else
 GW_INLINE vf lesser(vf a, vf b) {
     __asm__("vminps %1, %0, %0" : "+x"(a) : "x"(b));
     return a;
@@ -136,33 +44,8 @@ GW_INLINE uint32_t not_below(vi a, vi b) { /* a >= b */
     __asm__("vmovmskps %1, %0" : "=r"(bits) : "x"(~(b > a)));
     return bits;
 }
-"""
-"""Of two vectors the lesser and the greater (the second where either is NaN); a bit for each lane of which
-something holds.
-"""
+#endif
 
-_WIDE: Final = """
-GW_INLINE vf lesser(vf a, vf b) {
-    __asm__("vminps %1, %0, %0" : "+v"(a) : "v"(b));
-    return a;
-}
-GW_INLINE vf greater(vf a, vf b) {
-    __asm__("vmaxps %1, %0, %0" : "+v"(a) : "v"(b));
-    return a;
-}
-GW_INLINE uint32_t above(vf a, vf b) { /* a > b */
-    uint16_t bits;
-    __asm__("vcmpps $30, %2, %1, %0" : "=Yk"(bits) : "v"(a), "v"(b));
-    return bits;
-}
-GW_INLINE uint32_t not_below(vi a, vi b) { /* a >= b */
-    uint16_t bits;
-    __asm__("vpcmpd $5, %2, %1, %0" : "=Yk"(bits) : "v"(a), "v"(b));
-    return bits;
-}
-"""
-
-_KERNELS: Final = """
 enum { DIGIT = 8, BINS = 1 << DIGIT, DIGITS = 4, COARSE = 20, COARSE_BINS = 1 << (32 - COARSE) };
 enum { BATCH = 256, SAMPLED = 16 };
 
@@ -209,19 +92,23 @@ GW_INLINE vi keys_of(vf score) {
 static int32_t reached_by(int64_t wanted, const float *score, int64_t count, const float *least,
                           uint32_t *counters) {
     int64_t passing = 0;
-    if (count <= 4 * wanted) return INT32_MIN;
+    if (count <= 4 * wanted)
+        return INT32_MIN;
     for (int64_t at = 0; at + VL <= count; at += SAMPLED * VL)
         passing += least ? __builtin_popcount(above(vf_load(score + at), vf_set1(*least))) : VL;
-    if (passing * SAMPLED <= 4 * wanted) return INT32_MIN;
+    if (passing * SAMPLED <= 4 * wanted)
+        return INT32_MIN;
     memset(counters, 0, COARSE_BINS * sizeof *counters);
     for (int64_t at = 0; at + VL <= count; at += SAMPLED * VL) {
         int32_t keys[VL];
         vi_store(keys, keys_of(vf_load(score + at)));
-        for (int lane = 0; lane < VL; lane++) counters[((uint32_t)keys[lane] ^ 0x80000000) >> COARSE]++;
+        for (int lane = 0; lane < VL; lane++)
+            counters[((uint32_t)keys[lane] ^ 0x80000000) >> COARSE]++;
     }
     int64_t found = 0;
     uint32_t bin = COARSE_BINS;
-    while (bin > 0 && found * SAMPLED < wanted) found += counters[--bin];
+    while (bin > 0 && found * SAMPLED < wanted)
+        found += counters[--bin];
     return (int32_t)((bin << COARSE) ^ 0x80000000);
 }
 
@@ -234,11 +121,14 @@ static int64_t candidates(const float *score, int64_t count, const float *least,
         const int64_t here = count - at < VL ? count - at : VL;
         const vf x = vf_load_n(score + at, here);
         uint32_t passing = (uint32_t)(((uint64_t)1 << here) - 1);
-        if (least) passing &= above(x, more);
-        if (!passing) continue;
+        if (least)
+            passing &= above(x, more);
+        if (!passing)
+            continue;
         const vi key = keys_of(x);
         passing &= not_below(key, vi_set1(low)) & not_below(vi_set1(high), key);
-        if (!passing) continue;
+        if (!passing)
+            continue;
         int32_t keys[VL];
         vi_store(keys, key);
         for (int lane = 0; lane < VL; lane++) {
@@ -256,7 +146,8 @@ GW_INLINE uint32_t digit_of(entry e, int shift) {
 
 /* Sorts by key, largest first, of equals the first first; where the result lies: in one of the two. */
 static entry *sorted(entry *from, int64_t count, entry *spare, uint32_t *counters) {
-    if (count < 2) return from;
+    if (count < 2)
+        return from;
     memset(counters, 0, DIGITS * BINS * sizeof *counters);
     for (int64_t i = 0; i < count; i++)
         for (int digit = 0; digit < DIGITS; digit++)
@@ -264,13 +155,15 @@ static entry *sorted(entry *from, int64_t count, entry *spare, uint32_t *counter
     for (int digit = 0; digit < DIGITS; digit++) {
         uint32_t *place = counters + digit * BINS, before = 0;
         const int shift = digit * DIGIT;
-        if (place[digit_of(from[0], shift)] == (uint32_t)count) continue;
+        if (place[digit_of(from[0], shift)] == (uint32_t)count)
+            continue;
         for (int bin = 0; bin < BINS; bin++) {
             const uint32_t here = place[bin];
             place[bin] = before;
             before += here;
         }
-        for (int64_t i = 0; i < count; i++) spare[place[digit_of(from[i], shift)]++] = from[i];
+        for (int64_t i = 0; i < count; i++)
+            spare[place[digit_of(from[i], shift)]++] = from[i];
         entry *swap = from;
         from = spare;
         spare = swap;
@@ -306,8 +199,10 @@ static int is_hidden(const class *c, corners b) {
         __asm__("" : "+x"(common)); /* rounded before it is subtracted */
         const vf all = (vf_load(by->area + at) + area) - common;
         const uint32_t meets = above(lesser(side0, side1), zero) & above(common, zero);
-        if (!(meets & ~above(doubtful * all, common))) continue;
-        if (meets & above(common / all, vf_set1(c->overlap))) return 1;
+        if (!(meets & ~above(doubtful * all, common)))
+            continue;
+        if (meets & above(common / all, vf_set1(c->overlap)))
+            return 1;
     }
     return 0;
 }
@@ -317,7 +212,8 @@ static void keep(kept *list, corners c) {
     float *const arrays[] = {list->low[0], list->low[1], list->high[0], list->high[1], list->area};
     const float values[] = {c.low[0], c.low[1], c.high[0], c.high[1], c.area};
     for (int k = 0; k < 5; k++) {
-        if (n % VL == 0) vf_store(arrays[k] + n, (vf){0});
+        if (n % VL == 0)
+            vf_store(arrays[k] + n, (vf){0});
         arrays[k][n] = values[k];
     }
 }
@@ -327,7 +223,8 @@ static void choose(class *c, const entry *best, int64_t count) {
     for (int64_t i = 0; i < count && c->chosen < c->limit; i++) {
         const corners box = corners_of(c->boxes + 4 * (int64_t)best[i].box, c->centered);
         if (box.area > 0) {
-            if (is_hidden(c, box)) continue;
+            if (is_hidden(c, box))
+                continue;
             keep(&c->kept, box);
         }
         int64_t *row = c->rows + 3 * c->chosen++;
@@ -337,18 +234,21 @@ static void choose(class *c, const entry *best, int64_t count) {
     }
 }
 
-GW_EXPORT int32_t gw_nms_choose(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
-                                void *scratch) {
-    const int64_t centered = arg[0], classes = arg[1], count = arg[2], slots = arg[3];
-    const float *boxes = buf[0], *scores = buf[1], *least = buf[4];
-    const int64_t most = buf[2] ? *(const int64_t *)buf[2] : 0, limit = most < slots ? most : slots;
-    int64_t *rows = buf[5], *filled = buf[6];
-    if (count > UINT32_MAX) return @CODE@;
+GW_KERNEL(gw_nms_choose) {
+    const struct nms_choose_args *a = nms_choose_args(arg);
+    const int64_t centered = a->centered, classes = a->classes, count = a->count, slots = a->limit;
+    const float *boxes = buf[NMS_CHOOSE_BOXES], *scores = buf[NMS_CHOOSE_SCORES],
+                *least = buf[NMS_CHOOSE_LEAST];
+    const int64_t most = buf[NMS_CHOOSE_MOST] ? *(const int64_t *)buf[NMS_CHOOSE_MOST] : 0,
+                  limit = most < slots ? most : slots;
+    int64_t *rows = buf[NMS_CHOOSE_ROWS], *filled = buf[NMS_CHOOSE_FILLED];
+    if (count > UINT32_MAX)
+        return TOO_MANY_BOXES;
     float *lists = scratch;
     const int64_t room = (slots + 15) / 16 * 16 + 16;
     uint32_t *counters = (uint32_t *)(lists + 5 * room);
     entry *found = (entry *)(counters + COARSE_BINS), *spare = found + count + 16;
-    const float overlap = buf[3] ? *(const float *)buf[3] : 0;
+    const float overlap = buf[NMS_CHOOSE_OVERLAP] ? *(const float *)buf[NMS_CHOOSE_OVERLAP] : 0;
     const float size = overlap < 0 ? -overlap : overlap;
     for (int64_t unit = begin; unit < end; unit++) {
         class c = {
@@ -376,18 +276,20 @@ GW_EXPORT int32_t gw_nms_choose(void *const *buf, const int64_t *arg, int64_t be
     return 0;
 }
 
-GW_EXPORT int32_t gw_nms_join(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
-                              void *scratch) {
+GW_KERNEL(gw_nms_join) {
     (void)scratch;
-    if (begin >= end) return 0;
-    const int64_t units = arg[0], limit = arg[1], *filled = buf[0];
-    int64_t *rows = buf[1], *total = buf[2], at = 0;
+    if (begin >= end)
+        return 0;
+    const struct nms_join_args *a = nms_join_args(arg);
+    const int64_t units = a->parts, limit = a->limit, *filled = buf[NMS_JOIN_FILLED];
+    int64_t *rows = buf[NMS_JOIN_ROWS], *total = buf[NMS_JOIN_TOTAL], at = 0;
     for (int64_t unit = 0; unit < units; unit++) {
-        if (filled[unit] < 0 || filled[unit] > limit) return @CODE@;
-        if (at != unit * limit) memmove(rows + 3 * at, rows + 3 * unit * limit, (size_t)filled[unit] * 24);
+        if (filled[unit] < 0 || filled[unit] > limit)
+            return TOO_MANY_BOXES;
+        if (at != unit * limit)
+            memmove(rows + 3 * at, rows + 3 * unit * limit, (size_t)filled[unit] * 24);
         at += filled[unit];
     }
     *total = at;
     return 0;
 }
-"""

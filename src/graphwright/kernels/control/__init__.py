@@ -1,0 +1,1 @@
+"""Kernels that decide whether a run goes on."""

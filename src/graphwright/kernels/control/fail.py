@@ -1,0 +1,34 @@
+"""Kernels that end a run: branches that cannot run, and sizes that are not as a branch assumes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import BITS, UNITS, Extent, within
+from graphwright.targets.cpu.isa import Isa
+
+FAIL: Final = "gw_fail"
+"""Always fails."""
+REQUIRE_EQUAL: Final = "gw_require_equal"
+"""Fails unless its arguments are equal."""
+REQUIRE_AT_MOST: Final = "gw_require_at_most"
+"""Fails unless the first argument is at most the second."""
+CANNOT_RUN: Final = 2
+"""The error code of all three."""
+
+ABI: Final = Abi("require", (), ("left", "right"))
+"""Of those that compare."""
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """They touch nothing: their operands are what the kernels behind them write, so that these wait."""
+    taken = {FAIL: (), REQUIRE_EQUAL: ABI.args, REQUIRE_AT_MOST: ABI.args}
+    return tuple(
+        Extent(name, args, (), grid=UNITS, bounds=within(BITS, *args)) for name, args in taken.items()
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``fail.c`` includes."""
+    return f"{ABI.c_text()}#define CANNOT_RUN {CANNOT_RUN}\n"

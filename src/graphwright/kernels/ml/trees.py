@@ -1,0 +1,123 @@
+"""Walks decision trees: eight walks side by side, so that the latency of one hides behind the others."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar, Final
+
+from graphwright.ir.symbols import Dim, ceildiv
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import Extent, arguments, dense, within
+from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa
+
+_BLOCK: Final = 64
+"""Rows of one unit of the grid: each tree is read once for all of them."""
+_MAX_SCORES: Final = 1 << 13
+"""Of the rows of one unit together, where a row has many targets."""
+_STEP_NS: Final = 1
+
+
+class Fold(IntEnum):
+    """What becomes of the votes for one target."""
+
+    SUM = 0
+    AVERAGE = 1
+    MIN = 2
+    MAX = 3
+
+
+ABI: Final = Abi(
+    "trees",
+    ("x", "nodes", "trees", "votes", "targets", "weights", "scores"),
+    ("element_size", "fold", "rows", "features", "trees", "size", "block", "nodes", "votes"),
+)
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Scores [rows, size] of x [rows, features]: the votes of each tree's leaf, folded in f64.
+
+    Operands: x, nodes, trees, votes, targets, weights, scores. A node has 16 bytes: a split of x's type (an
+    f32 has a pad behind it), the offset of a feature in a row, in bytes, and that of a node among the nodes:
+    there a walk goes on where its feature is at most the split, else at the node behind it. A leaf's is its
+    own, and its split +inf. The feature's sign bit is set where NaN counts as at most the split. ``trees``
+    are the offset of the root and the depth of each, ``votes`` where those of each node begin and end among
+    ``targets`` and ``weights``. All integers are i32.
+    """
+
+    SYMBOL: ClassVar[str] = "gw_trees"
+
+    element_size: int
+    fold: Fold
+    rows: Dim
+    features: Dim
+    trees: int
+    size: int
+    depth: int
+    """The mean of the trees'."""
+    nodes: int
+    votes: int
+    """Of all nodes."""
+
+    @property
+    def block(self) -> int:
+        return max(8, min(_BLOCK, _MAX_SCORES // self.size))
+
+    @property
+    def args(self) -> tuple[Dim, ...]:
+        return ABI.values(
+            element_size=self.element_size,
+            fold=int(self.fold),
+            rows=self.rows,
+            features=self.features,
+            trees=self.trees,
+            size=self.size,
+            block=self.block,
+            nodes=self.nodes,
+            votes=self.votes,
+        )
+
+    @property
+    def grid(self) -> Dim:
+        return ceildiv(self.rows, self.block)
+
+    @property
+    def scratch_bytes(self) -> Dim:
+        return 8 * self.block * self.size
+
+    @property
+    def work_ns(self) -> Dim:
+        return self.rows * (self.trees * (self.depth + 2) * _STEP_NS + self.size)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far ``gw_trees`` reaches. What offsets in nodes, trees and votes say is believed: the compiler made
+    them.
+    """
+    a = arguments(*ABI.args)
+    return (
+        Extent(
+            Trees.SYMBOL,
+            ABI.args,
+            ABI.ordered(
+                x=dense(a.element_size, a.rows, a.features),
+                nodes=dense(16, a.nodes),
+                trees=dense(8, a.trees),
+                votes=dense(8, a.nodes),
+                targets=dense(4, a.votes),
+                weights=dense(a.element_size, a.votes),
+                scores=dense(a.element_size, a.rows, a.size),
+            ),
+            grid=ceildiv(a.rows, a.block),
+            scratch=8 * a.block * a.size,
+            bounds=within((1, _MAX_SCORES), "block"),
+            choices={"element_size": (4, 8), "fold": tuple(map(int, Fold))},
+        ),
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``trees.c`` includes."""
+    folds = ", ".join(f"{fold.name} = {fold.value}" for fold in Fold)
+    return f"{ABI.c_text()}enum {{ {folds} }};\n"

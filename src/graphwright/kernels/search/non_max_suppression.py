@@ -1,0 +1,128 @@
+"""Greedy suppression of boxes that better ones of their class hide, over vectors of those that were kept."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from graphwright.ir.symbols import Dim, ceildiv
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import FLAG, UNITS, Extent, arguments, dense, within
+from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa
+
+TOO_MANY_BOXES: Final = 4
+"""The error code for boxes that 32 bits do not number."""
+_LANES: Final = 16
+"""Of the widest vectors: lists are padded to them."""
+_COUNTERS: Final = 4096 * 4
+"""Bytes of the counters of a histogram, or of a sort."""
+
+
+CHOOSE_ABI: Final = Abi(
+    "nms_choose",
+    ("boxes", "scores", "most", "overlap", "least", "rows", "filled"),
+    ("centered", "classes", "count", "limit"),
+)
+JOIN_ABI: Final = Abi("nms_join", ("filled", "rows", "total"), ("parts", "limit"))
+
+
+@dataclass(frozen=True)
+class Choose:
+    """Per batch and class up to ``limit`` boxes, best first, of equals the first first; NaN is the worst.
+
+    Operands: boxes f32[batches, count, 4], scores f32[batches, classes, count]; three scalars, each may be
+    absent: how many (i64, 0), the overlap allowed (f32, 0), the score to exceed (f32); rows
+    i64[batches * classes * limit, 3], of which each class fills its own ``limit`` from the first on; how many
+    it filled, i64[batches * classes]. One class is one unit of the grid.
+
+    The best are sorted first, and only if they do not do the rest: a histogram of the leading bits of some
+    scores tells them apart. Sorting is by digits of 8 bits from the last on (H. H. Seward, 1954).
+    """
+
+    SYMBOL: ClassVar[str] = "gw_nms_choose"
+
+    centered: bool
+    batches: Dim
+    classes: Dim
+    count: Dim
+    limit: Dim
+
+    @property
+    def args(self) -> tuple[Dim, ...]:
+        return CHOOSE_ABI.values(
+            centered=int(self.centered), classes=self.classes, count=self.count, limit=self.limit
+        )
+
+    @property
+    def grid(self) -> Dim:
+        return self.batches * self.classes
+
+    @property
+    def scratch_bytes(self) -> Dim:
+        """Counters, two lists of candidates, and 5 numbers of each box that is kept."""
+        padded = ceildiv(self.limit, _LANES) * _LANES + _LANES
+        return _COUNTERS + 2 * 8 * (self.count + _LANES) + 5 * 4 * padded
+
+    @property
+    def work_ns(self) -> Dim:
+        return self.grid * (1000 + 2 * self.count)
+
+
+@dataclass(frozen=True)
+class Join:
+    """The rows that ``units`` filled moved together. Operands: how many each filled, rows, their number."""
+
+    SYMBOL: ClassVar[str] = "gw_nms_join"
+
+    units: Dim
+    limit: Dim
+
+    @property
+    def args(self) -> tuple[Dim, ...]:
+        return JOIN_ABI.values(parts=self.units, limit=self.limit)
+
+    @property
+    def work_ns(self) -> Dim:
+        return 20 * self.units
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far both kernels reach."""
+    return _choose_extent(), _join_extent()
+
+
+def _choose_extent() -> Extent:
+    a = arguments(*CHOOSE_ABI.args)
+    choose = Choose(False, 1, a.classes, a.count, a.limit)
+    return Extent(
+        Choose.SYMBOL,
+        CHOOSE_ABI.args,
+        CHOOSE_ABI.ordered(
+            boxes=dense(4, ceildiv(UNITS, a.classes), a.count, 4),
+            scores=dense(4, UNITS, a.count),
+            most=dense(8, 1, optional=True),
+            overlap=dense(4, 1, optional=True),
+            least=dense(4, 1, optional=True),
+            rows=dense(8, UNITS, a.limit, 3),
+            filled=dense(8, UNITS),
+        ),
+        grid=UNITS,
+        scratch=choose.scratch_bytes,
+        bounds=within(FLAG, "centered"),
+        at_least_0=(a.classes - 1,),
+    )
+
+
+def _join_extent() -> Extent:
+    a = arguments(*JOIN_ABI.args)
+    return Extent(
+        Join.SYMBOL,
+        JOIN_ABI.args,
+        JOIN_ABI.ordered(filled=dense(8, a.parts), rows=dense(8, a.parts, a.limit, 3), total=dense(8, 1)),
+        grid=UNITS,
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``non_max_suppression.c`` includes."""
+    return f"{CHOOSE_ABI.c_text()}{JOIN_ABI.c_text()}#define TOO_MANY_BOXES {TOO_MANY_BOXES}\n"

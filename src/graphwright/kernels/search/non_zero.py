@@ -1,0 +1,91 @@
+"""Where elements are not 0: counted by block, then written behind what the blocks before found."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from graphwright.ir.symbols import Dim, ceildiv, minimum, product
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import BITS, Extent, arguments, dense, within
+from graphwright.kernels.movement.rows import MAX_RANK
+from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa
+
+_SHARE: Final = 1 << 14
+_MAX_SHARES: Final = 256
+
+
+ABI: Final = Abi(
+    "non_zero",
+    ("x", "counts", "indices", "total"),
+    ("size", "mask", "elements", "blocks", "rank", f"n[{MAX_RANK}]"),
+)
+
+
+@dataclass(frozen=True)
+class NonZero:
+    """Indices of the elements of a dense x of which a bit of ``mask`` is set.
+
+    ``COUNT`` takes x and counts i64[grid], a number for each block. ``WRITE`` takes these two, indices and
+    total: i64[rank, total] in the first elements of indices, in row-major order of x; and total i64[1].
+    """
+
+    COUNT: ClassVar[str] = "gw_count_non_zero"
+    WRITE: ClassVar[str] = "gw_non_zero"
+
+    element_size: int
+    mask: int
+    """As a signed number of 64 bits."""
+    shape: tuple[Dim, ...]
+
+    @property
+    def args(self) -> tuple[Dim, ...]:
+        padding = (1,) * (MAX_RANK - len(self.shape))
+        elements = product(self.shape)
+        return ABI.values(
+            size=self.element_size,
+            mask=self.mask,
+            elements=elements,
+            blocks=self.grid,
+            rank=len(self.shape),
+            n=(*self.shape, *padding),
+        )
+
+    @property
+    def grid(self) -> Dim:
+        """One block at least, which writes the total."""
+        return minimum(ceildiv(product(self.shape), _SHARE) + 1, _MAX_SHARES)
+
+    @property
+    def work_ns(self) -> Dim:
+        return product(self.shape) // 2
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far both kernels reach. What counts say of the elements is believed."""
+    a = arguments(*ABI.args)
+    written = ABI.ordered(
+        x=dense(a.size, a.elements),
+        counts=dense(8, a.blocks),
+        indices=dense(8, a.rank, a.elements),
+        total=dense(8, 1),
+    )
+    shape = product([getattr(a, f"n{axis}") for axis in range(MAX_RANK)])
+    operands = {NonZero.COUNT: written[:2], NonZero.WRITE: written}
+    return tuple(
+        Extent(
+            symbol,
+            ABI.args,
+            touched,
+            grid=a.blocks,
+            bounds=within(BITS, "mask") | within((0, MAX_RANK), "rank") | within((1, _MAX_SHARES), "blocks"),
+            choices={"size": (1, 2, 4, 8)},
+            multiples=(shape - a.elements,),
+        )
+        for symbol, touched in operands.items()
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``non_zero.c`` includes."""
+    return f"{ABI.c_text()}enum {{ MAX_RANK = {MAX_RANK} }};\n"

@@ -1,0 +1,103 @@
+"""The k first of each row in order of size.
+
+A pass over the row keeps what is above the k-th best so far; whenever that makes too many, they are cut to
+the k best by a radix selection, which leaves them in their order. These are sorted by digits from the lowest
+up, which keeps equal ones in their order (Knuth, "The Art of Computer Programming", vol. 3, section 5.2.5).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar, Final
+
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import FLAG, UNITS, Extent, Reach, arguments, within
+from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa
+
+_SPARE: Final = 256
+"""Room for at least so many beside the k best, so that cutting costs little for each."""
+
+
+class Kind(IntEnum):
+    """How the bits of an element are ordered."""
+
+    UNSIGNED = 0
+    SIGNED = 1
+    FLOAT = 2
+
+
+ABI: Final = Abi("top_k", ("x", "values", "indices"), ("kind", "code", "largest", "count", "inner", "k"))
+
+
+@dataclass(frozen=True)
+class TopK:
+    """Per row the ``k`` largest (or smallest) of ``count`` elements, best first, of equals the first first.
+
+    Operands: x, values, indices (int64). NaN is larger than all numbers, -0 equals 0. A row is one unit of
+    the grid: ``x[outer, :, inner]`` of a dense [outer, count, inner]. An ``element_size`` of 3 is bf16.
+    """
+
+    SYMBOL: ClassVar[str] = "gw_top_k"
+
+    kind: Kind
+    element_size: int
+    largest: bool
+    outer: Dim
+    count: Dim
+    inner: Dim
+    k: Dim
+
+    @property
+    def args(self) -> tuple[Dim, ...]:
+        return ABI.values(
+            kind=int(self.kind),
+            code=self.element_size,
+            largest=int(self.largest),
+            count=self.count,
+            inner=self.inner,
+            k=self.k,
+        )
+
+    @property
+    def grid(self) -> Dim:
+        return self.outer * self.inner
+
+    @property
+    def scratch_bytes(self) -> Dim:
+        """A key and an index for each of those kept, and room to sort them."""
+        return 2 * 16 * (self.k + maximum(self.k, _SPARE))
+
+    @property
+    def work_ns(self) -> Dim:
+        return self.outer * self.inner * (2 * self.count + 20 * self.k)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far ``gw_top_k`` reaches."""
+    a = arguments(*ABI.args)
+    size = a.code - floordiv(a.code % 4, 3)  # code 3 is bf16
+    outer = ceildiv(UNITS, a.inner)
+    return (
+        Extent(
+            TopK.SYMBOL,
+            ABI.args,
+            ABI.ordered(
+                x=Reach(size, ((outer, a.count * a.inner), (a.count * a.inner, 1), (a.k, 0))),
+                values=Reach(size, ((outer, a.k * a.inner), (a.k * a.inner, 1))),
+                indices=Reach(8, ((outer, a.k * a.inner), (a.k * a.inner, 1))),
+            ),
+            grid=UNITS,
+            scratch=2 * 16 * (a.k + maximum(a.k, _SPARE)),
+            bounds=within(FLAG, "largest"),
+            choices={"kind": (0, 1, 2), "code": (1, 2, 3, 4, 8)},
+            at_least_0=(a.inner - 1, a.count - a.k),
+        ),
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``top_k.c`` includes."""
+    kinds = ", ".join(f"{kind.name} = {kind.value}" for kind in Kind)
+    return f"{ABI.c_text()}enum {{ {kinds} }};\n#define SPARE {_SPARE}\n"

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, STRING, TensorType
 from graphwright.ops.core.common import need_dtype
-from graphwright.ops.text.regular_expression import SyntaxFault, full_match
+from graphwright.ops.text.patterns import compiled
 
 
 @op("RegexFullMatch")
@@ -20,18 +20,16 @@ class RegexFullMatch(Op):
     pattern: str
 
     def verify(self) -> None:
-        try:
-            full_match(self.pattern)
-        except SyntaxFault as fault:
-            raise InferError(f"pattern {self.pattern[:80]!r}: {fault}") from fault
+        compiled(self.pattern)
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
         need_dtype(at, x, {STRING})
         return TensorType(BOOL, x.type.shape)
 
     def reference(self, x: Array) -> Array:
-        matches = full_match(self.pattern)
-        return np.array([matches(str(text)) for text in x.ravel()], dtype=np.bool_).reshape(x.shape)
+        pattern = compiled(self.pattern)
+        matched = [pattern.fullmatch(str(text)) is not None for text in x.ravel()]
+        return np.array(matched, dtype=np.bool_).reshape(x.shape)
 
 
 def _import(i: Importer) -> Any:
@@ -49,7 +47,7 @@ RegexFullMatch.samples = (
     Sample(RegexFullMatch(r"s[12]"), (arg(STRING),)),
     Sample(RegexFullMatch(r"s[12]"), (arg(STRING, 2, 0),)),
     Sample(RegexFullMatch("s"), (arg(F32, 2),), "the input is f32; it must be string"),
-    Sample(RegexFullMatch("(s"), (_TEXTS,), "a ) is missing"),
-    Sample(RegexFullMatch(r"(s)\1"), (_TEXTS,), "is not an escape of RE2"),
-    Sample(RegexFullMatch("(?=s)s"), (_TEXTS,), "is not a group of RE2"),
+    Sample(RegexFullMatch("(s"), (_TEXTS,), "missing )"),
+    Sample(RegexFullMatch(r"(s)\1"), (_TEXTS,), "invalid escape sequence"),
+    Sample(RegexFullMatch("(?=s)s"), (_TEXTS,), "invalid perl operator"),
 )

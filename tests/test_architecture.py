@@ -52,13 +52,15 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 
 def texts(tree: ast.AST) -> Iterator[ast.Constant]:
-    """String literals that are neither docstrings nor the names under which classes register."""
+    """String literals that are no docstrings, no names under which classes register, and not in __all__."""
     exempt: set[ast.AST] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr):
             exempt.add(node.value)
         elif isinstance(node, ast.ClassDef):
             exempt.update(inner for decorator in node.decorator_list for inner in ast.walk(decorator))
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            exempt.update(ast.walk(node))
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in exempt:
             yield node

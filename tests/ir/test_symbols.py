@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 
 import pytest
@@ -165,6 +166,55 @@ def test_an_equality_without_a_symbol_to_solve_for_serves_as_it_stands() -> None
     table.demand("==", N, M, "b")
     assert table.proves_equal(floordiv(M + 15, 16), 2 * floordiv(M + 31, 32))
     assert not table.proves_equal(floordiv(M + 15, 16), floordiv(M + 31, 32))
+
+
+def test_equalities_without_symbols_to_solve_for_are_transitive_as_well() -> None:
+    halves = [floordiv(size + 1, 2) for size in (N, M, T)]
+    table = SymbolTable()
+    table.demand("==", halves[0], halves[1], "a")
+    table.demand("==", 3 * halves[1], 3 * halves[2], "b")
+    assert table.proves_equal(halves[0], halves[2])
+    assert table.proves_equal(2 * halves[0] + 1, halves[1] + halves[2] + 1)
+    assert not table.proves_equal(N, T), "sizes 1 and 2 have one half"
+    table.demand("==", 4 * N, 4 * M, "c")
+    assert table.proves_equal(N, M) and not table.proves_equal(N, T)
+
+
+SIZES = [N, M, T, 2 * N, N + M, N * T, floordiv(N, 2), floordiv(M + 1, 3), floordiv(T, 2), minimum(M, T)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.booleans()), max_size=9))
+@settings(deadline=None)
+def test_equal_sizes_are_classes(edges: list[tuple[int, int, bool]]) -> None:
+    """Demands and guards join: whoever is reached over equalities is proved equal."""
+    table = SymbolTable(assumable=None)
+    classes = [{k} for k in range(len(SIZES))]
+    for a, b, demanded in edges:
+        (table.demand if demanded else table.assume)("==", SIZES[a], SIZES[b], "node")
+        joined = classes[a] | classes[b]
+        for k in joined:
+            classes[k] = joined
+    for a, one in enumerate(classes):
+        assert all(table.proves_equal(SIZES[a], SIZES[b]) for b in one)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(SIZES), st.sampled_from(SIZES)), max_size=4),
+    st.tuples(st.sampled_from(SIZES), st.sampled_from(SIZES)),
+)
+@settings(deadline=None)
+def test_proved_equalities_hold_wherever_the_demanded_ones_do(
+    demanded: list[tuple[Dim, Dim]], asked: tuple[Dim, Dim]
+) -> None:
+    table = SymbolTable()
+    for a, b in demanded:
+        table.demand("==", a, b, "node")
+    if not table.proves_equal(*asked):
+        return
+    for n, m, t in itertools.product(range(5), repeat=3):
+        sizes = {"N": n, "M": m, "T": t}
+        if all(evaluate(a, sizes) == evaluate(b, sizes) for a, b in demanded):
+            assert evaluate(asked[0], sizes) == evaluate(asked[1], sizes)
 
 
 def test_assumptions_are_guards_of_the_symbols_that_may_be_assumed() -> None:

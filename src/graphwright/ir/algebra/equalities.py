@@ -1,0 +1,87 @@
+"""What follows from equalities of sizes: equality is transitive, and so is all that is linear in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from math import gcd
+
+from graphwright.ir.algebra.constraints import Constraint
+from graphwright.ir.algebra.expressions import Dim, Expr, Monomial, Symbol, floordiv, names_in, terms_of
+from graphwright.ir.algebra.substitution import substitute
+from graphwright.records import dataclass
+
+
+def follows(a: Dim, b: Dim, equalities: Iterable[Constraint]) -> bool:
+    """Whether ``a == b`` follows from ``equalities``, by elimination (Gauss, over the integers).
+
+    An equality is solved for one of its symbols where that can be: it vanishes inside of functions as well.
+    Others relate monomials, of which each eliminates one.
+    """
+    return _eliminated(tuple(equalities)).reduced(a - b) == 0
+
+
+@dataclass(frozen=True)
+class _Eliminated:
+    """What symbols are, and further sums that are 0, each with the monomial that it eliminates.
+
+    No sum has a symbol that is solved, or the monomial of an earlier one.
+    """
+
+    solved: Mapping[str, Dim]
+    zeros: Sequence[tuple[Monomial, Dim]]
+
+    def reduced(self, dim: Dim) -> Dim:
+        """A multiple of ``dim``, less what is 0."""
+        return _without(substitute(dim, self.solved), self.zeros)
+
+
+@lru_cache(maxsize=64)
+def _eliminated(equalities: tuple[Constraint, ...]) -> _Eliminated:
+    solved: dict[str, Dim] = {}
+    pending: list[Dim] = [each.left - each.right for each in equalities]
+    found = True
+    while found:  # what is solved can make another sum one that can be solved
+        found, waiting = False, pending
+        pending = []
+        for each in waiting:
+            difference = substitute(each, solved)
+            name, value = _solved(difference)
+            if name is None:
+                pending.append(difference)
+                continue
+            found = True
+            solved = {known: substitute(dim, {name: value}) for known, dim in solved.items()} | {name: value}
+    zeros: list[tuple[Monomial, Dim]] = []
+    for each in pending:
+        rest = _without(substitute(each, solved), zeros)
+        if isinstance(rest, Expr):
+            zeros.append((rest.terms[0][0], rest))
+    return _Eliminated(solved, zeros)
+
+
+def _without(dim: Dim, zeros: Sequence[tuple[Monomial, Dim]]) -> Dim:
+    """A multiple of ``dim`` without the monomials of ``zeros``."""
+    for monomial, zero in zeros:
+        have = _factor(dim, monomial)
+        if have:
+            dim = dim * _factor(zero, monomial) - zero * have
+    return dim
+
+
+def _factor(dim: Dim, monomial: Monomial) -> int:
+    return next((factor for each, factor in terms_of(dim) if each == monomial), 0)
+
+
+def _solved(difference: Dim) -> tuple[str | None, Dim]:
+    """A symbol and what it is where ``difference`` is 0; None where that is no sum without it."""
+    common = gcd(*(factor for _, factor in terms_of(difference)))
+    difference = floordiv(difference, common or 1)
+    for monomial, coefficient in reversed(terms_of(difference)):
+        if abs(coefficient) != 1 or len(monomial) != 1 or monomial[0][1] != 1:
+            continue
+        atom = monomial[0][0]
+        rest = difference - Expr(((monomial, coefficient),))
+        if isinstance(atom, Symbol) and atom.name not in names_in(rest):
+            return atom.name, rest * -coefficient
+    return None, 0

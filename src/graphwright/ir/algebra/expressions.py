@@ -1,0 +1,388 @@
+"""The algebra of sizes: integer expressions over named symbols, in one canonical form.
+
+An expression is kept in one canonical form, a sum of integer multiples of products of atoms, so that equal
+sizes are the same object: ``2*(N + 1) is N + N + 2``. Atoms are symbols (sizes: integers >= 0) and the
+functions that a polynomial cannot express: floordiv, mod, min, max. A constant expression is a plain ``int``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from math import gcd
+from typing import ClassVar, Final, Union
+from weakref import WeakValueDictionary
+
+from graphwright.records import dataclass
+
+Dim = Union[int, "Expr"]
+
+MEMO: Final = 8192
+"""Results of an operation that are kept."""
+
+MAX_TERMS: Final = 256
+"""An expression beyond this many terms is refused: no model needs it, and products of sums would grow without
+end.
+"""
+
+
+class SymbolError(ValueError):
+    """An expression cannot be formed or evaluated (division by zero, unbound symbol, bad text)."""
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A named size, an integer >= 0; its range and divisibility are kept by the module's
+    :class:`SymbolTable`.
+    """
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Function:
+    """``floordiv``, ``mod``, ``min`` or ``max`` of canonical operands. Hash and text are made once."""
+
+    __slots__ = ("_hash", "_text", "name", "operands")
+
+    def __init__(self, name: str, operands: tuple[Dim, ...]) -> None:
+        self.name, self.operands = name, operands
+        self._hash = hash((name, operands))
+        self._text = ""
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Function) or self._hash != other._hash:
+            return False
+        return self.name == other.name and self.operands == other.operands
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Function], tuple[str, tuple[Dim, ...]]]:
+        return Function, (self.name, self.operands)  # hashes of text differ between processes
+
+    def __str__(self) -> str:
+        self._text = self._text or f"{self.name}({', '.join(map(str, self.operands))})"
+        return self._text
+
+    __repr__ = __str__
+
+
+Atom = Symbol | Function
+Monomial = tuple[tuple[Atom, int], ...]
+"""Powers of atoms, sorted by their text; the empty product is 1."""
+
+
+class Expr:
+    """A canonical, hash-consed, non-constant expression; build it with operators, :func:`symbol`,
+    :func:`minimum`, ...
+    """
+
+    __slots__ = ("__weakref__", "_hash", "_names", "_text", "terms")
+    terms: tuple[tuple[Monomial, int], ...]
+    _hash: int
+    _names: frozenset[str] | None
+    _text: str
+    _interned: ClassVar[WeakValueDictionary[tuple[tuple[Monomial, int], ...], Expr]] = WeakValueDictionary()
+
+    def __new__(cls, terms: tuple[tuple[Monomial, int], ...]) -> Expr:
+        known = cls._interned.get(terms)
+        if known is not None:
+            return known
+        expr = super().__new__(cls)
+        expr.terms = terms
+        expr._hash = hash(terms)
+        expr._names, expr._text = None, ""
+        return cls._interned.setdefault(terms, expr)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Expr], tuple[tuple[tuple[Monomial, int], ...]]]:
+        return Expr, (self.terms,)
+
+    def __add__(self, other: Dim) -> Dim:
+        if not isinstance(other, Expr) and other == 0:
+            return self
+        return from_terms([*self.terms, *terms_of(other)])
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Dim:
+        return self * -1
+
+    def __sub__(self, other: Dim) -> Dim:
+        return self + other * -1
+
+    def __rsub__(self, other: Dim) -> Dim:
+        return self * -1 + other
+
+    def __mul__(self, other: Dim) -> Dim:
+        if not isinstance(other, Expr) and other == 1:
+            return self
+        return from_terms([(_times(m, n), a * b) for m, a in self.terms for n, b in terms_of(other)])
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Dim) -> Dim:
+        return floordiv(self, other)
+
+    def __rfloordiv__(self, other: Dim) -> Dim:
+        return floordiv(other, self)
+
+    def __mod__(self, other: Dim) -> Dim:
+        return mod(self, other)
+
+    def __rmod__(self, other: Dim) -> Dim:
+        return mod(other, self)
+
+    def __str__(self) -> str:
+        if not self._text:
+            text = " + ".join(_term_text(m, c) for m, c in self.terms)
+            self._text = text.replace("+ -", "- ")
+        return self._text
+
+    __repr__ = __str__
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of the symbols in it, nested ones included."""
+        if self._names is None:
+            factors = [atom for monomial, _ in self.terms for atom, _ in monomial]
+            inner = [each for atom in factors if isinstance(atom, Function) for each in atom.operands]
+            outer = {atom.name for atom in factors if isinstance(atom, Symbol)}
+            self._names = frozenset(outer | names_in(*inner))
+        return self._names
+
+
+def symbol(name: str) -> Expr:
+    """The size called ``name``."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise SymbolError(f"{name!r} is not a symbol's name: use letters, digits and _")
+    return Expr(((((Symbol(name), 1),), 1),))
+
+
+@lru_cache(maxsize=MEMO)
+def floordiv(a: Dim, b: Dim) -> Dim:
+    """``a // b`` rounded towards minus infinity; multiples of a constant ``b`` leave the quotient."""
+    if isinstance(b, int):
+        if b == 0:
+            raise SymbolError(f"division of {a} by zero")
+        if isinstance(a, int):
+            return a // b
+        if b < 0:
+            return floordiv(-a, -b)
+        whole, rest = _split_multiples(a, b)
+        return whole + _floordiv_rest(rest, b)
+    if a == b:
+        return 1
+    if a == 0:
+        return 0
+    quotient = _exact_quotient(a, b)
+    return quotient if quotient is not None else _function("floordiv", a, b)
+
+
+@lru_cache(maxsize=MEMO)
+def mod(a: Dim, b: Dim) -> Dim:
+    """``a - b * (a // b)``; multiples of a constant ``b`` vanish."""
+    if isinstance(b, int):
+        if b == 0:
+            raise SymbolError(f"{a} modulo zero")
+        if isinstance(a, int):
+            return a % b
+        rest = _split_multiples(a, abs(b))[1]
+        return rest % b if isinstance(rest, int) else _function("mod", rest, b)
+    if a in (b, 0) or _exact_quotient(a, b) is not None:
+        return 0
+    return _function("mod", a, b)
+
+
+def minimum(*dims: Dim) -> Dim:
+    """The smallest of ``dims``."""
+    return _extremum("min", min, dims)
+
+
+def maximum(*dims: Dim) -> Dim:
+    """The largest of ``dims``."""
+    return _extremum("max", max, dims)
+
+
+def ceildiv(a: Dim, b: Dim) -> Dim:
+    """``a / b`` rounded up."""
+    return floordiv(a + b - 1, b)
+
+
+def names_in(*dims: Dim) -> set[str]:
+    """Names of the symbols in ``dims``."""
+    return {name for dim in dims if isinstance(dim, Expr) for name in dim.names}
+
+
+def numbers(dims: Iterable[Dim]) -> tuple[int, ...]:
+    """``dims`` as ints; raises TypeError where one is not known."""
+    result = []
+    for dim in dims:
+        if not isinstance(dim, int):
+            raise TypeError(f"{dim} is not a number")
+        result.append(dim)
+    return tuple(result)
+
+
+def product(dims: tuple[Dim, ...] | list[Dim]) -> Dim:
+    """The product of ``dims``; 1 when there are none."""
+    result: Dim = 1
+    for dim in dims:
+        result = result * dim
+    return result
+
+
+def atoms(dim: Dim) -> Iterator[Symbol]:
+    """Every symbol in ``dim``, nested ones included, with repetitions."""
+    for monomial, _ in terms_of(dim):
+        for atom, _power in monomial:
+            if isinstance(atom, Symbol):
+                yield atom
+            else:
+                for operand in atom.operands:
+                    yield from atoms(operand)
+
+
+def terms_of(dim: Dim) -> tuple[tuple[Monomial, int], ...]:
+    """The monomials of ``dim`` with their factors; that of a constant is empty."""
+    if isinstance(dim, Expr):
+        return dim.terms
+    return (((), int(dim)),) if dim else ()
+
+
+def from_terms(terms: list[tuple[Monomial, int]]) -> Dim:
+    """The sum of ``terms``; SymbolError beyond :data:`MAX_TERMS`."""
+    total: dict[Monomial, int] = {}
+    for monomial, coefficient in terms:
+        total[monomial] = total.get(monomial, 0) + coefficient
+    kept = [(m, c) for m, c in total.items() if c]
+    if not kept:
+        return 0
+    if len(kept) == 1 and not kept[0][0]:
+        return kept[0][1]
+    if len(kept) > MAX_TERMS:
+        raise SymbolError(f"a size of more than {MAX_TERMS} terms")
+    return Expr(tuple(sorted(kept, key=lambda term: _order(term[0]))))
+
+
+@lru_cache(maxsize=MEMO)
+def _order(monomial: Monomial) -> tuple[bool, str]:
+    return not monomial, "*".join(f"{atom}^{power:04}" for atom, power in monomial)
+
+
+def _times(m: Monomial, n: Monomial) -> Monomial:
+    if not m or not n:
+        return m or n
+    powers: dict[Atom, int] = dict(m)
+    for atom, power in n:
+        powers[atom] = powers.get(atom, 0) + power
+    return tuple(sorted(powers.items(), key=lambda item: str(item[0])))
+
+
+def _term_text(monomial: Monomial, coefficient: int) -> str:
+    factors = [str(atom) for atom, power in monomial for _ in range(power)]
+    if not factors:
+        return str(coefficient)
+    if coefficient == 1:
+        return "*".join(factors)
+    return "*".join([str(coefficient), *factors])
+
+
+def _function(name: str, *operands: Dim) -> Expr:
+    return Expr(((((Function(name, operands), 1),), 1),))
+
+
+def _split_multiples(a: Expr, b: int) -> tuple[Dim, Dim]:
+    """``(q, r)`` with ``a == b*q + r`` and every coefficient of ``r`` in ``[0, b)``."""
+    whole = from_terms([(m, c // b) for m, c in a.terms])
+    rest = from_terms([(m, c % b) for m, c in a.terms])
+    return whole, rest
+
+
+def _floordiv_rest(rest: Dim, b: int) -> Dim:
+    if isinstance(rest, int):
+        return rest // b
+    common = gcd(b, *(c for m, c in rest.terms if m))
+    if common > 1:  # (6x + 3) // 4 == (3x + 1) // 2: the constant's remainder cannot carry
+        rest, b = from_terms([(m, c // common) for m, c in rest.terms]), b // common
+        return floordiv(rest, b)
+    nested = _nested_floordiv(rest) if isinstance(rest, Expr) else None
+    if nested is not None:  # (x // a + c) // b == (x + a*c) // (a*b)
+        numerator, divisor, constant = nested
+        return floordiv(numerator + divisor * constant, divisor * b)
+    return _function("floordiv", rest, b)
+
+
+def _nested_floordiv(expr: Expr) -> tuple[Dim, int, int] | None:
+    """``(x, a, c)`` if ``expr`` is ``x // a + c`` with numbers ``a > 0`` and ``c``."""
+    constant = next((c for m, c in expr.terms if not m), 0)
+    terms = [(m, c) for m, c in expr.terms if m]
+    if len(terms) != 1 or terms[0][1] != 1 or len(terms[0][0]) != 1:
+        return None
+    ((atom, power),) = terms[0][0]
+    if power != 1 or not isinstance(atom, Function) or atom.name != "floordiv":
+        return None
+    numerator, divisor = atom.operands
+    return (numerator, divisor, constant) if isinstance(divisor, int) and divisor > 0 else None
+
+
+def _exact_quotient(a: Dim, b: Expr) -> Dim | None:
+    """``q`` with ``a == q*b``, when ``b`` is one term that divides every term of ``a``."""
+    if len(b.terms) != 1 or not isinstance(a, Expr):
+        return None
+    ((divisor, scale),) = b.terms
+    quotient: list[tuple[Monomial, int]] = []
+    for monomial, coefficient in a.terms:
+        powers = dict(monomial)
+        for atom, power in divisor:
+            if powers.get(atom, 0) < power:
+                return None
+            powers[atom] -= power
+        if coefficient % scale:
+            return None
+        quotient.append(
+            (tuple((atom, power) for atom, power in powers.items() if power), coefficient // scale)
+        )
+    return from_terms(quotient)
+
+
+def _extremum(name: str, fold: Callable[..., int], dims: tuple[Dim, ...]) -> Dim:
+    if Expr not in map(type, dims):
+        return fold(dims)
+    return _symbolic_extremum(name, fold, dims)
+
+
+@lru_cache(maxsize=MEMO)
+def _symbolic_extremum(name: str, fold: Callable[..., int], dims: tuple[Dim, ...]) -> Dim:
+    flat: list[Dim] = []
+    for dim in dims:
+        inner = dim.terms[0][0][0][0] if isinstance(dim, Expr) and _is_atom(dim) else None
+        flat.extend(inner.operands if isinstance(inner, Function) and inner.name == name else [dim])
+    groups: dict[Dim, list[int]] = {}  # operands that differ by a constant are comparable
+    for dim in flat:
+        constant = next((c for m, c in terms_of(dim) if not m), 0)
+        groups.setdefault(dim - constant, []).append(constant)
+    kept = sorted((base + fold(constants) for base, constants in groups.items()), key=str)
+    return kept[0] if len(kept) == 1 else _function(name, *kept)
+
+
+def _is_atom(expr: Expr) -> bool:
+    ((monomial, coefficient), *more) = expr.terms
+    return not more and coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1
+
+
+FUNCTIONS: Final[Mapping[str, Callable[..., Dim]]] = {
+    "floordiv": floordiv,
+    "mod": mod,
+    "min": minimum,
+    "max": maximum,
+}
+"""What makes a :class:`Function` of its operands, by its name."""

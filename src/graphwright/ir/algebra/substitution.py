@@ -1,0 +1,44 @@
+"""Other sizes, or numbers, in the place of symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphwright.ir.algebra.expressions import FUNCTIONS, Dim, Expr, Symbol, SymbolError, names_in, product
+
+
+def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
+    """``dim`` with the symbols named in ``values`` replaced, in canonical form again."""
+    return _substituted(dim, values, {}) if values else dim
+
+
+def _substituted(dim: Dim, values: Mapping[str, Dim], made: dict[Expr, Dim]) -> Dim:
+    """:func:`substitute`; ``made`` keeps what inner expressions, which often repeat, became."""
+    if isinstance(dim, int) or dim.names.isdisjoint(values):
+        return dim
+    if dim in made:
+        return made[dim]
+    total: Dim = 0
+    for monomial, coefficient in dim.terms:
+        term: Dim = coefficient
+        for atom, power in monomial:
+            if isinstance(atom, Symbol):
+                value = values.get(atom.name)
+                factor: Dim = Expr((((((atom, 1),), 1)),)) if value is None else value
+            else:
+                factor = FUNCTIONS[atom.name](*(_substituted(each, values, made) for each in atom.operands))
+            term = term * (factor if power == 1 else product([factor] * power))
+        total = total + term
+    made[dim] = total
+    return total
+
+
+def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
+    """The number that ``dim`` is when its symbols have ``values``; raises :class:`SymbolError` if one is
+    missing.
+    """
+    result = substitute(dim, values)
+    if isinstance(result, int):
+        return result
+    missing = sorted(names_in(result))
+    raise SymbolError(f"{dim} has no value: {', '.join(missing)} unbound")

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from graphwright.kernels.library import elman, gru, lstm, rnn
 from graphwright.kernels.library.pack import gemm_panels
-from graphwright.kernels.library.rnn import Activation, ActivationKind
+from graphwright.kernels.recurrent import elman, gru, lstm, rnn
+from graphwright.kernels.recurrent.rnn import Activation, ActivationKind
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, element_strides, guard
 from tests.kernels.library.harness import call, compile_module, load, zig

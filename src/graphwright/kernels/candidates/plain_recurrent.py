@@ -39,7 +39,7 @@ from graphwright.kernels.candidates.recurrent import (
 )
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Launch, Run
-from graphwright.kernels.library import elman
+from graphwright.kernels.recurrent import elman
 from graphwright.kernels.ref import KernelRef
 from graphwright.ops.core.unary import Relu, Sigmoid, Tanh
 from graphwright.ops.nn.rnn import RNN

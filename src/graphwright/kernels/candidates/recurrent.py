@@ -11,8 +11,8 @@ from graphwright.ir.types import F32
 from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Launch, Run
-from graphwright.kernels.library import gru, lstm
-from graphwright.kernels.library.rnn import WEIGHTS_LAYOUT, Activation, ActivationKind
+from graphwright.kernels.recurrent import gru, lstm
+from graphwright.kernels.recurrent.rnn import WEIGHTS_LAYOUT, Activation, ActivationKind
 from graphwright.kernels.ref import KernelRef
 from graphwright.ops.nn.gru import GRU
 from graphwright.ops.nn.lstm import LSTM

@@ -6,4 +6,9 @@
 #define GW_JOIN_AS_IS(a, b) a##_##b
 #define GW_JOIN(a, b) GW_JOIN_AS_IS(a, b)
 
+/* VF_MATH(exp) is the function on vectors that vmath.py writes: exp_f32x16 for example. */
+#define GW_MATH_AS_IS(name, lanes) name##_f32x##lanes
+#define GW_MATH(name, lanes) GW_MATH_AS_IS(name, lanes)
+#define VF_MATH(name) GW_MATH(name, VL)
+
 #endif

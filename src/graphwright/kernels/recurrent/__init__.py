@@ -1,0 +1,1 @@
+"""Recurrent layers, each over a whole sequence in one launch."""

@@ -1,0 +1,101 @@
+/* What the recurrent kernels share: activations, products with packed weights, rows in time. rnn.py writes
+   the products. */
+
+#ifndef GW_RNN_H
+#define GW_RNN_H
+
+#include "library/templates.h"
+
+GW_INLINE vf vf_absolute(vf x) { return (vf)((vi)x & vi_set1(INT32_MAX)); }
+
+GW_INLINE vf activate(const activation *f, vf x) {
+    if (f->kind == SIGMOID)
+        return VF_MATH(sigmoid)(x);
+    if (f->kind == TANH)
+        return VF_MATH(tanh)(x);
+    vf zero = {0}, one = vf_set1(1.0f), alpha = vf_set1((float)f->alpha), beta = vf_set1((float)f->beta);
+    switch (f->kind) {
+    case RELU: return vf_relu(x);
+    case HARD_SIGMOID: return vf_min(vf_max(vf_fma(alpha, x, beta), zero), one);
+    case AFFINE: return vf_fma(alpha, x, beta);
+    case LEAKY_RELU: return vf_select(x < zero, alpha * x, x);
+    case THRESHOLDED_RELU: return vf_select(x <= alpha, zero, x);
+    case SCALED_TANH: return alpha * VF_MATH(tanh)(beta * x);
+    case ELU: { /* e^x - 1 without cancellation */
+        vf t = VF_MATH(tanh)(0.5f * x);
+        return vf_select(x < zero, alpha * (2.0f * t) / (1.0f - t), x);
+    }
+    default: return x / (1.0f + vf_absolute(x));
+    }
+}
+
+GW_INLINE vf clamp(vf x, float bound) { return vf_min(vf_max(x, vf_set1(-bound)), vf_set1(bound)); }
+
+/* out[r][columns of panels first to last] = x[r] @ w. Panel by panel, so that each serves all rows from
+   cache; from the last one on if backwards. */
+static void project(int64_t rows, int64_t depth, const float *const *x, const float *w, int64_t first,
+                    int64_t last, int backwards, float *out, int64_t ld) {
+    for (int64_t i = first; i < last; i++) {
+        int64_t p = backwards ? first + last - 1 - i : i;
+        for (int64_t r = 0; r < rows; r += MOST) {
+            int64_t some = rows - r < MOST ? rows - r : MOST;
+            PRODUCT[some - 1](depth, x + r, w + p * depth * PANEL, out + r * ld + p * PANEL, ld);
+        }
+    }
+}
+
+/* The rows of one unit of the grid and where they stand in time. Sizes padded to PANEL leave room for
+   vectors. */
+typedef struct {
+    int64_t sequence, direction, row0, rows, steps, reverse, longest, length[ROWS];
+} unit;
+
+static unit unit_of(int64_t index, int64_t sequence, int64_t batch, int64_t reverse, const int32_t *lengths) {
+    int64_t blocks = (batch + ROWS - 1) / ROWS, block = index % blocks;
+    unit u = {.sequence = sequence, .direction = index / blocks, .row0 = batch * block / blocks};
+    u.rows = batch * (block + 1) / blocks - u.row0; /* as even as can be */
+    u.steps = POINTS / u.rows;
+    u.reverse = reverse || u.direction == 1;
+    for (int64_t r = 0; r < u.rows; r++) {
+        int64_t n = lengths ? lengths[u.row0 + r] : sequence;
+        n = n < 0 ? 0 : n < sequence ? n : sequence;
+        u.length[r] = n;
+        u.longest = n > u.longest ? n : u.longest;
+    }
+    return u;
+}
+
+/* The time that row r sees at its step; a row that has ended stands at 0, unused. */
+static int64_t time_of(const unit *u, int64_t r, int64_t step) {
+    if (step >= u->length[r])
+        return 0;
+    return u->reverse ? u->length[r] - 1 - step : step;
+}
+
+/* gates[(step - first) * rows + r] = x[time, row0 + r] @ w for steps [first, first + steps). */
+static void project_inputs(const unit *u, int64_t first, const float *x, int64_t x_time, int64_t x_row,
+                           int64_t depth, const float *w, int64_t panels, float *gates) {
+    const float *rows[POINTS];
+    int64_t count = 0;
+    for (int64_t step = first; step < first + u->steps && step < u->longest; step++)
+        for (int64_t r = 0; r < u->rows; r++)
+            rows[count++] = x + time_of(u, r, step) * x_time + (u->row0 + r) * x_row;
+    project(count, depth, rows, w, 0, panels, 0, gates, panels * PANEL);
+}
+
+/* n zeros where there is nothing to copy. */
+static void copy_row(float *to, const float *from, int64_t n) {
+    if (from)
+        memcpy(to, from, (size_t)n * sizeof *to);
+    else
+        memset(to, 0, (size_t)n * sizeof *to);
+}
+
+/* Y is zero where a row has ended. */
+static void clear_ended(const unit *u, float *y, int64_t y_time, int64_t y_row, int64_t hidden) {
+    for (int64_t r = 0; y && r < u->rows; r++)
+        for (int64_t t = u->length[r]; t < u->sequence; t++)
+            memset(y + t * y_time + r * y_row, 0, (size_t)hidden * sizeof *y);
+}
+
+#endif

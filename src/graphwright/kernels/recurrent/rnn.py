@@ -1,0 +1,245 @@
+"""What LSTM, GRU and RNN kernels share: packed weights, products with them, activations, rows in time.
+
+Weights [directions, gates * hidden, K] are packed in panels of ``PANEL`` rows, [directions, panels, K,
+PANEL], so that the lanes of a vector run over output units. A unit of the grid is one direction and up to
+``ROWS`` batch rows for the whole sequence: the recurrent weights are streamed once per step for all its
+rows, forwards and backwards in turns, so that those read last are still near. The input's part of the gates
+does not wait for the recurrence; it is computed for ``POINTS`` rows of as many steps as these make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import ClassVar, Final
+
+from graphwright.ir.symbols import Dim, ceildiv, minimum
+from graphwright.ir.types import Layout
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.bits import double_bits
+from graphwright.kernels.library.extent import (
+    BITS,
+    SIGNED,
+    UNITS,
+    Axis,
+    Extent,
+    Reach,
+    arguments,
+    dense,
+    within,
+)
+from graphwright.records import dataclass, replace
+from graphwright.targets.cpu.isa import Isa
+from graphwright.targets.cpu.vmath import vmath
+
+PANEL: Final = 64
+ROWS: Final = 12
+POINTS: Final = 24
+AHEAD: Final = 8
+"""Rows of weights that products with several rows of x fetch ahead: they have the time."""
+WEIGHTS_LAYOUT: Final = Layout((0, 1, 2), ((1, PANEL),), zero_padded=True)
+"""Of W [directions, gates * hidden, input] and R [directions, gates * hidden, hidden]."""
+
+
+class ActivationKind(IntEnum):
+    """ONNX's names of gate activations, but for Softplus."""
+
+    SIGMOID = 0
+    TANH = 1
+    RELU = 2
+    HARD_SIGMOID = 3
+    AFFINE = 4
+    LEAKY_RELU = 5
+    THRESHOLDED_RELU = 6
+    SCALED_TANH = 7
+    ELU = 8
+    SOFTSIGN = 9
+
+
+@dataclass(frozen=True)
+class Activation:
+    """``alpha`` and ``beta`` as ONNX defines them for the kind; the caller fills in their defaults."""
+
+    kind: ActivationKind
+    alpha: float = 0.0
+    beta: float = 0.0
+
+    @property
+    def words(self) -> tuple[int, int, int]:
+        return int(self.kind), double_bits(self.alpha), double_bits(self.beta)
+
+
+SIGMOID: Final = Activation(ActivationKind.SIGMOID)
+TANH: Final = Activation(ActivationKind.TANH)
+
+
+Pair = tuple[Dim, Dim]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A kind of layer: its gates, flags, activations of each direction, and states (``h``, of an LSTM ``c``).
+
+    Operands: x [sequence, batch, inputs]; w and r packed as :data:`WEIGHTS_LAYOUT`; b [directions, 2 * gates
+    * hidden], dense; sequence_lens int32, dense; the initial states [directions, batch, hidden]; of an LSTM
+    p [directions, 3 * hidden], dense; y [sequence, directions, batch, hidden]; the last states. All but x, w
+    and r may be absent. The inmost axis of each is contiguous.
+    """
+
+    name: str
+    gates: int
+    flags: tuple[str, ...]
+    activations: int
+    states: tuple[str, ...]
+
+    @property
+    def strides(self) -> tuple[str, ...]:
+        """Of x, y, the initial and the last states, in elements."""
+        states = (f"{state}{end}" for end in "0n" for state in self.states)
+        of_states = (f"{state}_{axis}" for state in states for axis in ("direction", "row"))
+        return ("x_time", "x_row", "y_time", "y_direction", "y_row", *of_states)
+
+    @property
+    def abi(self) -> Abi:
+        starts, ends = ([f"{when}_{state}" for state in self.states] for when in ("initial", "y"))
+        peepholes = ["p"] if "c" in self.states else []
+        sizes = ("sequence", "batch", "inputs", "hidden")
+        functions = "activation f[2]" + f"[{self.activations}]" * (self.activations > 1)
+        return Abi(
+            self.name,
+            ("x", "w", "r", "b", "sequence_lens", *starts, *peepholes, "y", *ends),
+            (*sizes, *self.flags, "double clip", *self.strides, functions),
+            {"activation": ("kind", "double alpha", "double beta")},
+        )
+
+    def scratch_bytes(self, hidden: Dim) -> Dim:
+        """Gates of ``POINTS`` rows and (a GRU's twice) of one step, states, biases and peepholes, each with
+        room for whole vectors."""
+        columns = ceildiv(hidden * self.gates, PANEL) * PANEL
+        padded = (hidden + PANEL) * (3 * ROWS + 2 * self.gates + 3) + PANEL
+        return 4 * (columns * (POINTS + 2 * ROWS) + padded)
+
+    def extent(self, symbol: str) -> Extent:
+        """How far the kernel reaches."""
+        a = arguments(*self.abi.args)
+        directions = ceildiv(UNITS, ceildiv(a.batch, ROWS))
+        rows = directions * ceildiv(a.hidden * self.gates, PANEL) * PANEL
+
+        def state(name: str) -> Reach:
+            axes: tuple[Axis, ...] = (
+                (directions, getattr(a, f"{name}_direction")),
+                (a.batch, getattr(a, f"{name}_row")),
+            )
+            return Reach(4, (*axes, (a.hidden, 1)), optional=True)
+
+        peepholes = {"p": dense(4, directions, a.hidden * 3, optional=True)} if "c" in self.states else {}
+        reaches = self.abi.ordered(
+            x=Reach(4, ((a.sequence, a.x_time), (a.batch, a.x_row), (a.inputs, 1))),
+            w=dense(4, rows, a.inputs),
+            r=dense(4, rows, a.hidden),
+            b=dense(4, directions, a.hidden * (2 * self.gates), optional=True),
+            sequence_lens=dense(4, a.batch, optional=True),
+            y=replace(state("y"), axes=((a.sequence, a.y_time), *state("y").axes)),
+            **{f"initial_{name}": state(f"{name}0") for name in self.states},
+            **{f"y_{name}": state(f"{name}n") for name in self.states},
+            **peepholes,
+        )
+        words = (f"{word}{k}" for k in range(2 * self.activations) for word in ("kind", "alpha", "beta"))
+        return Extent(
+            symbol,
+            self.abi.args,
+            reaches,
+            grid=minimum(UNITS, 2 * ceildiv(a.batch, ROWS)),
+            scratch=self.scratch_bytes(a.hidden),
+            bounds=within(SIGNED, *self.strides) | within(BITS, "clip", *words),
+        )
+
+
+@dataclass(frozen=True)
+class Recurrent:
+    """Sizes and strides (in elements) of one call; the classes of layers add strides of their states, flags
+    and activations, by the names that :meth:`Cell.abi` has for them."""
+
+    CELL: ClassVar[Cell]
+
+    sequence: Dim
+    batch: Dim
+    inputs: Dim
+    hidden: Dim
+    directions: int
+    x_strides: Pair
+    """Of sequence and batch."""
+    y_strides: tuple[Dim, Dim, Dim]
+    """Of sequence, direction and batch."""
+
+    def arguments(
+        self, states: Sequence[Pair], flags: Mapping[str, bool], clip: float, functions: Sequence[Activation]
+    ) -> tuple[Dim, ...]:
+        """``states``: strides of the initial, then of the last states."""
+        strides = (*self.x_strides, *self.y_strides, *(stride for pair in states for stride in pair))
+        return self.CELL.abi.values(
+            sequence=self.sequence,
+            batch=self.batch,
+            inputs=self.inputs,
+            hidden=self.hidden,
+            clip=double_bits(clip),
+            f=tuple(word for function in functions for word in function.words),
+            **{name: int(flag) for name, flag in flags.items()},
+            **dict(zip(self.CELL.strides, strides, strict=True)),
+        )
+
+    @property
+    def grid(self) -> Dim:
+        """Blocks of up to ``ROWS`` batch rows in each direction."""
+        return ceildiv(self.batch, ROWS) * self.directions
+
+    @property
+    def scratch_bytes(self) -> Dim:
+        return self.CELL.scratch_bytes(self.hidden)
+
+    @property
+    def work_ns(self) -> Dim:
+        """Bound by reading the weights from L2 (about 40 bytes a ns), once for the rows of a unit."""
+        weights = self.hidden * self.CELL.gates * (self.inputs + self.hidden)
+        return self.sequence * self.grid * (weights // 10 + self.hidden + 100)
+
+
+def c_text(isa: Isa) -> str:
+    """What ``rnn.h`` takes."""
+    vectors, most, whole = PANEL // isa.lanes, *((12, 6) if isa.vector_bytes == 64 else (3, 1))
+    constants = f"PANEL = {PANEL}, ROWS = {ROWS}, POINTS = {POINTS}, AHEAD = {AHEAD}, MOST = {most}"
+    kinds = ", ".join(f"{kind.name} = {kind.value}" for kind in ActivationKind)
+    products = [_product(rows, vectors, rows <= whole, isa.lanes) for rows in range(1, most + 1)]
+    table = ", ".join(f"product_{rows}" for rows in range(1, most + 1))
+    enums = f"enum {{ {constants} }};\nenum {{ {kinds} }};"
+    return "\n".join([enums, vmath(isa, ("sigmoid", "tanh")), *products, _TABLE.replace("PRODUCTS", table)])
+
+
+_TABLE: Final = """
+typedef void product(int64_t depth, const float *const *x, const float *w, float *out, int64_t ld);
+static product *const PRODUCT[] = {PRODUCTS};
+"""
+
+
+def _product(rows: int, vectors: int, at_once: bool, lanes: int) -> str:
+    """``rows`` x one panel; in two halves where the registers do not hold all sums."""
+    width = vectors if at_once else vectors // 2
+    lines = [
+        f"static void product_{rows}(int64_t depth, const float *const *x, const float *w, float *out, "
+        "int64_t ld) {",
+        f"    for (int half = 0; half < {vectors // width}; half++) {{",
+        f"        vf {', '.join(f's{r}_{v} = {{0}}' for r in range(rows) for v in range(width))};",
+        "        for (int64_t k = 0; k < depth; k++) {",
+        *(f"            vf w{v} = vf_load(w + k * PANEL + {v} * VL);" for v in range(width)),
+    ]
+    ahead = range(0, width * lanes, 16) if rows > 1 else ()
+    lines += [f"            __builtin_prefetch(w + (k + AHEAD) * PANEL + {at});" for at in ahead]
+    for r in range(rows):
+        lines.append(f"            vf x{r} = vf_set1(x[{r}][k]);")
+        lines += [f"            s{r}_{v} = vf_fma(x{r}, w{v}, s{r}_{v});" for v in range(width)]
+    lines.append("        }")
+    lines += [
+        f"        vf_store(out + {r} * ld + {v} * VL, s{r}_{v});" for r in range(rows) for v in range(width)
+    ]
+    lines += [f"        w += {width} * VL;", f"        out += {width} * VL;"]
+    return "\n".join([*lines, "    }", "}"])

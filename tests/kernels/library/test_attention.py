@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphwright.kernels.library import attention
-from graphwright.kernels.library.attention import Attention, Guard
+from graphwright.kernels.attention import attention
+from graphwright.kernels.attention.attention import Attention, Guard
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import chunkings, each_isa
 from tests.kernels.library.harness import call, compile_module, load, strided, zig

@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
-from graphwright.kernels.library import blocked_lrn
 from graphwright.kernels.library.bits import double_bits
-from graphwright.kernels.library.blocked_lrn import BlockedLrnArgs
+from graphwright.kernels.normalization import blocked_lrn
+from graphwright.kernels.normalization.blocked_lrn import BlockedLrnArgs
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import in_blocks, in_rows, place, room
 from tests.kernels.library.cases import chunkings, each_isa

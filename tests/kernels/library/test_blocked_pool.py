@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
-from graphwright.kernels.library import blocked_pool
-from graphwright.kernels.library.blocked_pool import BlockedPoolArgs
+from graphwright.kernels.pool import blocked_pool
+from graphwright.kernels.pool.blocked_pool import BlockedPoolArgs
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import in_blocks, in_rows, place, room
 from tests.kernels.library.cases import chunkings, each_isa

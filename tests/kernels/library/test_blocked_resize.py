@@ -12,10 +12,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
-from graphwright.kernels.library import blocked_resize
 from graphwright.kernels.library.bits import double_bits
-from graphwright.kernels.library.blocked_resize import BlockedResizeArgs
-from graphwright.kernels.library.resize import Coordinates, Rounding
+from graphwright.kernels.resize import blocked_resize
+from graphwright.kernels.resize.blocked_resize import BlockedResizeArgs
+from graphwright.kernels.resize.resize import Coordinates, Rounding
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import in_blocks, in_rows, place, room
 from tests.kernels.library.cases import chunkings, each_isa

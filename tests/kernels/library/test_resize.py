@@ -13,8 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from graphwright.kernels.library import resize
-from graphwright.kernels.library.resize import Coordinates, Resize, Rounding
+from graphwright.kernels.resize import resize
+from graphwright.kernels.resize.resize import Coordinates, Resize, Rounding
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
 from tests.kernels.library.harness import call, compile_module, load, strided, zig

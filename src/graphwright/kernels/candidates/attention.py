@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
+from graphwright.kernels.attention.attention import SYMBOL, Attention, Four, Guard
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
 from graphwright.kernels.launch import Launch, Run
-from graphwright.kernels.library.attention import SYMBOL, Attention, Four, Guard
 from graphwright.kernels.ref import KernelRef
 from graphwright.ops.nn.attention import Axes, ScaledDotProductAttention
 

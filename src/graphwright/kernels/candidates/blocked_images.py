@@ -7,11 +7,13 @@ from graphwright.ir.symbols import Dim
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.candidates.transfers import block_strides, image_size
 from graphwright.kernels.launch import Launch, Run
-from graphwright.kernels.library import blocked_lrn, blocked_pool, blocked_resize
 from graphwright.kernels.library.bits import double_bits
-from graphwright.kernels.library.resize import Coordinates, Rounding
 from graphwright.kernels.movement import blocked_concat
+from graphwright.kernels.normalization import blocked_lrn
+from graphwright.kernels.pool import blocked_pool
 from graphwright.kernels.ref import KernelRef
+from graphwright.kernels.resize import blocked_resize
+from graphwright.kernels.resize.resize import Coordinates, Rounding
 from graphwright.layout.blocks import CHANNELS, can_be_blocked, is_blocked
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.split import Split

@@ -7,7 +7,7 @@ from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
 from graphwright.kernels.launch import Launch, Run
-from graphwright.kernels.library.pool import Pool as PoolKernel
+from graphwright.kernels.pool.pool import Pool as PoolKernel
 from graphwright.kernels.ref import KernelRef
 from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.max_pool import MaxPool

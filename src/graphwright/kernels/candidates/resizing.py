@@ -29,9 +29,9 @@ from graphwright.ir.types import F32, F64, DType, TensorType
 from graphwright.kernels.candidates.loops import Draft, nest, rows_and_columns
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Alias, Launch, Run
-from graphwright.kernels.library.resize import Coordinates, Rounding
-from graphwright.kernels.library.resize import Resize as ResizeKernel
 from graphwright.kernels.ref import KernelRef
+from graphwright.kernels.resize.resize import Coordinates, Rounding
+from graphwright.kernels.resize.resize import Resize as ResizeKernel
 from graphwright.ops.core.shaping import number
 from graphwright.ops.nn.interpolate import Interpolate
 from graphwright.ops.nn.resize import Resize, Taps

@@ -4,12 +4,7 @@
 #define GW_MOVEMENT_LANES_H
 
 #include "cpu/vector.h"
-
-#if VL == 16
-#define VECTOR_REGISTER "v"
-#else
-#define VECTOR_REGISTER "x"
-#endif
+#include "library/assembly.h"
 
 typedef int32_t v16 __attribute__((vector_size(16)));
 typedef int32_t v16_any __attribute__((vector_size(16), aligned(1), may_alias));

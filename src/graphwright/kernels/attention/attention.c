@@ -1,0 +1,372 @@
+/* Attention: see attention.py. */
+
+#include "library/sizes.h"
+#include "library/templates.h"
+
+#include "attention/attention.gen.h"
+
+/* The operands at one batch and one head of keys, and what a run has computed of them so far. */
+typedef struct {
+    const float *q, *k, *v, *mask;
+    float *y;
+    float *keys, *values;          /* the block at hand: panels [depth][NR] and [keys][NR] */
+    float *queries, *scores;       /* a tile */
+    float *sums, *largest, *total; /* of each row of the run */
+    const float *next_k, *next_v;  /* of the head after the run, if the chunk goes on */
+    int64_t rows;                  /* of the run; sums are [width / KEY_BLOCK][rows][PITCH] */
+} head;
+
+/* A block of keys. */
+typedef struct {
+    int64_t first, count;
+} block;
+
+/* A row of queries. */
+typedef struct {
+    const float *q, *mask;
+    float *y;
+    int64_t limit; /* of the keys that it sees */
+} place;
+
+/* The first n elements, at most a vector. */
+GW_INLINE vf load_upto(const float *p, int64_t n) { return n == VL ? vf_load(p) : vf_load_n(p, n); }
+
+/* Rows that will be read or written soon, n elements of each. */
+GW_INLINE void fetch_rows(const float *x, int64_t x_row, int64_t rows, int64_t n) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < n; j += 16)
+            __builtin_prefetch(x + r * x_row + j, 0, 2);
+}
+
+/* Panels to[col / NR][rows][NR] of x[rows][cols], whose rows are dense; zeros beyond. */
+static void copy_panels(const float *x, int64_t x_row, int64_t rows, int64_t cols, float *to, int64_t apart) {
+    for (int64_t r = 0; r < rows; r++, x += x_row, to += NR) {
+        fetch_rows(x + ROWS_AHEAD * x_row, 0, 1, cols);
+        float *panel = to;
+        for (int64_t col = 0; col < cols; col += NR, panel += apart)
+            for (int64_t c = 0; c < NR; c += VL) {
+                const int64_t n = smaller(VL, cols - col - c);
+                vf_store(panel + c, n > 0 ? load_upto(x + col + c, n) : (vf){0});
+            }
+    }
+}
+
+/* Panels to[col / NR][rows][NR] of x[rows][cols], zeros beyond; panels lie apart elements apart. */
+static void pack_panels(const float *x, int64_t x_row, int64_t x_col, int64_t rows, int64_t cols, float *to,
+                        int64_t apart) {
+    if (x_col == 1) {
+        copy_panels(x, x_row, rows, cols, to, apart);
+        return;
+    }
+    for (int64_t col = 0; col < cols; col += NR, to += apart) {
+        for (int64_t c = 0; c < NR; c += VL) {
+            const int64_t n = smaller(VL, cols - col - c);
+            const float *from = x + (col + c) * x_col;
+            float *panel = to + c;
+            if (n <= 0) {
+                for (int64_t r = 0; r < rows; r++)
+                    vf_store(panel + r * NR, (vf){0});
+            } else if (x_row == 1) {
+                fetch_rows(from + VL * x_col, x_col, VL, rows);
+                for (int64_t r = 0; r < rows; r += VL)
+                    transpose(from + r, x_col, n, smaller(VL, rows - r), panel + r * NR, NR);
+            } else {
+                for (int64_t r = 0; r < rows; r++)
+                    for (int64_t i = 0; i < VL; i++)
+                        panel[r * NR + i] = i < n ? from[r * x_row + i * x_col] : 0;
+            }
+        }
+    }
+}
+
+static void pack_block(const struct attention_args *t, const head *h, const block *b, int64_t length) {
+    pack_panels(h->k + b->first * t->k_row, t->k_col, t->k_row, t->depth, b->count, h->keys, t->depth * NR);
+    pack_panels(h->v + b->first * t->v_row, t->v_row, t->v_col, b->count, t->width, h->values, length * NR);
+}
+
+/* One row of queries times the scale, in parts of KEY_BLOCK that lie MR * PITCH apart. */
+static void scale_query(const struct attention_args *t, const float *from, float *to) {
+    const vf scale = vf_set1((float)t->scale);
+    for (int64_t d0 = 0; d0 < t->depth; d0 += KEY_BLOCK, to += MR * PITCH) {
+        const int64_t n = smaller(KEY_BLOCK, t->depth - d0);
+        const float *part = from + d0 * t->q_col;
+        if (t->q_col != 1) {
+            for (int64_t j = 0; j < n; j++)
+                to[j] = part[j * t->q_col] * (float)t->scale;
+            continue;
+        }
+        int64_t j = 0;
+        for (; j + VL <= n; j += VL)
+            vf_store(to + j, vf_load(part + j) * scale);
+        if (j < n)
+            vf_store_n(to + j, vf_load_n(part + j, n - j) * scale, n - j);
+    }
+}
+
+/* What the mask adds to n <= VL scores from column j on. */
+GW_INLINE vf mask_at(const struct attention_args *t, const float *row, int64_t j, int64_t n) {
+    float lane[VL] = {0};
+    if (t->mask_col == 0)
+        return vf_set1(*row);
+    if (t->mask_col == 1)
+        return load_upto(row + j, n);
+    for (int64_t i = 0; i < n; i++)
+        lane[i] = row[(j + i) * t->mask_col];
+    return vf_load(lane);
+}
+
+/* Scores with softcap and mask, -inf from column n up to a whole vector; the largest. */
+GW_INLINE float finish_scores(const struct attention_args *t, const float *mask, int64_t n, float *s) {
+    const vf below = vf_set1(-__builtin_inff());
+    const vf cap = vf_set1((float)t->softcap), inverse = vf_set1(1.0f / (float)t->softcap);
+    vf most = below;
+    if (!mask && t->softcap == 0) {
+        int64_t j = 0;
+        for (; j + VL <= n; j += VL)
+            most = vf_larger(vf_load(s + j), most);
+        if (j < n) {
+            const vf x = vf_select(vi_first(n - j), vf_load(s + j), below);
+            vf_store(s + j, x);
+            most = vf_larger(x, most);
+        }
+        return vf_largest(most);
+    }
+    for (int64_t j = 0; j < n; j += VL) {
+        const int64_t m = smaller(VL, n - j);
+        vf x = vf_load(s + j);
+        if (t->softcap != 0)
+            x = cap * VF_MATH(tanh)(x * inverse);
+        if (mask)
+            x += mask_at(t, mask, j, m);
+        if (m < VL)
+            x = vf_select(vi_first(m), x, below);
+        vf_store(s + j, x);
+        most = vf_larger(x, most);
+    }
+    return vf_largest(most);
+}
+
+/* s = exp(s - largest) up to column n, zeros from there to column end; their sum. */
+GW_INLINE float exponentials(float largest, int64_t n, int64_t end, float *s) {
+    const vf shift = vf_set1(largest);
+    vf total = {0};
+    int64_t j = 0;
+    for (; j + 3 * VL < n; j += 4 * VL) {
+        vf e[4];
+        for (int i = 0; i < 4; i++)
+            e[i] = vf_load(s + j + i * VL) - shift;
+        vf_powers(e);
+        for (int i = 0; i < 4; i++)
+            vf_store(s + j + i * VL, e[i]);
+        total += (e[0] + e[1]) + (e[2] + e[3]);
+    }
+    for (; j < n; j += VL) {
+        const vf e = vf_power(vf_load(s + j) - shift);
+        total += e;
+        vf_store(s + j, e);
+    }
+    for (; j < end; j += VL)
+        vf_store(s + j, (vf){0});
+    return vf_total(total);
+}
+
+/* Keys of the block that a row sees. */
+GW_INLINE int64_t visible(const place *p, const block *b) {
+    const int64_t n = smaller(p->limit - b->first, b->count);
+    return n < 0 ? 0 : n;
+}
+
+static void score_tile(const struct attention_args *t, const head *h, const place *p, int64_t rows,
+                       int64_t end) {
+    for (int64_t r = 0; r < rows; r++)
+        scale_query(t, p[r].q, h->queries + r * PITCH);
+    fetch_rows(p[0].q + rows * t->q_row, t->q_row, rows, t->depth); /* usually the next tile */
+    for (int64_t j = 0; j < end; j += NR) {
+        const product multiply = product_of[rows - 1][end - j > VL];
+        const float *keys = h->keys + j * t->depth;
+        int64_t d0 = 0;
+        do {
+            multiply(smaller(KEY_BLOCK, t->depth - d0), h->queries + d0 / KEY_BLOCK * MR * PITCH,
+                     keys + d0 * NR, h->scores + j, d0 > 0);
+            d0 += KEY_BLOCK;
+        } while (d0 < t->depth);
+    }
+}
+
+/* Sums of a row from column j on. */
+GW_INLINE float *sum_of(const head *h, int64_t in_run, int64_t j) {
+    return h->sums + j / KEY_BLOCK * h->rows * PITCH + in_run * PITCH + j % KEY_BLOCK;
+}
+
+/* Scores to powers; the sums so far are brought to the new largest scores. */
+static void soften_tile(const struct attention_args *t, const head *h, const block *b, const place *p,
+                        int64_t rows, int64_t in_run, int64_t end) {
+    float drop[VL] = {0}, keep[VL], shift[VL];
+    for (int64_t r = 0; r < rows; r++) {
+        const float *mask = p[r].mask ? p[r].mask + b->first * t->mask_col : NULL;
+        const float found = finish_scores(t, mask, visible(p + r, b), h->scores + r * PITCH);
+        const float before = h->largest[in_run + r], largest = found > before ? found : before;
+        shift[r] = largest == -__builtin_inff() ? 0 : largest;
+        drop[r] = before - shift[r];
+        h->largest[in_run + r] = largest;
+    }
+    vf_store(keep, vf_power(vf_load(drop)));
+    for (int64_t r = 0; r < rows; r++) {
+        const float total = exponentials(shift[r], visible(p + r, b), end, h->scores + r * PITCH);
+        h->total[in_run + r] = h->total[in_run + r] * keep[r] + total;
+        if (keep[r] == 1 || b->first == 0)
+            continue;
+        for (int64_t j = 0; j < t->width; j += VL) {
+            float *sum = sum_of(h, in_run + r, j);
+            vf_store(sum, vf_load(sum) * keep[r]);
+        }
+    }
+}
+
+static void add_values(const struct attention_args *t, const head *h, int64_t rows, int64_t in_run,
+                       int64_t end, int64_t length) {
+    for (int64_t j = 0; j < t->width; j += NR)
+        product_of[rows - 1][t->width - j > VL](end, h->scores, h->values + j * length, sum_of(h, in_run, j),
+                                                1);
+}
+
+/* A row of a softmax of zeros: 0 times each value, which may not be finite. */
+static void add_zeros(const struct attention_args *t, const head *h, int64_t in_run) {
+    for (int64_t c = 0; c < t->width; c++) {
+        float *sum = sum_of(h, in_run, c);
+        *sum = 0;
+        for (int64_t j = 0; j < t->keys; j++)
+            *sum += 0 * h->v[j * t->v_row + c * t->v_col];
+    }
+}
+
+static void store_row(const struct attention_args *t, const head *h, float *y, int64_t in_run) {
+    const float total = h->total[in_run];
+    const int guarded = t->guard == GUARD_NAN ? !(total > 0) : t->guard == GUARD_EMPTY ? total == 0 : 0;
+    if (guarded)
+        add_zeros(t, h, in_run);
+    const vf share = vf_set1(guarded || t->keys == 0 ? 1 : 1 / total);
+    for (int64_t j = 0; j < t->width; j += VL) {
+        const vf x = vf_load(sum_of(h, in_run, j)) * share;
+        const int64_t n = smaller(VL, t->width - j);
+        if (t->y_col == 1 && n == VL) {
+            vf_store(y + j, x);
+        } else if (t->y_col == 1) {
+            vf_store_n(y + j, x, n);
+        } else {
+            for (int64_t i = 0; i < n; i++)
+                y[(j + i) * t->y_col] = x[i];
+        }
+    }
+}
+
+/* Where rows of queries from row on are; how many keys they see at most. */
+static int64_t find_rows(const struct attention_args *t, const head *h, int64_t row, int64_t rows, place *p) {
+    int64_t in_group = quotient(row, t->queries), query = row - in_group * t->queries, most = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        p[r].q = h->q + in_group * t->q_head + query * t->q_row;
+        p[r].mask = h->mask ? h->mask + in_group * t->mask_head + query * t->mask_row : NULL;
+        p[r].y = h->y + in_group * t->y_head + query * t->y_row;
+        p[r].limit = t->causal ? query + t->offset + 1 : t->keys;
+        most = p[r].limit > most ? p[r].limit : most;
+        if (++query == t->queries) {
+            query = 0;
+            in_group++;
+        }
+    }
+    return most;
+}
+
+/* A share of the keys and values that are packed next. */
+static void fetch_share(const struct attention_args *t, const head *h, const block *b, int64_t length,
+                        int64_t share, int64_t shares) {
+    const int64_t first = b->first + length < t->keys ? b->first + length : 0;
+    const float *k = first ? h->k : h->next_k, *v = first ? h->v : h->next_v;
+    const int64_t count = smaller(length, t->keys - first);
+    const int64_t row0 = first + cut(count, share, shares);
+    const int64_t rows = first + cut(count, share + 1, shares) - row0;
+    if (k && t->k_col == 1)
+        fetch_rows(k + row0 * t->k_row, t->k_row, rows, t->depth);
+    if (v && t->v_col == 1)
+        fetch_rows(v + row0 * t->v_row, t->v_row, rows, t->width);
+}
+
+/* Tiles [tile0, tile1) of the rows of one batch and head of keys. */
+static void run_tiles(const struct attention_args *t, head *h, int64_t tile0, int64_t tile1, int64_t rows,
+                      float *scratch) {
+    const int64_t tiles = parts(rows, MR), row0 = cut(rows, tile0, tiles), row1 = cut(rows, tile1, tiles);
+    const int64_t blocks = parts(t->keys, KEY_BLOCK);
+    const int64_t length = blocks ? parts(parts(t->keys, blocks), NR) * NR : 0;
+    place p[MR];
+    h->rows = row1 - row0;
+    h->keys = scratch;
+    h->values = h->keys + length * t->depth;
+    h->scores = h->values + length * parts(t->width, NR) * NR;
+    h->queries = h->scores + MR * PITCH;
+    h->sums = h->queries + (t->depth ? parts(t->depth, KEY_BLOCK) : 1) * MR * PITCH;
+    h->largest = h->sums + parts(t->width, KEY_BLOCK) * h->rows * PITCH;
+    h->total = h->largest + h->rows;
+    for (int64_t r = 0; r < h->rows; r++) {
+        for (int64_t j = 0; j < t->width; j += VL)
+            vf_store(sum_of(h, r, j), (vf){0});
+        h->largest[r] = -__builtin_inff();
+        h->total[r] = 0;
+    }
+    block b = {0, 0};
+    do {
+        b.count = smaller(length, t->keys - b.first);
+        const int last = b.first + length >= t->keys;
+        int packed = 0;
+        for (int64_t i = tile0; i < tile1; i++) {
+            const int64_t row = cut(rows, i, tiles), count = cut(rows, i + 1, tiles) - row, at = row - row0;
+            const int64_t end = smaller(find_rows(t, h, row, count, p) - b.first, b.count);
+            if (end > 0 && !packed) {
+                pack_block(t, h, &b, length);
+                packed = 1;
+            }
+            if (end > 0) {
+                score_tile(t, h, p, count, end);
+                soften_tile(t, h, &b, p, count, at, end);
+                if (last)
+                    for (int64_t r = 0; r < count; r++)
+                        fetch_rows(p[r].y, 0, 1, t->width);
+                fetch_share(t, h, &b, length, i - tile0, tile1 - tile0);
+                add_values(t, h, count, at, end, length);
+            }
+            if (last)
+                for (int64_t r = 0; r < count; r++)
+                    store_row(t, h, p[r].y, at + r);
+        }
+        b.first += length;
+    } while (b.first < t->keys);
+}
+
+GW_KERNEL(gw_attention_f32) {
+    struct attention_args t;
+    memcpy(&t, arg, sizeof t);
+    if (begin >= end)
+        return 0;
+    const int64_t group = t.heads / t.kv_heads, rows = group * t.queries, tiles = parts(rows, MR);
+    const int64_t units = parts(tiles, UNIT_TILES);
+    while (begin < end) {
+        const int64_t unit = begin % units, kv = begin / units % t.kv_heads;
+        const int64_t batch = begin / units / t.kv_heads;
+        const int64_t run = smaller(smaller(end - begin, units - unit), RUN_UNITS);
+        head h = {
+            .q = (const float *)buf[ATTENTION_Q] + batch * t.q_batch + kv * group * t.q_head,
+            .k = (const float *)buf[ATTENTION_K] + batch * t.k_batch + kv * t.k_head,
+            .v = (const float *)buf[ATTENTION_V] + batch * t.v_batch + kv * t.v_head,
+            .mask = buf[ATTENTION_MASK],
+            .y = (float *)buf[ATTENTION_Y] + batch * t.y_batch + kv * group * t.y_head,
+        };
+        if (begin + run < end && unit + run == units && kv + 1 < t.kv_heads) {
+            h.next_k = h.k + t.k_head;
+            h.next_v = h.v + t.v_head;
+        }
+        if (h.mask)
+            h.mask += batch * t.mask_batch + kv * group * t.mask_head;
+        run_tiles(&t, &h, cut(tiles, unit, units), cut(tiles, unit + run, units), rows, scratch);
+        begin += run;
+    }
+    return 0;
+}

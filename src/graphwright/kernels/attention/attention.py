@@ -1,0 +1,298 @@
+"""Scaled dot-product attention in one launch, f32, any strides: softmax(scale * q @ k^T + mask) @ v.
+
+Flash-style (Dao et al., "FlashAttention", 2022): keys are taken a block at a time, the softmax is carried on
+from block to block (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018), and scores
+never leave the first-level cache.
+
+A unit of the grid is ``UNIT_TILES`` tiles of rows of one batch and one head of keys; the rows of all
+heads of queries that share that head of keys stand below each other. Neighbouring units of a chunk are
+computed together, so that a packed block of keys serves all of them. Tiles and blocks depend on the sizes
+alone, so any chunking gives the same bits.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from typing import Final
+
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.bits import double_bits
+from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, arguments, within
+from graphwright.kernels.library.tile import transpose
+from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa
+from graphwright.targets.cpu.vmath import vmath
+
+SYMBOL: Final = "gw_attention_f32"
+
+KEY_BLOCK: Final = 256
+"""Keys of a block at most; more are cut into blocks of nearly equal length."""
+_PITCH: Final = KEY_BLOCK + 16
+"""Elements between rows of scores and of packed queries: rows fall into different cache sets."""
+_UNIT_TILES: Final = 4
+_RUN_UNITS: Final = 16
+"""Units computed together at most: what the sums have room for."""
+_ROWS_AHEAD: Final = 12
+"""How far ahead rows of values are fetched while they are copied."""
+
+Four = tuple[Dim, Dim, Dim, Dim]
+
+
+class Guard(IntEnum):
+    """What a row of the result is whose softmax is not a number."""
+
+    NONE = 0
+    NAN = 1
+    """NaN is 0, whatever it comes from."""
+    EMPTY = 2
+    """0 where every score is -inf."""
+
+
+_STRIDES: Final = {
+    x: tuple(f"{x}_{axis}" for axis in ("batch", "head", "row", "col")) for x in ("q", "k", "v", "mask", "y")
+}
+_STRIDE_NAMES: Final = tuple(name for names in _STRIDES.values() for name in names)
+ABI: Final = Abi(
+    "attention",
+    tuple(_STRIDES),
+    (
+        *("batch", "heads", "kv_heads", "queries", "keys", "depth", "width"),
+        *_STRIDE_NAMES,
+        *("double scale", "double softcap", "causal", "offset", "guard"),
+    ),
+)
+"""``mask`` is added to the scores; it may be absent."""
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Sizes and strides (in elements) of one call; strides by batch, head, row and feature."""
+
+    batch: Dim
+    heads: Dim
+    kv_heads: Dim
+    """Divides ``heads``: query head h reads head ``h // (heads // kv_heads)`` of keys and values."""
+    queries: Dim
+    keys: Dim
+    depth: Dim
+    width: Dim
+    """Features of a value."""
+    q_strides: Four
+    k_strides: Four
+    v_strides: Four
+    y_strides: Four
+    mask_strides: Four = (0, 0, 0, 0)
+    """By batch, head, query and key; 0 broadcasts."""
+    scale: float = 1.0
+    softcap: float = 0.0
+    """Scores are ``softcap * tanh(score / softcap)`` before the mask, unless 0."""
+    causal: bool = False
+    """Query i sees keys up to ``i + offset`` alone."""
+    offset: Dim = 0
+    guard: Guard = Guard.NONE
+
+    @property
+    def args(self) -> tuple[Dim, ...]:
+        strides = {
+            "q": self.q_strides,
+            "k": self.k_strides,
+            "v": self.v_strides,
+            "mask": self.mask_strides,
+            "y": self.y_strides,
+        }
+        named = (zip(_STRIDES[x], given, strict=True) for x, given in strides.items())
+        return ABI.values(
+            batch=self.batch,
+            heads=self.heads,
+            kv_heads=self.kv_heads,
+            queries=self.queries,
+            keys=self.keys,
+            depth=self.depth,
+            width=self.width,
+            scale=double_bits(self.scale),
+            softcap=double_bits(self.softcap),
+            causal=int(self.causal),
+            offset=self.offset,
+            guard=int(self.guard),
+            **{name: stride for pairs in named for name, stride in pairs},
+        )
+
+    @property
+    def _rows(self) -> Dim:
+        """Rows of queries that share a head of keys."""
+        return floordiv(self.heads, self.kv_heads) * self.queries
+
+    def grid(self, isa: Isa) -> Dim:
+        return self.batch * self.kv_heads * ceildiv(ceildiv(self._rows, tile_rows(isa)), _UNIT_TILES)
+
+    def scratch_bytes(self, isa: Isa) -> Dim:
+        """A block of keys and of values in panels, tiles of queries and scores, and the sums of a run."""
+        tile, panel = tile_rows(isa), panel_columns(isa)
+        keys = minimum(ceildiv(self.keys, panel) * panel, KEY_BLOCK)
+        width = ceildiv(self.width, panel) * panel
+        rows = minimum(self._rows, _RUN_UNITS * _UNIT_TILES * tile) + 2 * tile + 16
+        tiles = (maximum(ceildiv(self.depth, KEY_BLOCK), 1) + 1) * tile
+        sums = ceildiv(self.width, KEY_BLOCK) * rows
+        return 4 * (keys * (self.depth + width) + (tiles + sums) * _PITCH + 2 * rows)
+
+    def work_ns(self, isa: Isa) -> Dim:
+        """Bound by the FMAs of both products (80 or 45 GFLOP/s), or by reading keys and values."""
+        speed = 40 if isa.vector_bytes == 64 else 22
+        products = self.batch * self.heads * self.queries * self.keys * (self.depth + self.width)
+        read = self.batch * self.kv_heads * self.keys * (self.depth + self.width)
+        return maximum(ceildiv(products, speed * (1 + int(self.causal))), ceildiv(4 * read, 10))
+
+
+def tile_rows(isa: Isa) -> int:
+    """12 x 2 vectors of sums fill 24 of 32 registers, 6 x 2 fill 12 of 16."""
+    return 12 if isa.vector_bytes == 64 else 6
+
+
+def panel_columns(isa: Isa) -> int:
+    """Columns of a tile, and of a panel of keys or values."""
+    return 2 * isa.lanes
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far :data:`SYMBOL` reaches."""
+    a = arguments(*ABI.args)
+    sizes = {
+        "q": (a.batch, a.heads, a.queries, a.depth),
+        "k": (a.batch, a.kv_heads, a.keys, a.depth),
+        "v": (a.batch, a.kv_heads, a.keys, a.width),
+        "mask": (a.batch, a.heads, a.queries, a.keys),
+        "y": (a.batch, a.heads, a.queries, a.width),
+    }
+    strides = {x: tuple(getattr(a, name) for name in names) for x, names in _STRIDES.items()}
+    reaches = {
+        x: Reach(4, tuple(zip(sizes[x], strides[x], strict=True)), optional=x == "mask") for x in sizes
+    }
+    call = Attention(
+        *(a.batch, a.heads, a.kv_heads, a.queries, a.keys, a.depth, a.width),
+        *((0, 0, 0, 0),) * 4,
+    )
+    return (
+        Extent(
+            SYMBOL,
+            ABI.args,
+            ABI.ordered(**reaches),
+            grid=call.grid(isa),
+            scratch=call.scratch_bytes(isa),
+            bounds=within(SIGNED, *_STRIDE_NAMES, "offset") | within(BITS, "scale", "softcap"),
+        ),
+    )
+
+
+_LATENCY_BOUND: Final = 8
+"""Independent sums that keep two FMA units of latency 4 busy."""
+
+
+def _product(rows: int, vectors: int) -> str:
+    """C function: c[rows][vectors * VL] = a[rows][k] @ b[k][NR], or added to it; sums stay in registers.
+
+    Rows of a and c are PITCH apart. Few rows split k over several sets of sums, else each FMA would wait for
+    the last.
+    """
+    splits = min(4, -(-_LATENCY_BOUND // (rows * vectors)))
+    turn = max(splits, 2)
+    cells = [(r, v) for r in range(rows) for v in range(vectors)]
+    lines = [
+        f"static void product_{rows}x{vectors}(int64_t k, const float *a, const float *b, float *c,",
+        "    int add) {",
+        "    vf x;",
+        *(f"    vf c{r}_{v}_0 = {{0}};" for r, v in cells),
+        "    if (add) {",
+        *(f"        c{r}_{v}_0 = vf_load(c + {r} * PITCH + {v} * VL);" for r, v in cells),
+        "    }",
+        *(f"    vf c{r}_{v}_{s} = {{0}};" for r, v in cells for s in range(1, splits)),
+        f"    for (; k >= {turn}; k -= {turn}, a += {turn}, b += {turn} * NR) {{",
+        *(line for step in range(turn) for line in _step(rows, vectors, step, step % splits)),
+        "    }",
+        "    for (; k > 0; k--, a++, b += NR) {",
+        *_step(rows, vectors, 0, 0),
+        "    }",
+        *(f"    c{r}_{v}_0 += c{r}_{v}_{s};" for s in range(1, splits) for r, v in cells),
+        *(f"    vf_store(c + {r} * PITCH + {v} * VL, c{r}_{v}_0);" for r, v in cells),
+    ]
+    return "\n".join([*lines, "}", ""])
+
+
+def _step(rows: int, vectors: int, step: int, split: int) -> list[str]:
+    """The FMAs of the k that is ``step`` ahead."""
+    lines = ["        {"]
+    lines += [f"            const vf b{v} = vf_load(b + {step} * NR + {v} * VL);" for v in range(vectors)]
+    for r in range(rows):
+        lines += [f"            BROADCAST(x, a[{r} * PITCH + {step}]);"]
+        lines += [f"            ACCUMULATE(c{r}_{v}_{split}, x, b{v});" for v in range(vectors)]
+    return [*lines, "        }"]
+
+
+def _table(tile: int) -> str:
+    rows = ",\n".join(f"    {{product_{r}x1, product_{r}x2}}" for r in range(1, tile + 1))
+    return f"""\
+/* product_of[rows - 1][vectors - 1] */
+typedef void (*product)(int64_t k, const float *a, const float *b, float *c, int add);
+static const product product_of[MR][2] = {{
+{rows},
+}};
+"""
+
+
+def _reduction(isa: Isa, name: str, combined: str) -> str:
+    """C function that combines the lanes of a vector, by halves."""
+    lines, half = [f"GW_INLINE float {name}(vf x) {{", "    vf y;"], isa.lanes // 2
+    while half:
+        order = ", ".join(str((lane + half) % isa.lanes) for lane in range(isa.lanes))
+        lines += [f"    y = __builtin_shufflevector(x, x, {order});", f"    x = {combined};"]
+        half //= 2
+    return "\n".join([*lines, "    return x[0];", "}", ""])
+
+
+def _powers(isa: Isa, name: str, count: int) -> str:
+    """C function: exp(x) for x <= 0, NaN stays NaN; several side by side, since each step waits for the last.
+
+    Range reduction and polynomial are those of ``vmath``'s exp; what would be subnormal is rounded once more.
+    """
+    steps = (
+        ("x", "vf_larger(vf_set1(-104.0f), x)"),  # below: zero
+        ("n", "x * 1.44269504f + 12582912.0f"),
+        ("n", "n - 12582912.0f"),
+        ("x", "x - n * 0.693147182f"),
+        ("x", "x - n * -1.90465421e-9f"),
+        *(("y", term) for term in ("x * 0.0013940561f + 0.00836883f", "y * x + 0.041666403f")),
+        *(("y", term) for term in ("y * x + 0.1666652f", "y * x + 0.5f", "x * y", "x * y + x", "y + 1.0f")),
+        ("x", f"scale_f32x{isa.lanes}(y, n)"),
+    )
+    one = count == 1
+    lines = [f"GW_INLINE {'vf' if one else 'void'} {name}(vf {'x0' if one else '*x'}) {{"]
+    lines += [f"    vf x{i} = x[{i}];" for i in range(count) if not one]
+    lines += [f"    vf {', '.join(f'n{i}, y{i}' for i in range(count))};"]
+    for result, expression in steps:
+        numbered = [re.sub(r"\b([nxy])\b", rf"\g<1>{i}", expression) for i in range(count)]
+        lines += [f"    {result}{i} = {text};" for i, text in enumerate(numbered)]
+    lines += ["    return x0;"] if one else [f"    x[{i}] = x{i};" for i in range(count)]
+    return "\n".join([*lines, "}", ""])
+
+
+def header(isa: Isa) -> str:
+    """What ``attention.c`` includes."""
+    tile = tile_rows(isa)
+    constants = f"""
+#define MR {tile} /* rows of a tile */
+#define NR {panel_columns(isa)} /* columns of a tile, and of a panel */
+#define KEY_BLOCK {KEY_BLOCK}
+#define PITCH {_PITCH}
+#define UNIT_TILES {_UNIT_TILES}
+#define RUN_UNITS {_RUN_UNITS}
+#define ROWS_AHEAD {_ROWS_AHEAD}
+enum {{ {", ".join(f"GUARD_{guard.name} = {guard.value}" for guard in Guard)} }};
+
+#include "attention/registers.h"
+"""
+    products = "".join(_product(rows, vectors) for rows in range(1, tile + 1) for vectors in (1, 2))
+    reductions = _reduction(isa, "vf_largest", "vf_larger(x, y)") + _reduction(isa, "vf_total", "x + y")
+    powers = _powers(isa, "vf_power", 1) + _powers(isa, "vf_powers", 4)
+    unrolled = [products + _table(tile), transpose(isa), reductions, powers]
+    return "\n".join([ABI.c_text(), constants, vmath(isa, ("exp", "tanh")), *unrolled])

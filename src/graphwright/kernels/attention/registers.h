@@ -1,0 +1,22 @@
+/* What the functions that attention.py writes call. */
+
+#ifndef GW_ATTENTION_REGISTERS_H
+#define GW_ATTENTION_REGISTERS_H
+
+#include "library/assembly.h"
+
+/* The larger; b where one is NaN. */
+GW_INLINE vf vf_larger(vf a, vf b) {
+    vf y;
+    __asm__("vmaxps %2, %1, %0" : "=" VECTOR_REGISTER(y) : VECTOR_REGISTER(a), VECTOR_REGISTER(b));
+    return y;
+}
+
+/* Kept in their order: where GCC moves broadcasts ahead, sums no longer fit the registers. */
+#define BROADCAST(x, p) __asm__ volatile("vbroadcastss %1, %0" : "=" VECTOR_REGISTER(x) : "m"(p))
+#define ACCUMULATE(c, a, b)                                                                                  \
+    __asm__ volatile("vfmadd231ps %1, %2, %0"                                                                \
+                     : "+" VECTOR_REGISTER(c)                                                                \
+                     : VECTOR_REGISTER(a), VECTOR_REGISTER(b))
+
+#endif

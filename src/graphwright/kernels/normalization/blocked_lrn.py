@@ -1,0 +1,93 @@
+"""Local response normalisation of blocked f32 activations, across channels, as ONNX defines it.
+
+y = x / (bias + alpha / size * sum of squares of size channels around)^beta (Krizhevsky et al., 2012). A unit
+of the grid is a few pixels: their squares are laid out in scratch with all channels of a pixel side by side
+and zeros at both ends, so that a window which crosses lanes or blocks is read by unaligned loads. The usual
+beta of 0.75 takes two square roots in place of a power.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from graphwright.ir.symbols import Dim, ceildiv, symbol
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, within
+from graphwright.targets.cpu.isa import Isa
+from graphwright.targets.cpu.vmath import vmath
+
+SYMBOL: Final = "gw_lrn_blocked_f32"
+
+
+_PIXELS: Final = 16
+"""Of a unit: 1 KiB of each block under AVX-512."""
+
+
+class BlockedLrnArgs(NamedTuple):
+    """The kernel's args in ABI order; strides in elements.
+
+    ``alpha`` (not yet divided by ``size``), ``beta`` and ``bias`` are the bits of doubles
+    (``bits.double_bits``).
+    """
+
+    images: Dim
+    channels: Dim
+    h: Dim
+    w: Dim
+    size: Dim
+    """Channels per window, which begins (size - 1) // 2 before its channel."""
+    alpha: Dim
+    beta: Dim
+    bias: Dim
+    x_n: Dim
+    x_cb: Dim
+    x_h: Dim
+    y_n: Dim
+    y_cb: Dim
+    y_h: Dim
+
+
+ABI: Final = Abi("lrn", ("x", "y"), BlockedLrnArgs._fields)
+
+
+def grid(isa: Isa, args: BlockedLrnArgs) -> Dim:
+    """Units of work: images, groups of pixels (fastest)."""
+    return args.images * ceildiv(args.h * args.w, _PIXELS)
+
+
+def scratch_bytes(isa: Isa, args: BlockedLrnArgs) -> Dim:
+    """The squares of all channels of the pixels of a unit, with zeros around them."""
+    return 4 * _PIXELS * (ceildiv(args.channels, isa.lanes) * isa.lanes + args.size - 1)
+
+
+def work_ns(isa: Isa, args: BlockedLrnArgs) -> Dim:
+    """Time on one core: 20 ns a vector for the power, 1 ns for each channel of the window."""
+    vectors = args.images * args.h * args.w * ceildiv(args.channels, isa.lanes)
+    return vectors * (20 + args.size)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far :data:`SYMBOL` reaches."""
+    a = BlockedLrnArgs(*map(symbol, BlockedLrnArgs._fields))
+    blocks, pixels = ceildiv(a.channels, isa.lanes), (a.w * isa.lanes, 1)
+    return (
+        Extent(
+            SYMBOL,
+            BlockedLrnArgs._fields,
+            (
+                Reach(4, ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), pixels)),
+                Reach(4, ((a.images, a.y_n), (blocks, a.y_cb), (a.h, a.y_h), pixels)),
+            ),
+            grid=grid(isa, a),
+            scratch=scratch_bytes(isa, a),
+            bounds=within(SIGNED, *BlockedLrnArgs._fields[8:]) | within(BITS, "alpha", "beta", "bias"),
+            at_least_0=(a.size - 1,),
+        ),
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``blocked_lrn.c`` includes."""
+    return "\n".join(
+        [ABI.c_text(), f"#define PIXELS {_PIXELS} /* of a unit */\n", vmath(isa, ("sqrt", "pow"))]
+    )

@@ -1,0 +1,162 @@
+/* Pooling of blocks of channels: see blocked_pool.py. */
+
+#include "pool/blocked_pool.gen.h"
+
+#include "library/sizes.h"
+#include "library/templates.h"
+
+#define AHEAD 1024 /* elements that rows are fetched to L1 before they are read, at least */
+
+GW_INLINE vf sum(vf a, vf b) { return a + b; }
+/* NaN if either is: the instruction gives b where one is, so that only a remains to be looked at. */
+GW_INLINE vf larger(vf a, vf b) {
+    vf r;
+    __asm__("vmaxps %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
+    return vf_select(a != a, a, r);
+}
+
+/* Taps [*first, *last) of an output position, whose tap 0 stands at `at`, that lie inside an axis. */
+GW_INLINE void taps(int64_t at, int64_t size, int64_t kernel, int64_t dilation, int64_t *first,
+                    int64_t *last) {
+    *first = at < 0 ? smaller(parts(-at, dilation), kernel) : 0;
+    *last = at < size ? smaller(parts(size - at, dilation), kernel) : 0;
+    *last = *last < *first ? *first : *last;
+}
+
+/* How many taps an average divides by: those inside, or those that the padding allows; 1 if there is none. */
+static int64_t divisor(int64_t at, int64_t size, int64_t kernel, int64_t dilation, int64_t after,
+                       int64_t include_pad) {
+    int64_t first, last;
+    if (!include_pad) {
+        taps(at, size, kernel, dilation, &first, &last);
+        return last > first ? last - first : 1;
+    }
+    return at < size + after ? smaller(parts(size + after - at, dilation), kernel) : 1;
+}
+
+/* The rows of a window: rows of them from x on, step elements apart, each n elements. */
+struct rows {
+    const float *x;
+    int64_t rows, step, n, ahead;
+};
+
+/* The windows of a row: the taps of window o stand at line + o * stride + k * dilation (elements). */
+struct columns {
+    const float *line;
+    float *y;
+    int64_t out, kernel, stride, dilation;
+};
+
+#define OP max
+#define IDENTITY -__builtin_inff()
+#define COMBINE larger
+#include "pool/blocked_pool_of.h"
+#undef OP
+#undef IDENTITY
+#undef COMBINE
+#define OP average
+#define IDENTITY 0.0f
+#define COMBINE sum
+#include "pool/blocked_pool_of.h"
+#undef OP
+#undef IDENTITY
+#undef COMBINE
+
+/* An output row. */
+struct place {
+    int64_t image, block, oy;
+};
+
+GW_INLINE struct place place_of(const struct blocked_pool_args *s, int64_t unit) {
+    const int64_t blocks = parts(s->channels, VL), plane = quotient(unit, s->oh);
+    const int64_t image = quotient(plane, blocks);
+    return (struct place){image, plane - image * blocks, unit - plane * s->oh};
+}
+
+GW_INLINE void next_place(const struct blocked_pool_args *s, struct place *p) {
+    if (++p->oy < s->oh)
+        return;
+    p->oy = 0;
+    if (++p->block < parts(s->channels, VL))
+        return;
+    p->block = 0;
+    p->image++;
+}
+
+GW_KERNEL(gw_max_pool_blocked_f32) {
+    const float *const x = buf[BLOCKED_POOL_X];
+    float *const y = buf[BLOCKED_POOL_Y];
+    struct blocked_pool_args s;
+    memcpy(&s, arg, sizeof s);
+    if (s.ow == 0 || begin >= end)
+        return 0;
+    float *line = scratch;
+    max_line(&s, line);
+    struct place p = place_of(&s, begin);
+    for (; begin < end; begin++, next_place(&s, &p))
+        max_row(&s, x + p.image * s.x_n + p.block * s.x_cb, p.oy, line,
+                y + p.image * s.y_n + p.block * s.y_cb + p.oy * s.y_h);
+    return 0;
+}
+
+GW_KERNEL(gw_average_pool_blocked_f32) {
+    const float *const x = buf[BLOCKED_POOL_X];
+    float *const y = buf[BLOCKED_POOL_Y];
+    struct blocked_pool_args s;
+    memcpy(&s, arg, sizeof s);
+    if (s.ow == 0 || begin >= end)
+        return 0;
+    float *line = scratch, *columns = average_line(&s, line);
+    for (int64_t o = 0; o < s.ow; o++)
+        columns[o] = (float)divisor(o * s.stride_w - s.pad_left, s.w, s.kw, s.dilation_w, s.pad_right,
+                                    s.count_include_pad);
+    struct place p = place_of(&s, begin);
+    for (; begin < end; begin++, next_place(&s, &p)) {
+        float *to = y + p.image * s.y_n + p.block * s.y_cb + p.oy * s.y_h;
+        average_row(&s, x + p.image * s.x_n + p.block * s.x_cb, p.oy, line, to);
+        const float rows = (float)divisor(p.oy * s.stride_h - s.pad_top, s.h, s.kh, s.dilation_h,
+                                          s.pad_bottom, s.count_include_pad);
+        for (int64_t o = 0; o < s.ow; o++)
+            vf_store(to + o * VL, vf_load(to + o * VL) / vf_set1(rows * columns[o]));
+    }
+    return 0;
+}
+
+/* The sum of n pixels from p on, in four partial sums. */
+GW_INLINE vf sum_row(const float *p, int64_t n) {
+    vf a = {0}, b = {0}, c = {0}, d = {0};
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8, p += 8 * VL) {
+        __builtin_prefetch(p + AHEAD);
+        a += vf_load(p) + vf_load(p + 4 * VL);
+        b += vf_load(p + VL) + vf_load(p + 5 * VL);
+        c += vf_load(p + 2 * VL) + vf_load(p + 6 * VL);
+        d += vf_load(p + 3 * VL) + vf_load(p + 7 * VL);
+    }
+    for (; i < n; i++, p += VL)
+        a += vf_load(p);
+    return (a + b) + (c + d);
+}
+
+GW_KERNEL(gw_global_average_pool_blocked_f32) {
+    (void)scratch;
+    const float *const x = buf[BLOCKED_POOL_X];
+    float *const y = buf[BLOCKED_POOL_Y];
+    struct blocked_pool_args s;
+    memcpy(&s, arg, sizeof s);
+    const int64_t blocks = parts(s.channels, VL);
+    const vf count = vf_set1((float)(s.h * s.w));
+    if (s.x_h == s.w * VL) {
+        s.w *= s.h; /* the pixels are one row */
+        s.h = 1;
+    }
+    for (; begin < end; begin++) {
+        const int64_t image = quotient(begin, blocks), block = begin - image * blocks;
+        const float *plane = x + image * s.x_n + block * s.x_cb;
+        vf total = {0};
+        for (int64_t row = 0; row < s.h; row++)
+            total += sum_row(plane + row * s.x_h, s.w);
+        vf_store(y + image * s.y_n + block * s.y_cb, total / count);
+    }
+    return 0;
+}

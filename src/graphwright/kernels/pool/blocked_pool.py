@@ -1,0 +1,115 @@
+"""Max, average and global average pooling of blocked f32 activations.
+
+A vector holds the channels of a block, so that no step shuffles lanes. An output row is made in two steps, as
+in ``pool``: the rows of its windows are reduced into one line of scratch that has the padding around it; then
+the columns of each window are reduced out of that line. NaN wins, as in NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from graphwright.ir.symbols import Dim, ceildiv, maximum, symbol
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import SIGNED, SIZE, STEP, Extent, Reach, within
+from graphwright.targets.cpu.isa import Isa
+
+MAX: Final = "gw_max_pool_blocked_f32"
+AVERAGE: Final = "gw_average_pool_blocked_f32"
+GLOBAL_AVERAGE: Final = "gw_global_average_pool_blocked_f32"
+"""Reads only the sizes and strides of x, and y_n and y_cb: y is [N, CB, 1, 1, VL]."""
+
+
+class BlockedPoolArgs(NamedTuple):
+    """The args of all three kernels in ABI order; strides in elements.
+
+    ``oh``, ``ow`` have ceil_mode in them. The pads at the end only bound the divisor of an average that
+    counts padding. A window without any element is -inf (max) or 0 (average).
+    """
+
+    images: Dim
+    channels: Dim
+    h: Dim
+    w: Dim
+    oh: Dim
+    ow: Dim
+    kh: Dim
+    kw: Dim
+    stride_h: Dim
+    stride_w: Dim
+    pad_top: Dim
+    pad_left: Dim
+    pad_bottom: Dim
+    pad_right: Dim
+    dilation_h: Dim
+    dilation_w: Dim
+    count_include_pad: Dim
+    x_n: Dim
+    x_cb: Dim
+    x_h: Dim
+    y_n: Dim
+    y_cb: Dim
+    y_h: Dim
+
+
+ABI: Final = Abi("blocked_pool", ("x", "y"), BlockedPoolArgs._fields)
+
+
+def grid(isa: Isa, args: BlockedPoolArgs) -> Dim:
+    """Units of max and average: images, blocks of channels, output rows (fastest)."""
+    return args.images * ceildiv(args.channels, isa.lanes) * args.oh
+
+
+def global_grid(isa: Isa, args: BlockedPoolArgs) -> Dim:
+    """Units of the global average: images, blocks of channels (fastest)."""
+    return args.images * ceildiv(args.channels, isa.lanes)
+
+
+def scratch_bytes(isa: Isa, args: BlockedPoolArgs) -> Dim:
+    """Of max and average: the padded line, then a divisor for each column. The global average needs none."""
+    reach = (maximum(args.ow, 1) - 1) * args.stride_w + (args.kw - 1) * args.dilation_w + 1
+    return isa.vector_bytes * maximum(reach, args.pad_left + args.w) + 4 * args.ow
+
+
+def work_ns(isa: Isa, args: BlockedPoolArgs) -> Dim:
+    """Time of max and average on one core: 1 vector a nanosecond of those that both steps combine."""
+    return grid(isa, args) * (args.kh * args.w + args.kw * args.ow + 20)
+
+
+def global_work_ns(isa: Isa, args: BlockedPoolArgs) -> Dim:
+    """Time of the global average on one core: a vector read takes 3 ns."""
+    return global_grid(isa, args) * (args.h * args.w * 3 + 10)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far the three kernels reach."""
+    a = BlockedPoolArgs(*map(symbol, BlockedPoolArgs._fields))
+    blocks, pixel = ceildiv(a.channels, isa.lanes), (isa.lanes, 1)
+    x = Reach(4, ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), (a.w, isa.lanes), pixel))
+    y = Reach(4, ((a.images, a.y_n), (blocks, a.y_cb), (a.oh, a.y_h), (a.ow, isa.lanes), pixel))
+    one = Reach(4, ((a.images, a.y_n), (blocks, a.y_cb), pixel))
+    forms = {
+        MAX: (y, grid(isa, a), scratch_bytes(isa, a)),
+        AVERAGE: (y, grid(isa, a), scratch_bytes(isa, a)),
+        GLOBAL_AVERAGE: (one, global_grid(isa, a), 0),
+    }
+    sizes = ("kh", "kw", "pad_top", "pad_left", "pad_bottom", "pad_right")
+    steps = ("stride_h", "stride_w", "dilation_h", "dilation_w")
+    bounds = within(SIGNED, *BlockedPoolArgs._fields[17:])
+    windows = bounds | within(SIZE, *sizes) | within(STEP, *steps)
+    return tuple(
+        Extent(
+            name,
+            ABI.args,
+            ABI.ordered(x=x, y=result),
+            grid=units,
+            scratch=scratch,
+            bounds=bounds if name == GLOBAL_AVERAGE else windows,
+        )
+        for name, (result, units, scratch) in forms.items()
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``blocked_pool.c`` includes."""
+    return ABI.c_text()

@@ -1,0 +1,197 @@
+/* Pooling: see pool.py. */
+
+#include "pool/pool.gen.h"
+
+#include "library/lanes.h"
+#include "library/templates.h"
+
+enum { D, H, W };
+
+GW_INLINE vf vf_add(vf a, vf b) { return a + b; }
+/* NaN if either is: the instruction gives b where one is, so that only a remains to be looked at. */
+GW_INLINE vf vf_larger(vf a, vf b) {
+    vf r;
+    __asm__("vmaxps %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
+    return vf_select(a != a, a, r);
+}
+/* Elements 0, 2, 4, ... of the 2 * VL from p on. */
+GW_INLINE vf vf_load_even(const float *p) {
+    return __builtin_shufflevector(vf_load(p), vf_load(p + VL), LANES(EVEN));
+}
+
+GW_INLINE vf vf_even(vf a, vf b) { return __builtin_shufflevector(a, b, LANES(EVEN)); }
+GW_INLINE vf vf_odd(vf a, vf b) { return __builtin_shufflevector(a, b, LANES(ODD)); }
+
+GW_INLINE vf vf_load_every(const float *p, int64_t step) {
+    float lane[VL];
+    for (int i = 0; i < VL; i++)
+        lane[i] = p[i * step];
+    return vf_load(lane);
+}
+
+/* A division by 1 in place of the machine's slow one, for the usual dilation. */
+GW_INLINE int64_t parts(int64_t length, int64_t step) {
+    return step == 1 ? length : (length + step - 1) / step;
+}
+
+/* Taps [*first, *last) of output position o that lie inside the axis. */
+GW_INLINE void taps(const struct pool_args *t, int axis, int64_t o, int64_t *first, int64_t *last) {
+    int64_t at = o * t->stride[axis] - t->before[axis], step = t->dilation[axis];
+    int64_t left = t->size[axis] - at; /* tap k is inside for 0 <= at + k * step < size */
+    *first = at >= 0 ? 0 : parts(-at, step);
+    *last = left <= 0 ? 0 : parts(left, step);
+    *first = *first < t->kernel[axis] ? *first : t->kernel[axis];
+    *last = *last < t->kernel[axis] ? *last : t->kernel[axis];
+    *last = *last < *first ? *first : *last;
+}
+
+/* Whether each window has two columns of its own, all of them inside. */
+GW_INLINE int has_pairs(const struct pool_args *t) {
+    return t->kernel[W] == 2 && t->stride[W] == 2 && t->dilation[W] == 1 && t->before[W] == 0 &&
+           2 * t->out[W] <= t->size[W];
+}
+
+/* How many taps of output position o the average divides by: 1 where there is none, as sums are 0 there. */
+static int64_t divisor(const struct pool_args *t, int axis, int64_t o) {
+    int64_t first, last;
+    if (!t->count_include_pad) {
+        taps(t, axis, o, &first, &last);
+        return last > first ? last - first : 1;
+    }
+    int64_t left = t->size[axis] + t->after[axis] - (o * t->stride[axis] - t->before[axis]);
+    last = left <= 0 ? 1 : parts(left, t->dilation[axis]);
+    return last < t->kernel[axis] ? last : t->kernel[axis];
+}
+
+/* An output row. */
+typedef struct {
+    int64_t n, c, d, h;
+} place;
+
+static place place_of(const struct pool_args *t, int64_t row) {
+    place p;
+    p.h = row % t->out[H];
+    row /= t->out[H];
+    p.d = row % t->out[D];
+    row /= t->out[D];
+    p.c = row % t->channels;
+    p.n = row / t->channels;
+    return p;
+}
+
+GW_INLINE void next_place(const struct pool_args *t, place *p) {
+    if (++p->h < t->out[H])
+        return;
+    p->h = 0;
+    if (++p->d < t->out[D])
+        return;
+    p->d = 0;
+    if (++p->c < t->channels)
+        return;
+    p->c = 0;
+    p->n++;
+}
+
+GW_INLINE float *output_row(const struct pool_args *t, float *y, const place *p) {
+    return y + p->n * t->ys[0] + p->c * t->ys[1] + p->d * t->ys[2] + p->h * t->ys[3];
+}
+
+#define OP max
+#define IDENTITY -__builtin_inff()
+#define COMBINE vf_larger
+#include "pool/pool_of.h"
+#undef OP
+#undef IDENTITY
+#undef COMBINE
+#define OP average
+#define IDENTITY 0.0f
+#define COMBINE vf_add
+#include "pool/pool_of.h"
+#undef OP
+#undef IDENTITY
+#undef COMBINE
+
+/* Scratch: the line. */
+GW_KERNEL(gw_max_pool_f32) {
+    const struct pool_args *t = pool_args(arg);
+    if (t->out[W] == 0 || begin >= end)
+        return 0;
+    float *line = scratch;
+    max_line(t, line);
+    place p = place_of(t, begin);
+    int pairs = has_pairs(t);
+    for (int64_t row = begin; row < end; row++, next_place(t, &p)) {
+        if (pairs && max_pairs(t, buf[POOL_X], output_row(t, buf[POOL_Y], &p), &p, 0, 1))
+            continue;
+        max_rows(t, buf[POOL_X], line + t->before[W], &p);
+        max_reduce_columns(t, line, output_row(t, buf[POOL_Y], &p));
+    }
+    return 0;
+}
+
+/* Scratch: the line, then a divisor for each column. */
+GW_KERNEL(gw_average_pool_f32) {
+    const struct pool_args *t = pool_args(arg);
+    int64_t out = t->out[W];
+    if (out == 0 || begin >= end)
+        return 0;
+    float *line = scratch, *columns = average_line(t, line);
+    for (int64_t o = 0; o < out; o++)
+        columns[o] = (float)divisor(t, W, o);
+    place p = place_of(t, begin);
+    int pairs = has_pairs(t);
+    for (int64_t row = begin; row < end; row++, next_place(t, &p)) {
+        float *y = output_row(t, buf[POOL_Y], &p), count = (float)(divisor(t, D, p.d) * divisor(t, H, p.h));
+        if (pairs && average_pairs(t, buf[POOL_X], y, &p, 1, 2 * count))
+            continue;
+        average_rows(t, buf[POOL_X], line + t->before[W], &p);
+        average_reduce_columns(t, line, y);
+        vf rows = vf_set1(count);
+        int64_t o = 0;
+        for (; o + VL <= out; o += VL)
+            vf_store(y + o, vf_load(y + o) / (rows * vf_load(columns + o)));
+        if (o < out)
+            vf_store_n(y + o, vf_load_n(y + o, out - o) / (rows * vf_load_n(columns + o, out - o)), out - o);
+    }
+    return 0;
+}
+
+/* The first of equal maxima counts; the first NaN, if there is
+   one. */
+GW_KERNEL(gw_max_pool_indices_f32) {
+    (void)scratch;
+    const struct pool_args *t = pool_args(arg);
+    const int64_t *size = t->size;
+    if (begin >= end)
+        return 0;
+    place p = place_of(t, begin);
+    for (int64_t row = begin; row < end; row++, next_place(t, &p)) {
+        const float *plane = (const float *)buf[POOL_X] + p.n * t->xs[0] + p.c * t->xs[1];
+        float *y = output_row(t, buf[POOL_Y], &p);
+        int64_t *indices = (int64_t *)buf[POOL_INDICES] + row * t->out[W];
+        int64_t d0, d1, h0, h1, w0, w1;
+        taps(t, D, p.d, &d0, &d1);
+        taps(t, H, p.h, &h0, &h1);
+        for (int64_t o = 0; o < t->out[W]; o++) {
+            float best = -__builtin_inff();
+            int64_t at = -1;
+            taps(t, W, o, &w0, &w1);
+            for (int64_t kd = d0; kd < d1; kd++)
+                for (int64_t kh = h0; kh < h1; kh++)
+                    for (int64_t kw = w0; kw < w1; kw++) {
+                        int64_t z = p.d * t->stride[D] - t->before[D] + kd * t->dilation[D];
+                        int64_t i = p.h * t->stride[H] - t->before[H] + kh * t->dilation[H];
+                        int64_t j = o * t->stride[W] - t->before[W] + kw * t->dilation[W];
+                        float v = plane[z * t->xs[2] + i * t->xs[3] + j];
+                        if (at >= 0 && !(v > best || (v != v && best == best)))
+                            continue;
+                        best = v;
+                        at = t->column_major ? (j * size[H] + i) * size[D] + z
+                                             : (z * size[H] + i) * size[W] + j;
+                    }
+            y[o] = best;
+            indices[o] = at < 0 ? -1 : (p.n * t->channels + p.c) * size[D] * size[H] * size[W] + at;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,1 @@
+"""Interpolation over height and width."""

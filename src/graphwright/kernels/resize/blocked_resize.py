@@ -1,0 +1,95 @@
+"""Resize height and width of blocked f32 activations: nearest, linear and cubic, as ONNX defines them.
+
+The taps are those of ``resize``. A vector holds the channels of a block, so that whatever the factor an
+output pixel is a weighted sum of whole vectors: nothing is gathered by lanes and no case is special.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from graphwright.ir.symbols import Dim, ceildiv, symbol
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, within
+from graphwright.kernels.resize.resize import RECORDS, modes
+from graphwright.targets.cpu.isa import Isa
+
+NEAREST: Final = "gw_resize_nearest_blocked_f32"
+LINEAR: Final = "gw_resize_linear_blocked_f32"
+CUBIC: Final = "gw_resize_cubic_blocked_f32"
+
+TAPS: Final[dict[str, int]] = {NEAREST: 1, LINEAR: 2, CUBIC: 4}
+"""Per axis."""
+
+
+class BlockedResizeArgs(NamedTuple):
+    """The args of all three kernels in ABI order; strides in elements.
+
+    ``scale_h``, ``scale_w`` and ``cubic_a`` are the bits of doubles (``bits.double_bits``); a scale of 0
+    stands for the quotient of the sizes.
+    """
+
+    images: Dim
+    channels: Dim
+    coordinates: Dim
+    """``resize.Coordinates``."""
+    rounding: Dim
+    """``resize.Rounding``, of nearest."""
+    exclude_outside: Dim
+    """0 or 1, of cubic."""
+    cubic_a: Dim
+    h: Dim
+    oh: Dim
+    scale_h: Dim
+    w: Dim
+    ow: Dim
+    scale_w: Dim
+    x_n: Dim
+    x_cb: Dim
+    x_h: Dim
+    y_n: Dim
+    y_cb: Dim
+    y_h: Dim
+
+
+ABI: Final = Abi("blocked_resize", ("x", "y"), BlockedResizeArgs._fields, RECORDS)
+
+
+def grid(isa: Isa, args: BlockedResizeArgs) -> Dim:
+    """Units of work: images, blocks of channels, output rows (fastest)."""
+    return args.images * ceildiv(args.channels, isa.lanes) * args.oh
+
+
+def scratch_bytes(symbol: str, args: BlockedResizeArgs) -> Dim:
+    """Offsets and weights of the taps of each column."""
+    return args.ow * (12 * TAPS[symbol])
+
+
+def work_ns(isa: Isa, symbol: str, args: BlockedResizeArgs) -> Dim:
+    """Time on one core: 4 ns for the vector that is written, 1 ns for each that is read."""
+    return grid(isa, args) * args.ow * (4 + TAPS[symbol] ** 2)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far the three kernels reach."""
+    a = BlockedResizeArgs(*map(symbol, BlockedResizeArgs._fields))
+    blocks = ceildiv(a.channels, isa.lanes)
+    x = Reach(4, ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), (a.w * isa.lanes, 1)))
+    y = Reach(4, ((a.images, a.y_n), (blocks, a.y_cb), (a.oh, a.y_h), (a.ow * isa.lanes, 1)))
+    return tuple(
+        Extent(
+            name,
+            ABI.args,
+            ABI.ordered(x=x, y=y),
+            grid=grid(isa, a),
+            scratch=scratch_bytes(name, a),
+            bounds=within(SIGNED, *BlockedResizeArgs._fields[12:])
+            | within(BITS, "cubic_a", "scale_h", "scale_w"),
+        )
+        for name in TAPS
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``blocked_resize.c`` includes."""
+    return f"{ABI.c_text()}{modes()}"

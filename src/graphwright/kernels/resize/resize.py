@@ -1,0 +1,152 @@
+"""Resize the last two axes of f32 tensors, leading axes flattened: nearest, linear and cubic, as ONNX defines
+them.
+
+All three are one algorithm with 1, 2 or 4 taps per axis (Keys, "Cubic Convolution Interpolation", 1981). A
+row of x is resized along the width when an output row first needs it and kept for the next ones; then rows
+are blended. Where the indices of taps advance by one input per two outputs (a factor of 2), loads and
+shuffles replace the gather.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar, Final
+
+from graphwright.ir.symbols import Dim, product
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.bits import double_bits
+from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, arguments, within
+from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa
+
+
+class Coordinates(IntEnum):
+    """ONNX's ``coordinate_transformation_mode``, but for tf_crop_and_resize."""
+
+    HALF_PIXEL = 0
+    PYTORCH_HALF_PIXEL = 1
+    ALIGN_CORNERS = 2
+    ASYMMETRIC = 3
+    HALF_PIXEL_SYMMETRIC = 4
+
+
+class Rounding(IntEnum):
+    """ONNX's ``nearest_mode``."""
+
+    ROUND_PREFER_FLOOR = 0
+    ROUND_PREFER_CEIL = 1
+    FLOOR = 2
+    CEIL = 3
+
+
+RECORDS: Final = {
+    "sampling": ("coordinates", "rounding", "exclude_outside", "double cubic_a"),
+    "axis": ("in", "out", "double scale"),
+}
+"""How taps are found, and the sizes of an axis."""
+ABI: Final = Abi(
+    "resize",
+    ("x", "y"),
+    ("planes", "x_plane", "x_row", "y_plane", "y_row", "sampling how", "axis h", "axis w"),
+    RECORDS,
+)
+
+
+@dataclass(frozen=True)
+class Resize:
+    """``[planes, height, width]`` to ``[planes, out_height, out_width]``. Operands: x, y; their widths are
+    contiguous.
+
+    A scale of 0 stands for the quotient of the sizes. Strides (of planes and rows) in elements.
+    """
+
+    NEAREST: ClassVar[str] = "gw_resize_nearest_f32"
+    LINEAR: ClassVar[str] = "gw_resize_linear_f32"
+    CUBIC: ClassVar[str] = "gw_resize_cubic_f32"
+
+    symbol: str
+    planes: Dim
+    height: Dim
+    width: Dim
+    out_height: Dim
+    out_width: Dim
+    x_strides: tuple[Dim, Dim]
+    y_strides: tuple[Dim, Dim]
+    scale_h: float = 0.0
+    scale_w: float = 0.0
+    coordinates: Coordinates = Coordinates.HALF_PIXEL
+    rounding: Rounding = Rounding.ROUND_PREFER_FLOOR
+    cubic_a: float = -0.75
+    exclude_outside: bool = False
+
+    @property
+    def args(self) -> tuple[Dim, ...]:
+        flags = int(self.coordinates), int(self.rounding), int(self.exclude_outside)
+        return ABI.values(
+            planes=self.planes,
+            x_plane=self.x_strides[0],
+            x_row=self.x_strides[1],
+            y_plane=self.y_strides[0],
+            y_row=self.y_strides[1],
+            how=(*flags, double_bits(self.cubic_a)),
+            h=(self.height, self.out_height, double_bits(self.scale_h)),
+            w=(self.width, self.out_width, double_bits(self.scale_w)),
+        )
+
+    @property
+    def taps(self) -> int:
+        """Per axis."""
+        return {self.NEAREST: 1, self.LINEAR: 2, self.CUBIC: 4}[self.symbol]
+
+    @property
+    def grid(self) -> Dim:
+        """Rows of the output."""
+        return self.planes * self.out_height
+
+    @property
+    def scratch_bytes(self) -> Dim:
+        """Indices and weights of the columns, and as many resized rows as there are taps."""
+        return self.out_width * (12 * self.taps) + 64
+
+    @property
+    def work_ns(self) -> Dim:
+        return product([self.planes, self.out_height, self.out_width]) * self.taps // 2
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far the three kernels reach. Columns are numbered by 32 bits."""
+    a = arguments(*ABI.args)
+    strides = (a.x_plane, a.x_row), (a.y_plane, a.y_row)
+    made = (
+        Resize(name, a.planes, a.h_in, a.w_in, a.h_out, a.w_out, *strides)
+        for name in (Resize.NEAREST, Resize.LINEAR, Resize.CUBIC)
+    )
+    return tuple(
+        Extent(
+            resize.symbol,
+            ABI.args,
+            ABI.ordered(
+                x=Reach(4, ((a.planes, a.x_plane), (a.h_in, a.x_row), (a.w_in, 1))),
+                y=Reach(4, ((a.planes, a.y_plane), (a.h_out, a.y_row), (a.w_out, 1))),
+            ),
+            grid=resize.grid,
+            scratch=resize.scratch_bytes,
+            bounds=within(SIGNED, "x_plane", "x_row", "y_plane", "y_row")
+            | within(BITS, "how_cubic_a", "h_scale", "w_scale")
+            | within((0, (1 << 31) - 1), "w_in"),
+        )
+        for resize in made
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``resize.c`` includes."""
+    return f"{ABI.c_text()}{modes()}"
+
+
+def modes() -> str:
+    """The enumerations as C."""
+    return "".join(
+        f"enum {{ {', '.join(f'{mode.name} = {mode.value}' for mode in kind)} }};\n"
+        for kind in (Coordinates, Rounding)
+    )

@@ -11,7 +11,6 @@ shows an op, a kernel in C and a rule.
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import importlib.util
 import os
@@ -71,6 +70,7 @@ from graphwright.kernels.library.bits import double_bits
 from graphwright.ops.core.common import FLOATS, INTEGERS, Pointwise, dtype_attribute, need_dtype, same_dtype
 from graphwright.passes.base import Pass, Record
 from graphwright.passes.plugin_passes import Point, register, registered_passes
+from graphwright.records import MISSING
 from graphwright.targets.cpu.source import CSource
 
 GROUP: Final = "graphwright.plugins"
@@ -164,19 +164,21 @@ class FromNode(dict[tuple[str, int] | tuple[str, int, str], Import]):
         self._owner = owner
 
     def _import(self, i: Importer) -> object:
-        given = {field.name: _attribute(i, field) for field in dataclasses.fields(self._owner)}  # type: ignore[arg-type]  # set by @op
+        given = {
+            name: _attribute(i, name, default) for name, default in self._owner.attribute_defaults.items()
+        }
         return i.emit(self._owner(**given), *i.inputs())
 
 
-def _attribute(i: Importer, field: dataclasses.Field[Any]) -> Any:
-    if field.default is dataclasses.MISSING:
-        return i.required_attr(field.name)
-    value = i.attr(field.name, field.default)
-    if isinstance(field.default, DType):
+def _attribute(i: Importer, name: str, default: Any) -> Any:
+    if default is MISSING:
+        return i.required_attr(name)
+    value = i.attr(name, default)
+    if isinstance(default, DType):
         return dtype_attribute(i, value)
-    if field.default is None or isinstance(value, type(field.default)):
+    if default is None or isinstance(value, type(default)):
         return value
-    return type(field.default)(value)
+    return type(default)(value)
 
 
 def load(*plugins: str | os.PathLike[str]) -> tuple[ModuleType, ...]:

@@ -17,7 +17,7 @@ import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-_MISSING: Any = object()
+MISSING: Any = object()
 """Stands for what was not given."""
 
 
@@ -28,8 +28,8 @@ class _Field:
 
     def __init__(
         self,
-        default: Any = _MISSING,
-        default_factory: Any = _MISSING,
+        default: Any = MISSING,
+        default_factory: Any = MISSING,
         repr: bool = True,
         compare: bool = True,
         metadata: Mapping[str, Any] | None = None,
@@ -69,7 +69,7 @@ def _fields_of(cls: Any) -> dict[str, _Field]:
     for name, kind in cls.__annotations__.items():
         if str(kind).partition("[")[0].endswith("ClassVar"):
             continue
-        given = getattr(cls, name, _MISSING)
+        given = getattr(cls, name, MISSING)
         made = given if isinstance(given, _Field) else _Field(given)
         made.name, made.type = name, kind
         if type(made.default).__hash__ is None:
@@ -77,7 +77,7 @@ def _fields_of(cls: Any) -> dict[str, _Field]:
         known[name] = made
         if made is not given:
             continue
-        if made.default is _MISSING:
+        if made.default is MISSING:
             delattr(cls, name)
         else:
             setattr(cls, name, made.default)
@@ -100,14 +100,14 @@ class _Late:
 
 def _init(cls: Any) -> Any:
     parameters, statements = ["self"], []
-    scope: dict[str, Any] = {"_MISSING": _MISSING, "_set": object.__setattr__}
+    scope: dict[str, Any] = {"MISSING": MISSING, "_set": object.__setattr__}
     assignment = "_set(self, {0!r}, {1})" if cls.__setattr__ is _set else "self.{0} = {1}"
     for name, each in cls.__record__.items():
         parameter = value = name
-        if each.default_factory is not _MISSING:
+        if each.default_factory is not MISSING:
             scope[f"_{name}"] = each.default_factory
-            parameter, value = f"{name}=_MISSING", f"_{name}() if {name} is _MISSING else {name}"
-        elif each.default is not _MISSING:
+            parameter, value = f"{name}=MISSING", f"_{name}() if {name} is MISSING else {name}"
+        elif each.default is not MISSING:
             scope[f"_{name}"] = each.default
             parameter = f"{name}=_{name}"
         parameters.append(parameter)
@@ -173,8 +173,8 @@ def _standard(frozen: bool, attribute: str, cls: Any) -> Any:
     standard = importlib.import_module("dataclasses")
     rows = []
     for each in cls.__record__.values():
-        default = {} if each.default is _MISSING else {"default": each.default}
-        if each.default_factory is not _MISSING:
+        default = {} if each.default is MISSING else {"default": each.default}
+        if each.default_factory is not MISSING:
             default = {"default_factory": each.default_factory}
         shown = {"repr": each.repr, "compare": each.compare, "metadata": each.metadata}
         rows.append((each.name, each.type, standard.field(**default, **shown)))
@@ -187,8 +187,6 @@ def _fields(record: Any) -> tuple[_Field, ...]:
 
 
 def _replace(record: Any, /, **changes: Any) -> Any:
-    if not hasattr(record, "__record__"):  # an op
-        return importlib.import_module("dataclasses").replace(record, **changes)
     cls = record.__class__
     if hasattr(cls, "__post_init__") or not changes.keys() <= cls.__record__.keys():
         state = {name: getattr(record, name) for name in cls.__record__}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import inspect
 import keyword
@@ -21,6 +20,7 @@ from graphwright.ir.plugin_ops import is_plugin_op
 from graphwright.ir.region_op import RegionOp
 from graphwright.ir.symbols import SymbolError, parse_dim
 from graphwright.ir.types import DTYPES, DType, dtype_of
+from graphwright.records import MISSING, fields
 from graphwright.spelling import did_you_mean
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -80,7 +80,7 @@ def _parameters(method: Callable[..., Any]) -> list[inspect.Parameter]:
 
 def attributes_of(cls: type[Op]) -> dict[str, Any]:
     """The attributes of an op with their declared types, in order."""
-    return {field.name: field.type for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    return {field.name: field.type for field in fields(cls)}
 
 
 def signature(cls: type[Op]) -> inspect.Signature:
@@ -102,7 +102,7 @@ def signature(cls: type[Op]) -> inspect.Signature:
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=required if default is dataclasses.MISSING else default,
+            default=required if default is MISSING else default,
         )
         for name, default in cls.attribute_defaults.items()
     ]
@@ -117,7 +117,7 @@ def make_op(cls: type[Op], given: Mapping[str, Any]) -> Op:
     if unknown:
         names = ", ".join(map(repr, unknown))
         raise fault("attribute", f"{cls.name} has no attribute {names}", did_you_mean(unknown, types) + known)
-    missing = [n for n in types if n not in given and cls.attribute_defaults[n] is dataclasses.MISSING]
+    missing = [n for n in types if n not in given and cls.attribute_defaults[n] is MISSING]
     if missing:
         raise fault("attribute", f"{cls.name} needs the attribute {', '.join(missing)}", known)
     return cls(**{name: _attribute(cls, name, types[name], value) for name, value in given.items()})

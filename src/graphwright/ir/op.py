@@ -22,7 +22,6 @@ A minimal op::
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +33,7 @@ from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.plugin_ops import defined_at, is_plugin_op, plugin_of
 from graphwright.ir.symbols import Dim, Expr, SymbolTable
 from graphwright.ir.types import DType, TensorType, dtype_named
-from graphwright.records import dataclass
+from graphwright.records import MISSING, dataclass, fields, replace
 
 if TYPE_CHECKING:
     from graphwright.ir.build import Builder
@@ -365,14 +364,9 @@ def dtype_field(value: DType | str) -> DType:
     return value if isinstance(value, DType) else dtype_named(value)
 
 
-_with_fields = dataclasses.dataclass(init=False, repr=False, eq=False)
-"""Ops share the methods of a frozen dataclass: making them for each class takes longer than its import."""
-
-
+@dataclass(frozen=True, init=False)
 class Op:
-    """Base of all ops. Subclass with :func:`op`; override what applies. Attributes are the dataclass's
-    fields.
-    """
+    """Base of all ops. Subclass with :func:`op`; override what applies. Attributes are the fields."""
 
     name: ClassVar[str]
     traits: ClassVar[Trait] = Trait.NONE
@@ -393,12 +387,13 @@ class Op:
     """How its attributes print, once they have: kept outside of the attributes, which are ``vars(op)``."""
 
     def __init__(self, *values: Any, **named: Any) -> None:
+        """One for all ops: compiling it for each class, as records do, takes longer than its import."""
         given = dict(zip(self.attribute_defaults, values, strict=False)) | named
         state = {**self.attribute_defaults, **given}
         if (
             len(given) != len(values) + len(named)
             or len(state) != len(self.attribute_defaults)
-            or any(value is dataclasses.MISSING for value in state.values())
+            or any(value is MISSING for value in state.values())
         ):
             known = ", ".join(self.attribute_defaults) or "none"
             raise TypeError(f"{type(self).__name__} takes the attributes {known}: not {values} and {named}")
@@ -414,24 +409,6 @@ class Op:
             known = write(self)
             object.__setattr__(self, "_text", known)
         return known
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot assign to {name!r} of an op")
-
-    def __delattr__(self, name: str) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot delete {name!r} of an op")
-
-    def __eq__(self, other: object) -> bool:
-        if other.__class__ is not self.__class__:
-            return NotImplemented
-        return self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def _key(self) -> tuple[object, ...]:
-        """The class and the attributes; they lie in the order of the fields."""
-        return (self.__class__, *self.__dict__.values())
 
     def output_count(self) -> int:
         return self.outputs
@@ -483,10 +460,9 @@ class Op:
         """The op with every attribute put through ``change``; itself if that changes none."""
         made = {name: change(value) for name, value in self.attributes().items()}
         changed = {name: value for name, value in made.items() if value != getattr(self, name)}
-        return dataclasses.replace(self, **changed) if changed else self  # type: ignore[type-var]  # set by @op
+        return replace(self, **changed) if changed else self
 
 
-_with_fields(Op)
 OpType = TypeVar("OpType", bound=type[Op])
 _REGISTRY: dict[str, type[Op]] = {}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
@@ -531,8 +507,8 @@ def _clash(name: str, known: type[Op], made: type[Op]) -> Exception:
 @dataclass_transform(frozen_default=True)
 def family(cls: OpType) -> OpType:
     """Make a class that several ops have as their base, and that is none itself: their attributes are its."""
-    made: Any = _with_fields(cls)
-    made.attribute_defaults = {field.name: field.default for field in dataclasses.fields(made)}
+    made: Any = dataclass(frozen=True, init=False)(cls)
+    made.attribute_defaults = {field.name: field.default for field in fields(made)}
     return cast(OpType, made)
 
 

@@ -10,11 +10,12 @@ import numpy as np
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Value
 from graphwright.ir.loop_types import MAX_ROUNDS
-from graphwright.ir.op import Importer, op_class
+from graphwright.ir.op import Importer
 from graphwright.ir.require import Require
 from graphwright.ir.types import I64, TensorType
 from graphwright.ops.control.loop import ITERATION, Loop, arrange, widened_types
-from graphwright.ops.core.binary import Where
+from graphwright.ops.core.binary import Less, Sub, Where
+from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shape import Shape
@@ -195,13 +196,13 @@ def _emit(scan: _Scan, build: Builder, length: Value, limit: Value | None = None
     front = Builder(build.module, graph, next(iter(graph), None), sources)
     others: dict[Value, Value] = {}
     if any(scan.backward):
-        stop = length if limit is None else build(op_class("Cast")(I64), limit)
-        last = build(op_class("Sub")(), stop, build.const(np.array(1, np.int64)))
+        stop = length if limit is None else build(Cast(I64), limit)
+        last = build(Sub(), stop, build.const(np.array(1, np.int64)))
         others[last] = graph.add_input(ITERATION, "last")
     if limit is not None:
         others[limit] = graph.add_input(limit.type, "limit")
     for value, given, axis, backward in zip(scan.inputs, slices, scan.axes, scan.backward, strict=True):
-        place = front(op_class("Sub")(), others[last], number) if backward else number
+        place = front(Sub(), others[last], number) if backward else number
         graph.replace_all_uses(given, front(Gather(axis), shared[value], place))
     used = [*shared.values(), *captured, *others.values()]
     arrange(graph, [number, *states, *used])
@@ -215,8 +216,8 @@ def _emit(scan: _Scan, build: Builder, length: Value, limit: Value | None = None
 
 def _freeze(graph: Graph, build: Builder, number: Value, limit: Value, states: Sequence[Value]) -> None:
     """Let runs from ``limit`` on give the states that they received, and rows of 0."""
-    wide = limit if limit.type.dtype == I64 else build(op_class("Cast")(I64), limit)
-    going = build(op_class("Less")(), number, wide)
+    wide = limit if limit.type.dtype == I64 else build(Cast(I64), limit)
+    going = build(Less(), number, wide)
     results = [build(Where(), going, new, old) for new, old in zip(graph.outputs, states, strict=False)]
     for value in graph.outputs[len(states) :]:
         zero = build.const(np.zeros((), value.type.dtype.numpy))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial, wraps
 from typing import Any, ClassVar
@@ -51,10 +50,9 @@ def simple(factory: Callable[[], Op]) -> Import:
 
 def with_attributes(cls: type[Op]) -> Import:
     """Import as ``cls`` with all inputs; a field is the attribute of its name, as the type of the default."""
-    fields: list[Any] = list(dataclasses.fields(cls))  # type: ignore[arg-type]  # set by @op
 
     def convert(i: Importer) -> Any:
-        values = {f.name: type(f.default)(i.attr(f.name, f.default)) for f in fields}
+        values = {name: type(each)(i.attr(name, each)) for name, each in cls.attribute_defaults.items()}
         return i.emit(cls(**values), *i.inputs())
 
     return convert

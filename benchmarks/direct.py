@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from benchmarks.calls import call, library, room
 from benchmarks.limits import fma_gflops, thread_seconds
-from graphwright.kernels.library import direct
+from graphwright.kernels.conv import direct
 from graphwright.targets.cpu.isa import ISAS, Isa
 
 _PATIENCE: Final = 1.5

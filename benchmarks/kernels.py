@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.kernels.library import conv, depthwise
-from graphwright.kernels.library.pack import conv_panels
+from graphwright.kernels.conv import conv, depthwise
+from graphwright.kernels.conv.pack import conv_panels
 from graphwright.targets.cpu.isa import ISAS, Isa, prelude
 
 Case = tuple[str, float, Callable[[], None]]

@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
-from graphwright.kernels.library import blocked_depthwise
-from graphwright.kernels.library.blocked_depthwise import BlockedDepthwiseArgs
+from graphwright.kernels.conv import blocked_depthwise
+from graphwright.kernels.conv.blocked_depthwise import BlockedDepthwiseArgs
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import blocks, in_blocks, in_rows, place, room
 from tests.kernels.library.cases import chunkings, each_isa

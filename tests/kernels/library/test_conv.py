@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
-from graphwright.kernels.library import conv
-from graphwright.kernels.library.pack import conv_layout, conv_panels, conv_unpanels
+from graphwright.kernels.conv import conv
+from graphwright.kernels.conv.pack import conv_layout, conv_panels, conv_unpanels
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa
 from tests.kernels.library.harness import Array, call, call_hooked, compile_module, hook, load, strided, zig

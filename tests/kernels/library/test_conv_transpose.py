@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphwright.kernels.library import conv_transpose, pack_transpose
-from graphwright.kernels.library.conv_transpose import ConvTransposeArgs
+from graphwright.kernels.conv import conv_transpose, pack_transpose
+from graphwright.kernels.conv.conv_transpose import ConvTransposeArgs
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, element_strides, guard
 from tests.kernels.library.harness import call, call_hooked, compile_module, hook, load, strided, zig

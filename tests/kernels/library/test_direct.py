@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import Layout
-from graphwright.kernels.library import direct
+from graphwright.kernels.conv import direct
 from graphwright.layout.transform import pack, unpack
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.gemm import gemm
+from graphwright.kernels.gemm.pack import gemm_panels, gemm_unpanels
 from graphwright.kernels.library.bits import single_bits
-from graphwright.kernels.library.pack import gemm_panels, gemm_unpanels
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa
 from tests.kernels.library.harness import Array, call, call_hooked, compile_module, hook, load, strided, zig

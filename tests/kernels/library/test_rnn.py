@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from graphwright.kernels.library.pack import gemm_panels
+from graphwright.kernels.gemm.pack import gemm_panels
 from graphwright.kernels.recurrent import elman, gru, lstm, rnn
 from graphwright.kernels.recurrent.rnn import Activation, ActivationKind
 from graphwright.targets.cpu.isa import Isa

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import Layout
-from graphwright.kernels.library import winograd, winograd_cost, winograd_transforms
+from graphwright.kernels.conv import winograd, winograd_cost, winograd_transforms
 from graphwright.layout.transform import pack, unpack
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard

@@ -11,14 +11,14 @@ from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import Context, Contraction, row_major_strides
 from graphwright.kernels.candidates.sliding import Sliding, sliding
 from graphwright.kernels.candidates.transfers import block_strides
-from graphwright.kernels.launch import Launch, Run
-from graphwright.kernels.library import (
+from graphwright.kernels.conv import (
     blocked_depthwise,
     direct,
     winograd,
     winograd_cost,
     winograd_transforms,
 )
+from graphwright.kernels.launch import Launch, Run
 from graphwright.layout.blocks import is_blocked
 from graphwright.layout.forms import nominal
 from graphwright.ops.nn.spatial import Windows

@@ -21,8 +21,8 @@ from graphwright.ir.types import Layout
 from graphwright.kernels.candidates.blocked_convolutions import two_axes
 from graphwright.kernels.candidates.registry import Context, Contraction, row_major_strides
 from graphwright.kernels.candidates.transfers import block_strides
+from graphwright.kernels.conv import direct
 from graphwright.kernels.launch import ByteRange, Launch, Run
-from graphwright.kernels.library import direct
 from graphwright.kernels.ref import KernelRef
 from graphwright.layout.blocks import is_blocked
 from graphwright.layout.forms import overlaps

@@ -12,8 +12,9 @@ from graphwright.kernels.candidates.contractions import alone, matmul_groups, tw
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.registry import Context, Contraction, candidate, contraction
 from graphwright.kernels.candidates.sliding import sliding
+from graphwright.kernels.conv import byte_conv
+from graphwright.kernels.gemm import byte_gemm
 from graphwright.kernels.launch import Launch, Run
-from graphwright.kernels.library import byte_conv, byte_gemm
 from graphwright.kernels.ref import KernelRef
 from graphwright.ops.quantized.conv_integer import ConvInteger
 from graphwright.ops.quantized.matmul_integer import MatMulInteger

@@ -14,9 +14,9 @@ from graphwright.kernels.candidates.registry import (
     row_major_strides,
 )
 from graphwright.kernels.gemm import gemm
+from graphwright.kernels.gemm.pack import gemm_layout
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library.bits import single_bits
-from graphwright.kernels.library.pack import gemm_layout
 from graphwright.ops.core.matmul import MatMul
 
 

@@ -20,9 +20,9 @@ from graphwright.kernels.candidates.registry import (
     row_major_strides,
 )
 from graphwright.kernels.candidates.sliding import Sliding, sliding
+from graphwright.kernels.conv import conv, conv_transpose, depthwise, pack_transpose
+from graphwright.kernels.conv.pack import conv_layout
 from graphwright.kernels.launch import Launch, Run
-from graphwright.kernels.library import conv, conv_transpose, depthwise, pack_transpose
-from graphwright.kernels.library.pack import conv_layout
 from graphwright.layout.blocks import CHANNELS, is_blocked
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose

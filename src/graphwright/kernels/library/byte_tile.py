@@ -61,15 +61,9 @@ def as_signed(x: Array) -> Array:
     return x if x.dtype == np.int8 else (x ^ np.uint8(0x80)).view(np.int8)
 
 
-def entries(text: str, symbol: str, wide: str) -> str:
-    """The function of the ABI that ``text`` defines, twice: ``symbol``, by VNNI where the CPU has it, and
-    ``wide``, never."""
-    named = ((symbol, "!has_vnni()"), (wide, "1"))
-    return "".join(text.replace("@SYMBOL@", name).replace("@WIDE@", way) for name, way in named)
-
-
 def byte_tiles(isa: Isa, *, a_signed: bool) -> str:
-    """``run_byte_tile(wide, rows, vectors, quads, a, b, &t)`` for up to :data:`TILE_ROWS` rows of packed A.
+    """The tiles of ``run_byte_tile(wide, rows, vectors, quads, a, b, &t)``, for up to :data:`TILE_ROWS`
+    rows of packed A.
 
     ``a_signed``: A is the signed operand, B the unsigned one; else the other way round. ``wide``: without
     VNNI even where the CPU has it.
@@ -77,85 +71,10 @@ def byte_tiles(isa: Isa, *, a_signed: bool) -> str:
     columns = vectors_of(isa)
     plain = ByteTile(4, columns, vnni=False)
     tiles = [plain] + ([ByteTile(TILE_ROWS, columns, vnni=True)] if isa.vector_bytes == 64 else [])
-    text = [_COMMON.replace("@RUN@", str(RUN)).replace("@TILE_ROWS@", str(TILE_ROWS))]
-    text += [_table(tile, a_signed) for tile in tiles]
-    text += [_RUN_WIDE]
-    text += [_RUN_VNNI if isa.vector_bytes == 64 else _RUN_PLAIN]
-    return "\n".join(text)
-
-
-_COMMON: Final = """\
-#define RUN @RUN@ /* bytes of a row of A that lie side by side */
-#define TILE_ROWS @TILE_ROWS@ /* rows of a packed tile of A */
-#define PANEL_ROW (NR * 4) /* bytes of a panel of B per quad */
-
-typedef int16_t vs __attribute__((vector_size(sizeof(vi))));
-typedef uint16_t vu __attribute__((vector_size(sizeof(vi))));
-typedef uint32_t vq __attribute__((vector_size(sizeof(vi))));
-
-/* A tile starts from one number per row, or from one per column, and is stored to ``to``. */
-struct byte_tile {
-    const int32_t *from;
-    int32_t *to;
-    int64_t to_ld;
-    int from_rows;
-};
-
-/* c += products of unsigned with signed bytes; DOT_AT: with one quad at p for all lanes. */
-#define DOT(c, unsigned_, signed_) \\
-    __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"(unsigned_), "v"(signed_))
-#define DOT_AT(c, unsigned_, p) \\
-    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(c) : "v"(unsigned_), "m"(*(const struct quad_bytes *)(p)))
-struct quad_bytes {
-    uint8_t x[4];
-};
-
-GW_INLINE uint32_t quad_at(const uint8_t *p) {
-    uint32_t x;
-    memcpy(&x, p, sizeof x);
-    return x;
-}
-GW_INLINE vi quad_all(const uint8_t *p) { return (vi)(quad_at(p) - (vq){0}); }
-GW_INLINE vi quads_at(const uint8_t *p) { return *(const vi_any *)p; }
-GW_INLINE vi pairs_dot(vs a, vs b) {
-    vi c;
-    __asm__("vpmaddwd %2, %1, %0" : "=v"(c) : "v"(a), "v"(b));
-    return c;
-}
-/* Even and odd bytes in 16 bits each. */
-GW_INLINE vs even_unsigned(vi x) { return (vs)((vu)x & 0xff); }
-GW_INLINE vs odd_unsigned(vi x) { return (vs)((vu)x >> 8); }
-GW_INLINE vs even_signed(vi x) { return (vs)((vu)x << 8) >> 8; }
-GW_INLINE vs odd_signed(vi x) { return (vs)x >> 8; }
-/* Sums of the bytes of each quad. */
-GW_INLINE vi quad_sums(vi x) {
-    const vs one = (vs){0} + 1;
-    return pairs_dot(even_unsigned(x), one) + pairs_dot(odd_unsigned(x), one);
-}
-
-/* tile[r][c] -= of_row[r] * of_column[c] */
-static void subtract_products(int32_t *tile, int64_t ld, int64_t rows, int64_t vectors, const int32_t *of_row,
-                              const int32_t *of_column) {
-    for (int64_t r = 0; r < rows; r++, tile += ld) {
-        const vq factor = (vq)vi_set1(of_row[r]);
-        for (int64_t v = 0; v < vectors * VL; v += VL)
-            vi_store(tile + v, (vi)((vq)vi_load(tile + v) - factor * (vq)vi_load(of_column + v)));
-    }
-}
-
-/* A zero point as the tile sees it: `moved` like what it belongs to. */
-static int32_t zero_at(const uint8_t *zero, int64_t i, int64_t is_signed, int moved) {
-    if (!zero)
-        return moved;
-    return (is_signed ? (int32_t)(int8_t)zero[i] : (int32_t)zero[i]) + moved;
-}
-
-/* The first cols columns of rows of a tile. */
-static void store_tile(const int32_t *tile, int64_t rows, int64_t cols, int32_t *to, int64_t to_ld) {
-    for (int64_t r = 0; r < rows; r++)
-        memcpy(to + r * to_ld, tile + r * NR, (size_t)cols * sizeof *to);
-}
-"""
+    constants = f"#define RUN {RUN}\n#define TILE_ROWS {TILE_ROWS}\n"
+    return "\n".join(
+        [constants, '#include "library/byte_tile.h"\n', *(_table(tile, a_signed) for tile in tiles)]
+    )
 
 
 def _table(tile: ByteTile, a_signed: bool) -> str:
@@ -250,47 +169,3 @@ def _wide_step(number: int, rows: int, vectors: int, a_signed: bool) -> list[str
         ]
         lines += ["                }"]
     return [*lines, "            }"]
-
-
-_RUN_WIDE: Final = """\
-static void run_wide(int64_t rows, int64_t vectors, int64_t quads, const uint8_t *a, const uint8_t *b,
-                     const struct byte_tile *t) {
-    for (int64_t r = 0; r < rows; r += 4) {
-        struct byte_tile part = *t;
-        part.from += t->from_rows ? r : 0;
-        part.to += r * t->to_ld;
-        wide_of[(rows - r < 4 ? rows - r : 4) - 1][vectors - 1](quads, a + r * RUN, b, &part);
-    }
-}
-"""
-
-_RUN_PLAIN: Final = """\
-GW_INLINE void run_byte_tile(int wide, int64_t rows, int64_t vectors, int64_t quads, const uint8_t *a,
-                             const uint8_t *b, const struct byte_tile *t) {
-    (void)wide;
-    run_wide(rows, vectors, quads, a, b, t);
-}
-GW_INLINE int has_vnni(void) { return 0; }
-"""
-
-_RUN_VNNI: Final = """\
-GW_INLINE void run_byte_tile(int wide, int64_t rows, int64_t vectors, int64_t quads, const uint8_t *a,
-                             const uint8_t *b, const struct byte_tile *t) {
-    if (wide)
-        run_wide(rows, vectors, quads, a, b, t);
-    else
-        vnni_of[rows - 1][vectors - 1](quads, a, b, t);
-}
-
-/* Whether the CPU has AVX512-VNNI: CPUID leaf 7, ECX bit 11, asked once, since a virtual machine traps it. */
-static int has_vnni(void) {
-    static int known; /* 0 not asked yet, 1 no, 2 yes: every thread finds the same */
-    int found = __atomic_load_n(&known, __ATOMIC_RELAXED);
-    if (!found) {
-        uint32_t a, b, c = 0, d;
-        found = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 11 & 1) ? 2 : 1;
-        __atomic_store_n(&known, found, __ATOMIC_RELAXED);
-    }
-    return found == 2;
-}
-"""

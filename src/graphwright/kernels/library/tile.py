@@ -29,9 +29,6 @@ _LATENCY_BOUND: Final = 8
 """Independent sums that keep two FMA units of latency 4 busy."""
 
 
-HELPERS: Final = '#include "library/sizes.h"\n'
-
-
 @dataclass(frozen=True)
 class TileShape:
     """The largest tile: ``rows`` x ``vectors``; element (r, k) of A is at ``r * a_row + k * a_k``, and

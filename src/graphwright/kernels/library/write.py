@@ -9,7 +9,6 @@ the folder of its family: ``FAMILY/NAME.c``, which is compiled as it is, and ``F
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import re
 import sys
@@ -25,7 +24,8 @@ ROOT = Path(__file__).parents[1]
 """Where the families of the library are, and the headers that they share."""
 TARGETS = ROOT.with_name("targets")
 """Where the header of vectors is."""
-_KERNEL = re.compile(r"^GW_(?:KERNEL\((\w+)\)|EXPORT int32_t (\w+)\(void \*const \*buf)", re.MULTILINE)
+_KERNEL = re.compile(r"^(?:GW_KERNEL\(|#define KERNEL )(\w+)", re.MULTILINE)
+"""A kernel of a C file: its own, or of a file that it includes several times."""
 _USAGE = f"usage: python -m graphwright.kernels.library.write FOLDER {'|'.join(ISAS)}"
 
 
@@ -40,20 +40,10 @@ class KernelModule(Protocol):
 
 def source_modules() -> list[str]:
     """Names of all modules that have kernels: there is a C file of the same name beside them."""
-    paths = sorted(path for path in ROOT.rglob("*.py") if _has_kernels(path))
+    paths = sorted(path for path in ROOT.rglob("*.py") if path.with_suffix(".c").exists())
     return [
         ".".join(("graphwright.kernels", *path.relative_to(ROOT).with_suffix("").parts)) for path in paths
     ]
-
-
-def _has_kernels(path: Path) -> bool:
-    return path.with_suffix(".c").exists() or (path.parent.name == "library" and _defines_source(path))
-
-
-def _defines_source(path: Path) -> bool:
-    """Read, not imported: the other modules may need what a build does not have."""
-    body = ast.parse(path.read_text(encoding="utf-8"), str(path)).body
-    return any(isinstance(statement, ast.FunctionDef) and statement.name == "source" for statement in body)
 
 
 def write_sources(folder: Path, isa: Isa) -> list[Path]:
@@ -79,18 +69,12 @@ def write_module(module: KernelModule, isa: Isa, folder: Path) -> list[Path]:
     """Write what the kernels of ``module`` are built with; returns the files to compile, by
     :func:`include_flags`. Raises ValueError unless each kernel has one extent.
     """
-    if hasattr(module, "source"):
-        name = folder / f"{module.__name__.rsplit('.', 1)[-1]}_{isa.name}.c"
-        text = module.source(isa)
-        _check_extents(module, text, isa)
-        _write_if_changed(name, text + "\n" + c_text(module.extents(isa)))
-        return [name]
     path = _path(module).with_suffix(".c")
     _check_extents(module, path.read_text(encoding="utf-8"), isa)
     header = _generated(folder, module)
     reaches = header.with_name(f"{path.stem}_extents.c")
     by = f"{path.parent.name}/{path.stem}.py"
-    head = f'/* Written by {by} for {isa.name}. */\n\n#include "cpu/vector.h"\n\n'
+    head = f'/* Written by {by} for {isa.name}. */\n\n#pragma once\n#include "cpu/vector.h"\n\n'
     _write_if_changed(header, head + module.header(isa))
     text = f'/* What the kernels of {by} touch. */\n\n#include "cpu/vector.h"\n\n'
     _write_if_changed(reaches, text + c_text(module.extents(isa)))
@@ -119,7 +103,7 @@ def _generated(folder: Path, module: KernelModule) -> Path:
 
 
 def _check_extents(module: KernelModule, text: str, isa: Isa) -> None:
-    kernels = ["".join(found) for found in _KERNEL.findall(text)]
+    kernels = _KERNEL.findall(text)
     declared = [extent.symbol for extent in module.extents(isa)]
     if sorted(kernels) != sorted(declared):
         raise ValueError(f"{module.__name__} has kernels {kernels}, but extents of {declared}")

@@ -37,22 +37,26 @@ GW_INLINE vf pixel(const float *const *row, const float *row_weight, const int64
     return total;
 }
 
+#define KERNEL gw_resize_nearest_blocked_f32
 #define MODE nearest
 #define TAPS 1
 #include "resize/blocked_resize_of.h"
 #undef MODE
+#undef KERNEL
 #undef TAPS
+
+#define KERNEL gw_resize_linear_blocked_f32
 #define MODE linear
 #define TAPS 2
 #include "resize/blocked_resize_of.h"
 #undef MODE
+#undef KERNEL
 #undef TAPS
+
+#define KERNEL gw_resize_cubic_blocked_f32
 #define MODE cubic
 #define TAPS 4
 #include "resize/blocked_resize_of.h"
 #undef MODE
+#undef KERNEL
 #undef TAPS
-
-GW_KERNEL(gw_resize_nearest_blocked_f32) { return resize_nearest(buf, arg, begin, end, scratch); }
-GW_KERNEL(gw_resize_linear_blocked_f32) { return resize_linear(buf, arg, begin, end, scratch); }
-GW_KERNEL(gw_resize_cubic_blocked_f32) { return resize_cubic(buf, arg, begin, end, scratch); }

@@ -11,8 +11,7 @@ static void OF(resize_row)(const float *const *row, const float *row_weight, con
 }
 
 /* Scratch: offsets, then weights. */
-GW_INLINE int32_t OF(resize)(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
-                             void *scratch) {
+GW_KERNEL(KERNEL) {
     const float *const x = buf[BLOCKED_RESIZE_X];
     float *const y = buf[BLOCKED_RESIZE_Y];
     struct blocked_resize_args s;

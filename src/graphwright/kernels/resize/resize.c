@@ -13,22 +13,26 @@ GW_INLINE void copy_line(float *to, const float *from, int64_t n) {
         vf_store_n(to + i, vf_load_n(from + i, n - i), n - i);
 }
 
+#define KERNEL gw_resize_nearest_f32
 #define MODE nearest
 #define TAPS 1
 #include "resize/resize_of.h"
 #undef MODE
+#undef KERNEL
 #undef TAPS
+
+#define KERNEL gw_resize_linear_f32
 #define MODE linear
 #define TAPS 2
 #include "resize/resize_of.h"
 #undef MODE
+#undef KERNEL
 #undef TAPS
+
+#define KERNEL gw_resize_cubic_f32
 #define MODE cubic
 #define TAPS 4
 #include "resize/resize_of.h"
 #undef MODE
+#undef KERNEL
 #undef TAPS
-
-GW_KERNEL(gw_resize_nearest_f32) { return resize_nearest(buf, arg, begin, end, scratch); }
-GW_KERNEL(gw_resize_linear_f32) { return resize_linear(buf, arg, begin, end, scratch); }
-GW_KERNEL(gw_resize_cubic_f32) { return resize_cubic(buf, arg, begin, end, scratch); }

@@ -110,8 +110,7 @@ static void OF(blend)(const float *const *line, const float *weight, float *y, i
 }
 
 /* Scratch: indices, weights, one resized row of x per tap. */
-GW_INLINE int32_t OF(resize)(void *const *buf, const int64_t *arg, int64_t begin, int64_t end,
-                             void *scratch) {
+GW_KERNEL(KERNEL) {
     struct resize_args t;
     memcpy(&t, arg, sizeof t);
     if (t.w.out == 0 || t.h.in == 0 || t.w.in == 0 || begin >= end)

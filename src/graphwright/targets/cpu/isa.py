@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -37,12 +36,7 @@ V4: Final = Isa("v4", 64, (*_COMMON_FLAGS, "-march=x86-64-v4", "-mprefer-vector-
 ISAS: Final[dict[str, Isa]] = {"v3": V3, "v4": V4}
 
 
-def prelude(isa: Isa) -> str:
-    """C text to stand first in a file of its own: what ``vector.h`` says, which the flags of ``isa`` tell how
-    wide vectors are."""
+def prelude() -> str:
+    """C text to stand first in a file that is compiled alone: ``vector.h``, which reads the width of vectors
+    from the compiler's flags."""
     return Path(__file__).with_name("vector.h").read_text(encoding="utf-8")
-
-
-def args_struct(fields: Sequence[str], name: str = "args") -> str:
-    """C text of the struct that a kernel's args are copied to: ``fields`` in ABI order."""
-    return f"struct {name} {{\n    int64_t {', '.join(fields)};\n}};\n"

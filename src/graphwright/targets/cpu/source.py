@@ -55,7 +55,7 @@ class CSource:
         """The translation unit that exports ``symbols``."""
         exported = "".join(f"GW_EXPORT int32_t {symbol}{SIGNATURE};\n" for symbol in symbols)
         head = f"/* {c_comment(Path(self.file).name)}, behind what kernels for {isa.name} share */\n"
-        return f'{head}{prelude(isa)}\n{_DOUBLE}{exported}#line {self.line} "{self._shown}"\n{self.text}\n'
+        return f'{head}{prelude()}\n{_DOUBLE}{exported}#line {self.line} "{self._shown}"\n{self.text}\n'
 
     def refused(self, error: ToolchainError) -> Diagnostic:
         """What the compiler said, at the line of the user's own file that it is about."""

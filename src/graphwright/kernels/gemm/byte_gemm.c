@@ -1,206 +1,13 @@
-"""Products of bytes: C[b0, b1, M, N] = (A - a_zero)[b0, b1, M, K] @ (B - b_zero)[b0, b1, K, N] in s32.
+/* Products of bytes: see byte_gemm.py. */
 
-A and B are u8 or s8 each; B comes in panels (:func:`pack`, or the kernel :data:`PACK`). The tile multiplies
-unsigned by signed bytes: an A of s8 and a B of u8 are moved by 128 on the way, and so are their zero points.
-With sums of columns from the packing, and of rows where B has a zero point,
+#include "library/sizes.h"
 
-    (A - za) @ (B - zb) = A @ B - za * colsum(B) - zb * (rowsum(A) - K * za)
+#include "gemm/byte_gemm.gen.h"
 
-(Jacob et al., 2018, section 2.3). All of it wraps like s32, so every way and any chunking give the same bits.
+#include "library/run_byte_tile.h"
 
-Loops: a unit of the grid is a block of rows and two panels of columns; units of a chunk that share their rows
-share the packed A, which stays in the second-level cache while the panels pass by.
-"""
-
-from __future__ import annotations
-
-import math
-from typing import Final, NamedTuple
-
-import numpy as np
-
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
-from graphwright.kernels.library.byte_tile import (
-    QUAD,
-    RUN,
-    TILE_ROWS,
-    Array,
-    as_signed,
-    byte_tiles,
-    entries,
-    panel_columns,
-)
-from graphwright.kernels.library.extent import FLAG, SIGNED, Extent, Reach, Tiles, dense, within
-from graphwright.kernels.library.tile import HELPERS
-from graphwright.records import replace
-from graphwright.targets.cpu.isa import Isa, args_struct, prelude
-
-SYMBOL: Final = "gw_gemm_bytes"
-WIDE: Final = "gw_gemm_bytes_wide"
-"""The same without AVX512-VNNI, whatever the CPU has."""
-PACK: Final = "gw_pack_bytes"
-
-OPERANDS: Final = ("a", "b", "a_zero", "b_zero", "c")
-"""Zero points may be absent; ``c`` is ignored when there is a hook. The hook, or a null pointer, comes next;
-its tile holds s32."""
-
-PACK_OPERANDS: Final = ("b", "panels")
-
-_BLOCK_BYTES: Final = 384 * 1024
-"""Of packed A, in the second-level cache."""
-_LEAST_TILES: Final = 6
-_MOST_TILES: Final = 48
-"""Tiles of rows of a block."""
-_UNIT_PANELS: Final = 2
-
-
-class ByteGemmArgs(NamedTuple):
-    """The kernel's args in ABI order; strides in elements, of zero points 0 for one, of ``b`` in bytes."""
-
-    batch0: Dim
-    batch1: Dim
-    m: Dim
-    n: Dim
-    k: Dim
-    a_batch0: Dim
-    a_batch1: Dim
-    a_m: Dim
-    b_batch0: Dim
-    b_batch1: Dim
-    c_batch0: Dim
-    c_batch1: Dim
-    c_m: Dim
-    za_batch0: Dim
-    za_batch1: Dim
-    za_m: Dim
-    zb_batch0: Dim
-    zb_batch1: Dim
-    zb_n: Dim
-    a_signed: Dim
-    b_signed: Dim
-
-
-class BytePackArgs(NamedTuple):
-    """Args of :data:`PACK`: matrices [k, n] one after the other."""
-
-    batch: Dim
-    k: Dim
-    n: Dim
-    b_signed: Dim
-
-
-def packed_bytes(isa: Isa, k: Dim, n: Dim) -> Dim:
-    """Bytes of one matrix in panels: of each, sums of columns, then quads of rows."""
-    width = panel_columns(isa)
-    return ceildiv(n, width) * (width * QUAD) * (1 + ceildiv(k, QUAD))
-
-
-def pack(out: Array, b: Array, isa: Isa) -> None:
-    """``b[..., K, N]`` of u8 or s8 into the bytes ``out`` of as many matrices."""
-    width = panel_columns(isa)
-    *batch, k, n = b.shape
-    panels, quads, matrices = -(-n // width), -(-k // QUAD), math.prod(batch)
-    padded = np.zeros((*batch, quads * QUAD, panels * width), np.int8)
-    padded[..., :k, :n] = as_signed(b)
-    parts = padded.reshape(matrices, quads, QUAD, panels, width).transpose(0, 3, 1, 4, 2)
-    sums = padded.sum(axis=-2, dtype=np.int32).reshape(matrices, panels, width)
-    target = out.view(np.uint8).reshape(matrices, panels, width * QUAD * (1 + quads))
-    target[..., : width * QUAD] = np.ascontiguousarray(sums).view(np.uint8)
-    target[..., width * QUAD :] = parts.reshape(matrices, panels, width * QUAD * quads).view(np.uint8)
-
-
-def _block_rows(k: Dim) -> Dim:
-    """Rows of a block at most."""
-    tiles = floordiv(_BLOCK_BYTES, TILE_ROWS * maximum(k, 1))
-    return TILE_ROWS * maximum(minimum(tiles, _MOST_TILES), _LEAST_TILES)
-
-
-def grid(isa: Isa, args: ByteGemmArgs) -> Dim:
-    """Units of work: blocks of rows times pairs of panels, in each batch."""
-    columns = _UNIT_PANELS * panel_columns(isa)
-    blocks = ceildiv(args.m, _block_rows(args.k))
-    return args.batch0 * args.batch1 * blocks * ceildiv(args.n, columns)
-
-
-def scratch_bytes(isa: Isa, args: ByteGemmArgs) -> Dim:
-    """Packed A and the sums of its rows."""
-    rows = minimum(ceildiv(args.m, TILE_ROWS) * TILE_ROWS, _block_rows(args.k))
-    return rows * (ceildiv(args.k, RUN) * RUN + 4) + 64
-
-
-def work_ns(isa: Isa, args: ByteGemmArgs) -> Dim:
-    """Time on one core: bound by arithmetic (450 or 70 Gop/s) or by reading B (10 GB/s)."""
-    speed = 450 if isa.vector_bytes == 64 else 70
-    elements = args.batch0 * args.batch1 * args.k * args.n
-    return maximum(ceildiv(2 * args.m * elements, speed), ceildiv(elements, 10))
-
-
-def pack_grid(isa: Isa, args: BytePackArgs) -> Dim:
-    """Panels."""
-    return args.batch * ceildiv(args.n, panel_columns(isa))
-
-
-def pack_work_ns(isa: Isa, args: BytePackArgs) -> Dim:
-    """Two bytes a nanosecond."""
-    return floordiv(args.batch * args.k * args.n, 2)
-
-
-def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far the three kernels reach."""
-    a = ByteGemmArgs(*map(symbol, ByteGemmArgs._fields))
-    result = ((a.batch0, a.c_batch0), (a.batch1, a.c_batch1), (a.m, a.c_m), (a.n, 1))
-    row_zeros = ((a.batch0, a.za_batch0), (a.batch1, a.za_batch1), (a.m, a.za_m))
-    column_zeros = ((a.batch0, a.zb_batch0), (a.batch1, a.zb_batch1), (a.n, a.zb_n))
-    bytes_of_b = packed_bytes(isa, a.k, a.n)
-    made = Extent(
-        SYMBOL,
-        ByteGemmArgs._fields,
-        (
-            Reach(1, ((a.batch0, a.a_batch0), (a.batch1, a.a_batch1), (a.m, a.a_m), (a.k, 1))),
-            Reach(1, ((a.batch0, a.b_batch0), (a.batch1, a.b_batch1), (bytes_of_b, 1))),
-            Reach(1, row_zeros, optional=True),
-            Reach(1, column_zeros, optional=True),
-            Reach(4, result, unhooked=True),
-        ),
-        grid=grid(isa, a),
-        scratch=scratch_bytes(isa, a),
-        bounds=within(SIGNED, *ByteGemmArgs._fields[5:19]) | within(FLAG, "a_signed", "b_signed"),
-        tiles=Tiles(a.batch0 * a.batch1, a.m, a.n),
-    )
-    return made, replace(made, symbol=WIDE), _pack_extent(isa)
-
-
-def _pack_extent(isa: Isa) -> Extent:
-    a = BytePackArgs(*map(symbol, BytePackArgs._fields))
-    return Extent(
-        PACK,
-        BytePackArgs._fields,
-        (dense(1, a.batch, a.k, a.n), dense(1, a.batch, packed_bytes(isa, a.k, a.n))),
-        grid=pack_grid(isa, a),
-    )
-
-
-def source(isa: Isa) -> str:
-    """One C11 file with all symbols."""
-    constants = f"""
-#include <cpuid.h>
-#define NR {panel_columns(isa)} /* columns of a panel of B */
-#define BLOCK_BYTES {_BLOCK_BYTES}
-#define LEAST_TILES {_LEAST_TILES}
-#define MOST_TILES {_MOST_TILES}
-#define UNIT_PANELS {_UNIT_PANELS}
-#define ARGS {len(ByteGemmArgs._fields)}
-#define OPERANDS {len(OPERANDS)}
-"""
-    fields = args_struct(ByteGemmArgs._fields) + args_struct(BytePackArgs._fields, "pack_args")
-    tiles = byte_tiles(isa, a_signed=False)
-    functions = [entries(_ENTRY, SYMBOL, WIDE), _PACK.replace("@SYMBOL@", PACK)]
-    return "\n".join([prelude(isa), constants, fields, HELPERS, tiles, _BODY, *functions])
-
-
-_BODY: Final = """
 struct gemm {
-    struct args s;
+    struct byte_gemm_args s;
     const uint8_t *a, *b, *a_zero, *b_zero;
     int32_t *c;
     gw_hook hook;
@@ -253,7 +60,7 @@ struct batch {
 };
 
 static struct batch batch_of(const struct gemm *g, const struct block *o) {
-    const struct args *s = &g->s;
+    const struct byte_gemm_args *s = &g->s;
     struct batch p = {
         .a = g->a + o->batch0 * s->a_batch0 + o->batch1 * s->a_batch1,
         .b = g->b + o->batch0 * s->b_batch0 + o->batch1 * s->b_batch1,
@@ -266,16 +73,16 @@ static struct batch batch_of(const struct gemm *g, const struct block *o) {
     return p;
 }
 
-static int32_t zero_of_row(const struct args *s, const struct batch *p, int64_t row) {
+static int32_t zero_of_row(const struct byte_gemm_args *s, const struct batch *p, int64_t row) {
     return zero_at(p->a_zero, row * s->za_m, s->a_signed, s->a_signed ? 128 : 0);
 }
 
-static int32_t zero_of_column(const struct args *s, const struct batch *p, int64_t col) {
+static int32_t zero_of_column(const struct byte_gemm_args *s, const struct batch *p, int64_t col) {
     return zero_at(p->b_zero, col * s->zb_n, s->b_signed, s->b_signed ? 0 : -128);
 }
 
 /* Whether columns may have zero points. */
-static int shifts(const struct args *s, const struct batch *p) { return p->b_zero || !s->b_signed; }
+static int shifts(const struct byte_gemm_args *s, const struct batch *p) { return p->b_zero || !s->b_signed; }
 
 /* Of a panel: what its tiles start from, sums of its columns, and their zero points if some are not 0. */
 struct columns {
@@ -283,8 +90,8 @@ struct columns {
     int shifted;
 };
 
-static void read_columns(const struct args *s, const struct batch *p, const uint8_t *panel, int64_t col,
-                         int64_t cols, struct columns *to) {
+static void read_columns(const struct byte_gemm_args *s, const struct batch *p, const uint8_t *panel,
+                         int64_t col, int64_t cols, struct columns *to) {
     const vq zero = (vq)vi_set1(s->za_m == 0 ? zero_of_row(s, p, 0) : 0);
     memcpy(to->sums, panel, sizeof to->sums);
     for (int64_t v = 0; v < NR; v += VL)
@@ -297,7 +104,7 @@ static void read_columns(const struct args *s, const struct batch *p, const uint
 }
 
 /* What zero points of rows, unless all have one, and of columns take off a tile; row_sums: of A. */
-static void shift_tile(const struct args *s, const struct batch *p, const struct columns *columns,
+static void shift_tile(const struct byte_gemm_args *s, const struct batch *p, const struct columns *columns,
                        int64_t row, int64_t rows, int64_t vectors, const int32_t *row_sums, int32_t *tile,
                        int64_t ld) {
     int32_t zeros[TILE_ROWS], sums[TILE_ROWS];
@@ -325,7 +132,7 @@ static int32_t deliver_tile(const struct gemm *g, const struct block *o, const s
 }
 
 static int32_t run_block(const struct gemm *g, const struct block *o, uint8_t *scratch, int64_t most_tiles) {
-    const struct args *s = &g->s;
+    const struct byte_gemm_args *s = &g->s;
     const int64_t tiles = parts(s->m, TILE_ROWS), quads = parts(s->k, 4), count = o->tile1 - o->tile0;
     const int64_t tile_bytes = parts(s->k, RUN) * RUN * TILE_ROWS, panel_bytes = (1 + quads) * PANEL_ROW;
     const struct batch p = batch_of(g, o);
@@ -391,27 +198,28 @@ static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, uint8
     }
     return 0;
 }
-"""
 
-_ENTRY: Final = """
-GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
+GW_INLINE int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch,
+                      int wide) {
     struct gemm g = {
-        .a = buf[0],
-        .b = buf[1],
-        .a_zero = buf[2],
-        .b_zero = buf[3],
-        .c = buf[4],
-        .hook_buf = buf + OPERANDS + 1,
-        .hook_arg = arg + ARGS,
-        .wide = @WIDE@,
+        .a = buf[BYTE_GEMM_A],
+        .b = buf[BYTE_GEMM_B],
+        .a_zero = buf[BYTE_GEMM_A_ZERO],
+        .b_zero = buf[BYTE_GEMM_B_ZERO],
+        .c = buf[BYTE_GEMM_C],
+        .hook_buf = buf + BYTE_GEMM_OPERANDS + 1,
+        .hook_arg = arg + BYTE_GEMM_ARGS,
+        .wide = wide,
     };
     memcpy(&g.s, arg, sizeof g.s);
-    memcpy(&g.hook, &buf[OPERANDS], sizeof g.hook);
+    memcpy(&g.hook, &buf[BYTE_GEMM_OPERANDS], sizeof g.hook);
     return run_units(&g, begin, end, scratch);
 }
-"""
 
-_PACK: Final = """
+GW_KERNEL(gw_gemm_bytes) { return run(buf, arg, begin, end, scratch, !has_vnni()); }
+
+GW_KERNEL(gw_gemm_bytes_wide) { return run(buf, arg, begin, end, scratch, 1); }
+
 /* One panel of a matrix [k, n]: sums of columns, then quads of rows. */
 static void pack_panel(const uint8_t *b, int64_t k, int64_t n, int64_t cols, uint8_t flip, uint8_t *to) {
     int32_t sums[NR] = {0};
@@ -430,16 +238,16 @@ static void pack_panel(const uint8_t *b, int64_t k, int64_t n, int64_t cols, uin
     memcpy(to, sums, sizeof sums);
 }
 
-GW_EXPORT int32_t @SYMBOL@(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
-    struct pack_args s;
+GW_KERNEL(gw_pack_bytes) {
+    struct byte_pack_args s;
     (void)scratch;
     memcpy(&s, arg, sizeof s);
     const int64_t panels = parts(s.n, NR), panel_bytes = (1 + parts(s.k, 4)) * PANEL_ROW;
     for (int64_t i = begin; i < end; i++) {
         const int64_t col = i % panels * NR;
-        pack_panel((const uint8_t *)buf[0] + i / panels * s.k * s.n + col, s.k, s.n, smaller(s.n - col, NR),
-                   s.b_signed ? 0 : 0x80, (uint8_t *)buf[1] + i * panel_bytes);
+        pack_panel((const uint8_t *)buf[BYTE_PACK_B] + i / panels * s.k * s.n + col, s.k, s.n,
+                   smaller(s.n - col, NR), s.b_signed ? 0 : 0x80,
+                   (uint8_t *)buf[BYTE_PACK_PANELS] + i * panel_bytes);
     }
     return 0;
 }
-"""

@@ -1,36 +1,25 @@
-"""C text of the passes of direct convolution (module ``direct``): tiles of some output blocks over a band.
+/* The passes of a direct convolution: tiles of some output blocks over a band. A pass fetches ahead what the
+   next one reads, and leaves its tiles in the output, in the sums between parts of the channels, or in L1 for
+   the hook. */
 
-A pass fetches ahead what the next one reads, and leaves its tiles in the output, in the sums between parts of
-the channels, or in L1 for the hook.
-"""
+#ifndef GW_DIRECT_PASS_H
+#define GW_DIRECT_PASS_H
 
-from __future__ import annotations
+#include "conv/direct.h"
 
-from typing import Final
-
-from graphwright.kernels.library.blocked_tile import widest
-from graphwright.targets.cpu.isa import Isa
-
-
-def passes(isa: Isa) -> str:
-    """``run_blocks(g, o, block, blocks)``: output blocks of a band, for the structs of ``direct``."""
-    return _TEXT.replace("@WIDEST@", ", ".join(map(str, widest(isa))))
-
-
-_TEXT: Final = """\
 /* Up to MAX_BLOCKS output blocks of a band, in one part of the input channels. */
 struct pass {
     const struct conv *g;
     const struct band *o;
     int64_t block, blocks;
-    struct tile t;          /* as for the band's first pixel; if apart, `to` is that of the image */
-    int64_t from_h, to_h;   /* between rows of pixels */
+    struct tile t;        /* as for the band's first pixel; if apart, `to` is that of the image */
+    int64_t from_h, to_h; /* between rows of pixels */
     int64_t to_pixel;
-    int apart;              /* tiles go to L1 first */
-    const float *ahead;     /* the next pass's weights that are to be fetched, of one output block */
+    int apart;          /* tiles go to L1 first */
+    const float *ahead; /* the next pass's weights that are to be fetched, of one output block */
     const float *ahead_end;
     int64_t ahead_size, ahead_blocks, ahead_step;
-    int far;                /* what is stored is in no cache */
+    int far; /* what is stored is in no cache */
 };
 
 /* How a row of tiles fetches to L2, evenly with its steps, some of what comes later: weights of the next
@@ -70,7 +59,7 @@ static void fetch_ahead(struct pass *p, struct tile *t, struct fetch *f) {
 }
 
 /* Where channel (or block) `index` of the `count` of a group begins in its image of y. */
-static int64_t place(const struct args *s, int64_t group, int64_t index, int64_t count) {
+static int64_t place(const struct direct_args *s, int64_t group, int64_t index, int64_t count) {
     const int64_t each = count / (s->split_h * s->split_w), column = index % s->split_w;
     const int64_t channel = index / s->split_w % each, row = index / s->split_w / each;
     return (group * each + channel) * s->y_c + row * (s->y_h / s->split_h) + column * (s->y_w / s->split_w);
@@ -125,7 +114,7 @@ static int32_t run_apart(const struct pass *p, struct tile *t, tile_fn run, int6
 /* count tiles of so many pixels each, from pixel (y, x) on. */
 static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t count, int64_t y, int64_t x) {
     const struct conv *g = p->g;
-    const struct args *s = &g->s;
+    const struct direct_args *s = &g->s;
     const struct rows rows = rows_inside(s, y);
     const int64_t down = y - p->o->y0, right = x - p->o->x0, outside = s->kh - (rows.last - rows.first);
     const int64_t tap = s->kw * g->lanes * VL;
@@ -162,7 +151,7 @@ static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t co
 
 /* Tiles that make up a row. */
 static int64_t row_tiles(const struct pass *p) {
-    static const int8_t widest[MAX_BLOCKS] = {@WIDEST@};
+    static const int8_t widest[MAX_BLOCKS] = {TILE_PIXELS};
     return parts(p->o->x1 - p->o->x0, widest[p->blocks - 1]);
 }
 
@@ -194,7 +183,7 @@ static void fetch_next(struct pass *p, const float *w, int64_t channels, int64_t
 
 /* Output blocks [block, block + blocks) of a band: parts of the channels one after another. */
 static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t block, int64_t blocks) {
-    const struct args *s = &g->s;
+    const struct direct_args *s = &g->s;
     const int64_t tap = g->lanes * VL, w_in = s->kh * s->kw * tap, w_out = parts(s->cin, g->lanes) * w_in;
     const int64_t total = o->group * g->blocks + block, room = (o->x1 - o->x0) * VL;
     struct pass p = {.g = g, .o = o, .block = block, .blocks = blocks};
@@ -246,4 +235,5 @@ static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t bl
     p.far = !p.apart && s->groups * s->oh * s->ow * g->blocks * VL > CACHED;
     return run_pass(&p);
 }
-"""
+
+#endif

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from graphwright.ir.symbols import Dim, ceildiv, evaluate, floordiv, maximum, minimum
-from graphwright.kernels.library.winograd import (
+from graphwright.kernels.conv.winograd import (
     L2_BYTES,
     WinogradArgs,
     dense_args,
@@ -14,7 +14,7 @@ from graphwright.kernels.library.winograd import (
     scratch_bytes,
     tiles,
 )
-from graphwright.kernels.library.winograd_transforms import STORED
+from graphwright.kernels.conv.winograd_transforms import STORED
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 

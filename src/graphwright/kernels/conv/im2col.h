@@ -1,49 +1,39 @@
-"""Panels of pixels gathered from rows of an image: C for lanes of any type of 32 bits."""
+/* Windows gathered to panels of NR pixels. The file that includes this defines ARGS, the tag of the struct
+   with the sizes, and the type ELEMENT of pixels: WHOLE_load and WHOLE_store move a VECTOR of them,
+   PART_load_n and PART_store_n some of its lanes. */
 
-from __future__ import annotations
+#ifndef GW_IM2COL_H
+#define GW_IM2COL_H
 
-from typing import Final
+#include "library/lanes.h"
+#include "library/sizes.h"
+#include "library/templates.h"
 
-from graphwright.targets.cpu.isa import Isa
-
-
-def gathering(isa: Isa, element: str, vector: str, whole: str, part: str) -> str:
-    """The functions ``copy_runs`` and ``gather_runs`` for ``element``, in vectors of type ``vector``.
-
-    They read sizes from the kernel's struct ``args``. Functions ``whole_load`` and ``whole_store`` move a
-    vector, ``part_load_n`` and ``part_store_n`` some of its lanes.
-    """
-    text = _TEXT.replace("@EVEN@", ", ".join(str(2 * i) for i in range(isa.lanes)))
-    for name, meant in (("ELEMENT", element), ("VECTOR", vector), ("WHOLE", whole), ("PART", part)):
-        text = text.replace(f"@{name}@", meant)
-    return text
-
-
-_TEXT: Final = """
 /* to[c][i] = from[c][i * step] for n pixels of each of some planes. */
-static void copy_runs(const @ELEMENT@ *from, int64_t from_c, int64_t step, int64_t n, int64_t planes,
-                      @ELEMENT@ *to, int64_t to_c) {
+static void copy_runs(const ELEMENT *from, int64_t from_c, int64_t step, int64_t n, int64_t planes,
+                      ELEMENT *to, int64_t to_c) {
     if (step == 1 && n == NR) {
         for (; planes > 0; planes--, from += from_c, to += to_c)
             for (int v = 0; v < NR; v += VL)
-                @WHOLE@_store(to + v, @WHOLE@_load(from + v));
+                GW_JOIN(WHOLE, store)(to + v, GW_JOIN(WHOLE, load)(from + v));
         return;
     }
     if (step == 1) {
         for (; n > VL; n -= VL, from += VL, to += VL)
             for (int64_t c = 0; c < planes; c++)
-                @WHOLE@_store(to + c * to_c, @WHOLE@_load(from + c * from_c));
+                GW_JOIN(WHOLE, store)(to + c * to_c, GW_JOIN(WHOLE, load)(from + c * from_c));
         for (int64_t c = 0; c < planes; c++)
-            @PART@_store_n(to + c * to_c, @PART@_load_n(from + c * from_c, n), n);
+            GW_JOIN(PART, store_n)(to + c * to_c, GW_JOIN(PART, load_n)(from + c * from_c, n), n);
         return;
     }
     if (step == 2) {
         for (; n > 0; n -= VL, from += 2 * VL, to += VL) {
             const int64_t now = smaller(n, VL), low = smaller(2 * now - 1, VL), high = 2 * now - 1 - low;
             for (int64_t c = 0; c < planes; c++) {
-                const @ELEMENT@ *p = from + c * from_c;
-                const @VECTOR@ a = @PART@_load_n(p, low), b = @PART@_load_n(p + (high ? VL : 0), high);
-                @PART@_store_n(to + c * to_c, __builtin_shufflevector(a, b, @EVEN@), now);
+                const ELEMENT *p = from + c * from_c;
+                const VECTOR a = GW_JOIN(PART, load_n)(p, low),
+                             b = GW_JOIN(PART, load_n)(p + (high ? VL : 0), high);
+                GW_JOIN(PART, store_n)(to + c * to_c, __builtin_shufflevector(a, b, LANES(EVEN)), now);
             }
         }
         return;
@@ -54,8 +44,8 @@ static void copy_runs(const @ELEMENT@ *from, int64_t from_c, int64_t step, int64
 }
 
 /* All taps of a row of windows that lie far apart: to[c][tap][i] = from[c][i * step + tap]. */
-GW_INLINE void copy_windows(const @ELEMENT@ *from, int64_t from_c, int64_t step, int64_t n, int64_t taps,
-                            int64_t planes, @ELEMENT@ *to, int64_t to_c) {
+GW_INLINE void copy_windows(const ELEMENT *from, int64_t from_c, int64_t step, int64_t n, int64_t taps,
+                            int64_t planes, ELEMENT *to, int64_t to_c) {
     for (; planes > 0; planes--, from += from_c, to += to_c)
         for (int64_t i = 0; i < n; i++)
             for (int64_t tap = 0; tap < taps; tap++)
@@ -63,8 +53,8 @@ GW_INLINE void copy_windows(const @ELEMENT@ *from, int64_t from_c, int64_t step,
 }
 
 /* What the panel to[plane][tap][NR] holds of the image x, for cols pixels of y from the pixel at on. */
-GW_INLINE void gather_runs(const struct args *s, const @ELEMENT@ *x, int64_t x_c, int64_t x_d, int64_t x_h,
-                           int64_t x_w, int64_t at, int64_t cols, int64_t planes, @ELEMENT@ *to) {
+GW_INLINE void gather_runs(const struct ARGS *s, const ELEMENT *x, int64_t x_c, int64_t x_d, int64_t x_h,
+                           int64_t x_w, int64_t at, int64_t cols, int64_t planes, ELEMENT *to) {
     const int64_t taps = s->kd * s->kh * s->kw;
     const int dense = s->stride_w > 2 && s->dilation_w == 1 && x_w == 1; /* windows are rows of x */
     for (int64_t col = 0, n; col < cols; col += n) {
@@ -98,4 +88,5 @@ GW_INLINE void gather_runs(const struct args *s, const @ELEMENT@ *x, int64_t x_c
         }
     }
 }
-"""
+
+#endif

@@ -1,0 +1,172 @@
+/* Depthwise convolution of blocks of channels: see blocked_depthwise.py. */
+
+#include "library/sizes.h"
+
+#include "conv/blocked_depthwise.gen.h"
+
+/* Tiles of one kind, by their pixels - 1. */
+struct tiles {
+    const tile_fn *of;
+    int64_t width;
+};
+
+static struct tiles choose_tiles(const struct blocked_depthwise_args *s) {
+/* kw taps that are neighbours, or (0) any; a stride, or (0) any. */
+#define CHOICE(taps, stride, pixels)                                                                         \
+    if ((taps == 0 || (s->kw == taps && s->dilation_w == 1)) && (stride == 0 || s->stride_w == stride))      \
+        return (struct tiles){columns##taps##s##stride##_of, pixels};
+    COLUMNS(CHOICE)
+#undef CHOICE
+}
+
+/* The padded rows of a plane, those of a window at least; rows are read where they are if slots is NULL. */
+struct ring {
+    float *slots;
+    int64_t span;            /* slots */
+    int64_t pitch;           /* elements of a slot */
+    int64_t from, to;        /* of a slot: the columns that the image fills */
+    int64_t next, next_slot; /* the first row that was not copied yet; where it will stand */
+};
+
+static void zero_pixels(float *to, int64_t pixels) {
+    for (int64_t i = 0; i < pixels; i++)
+        vf_store(to + i * VL, (vf){0});
+}
+
+/* The padding is the same in all slots: it is written once. */
+static struct ring make_ring(const struct blocked_depthwise_args *s, float *scratch) {
+    const int64_t width = (s->ow - 1) * s->stride_w + (s->kw - 1) * s->dilation_w + 1;
+    struct ring g = {.span = (s->kh - 1) * s->dilation_h + 1, .pitch = width * VL};
+    if (s->pad_left == 0 && width <= s->w)
+        return g;
+    g.slots = scratch;
+    g.from = smaller(s->pad_left > 0 ? s->pad_left : 0, width);
+    g.to = smaller(s->pad_left + s->w, width);
+    g.to = g.to < g.from ? g.from : g.to;
+    for (int64_t i = 0; i < g.span; i++) {
+        zero_pixels(g.slots + i * g.pitch, g.from);
+        zero_pixels(g.slots + i * g.pitch + g.to * VL, width - g.to);
+    }
+    return g;
+}
+
+/* Copies the rows of the window that begins at row top, as far as they are missing. */
+GW_INLINE void fill_ring(struct ring *g, const struct blocked_depthwise_args *s, const float *x,
+                         int64_t top) {
+    const int64_t last = smaller(top + g->span, s->h), n = (g->to - g->from) * VL;
+    if (g->next < top)
+        g->next = top;
+    for (; g->next < last; g->next++) {
+        const float *from = x + g->next * s->x_h + (g->from - s->pad_left) * VL;
+        float *to = g->slots + g->next_slot * g->pitch + g->from * VL;
+        for (int64_t i = 0; i < n; i += VL) {
+            __builtin_prefetch(from + AHEAD + i);
+            vf_store(to + i, vf_load(from + i));
+        }
+        g->next_slot = g->next_slot + 1 < g->span ? g->next_slot + 1 : 0;
+    }
+}
+
+/* Points r at the rows of taps of output row oy that lie inside the image. */
+static void find_rows(struct row *r, struct ring *g, const struct blocked_depthwise_args *s, const float *x,
+                      const float *w, int64_t oy, const float **rows) {
+    const int64_t top = oy * s->stride_h - s->pad_top;
+    const int64_t i0 = top < 0 ? smaller(parts(-top, s->dilation_h), s->kh) : 0;
+    const int64_t i1 = s->h > top ? smaller(parts(s->h - top, s->dilation_h), s->kh) : 0;
+    r->taps = i1 > i0 ? i1 - i0 : 0;
+    r->w = w + i0 * s->kw * VL;
+    int64_t y = top + i0 * s->dilation_h;
+    if (g->slots) {
+        fill_ring(g, s, x, top);
+        int64_t slot = g->next_slot - (g->next - y);
+        for (int64_t i = 0; i < r->taps; i++, slot += s->dilation_h) {
+            slot += slot < 0 ? g->span : slot >= g->span ? -g->span : 0;
+            rows[i] = g->slots + slot * g->pitch;
+        }
+        return;
+    }
+    for (int64_t i = 0; i < r->taps; i++, y += s->dilation_h)
+        rows[i] = x + y * s->x_h;
+}
+
+/* The tiles of a row: `wider` ones of width + 1 pixels, then those of width. */
+struct cuts {
+    const tile_fn *tile_of;
+    int64_t count, width, wider;
+};
+
+static struct cuts cut_row(const struct tiles *tiles, int64_t ow) {
+    const int64_t count = parts(ow, tiles->width), width = quotient(ow, count);
+    return (struct cuts){tiles->of, count, width, ow - count * width};
+}
+
+GW_INLINE void compute_row(const struct row *r, const struct cuts *c) {
+    int64_t i = 0, ox = 0;
+    for (; i < c->wider; i++, ox += c->width + 1)
+        c->tile_of[c->width](r, ox);
+    for (; i < c->count; i++, ox += c->width)
+        c->tile_of[c->width - 1](r, ox);
+}
+
+static vf bound(int64_t bits) {
+    const int32_t low = (int32_t)bits;
+    float value;
+    memcpy(&value, &low, sizeof value);
+    return vf_set1(value);
+}
+
+GW_KERNEL(gw_depthwise_blocked_f32) {
+    const float *const x = buf[BLOCKED_DEPTHWISE_X], *const w = buf[BLOCKED_DEPTHWISE_W],
+                       *const bias = buf[BLOCKED_DEPTHWISE_BIAS],
+                       *const residual = buf[BLOCKED_DEPTHWISE_RESIDUAL];
+    float *const y = buf[BLOCKED_DEPTHWISE_Y];
+    struct blocked_depthwise_args args;
+    const struct blocked_depthwise_args *s = &args;
+    gw_hook hook;
+    memcpy(&args, arg, sizeof args);
+    memcpy(&hook, &buf[BLOCKED_DEPTHWISE_OPERANDS], sizeof hook);
+    if (s->ow == 0)
+        return 0;
+    const int64_t blocks = parts(s->channels, VL), bands = parts(s->oh, BAND);
+    const struct tiles tiles = choose_tiles(s);
+    const struct cuts cuts = cut_row(&tiles, s->ow);
+    const int64_t group = smaller(s->oh, parts(HOOK_PIXELS, s->ow)); /* rows that a hook gets at once */
+    struct ring ring = make_ring(s, scratch);
+    float *const out = (float *)scratch + ring.span * ring.pitch;
+    const float **const rows = (const float **)(void *)(out + group * s->ow * VL);
+    struct row r = {
+        .rows = rows,
+        .kw = s->kw,
+        .step = s->stride_w * VL,
+        .tap = s->dilation_w * VL,
+        .lo = s->act == 2 ? bound(s->lo) : (vf){0},
+        .hi = bound(s->hi),
+        .act = s->act,
+    };
+    while (begin < end) {
+        const int64_t plane = quotient(begin, bands), band = begin - plane * bands;
+        const int64_t image = quotient(plane, blocks), block = plane - image * blocks;
+        const int64_t run = smaller(end - begin, bands - band); /* bands of one plane share the ring */
+        const int64_t last = cut(s->oh, band + run, bands);
+        const float *in = x + image * s->x_n + block * s->x_cb;
+        const float *add = residual ? residual + image * s->r_n + block * s->r_cb : NULL;
+        float *to = hook ? NULL : y + image * s->y_n + block * s->y_cb;
+        r.bias = bias ? vf_load(bias + block * VL) : (vf){0};
+        ring.next = 0; /* none of this plane */
+        for (int64_t oy = cut(s->oh, band, bands), first = oy; oy < last; oy++) {
+            find_rows(&r, &ring, s, in, w + block * s->kh * s->kw * VL, oy, rows);
+            r.add = add ? add + oy * s->r_h : NULL;
+            r.to = hook ? out + (oy - first) * s->ow * VL : to + oy * s->y_h;
+            compute_row(&r, &cuts);
+            if (!hook || (oy + 1 - first < group && oy + 1 < last))
+                continue;
+            const int32_t error = hook(buf + BLOCKED_DEPTHWISE_OPERANDS + 1, arg + BLOCKED_DEPTHWISE_ARGS,
+                                       out, VL, plane, first * s->ow, (oy + 1 - first) * s->ow, 0, VL);
+            if (error)
+                return error;
+            first = oy + 1;
+        }
+        begin += run;
+    }
+    return 0;
+}

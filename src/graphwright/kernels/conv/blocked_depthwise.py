@@ -1,0 +1,243 @@
+"""Depthwise convolution of blocked activations: y = act(conv(x[n, c], w[c]) + bias[c] + residual), f32.
+
+A vector holds the channels of a block, so each tap of a pixel is one FMA. A tile is some output pixels of a
+row, whose sums stay in registers for all taps. Where the image has padding at its sides, its rows are copied
+with it to a ring of scratch that holds as many rows as a window spans: no tile has border code, and each row
+is copied once. The columns of usual windows are unrolled so that every input vector is loaded once per row of
+taps. Taps in rows outside the image are left out.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import (
+    BITS,
+    SIGNED,
+    STEP,
+    Extent,
+    Reach,
+    Tiles,
+    dense,
+    window_bounds,
+    within,
+)
+from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa
+
+SYMBOL: Final = "gw_depthwise_blocked_f32"
+
+
+_BAND: Final = 16
+"""Output rows per unit."""
+
+_HOOK_PIXELS: Final = 64
+"""A hook gets the whole rows that reach this many pixels, in 4 KiB under AVX-512."""
+
+_AHEAD: Final = 512
+"""Elements from what is copied to what is fetched to L1 meanwhile."""
+
+
+class BlockedDepthwiseArgs(NamedTuple):
+    """The kernel's args in ABI order; strides in elements. Pads at the end follow from oh, ow."""
+
+    images: Dim
+    channels: Dim
+    h: Dim
+    w: Dim
+    oh: Dim
+    ow: Dim
+    kh: Dim
+    kw: Dim
+    stride_h: Dim
+    stride_w: Dim
+    pad_top: Dim
+    pad_left: Dim
+    dilation_h: Dim
+    dilation_w: Dim
+    x_n: Dim
+    x_cb: Dim
+    x_h: Dim
+    r_n: Dim
+    r_cb: Dim
+    r_h: Dim
+    y_n: Dim
+    y_cb: Dim
+    y_h: Dim
+    act: Dim
+    """0 none, 1 relu, 2 clip."""
+    lo: Dim
+    hi: Dim
+    """Bounds of the clip, as the bits of an f32."""
+
+
+ABI: Final = Abi("blocked_depthwise", ("x", "w", "bias", "residual", "y"), BlockedDepthwiseArgs._fields)
+"""``w`` [CB, 1, kh, kw, VL] and ``bias`` [CB * VL] zero padded; ``bias`` and ``residual`` may be absent;
+``y`` is ignored when there is a hook. The hook, or a null pointer, comes next; its batch is image * CB +
+block, its rows are output pixels, its columns the VL channels."""
+
+
+def grid(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
+    """Units of work: images, blocks of channels, bands of rows (fastest)."""
+    return args.images * ceildiv(args.channels, isa.lanes) * ceildiv(args.oh, _BAND)
+
+
+def scratch_bytes(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
+    """The ring of padded rows, the output rows of a hook, a pointer to each row of taps."""
+    ring = ((args.kh - 1) * args.dilation_h + 1) * _row_pixels(args)
+    out = args.ow * minimum(args.oh, ceildiv(_HOOK_PIXELS, maximum(args.ow, 1)))
+    return isa.vector_bytes * (ring + out) + 8 * args.kh
+
+
+def _row_pixels(args: BlockedDepthwiseArgs) -> Dim:
+    """Pixels of a padded row: those that some tap reads."""
+    return (maximum(args.ow, 1) - 1) * args.stride_w + (args.kw - 1) * args.dilation_w + 1
+
+
+def work_ns(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
+    """Time on one core: 100 or 50 GFLOP/s, or 5 elements a nanosecond in and out."""
+    planes = args.images * ceildiv(args.channels, isa.lanes) * isa.lanes
+    flops = 2 * planes * args.oh * args.ow * args.kh * args.kw
+    moved = planes * (args.oh * args.ow + args.h * args.w)
+    return maximum(ceildiv(flops, 100 if isa.vector_bytes == 64 else 50), floordiv(moved, 5))
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """How tiles read their columns: ``kw`` neighbouring taps, unrolled, or (0) any taps, in a loop.
+
+    ``stride`` between output pixels; 0 is any.
+    """
+
+    kw: int
+    stride: int
+
+    @property
+    def name(self) -> str:
+        return f"columns{self.kw}s{self.stride}"
+
+    def width(self, isa: Isa) -> int:
+        """Output pixels of the widest tile: sums beside the weights of a row and one input."""
+        if self.stride == 0:
+            return 4
+        if isa.vector_bytes == 64:
+            return 14
+        return min(12, 16 - self.kw - 2)
+
+
+_COLUMNS: Final = (
+    *(_Columns(3, 1), _Columns(3, 2), _Columns(5, 1), _Columns(5, 2), _Columns(7, 1)),
+    *(_Columns(0, 1), _Columns(0, 2), _Columns(0, 0)),
+)
+"""The first that serves is taken."""
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far :data:`SYMBOL` reaches: rows and columns outside the image are not read."""
+    a = BlockedDepthwiseArgs(*map(symbol, BlockedDepthwiseArgs._fields))
+    blocks, pixels = ceildiv(a.channels, isa.lanes), (a.ow * isa.lanes, 1)
+    x = ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), (a.w * isa.lanes, 1))
+    residual = ((a.images, a.r_n), (blocks, a.r_cb), (a.oh, a.r_h), pixels)
+    y = ((a.images, a.y_n), (blocks, a.y_cb), (a.oh, a.y_h), pixels)
+    return (
+        Extent(
+            SYMBOL,
+            ABI.args,
+            ABI.ordered(
+                x=Reach(4, x),
+                w=dense(4, blocks * isa.lanes, a.kh * a.kw),
+                bias=dense(4, blocks * isa.lanes, optional=True),
+                residual=Reach(4, residual, optional=True),
+                y=Reach(4, y, unhooked=True),
+            ),
+            grid=grid(isa, a),
+            scratch=scratch_bytes(isa, a),
+            bounds=window_bounds(BlockedDepthwiseArgs._fields)
+            | within(SIGNED, *BlockedDepthwiseArgs._fields[14:23])
+            | within(BITS, "lo", "hi")
+            | within(STEP, "kh", "kw"),
+            tiles=Tiles(a.images * blocks, a.oh * a.ow, isa.lanes),
+        ),
+    )
+
+
+def _table(columns: _Columns, isa: Isa) -> str:
+    names = ", ".join(f"{columns.name}_{n}" for n in range(1, columns.width(isa) + 1))
+    return f"static const tile_fn {columns.name}_of[] = {{{names}}};\n"
+
+
+def _tile(columns: _Columns, width: int) -> str:
+    """``width`` pixels from ``ox`` on; each sum takes its taps in the same order whatever the width."""
+    pixels = range(width)
+    return "\n".join(
+        [
+            f"static void {columns.name}_{width}(const struct row *r, int64_t ox) {{",
+            "    const float *w = r->w;",
+            f"    vf {', '.join(f'c{t} = r->bias' for t in pixels)};",
+            *(_unrolled_taps(columns, width) if columns.kw else _any_taps(columns, width)),
+            "    if (r->add) {",
+            "        const float *add = r->add + ox * VL;",
+            *(f"        c{t} += vf_load(add + {t} * VL);" for t in pixels),
+            "    }",
+            "    if (r->act) {",
+            *(f"        c{t} = at_least(r->lo, c{t});" for t in pixels),
+            "    }",
+            "    if (r->act == 2) {",
+            *(f"        c{t} = at_most(r->hi, c{t});" for t in pixels),
+            "    }",
+            "    float *to = r->to + ox * VL;",
+            *(f"    vf_store(to + {t} * VL, c{t});" for t in pixels),
+            "}",
+            "",
+        ]
+    )
+
+
+def _unrolled_taps(columns: _Columns, width: int) -> list[str]:
+    taps = range(columns.kw)
+    lines = [
+        f"    for (int64_t i = 0; i < r->taps; i++, w += {columns.kw} * VL) {{",
+        f"        const float *x = r->rows[i] + ox * {columns.stride} * VL;",
+        f"        const vf {', '.join(f'w{j} = vf_load(w + {j} * VL)' for j in taps)};",
+    ]
+    for p in range((width - 1) * columns.stride + columns.kw):
+        reached = [(t, p - t * columns.stride) for t in range(width) if p - t * columns.stride in taps]
+        if reached:
+            lines += [f"        vf x{p} = vf_load(x + {p} * VL);", f"        HOLD(x{p});"]
+            lines += [f"        ADD(c{t}, x{p}, w{j});" for t, j in reached]
+    return [*lines, "    }"]
+
+
+def _any_taps(columns: _Columns, width: int) -> list[str]:
+    step = f"{columns.stride} * VL" if columns.stride else "r->step"
+    return [
+        f"    const int64_t step = {step}, tap = r->tap;",
+        "    for (int64_t i = 0; i < r->taps; i++) {",
+        "        const float *x = r->rows[i] + ox * step;",
+        "        for (int64_t j = 0; j < r->kw; j++, x += tap, w += VL) {",
+        "            const vf k = vf_load(w);",
+        *(f"            c{t} = vf_fma(vf_load(x + {t} * step), k, c{t});" for t in range(width)),
+        "        }",
+        "    }",
+    ]
+
+
+def header(isa: Isa) -> str:
+    """What ``blocked_depthwise.c`` includes."""
+    columns = " ".join(f"C({c.kw}, {c.stride}, {c.width(isa)})" for c in _COLUMNS)
+    constants = f"""
+#define BAND {_BAND} /* output rows of a unit */
+#define HOOK_PIXELS {_HOOK_PIXELS}
+#define AHEAD {_AHEAD}
+#define COLUMNS(C) {columns} /* taps, stride and pixels of the widest tile; the first that serves is taken */
+
+#include "conv/blocked_depthwise.h"
+"""
+    tiles = [
+        tile
+        for c in _COLUMNS
+        for tile in (*(_tile(c, n) for n in range(1, c.width(isa) + 1)), _table(c, isa))
+    ]
+    return "\n".join([ABI.c_text(), constants, *tiles])

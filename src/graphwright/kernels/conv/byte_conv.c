@@ -1,0 +1,275 @@
+/* Convolution of bytes: see byte_conv.py. */
+
+#include "library/sizes.h"
+
+#include "conv/byte_conv.gen.h"
+
+#include "library/run_byte_tile.h"
+
+typedef uint32_t quad; /* four channels of a pixel */
+
+struct conv {
+    struct byte_conv_args s;
+    const quad *x;
+    const uint8_t *w, *w_zero;
+    int32_t *y;
+    gw_hook hook;
+    void *const *hook_buf;
+    const int64_t *hook_arg;
+    int64_t taps;   /* kd * kh * kw */
+    int64_t pixels; /* d * h * w */
+    int64_t counts; /* od * oh * ow */
+    int64_t planes; /* of quads, in a group */
+    int64_t most_panels;
+    int32_t zero;        /* of x as u8 */
+    int padded;          /* some tap of some pixel lies outside the image */
+    int w_moved, shifts; /* w was moved by 128; some channel of it has a zero point then */
+    int wide;            /* without VNNI */
+};
+
+/* Tiles [tile0, tile1) of output channels and panels [panel0, panel1) of pixels of a group of an image. */
+struct block {
+    int64_t image, group, tile0, tile1, panel0, panel1;
+};
+
+GW_INLINE vi vi_load_n(const quad *p, int64_t n) { return (vi)vf_load_n((const float *)(const void *)p, n); }
+GW_INLINE void vi_store_n(quad *p, vi x, int64_t n) { vf_store_n((float *)(void *)p, (vf)x, n); }
+GW_INLINE vi q_load(const quad *p) { return *(const vi_any *)p; }
+GW_INLINE void q_store(quad *p, vi x) { *(vi_any *)p = x; }
+
+#define ARGS byte_conv_args
+#define ELEMENT quad
+#define VECTOR vi
+#define WHOLE q
+#define PART vi
+#include "conv/im2col.h"
+
+/* The panel to[plane][tap][NR] of cols pixels from the pixel at on; zero points outside the image. */
+static void gather_panel(const struct conv *g, const quad *x, int64_t at, int64_t cols, quad *to) {
+    const struct byte_conv_args *s = &g->s;
+    if (g->padded || cols < NR) {
+        const vi outside = vi_set1((int32_t)(0x01010101u * (uint32_t)g->zero));
+        for (int64_t i = 0; i < g->planes * g->taps * NR; i += VL)
+            q_store(to + i, outside);
+    }
+    gather_runs(s, x, g->pixels, s->h * s->w, s->w, 1, at, cols, g->planes, to);
+}
+
+/* The same where pixels are their own only tap: a copy of planes. */
+static void copy_panel(const struct conv *g, const quad *x, int64_t at, int64_t cols, quad *to) {
+    copy_runs(x + at, g->pixels, 1, cols, g->planes, to, NR);
+    for (int64_t c = 0; cols % VL && c < g->planes; c++)
+        memset(to + c * NR + cols, 0, (size_t)(-cols & (VL - 1)) * sizeof *to);
+}
+
+/* Sums of a panel's columns, over the channels that there are, less those of as many zero points of x. */
+static void sum_columns(const struct conv *g, const quad *panel, int32_t *sums) {
+    const int64_t last = g->s.cin - 4 * (g->planes - 1);
+    const vi zeros = vi_set1((int32_t)((uint32_t)(g->s.cin * g->taps) * (uint32_t)g->zero));
+    for (int64_t v = 0; v < NR; v += VL) {
+        vq total = (vq){0} - (vq)zeros;
+        for (int64_t c = 0; c < g->planes; c++) {
+            const vi counted = vi_set1(c + 1 < g->planes || last == 4 ? -1 : (1 << 8 * last) - 1);
+            for (int64_t tap = 0; tap < g->taps; tap++)
+                total += (vq)quad_sums(q_load(panel + (c * g->taps + tap) * NR + v) & counted);
+        }
+        vi_store(sums + v, (vi)total);
+    }
+}
+
+static int32_t zero_of_weights(const struct conv *g, int64_t channel) {
+    return zero_at(g->w_zero, channel * g->s.w_zero_step, g->s.w_signed, g->w_moved);
+}
+
+/* What zero points of the weights take off a tile. */
+static void shift_tile(const struct conv *g, int64_t channel, int64_t rows, int64_t vectors,
+                       const int32_t *sums, int32_t *tile, int64_t ld) {
+    int32_t zeros[TILE_ROWS];
+    for (int64_t r = 0; r < rows; r++)
+        zeros[r] = zero_of_weights(g, channel + r);
+    subtract_products(tile, ld, rows, vectors, zeros, sums);
+}
+
+/* Where panel p begins: so that all have nearly the same number of vectors. */
+static int64_t pixel_of(const struct conv *g, int64_t p) {
+    return smaller(cut(parts(g->counts, VL), p, parts(g->counts, NR)) * VL, g->counts);
+}
+
+/* Takes a tile that is not in the output yet to the hook or there. */
+static int32_t deliver_tile(const struct conv *g, int64_t image, int64_t channel, int64_t rows, int64_t at,
+                            int64_t cols, int32_t *out, const struct byte_tile *t) {
+    const struct byte_conv_args *s = &g->s;
+    if (g->hook)
+        return g->hook(g->hook_buf, g->hook_arg, (float *)(void *)out, NR, image, channel, rows, at, cols);
+    if (t->to == out)
+        store_tile(out, rows, cols, g->y + image * s->y_n + channel * s->y_c + at, s->y_c);
+    return 0;
+}
+
+/* The panels of a block, and the sums of their columns if need be. */
+static void gather_block(const struct conv *g, const struct block *o, const int64_t *pixel, quad *panels,
+                         int32_t *sums) {
+    const struct byte_conv_args *s = &g->s;
+    const int64_t pointwise = g->taps == 1 && !g->padded && s->od == s->d && s->oh == s->h && s->ow == s->w;
+    const quad *x = g->x + (o->image * s->groups + o->group) * g->planes * g->pixels;
+    for (int64_t p = 0; p < o->panel1 - o->panel0; p++, panels += g->planes * g->taps * NR, sums += NR) {
+        (pointwise ? copy_panel : gather_panel)(g, x, pixel[p], pixel[p + 1] - pixel[p], panels);
+        if (g->shifts)
+            sum_columns(g, panels, sums);
+    }
+}
+
+static int32_t run_block(const struct conv *g, const struct block *o, uint8_t *scratch) {
+    const struct byte_conv_args *s = &g->s;
+    const int64_t quads = g->planes * g->taps, tiles = parts(s->cout, TILE_ROWS);
+    const int64_t tile_bytes = TILE_ROWS * 4 + parts(quads * 4, RUN) * RUN * TILE_ROWS;
+    const int64_t count = o->panel1 - o->panel0;
+    quad *panels = (quad *)(void *)scratch;
+    int32_t *sums = (int32_t *)(void *)(panels + count * quads * NR);
+    int32_t out[TILE_ROWS * NR], start[TILE_ROWS];
+    int64_t pixel[MOST_PANELS + 1];
+    for (int64_t p = 0; p <= count; p++)
+        pixel[p] = pixel_of(g, o->panel0 + p);
+    gather_block(g, o, pixel, panels, sums);
+    for (int64_t tile = o->tile0; tile < o->tile1; tile++) {
+        const int64_t row = tile * TILE_ROWS, rows = smaller(s->cout - row, TILE_ROWS);
+        const int64_t channel = o->group * s->cout + row;
+        const uint8_t *w = g->w + (o->group * tiles + tile) * tile_bytes;
+        memcpy(start, w, sizeof start);
+        for (int64_t r = 0; r < TILE_ROWS; r++)
+            start[r] = (int32_t)-((uint32_t)g->zero * (uint32_t)start[r]);
+        for (int64_t p = 0; p < count; p++) {
+            const int64_t at = pixel[p], cols = pixel[p + 1] - at, vectors = parts(cols, VL);
+            struct byte_tile t = {.from = start, .from_rows = 1, .to = out, .to_ld = NR};
+            if (!g->hook && cols % VL == 0) {
+                t.to = g->y + o->image * s->y_n + channel * s->y_c + at;
+                t.to_ld = s->y_c;
+            }
+            run_byte_tile(g->wide, rows, vectors, quads, w + TILE_ROWS * 4,
+                          (const uint8_t *)(panels + p * quads * NR), &t);
+            if (g->shifts)
+                shift_tile(g, channel, rows, vectors, sums + p * NR, t.to, t.to_ld);
+            const int32_t error = deliver_tile(g, o->image, channel, rows, at, cols, out, &t);
+            if (error)
+                return error;
+        }
+    }
+    return 0;
+}
+
+static int32_t run_units(const struct conv *g, int64_t begin, int64_t end, uint8_t *scratch) {
+    const struct byte_conv_args *s = &g->s;
+    const int64_t tiles = parts(s->cout, TILE_ROWS), channel_units = parts(tiles, UNIT_TILES);
+    const int64_t panels = parts(g->counts, NR), pixel_units = parts(panels, g->most_panels);
+    while (begin < end) {
+        const int64_t unit = begin % channel_units, block = begin / channel_units;
+        const int64_t pixels = block % pixel_units, image = block / pixel_units;
+        const int64_t run = smaller(end - begin, channel_units - unit);
+        const struct block o = {
+            .image = image / s->groups,
+            .group = image % s->groups,
+            .tile0 = unit * UNIT_TILES,
+            .tile1 = smaller(tiles, (unit + run) * UNIT_TILES),
+            .panel0 = cut(panels, pixels, pixel_units),
+            .panel1 = cut(panels, pixels + 1, pixel_units),
+        };
+        const int32_t error = run_block(g, &o, scratch);
+        if (error)
+            return error;
+        begin += run;
+    }
+    return 0;
+}
+
+static int64_t block_panels(int64_t quads) {
+    const int64_t fitting = BLOCK_BYTES / ((quads > 1 ? quads : 1) * PANEL_ROW);
+    return fitting < 1 ? 1 : smaller(fitting, MOST_PANELS);
+}
+
+static void prepare(struct conv *g, const uint8_t *x_zero) {
+    const struct byte_conv_args *s = &g->s;
+    g->taps = s->kd * s->kh * s->kw;
+    g->pixels = s->d * s->h * s->w;
+    g->counts = s->od * s->oh * s->ow;
+    g->planes = parts(s->cin, 4);
+    g->most_panels = block_panels(g->planes * g->taps);
+    g->zero = x_zero ? (uint8_t)(*x_zero ^ (s->x_signed ? 0x80 : 0)) : (s->x_signed ? 128 : 0);
+    g->w_moved = s->w_signed ? 0 : -128;
+    const int64_t behind = (s->od - 1) * s->stride_d - s->pad_front + (s->kd - 1) * s->dilation_d;
+    const int64_t below = (s->oh - 1) * s->stride_h - s->pad_top + (s->kh - 1) * s->dilation_h;
+    const int64_t right = (s->ow - 1) * s->stride_w - s->pad_left + (s->kw - 1) * s->dilation_w;
+    g->padded = s->pad_front > 0 || s->pad_top > 0 || s->pad_left > 0 || behind >= s->d || below >= s->h ||
+                right >= s->w;
+    const int64_t zeros = s->w_zero_step ? s->groups * s->cout : 1;
+    for (int64_t i = 0; i < zeros; i++)
+        g->shifts |= zero_of_weights(g, i) != 0;
+}
+
+GW_INLINE int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch,
+                      int wide) {
+    struct conv g = {
+        .x = buf[BYTE_CONV_X],
+        .w = buf[BYTE_CONV_W],
+        .w_zero = buf[BYTE_CONV_W_ZERO],
+        .y = buf[BYTE_CONV_Y],
+        .hook_buf = buf + BYTE_CONV_OPERANDS + 1,
+        .hook_arg = arg + BYTE_CONV_ARGS,
+        .wide = wide,
+    };
+    memcpy(&g.s, arg, sizeof g.s);
+    memcpy(&g.hook, &buf[BYTE_CONV_OPERANDS], sizeof g.hook);
+    prepare(&g, buf[BYTE_CONV_X_ZERO]);
+    return run_units(&g, begin, end, scratch);
+}
+
+GW_KERNEL(gw_conv_bytes) { return run(buf, arg, begin, end, scratch, !has_vnni()); }
+
+GW_KERNEL(gw_conv_bytes_wide) { return run(buf, arg, begin, end, scratch, 1); }
+
+struct bytes {
+    uint8_t x[VL];
+};
+
+/* VL bytes, each in a lane. */
+GW_INLINE vq spread(const uint8_t *p) {
+    vq x;
+    __asm__("vpmovzxbd %1, %0" : "=v"(x) : "m"(*(const struct bytes *)(const void *)p));
+    return x;
+}
+
+/* to[i] = the bytes at[0..rows)[i], each ^ flip, the lowest first. */
+GW_INLINE void interleave(const uint8_t *at, int64_t pitch, int64_t rows, int64_t n, uint8_t flip, quad *to) {
+    const vi flips = vi_set1((int32_t)(0x01010101u * flip));
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL) {
+        vq x = spread(at + i);
+        for (int64_t r = 1; r < rows; r++)
+            x |= spread(at + r * pitch + i) << 8 * (int32_t)r;
+        q_store(to + i, (vi)x ^ flips);
+    }
+    for (; i < n; i++) {
+        quad x = 0;
+        for (int64_t r = 0; r < rows; r++)
+            x |= (quad)at[r * pitch + i] << 8 * r;
+        to[i] = x ^ 0x01010101u * flip;
+    }
+}
+
+GW_KERNEL(gw_interleave_bytes) {
+    struct interleave_args s;
+    (void)scratch;
+    memcpy(&s, arg, sizeof s);
+    const int64_t planes = parts(s.cin, 4), blocks = parts(s.pixels, PIXELS);
+    for (; begin < end; begin++) {
+        const int64_t pixel = begin % blocks * PIXELS, plane = begin / blocks;
+        const int64_t channel = plane / planes * s.cin + plane % planes * 4;
+        const uint8_t *x = (const uint8_t *)buf[INTERLEAVE_X] + channel * s.pixels + pixel;
+        quad *to = (quad *)buf[INTERLEAVE_QUADS] + plane * s.pixels + pixel;
+        const int64_t rows = s.cin - plane % planes * 4, n = smaller(PIXELS, s.pixels - pixel);
+        if (rows >= 4)
+            interleave(x, s.pixels, 4, n, s.x_signed ? 0x80 : 0, to);
+        else
+            interleave(x, s.pixels, rows, n, s.x_signed ? 0x80 : 0, to);
+    }
+    return 0;
+}

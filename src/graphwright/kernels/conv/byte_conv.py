@@ -1,0 +1,237 @@
+"""2-D convolution of bytes: y = conv(x - x_zero, w - w_zero) in s32, row-major images.
+
+Implicit GEMM, as ``conv.py``: a tile is some output channels times some output pixels. A first kernel
+(:data:`INTERLEAVE`) puts four channels of a pixel side by side in a *quad*; quads then move like f32 pixels:
+for a block of pixels the panels of all taps are gathered once (Chellapilla et al., "High Performance
+Convolutional Neural Networks for Document Processing", 2006) and serve all channels of the chunk's units.
+Images become u8 and weights s8 by moving both what is not and its zero point by 128; pads hold the zero point
+of x. With sums of each channel's weights from the packing, and of a pixel's quads where w has a zero point,
+
+    (W - wz) (X - xz) = W X - xz * sum(W) - wz * (sum(X) - K * xz)
+
+(Jacob et al., 2018, section 2.3). All of it wraps like s32, so every way and any chunking give the same bits.
+A 1-D convolution has h = 1.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.byte_tile import (
+    QUAD,
+    RUN,
+    TILE_ROWS,
+    Array,
+    as_signed,
+    byte_tiles,
+    panel_columns,
+    tile_bytes,
+)
+from graphwright.kernels.library.extent import (
+    FLAG,
+    SIGNED,
+    Extent,
+    Reach,
+    Tiles,
+    dense,
+    window_bounds,
+    within,
+)
+from graphwright.records import replace
+from graphwright.targets.cpu.isa import Isa
+
+SYMBOL: Final = "gw_conv_bytes"
+WIDE: Final = "gw_conv_bytes_wide"
+"""The same without AVX512-VNNI, whatever the CPU has."""
+INTERLEAVE: Final = "gw_interleave_bytes"
+
+
+_BLOCK_BYTES: Final = 512 * 1024
+"""Of gathered panels, in the second-level cache."""
+_MOST_PANELS: Final = 8
+_UNIT_CHANNELS: Final = 64
+"""Output channels per unit: few enough that small images still give work to several threads."""
+_PIXELS: Final = 4096
+"""Pixels per unit of :data:`INTERLEAVE`."""
+
+
+class ByteConvArgs(NamedTuple):
+    """The kernel's args in ABI order; strides of y in elements. Pads at the end follow from od, oh, ow."""
+
+    images: Dim
+    groups: Dim
+    cin: Dim
+    """Input channels per group."""
+    cout: Dim
+    """Output channels per group."""
+    d: Dim
+    h: Dim
+    w: Dim
+    od: Dim
+    oh: Dim
+    ow: Dim
+    kd: Dim
+    kh: Dim
+    kw: Dim
+    stride_d: Dim
+    stride_h: Dim
+    stride_w: Dim
+    pad_front: Dim
+    pad_top: Dim
+    pad_left: Dim
+    dilation_d: Dim
+    dilation_h: Dim
+    dilation_w: Dim
+    y_n: Dim
+    y_c: Dim
+    w_zero_step: Dim
+    """0 if ``w_zero`` is one for all output channels, else 1."""
+    x_signed: Dim
+    w_signed: Dim
+
+
+ABI: Final = Abi("byte_conv", ("x", "w", "x_zero", "w_zero", "y"), ByteConvArgs._fields)
+"""``x`` as :data:`INTERLEAVE` leaves it, ``w`` packed (:func:`pack`); zero points may be absent; ``y`` is
+ignored when there is a hook. The hook, or a null pointer, comes next; its tile holds s32, its rows are the
+output channels of all groups, its columns the output pixels row by row."""
+
+
+class InterleaveArgs(NamedTuple):
+    """Args of :data:`INTERLEAVE`: images of ``groups * cin`` channels of so many pixels."""
+
+    images: Dim
+    groups: Dim
+    cin: Dim
+    pixels: Dim
+    x_signed: Dim
+
+
+INTERLEAVE_ABI: Final = Abi("interleave", ("x", "quads"), InterleaveArgs._fields)
+
+
+def quads_bytes(args: InterleaveArgs) -> Dim:
+    """Bytes of the interleaved images, and of a vector behind them."""
+    return args.images * args.groups * ceildiv(args.cin, QUAD) * args.pixels * QUAD
+
+
+def packed_bytes(groups: int, cout: int, cin: int, taps: int) -> int:
+    """Bytes of the packed weights of ``groups`` groups of cout x cin x taps."""
+    quads = -(-cin // QUAD) * taps
+    return groups * -(-cout // TILE_ROWS) * (TILE_ROWS * 4 + tile_bytes(quads))
+
+
+def pack(out: Array, w: Array, groups: int) -> None:
+    """Weights [groups * cout, cin, taps...] of u8 or s8 into the bytes ``out``.
+
+    By tile of :data:`~graphwright.kernels.library.byte_tile.TILE_ROWS` output channels: the sum of each
+    channel, then its quads, by four channels and then by tap, in runs.
+    """
+    cout, cin, taps = w.shape[0] // groups, w.shape[1], int(np.prod(w.shape[2:]))
+    tiles, quads = -(-cout // TILE_ROWS), -(-cin // QUAD)
+    padded = np.zeros((groups, tiles * TILE_ROWS, quads * QUAD, taps), np.int8)
+    padded[:, :cout, :cin] = as_signed(w).reshape(groups, cout, cin, taps)
+    ordered = padded.reshape(groups, tiles, TILE_ROWS, quads, QUAD, taps).transpose(0, 1, 2, 3, 5, 4)
+    runs = -(-quads * QUAD * taps // RUN)
+    rows = np.zeros((groups, tiles, TILE_ROWS, runs * RUN), np.int8)
+    rows[..., : quads * QUAD * taps] = ordered.reshape(groups, tiles, TILE_ROWS, quads * QUAD * taps)
+    sums = padded.sum(axis=(2, 3), dtype=np.int32).reshape(groups, tiles, TILE_ROWS)
+    target = out.view(np.uint8).reshape(groups, tiles, TILE_ROWS * (4 + runs * RUN))
+    target[..., : TILE_ROWS * 4] = sums.view(np.uint8).reshape(groups, tiles, TILE_ROWS * 4)
+    by_run = rows.reshape(groups, tiles, TILE_ROWS, runs, RUN).swapaxes(2, 3)
+    target[..., TILE_ROWS * 4 :] = by_run.reshape(groups, tiles, TILE_ROWS * runs * RUN).view(np.uint8)
+
+
+def _quads(args: ByteConvArgs) -> Dim:
+    return ceildiv(args.cin, QUAD) * args.kd * args.kh * args.kw
+
+
+def _block_panels(isa: Isa, args: ByteConvArgs) -> Dim:
+    """Panels of pixels per unit."""
+    fitting = floordiv(_BLOCK_BYTES, maximum(_quads(args), 1) * (panel_columns(isa) * QUAD))
+    return minimum(maximum(fitting, 1), _MOST_PANELS)
+
+
+def grid(isa: Isa, args: ByteConvArgs) -> Dim:
+    """Units of work: images, groups, blocks of pixels, blocks of output channels (fastest)."""
+    pixels = _block_panels(isa, args) * panel_columns(isa)
+    blocks = ceildiv(args.od * args.oh * args.ow, pixels) * ceildiv(args.cout, _UNIT_CHANNELS)
+    return args.images * args.groups * blocks
+
+
+def scratch_bytes(isa: Isa, args: ByteConvArgs) -> Dim:
+    """Gathered panels, and the sums of their columns."""
+    width = panel_columns(isa)
+    panels = minimum(ceildiv(args.od * args.oh * args.ow, width), _block_panels(isa, args))
+    return panels * width * QUAD * (_quads(args) + 1)
+
+
+def work_ns(isa: Isa, args: ByteConvArgs) -> Dim:
+    """Time on one core at 400 or 70 Gop/s, and of gathering the panels at 8 quads a nanosecond."""
+    pixels = args.images * args.groups * args.od * args.oh * args.ow
+    speed = 400 if isa.vector_bytes == 64 else 70
+    quads = pixels * _quads(args)
+    return ceildiv(8 * quads * args.cout, speed) + floordiv(quads, 8)
+
+
+def interleave_grid(args: InterleaveArgs) -> Dim:
+    """Blocks of pixels of each quad of channels."""
+    return args.images * args.groups * ceildiv(args.cin, QUAD) * ceildiv(args.pixels, _PIXELS)
+
+
+def interleave_work_ns(args: InterleaveArgs) -> Dim:
+    """Six bytes a nanosecond."""
+    return floordiv(quads_bytes(args), 6)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far the three kernels reach: taps outside the image are not read."""
+    a = ByteConvArgs(*map(symbol, ByteConvArgs._fields))
+    quads, tiles = ceildiv(a.cin, QUAD), ceildiv(a.cout, TILE_ROWS)
+    channels, pixels = a.groups * a.cout, a.od * a.oh * a.ow
+    tile = TILE_ROWS * (4 + ceildiv(_quads(a) * QUAD, RUN) * RUN)
+    made = Extent(
+        SYMBOL,
+        ABI.args,
+        ABI.ordered(
+            x=dense(QUAD, a.images * a.groups, quads, a.d * a.h * a.w),
+            w=dense(1, a.groups, tiles, tile),
+            x_zero=dense(1, 1, optional=True),
+            w_zero=Reach(1, ((channels, a.w_zero_step),), optional=True),
+            y=Reach(4, ((a.images, a.y_n), (channels, a.y_c), (pixels, 1)), unhooked=True),
+        ),
+        grid=grid(isa, a),
+        scratch=scratch_bytes(isa, a),
+        bounds=window_bounds(ByteConvArgs._fields)
+        | within(SIGNED, "y_n", "y_c")
+        | within(FLAG, "w_zero_step", "x_signed", "w_signed"),
+        tiles=Tiles(a.images, channels, pixels),
+    )
+    return made, replace(made, symbol=WIDE), _interleave_extent()
+
+
+def _interleave_extent() -> Extent:
+    a = InterleaveArgs(*map(symbol, InterleaveArgs._fields))
+    return Extent(
+        INTERLEAVE,
+        INTERLEAVE_ABI.args,
+        INTERLEAVE_ABI.ordered(
+            x=dense(1, a.images * a.groups, a.cin, a.pixels), quads=dense(1, quads_bytes(a))
+        ),
+        grid=interleave_grid(a),
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``byte_conv.c`` includes."""
+    constants = f"""
+#define NR {panel_columns(isa)} /* output pixels of a tile, and of a panel */
+#define BLOCK_BYTES {_BLOCK_BYTES}
+#define MOST_PANELS {_MOST_PANELS}
+#define UNIT_TILES {_UNIT_CHANNELS // TILE_ROWS}
+#define PIXELS {_PIXELS} /* of a unit that interleaves */
+"""
+    return "\n".join([ABI.c_text(), INTERLEAVE_ABI.c_text(), constants, byte_tiles(isa, a_signed=True)])

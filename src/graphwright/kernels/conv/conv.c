@@ -1,0 +1,166 @@
+/* Convolution by gathered panels: see conv.py. */
+
+#include "library/sizes.h"
+#include "library/tile.h"
+
+#include "conv/conv.gen.h"
+
+struct conv {
+    struct conv_args s;
+    const float *x, *w, *bias;
+    float *y;
+    gw_hook hook;
+    void *const *hook_buf;
+    const int64_t *hook_arg;
+    int64_t taps;      /* kd * kh * kw */
+    int64_t pixels;    /* od * oh * ow */
+    int64_t block_cin; /* input channels per block */
+    int padded;        /* some tap of some pixel lies outside the image */
+    int flat;          /* the pixels of y are contiguous */
+};
+
+/* Tiles [tile0, tile1) of output channels and panels [panel0, panel1) of pixels of a group of an image. */
+struct block {
+    int64_t image, group, tile0, tile1, panel0, panel1;
+};
+
+#define ARGS conv_args
+#define ELEMENT float
+#define VECTOR vf
+#define WHOLE vf
+#define PART vf
+#include "conv/im2col.h"
+
+/* The panel to[channel][tap][NR] of cols pixels from the pixel at on; zeros outside the image. */
+static void gather_panel(const struct conv *g, const float *x, int64_t channels, int64_t at, int64_t cols,
+                         float *to) {
+    const struct conv_args *s = &g->s;
+    if (g->padded || cols < NR)
+        memset(to, 0, (size_t)(channels * g->taps * NR) * sizeof *to);
+    gather_runs(s, x, s->x_c, s->x_d, s->x_h, s->x_w, at, cols, channels, to);
+}
+
+/* Where a pixel of the output lies in its plane. */
+GW_INLINE int64_t place_of(const struct conv_args *s, int64_t pixel) {
+    const int64_t row = pixel / s->ow;
+    return row / s->oh * s->y_d + row % s->oh * s->y_h + pixel % s->ow * s->y_w;
+}
+
+static void store_tile(const struct conv *g, const float *tile, int64_t rows, int64_t at, int64_t cols,
+                       float *y) {
+    for (int64_t r = 0; r < rows; r++, tile += NR, y += g->s.y_c) {
+        if (g->flat)
+            copy_row(tile, cols, y + at);
+        else
+            for (int64_t i = 0; i < cols; i++)
+                y[place_of(&g->s, at + i)] = tile[i];
+    }
+}
+
+/* One tile of the last block: starts from t, ends in the output or in the hook. */
+static int32_t finish_tile(const struct conv *g, int64_t image, int64_t channel, int64_t rows, int64_t at,
+                           int64_t cols, int64_t k, const float *a, const float *b, struct tile *t) {
+    float out[MR * NR] __attribute__((aligned(64)));
+    float *y = g->hook ? NULL : g->y + image * g->s.y_n + channel * g->s.y_c;
+    const int direct = y && g->flat && cols % VL == 0;
+    t->relu = g->s.act == 1;
+    t->to = direct ? y + at : out;
+    t->to_ld = direct ? g->s.y_c : NR;
+    run_tile(rows, parts(cols, VL), k, a, b, NR, t);
+    if (g->hook)
+        return g->hook(g->hook_buf, g->hook_arg, out, NR, image, channel, rows, at, cols);
+    if (!direct)
+        store_tile(g, out, rows, at, cols, y);
+    return 0;
+}
+
+static int32_t run_block(const struct conv *g, const struct block *o, float *scratch) {
+    const struct conv_args *s = &g->s;
+    const int64_t pixels = g->pixels, k = s->cin * g->taps, tiles = parts(s->cout, MR);
+    const int64_t blocks = s->cin > g->block_cin ? parts(s->cin, g->block_cin) : 1;
+    const int64_t panel_room = smaller(s->cin, g->block_cin) * g->taps * NR;
+    const int64_t count = o->panel1 - o->panel0;
+    float *panels = scratch, *sums = scratch + panel_room * smaller(parts(pixels, NR), BLOCK_PANELS);
+    const float *x = g->x + o->image * s->x_n + o->group * s->cin * s->x_c;
+    for (int64_t i = 0; i < blocks; i++) {
+        const int64_t c0 = cut(s->cin, i, blocks), channels = cut(s->cin, i + 1, blocks) - c0;
+        for (int64_t p = 0; p < count; p++) {
+            const int64_t at = (o->panel0 + p) * NR;
+            gather_panel(g, x + c0 * s->x_c, channels, at, smaller(pixels - at, NR), panels + p * panel_room);
+        }
+        for (int64_t tile = o->tile0; tile < o->tile1; tile++) {
+            const int64_t row = tile * MR, rows = smaller(s->cout - row, MR);
+            const int64_t channel = o->group * s->cout + row;
+            const float *a = g->w + ((o->group * tiles + tile) * k + c0 * g->taps) * MR;
+            for (int64_t p = 0; p < count; p++) {
+                const int64_t at = (o->panel0 + p) * NR, cols = smaller(pixels - at, NR);
+                const float *b = panels + p * panel_room;
+                float *sum = sums + ((tile - o->tile0) * count + p) * MR * NR;
+                struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR, .to = sum, .to_ld = NR};
+                t.ahead_step = 16;
+                t.ahead = p == 0 && tile + 1 < o->tile1 ? a + k * MR : a; /* the next weights */
+                if (i == 0) {
+                    t.from_kind = g->bias ? FROM_ROWS : FROM_ZERO;
+                    t.from = g->bias ? g->bias + channel : NULL;
+                    t.from_ld = 1;
+                }
+                if (i < blocks - 1) {
+                    run_tile(rows, parts(cols, VL), channels * g->taps, a, b, NR, &t);
+                    continue;
+                }
+                const int32_t error =
+                    finish_tile(g, o->image, channel, rows, at, cols, channels * g->taps, a, b, &t);
+                if (error)
+                    return error;
+            }
+        }
+    }
+    return 0;
+}
+
+GW_KERNEL(gw_conv_f32) {
+    struct conv g = {
+        .x = buf[CONV_X],
+        .w = buf[CONV_W],
+        .bias = buf[CONV_BIAS],
+        .y = buf[CONV_Y],
+        .hook_buf = buf + CONV_OPERANDS + 1,
+        .hook_arg = arg + CONV_ARGS,
+    };
+    struct conv_args *s = &g.s;
+    memcpy(s, arg, sizeof *s);
+    memcpy(&g.hook, &buf[CONV_OPERANDS], sizeof g.hook);
+    g.taps = s->kd * s->kh * s->kw;
+    g.pixels = s->od * s->oh * s->ow;
+    g.block_cin = g.taps < K_BLOCK ? K_BLOCK / (g.taps ? g.taps : 1) : 1;
+    g.padded = s->pad_front > 0 || s->pad_top > 0 || s->pad_left > 0 ||
+               (s->od - 1) * s->stride_d + (s->kd - 1) * s->dilation_d - s->pad_front >= s->d ||
+               (s->oh - 1) * s->stride_h + (s->kh - 1) * s->dilation_h - s->pad_top >= s->h ||
+               (s->ow - 1) * s->stride_w + (s->kw - 1) * s->dilation_w - s->pad_left >= s->w;
+    g.flat = s->y_w == 1 && (s->y_h == s->ow || s->oh == 1) && (s->y_d == s->oh * s->ow || s->od == 1);
+    if (g.taps == 1 && s->stride_d == 1 && s->stride_h == 1 && s->stride_w == 1 && !g.padded &&
+        s->od == s->d && s->oh == s->h && s->ow == s->w && s->x_w == 1 && s->x_h == s->w &&
+        (s->x_d == s->h * s->w || s->d == 1) && g.flat) {
+        s->w = s->ow = g.pixels; /* pixels are one row: panels are plain copies */
+        s->d = s->od = s->h = s->oh = 1;
+    }
+    const int64_t panels = parts(g.pixels, NR), tiles = parts(s->cout, MR);
+    const int64_t blocks = parts(panels, BLOCK_PANELS), units = parts(tiles, s->unit_tiles);
+    while (begin < end) {
+        const int64_t unit = begin % units, block = begin / units % blocks, outer = begin / units / blocks;
+        const int64_t run = smaller(smaller(end - begin, units - unit), RUN_TILES / s->unit_tiles);
+        const struct block o = {
+            .image = outer / s->groups,
+            .group = outer % s->groups,
+            .tile0 = unit * s->unit_tiles,
+            .tile1 = smaller(tiles, (unit + run) * s->unit_tiles),
+            .panel0 = cut(panels, block, blocks),
+            .panel1 = cut(panels, block + 1, blocks),
+        };
+        const int32_t error = run_block(&g, &o, scratch);
+        if (error)
+            return error;
+        begin += run;
+    }
+    return 0;
+}

@@ -1,0 +1,175 @@
+"""3-D convolution: y = act(conv(x, w) + bias), f32, NCDHW in any memory order.
+
+Implicit GEMM: a tile is some output channels times some output pixels. A unit of the grid is a block of
+pixels and a few tiles of channels. For each block of input channels the pixels' panels are gathered once
+(Chellapilla et al., "High Performance Convolutional Neural Networks for Document Processing", 2006) and
+serve all channels of the unit and of the units after it in the same chunk, while the packed weights stream
+by. What is summed in which order depends on the sizes alone, so any chunking gives the same bits. A 1-D
+convolution has d = h = 1, a 2-D one d = 1.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import SIGNED, Extent, Reach, Tiles, dense, window_bounds, within
+from graphwright.kernels.library.tile import TileShape, tiles
+from graphwright.targets.cpu.isa import Isa
+
+SYMBOL: Final = "gw_conv_f32"
+
+
+_UNITS: Final = 32
+
+_K_BLOCK: Final = 384
+"""Rows of a gathered panel: as many whole input channels as fit, at least one."""
+
+
+class ConvArgs(NamedTuple):
+    """The kernel's args in ABI order; strides of x and y in elements. Pads at the end
+    follow from od, oh, ow."""
+
+    images: Dim
+    groups: Dim
+    cin: Dim
+    """Input channels per group."""
+    cout: Dim
+    """Output channels per group."""
+    d: Dim
+    h: Dim
+    w: Dim
+    od: Dim
+    oh: Dim
+    ow: Dim
+    kd: Dim
+    kh: Dim
+    kw: Dim
+    stride_d: Dim
+    stride_h: Dim
+    stride_w: Dim
+    pad_front: Dim
+    pad_top: Dim
+    pad_left: Dim
+    dilation_d: Dim
+    dilation_h: Dim
+    dilation_w: Dim
+    x_n: Dim
+    x_c: Dim
+    x_d: Dim
+    x_h: Dim
+    x_w: Dim
+    y_n: Dim
+    y_c: Dim
+    y_d: Dim
+    y_h: Dim
+    y_w: Dim
+    act: Dim
+    """0 none, 1 relu."""
+    unit_tiles: Dim
+    """Tiles of output channels in a unit (:func:`unit_tiles`)."""
+
+
+ABI: Final = Abi("conv", ("x", "w", "bias", "y"), ConvArgs._fields)
+"""``w`` in panels (``pack.conv_panels`` with :func:`panel_rows`), ``bias`` [groups * cout] may be absent;
+``y`` is ignored when there is a hook. The hook, or a null pointer, comes next; its rows are the output
+channels of all groups, its columns the output pixels row by row."""
+
+
+def tile_shape(isa: Isa) -> TileShape:
+    """8 x 3 vectors fill 24 of 32 registers, 4 x 3 fill 12 of 16; most channel counts are multiples of 8."""
+    rows = 8 if isa.vector_bytes == 64 else 4
+    return TileShape(rows=rows, vectors=3, a_row=1, a_k=rows)
+
+
+def panel_rows(isa: Isa) -> int:
+    """Output channels per panel of packed weights (``mr``)."""
+    return tile_shape(isa).rows
+
+
+def unit_tiles(isa: Isa, args: ConvArgs) -> Dim:
+    """64 output channels or more, so that gathering a panel is little beside using it; as many as leave
+    :data:`_UNITS` units where there are enough pixels for several threads."""
+    rows = panel_rows(isa)
+    tiles = ceildiv(args.cout, rows) * args.images * args.groups * _pixel_blocks(isa, args)
+    return minimum(_run_tiles(isa), maximum(64 // rows, ceildiv(tiles, _UNITS)))
+
+
+def _pixel_blocks(isa: Isa, args: ConvArgs) -> Dim:
+    return ceildiv(args.od * args.oh * args.ow, _block_panels(isa) * tile_shape(isa).columns(isa))
+
+
+def _run_tiles(isa: Isa) -> int:
+    """256 output channels at most share gathered panels; the sums between blocks have room for so many."""
+    return 256 // panel_rows(isa)
+
+
+def _block_panels(isa: Isa) -> int:
+    """192 pixels per unit."""
+    return 192 // tile_shape(isa).columns(isa)
+
+
+def grid(isa: Isa, args: ConvArgs) -> Dim:
+    """Units of work: images, groups, blocks of pixels, blocks of output channels (fastest)."""
+    units = ceildiv(args.cout, args.unit_tiles * panel_rows(isa))
+    return args.images * args.groups * _pixel_blocks(isa, args) * units
+
+
+def scratch_bytes(isa: Isa, args: ConvArgs) -> Dim:
+    """Gathered panels, then the sums between blocks of input channels."""
+    width, rows = tile_shape(isa).columns(isa), panel_rows(isa)
+    taps = args.kd * args.kh * args.kw
+    channels = minimum(args.cin, maximum(1, floordiv(_K_BLOCK, taps)))
+    pixels = minimum(ceildiv(args.od * args.oh * args.ow, width), _block_panels(isa)) * width
+    sums = (
+        minimum(args.cin - channels, 1) * minimum(ceildiv(args.cout, rows), _run_tiles(isa)) * rows * pixels
+    )
+    return 4 * (channels * taps * pixels + sums)
+
+
+def work_ns(isa: Isa, args: ConvArgs) -> Dim:
+    """Time on one core at 100 or 60 GFLOP/s, and of gathering the panels at 4 elements a nanosecond."""
+    pixels = args.images * args.groups * args.od * args.oh * args.ow
+    elements = pixels * args.cin * args.kd * args.kh * args.kw
+    flops = 2 * elements * args.cout
+    return ceildiv(flops, 100 if isa.vector_bytes == 64 else 60) + floordiv(elements, 4)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far :data:`SYMBOL` reaches: taps outside the image are not read."""
+    a = ConvArgs(*map(symbol, ConvArgs._fields))
+    pixels, rows = a.od * a.oh * a.ow, panel_rows(isa)
+    x = ((a.images, a.x_n), (a.groups * a.cin, a.x_c), (a.d, a.x_d), (a.h, a.x_h), (a.w, a.x_w))
+    y = ((a.images, a.y_n), (a.groups * a.cout, a.y_c), (a.od, a.y_d), (a.oh, a.y_h), (a.ow, a.y_w))
+    return (
+        Extent(
+            SYMBOL,
+            ABI.args,
+            ABI.ordered(
+                x=Reach(4, x),
+                w=dense(4, a.groups * ceildiv(a.cout, rows) * rows, a.cin, a.kd * a.kh * a.kw),
+                bias=dense(4, a.groups, a.cout, optional=True),
+                y=Reach(4, y, unhooked=True),
+            ),
+            grid=grid(isa, a),
+            scratch=scratch_bytes(isa, a),
+            bounds=window_bounds(ConvArgs._fields)
+            | within(SIGNED, *ConvArgs._fields[22:32])
+            | within((1, _run_tiles(isa)), "unit_tiles"),
+            tiles=Tiles(a.images, a.groups * a.cout, pixels),
+        ),
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``conv.c`` includes."""
+    shape = tile_shape(isa)
+    constants = f"""
+#define MR {shape.rows} /* output channels of a tile */
+#define NR {shape.columns(isa)} /* output pixels of a tile, and of a panel */
+#define K_BLOCK {_K_BLOCK}
+#define RUN_TILES {_run_tiles(isa)}
+#define BLOCK_PANELS {_block_panels(isa)}
+"""
+    return "\n".join([ABI.c_text(), constants, tiles(shape, isa)])

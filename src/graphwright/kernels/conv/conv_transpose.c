@@ -1,0 +1,212 @@
+/* Transposed convolution: see conv_transpose.py. */
+
+#include "library/lanes.h"
+#include "library/tile.h"
+
+#include "conv/conv_transpose.gen.h"
+
+struct transposed {
+    struct conv_transpose_args s;
+    const float *x, *w, *bias;
+    float *y;
+    gw_hook hook;
+    void *const *hook_buf;
+    const int64_t *hook_arg;
+    float *phases, *tile, *columns; /* scratch */
+};
+
+/* Output channels [row, row + rows) of one group, and columns j of the output row, j counted in strides.
+   Where they
+   read beyond the edges of x they read a copy instead: copied columns from copied_at on, of each channel. */
+struct part {
+    const float *x; /* of the image and group */
+    int64_t batch, group, oz, oy, row, rows, j, vectors, copied, copied_at;
+};
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* The input row (or plane) that a tap brings to an output row, which lies so many rows behind the tap's
+   first; -1 if none. */
+GW_INLINE int64_t source_of(int64_t distance, int64_t stride, int64_t size) {
+    if (distance < 0 || distance % stride || distance / stride >= size)
+        return -1;
+    return distance / stride;
+}
+
+GW_INLINE int64_t input_plane(const struct conv_transpose_args *s, int64_t oz, int64_t kz) {
+    return source_of(oz + s->pad_front - kz * s->dilation_d, s->stride_d, s->depth);
+}
+
+GW_INLINE int64_t input_row(const struct conv_transpose_args *s, int64_t oy, int64_t ky) {
+    return source_of(oy + s->pad_top - ky * s->dilation_h, s->stride_h, s->height);
+}
+
+/* Columns [at, at + n) of each input channel of the input rows that oy reads, zeros outside of x. */
+static void copy_columns(const struct transposed *t, const struct part *p, int64_t at, int64_t n) {
+    const struct conv_transpose_args *s = &t->s;
+    int64_t first = at < 0 ? smaller(-at, n) : 0, last = smaller(s->width - at, n);
+    last = last < first ? first : last;
+    for (int64_t k = 0; k < s->kernel_d * s->kernel_h; k++) {
+        int64_t iz = input_plane(s, p->oz, k / s->kernel_h), iy = input_row(s, p->oy, k % s->kernel_h);
+        for (int64_t c = 0; iz >= 0 && iy >= 0 && c < s->in_channels; c++) {
+            float *to = t->columns + (k * s->in_channels + c) * n;
+            const float *from = p->x + c * s->x_channel + iz * s->x_depth + iy * s->x_row + at;
+            memset(to, 0, (size_t)first * sizeof *to);
+            memcpy(to + first, from + first, (size_t)(last - first) * sizeof *to);
+            memset(to + last, 0, (size_t)(n - last) * sizeof *to);
+        }
+    }
+}
+
+/* One phase of a part, summed over its taps into [MR x NR]. */
+static void sum_phase(const struct transposed *t, const struct part *p, int64_t phase, float *to) {
+    const struct conv_transpose_args *s = &t->s;
+    int64_t channels = s->groups * s->in_channels, n = p->vectors * VL;
+    const float *bias = t->bias ? t->bias + p->group * s->out_channels + p->row : NULL;
+    const float *w =
+        t->w + p->row % BLOCK + p->row / BLOCK * (s->kernel_d * s->kernel_h * s->kernel_w * channels * BLOCK);
+    struct tile tile = {
+        .from_kind = bias ? FROM_ROWS : FROM_ZERO, .from = bias, .from_ld = 1, .to = to, .to_ld = NR};
+    for (int64_t k = 0; k < s->kernel_d * s->kernel_h; k++) {
+        int64_t iz = input_plane(s, p->oz, k / s->kernel_h), iy = input_row(s, p->oy, k % s->kernel_h);
+        for (int64_t kx = 0; iz >= 0 && iy >= 0 && kx < s->kernel_w; kx++) {
+            if ((kx * s->dilation_w - phase) % s->stride_w)
+                continue;
+            int64_t at = p->j + (phase - kx * s->dilation_w) / s->stride_w;
+            if (at + n <= 0 || at >= s->width)
+                continue;
+            const float *b = p->x + iz * s->x_depth + iy * s->x_row + at;
+            if (p->copied)
+                b = t->columns + k * s->in_channels * p->copied + at - p->copied_at;
+            run_tile(p->rows, p->vectors, s->in_channels,
+                     w + ((k * s->kernel_w + kx) * channels + p->group * s->in_channels) * BLOCK, b,
+                     p->copied ? p->copied : s->x_channel, &tile);
+            tile.from_kind = FROM_TILE;
+            tile.from = to;
+            tile.from_ld = NR;
+        }
+    }
+    if (tile.from_kind == FROM_TILE)
+        return;
+    for (int64_t r = 0; r < p->rows; r++) /* no tap reaches this part */
+        for (int64_t i = 0; i < n; i++)
+            to[r * NR + i] = bias ? bias[r] : 0.0f;
+}
+
+/* to[r][i * stride + phase] = phases[phase][r][i], with the activation unless there is a hook. */
+static void interleave(const struct transposed *t, const struct part *p, float *to, int64_t ld) {
+    int64_t n = p->vectors * VL, stride = t->s.stride_w;
+    int relu = t->s.act && !t->hook;
+    for (int64_t r = 0; r < p->rows; r++, to += ld) {
+        const float *from = t->phases + r * NR;
+        if (stride <= 2) {
+            for (int64_t i = 0; i < n; i += VL) {
+                vf a = vf_load(from + i);
+                a = relu ? vf_relu(a) : a;
+                if (stride == 1) {
+                    vf_store(to + i, a);
+                    continue;
+                }
+                vf b = vf_load(from + MR * NR + i);
+                b = relu ? vf_relu(b) : b;
+                vf_store(to + 2 * i, __builtin_shufflevector(a, b, LANES(LOW)));
+                vf_store(to + 2 * i + VL, __builtin_shufflevector(a, b, LANES(HIGH)));
+            }
+            continue;
+        }
+        for (int64_t phase = 0; phase < stride; phase++)
+            for (int64_t i = 0; i < n; i++) {
+                float v = from[phase * MR * NR + i];
+                to[i * stride + phase] = relu && v < 0.0f ? 0.0f : v;
+            }
+    }
+}
+
+/* Stores a part, or hands it to the hook; ox0 is the output column of its first element, maybe outside of y.
+ */
+static int32_t finish(const struct transposed *t, const struct part *p) {
+    const struct conv_transpose_args *s = &t->s;
+    int64_t width = p->vectors * VL * s->stride_w, ox0 = p->j * s->stride_w - s->pad_left,
+            pitch = NR * s->stride_w;
+    int64_t first = ox0 < 0 ? -ox0 : 0, last = smaller(width, s->out_width - ox0);
+    int64_t channel = p->group * s->out_channels + p->row;
+    if (last <= first)
+        return 0;
+    float *y =
+        t->y + p->batch * s->y_batch + channel * s->y_channel + p->oz * s->y_depth + p->oy * s->y_row + ox0;
+    if (!t->hook && first == 0 && last == width) {
+        interleave(t, p, y, s->y_channel);
+        return 0;
+    }
+    interleave(t, p, t->tile, pitch);
+    if (t->hook)
+        return t->hook(t->hook_buf, t->hook_arg, t->tile + first, pitch, p->batch, channel, p->rows,
+                       (p->oz * s->out_height + p->oy) * s->out_width + ox0 + first, last - first);
+    for (int64_t r = 0; r < p->rows; r++)
+        memcpy(y + r * s->y_channel + first, t->tile + r * pitch + first, (size_t)(last - first) * sizeof *y);
+    return 0;
+}
+
+/* All output channels of the columns from p->j on. */
+static int32_t run_columns(const struct transposed *t, struct part *p) {
+    const struct conv_transpose_args *s = &t->s;
+    int64_t reach = (s->kernel_w - 1) * s->dilation_w / s->stride_w, n = p->vectors * VL;
+    p->copied_at = p->j - reach;
+    p->copied = p->copied_at < 0 || p->j + n > s->width ? n + reach : 0;
+    if (p->copied)
+        copy_columns(t, p, p->copied_at, p->copied);
+    for (p->row = 0; p->row < s->out_channels; p->row += MR) {
+        p->rows = smaller(MR, s->out_channels - p->row);
+        for (int64_t phase = 0; phase < s->stride_w; phase++)
+            sum_phase(t, p, phase, t->phases + phase * MR * NR);
+        int32_t error = finish(t, p);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+/* One unit of the grid: part of an output row. */
+static int32_t run_unit(const struct transposed *t, int64_t index) {
+    const struct conv_transpose_args *s = &t->s;
+    int64_t first = s->pad_left / s->stride_w, last = (s->out_width - 1 + s->pad_left) / s->stride_w + 1;
+    int64_t units = (last - first + UNIT_COLUMNS - 1) / UNIT_COLUMNS;
+    first += index % units * UNIT_COLUMNS;
+    last = smaller(last, first + UNIT_COLUMNS);
+    index /= units;
+    struct part p = {.oy = index % s->out_height, .oz = index / s->out_height % s->out_depth};
+    index /= s->out_height * s->out_depth;
+    p.group = index % s->groups;
+    p.batch = index / s->groups;
+    p.x = t->x + p.batch * s->x_batch + p.group * s->in_channels * s->x_channel;
+    for (p.j = first; p.j < last; p.j += NR) {
+        p.vectors = (smaller(NR, last - p.j) + VL - 1) / VL;
+        int32_t error = run_columns(t, &p);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+/* buf: x, w, bias or NULL, y, hook or NULL, the hook's operands. arg: the fields of args, the hook's args. */
+GW_KERNEL(gw_conv_transpose_f32) {
+    struct transposed t = {.x = buf[CONV_TRANSPOSE_X],
+                           .w = buf[CONV_TRANSPOSE_W],
+                           .bias = buf[CONV_TRANSPOSE_BIAS],
+                           .y = buf[CONV_TRANSPOSE_Y]};
+    memcpy(&t.s, arg, sizeof t.s);
+    memcpy(&t.hook, &buf[CONV_TRANSPOSE_OPERANDS], sizeof t.hook);
+    t.hook_buf = buf + CONV_TRANSPOSE_OPERANDS + 1;
+    t.hook_arg = arg + CONV_TRANSPOSE_ARGS;
+    t.phases = scratch;
+    t.tile = t.phases + t.s.stride_w * MR * NR;
+    t.columns = t.tile + t.s.stride_w * MR * NR;
+    if (t.s.out_width == 0)
+        return 0;
+    for (int64_t index = begin; index < end; index++) {
+        int32_t error = run_unit(&t, index);
+        if (error)
+            return error;
+    }
+    return 0;
+}

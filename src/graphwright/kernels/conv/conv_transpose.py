@@ -1,0 +1,156 @@
+"""Transposed 3-D convolution of f32 [N, C, D, H, W] by gathering: each output is computed once,
+nothing is added to memory.
+
+The outputs of one row whose columns are equal modulo the stride (a phase) read x with the same taps, at
+neighbouring columns: for each tap they are a product [output channels, input channels] @ [input channels,
+columns of x], the register tile of GEMM. The phases of a tile are interleaved when it is stored.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, product, symbol
+from graphwright.kernels.conv.pack_transpose import BLOCK
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import (
+    SIGNED,
+    SIZE,
+    Extent,
+    Reach,
+    Tiles,
+    dense,
+    window_bounds,
+    within,
+)
+from graphwright.kernels.library.tile import TileShape, tiles
+from graphwright.targets.cpu.isa import Isa
+
+SYMBOL: Final = "gw_conv_transpose_f32"
+
+UNIT_COLUMNS: Final = 256
+"""Columns of one unit of the grid, counted in strides: a multiple of every tile's."""
+
+
+class ConvTransposeArgs(NamedTuple):
+    """The kernel's args in ABI order; strides in elements, widths contiguous. ``output_padding`` is in
+    the sizes of the output."""
+
+    batch: Dim
+    groups: Dim
+    in_channels: Dim
+    """Per group."""
+    out_channels: Dim
+    """Per group."""
+    depth: Dim
+    height: Dim
+    width: Dim
+    out_depth: Dim
+    out_height: Dim
+    out_width: Dim
+    kernel_d: Dim
+    kernel_h: Dim
+    kernel_w: Dim
+    stride_d: Dim
+    stride_h: Dim
+    stride_w: Dim
+    pad_front: Dim
+    pad_top: Dim
+    pad_left: Dim
+    dilation_d: Dim
+    dilation_h: Dim
+    dilation_w: Dim
+    x_batch: Dim
+    x_channel: Dim
+    x_depth: Dim
+    x_row: Dim
+    y_batch: Dim
+    y_channel: Dim
+    y_depth: Dim
+    y_row: Dim
+    act: Dim
+    """0 none, 1 relu."""
+
+
+ABI: Final = Abi("conv_transpose", ("x", "w", "bias", "y"), ConvTransposeArgs._fields)
+"""``w`` packed as ``pack_transpose.LAYOUT``; ``bias`` [groups * out_channels] may be absent; ``y`` is
+ignored when there is a hook. The hook (or a null pointer) stands after them."""
+
+
+def tile_shape(isa: Isa) -> TileShape:
+    """12 x 2 vectors fill 24 of 32 registers, 6 x 2 fill 12 of 16."""
+    rows = BLOCK if isa.vector_bytes == 64 else BLOCK // 2
+    return TileShape(rows=rows, vectors=2, a_row=1, a_k=BLOCK)
+
+
+def grid(isa: Isa, args: ConvTransposeArgs) -> Dim:
+    """Rows of the output of each image and group, wide ones in parts."""
+    first = floordiv(args.pad_left, args.stride_w)
+    last = floordiv(args.out_width + args.pad_left - 1, args.stride_w) + 1
+    parts = ceildiv(last - first, UNIT_COLUMNS)
+    return product([args.batch, args.groups, args.out_depth, args.out_height, parts])
+
+
+def scratch_bytes(isa: Isa, args: ConvTransposeArgs) -> Dim:
+    """A tile by phases, the tile interleaved, and the columns of x that taps read beyond its edges."""
+    shape = tile_shape(isa)
+    reach = floordiv((args.kernel_w - 1) * args.dilation_w, args.stride_w)
+    copied = args.kernel_d * args.kernel_h * args.in_channels * (reach + shape.columns(isa))
+    return 4 * (args.stride_w * (2 * shape.rows * shape.columns(isa)) + copied)
+
+
+def work_ns(isa: Isa, args: ConvTransposeArgs) -> Dim:
+    """FMAs at 60 or 30 GFLOP/s (small tiles), and storing the output at 4 bytes a ns."""
+    speed = 60 if isa.vector_bytes == 64 else 30
+    rows = product([args.batch, args.groups, args.out_channels])
+    outputs = product([rows, args.out_depth, args.out_height, args.out_width])
+    pixels = product([args.depth, args.height, args.width])
+    taps = product([rows, pixels, args.kernel_d, args.kernel_h, args.kernel_w])
+    return 2 * taps * args.in_channels // speed + outputs
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far :data:`SYMBOL` reaches: taps outside the image are not read."""
+    a = ConvTransposeArgs(*map(symbol, ConvTransposeArgs._fields))
+    channels, results = a.groups * a.in_channels, a.groups * a.out_channels
+    x = (
+        (a.batch, a.x_batch),
+        (channels, a.x_channel),
+        (a.depth, a.x_depth),
+        (a.height, a.x_row),
+        (a.width, 1),
+    )
+    rows = (a.out_depth, a.y_depth), (a.out_height, a.y_row)
+    taps = a.kernel_d * a.kernel_h * a.kernel_w
+    return (
+        Extent(
+            SYMBOL,
+            ABI.args,
+            ABI.ordered(
+                x=Reach(4, x),
+                w=dense(4, ceildiv(a.out_channels, BLOCK) * BLOCK, taps, channels),
+                bias=dense(4, results, optional=True),
+                y=Reach(
+                    4, ((a.batch, a.y_batch), (results, a.y_channel), *rows, (a.out_width, 1)), unhooked=True
+                ),
+            ),
+            grid=grid(isa, a),
+            scratch=scratch_bytes(isa, a),
+            bounds=window_bounds(ConvTransposeArgs._fields)
+            | within(SIGNED, *ConvTransposeArgs._fields[22:30])
+            | within(SIZE, "pad_front", "pad_top", "pad_left"),
+            tiles=Tiles(a.batch, results, a.out_depth * a.out_height * a.out_width),
+        ),
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``conv_transpose.c`` includes."""
+    shape = tile_shape(isa)
+    constants = f"""
+#define MR {shape.rows} /* rows of a tile */
+#define NR {shape.columns(isa)} /* columns of a tile, before phases are interleaved */
+#define UNIT_COLUMNS {UNIT_COLUMNS} /* columns of a unit of the grid */
+#define BLOCK {BLOCK} /* output channels per block of w */
+"""
+    return "\n".join([ABI.c_text(), constants, tiles(shape, isa)])

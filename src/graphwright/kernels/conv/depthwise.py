@@ -1,0 +1,205 @@
+"""Depthwise convolution: y[n, c] = act(conv(x[n, c // multiplier], w[c]) + bias[c]), f32, any memory order.
+
+A unit of the grid is a band of output rows of one channel. Its input rows are copied to scratch with their
+padding and with the columns sorted by their remainder modulo the stride, so that every tap reads
+consecutive elements whatever the stride and dilation. Usual windows compute several rows at once, which
+share the loads of the input rows.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import (
+    SIGNED,
+    STEP,
+    Extent,
+    Reach,
+    Tiles,
+    dense,
+    window_bounds,
+    within,
+)
+from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa
+
+SYMBOL: Final = "gw_depthwise_f32"
+
+
+_BAND: Final = 16
+"""Output rows per unit."""
+
+
+class DepthwiseArgs(NamedTuple):
+    """The kernel's args in ABI order; strides of x and y in elements. Pads at the end
+    follow from od, oh, ow."""
+
+    images: Dim
+    channels: Dim
+    """Output channels: input channels times ``multiplier``."""
+    multiplier: Dim
+    d: Dim
+    h: Dim
+    w: Dim
+    od: Dim
+    oh: Dim
+    ow: Dim
+    kd: Dim
+    kh: Dim
+    kw: Dim
+    stride_d: Dim
+    stride_h: Dim
+    stride_w: Dim
+    pad_front: Dim
+    pad_top: Dim
+    pad_left: Dim
+    dilation_d: Dim
+    dilation_h: Dim
+    dilation_w: Dim
+    x_n: Dim
+    x_c: Dim
+    x_d: Dim
+    x_h: Dim
+    x_w: Dim
+    y_n: Dim
+    y_c: Dim
+    y_d: Dim
+    y_h: Dim
+    y_w: Dim
+    act: Dim
+    """0 none, 1 relu."""
+
+
+ABI: Final = Abi("depthwise", ("x", "w", "bias", "y"), DepthwiseArgs._fields)
+"""``w`` [channels, kd, kh, kw] as it is, ``bias`` [channels] may be absent; ``y`` is ignored when there is a
+hook. The hook, or a null pointer, comes next; a tile is one channel (row) by the pixels of some image rows
+(columns)."""
+
+
+def grid(args: DepthwiseArgs) -> Dim:
+    """Units of work: images, channels, planes of the output, bands of rows (fastest)."""
+    return args.images * args.channels * args.od * ceildiv(args.oh, _BAND)
+
+
+def scratch_bytes(isa: Isa, args: DepthwiseArgs) -> Dim:
+    """The input rows of a band, then its output rows, for one plane of taps and for all."""
+    band = minimum(args.oh, _BAND)
+    rows = (band - 1) * args.stride_h + (args.kh - 1) * args.dilation_h + 1
+    last_tap = floordiv((args.kw - 1) * args.dilation_w, args.stride_w)
+    columns = (ceildiv(args.ow, isa.lanes) + ceildiv(last_tap, isa.lanes) + 2) * isa.lanes
+    planes = 1 + minimum(1, maximum(args.kd, 1) - 1)
+    return 4 * (rows * args.stride_w * columns + planes * band * args.ow)
+
+
+def work_ns(isa: Isa, args: DepthwiseArgs) -> Dim:
+    """Time on one core: 40 or 25 GFLOP/s, or 2 elements a nanosecond in and out."""
+    outputs = args.images * args.channels * args.od * args.oh * args.ow
+    flops = 2 * outputs * args.kd * args.kh * args.kw
+    moved = outputs + args.images * args.channels * args.d * args.h * args.w
+    return maximum(ceildiv(flops, 40 if isa.vector_bytes == 64 else 25), floordiv(moved, 2))
+
+
+@dataclass(frozen=True)
+class _Window:
+    """A window of ``size`` x ``size`` with equal strides and no dilation; ``rows`` output rows at once."""
+
+    size: int
+    stride: int
+    rows: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.size}x{self.size}s{self.stride}"
+
+    def weight(self, i: int, j: int) -> str:
+        """The weight of a tap in all lanes: in a register, or loaded for each use where they are too many."""
+        return f"w{i}_{j}" if self.size <= 5 else f"vf_set1(b->w[{i * self.size + j}])"
+
+
+_WINDOWS: Final = (_Window(3, 1, 4), _Window(3, 2, 2), _Window(5, 1, 4), _Window(5, 2, 2), _Window(7, 1, 4))
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far :data:`SYMBOL` reaches: taps outside the image are not read."""
+    a = DepthwiseArgs(*map(symbol, DepthwiseArgs._fields))
+    channels = ceildiv(a.channels, a.multiplier)
+    x = ((a.images, a.x_n), (channels, a.x_c), (a.d, a.x_d), (a.h, a.x_h), (a.w, a.x_w))
+    y = ((a.images, a.y_n), (a.channels, a.y_c), (a.od, a.y_d), (a.oh, a.y_h), (a.ow, a.y_w))
+    return (
+        Extent(
+            SYMBOL,
+            ABI.args,
+            ABI.ordered(
+                x=Reach(4, x),
+                w=dense(4, a.channels, a.kd * a.kh * a.kw),
+                bias=dense(4, a.channels, optional=True),
+                y=Reach(4, y, unhooked=True),
+            ),
+            grid=grid(a),
+            scratch=scratch_bytes(isa, a),
+            bounds=window_bounds(DepthwiseArgs._fields)
+            | within(SIGNED, *DepthwiseArgs._fields[21:31])
+            | within(STEP, "multiplier", "kd", "kh", "kw"),
+            tiles=Tiles(a.images, a.channels, a.od * a.oh * a.ow),
+        ),
+    )
+
+
+def _band(window: _Window) -> str:
+    """The function for one window: ``rows`` output rows at once, then fewer for the rest."""
+    size = window.size
+    weights = "\n".join(
+        f"    const vf {', '.join(f'w{i}_{j} = vf_set1(b->w[{i * size + j}])' for j in range(size))};"
+        for i in range(size)
+        if size <= 5
+    )
+    steps = "\n".join(
+        f"    for (; row + {rows} <= b->rows; row += {rows}) {{\n{_rows(window, rows)}\n    }}"
+        for rows in (4, 2, 1)
+        if rows <= window.rows
+    )
+    return f"""\
+static void band_{window.name}(const struct band *b) {{
+{weights}
+    const vf bias = vf_set1(b->bias);
+    int64_t row = 0;
+{steps}
+}}
+"""
+
+
+def _rows(window: _Window, rows: int) -> str:
+    """One step of ``rows`` output rows: each input vector is loaded once for all the rows that it reaches."""
+    size, stride = window.size, window.stride
+    lines = [
+        f"const float *in = b->planes + row * {stride} * b->row_pitch;",
+        "float *to = b->to + row * b->to_ld;",
+        "for (int64_t x = 0; x < b->ow; x += VL, in += VL, to += VL) {",
+        f"    vf {', '.join(f'y{r} = bias' for r in range(rows))};",
+    ]
+    for i in range((rows - 1) * stride + size):
+        for j in range(size):
+            plane = f" + {j % stride} * b->plane" if stride > 1 else ""
+            reached = [(r, i - r * stride) for r in range(rows) if 0 <= i - r * stride < size]
+            lines += [
+                "    {",
+                f"        const vf v = vf_load(in + {i} * b->row_pitch{plane} + {j // stride});",
+            ]
+            lines += [f"        y{r} = vf_fma({window.weight(k, j)}, v, y{r});" for r, k in reached]
+            lines += ["    }"]
+    lines += [f"    finish(b, x, y{r}, to + {r} * b->to_ld);" for r in range(rows)]
+    return "\n".join(" " * 8 + line for line in [*lines, "}"])
+
+
+def header(isa: Isa) -> str:
+    """What ``depthwise.c`` includes."""
+    windows = " ".join(f"W({window.size}, {window.stride})" for window in _WINDOWS)
+    constants = f"""
+#define BAND {_BAND} /* output rows of a unit */
+#define WINDOWS(W) {windows} /* sizes and strides that have functions of their own */
+
+#include "conv/depthwise.h"
+"""
+    return "\n".join([ABI.c_text(), constants, *map(_band, _WINDOWS)])

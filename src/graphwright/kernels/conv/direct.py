@@ -1,0 +1,287 @@
+"""Direct convolution into channel blocks: y = act(conv(x, w) + bias + residual), f32.
+
+The input is in channel blocks too, or planar (the first layer: a few channels). Tiles of pixels times output
+blocks (module ``blocked_tile``) run over all taps and channels while their sums stay in registers. A unit of
+the grid is a band of output pixels and a few output blocks; its input stays in the L2 cache while the weights
+stream by, fetched to that cache ahead of their use if they are many.
+
+Tiles read a blocked input where it is, if only the first and the last pixel of a row meet the padding, and
+columns with a stride of 1 or 2. Else the unit copies the rows of its band to scratch, with zeros around them
+and, for larger strides, columns sorted by their remainder, so that the pixels of a tap are neighbours. Taps
+above and below the image are left out.
+
+Convolutions of more weights than the cache holds run in parts of the channels, whose sums wait in scratch.
+Bands, tiles and parts depend on the sizes alone, so any chunking gives the same bits.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod, symbol
+from graphwright.kernels.conv.blocked_tile import LATENCY_BOUND, STEPS, families, widest
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import (
+    BITS,
+    SIGNED,
+    STEP,
+    Extent,
+    Reach,
+    Tiles,
+    dense,
+    window_bounds,
+    within,
+)
+from graphwright.targets.cpu.isa import Isa
+
+SYMBOL: Final = "gw_direct_f32"
+"""Input in channel blocks."""
+PLANAR_SYMBOL: Final = "gw_direct_planar_f32"
+"""Input row-major, or of any strides."""
+
+
+class DirectArgs(NamedTuple):
+    """The args of both kernels in ABI order; strides in elements. Pads at the end follow from oh, ow."""
+
+    images: Dim
+    groups: Dim
+    """More than one only if channels of a group fill whole blocks."""
+    cin: Dim
+    """Input channels per group."""
+    cout: Dim
+    """Output channels per group."""
+    h: Dim
+    w: Dim
+    oh: Dim
+    ow: Dim
+    kh: Dim
+    kw: Dim
+    stride_h: Dim
+    stride_w: Dim
+    pad_top: Dim
+    """Negative where rows are left out."""
+    pad_left: Dim
+    dilation_h: Dim
+    dilation_w: Dim
+    x_n: Dim
+    x_c: Dim
+    """Between channel blocks; between channels if planar."""
+    x_h: Dim
+    x_w: Dim
+    """VL unless planar."""
+    r_n: Dim
+    r_c: Dim
+    r_h: Dim
+    y_n: Dim
+    y_c: Dim
+    y_h: Dim
+    y_w: Dim
+    """Between pixels: VL (1 if y is planar), or more where other pixels lie between."""
+    y_lanes: Dim
+    """VL, or 1 if y is planar: then y_c is between channels, and there is no residual."""
+    split_h: Dim
+    """Rows of y per row of output, in a transposed convolution whose windows do not overlap: output blocks
+    (channels if y is planar) are those of the first row, each for all columns, then those of the next.
+    y_h is ``split_h`` rows of y, y_w ``split_w`` pixels; there is no residual and no hook."""
+    split_w: Dim
+    act: Dim
+    """0 none, 1 relu, 2 clip to lo and hi."""
+    lo: Dim
+    """The bits of an f32, as of hi."""
+    hi: Dim
+
+
+ABI: Final = Abi("direct", ("x", "w", "bias", "residual", "y"), DirectArgs._fields)
+"""``w`` in blocks of VL output channels, and for :data:`SYMBOL` of VL input channels outside them
+(OIHW16i16o); ``bias`` [channel blocks * VL] and ``residual`` (as y) may be absent; ``y`` is ignored when
+there is a hook. The hook, or a null pointer, comes next; a tile is some pixels (rows) of one channel block
+(columns), its batch the image times the channel blocks of all groups plus the block. If y is planar, a tile
+is some channels (rows) and pixels (columns) of an image (batch)."""
+
+
+KEPT: Final = 512
+"""Convolutions whose blocking is kept: those of a model repeat."""
+
+_BAND_BYTES: Final = 512 << 10
+"""Input of a band: beside it the weights of two output blocks and some output fit the L2 cache."""
+
+_MIN_COLUMNS: Final = 112
+"""Rows are cut into columns no narrower than this."""
+
+_MIN_PIXELS: Final = 56
+"""Bands are cut no smaller than this for the sake of several threads."""
+
+_UNITS: Final = 8
+"""What several threads would like to share."""
+
+_PART: Final = 1024
+"""Taps times input channels of a part: the weights of four output blocks take 256 KB."""
+
+
+_DEEP: Final = 64 << 10
+"""Weights of a tile of more bytes than this come from the L2 cache for each tile."""
+
+_STREAMED: Final = 64 << 10
+"""More weights than this, in elements, are fetched to the L2 cache ahead of their use."""
+
+_CACHED: Final = 1 << 20
+"""Images of more elements are not in the caches when they are written."""
+
+
+def unit_blocks(isa: Isa) -> int:
+    """48 output channels per unit where there are enough units; what is left joins the last unit."""
+    return 48 // isa.lanes
+
+
+def _wide_units(isa: Isa, args: DirectArgs) -> Dim:
+    """Units of :func:`unit_blocks` that share a band."""
+    return maximum(1, floordiv(ceildiv(args.cout, isa.lanes), unit_blocks(isa)))
+
+
+@lru_cache(maxsize=KEPT)
+def _units(isa: Isa, args: DirectArgs) -> Dim:
+    """Units that share a band: of one output block each where there would be fewer than :data:`_UNITS`.
+
+    Only if tiles of one block do not split their sums: a chunk of several units joins their blocks in tiles.
+    """
+    wide, (rows, columns) = _wide_units(isa, args), _bands(isa, args)
+    missing = _UNITS - args.images * args.groups * rows * columns * wide
+    narrowest = floordiv(args.ow, maximum(1, columns))
+    whole = floordiv(narrowest, maximum(1, ceildiv(narrowest, widest(isa)[0]))) - (LATENCY_BOUND - 1)
+    split = minimum(1, maximum(0, missing)) * minimum(1, maximum(0, whole))
+    return wide + split * maximum(0, ceildiv(args.cout, isa.lanes) - wide)
+
+
+def _read(taps: Dim, stride: Dim) -> Dim:
+    """Of ``stride`` rows or columns, those that a window reads: one of them if it has one tap."""
+    return 1 + minimum(1, maximum(0, taps - 1)) * (stride - 1)
+
+
+@lru_cache(maxsize=KEPT)
+def _bands(isa: Isa, args: DirectArgs) -> tuple[Dim, Dim]:
+    """Bands of rows and of columns that each image is cut into."""
+    tall = _read(args.kh, args.stride_h)
+    row = maximum(1, 4 * args.cin * args.stride_w)  # columns in between take room in the cache, read or not
+    columns = ceildiv(args.ow, maximum(_MIN_COLUMNS, floordiv(_BAND_BYTES, row * maximum(1, args.kh))))
+    width = ceildiv(args.ow, maximum(1, columns))
+    fitting = maximum(1, floordiv(_BAND_BYTES, maximum(1, row * tall * width)))
+    others = args.images * args.groups * columns * _wide_units(isa, args)
+    wished = minimum(ceildiv(_UNITS, maximum(1, others)), maximum(1, floordiv(args.oh * width, _MIN_PIXELS)))
+    return minimum(args.oh, maximum(ceildiv(args.oh, fitting), wished)), columns
+
+
+def grid(isa: Isa, args: DirectArgs) -> Dim:
+    """Units of work: images, groups, bands of rows, bands of columns, output blocks (fastest)."""
+    rows, columns = _bands(isa, args)
+    return args.images * args.groups * rows * columns * _units(isa, args)
+
+
+def scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
+    """Offsets of the taps, the copied band, sums between parts."""
+    return _scratch_bytes(isa, args, isa.lanes)
+
+
+def planar_scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
+    """:func:`scratch_bytes` of :data:`PLANAR_SYMBOL`."""
+    return _scratch_bytes(isa, args, 1)
+
+
+@lru_cache(maxsize=KEPT)
+def _scratch_bytes(isa: Isa, args: DirectArgs, lanes: int) -> Dim:
+    row_bands, column_bands = _bands(isa, args)
+    rows = ceildiv(args.oh, maximum(1, row_bands))
+    columns = ceildiv(args.ow, maximum(1, column_bands))
+    taps = args.kh * args.kw
+    step = _read(args.kh, args.stride_h)
+    copied_rows = (rows - 1) * step + (args.kh - 1) * args.dilation_h + 1
+    plane = columns + floordiv((args.kw - 1) * args.dilation_w, args.stride_w)
+    planes = _read(args.kw, args.stride_w)
+    copied = ceildiv(args.cin, lanes) * lanes * copied_rows * planes * plane
+    part = lanes * maximum(1, floordiv(_PART, maximum(1, taps * lanes)))
+    waits = minimum(1, floordiv(maximum(1, args.cin) - 1, part))  # whether there is more than one part
+    return 64 * ceildiv(2 * taps, 8) + 4 * (copied + len(widest(isa)) * isa.lanes * waits * rows * columns)
+
+
+def work_ns(isa: Isa, args: DirectArgs) -> Dim:
+    """Time on one core at 100 or 60 GFLOP/s, whole blocks of output channels."""
+    outputs = args.images * args.groups * args.oh * args.ow * ceildiv(args.cout, isa.lanes) * isa.lanes
+    return ceildiv(2 * outputs * args.cin * args.kh * args.kw, 100 if isa.vector_bytes == 64 else 60)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far both kernels reach: taps outside the image are not read."""
+    a = DirectArgs(*map(symbol, DirectArgs._fields))
+    return (
+        _extent(isa, SYMBOL, isa.lanes, scratch_bytes(isa, a)),
+        _extent(isa, PLANAR_SYMBOL, 1, planar_scratch_bytes(isa, a)),
+    )
+
+
+def _extent(isa: Isa, name: str, lanes: int, scratch: Dim) -> Extent:
+    """``lanes``: channels of an input block. A result is in blocks or planar, and may be split into rows and
+    columns of a transposed convolution; then its pixels lie further apart.
+    """
+    a = DirectArgs(*map(symbol, DirectArgs._fields))
+    inputs, outputs = ceildiv(a.cin, lanes), ceildiv(a.cout, isa.lanes)
+    places, split = ceildiv(a.cout, a.y_lanes), a.split_h * a.split_w
+    blocked = floordiv(a.y_lanes, isa.lanes)  # 1 or 0
+    x = ((a.images, a.x_n), (a.groups * inputs, a.x_c), (a.h, a.x_h), (a.w, a.x_w), (lanes, 1))
+    residual = ((a.images, a.r_n), (a.groups * outputs, a.r_c), (a.oh, a.r_h), (a.ow * isa.lanes, 1))
+    rows = (a.oh, a.y_h), (a.split_h, floordiv(a.y_h, a.split_h))
+    columns = (a.ow, a.y_w), (a.split_w, floordiv(a.y_w, a.split_w)), (a.y_lanes, 1)
+    channels, pixels = a.groups * a.cout, a.oh * a.ow
+    return Extent(
+        name,
+        ABI.args,
+        ABI.ordered(
+            x=Reach(4, x),
+            w=dense(4, a.groups * outputs * isa.lanes, inputs * lanes, a.kh * a.kw),
+            bias=dense(4, a.groups, outputs * isa.lanes, optional=True),
+            residual=Reach(4, residual, optional=True),
+            y=Reach(
+                4,
+                ((a.images, a.y_n), (a.groups * floordiv(places, split), a.y_c), *rows, *columns),
+                unhooked=True,
+            ),
+        ),
+        grid=grid(isa, a),
+        scratch=scratch,
+        bounds=window_bounds(DirectArgs._fields)
+        | within(SIGNED, *DirectArgs._fields[16:27])
+        | within(STEP, "split_h", "split_w", "kh", "kw")
+        | within(BITS, "lo", "hi"),
+        choices={"y_lanes": (1, isa.lanes)},
+        multiples=(mod(places, split),),
+        at_least_0=(a.y_w - a.split_w * a.y_lanes,),
+        tiles=Tiles(
+            a.images * (1 + blocked * (a.groups * outputs - 1)),
+            blocked * pixels + (1 - blocked) * channels,
+            blocked * isa.lanes + (1 - blocked) * pixels,
+        ),
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``direct.c`` includes."""
+    pixels = widest(isa)
+    constants = f"""
+#define BAND_BYTES {_BAND_BYTES}
+#define MIN_COLUMNS {_MIN_COLUMNS}
+#define MIN_PIXELS {_MIN_PIXELS}
+#define UNITS {_UNITS}
+#define UNIT_BLOCKS {unit_blocks(isa)}
+#define PART {_PART}
+#define CACHED {_CACHED}
+#define STREAMED {_STREAMED}
+#define DEEP {_DEEP}
+#define LATENCY_BOUND {LATENCY_BOUND}
+#define LINE 16 /* elements of a cache line */
+#define STEPS {STEPS[-1]}
+#define MAX_BLOCKS {len(pixels)}
+#define TILE_PIXELS {", ".join(map(str, pixels))} /* of the widest tile of 1, 2, ... blocks */
+#define WIDEST {max(pixels)}
+
+#include "conv/blocked_tile.h"
+"""
+    return "\n".join([ABI.c_text(), constants, families(isa)])

@@ -1,0 +1,112 @@
+/* One convolution, its units, and where tiles lie in the planes. */
+
+#ifndef GW_WINOGRAD_H
+#define GW_WINOGRAD_H
+
+#include "library/sizes.h"
+
+#include "conv/winograd.gen.h"
+
+/* Which planes a tile is in: those of the last row or column of tiles, if it is smaller, are in fewer. */
+struct places {
+    int64_t first; /* of the unit's tiles */
+    int64_t count;
+    int64_t rows; /* of each product but the last */
+};
+
+struct conv {
+    struct winograd_args s;
+    const float *x, *w, *bias, *residual;
+    float *y;
+    gw_hook hook;
+    void *const *hook_buf;
+    const int64_t *hook_arg;
+    float lo, hi;
+    int64_t in_blocks, out_blocks;     /* of channels */
+    int64_t in_runs;                   /* of K_RUN channels */
+    int64_t tile_rows, row_tiles;      /* of an image */
+    int64_t row_points, column_points; /* of the last row and column of tiles */
+    int64_t in_plane, out_plane;       /* elements from one plane of scratch to the next */
+    float *in, *out, *made;
+};
+
+/* Tiles [tile, tile + tiles) of an image. */
+struct unit {
+    int64_t image, tile, tiles;
+    struct places places[2][2]; /* of planes that smaller tiles are not in: by row, by column */
+};
+
+/* Tiles of one row of tiles: count of them from the tile at (row, column), number at in the unit. */
+struct run {
+    int64_t row, column, count, at;
+};
+
+GW_INLINE struct run run_at(const struct conv *g, const struct unit *o, int64_t at) {
+    const int64_t row = quotient(o->tile + at, g->row_tiles), column = o->tile + at - row * g->row_tiles;
+    const int64_t count = smaller(smaller(g->row_tiles - column, o->tiles - at), RUN);
+    return (struct run){row, column, count, at};
+}
+
+/* The number of the tile at (row, column) among those that planes have, which may lack the last column. */
+GW_INLINE int64_t number(const struct conv *g, int64_t row, int64_t column, int without_last_column) {
+    return row * (g->row_tiles - without_last_column) + column;
+}
+
+static struct places places_of(const struct conv *g, const struct unit *o, int by_row, int by_column) {
+    const int64_t begin = smaller(o->tile, (g->tile_rows - by_row) * g->row_tiles);
+    const int64_t end = smaller(o->tile + o->tiles, (g->tile_rows - by_row) * g->row_tiles);
+    const int64_t begin_row = quotient(begin, g->row_tiles), end_row = quotient(end, g->row_tiles);
+    const int64_t first = number(g, begin_row, begin - begin_row * g->row_tiles, by_column);
+    const int64_t count = number(g, end_row, end - end_row * g->row_tiles, by_column) - first;
+    const int64_t rows = count ? parts(count, parts(count, ROWS)) : ROWS;
+    return (struct places){first, count, rows};
+}
+
+GW_INLINE int64_t plane_size(int64_t elements) {
+    return (elements / 32 * 2 + 3) * 16; /* an odd number of cache lines */
+}
+
+GW_INLINE void store(const struct conv *g, int64_t act, float *to, vf y, const float *residual) {
+    if (residual)
+        y += vf_load(residual);
+    if (act == 1)
+        y = vf_relu(y);
+    else if (act == 2)
+        y = vf_min(vf_max(y, vf_set1(g->lo)), vf_set1(g->hi));
+    vf_store(to, y);
+}
+
+/* Weights at +-sqrt(2) of those at 0, infinity and +-sqrt(1/2): of w0 + 2 w2 +- sqrt(2) w1. */
+GW_INLINE void make_weights(const float *w, int64_t panel, float *to) {
+    for (int64_t i = 0; i < panel; i += VL) {
+        const vf even = vf_load(w + i) + 2.0f * vf_load(w + panel + i);
+        const vf odd = vf_load(w + 2 * panel + i) - vf_load(w + 3 * panel + i);
+        vf_store(to + i, even + odd);
+        vf_store(to + panel + i, even - odd);
+    }
+}
+
+/* Output channel blocks [first, first + count), whose weights lie together. */
+struct outputs {
+    int64_t first, count;
+};
+
+/* Offsets of a tile in the planes, by kind. */
+struct offsets {
+    int64_t at[2][2];
+};
+
+/* Where the first channel of a tile stands, [product][K_RUN channels][ROWS][K_RUN]. */
+GW_INLINE struct offsets input_offsets(const struct conv *g, const struct unit *o, int64_t row,
+                                       int64_t column) {
+    struct offsets made;
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 2; j++) {
+            const struct places *p = &o->places[i][j];
+            const int64_t place = number(g, row, column, j) - p->first, product = quotient(place, p->rows);
+            made.at[i][j] = (product * g->in_runs * ROWS + place - product * p->rows) * K_RUN;
+        }
+    return made;
+}
+
+#endif

@@ -1,0 +1,276 @@
+/* Convolution by tiles of M x M pixels, whose lines have N points. Included by winograd.c. */
+
+#define OF(name) GW_JOIN(name, M)
+
+/* Points of a line that has so many pixels left: the last tile of a line may have 2 pixels. */
+GW_INLINE int64_t OF(points)(int64_t pixels) { return pixels > 2 ? N : 4; }
+
+/* The vertical transforms of the columns of a run, [column][N][VL]; zeros outside the image. */
+GW_INLINE void OF(input_columns)(const struct conv *g, int64_t n, const float *x, int64_t y0, int64_t x0,
+                                 int64_t columns, float *to) {
+    const int64_t from_h = g->s.x_h, top = y0 < 0 ? -y0 : 0, bottom = smaller(n, g->s.h - y0);
+    const int64_t first = x0 < 0 ? smaller(-x0, columns) : 0;
+    const int64_t inside = smaller(columns, g->s.w - x0);
+    const int64_t last = top < bottom && inside > first ? inside : first;
+    memset(to, 0, (size_t)(first * N * VL) * sizeof *to);
+    memset(to + last * N * VL, 0, (size_t)((columns - last) * N * VL) * sizeof *to);
+    if (first == last)
+        return;
+    const float *from = x + (y0 + top) * from_h + (x0 + first) * VL;
+    to += first * N * VL;
+    for (int64_t c = first; c < last; c++, from += VL, to += N * VL) {
+        vf d[N], points[N];
+        if (top == 0 && bottom == n) {
+#pragma GCC unroll 6
+            for (int64_t i = 0; i < n; i++)
+                d[i] = vf_load(from + i * from_h);
+        } else {
+#pragma GCC unroll 6
+            for (int64_t i = 0; i < n; i++)
+                d[i] = i >= top && i < bottom ? vf_load(from + (i - top) * from_h) : (vf){0};
+        }
+        input_line(n, d, points);
+#pragma GCC unroll 6
+        for (int64_t i = 0; i < n; i++)
+            vf_store(to + i * VL, points[i]);
+    }
+}
+
+/* The planes of a tile from its columns of points. */
+GW_INLINE void OF(input_tile)(const struct conv *g, int64_t rows, int64_t columns, const float *from,
+                              float *to, const struct offsets *o) {
+#pragma GCC unroll 6
+    for (int64_t i = 0; i < rows; i++, from += VL, to += N * g->in_plane) {
+        const int64_t *at = o->at[i >= g->row_points];
+        vf d[N], points[N];
+#pragma GCC unroll 6
+        for (int64_t j = 0; j < columns; j++)
+            d[j] = vf_load(from + j * N * VL);
+        input_line(columns, d, points);
+#pragma GCC unroll 6
+        for (int64_t j = 0; j < columns; j++)
+            vf_store(to + at[j >= g->column_points] + j * g->in_plane, points[j]);
+    }
+}
+
+/* The planes [N * N][product][K_RUN channels][ROWS][K_RUN] of the unit's tiles. */
+static void OF(transform_input)(const struct conv *g, const struct unit *o) {
+    float columns[(RUN * M + 2) * N * VL] __attribute__((aligned(64)));
+    const float *image = g->x + o->image * g->s.x_n;
+    struct offsets places[RUN];
+    for (int64_t at = 0; at < o->tiles;) {
+        const struct run r = run_at(g, o, at);
+        const int64_t y0 = r.row * M - g->s.pad_top, x0 = r.column * M - g->s.pad_left;
+        const int64_t rows = OF(points)(g->s.oh - r.row * M), width = g->s.ow - r.column * M;
+        const int64_t count = (r.count - 1) * M + OF(points)(width - (r.count - 1) * M);
+        for (int64_t t = 0; t < r.count; t++)
+            places[t] = input_offsets(g, o, r.row, r.column + t);
+        for (int64_t b = 0; b < g->in_blocks; b++) {
+            const float *x = image + b * g->s.x_cb;
+            const int64_t lane = b * VL % K_RUN;
+            float *to = g->in + (b * VL - lane) * ROWS + lane;
+            if (rows == N)
+                OF(input_columns)(g, N, x, y0, x0, count, columns);
+            else
+                OF(input_columns)(g, 4, x, y0, x0, count, columns);
+            for (int64_t t = 0; t < r.count; t++) {
+                const float *from = columns + t * M * N * VL;
+                const int whole = OF(points)(width - t * M) == N;
+                if (rows == N && whole)
+                    OF(input_tile)(g, N, N, from, to, &places[t]);
+                else if (rows == N)
+                    OF(input_tile)(g, N, 4, from, to, &places[t]);
+                else if (whole)
+                    OF(input_tile)(g, 4, N, from, to, &places[t]);
+                else
+                    OF(input_tile)(g, 4, 4, from, to, &places[t]);
+            }
+        }
+        at += r.count;
+    }
+}
+
+/* The products of a group of output channels in all planes. */
+static void OF(multiply)(const struct conv *g, const struct unit *o, const struct outputs *c) {
+    const int64_t cin = g->s.cin, panel = cin * c->count * VL;
+    const float *w = g->w + c->first * N * STORED * cin * VL;
+    for (int64_t line = 0; line < N; line++, w += STORED * panel) {
+        for (int64_t column = 0; column < N; column++) {
+            const int64_t plane = line * N + column;
+            const struct places *p = &o->places[line >= g->row_points][column >= g->column_points];
+            const float *in = g->in + plane * g->in_plane;
+            const float *u = column < STORED ? w + column * panel : g->made + (column - STORED) * panel;
+            float *y = g->out + plane * g->out_plane;
+            if (p->count == 0)
+                continue;
+            if (column == STORED)
+                make_weights(w, panel, g->made);
+            /* N planes fetch the weights of STORED ones evenly; lines come in pairs */
+            const int64_t share = panel * STORED / N;
+            const float *ahead = w + (N == STORED ? 1 : 2) * panel + column * share;
+            const int64_t fetches = parts(p->count, p->rows) * parts(cin, TURN) * FETCHES;
+            const int64_t step = smaller(parts(4 * share, fetches), 128);
+            for (int64_t at = 0; at < p->count; at += p->rows) {
+                product_of[smaller(p->rows, p->count - at) - 1][c->count - 1](cin, in, u, y, ahead, step);
+                in += g->in_runs * ROWS * K_RUN;
+                y += p->rows * c->count * VL;
+                ahead += cin / TURN * FETCHES * step / 4;
+            }
+        }
+    }
+}
+
+/* The pixels [rows][columns][VL] of a tile; from: its places in the planes, by kind. */
+GW_INLINE void OF(output_tile)(const struct conv *g, int64_t rows, int64_t columns, const float *from,
+                               const struct offsets *o, vf *to) {
+    vf t[M * N];
+#pragma GCC unroll 6
+    for (int64_t j = 0; j < columns; j++) {
+        vf d[N], line[M];
+#pragma GCC unroll 6
+        for (int64_t i = 0; i < rows; i++)
+            d[i] =
+                vf_load(from + (i * N + j) * g->out_plane + o->at[i >= g->row_points][j >= g->column_points]);
+        output_line(rows, d, line);
+#pragma GCC unroll 4
+        for (int64_t i = 0; i < rows - 2; i++)
+            t[i * N + j] = line[i];
+    }
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < rows - 2; i++)
+        output_line(columns, t + i * N, to + i * M);
+}
+
+/* The pixels of a tile that the image has. */
+GW_INLINE void OF(store_tile)(const struct conv *g, int64_t height, int64_t width, const vf *pixels, vf bias,
+                              const float *residual, float *to, int64_t to_h) {
+    for (int64_t i = 0; i < height; i++, to += to_h) {
+#pragma GCC unroll 4
+        for (int64_t j = 0; j < width; j++)
+            store(g, g->s.act, to + j * VL, pixels[i * M + j] + bias, residual ? residual + j * VL : NULL);
+        residual += residual ? g->s.r_h : 0;
+    }
+}
+
+/* The pixels of a run of tiles of one block of channels, in the output or through the hook. */
+static int32_t OF(output_run)(const struct conv *g, const struct unit *o, const struct outputs *c,
+                              const struct run *r, int64_t b) {
+    const struct winograd_args *s = &g->s;
+    const int64_t block = c->first + b;
+    const int64_t y0 = r->row * M, x0 = r->column * M, rows = OF(points)(s->oh - y0);
+    const int64_t height = smaller(M, s->oh - y0), width = smaller(r->count * M, s->ow - x0);
+    float pixels[M * RUN * M * VL] __attribute__((aligned(64)));
+    const int64_t to_h = g->hook ? width * VL : s->y_h;
+    float *to = g->hook ? pixels : g->y + o->image * s->y_n + block * s->y_cb + y0 * s->y_h + x0 * VL;
+    const float *residual = g->residual;
+    if (residual)
+        residual += o->image * s->r_n + block * s->r_cb + y0 * s->r_h + x0 * VL;
+    const vf bias = g->bias ? vf_load(g->bias + block * VL) : (vf){0};
+    for (int64_t t = 0; t < r->count; t++) {
+        const int64_t x = t * M, columns = OF(points)(width - x);
+        struct offsets places;
+        vf tile_pixels[M * M];
+        for (int i = 0; i < 2; i++)
+            for (int j = 0; j < 2; j++) {
+                const int64_t place = number(g, r->row, r->column + t, j) - o->places[i][j].first;
+                places.at[i][j] = (place * c->count + b) * VL;
+            }
+        if (rows == N && columns == N)
+            OF(output_tile)(g, N, N, g->out, &places, tile_pixels);
+        else if (rows == N)
+            OF(output_tile)(g, N, 4, g->out, &places, tile_pixels);
+        else if (columns == N)
+            OF(output_tile)(g, 4, N, g->out, &places, tile_pixels);
+        else
+            OF(output_tile)(g, 4, 4, g->out, &places, tile_pixels);
+        const float *add = residual ? residual + x * VL : NULL;
+        if (height == M && width - x >= M)
+            OF(store_tile)(g, M, M, tile_pixels, bias, add, to + x * VL, to_h);
+        else
+            OF(store_tile)(g, height, smaller(M, width - x), tile_pixels, bias, add, to + x * VL, to_h);
+    }
+    if (!g->hook)
+        return 0;
+    /* rows of pixels follow each other where the run covers the image */
+    const int64_t lines = width == s->ow ? height : 1, batch = o->image * g->out_blocks + block;
+    for (int64_t y = 0; y < height; y += lines) {
+        const int32_t error = g->hook(g->hook_buf, g->hook_arg, pixels + y * to_h, VL, batch,
+                                      (y0 + y) * s->ow + x0, lines * width, 0, VL);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+static int32_t OF(transform_output)(const struct conv *g, const struct unit *o, const struct outputs *c) {
+    for (int64_t at = 0; at < o->tiles;) {
+        const struct run r = run_at(g, o, at);
+        for (int64_t b = 0; b < c->count; b++) {
+            const int32_t error = OF(output_run)(g, o, c, &r, b);
+            if (error)
+                return error;
+        }
+        at += r.count;
+    }
+    return 0;
+}
+
+GW_KERNEL(KERNEL) {
+    struct conv g = {
+        .x = buf[WINOGRAD_X],
+        .w = buf[WINOGRAD_W],
+        .bias = buf[WINOGRAD_BIAS],
+        .residual = buf[WINOGRAD_RESIDUAL],
+        .y = buf[WINOGRAD_Y],
+        .hook_buf = buf + WINOGRAD_OPERANDS + 1,
+        .hook_arg = arg + WINOGRAD_ARGS,
+    };
+    struct winograd_args *s = &g.s;
+    memcpy(s, arg, sizeof *s);
+    memcpy(&g.hook, &buf[WINOGRAD_OPERANDS], sizeof g.hook);
+    memcpy(&g.lo, &s->lo, sizeof g.lo);
+    memcpy(&g.hi, &s->hi, sizeof g.hi);
+    g.in_blocks = parts(s->cin, VL);
+    g.out_blocks = parts(s->cout, VL);
+    g.in_runs = parts(s->cin, K_RUN);
+    g.row_tiles = parts(s->ow, M);
+    g.tile_rows = parts(s->oh, M);
+    g.row_points = OF(points)(s->oh - (g.tile_rows - 1) * M);
+    g.column_points = OF(points)(s->ow - (g.row_tiles - 1) * M);
+    g.in_plane = plane_size(parts(s->block_tiles, ROWS) * ROWS * g.in_runs * K_RUN);
+    g.out_plane = plane_size(s->block_tiles * VECTORS * VL);
+    g.made = scratch;
+    g.out = g.made + (N - STORED) * s->cin * VECTORS * VL;
+    g.in = g.out + N * N * g.out_plane;
+    const int64_t tiles = g.tile_rows * g.row_tiles;
+    const int64_t groups = parts(g.out_blocks, VECTORS);
+    const int64_t blocks = parts(tiles, s->block_tiles), units = parts(groups, s->unit_groups);
+    int64_t transformed = -1;
+    for (; begin < end; begin++) {
+        const int64_t outer = begin / units, block = outer % blocks, first = begin % units * s->unit_groups;
+        const int64_t tile = cut(tiles, block, blocks), last = smaller(groups, first + s->unit_groups);
+        struct unit o = {
+            .image = outer / blocks,
+            .tile = tile,
+            .tiles = cut(tiles, block + 1, blocks) - tile,
+        };
+        for (int i = 0; i < 4; i++)
+            o.places[i / 2][i % 2] = places_of(&g, &o, i / 2, i % 2);
+        if (outer != transformed)
+            OF(transform_input)(&g, &o);
+        transformed = outer;
+        for (int64_t b = first; b < last; b++) {
+            const int64_t block = cut(g.out_blocks, b, groups);
+            const struct outputs c = {block, cut(g.out_blocks, b + 1, groups) - block};
+            OF(multiply)(&g, &o, &c);
+            const int32_t error = OF(transform_output)(&g, &o, &c);
+            if (error)
+                return error;
+        }
+    }
+    return 0;
+}
+#undef M
+#undef N
+
+#undef OF

@@ -1,0 +1,60 @@
+"""The transforms of Winograd convolution (module ``winograd``): of weights in NumPy.
+
+A line of pixels and its values at the points are transformed by evaluation and interpolation (Lavin and Gray,
+2015); both directions of a tile, one after the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from graphwright.kernels.conv.winograd_tile import product_vectors
+from graphwright.targets.cpu.isa import Isa
+
+Array = npt.NDArray[Any]
+
+ROOT: Final = 0.5**0.5
+_FINITE: Final = (0.0, ROOT, -ROOT, 2 * ROOT, -2 * ROOT)
+"""Where polynomials are evaluated, the first three for m = 2. Infinity stands behind the first of them."""
+
+STORED: Final = 4
+"""Points of a line whose weights are packed: those at +-sqrt(2) take less time to make than to read."""
+
+_TRANSFORMED_BYTES: Final = 512 << 10
+"""Of weights in f64, which are rounded before they leave the cache."""
+
+
+def _weight_matrix(m: int) -> Array:
+    """G [m + 2, 3], f64: a filter's values at the points."""
+    first, *others = [[1, p, p * p] for p in _FINITE[: m + 1]]
+    return np.array([first, [0, 0, 1], *others])
+
+
+def transformed_shape(cout: int, cin: int, m: int, isa: Isa) -> tuple[int, int]:
+    """The shape of what :func:`transform_weights` makes."""
+    return -(-cout // isa.lanes), (m + 2) * STORED * cin * isa.lanes
+
+
+def transform_weights(out: Array, w: Array, m: int, isa: Isa) -> None:
+    """Weights [Cout, Cin, 3, 3] into f32 [CoutB, (m + 2) * 4 * Cin * VL], computed in f64, rounded once.
+
+    Groups of up to three output channel blocks lie together as [m + 2, 4, Cin, blocks, VL]: at the
+    first four points of each line. The kernel makes the others of them.
+    """
+    cout, cin = w.shape[:2]
+    matrix, lanes = np.kron(_weight_matrix(m), _weight_matrix(m)[:STORED]), isa.lanes
+    planes, blocks = len(matrix), -(-cout // lanes)
+    groups = -(-blocks // product_vectors(isa))
+    for group in range(groups):
+        first, last = blocks * group // groups, blocks * (group + 1) // groups
+        part, width = w[first * lanes : last * lanes], (last - first) * lanes
+        made = out[first:last].reshape(planes, cin, width)
+        step = max(1, _TRANSFORMED_BYTES // (planes * width * 8))
+        for channel in range(0, cin, step):
+            some = part[:, channel : channel + step]
+            padded = np.zeros((9, some.shape[1], width))
+            padded[..., : len(part)] = some.transpose(2, 3, 1, 0).reshape(9, -1, len(part))
+            made[:, channel : channel + step] = (matrix @ padded.reshape(9, -1)).reshape(planes, -1, width)

@@ -1,0 +1,196 @@
+"""Products of bytes: C[b0, b1, M, N] = (A - a_zero)[b0, b1, M, K] @ (B - b_zero)[b0, b1, K, N] in s32.
+
+A and B are u8 or s8 each; B comes in panels (:func:`pack`, or the kernel :data:`PACK`). The tile multiplies
+unsigned by signed bytes: an A of s8 and a B of u8 are moved by 128 on the way, and so are their zero points.
+With sums of columns from the packing, and of rows where B has a zero point,
+
+    (A - za) @ (B - zb) = A @ B - za * colsum(B) - zb * (rowsum(A) - K * za)
+
+(Jacob et al., 2018, section 2.3). All of it wraps like s32, so every way and any chunking give the same bits.
+
+Loops: a unit of the grid is a block of rows and two panels of columns; units of a chunk that share their rows
+share the packed A, which stays in the second-level cache while the panels pass by.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.byte_tile import (
+    QUAD,
+    RUN,
+    TILE_ROWS,
+    Array,
+    as_signed,
+    byte_tiles,
+    panel_columns,
+)
+from graphwright.kernels.library.extent import FLAG, SIGNED, Extent, Reach, Tiles, dense, within
+from graphwright.records import replace
+from graphwright.targets.cpu.isa import Isa
+
+SYMBOL: Final = "gw_gemm_bytes"
+WIDE: Final = "gw_gemm_bytes_wide"
+"""The same without AVX512-VNNI, whatever the CPU has."""
+PACK: Final = "gw_pack_bytes"
+
+
+_BLOCK_BYTES: Final = 384 * 1024
+"""Of packed A, in the second-level cache."""
+_LEAST_TILES: Final = 6
+_MOST_TILES: Final = 48
+"""Tiles of rows of a block."""
+_UNIT_PANELS: Final = 2
+
+
+class ByteGemmArgs(NamedTuple):
+    """The kernel's args in ABI order; strides in elements, of zero points 0 for one, of ``b`` in bytes."""
+
+    batch0: Dim
+    batch1: Dim
+    m: Dim
+    n: Dim
+    k: Dim
+    a_batch0: Dim
+    a_batch1: Dim
+    a_m: Dim
+    b_batch0: Dim
+    b_batch1: Dim
+    c_batch0: Dim
+    c_batch1: Dim
+    c_m: Dim
+    za_batch0: Dim
+    za_batch1: Dim
+    za_m: Dim
+    zb_batch0: Dim
+    zb_batch1: Dim
+    zb_n: Dim
+    a_signed: Dim
+    b_signed: Dim
+
+
+ABI: Final = Abi("byte_gemm", ("a", "b", "a_zero", "b_zero", "c"), ByteGemmArgs._fields)
+"""Zero points may be absent; ``c`` is ignored when there is a hook. The hook, or a null pointer, comes next;
+its tile holds s32."""
+
+
+class BytePackArgs(NamedTuple):
+    """Args of :data:`PACK`: matrices [k, n] one after the other."""
+
+    batch: Dim
+    k: Dim
+    n: Dim
+    b_signed: Dim
+
+
+PACK_ABI: Final = Abi("byte_pack", ("b", "panels"), BytePackArgs._fields)
+
+
+def packed_bytes(isa: Isa, k: Dim, n: Dim) -> Dim:
+    """Bytes of one matrix in panels: of each, sums of columns, then quads of rows."""
+    width = panel_columns(isa)
+    return ceildiv(n, width) * (width * QUAD) * (1 + ceildiv(k, QUAD))
+
+
+def pack(out: Array, b: Array, isa: Isa) -> None:
+    """``b[..., K, N]`` of u8 or s8 into the bytes ``out`` of as many matrices."""
+    width = panel_columns(isa)
+    *batch, k, n = b.shape
+    panels, quads, matrices = -(-n // width), -(-k // QUAD), math.prod(batch)
+    padded = np.zeros((*batch, quads * QUAD, panels * width), np.int8)
+    padded[..., :k, :n] = as_signed(b)
+    parts = padded.reshape(matrices, quads, QUAD, panels, width).transpose(0, 3, 1, 4, 2)
+    sums = padded.sum(axis=-2, dtype=np.int32).reshape(matrices, panels, width)
+    target = out.view(np.uint8).reshape(matrices, panels, width * QUAD * (1 + quads))
+    target[..., : width * QUAD] = np.ascontiguousarray(sums).view(np.uint8)
+    target[..., width * QUAD :] = parts.reshape(matrices, panels, width * QUAD * quads).view(np.uint8)
+
+
+def _block_rows(k: Dim) -> Dim:
+    """Rows of a block at most."""
+    tiles = floordiv(_BLOCK_BYTES, TILE_ROWS * maximum(k, 1))
+    return TILE_ROWS * maximum(minimum(tiles, _MOST_TILES), _LEAST_TILES)
+
+
+def grid(isa: Isa, args: ByteGemmArgs) -> Dim:
+    """Units of work: blocks of rows times pairs of panels, in each batch."""
+    columns = _UNIT_PANELS * panel_columns(isa)
+    blocks = ceildiv(args.m, _block_rows(args.k))
+    return args.batch0 * args.batch1 * blocks * ceildiv(args.n, columns)
+
+
+def scratch_bytes(isa: Isa, args: ByteGemmArgs) -> Dim:
+    """Packed A and the sums of its rows."""
+    rows = minimum(ceildiv(args.m, TILE_ROWS) * TILE_ROWS, _block_rows(args.k))
+    return rows * (ceildiv(args.k, RUN) * RUN + 4) + 64
+
+
+def work_ns(isa: Isa, args: ByteGemmArgs) -> Dim:
+    """Time on one core: bound by arithmetic (450 or 70 Gop/s) or by reading B (10 GB/s)."""
+    speed = 450 if isa.vector_bytes == 64 else 70
+    elements = args.batch0 * args.batch1 * args.k * args.n
+    return maximum(ceildiv(2 * args.m * elements, speed), ceildiv(elements, 10))
+
+
+def pack_grid(isa: Isa, args: BytePackArgs) -> Dim:
+    """Panels."""
+    return args.batch * ceildiv(args.n, panel_columns(isa))
+
+
+def pack_work_ns(isa: Isa, args: BytePackArgs) -> Dim:
+    """Two bytes a nanosecond."""
+    return floordiv(args.batch * args.k * args.n, 2)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far the three kernels reach."""
+    a = ByteGemmArgs(*map(symbol, ByteGemmArgs._fields))
+    result = ((a.batch0, a.c_batch0), (a.batch1, a.c_batch1), (a.m, a.c_m), (a.n, 1))
+    row_zeros = ((a.batch0, a.za_batch0), (a.batch1, a.za_batch1), (a.m, a.za_m))
+    column_zeros = ((a.batch0, a.zb_batch0), (a.batch1, a.zb_batch1), (a.n, a.zb_n))
+    bytes_of_b = packed_bytes(isa, a.k, a.n)
+    made = Extent(
+        SYMBOL,
+        ABI.args,
+        ABI.ordered(
+            a=Reach(1, ((a.batch0, a.a_batch0), (a.batch1, a.a_batch1), (a.m, a.a_m), (a.k, 1))),
+            b=Reach(1, ((a.batch0, a.b_batch0), (a.batch1, a.b_batch1), (bytes_of_b, 1))),
+            a_zero=Reach(1, row_zeros, optional=True),
+            b_zero=Reach(1, column_zeros, optional=True),
+            c=Reach(4, result, unhooked=True),
+        ),
+        grid=grid(isa, a),
+        scratch=scratch_bytes(isa, a),
+        bounds=within(SIGNED, *ByteGemmArgs._fields[5:19]) | within(FLAG, "a_signed", "b_signed"),
+        tiles=Tiles(a.batch0 * a.batch1, a.m, a.n),
+    )
+    return made, replace(made, symbol=WIDE), _pack_extent(isa)
+
+
+def _pack_extent(isa: Isa) -> Extent:
+    a = BytePackArgs(*map(symbol, BytePackArgs._fields))
+    return Extent(
+        PACK,
+        PACK_ABI.args,
+        PACK_ABI.ordered(
+            b=dense(1, a.batch, a.k, a.n), panels=dense(1, a.batch, packed_bytes(isa, a.k, a.n))
+        ),
+        grid=pack_grid(isa, a),
+    )
+
+
+def header(isa: Isa) -> str:
+    """What ``byte_gemm.c`` includes."""
+    constants = f"""
+#define NR {panel_columns(isa)} /* columns of a panel of B */
+#define BLOCK_BYTES {_BLOCK_BYTES}
+#define LEAST_TILES {_LEAST_TILES}
+#define MOST_TILES {_MOST_TILES}
+#define UNIT_PANELS {_UNIT_PANELS}
+"""
+    return "\n".join([ABI.c_text(), PACK_ABI.c_text(), constants, byte_tiles(isa, a_signed=False)])

@@ -1,0 +1,31 @@
+"""Packing of weights for GEMM, in NumPy: the layouts byte for byte, and how to undo them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphwright.ir.types import Layout
+from graphwright.kernels.gemm import gemm
+from graphwright.kernels.library.pack import panels
+from graphwright.targets.cpu.isa import Isa
+
+Array = npt.NDArray[Any]
+
+
+def gemm_panels(b: Array, nr: int) -> Array:
+    """B[..., K, N] as panels [..., ceil(N/nr), K, nr]."""
+    return np.ascontiguousarray(np.moveaxis(panels(b, b.ndim - 1, nr), -2, -3))
+
+
+def gemm_unpanels(packed: Array, n: int) -> Array:
+    """The B[..., K, N] that :func:`gemm_panels` was given."""
+    *batch, blocks, k, nr = packed.shape
+    return np.ascontiguousarray(np.moveaxis(packed, -3, -2).reshape(*batch, k, blocks * nr)[..., :n])
+
+
+def gemm_layout(isa: Isa) -> Layout:
+    """The layout of a packed B[K, N]."""
+    return Layout((1, 0), ((1, gemm.panel_columns(isa)),), zero_padded=True)

@@ -1,0 +1,77 @@
+/* Tiles of products of bytes, which byte_tile.py writes: RUN bytes of a row of A lie side by side, TILE_ROWS
+   rows are packed together, and NR is the columns of a panel of B. */
+
+#ifndef GW_BYTE_TILE_H
+#define GW_BYTE_TILE_H
+
+#include "cpu/vector.h"
+
+#define PANEL_ROW (NR * 4) /* bytes of a panel of B per quad */
+
+typedef int16_t vs __attribute__((vector_size(sizeof(vi))));
+typedef uint16_t vu __attribute__((vector_size(sizeof(vi))));
+typedef uint32_t vq __attribute__((vector_size(sizeof(vi))));
+
+/* A tile starts from one number per row, or from one per column, and is stored to ``to``. */
+struct byte_tile {
+    const int32_t *from;
+    int32_t *to;
+    int64_t to_ld;
+    int from_rows;
+};
+
+/* c += products of unsigned with signed bytes; DOT_AT: with one quad at p for all lanes. */
+#define DOT(c, unsigned_, signed_) __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"(unsigned_), "v"(signed_))
+#define DOT_AT(c, unsigned_, p)                                                                              \
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(c) : "v"(unsigned_), "m"(*(const struct quad_bytes *)(p)))
+struct quad_bytes {
+    uint8_t x[4];
+};
+
+GW_INLINE uint32_t quad_at(const uint8_t *p) {
+    uint32_t x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+GW_INLINE vi quad_all(const uint8_t *p) { return (vi)(quad_at(p) - (vq){0}); }
+GW_INLINE vi quads_at(const uint8_t *p) { return *(const vi_any *)p; }
+GW_INLINE vi pairs_dot(vs a, vs b) {
+    vi c;
+    __asm__("vpmaddwd %2, %1, %0" : "=v"(c) : "v"(a), "v"(b));
+    return c;
+}
+/* Even and odd bytes in 16 bits each. */
+GW_INLINE vs even_unsigned(vi x) { return (vs)((vu)x & 0xff); }
+GW_INLINE vs odd_unsigned(vi x) { return (vs)((vu)x >> 8); }
+GW_INLINE vs even_signed(vi x) { return (vs)((vu)x << 8) >> 8; }
+GW_INLINE vs odd_signed(vi x) { return (vs)x >> 8; }
+/* Sums of the bytes of each quad. */
+GW_INLINE vi quad_sums(vi x) {
+    const vs one = (vs){0} + 1;
+    return pairs_dot(even_unsigned(x), one) + pairs_dot(odd_unsigned(x), one);
+}
+
+/* tile[r][c] -= of_row[r] * of_column[c] */
+static void subtract_products(int32_t *tile, int64_t ld, int64_t rows, int64_t vectors, const int32_t *of_row,
+                              const int32_t *of_column) {
+    for (int64_t r = 0; r < rows; r++, tile += ld) {
+        const vq factor = (vq)vi_set1(of_row[r]);
+        for (int64_t v = 0; v < vectors * VL; v += VL)
+            vi_store(tile + v, (vi)((vq)vi_load(tile + v) - factor * (vq)vi_load(of_column + v)));
+    }
+}
+
+/* A zero point as the tile sees it: `moved` like what it belongs to. */
+static int32_t zero_at(const uint8_t *zero, int64_t i, int64_t is_signed, int moved) {
+    if (!zero)
+        return moved;
+    return (is_signed ? (int32_t)(int8_t)zero[i] : (int32_t)zero[i]) + moved;
+}
+
+/* The first cols columns of rows of a tile. */
+static void store_tile(const int32_t *tile, int64_t rows, int64_t cols, int32_t *to, int64_t to_ld) {
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(to + r * to_ld, tile + r * NR, (size_t)cols * sizeof *to);
+}
+
+#endif

@@ -1,0 +1,49 @@
+/* Which of the tiles that byte_tile.py writes are run: those with VNNI where the CPU has it. */
+
+#ifndef GW_RUN_BYTE_TILE_H
+#define GW_RUN_BYTE_TILE_H
+
+#include "library/byte_tile.h"
+
+#include <cpuid.h>
+
+static void run_wide(int64_t rows, int64_t vectors, int64_t quads, const uint8_t *a, const uint8_t *b,
+                     const struct byte_tile *t) {
+    for (int64_t r = 0; r < rows; r += 4) {
+        struct byte_tile part = *t;
+        part.from += t->from_rows ? r : 0;
+        part.to += r * t->to_ld;
+        wide_of[(rows - r < 4 ? rows - r : 4) - 1][vectors - 1](quads, a + r * RUN, b, &part);
+    }
+}
+
+#if VL == 16
+GW_INLINE void run_byte_tile(int wide, int64_t rows, int64_t vectors, int64_t quads, const uint8_t *a,
+                             const uint8_t *b, const struct byte_tile *t) {
+    if (wide)
+        run_wide(rows, vectors, quads, a, b, t);
+    else
+        vnni_of[rows - 1][vectors - 1](quads, a, b, t);
+}
+
+/* Whether the CPU has AVX512-VNNI: CPUID leaf 7, ECX bit 11, asked once, since a virtual machine traps it. */
+static int has_vnni(void) {
+    static int known; /* 0 not asked yet, 1 no, 2 yes: every thread finds the same */
+    int found = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (!found) {
+        uint32_t a, b, c = 0, d;
+        found = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 11 & 1) ? 2 : 1;
+        __atomic_store_n(&known, found, __ATOMIC_RELAXED);
+    }
+    return found == 2;
+}
+#else
+GW_INLINE void run_byte_tile(int wide, int64_t rows, int64_t vectors, int64_t quads, const uint8_t *a,
+                             const uint8_t *b, const struct byte_tile *t) {
+    (void)wide;
+    run_wide(rows, vectors, quads, a, b, t);
+}
+GW_INLINE int has_vnni(void) { return 0; }
+#endif
+
+#endif

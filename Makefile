@@ -2,7 +2,8 @@
 #
 #   make demo          read the text in a picture, and measure both models beside ONNX Runtime (IMAGE=file.png: yours)
 #   make test          the test suite, in JOBS processes
-#   make lint          ruff, mypy, import-linter
+#   make lint          ruff, mypy, import-linter, clang-format
+#   make format        formats all Python, C and C++
 #   make bench         models (BENCH) beside their peers, on THREADS threads; results go to benchmarks/results
 #   make test-models   tests on whole models of the zoo, which are fetched or built first
 #   make sizes         every op at sizes of 0, 1, 2 and others that no test of one op has
@@ -26,11 +27,12 @@ BENCH_ARGS ?=
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
-NATIVE := pyproject.toml CMakeLists.txt $(wildcard src/graphwright/runtime/native/*.[ch]*) \
-	$(shell find src/graphwright/kernels src/graphwright/targets -name '*.py' -o -name '*.[ch]')
+NATIVE_SOURCES := $(shell find src/graphwright -name '*.[ch]' -o -name '*.[ch]pp')
+NATIVE := pyproject.toml CMakeLists.txt $(NATIVE_SOURCES) \
+	$(shell find src/graphwright/kernels src/graphwright/targets -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-models sizes conformance lint bench sanitize fuzz docs clean
+.PHONY: help demo test test-models sizes conformance lint format bench sanitize fuzz docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -72,6 +74,11 @@ lint: $(VENV)/.test
 	@$(BIN)/ruff format --quiet --check .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/clang-format --dry-run --Werror $(NATIVE_SOURCES)
+
+format: $(VENV)/.test
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/clang-format -i $(NATIVE_SOURCES)
 
 bench: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.peers $(BENCH) --threads $(THREADS) $(BENCH_ARGS)

@@ -20,10 +20,10 @@ typedef struct gw_context {
     gw_arena *held;          /* during a run */
     char *arena;             /* its memory; in the pool: that of the last run */
     int64_t plan_serial;     /* of the plan that `pointers` were made for; 0 for none */
-    void **pointers;     /* of all operands of all tasks */
-    int32_t *pending;    /* of each task: those of its `after` that have not ended */
-    int64_t *left;       /* of each block: tasks that have not ended */
-    int64_t *ready;      /* tasks to start, each once at most */
+    void **pointers;         /* of all operands of all tasks */
+    int32_t *pending;        /* of each task: those of its `after` that have not ended */
+    int64_t *left;           /* of each block: tasks that have not ended */
+    int64_t *ready;          /* tasks to start, each once at most */
     void **bases;
 } gw_context;
 

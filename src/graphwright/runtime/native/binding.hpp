@@ -48,7 +48,8 @@ void watch_interpreter();
 /* Before its functions are used: it is imported at the first run, as loading a program does without. */
 void need_numpy();
 
-/* A new array of so many bytes; takes the reference to `dtype`. Large ones lie in memory that is used again. */
+/* A new array of so many bytes; takes the reference to `dtype`. Large ones lie in memory that is used again.
+ */
 PyObject *new_array(PyArray_Descr *dtype, int rank, npy_intp *shape, int64_t bytes);
 /* Gives the memory back that waits for large arrays; how many bytes that were. */
 int64_t free_spare_outputs();
@@ -78,7 +79,7 @@ struct Program {
     Py_buffer weights = {};
     std::vector<int64_t> kernels, extents;
     std::vector<nb::object> hosts, kept;
-    nb::object output_dtypes; /* a function, or None */
+    nb::object output_dtypes;       /* a function, or None */
     std::vector<nb::object> dtypes; /* of outputs; made by `prepare` */
     bool prepared = false;
     gw_plan_cache plans = {};
@@ -111,7 +112,8 @@ struct Program {
     }
     gw_plan *must_plan(const int64_t *dims, int threads);
 
-    void link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::handle libraries, nb::handle arenas);
+    void link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::handle libraries,
+              nb::handle arenas);
     void make_dtypes();
     void release();
 };

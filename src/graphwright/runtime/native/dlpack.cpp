@@ -17,7 +17,8 @@ template <typename Bits> nb::object view(const Tensor &tensor) {
     return nb::cast(bits, nb::rv_policy::reference);
 }
 
-/* (bits, code): a view of the elements as unsigned integers of their width, and DLPack's code of their type. */
+/* (bits, code): a view of the elements as unsigned integers of their width, and DLPack's code of their type.
+ */
 nb::tuple dlpack_bits(const Tensor &tensor) {
     nb::dlpack::dtype type = tensor.dtype();
     if (type.lanes == 1 && type.bits == 8)

@@ -12,8 +12,7 @@
 namespace {
 
 struct Entry {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     PyObject *owner; /* keeps the program alive */
     Program *program;
     PyObject *input_names, *input_dtypes; /* tuples */

@@ -56,10 +56,10 @@ static bool kernel_stays(const launch *l, gw_extent extent, double *out, int64_t
     if (extent(l->plan->args + t->first_arg, t->args.count, operands, out) != 0)
         return fail_arguments(l);
     if (!((double)grid <= out[GW_EXTENT_GRID]) || !(out[GW_EXTENT_SCRATCH] <= scratch))
-        return gw_fail(l->error, GW_E_PLAN,
-                       "task %lld has a grid of %lld and %g bytes of scratch, its kernel one of at most %g and %g",
-                       (long long)l->index, (long long)grid, scratch, out[GW_EXTENT_GRID],
-                       out[GW_EXTENT_SCRATCH]);
+        return gw_fail(
+            l->error, GW_E_PLAN,
+            "task %lld has a grid of %lld and %g bytes of scratch, its kernel one of at most %g and %g",
+            (long long)l->index, (long long)grid, scratch, out[GW_EXTENT_GRID], out[GW_EXTENT_SCRATCH]);
     int64_t own = out[GW_EXTENT_ARGS] > 0 ? (int64_t)out[GW_EXTENT_HOOK] : operands;
     if ((hook >= 0 && hook != own) || (own < operands && operand_of(l, own)->buffer >= 0))
         return fail_arguments(l);
@@ -87,7 +87,8 @@ bool gw_stays_inside(const gw_program *program, const gw_links *links, const gw_
         return gw_fail_memory(error);
     bool inside = kernel_stays(&l, (gw_extent)(uintptr_t)links->extents[l.task->kernel], out, hook);
     if (inside && hook >= 0)
-        inside = hook_stays(&l, (gw_extent)(uintptr_t)links->extents[operand_of(&l, hook)->offset], out, hook);
+        inside =
+            hook_stays(&l, (gw_extent)(uintptr_t)links->extents[operand_of(&l, hook)->offset], out, hook);
     if (out != few)
         free(out);
     return inside;

@@ -3,8 +3,8 @@
 #include "plan.h"
 
 /* Where things stand in what a kernel says of itself; the ends of its operands, in bytes, follow. A negative
-   end is that of an operand that may be absent. Epilogues are given the tile: batch, rows, columns of all that
-   they are called for. */
+   end is that of an operand that may be absent. Epilogues are given the tile: batch, rows, columns of all
+   that they are called for. */
 enum {
     GW_EXTENT_GRID, /* that it is launched with, then the largest that it takes */
     GW_EXTENT_SCRATCH,

@@ -40,7 +40,8 @@ void define_exceptions(nb::module_ &m) {
     errors.plan = define_exception(m, "PlanError", "Sizes overflow or an operand leaves its buffer: (text,).",
                                    errors.base);
     errors.kernel = define_exception(
-        m, "KernelError", "A kernel failed: (task, code), and of data: (..., number, least, most).", errors.base);
+        m, "KernelError", "A kernel failed: (task, code), and of data: (..., number, least, most).",
+        errors.base);
     errors.load = define_exception(m, "LoadError", "A shared object cannot be loaded: (text,).", errors.base);
 }
 
@@ -164,8 +165,8 @@ nb::tuple plan_memory(const std::vector<int64_t> &sizes, const std::vector<std::
     }
     gw_error error = {};
     int64_t arena = 0;
-    if (!gw_plan_memory((int64_t)sizes.size(), sizes.data(), starts.data(), flat.data(), GW_PLACING_ONCE, offsets.data(),
-                        &arena, &error))
+    if (!gw_plan_memory((int64_t)sizes.size(), sizes.data(), starts.data(), flat.data(), GW_PLACING_ONCE,
+                        offsets.data(), &arena, &error))
         raise(error);
     return nb::make_tuple(list_of(offsets.data(), (int64_t)sizes.size()), arena);
 }
@@ -244,7 +245,9 @@ NB_MODULE(_native, m) {
     m.def("condense_all", condense_all, nb::arg("data"), nb::arg("mapped") = false);
     m.def("load_library", load_library, nb::arg("data"));
     m.def("open_library", open_library, nb::arg("path"));
-    nb::class_<Library>(m, "Library").def("symbol", &Library::symbol, nb::arg("name")).def("text", &Library::text, nb::arg("name"));
+    nb::class_<Library>(m, "Library")
+        .def("symbol", &Library::symbol, nb::arg("name"))
+        .def("text", &Library::text, nb::arg("name"));
     nb::class_<Arenas>(m, "Arenas").def(nb::init<>()).def_prop_ro("bytes", &Arenas::bytes);
     nb::class_<Program>(m, "Program")
         .def(nb::init<nb::bytes, nb::handle, std::vector<int64_t>, nb::handle, int, nb::handle, nb::handle,

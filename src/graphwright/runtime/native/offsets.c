@@ -61,8 +61,8 @@ typedef struct {
     int64_t work, most_work; /* extents that were looked at so far, and may be */
 } placing;
 
-/* Buffers in this order, each in the tightest gap between those before it: those from position `start` on, the
-   others have their offsets. The bytes of the arena, INT64_MAX as soon as they are beyond `limit`. */
+/* Buffers in this order, each in the tightest gap between those before it: those from position `start` on,
+   the others have their offsets. The bytes of the arena, INT64_MAX as soon as they are beyond `limit`. */
 static int64_t place_from(placing *p, const int64_t *order, int64_t start, int64_t limit, int64_t *offsets) {
     int64_t arena = 0;
     for (int64_t i = 0; i < start; i++)

@@ -1,5 +1,6 @@
 /* Memory of large outputs, used again for later ones: the allocator would map each anew, and every page of it
-   would have to be found and cleared while a kernel writes. NumPy frees an array by the allocator that made it. */
+   would have to be found and cleared while a kernel writes. NumPy frees an array by the allocator that made
+   it. */
 #include "binding.hpp"
 
 #include <cstring>
@@ -31,7 +32,8 @@ Block *take(size_t bytes) {
     std::lock_guard<std::mutex> lock(guard);
     Block **best = nullptr;
     for (Block **at = &spare; *at; at = &(*at)->next)
-        if ((*at)->bytes >= bytes && (*at)->bytes <= bytes + bytes / 4 && (!best || (*at)->bytes < (*best)->bytes))
+        if ((*at)->bytes >= bytes && (*at)->bytes <= bytes + bytes / 4 &&
+            (!best || (*at)->bytes < (*best)->bytes))
             best = at;
     if (!best)
         return nullptr;

@@ -33,7 +33,8 @@ static bool range_fits(int64_t offset, int64_t bytes, int64_t size) {
     return offset >= 0 && bytes >= 0 && offset <= size && bytes <= size - offset;
 }
 
-/* A size of a task; one in a branch may be negative, as that is not taken at these sizes, or refuses them first. */
+/* A size of a task; one in a branch may be negative, as that is not taken at these sizes, or refuses them
+ * first. */
 static int64_t size_in(const gw_task *t, int64_t size) { return size < 0 && t->block != 0 ? 0 : size; }
 
 /* Sizes of all buffers, each within the memory that holds it. */
@@ -186,7 +187,9 @@ static bool make_step(const maker *m, int64_t index) {
     }
     for (int64_t i = 0; i < t->args.count; i++)
         m->plan->args[t->first_arg + i] = registers[t->args.at[i]];
-    s->bytes = t->kind == GW_COPY ? size_in(t, registers[t->args.at[0]]) : t->kind == GW_IF ? index_bytes(m, t) : 0;
+    s->bytes = t->kind == GW_COPY ? size_in(t, registers[t->args.at[0]])
+               : t->kind == GW_IF ? index_bytes(m, t)
+                                  : 0;
     if (t->kind == GW_IF && t->args.count > 0 && s->bytes != 4 && s->bytes != 8)
         return gw_fail(m->error, GW_E_PLAN, "task %lld has an index of %lld bytes", (long long)index,
                        (long long)s->bytes);
@@ -242,8 +245,9 @@ static gw_plan *allocate(const gw_program *p) {
     gw_plan *plan = calloc(1, bytes);
     if (!plan)
         return NULL;
-    int64_t **tables[] = {&plan->dims,            &plan->registers, &plan->sizes,       &plan->offsets,
-                          &plan->operand_offsets, &plan->args,      &plan->input_bytes, &plan->output_bytes};
+    int64_t **tables[] = {&plan->dims,        &plan->registers,       &plan->sizes,
+                          &plan->offsets,     &plan->operand_offsets, &plan->args,
+                          &plan->input_bytes, &plan->output_bytes};
     plan->steps = (gw_step *)(plan + 1);
     int64_t *next = (int64_t *)(plan->steps + p->task_count);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; next += counts[i++])

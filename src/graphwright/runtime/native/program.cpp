@@ -336,7 +336,8 @@ PyObject *new_output(const Program &p, const gw_plan *plan, int64_t i) {
         shape[axis] = plan->registers[dims.at[axis]];
     auto *dtype = (PyArray_Descr *)Py_NewRef(p.dtypes[(size_t)i].ptr());
     PyObject *array = new_array(dtype, (int)dims.count, shape, plan->output_bytes[i]);
-    if (!array && PyErr_ExceptionMatches(PyExc_ValueError)) /* NumPy skips sizes of 0, and may count too many bytes */
+    if (!array &&
+        PyErr_ExceptionMatches(PyExc_ValueError)) /* NumPy skips sizes of 0, and may count too many bytes */
         PyErr_SetString(PyExc_MemoryError, "an output has more elements than NumPy can address");
     return array;
 }
@@ -462,4 +463,3 @@ nb::list Program::run(nb::handle inputs, nb::handle outputs, int threads, bool p
     run.execute(poison, run.open_trace(trace));
     return run.result;
 }
-

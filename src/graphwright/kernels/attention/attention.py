@@ -16,6 +16,7 @@ import re
 from enum import IntEnum
 from typing import Final
 
+from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.bits import double_bits
@@ -138,11 +139,11 @@ class Attention:
         return 4 * (keys * (self.depth + width) + (tiles + sums) * _PITCH + 2 * rows)
 
     def work_ns(self, isa: Isa) -> Dim:
-        """Bound by the FMAs of both products (80 or 45 GFLOP/s), or by reading keys and values."""
-        speed = 40 if isa.vector_bytes == 64 else 22
-        products = self.batch * self.heads * self.queries * self.keys * (self.depth + self.width)
+        """Nanoseconds of one core: both products, exponentials between them, and keys and values."""
+        scores = floordiv(self.batch * self.heads * self.queries * self.keys, 1 + int(self.causal))
         read = self.batch * self.kv_heads * self.keys * (self.depth + self.width)
-        return maximum(ceildiv(products, speed * (1 + int(self.causal))), ceildiv(4 * read, 10))
+        fmas, cycles = scores * (self.depth + self.width), floordiv(25 * scores, isa.lanes)
+        return predict(Work(fmas=fmas, efficiency=85, cycles=cycles, moved=4 * read), isa.machine)
 
 
 def tile_rows(isa: Isa) -> int:

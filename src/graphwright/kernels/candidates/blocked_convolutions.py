@@ -143,7 +143,7 @@ class BlockedConvolution:
             made,
             direct.grid(isa, made),
             (direct.planar_scratch_bytes if planar else direct.scratch_bytes)(isa, made),
-            direct.work_ns(isa, made),
+            direct.work_ns(isa, made, planar),
         )
 
     def _direct_axes(self, context: Context) -> Sliding:

@@ -24,12 +24,19 @@ def non_max_suppression(node: Node, context: Context) -> Run:
     choose = Choose(op.centered, batches, classes, count, op.limit)
     join = Join(batches * classes, op.limit)
     filled = context.temporary(TensorType(I64, (batches * classes,)), "filled")
-    costs = choose.args, choose.grid, choose.scratch_bytes, choose.work_ns
+    costs = choose.args, choose.grid, choose.scratch_bytes, choose.work_ns(context.isa)
     operands = (boxes, scores, *scalars, rows, filled)
     return Run(
         (
             Launch(KernelRef(Choose.SYMBOL), operands, (5, 6), *costs),
-            Launch(KernelRef(Join.SYMBOL), (filled, rows, total), (1, 2), join.args, 1, work=join.work_ns),
+            Launch(
+                KernelRef(Join.SYMBOL),
+                (filled, rows, total),
+                (1, 2),
+                join.args,
+                1,
+                work=join.work_ns(context.isa),
+            ),
         )
     )
 
@@ -42,7 +49,7 @@ def non_zero(node: Node, context: Context) -> Run | str:
         return f"no kernel that finds elements of {x.type}"
     made = NonZero(x.type.dtype.bytes, mask, shape)
     counts = context.temporary(TensorType(I64, (made.grid,)), "counts")
-    costs = made.args, made.grid, 0, made.work_ns
+    costs = made.args, made.grid, 0, made.work_ns(context.isa)
     return Run(
         (
             Launch(KernelRef(NonZero.COUNT), (x, counts), (1,), *costs),

@@ -186,7 +186,7 @@ def byte_convolution(call: Contraction, context: Context) -> Run | str:
     )
     interleave = Launch(
         KernelRef(byte_conv.INTERLEAVE), (x, quads), (1,), whole,
-        byte_conv.interleave_grid(whole), work=byte_conv.interleave_work_ns(whole),
+        byte_conv.interleave_grid(whole), work=byte_conv.interleave_work_ns(isa, whole),
     )  # fmt: skip
     convolution = call.launch(
         byte_conv.SYMBOL,

@@ -36,13 +36,13 @@ _MOVE_NS = 2
 """Nanoseconds to move one indexed element."""
 
 
-def check_lengths(lengths: Value, most: Dim, guarded: Value) -> Launch:
+def check_lengths(lengths: Value, most: Dim, guarded: Value, context: Context) -> Launch:
     """The launch that checks each of ``lengths`` to be in ``[0, most]``, in front of what writes
     ``guarded``.
     """
     made = CheckIndices(lengths.type.dtype.bytes, product(lengths.type.dims), (most,), lengths=True)
     ref = KernelRef(CheckIndices.SYMBOL)
-    return Launch(ref, (lengths, guarded), (1,), made.args, made.grid, work=made.work_ns)
+    return Launch(ref, (lengths, guarded), (1,), made.args, made.grid, work=made.work_ns(context.isa))
 
 
 def _check(indices: Value, sizes: tuple[Dim, ...], guarded: Value, context: Context) -> tuple[Launch, ...]:
@@ -58,7 +58,7 @@ def _check(indices: Value, sizes: tuple[Dim, ...], guarded: Value, context: Cont
             return ()
     made = CheckIndices(indices.type.dtype.bytes, product(indices.type.dims) // len(sizes), sizes)
     ref = KernelRef(CheckIndices.SYMBOL)
-    return (Launch(ref, (indices, guarded), (1,), made.args, made.grid, work=made.work_ns),)
+    return (Launch(ref, (indices, guarded), (1,), made.args, made.grid, work=made.work_ns(context.isa)),)
 
 
 @candidate(GatherND)

@@ -25,8 +25,10 @@ from graphwright.ops.core.transpose import Transpose
 _PAD_MODES = {m.name.lower(): m for m in PadMode}
 
 
-def _launch(copy: CopyNd, target: Value, source: Value) -> Launch:
-    return Launch(KernelRef(CopyNd.SYMBOL), (source, target), (1,), copy.args, copy.grid, work=copy.work_ns)
+def _launch(copy: CopyNd, target: Value, source: Value, context: Context) -> Launch:
+    return Launch(
+        KernelRef(CopyNd.SYMBOL), (source, target), (1,), copy.args, copy.grid, work=copy.work_ns(context.isa)
+    )
 
 
 def _too_deep(*ranks: int) -> str | None:
@@ -48,7 +50,7 @@ def transpose(node: Node, context: Context) -> Run | str:
         return refusal
     target = row_major_strides(y.type.dims)
     copy = CopyNd(x.type.dtype.bytes, y.type.dims, target, tuple(strides[a] for a in perm))
-    return Run((_launch(copy, y, x),))
+    return Run((_launch(copy, y, x, context),))
 
 
 @candidate(Expand)
@@ -61,7 +63,9 @@ def expand(node: Node, context: Context) -> Run | str:
     strides = (0,) * missing + tuple(
         0 if size == 1 else stride for size, stride in zip(source, row_major_strides(source), strict=True)
     )
-    return Run((_launch(CopyNd(x.type.dtype.bytes, shape, row_major_strides(shape), strides), y, x),))
+    return Run(
+        (_launch(CopyNd(x.type.dtype.bytes, shape, row_major_strides(shape), strides), y, x, context),)
+    )
 
 
 @candidate(Slice)
@@ -84,7 +88,7 @@ def slice_(node: Node, context: Context) -> Run | Alias | str:
     copy = CopyNd(
         x.type.dtype.bytes, y.type.dims, row_major_strides(y.type.dims), tuple(strides), src_offset=offset
     )
-    return Run((_launch(copy, y, x),))
+    return Run((_launch(copy, y, x, context),))
 
 
 def _zero() -> Dim:
@@ -114,7 +118,7 @@ def split(node: Node, context: Context) -> Run | str:
         copy = CopyNd(
             x.type.dtype.bytes, dims, row_major_strides(dims), strides, src_offset=offset * strides[axis]
         )
-        launches.append(_launch(copy, y, x))
+        launches.append(_launch(copy, y, x, context))
         offset = offset + size
     return Run(tuple(launches))
 
@@ -138,7 +142,7 @@ def concat(node: Node, context: Context) -> Run | str:
         else:
             dims = x.memory_shape
             copy = CopyNd(size, dims, strides, row_major_strides(dims), dst_offset=offset * strides[axis])
-            launches.append(_launch(copy, y, x))
+            launches.append(_launch(copy, y, x, context))
         offset = offset + x.memory_shape[axis]
     return Run(tuple(launches), frozenset(range(len(launches))) if contiguous else frozenset())
 
@@ -162,7 +166,16 @@ def pad(node: Node, context: Context) -> Run | str:
         row_major_strides(x.type.dims),
     )
     return Run(
-        (Launch(KernelRef(PadNd.SYMBOL), (x, fill, y), (2,), made.args, made.grid, work=made.work_ns),)
+        (
+            Launch(
+                KernelRef(PadNd.SYMBOL),
+                (x, fill, y),
+                (2,),
+                made.args,
+                made.grid,
+                work=made.work_ns(context.isa),
+            ),
+        )
     )
 
 
@@ -187,7 +200,16 @@ def gather(node: Node, context: Context) -> Run | str:
     )
     operands = (x, indices, y)
     return Run(
-        (Launch(KernelRef(GatherKernel.SYMBOL), operands, (2,), made.args, made.grid, work=made.work_ns),)
+        (
+            Launch(
+                KernelRef(GatherKernel.SYMBOL),
+                operands,
+                (2,),
+                made.args,
+                made.grid,
+                work=made.work_ns(context.isa),
+            ),
+        )
     )
 
 
@@ -206,4 +228,4 @@ def tile(node: Node, context: Context) -> Run | str:
     if refusal := _too_deep(len(shape)):
         return refusal
     copy = CopyNd(x.type.dtype.bytes, tuple(shape), row_major_strides(tuple(shape)), tuple(strides))
-    return Run((_launch(copy, y, x),))
+    return Run((_launch(copy, y, x, context),))

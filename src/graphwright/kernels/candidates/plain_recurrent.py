@@ -141,7 +141,7 @@ def elman_network(node: Node, context: Context) -> Run | str:
         reverse=op.direction == "reverse", clip=clip_of(op), activations=(functions[0], functions[1]),
     )  # fmt: skip
     operands = (*operands_of(node, context, 6), *node.outputs)
-    costs = made.args, made.grid, made.scratch_bytes, made.work_ns
+    costs = made.args, made.grid, made.scratch_bytes, made.work_ns(context.isa)
     return Run((Launch(KernelRef(elman.SYMBOL), operands, (6, 7), *costs),))
 
 

@@ -44,7 +44,13 @@ def pool(node: Node, context: Context) -> Run | str:
     operands = (x, *node.outputs)
     writes = tuple(range(1, len(operands)))
     launch = Launch(
-        KernelRef(symbol), operands, writes, made.args, made.grid, made.scratch_bytes, made.work_ns
+        KernelRef(symbol),
+        operands,
+        writes,
+        made.args,
+        made.grid,
+        made.scratch_bytes,
+        made.work_ns(context.isa),
     )
     return Run((launch,))
 

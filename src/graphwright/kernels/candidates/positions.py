@@ -143,5 +143,5 @@ def reverse_sequence(node: Node, context: Context) -> Run | str:
     index = (turned, b, i) if op.time_axis == 0 else (a, turned, i)
     store = Store(draft.output(y, shape, dtype), (a, b, i), Load(source, index))
     body = nest(tuple(zip("abi", map(draft.size, shape), strict=True)), store)
-    check = check_lengths(lengths, x.type.dims[op.time_axis], y)
+    check = check_lengths(lengths, x.type.dims[op.time_axis], y, context)
     return Run((check, draft.launch(body, work=product(shape))))

@@ -38,7 +38,7 @@ def long_short_term_memory(node: Node, context: Context) -> Run | str:
         clip=clip_of(op), activations=activations_of(op),
     )  # fmt: skip
     operands = (*operands_of(node, context, 8), *node.outputs)
-    costs = made.args, made.grid, made.scratch_bytes, made.work_ns
+    costs = made.args, made.grid, made.scratch_bytes, made.work_ns(context.isa)
     return Run((Launch(KernelRef(lstm.SYMBOL), operands, (8, 9, 10), *costs),))
 
 
@@ -58,7 +58,7 @@ def gated_recurrent_unit(node: Node, context: Context) -> Run | str:
         clip=clip_of(op), activations=activations_of(op),
     )  # fmt: skip
     operands = (*operands_of(node, context, 6), *node.outputs)
-    costs = made.args, made.grid, made.scratch_bytes, made.work_ns
+    costs = made.args, made.grid, made.scratch_bytes, made.work_ns(context.isa)
     return Run((Launch(KernelRef(gru.SYMBOL), operands, (6, 7), *costs),))
 
 

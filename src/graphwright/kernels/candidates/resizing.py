@@ -49,7 +49,7 @@ def resize(node: Node, context: Context) -> Run | str:
         return refusal
     if x.type.dims[:-2] != y.type.dims[:-2]:
         return "no resize kernel of other axes than the last two"
-    return Run((_planes(node, x, y),))
+    return Run((_planes(node, x, y, context),))
 
 
 def _planes_refusal(node: Node) -> str | None:
@@ -65,7 +65,7 @@ def _planes_refusal(node: Node) -> str | None:
     return None
 
 
-def _planes(node: Node, x: Value, y: Value) -> Launch:
+def _planes(node: Node, x: Value, y: Value, context: Context) -> Launch:
     """The last two axes of ``x`` resized as ``node`` says, into ``y``; their other axes are equal."""
     op, shape, out = node.op, x.type.dims, y.type.dims
     assert isinstance(op, Resize)
@@ -87,7 +87,13 @@ def _planes(node: Node, x: Value, y: Value) -> Launch:
         exclude_outside=op.exclude_outside,
     )
     return Launch(
-        KernelRef(made.symbol), (x, y), (1,), made.args, made.grid, made.scratch_bytes, made.work_ns
+        KernelRef(made.symbol),
+        (x, y),
+        (1,),
+        made.args,
+        made.grid,
+        made.scratch_bytes,
+        made.work_ns(context.isa),
     )
 
 
@@ -121,7 +127,7 @@ def resize_by_taps(node: Node, context: Context) -> Run | Alias | str:
         made = TensorType(F32 if len(axes) > 1 else dtype, shape)
         target = y if done == len(order) else context.temporary(made, "resized")
         if len(axes) > 1:
-            launches.append(_planes(node, source, target))
+            launches.append(_planes(node, source, target, context))
         else:
             launches.append(_along(axes[0], dict(passes)[axes[0]], source, target, node, context))
         source = target

@@ -28,5 +28,5 @@ def top_k(node: Node, context: Context) -> Run | str:
     rows = rows_and_columns(x.type.dims, op.axis % len(x.type.dims))
     made = TopKKernel(_KINDS[dtype.kind], size, op.largest, *rows, op.k)
     operands = (x, *node.outputs)
-    costs = made.args, made.grid, made.scratch_bytes, made.work_ns
+    costs = made.args, made.grid, made.scratch_bytes, made.work_ns(context.isa)
     return Run((Launch(KernelRef(TopKKernel.SYMBOL), operands, (1, 2), *costs),))

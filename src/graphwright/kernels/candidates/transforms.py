@@ -33,5 +33,5 @@ def fast_transform(node: Node, context: Context) -> Run | str:
     dim, parts, length, bins = numbers((dim, parts, op.full_length(dim), y.type.dims[-2]))
     made = Fft(product(tuple(rest)), dim, length, parts, bins, op.inverse)
     factors = context.table(table(length, op.inverse), "factors")
-    costs = made.args, made.grid, made.scratch_bytes(context.isa), made.work_ns
+    costs = made.args, made.grid, made.scratch_bytes(context.isa), made.work_ns(context.isa)
     return Run((Launch(KernelRef(SYMBOL), (x, factors, y), (2,), *costs),))

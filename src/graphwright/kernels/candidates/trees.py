@@ -44,7 +44,7 @@ def trees(node: Node, context: Context) -> Launch | str:
         context.table(targets.astype(np.int32), "targets"),
         node.operand(len(node.inputs) - 1),
     )
-    costs = made.args, made.grid, made.scratch_bytes, made.work_ns
+    costs = made.args, made.grid, made.scratch_bytes, made.work_ns(context.isa)
     return Launch(KernelRef(Trees.SYMBOL), (x, *operands, node.output), (6,), *costs)
 
 

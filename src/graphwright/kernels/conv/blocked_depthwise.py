@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.cost.images import blocked_depthwise_work
+from graphwright.cost.predict import predict
+from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, symbol
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
     BITS,
@@ -24,7 +26,7 @@ from graphwright.kernels.library.extent import (
     window_bounds,
     within,
 )
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_depthwise_blocked_f32"
@@ -97,11 +99,11 @@ def _row_pixels(args: BlockedDepthwiseArgs) -> Dim:
 
 
 def work_ns(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
-    """Time on one core: 100 or 50 GFLOP/s, or 5 elements a nanosecond in and out."""
-    planes = args.images * ceildiv(args.channels, isa.lanes) * isa.lanes
-    flops = 2 * planes * args.oh * args.ow * args.kh * args.kw
-    moved = planes * (args.oh * args.ow + args.h * args.w)
-    return maximum(ceildiv(flops, 100 if isa.vector_bytes == 64 else 50), floordiv(moved, 5))
+    """Nanoseconds of one core."""
+    planes = args.images * ceildiv(args.channels, isa.lanes)
+    work = blocked_depthwise_work(isa.lanes, planes * args.oh * args.ow, args.kh * args.kw)
+    moved = 4 * isa.lanes * planes * (args.oh * args.ow + args.h * args.w)
+    return predict(replace(work, moved=moved), isa.machine)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.byte_tile import (
@@ -169,12 +170,15 @@ def scratch_bytes(isa: Isa, args: ByteConvArgs) -> Dim:
     return panels * width * QUAD * (_quads(args) + 1)
 
 
+_EFFICIENCY: Final = {"v3": 50, "v4": 88}
+"""Percent of the peak that the multiply-adds reach."""
+
+
 def work_ns(isa: Isa, args: ByteConvArgs) -> Dim:
-    """Time on one core at 400 or 70 Gop/s, and of gathering the panels at 8 quads a nanosecond."""
-    pixels = args.images * args.groups * args.od * args.oh * args.ow
-    speed = 400 if isa.vector_bytes == 64 else 70
-    quads = pixels * _quads(args)
-    return ceildiv(8 * quads * args.cout, speed) + floordiv(quads, 8)
+    """Nanoseconds of one core: the multiply-adds, and gathering quads of channels into panels."""
+    quads = args.images * args.groups * args.od * args.oh * args.ow * _quads(args)
+    work = Work(byte_fmas=4 * quads * args.cout, efficiency=_EFFICIENCY[isa.name], cycles=floordiv(quads, 2))
+    return predict(work, isa.machine)
 
 
 def interleave_grid(args: InterleaveArgs) -> Dim:
@@ -182,9 +186,9 @@ def interleave_grid(args: InterleaveArgs) -> Dim:
     return args.images * args.groups * ceildiv(args.cin, QUAD) * ceildiv(args.pixels, _PIXELS)
 
 
-def interleave_work_ns(args: InterleaveArgs) -> Dim:
-    """Six bytes a nanosecond."""
-    return floordiv(quads_bytes(args), 6)
+def interleave_work_ns(isa: Isa, args: InterleaveArgs) -> Dim:
+    """Nanoseconds of one core: a cycle for two quads."""
+    return predict(Work(cycles=floordiv(quads_bytes(args), 8)), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

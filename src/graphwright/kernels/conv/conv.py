@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from graphwright.cost.images import im2col_work
+from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIGNED, Extent, Reach, Tiles, dense, window_bounds, within
@@ -129,11 +131,9 @@ def scratch_bytes(isa: Isa, args: ConvArgs) -> Dim:
 
 
 def work_ns(isa: Isa, args: ConvArgs) -> Dim:
-    """Time on one core at 100 or 60 GFLOP/s, and of gathering the panels at 4 elements a nanosecond."""
+    """Nanoseconds of one core."""
     pixels = args.images * args.groups * args.od * args.oh * args.ow
-    elements = pixels * args.cin * args.kd * args.kh * args.kw
-    flops = 2 * elements * args.cout
-    return ceildiv(flops, 100 if isa.vector_bytes == 64 else 60) + floordiv(elements, 4)
+    return predict(im2col_work(pixels, args.cout, args.cin * args.kd * args.kh * args.kw), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, product, symbol
 from graphwright.kernels.conv.pack_transpose import BLOCK
 from graphwright.kernels.library.abi import Abi
@@ -100,13 +101,13 @@ def scratch_bytes(isa: Isa, args: ConvTransposeArgs) -> Dim:
 
 
 def work_ns(isa: Isa, args: ConvTransposeArgs) -> Dim:
-    """FMAs at 60 or 30 GFLOP/s (small tiles), and storing the output at 4 bytes a ns."""
-    speed = 60 if isa.vector_bytes == 64 else 30
+    """Nanoseconds of one core: products of small tiles, each added to the output."""
     rows = product([args.batch, args.groups, args.out_channels])
     outputs = product([rows, args.out_depth, args.out_height, args.out_width])
     pixels = product([args.depth, args.height, args.width])
     taps = product([rows, pixels, args.kernel_d, args.kernel_h, args.kernel_w])
-    return 2 * taps * args.in_channels // speed + outputs
+    cycles = floordiv(taps, 8) + 2 * outputs
+    return predict(Work(fmas=taps * args.in_channels, efficiency=50, cycles=cycles), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from graphwright.cost.images import planar_depthwise_work
+from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
@@ -22,7 +24,7 @@ from graphwright.kernels.library.extent import (
     window_bounds,
     within,
 )
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_depthwise_f32"
@@ -94,11 +96,12 @@ def scratch_bytes(isa: Isa, args: DepthwiseArgs) -> Dim:
 
 
 def work_ns(isa: Isa, args: DepthwiseArgs) -> Dim:
-    """Time on one core: 40 or 25 GFLOP/s, or 2 elements a nanosecond in and out."""
-    outputs = args.images * args.channels * args.od * args.oh * args.ow
-    flops = 2 * outputs * args.kd * args.kh * args.kw
-    moved = outputs + args.images * args.channels * args.d * args.h * args.w
-    return maximum(ceildiv(flops, 40 if isa.vector_bytes == 64 else 25), floordiv(moved, 2))
+    """Nanoseconds of one core."""
+    planes = args.images * args.channels * args.od
+    vectors = planes * args.oh * ceildiv(args.ow, isa.lanes)
+    work = planar_depthwise_work(planes, vectors, args.kd * args.kh * args.kw)
+    moved = 4 * args.images * args.channels * (args.od * args.oh * args.ow + args.d * args.h * args.w)
+    return predict(replace(work, moved=moved), isa.machine)
 
 
 @dataclass(frozen=True)

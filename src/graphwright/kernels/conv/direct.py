@@ -19,6 +19,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from graphwright.cost.images import direct_work
+from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod, symbol
 from graphwright.kernels.conv.blocked_tile import LATENCY_BOUND, STEPS, families, widest
 from graphwright.kernels.library.abi import Abi
@@ -203,10 +205,12 @@ def _scratch_bytes(isa: Isa, args: DirectArgs, lanes: int) -> Dim:
     return 64 * ceildiv(2 * taps, 8) + 4 * (copied + len(widest(isa)) * isa.lanes * waits * rows * columns)
 
 
-def work_ns(isa: Isa, args: DirectArgs) -> Dim:
-    """Time on one core at 100 or 60 GFLOP/s, whole blocks of output channels."""
-    outputs = args.images * args.groups * args.oh * args.ow * ceildiv(args.cout, isa.lanes) * isa.lanes
-    return ceildiv(2 * outputs * args.cin * args.kh * args.kw, 100 if isa.vector_bytes == 64 else 60)
+def work_ns(isa: Isa, args: DirectArgs, planar: bool = False) -> Dim:
+    """Nanoseconds of one core."""
+    pixels, groups = args.images * args.oh * args.ow, args.groups
+    taps = args.cin * args.kh * args.kw
+    work = direct_work(isa.lanes, pixels, args.cout, taps, planar)
+    return groups * predict(work, isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

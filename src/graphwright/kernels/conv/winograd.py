@@ -75,9 +75,8 @@ pixels (rows) of one channel block (columns), its batch the image times the chan
 _RUN: Final = 14
 """Tiles of a row that are transformed at once."""
 
-L2_BYTES: Final = 1 << 20
-_PLANES_BYTES: Final = 7 * L2_BYTES // 10
-"""What a block's planes take of it."""
+_PLANES_SHARE: Final = 70
+"""What a block's planes take of the L2 cache, in percent."""
 _BLOCK_TILES: Final = 56
 """Tiles of a block at most."""
 _UNIT_CHANNELS: Final = 256
@@ -125,7 +124,8 @@ def blocking(m: int, isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Di
     """
     width = product_vectors(isa) * isa.lanes
     groups, planes = -(-cout // width), 4 * (m + 2) ** 2
-    fitting = min(max(_PLANES_BYTES // (planes * (cin + width)), 1), _BLOCK_TILES)
+    room = isa.machine.l2.bytes * _PLANES_SHARE // 100
+    fitting = min(max(room // (planes * (cin + width)), 1), _BLOCK_TILES)
     weights = planes * cin * cout  # read or made
     many = weights // _BLOCK_TILES + groups * planes * cin < weights // fitting
     most = _BLOCK_TILES if many else fitting

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final, Literal
 
+from graphwright.cost.images import direct_work
+from graphwright.cost.predict import Work, cycles_ns, overlapped, predict
 from graphwright.ir.symbols import Dim, ceildiv, evaluate, floordiv, maximum, minimum
 from graphwright.kernels.conv.winograd import (
-    L2_BYTES,
     WinogradArgs,
     dense_args,
     output_groups,
@@ -15,41 +16,20 @@ from graphwright.kernels.conv.winograd import (
     tiles,
 )
 from graphwright.kernels.conv.winograd_transforms import STORED
-from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 KEPT: Final = 512
 """Convolutions whose cost is kept: those of a model repeat."""
 
 
-@dataclass(frozen=True)
-class _Speeds:
-    """What one core does: products in GFLOP/s, nanoseconds to transform a tile of VL channels in and out."""
-
-    gflops: int
-    direct_gflops: int
-    transforms_ns: dict[int, int]
-
-
-_SPEEDS: Final = {
-    "v4": _Speeds(gflops=125, direct_gflops=133, transforms_ns={4: 300, 2: 90}),
-    "v3": _Speeds(gflops=58, direct_gflops=60, transforms_ns={4: 260, 2: 80}),
-}
-"""Cascade Lake at 2.3 GHz under AVX-512, whose limit is 148 GFLOP/s, and under AVX2."""
-
-_MEMORY_GBS: Final = 12
-"""Weights come from memory, since a model's other layers have gone through the caches since. Cascade Lake."""
-
-_MADE_NS: Final = 14
+_EFFICIENCY: Final = {"v3": 94, "v4": 97}
+"""Percent of the peak that the products reach."""
+_TRANSFORM_CYCLES: Final = {"v3": {4: 420, 2: 130}, "v4": {4: 690, 2: 210}}
+"""To transform a tile of VL channels in and out, by the tile's size."""
+_STREAMED: Final = 66
+"""Percent of the memory's rate that weights are read at, a piece of each point in turn."""
+_MADE_CYCLES: Final = 32
 """To make VL weights of a channel at a point that is not packed, in all lines."""
-_L3_GBS: Final = 25
-_L3_BYTES: Final = 24 << 20
-"""Weights that the L3 cache keeps come from there for the blocks after the first. Cascade Lake, 36 MiB."""
-
-
-def _overlapped(compute_ns: Dim, stream_ns: Dim) -> Dim:
-    """Weights stream by while products are formed; measured, the shorter still costs 0.2 of itself."""
-    return maximum(compute_ns, stream_ns) + floordiv(minimum(compute_ns, stream_ns), 5)
 
 
 def _points(m: int, pixels: Dim) -> Dim:
@@ -60,32 +40,33 @@ def _points(m: int, pixels: Dim) -> Dim:
 
 @lru_cache(maxsize=KEPT)
 def work_ns(m: int, isa: Isa, args: WinogradArgs) -> Dim:
-    """Time on one core: products and the stream of weights, then both transforms."""
-    speeds = _SPEEDS[isa.name]
+    """Nanoseconds of one core: products while weights stream by, then both transforms."""
+    machine = isa.machine
+    l2, l3, memory = machine.l2.bytes, machine.l3, machine.memory
     in_blocks, out_blocks = ceildiv(args.cin, isa.lanes), ceildiv(args.cout, isa.lanes)
     count = args.images * tiles(m, args)
-    flops = 2 * args.images * _points(m, args.oh) * _points(m, args.ow) * args.cin * out_blocks * isa.lanes
+    fmas = args.images * _points(m, args.oh) * _points(m, args.ow) * args.cin * out_blocks * isa.lanes
     weights = 4 * (m + 2) * STORED * args.cin * out_blocks * isa.lanes
     again = (args.images * ceildiv(tiles(m, args), args.block_tiles) - 1) * weights
-    again *= minimum(1, floordiv(weights, L2_BYTES))
-    kept = minimum(1, floordiv(_L3_BYTES, maximum(1, weights)))
-    stream = ceildiv(weights + (1 - kept) * again, _MEMORY_GBS) + floordiv(kept * again, _L3_GBS)
+    again *= minimum(1, floordiv(weights, l2))
+    kept = minimum(1, floordiv(l3.bytes, maximum(1, weights)))
+    read = ceildiv(100 * (weights + (1 - kept) * again), memory.load * _STREAMED)
+    stream = read + floordiv(kept * again, l3.load)
     # planes that the L2 cache does not hold are written to the next one and read again for each group
     planes = scratch_bytes(m, isa, args) * (1 + output_groups(isa, args.cout))
     passes = floordiv(args.images * tiles(m, args), maximum(1, args.block_tiles))
-    beyond = minimum(1, floordiv(scratch_bytes(m, isa, args), L2_BYTES))
-    stream += beyond * floordiv(planes * passes, _L3_GBS)
-    transforms = floordiv(count * (in_blocks + out_blocks) * speeds.transforms_ns[m], 2)
+    beyond = minimum(1, floordiv(scratch_bytes(m, isa, args), l2))
+    stream += beyond * floordiv(planes * passes, l3.moved)
     blocks = args.images * ceildiv(tiles(m, args), args.block_tiles)
-    made = blocks * args.cin * out_blocks * (m + 2 - STORED) * _MADE_NS
-    return _overlapped(ceildiv(flops, speeds.gflops) + made, stream) + transforms
+    made = blocks * args.cin * out_blocks * (m + 2 - STORED) * _MADE_CYCLES
+    products = Work(fmas=fmas, efficiency=_EFFICIENCY[isa.name], cycles=made)
+    transforms = floordiv(count * (in_blocks + out_blocks) * _TRANSFORM_CYCLES[isa.name][m], 2)
+    return overlapped(predict(products, machine), stream) + cycles_ns(transforms, machine)
 
 
 def _direct_ns(isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Dim) -> Dim:
     """What direct convolution of the same sizes takes."""
-    outputs = -(-cout // isa.lanes) * isa.lanes
-    flops, weights = 18 * images * oh * ow * cin * outputs, 36 * cin * outputs
-    return _overlapped(floordiv(flops, _SPEEDS[isa.name].direct_gflops), weights // _MEMORY_GBS)
+    return predict(direct_work(isa.lanes, images * oh * ow, cout, 9 * cin), isa.machine)
 
 
 def pays(m: int, isa: Isa, args: WinogradArgs) -> Dim:

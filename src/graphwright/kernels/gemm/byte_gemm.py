@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.byte_tile import (
@@ -130,11 +131,15 @@ def scratch_bytes(isa: Isa, args: ByteGemmArgs) -> Dim:
     return rows * (ceildiv(args.k, RUN) * RUN + 4) + 64
 
 
+_EFFICIENCY: Final = {"v3": 75, "v4": 85}
+"""Percent of the peak that the multiply-adds reach."""
+
+
 def work_ns(isa: Isa, args: ByteGemmArgs) -> Dim:
-    """Time on one core: bound by arithmetic (450 or 70 Gop/s) or by reading B (10 GB/s)."""
-    speed = 450 if isa.vector_bytes == 64 else 70
+    """Nanoseconds of one core: the multiply-adds, and B from memory."""
     elements = args.batch0 * args.batch1 * args.k * args.n
-    return maximum(ceildiv(2 * args.m * elements, speed), ceildiv(elements, 10))
+    work = Work(byte_fmas=args.m * elements, efficiency=_EFFICIENCY[isa.name], weights=elements)
+    return predict(work, isa.machine)
 
 
 def pack_grid(isa: Isa, args: BytePackArgs) -> Dim:
@@ -143,8 +148,8 @@ def pack_grid(isa: Isa, args: BytePackArgs) -> Dim:
 
 
 def pack_work_ns(isa: Isa, args: BytePackArgs) -> Dim:
-    """Two bytes a nanosecond."""
-    return floordiv(args.batch * args.k * args.n, 2)
+    """Nanoseconds of one core: two cycles a byte."""
+    return predict(Work(cycles=2 * args.batch * args.k * args.n), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod, symbol
 from graphwright.kernels.gemm import gemv, nbits
 from graphwright.kernels.library.abi import Abi
@@ -161,18 +162,42 @@ def codes_scratch_bytes(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
     return maximum(scratch_bytes(isa, args, packed=False), sums)
 
 
+_EFFICIENCY: Final = {"v3": 90, "v4": 96}
+"""Percent of the peak that the products reach, by instruction set."""
+_BATCH_CYCLES: Final = 150
+_STORE_CYCLES: Final = 5
+"""To store a vector of a tile of C, with the bias and the activation."""
+_DECODED_ROWS: Final = 64
+"""Rows for which decoded weights are kept."""
+
+
 def codes_work_ns(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
-    """As :func:`work_ns`, with codes to read, and each to be decoded for every block of rows."""
-    speed = 125 if isa.vector_bytes == 64 else 70
+    """As :func:`work_ns`, with codes to read and to decode once for a block of rows."""
     elements = args.k * args.n
-    return maximum(ceildiv(2 * args.m * elements, speed), ceildiv(elements * codes.bits, 80))
+    decoding = Work(
+        cycles=ceildiv(elements * (4 + codes.bits), 4 * isa.lanes) * ceildiv(args.m, _DECODED_ROWS),
+        weights=elements * codes.bits // 8,
+    )
+    products = Work(fmas=args.m * elements, efficiency=_EFFICIENCY[isa.name])
+    return predict(decoding, isa.machine) + minimum(1, floordiv(args.m, 2)) * predict(products, isa.machine)
 
 
 def work_ns(isa: Isa, args: GemmArgs) -> Dim:
-    """Time on one core: bound by FMAs (135 or 75 GFLOP/s) or by reading B (10 GB/s)."""
-    speed = 135 if isa.vector_bytes == 64 else 75
-    elements = args.batch0 * args.batch1 * args.k * args.n
-    return maximum(ceildiv(2 * args.m * elements, speed), ceildiv(4 * elements, 10))
+    """Nanoseconds of one core: products of whole vectors of columns, C stored by tiles, and A and B read.
+
+    A packed B is of weights.
+    """
+    batch, b = args.batch0 * args.batch1, args.k * args.n
+    vectors = batch * args.m * ceildiv(args.n, isa.lanes)
+    packed = args.b_k == 0 and args.b_n == 0
+    work = Work(
+        fmas=vectors * isa.lanes * args.k,
+        efficiency=_EFFICIENCY[isa.name],
+        cycles=batch * _BATCH_CYCLES + _STORE_CYCLES * vectors,
+        moved=4 * batch * (args.m * (args.k + args.n) + (0 if packed else b)),
+        weights=4 * batch * b if packed else 0,
+    )
+    return predict(work, isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import ClassVar, Final
 
+from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import Extent, arguments, dense, within
@@ -15,7 +16,7 @@ _BLOCK: Final = 64
 """Rows of one unit of the grid: each tree is read once for all of them."""
 _MAX_SCORES: Final = 1 << 13
 """Of the rows of one unit together, where a row has many targets."""
-_STEP_NS: Final = 1
+_STEP_CYCLES: Final = 4
 
 
 class Fold(IntEnum):
@@ -86,9 +87,10 @@ class Trees:
     def scratch_bytes(self) -> Dim:
         return 8 * self.block * self.size
 
-    @property
-    def work_ns(self) -> Dim:
-        return self.rows * (self.trees * (self.depth + 2) * _STEP_NS + self.size)
+    def work_ns(self, isa: Isa) -> Dim:
+        """Nanoseconds of one core: steps from node to node, then the sums."""
+        steps = self.trees * (self.depth + 2) * _STEP_CYCLES
+        return predict(Work(cycles=self.rows * (steps + 4 * self.size)), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

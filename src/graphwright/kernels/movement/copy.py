@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from graphwright.ir.symbols import Dim, product
+from graphwright.cost.predict import Work, predict
+from graphwright.ir.symbols import Dim, ceildiv, product
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIGNED, Extent, Reach, arguments, strided, within
 from graphwright.kernels.movement import rows, transposition
-from graphwright.kernels.movement.rows import BYTES_PER_NS, ELEMENT_SIZES, MAX_RANK, SHARES, pad_left, shares
+from graphwright.kernels.movement.rows import ELEMENT_SIZES, MAX_RANK, SHARES, pad_left, shares
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -57,9 +58,13 @@ class CopyNd:
     def scratch_bytes(self) -> Dim:
         return 0
 
-    @property
-    def work_ns(self) -> Dim:
-        return product(self.shape) * (2 * self.element_size) // BYTES_PER_NS
+    def work_ns(self, isa: Isa) -> Dim:
+        """Nanoseconds of one core: rows as they are, or element by element where one side strides."""
+        elements = product(self.shape)
+        cycles = 15 * product(self.shape[:-1])
+        if self.src_strides[-1:] != (1,) or self.dst_strides[-1:] != (1,):
+            cycles += ceildiv(elements * self.element_size, 8)
+        return predict(Work(cycles=cycles, moved=2 * self.element_size * elements), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

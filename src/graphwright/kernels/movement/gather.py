@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
+from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIGNED, Extent, Reach, arguments, within
 from graphwright.kernels.movement import rows
-from graphwright.kernels.movement.rows import BYTES_PER_NS, ELEMENT_SIZES, SHARES, shares
+from graphwright.kernels.movement.rows import ELEMENT_SIZES, SHARES, shares
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -73,9 +74,10 @@ class Gather:
     def scratch_bytes(self) -> Dim:
         return 0
 
-    @property
-    def work_ns(self) -> Dim:
-        return self.outer * self.count * (self.inner * (2 * self.element_size) // BYTES_PER_NS + 2)
+    def work_ns(self, isa: Isa) -> Dim:
+        """Nanoseconds of one core: an index takes some cycles, its row is moved."""
+        rows = self.outer * self.count
+        return predict(Work(cycles=4 * rows, moved=rows * self.inner * 2 * self.element_size), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from graphwright.ir.symbols import Dim, ceildiv, minimum
+from graphwright.cost.predict import Work, predict
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, minimum
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import FLAG, Extent, Reach, arguments, within
 from graphwright.kernels.movement.gather import code
@@ -55,9 +56,10 @@ class CheckIndices:
     def grid(self) -> Dim:
         return minimum(ceildiv(self.rows, _SHARE), _MAX_SHARES)
 
-    @property
-    def work_ns(self) -> Dim:
-        return self.rows * len(self.sizes) // 2
+    def work_ns(self, isa: Isa) -> Dim:
+        """Nanoseconds of one core: indices are read and compared in vectors."""
+        indices = self.rows * len(self.sizes)
+        return predict(Work(cycles=floordiv(indices, 4), moved=self.index_size * indices), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import ClassVar, Final
 
+from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, product
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIGNED, Extent, Reach, arguments, dense, strided, within
 from graphwright.kernels.movement import rows
-from graphwright.kernels.movement.rows import BYTES_PER_NS, ELEMENT_SIZES, MAX_RANK, SHARES, pad_left, shares
+from graphwright.kernels.movement.rows import ELEMENT_SIZES, MAX_RANK, SHARES, pad_left, shares
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -71,9 +72,11 @@ class PadNd:
     def scratch_bytes(self) -> Dim:
         return 0
 
-    @property
-    def work_ns(self) -> Dim:
-        return product(self.out_shape) * (2 * self.element_size) // BYTES_PER_NS
+    def work_ns(self, isa: Isa) -> Dim:
+        """Nanoseconds of one core: bytes in and out, and what is around each row."""
+        cycles = product(self.out_shape[:-1]) * (10 if self.mode is PadMode.CONSTANT else 50)
+        moved = product(self.out_shape) * 2 * self.element_size
+        return predict(Work(cycles=cycles, moved=moved), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

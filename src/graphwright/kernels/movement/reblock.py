@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
+from graphwright.cost.images import reblock_work
+from graphwright.cost.predict import predict
+from graphwright.ir.symbols import Dim, ceildiv, symbol
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIGNED, Extent, Reach, within
 from graphwright.kernels.library.tile import transpose
@@ -56,9 +58,9 @@ def scratch_bytes(isa: Isa, args: ReblockArgs) -> Dim:
 
 
 def work_ns(isa: Isa, args: ReblockArgs) -> Dim:
-    """Time on one core: 8 bytes a nanosecond, in and out together."""
-    blocked = ceildiv(args.channels, isa.lanes) * isa.lanes
-    return floordiv(args.images * args.h * args.w * (args.channels + blocked), 2)
+    """Nanoseconds of one core."""
+    elements = args.images * args.h * args.w * ceildiv(args.channels, isa.lanes) * isa.lanes
+    return predict(reblock_work(elements), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

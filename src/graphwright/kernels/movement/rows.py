@@ -17,8 +17,6 @@ MAX_RANK: Final = 8
 """Axes of a strided operand."""
 ELEMENT_SIZES: Final = (1, 2, 4, 8, 16)
 """Bytes of an element: all that the kernels know of it."""
-BYTES_PER_NS: Final = 8
-"""Speed on one core, in and out together."""
 _SHARE_BYTES: Final = 1 << 14
 _MAX_SHARES: Final = 256
 SHARES: Final = (0, _MAX_SHARES)

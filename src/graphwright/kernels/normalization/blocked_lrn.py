@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, symbol
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, within
@@ -61,9 +62,9 @@ def scratch_bytes(isa: Isa, args: BlockedLrnArgs) -> Dim:
 
 
 def work_ns(isa: Isa, args: BlockedLrnArgs) -> Dim:
-    """Time on one core: 20 ns a vector for the power, 1 ns for each channel of the window."""
+    """Nanoseconds of one core: cycles of a vector for the power, and one for each channel of the window."""
     vectors = args.images * args.h * args.w * ceildiv(args.channels, isa.lanes)
-    return vectors * (20 + args.size)
+    return predict(Work(cycles=vectors * (3 * isa.lanes // 2 + args.size)), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

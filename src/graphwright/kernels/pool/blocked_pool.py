@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from graphwright.cost.images import blocked_pool_work
+from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, maximum, symbol
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIGNED, SIZE, STEP, Extent, Reach, within
@@ -72,13 +74,14 @@ def scratch_bytes(isa: Isa, args: BlockedPoolArgs) -> Dim:
 
 
 def work_ns(isa: Isa, args: BlockedPoolArgs) -> Dim:
-    """Time of max and average on one core: 1 vector a nanosecond of those that both steps combine."""
-    return grid(isa, args) * (args.kh * args.w + args.kw * args.ow + 20)
+    """Nanoseconds of one core for max and average: both steps combine vectors of a row."""
+    vectors = args.kh * args.w + args.kw * args.ow
+    return predict(blocked_pool_work(isa.lanes, grid(isa, args), vectors), isa.machine)
 
 
 def global_work_ns(isa: Isa, args: BlockedPoolArgs) -> Dim:
-    """Time of the global average on one core: a vector read takes 3 ns."""
-    return global_grid(isa, args) * (args.h * args.w * 3 + 10)
+    """Nanoseconds of one core for the global average: it adds pixels one after the other."""
+    return predict(Work(cycles=global_grid(isa, args) * (args.h * args.w * 5 + 40)), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from graphwright.ir.symbols import Dim, product
+from graphwright.cost.images import planar_pool_work
+from graphwright.cost.predict import predict
+from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIGNED, SIZE, STEP, Extent, Reach, arguments, dense, within
 from graphwright.records import dataclass
@@ -94,10 +96,11 @@ class Pool:
         line = reach + self.pads_before[2] + self.size[2] + 64
         return 4 * (line + self.out[2] + 64)
 
-    @property
-    def work_ns(self) -> Dim:
-        taps = self.kernel[0] * self.kernel[1] * self.size[2] + self.kernel[2] * self.out[2]
-        return product([self.grid, taps]) // 8 + self.grid * 10
+    def work_ns(self, isa: Isa) -> Dim:
+        """Nanoseconds of one core: both steps combine vectors of a row."""
+        before, after = ceildiv(self.size[2], isa.lanes), ceildiv(self.out[2], isa.lanes)
+        vectors = self.kernel[0] * self.kernel[1] * before + self.kernel[2] * after
+        return predict(planar_pool_work(self.grid, vectors), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import ClassVar, Final
 
+from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, minimum
 from graphwright.ir.types import Layout
 from graphwright.kernels.library.abi import Abi
@@ -197,11 +198,12 @@ class Recurrent:
     def scratch_bytes(self) -> Dim:
         return self.CELL.scratch_bytes(self.hidden)
 
-    @property
-    def work_ns(self) -> Dim:
-        """Bound by reading the weights from L2 (about 40 bytes a ns), once for the rows of a unit."""
+    def work_ns(self, isa: Isa) -> Dim:
+        """Nanoseconds of one core: each step reads the weights again, from the cache that holds them."""
         weights = self.hidden * self.CELL.gates * (self.inputs + self.hidden)
-        return self.sequence * self.grid * (weights // 10 + self.hidden + 100)
+        cycles = self.batch * self.hidden + 400
+        step = Work(fmas=self.batch * weights, efficiency=90, cycles=cycles, moved=4 * weights)
+        return self.directions * self.sequence * predict(step, isa.machine)
 
 
 def c_text(isa: Isa) -> str:

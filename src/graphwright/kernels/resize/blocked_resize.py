@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, symbol
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, within
@@ -66,8 +67,8 @@ def scratch_bytes(symbol: str, args: BlockedResizeArgs) -> Dim:
 
 
 def work_ns(isa: Isa, symbol: str, args: BlockedResizeArgs) -> Dim:
-    """Time on one core: 4 ns for the vector that is written, 1 ns for each that is read."""
-    return grid(isa, args) * args.ow * (4 + TAPS[symbol] ** 2)
+    """Nanoseconds of one core: cycles for the vector that is written and for each that is read."""
+    return predict(Work(cycles=grid(isa, args) * args.ow * (5 + 2 * TAPS[symbol] ** 2)), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
+from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import FLAG, UNITS, Extent, arguments, dense, within
@@ -63,9 +64,9 @@ class Choose:
         padded = ceildiv(self.limit, _LANES) * _LANES + _LANES
         return _COUNTERS + 2 * 8 * (self.count + _LANES) + 5 * 4 * padded
 
-    @property
-    def work_ns(self) -> Dim:
-        return self.grid * (1000 + 2 * self.count)
+    def work_ns(self, isa: Isa) -> Dim:
+        """Nanoseconds of one core: setting up, and a look at each box."""
+        return predict(Work(cycles=self.grid * (4000 + 7 * self.count)), isa.machine)
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,9 @@ class Join:
     def args(self) -> tuple[Dim, ...]:
         return JOIN_ABI.values(parts=self.units, limit=self.limit)
 
-    @property
-    def work_ns(self) -> Dim:
-        return 20 * self.units
+    def work_ns(self, isa: Isa) -> Dim:
+        """Nanoseconds of one core."""
+        return predict(Work(cycles=70 * self.units), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

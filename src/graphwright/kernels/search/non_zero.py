@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
+from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import BITS, Extent, arguments, dense, within
@@ -56,9 +57,9 @@ class NonZero:
         """One block at least, which writes the total."""
         return minimum(ceildiv(product(self.shape), _SHARE) + 1, _MAX_SHARES)
 
-    @property
-    def work_ns(self) -> Dim:
-        return product(self.shape) // 2
+    def work_ns(self, isa: Isa) -> Dim:
+        """Nanoseconds of one core: two cycles an element."""
+        return predict(Work(cycles=2 * product(self.shape)), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import ClassVar, Final
 
+from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import FLAG, UNITS, Extent, Reach, arguments, within
@@ -69,9 +70,10 @@ class TopK:
         """A key and an index for each of those kept, and room to sort them."""
         return 2 * 16 * (self.k + maximum(self.k, _SPARE))
 
-    @property
-    def work_ns(self) -> Dim:
-        return self.outer * self.inner * (2 * self.count + 20 * self.k)
+    def work_ns(self, isa: Isa) -> Dim:
+        """Nanoseconds of one core: a scan of the row, slow where its elements are apart, and a sort."""
+        scan = self.count * (1 if self.inner == 1 else 30) + floordiv(self.count, 2)
+        return predict(Work(cycles=self.outer * self.inner * (scan + 80 * self.k)), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

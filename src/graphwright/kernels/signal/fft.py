@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, floordiv, maximum, minimum, product
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import UNITS, Extent, Reach, arguments, dense, within
@@ -113,9 +114,9 @@ class Fft:
         """Two rows, and two blocks of columns, of both parts."""
         return 4 * (4 * (self.length + 64) + 4 * (_MAX_SIDE + 4) * isa.lanes)
 
-    @property
-    def work_ns(self) -> Dim:
-        return self.rows * (self.length * self.length.bit_length() // 3)
+    def work_ns(self, isa: Isa) -> Dim:
+        """Nanoseconds of one core: a cycle for each element of each pass of radix 2."""
+        return predict(Work(cycles=self.rows * self.length * self.length.bit_length()), isa.machine)
 
 
 def _listed(side: int) -> tuple[int, ...]:

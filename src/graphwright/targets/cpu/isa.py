@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from graphwright.cost.machine import MACHINES, Machine
 from graphwright.records import dataclass
 
 _COMMON_FLAGS: Final = ("-O2", "-std=c11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
@@ -22,6 +23,11 @@ class Isa:
     def lanes(self) -> int:
         """f32 elements per vector."""
         return self.vector_bytes // 4
+
+    @property
+    def machine(self) -> Machine:
+        """What costs are predicted for."""
+        return MACHINES[self.name]
 
     @property
     def zig_flags(self) -> tuple[str, ...]:

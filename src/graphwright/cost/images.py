@@ -1,0 +1,68 @@
+"""What kernels on images do, row-major and on blocks of channels: layouts are chosen by it, and the kernels'
+own costs are the same formulas.
+
+``lanes`` are the f32 elements of a vector; counts may be symbols. Efficiencies and cycles were fitted to
+measured times: ``python -m benchmarks.cost ops``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphwright.cost.predict import Work
+from graphwright.ir.symbols import Dim, ceildiv, floordiv
+
+DIRECT: Final = 93
+"""Percent of the peak that direct convolution on blocks reaches."""
+PLANAR: Final = 75
+"""Of few input channels, which it reads from planes."""
+WINOGRAD: Final = 170
+"""What Winograd convolution comes to, in the arithmetic of the direct one."""
+IM2COL: Final = 88
+"""The product of gathered panels, without gathering."""
+TRANSPOSED: Final = 30
+"""Transposed convolution of row-major images, which adds the products of each tap to the output."""
+
+
+def direct_work(lanes: int, pixels: Dim, cout: Dim, taps: Dim, planar: bool = False) -> Work:
+    """Direct convolution to ``pixels`` of whole blocks of ``cout`` channels, sums of ``taps`` products."""
+    channels = ceildiv(cout, lanes) * lanes
+    return Work(
+        fmas=pixels * channels * taps, efficiency=PLANAR if planar else DIRECT, weights=4 * channels * taps
+    )
+
+
+def im2col_work(pixels: Dim, cout: Dim, taps: Dim) -> Work:
+    """Row-major convolution as a product of gathered panels with the weights."""
+    gathered = pixels * taps
+    return Work(
+        fmas=gathered * cout,
+        efficiency=IM2COL,
+        cycles=gathered - floordiv(gathered, 16),
+        weights=4 * cout * taps,
+    )
+
+
+def planar_depthwise_work(planes: Dim, vectors: Dim, taps: Dim) -> Work:
+    """Planes one by one: rows are copied with their padding, and loads of neighbours cross cache lines."""
+    return Work(cycles=180 * planes + 7 * vectors + floordiv(3 * vectors * taps, 2))
+
+
+def blocked_depthwise_work(lanes: int, vectors: Dim, taps: Dim) -> Work:
+    """A vector of channels for each pixel."""
+    return Work(fmas=vectors * lanes * taps, cycles=floordiv(7 * lanes * vectors, 16))
+
+
+def planar_pool_work(rows: Dim, vectors: Dim, average: bool = False) -> Work:
+    """Rows of the result, each of ``vectors`` that both steps combine; averages count and divide as well."""
+    return Work(cycles=rows * ((74 if average else 44) + 3 * vectors))
+
+
+def blocked_pool_work(lanes: int, rows: Dim, vectors: Dim) -> Work:
+    """The same steps, a vector of channels for each pixel."""
+    return Work(cycles=rows * (44 + floordiv(3 * lanes * vectors, 20)))
+
+
+def reblock_work(elements: Dim) -> Work:
+    """``elements`` from rows to blocks or back."""
+    return Work(cycles=floordiv(elements, 2), moved=8 * elements)

@@ -1,0 +1,62 @@
+"""The machine that costs are predicted for: one table for each instruction set.
+
+The table is fixed, so that a model compiles to the same bytes on every machine: it decides between kernels
+and layouts, and how a launch is split among threads. Rates are those of one core of a server with AMD Zen 4
+cores at 3.7 GHz, measured with ``python -m benchmarks.limits``, which prints them beside this table. What
+decides are ratios between rates, and these differ less between machines than the rates.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphwright.records import dataclass
+
+
+@dataclass(frozen=True)
+class Level:
+    """A cache or memory: bytes that it holds, and bytes that one core loads or stores in a nanosecond."""
+
+    bytes: int
+    load: int
+    store: int
+
+    @property
+    def moved(self) -> int:
+        """Bytes a nanosecond where as many are stored as are loaded."""
+        return 2 * self.load * self.store // (self.load + self.store)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One core: its vectors, its clock, and what it multiplies and moves in a nanosecond."""
+
+    vector_bytes: int
+    clock_mhz: int
+    f32_gflops: int
+    """Multiply-adds of f32 at full rate, each of which counts twice: operations a nanosecond."""
+    i8_gops: int
+    """Multiply-adds of bytes, likewise."""
+    l1: Level
+    l2: Level
+    l3: Level
+    memory: Level
+    task_ns: int = 1000
+    """One task more: its launch, a barrier, and caches that hold other values behind it."""
+
+    @property
+    def lanes(self) -> int:
+        """f32 elements of a vector."""
+        return self.vector_bytes // 4
+
+
+_L1: Final = Level(32 << 10, load=180, store=180)
+_L2: Final = Level(1 << 20, load=112, store=112)
+_L3: Final = Level(16 << 20, load=75, store=95)
+_MEMORY: Final = Level(1 << 62, load=24, store=24)
+
+MACHINES: Final = {
+    "v3": Machine(32, 3660, f32_gflops=117, i8_gops=190, l1=_L1, l2=_L2, l3=_L3, memory=_MEMORY),
+    "v4": Machine(64, 3660, f32_gflops=117, i8_gops=468, l1=_L1, l2=_L2, l3=_L3, memory=_MEMORY),
+}
+"""By the name of the instruction set. Zen 4 has as many FMA units for 256 bits as halves of one for 512."""

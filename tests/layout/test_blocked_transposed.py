@@ -91,7 +91,7 @@ def test_agrees_with_its_reference(name: str, cout: int, tail: str, isa: str) ->
     kernel, op = CASES[name]
     bias = Random(name + tail).random() < 0.5
     (node,) = _check(_module(kernel, op, 21, cout, bias, tail), isa)
-    plain = cout == 1 and forms.overlaps(op, kernel)
+    plain = cout == 1 and op.overlaps(kernel)
     assert is_blocked(node.operand(0)) != plain
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from graphwright.ir.blocked_form import CHANNELS
 from graphwright.ir.graph import Value
-from graphwright.ir.types import F32, Layout
-
-CHANNELS = 1
-"""The axis of channels."""
+from graphwright.ir.types import Layout
 
 
 @cache
@@ -26,12 +24,3 @@ def is_blocked(value: Value) -> bool:
 def lanes_of(layout: Layout) -> int:
     """The size of the first block; 1 where there is none."""
     return layout.blocks[0][1] if layout.blocks else 1
-
-
-def can_be_blocked(value: Value) -> bool:
-    """Whether kernels may work on ``value`` in blocks: f32, some channels, one or two spatial axes."""
-    shape = value.type.shape
-    if value.type.dtype != F32 or shape is None or len(shape) not in (3, 4):
-        return False
-    channels = shape[CHANNELS]
-    return isinstance(channels, int) and channels > 1

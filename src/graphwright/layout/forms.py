@@ -1,35 +1,27 @@
-"""Which nodes can work on channel blocks, and what that saves: the layout pass decides by it.
+"""What working on channel blocks saves: the layout pass decides by it.
 
-A form says which operands and results are blocked when a node works on blocks; the others stay row-major.
-Whoever registers a form here provides the kernels that do it.
+Which operands and results are blocked then, an op tells (:mod:`graphwright.ir.blocked_form`); of a region
+it follows from what its nodes do.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.constant import Constant, is_constant
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Op, Trait, folding
 from graphwright.ir.symbols import Dim, Range, SymbolTable, atoms, evaluate, product
-from graphwright.ir.types import F32
-from graphwright.layout.blocks import CHANNELS, can_be_blocked
 from graphwright.layout.cut import INFINITE
-from graphwright.ops.core.concat import Concat
-from graphwright.ops.core.split import Split
 from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
-from graphwright.ops.nn.lrn import LRN
-from graphwright.ops.nn.max_pool import MaxPool
-from graphwright.ops.nn.resize import Resize
 from graphwright.ops.nn.spatial import Pool
 from graphwright.records import dataclass, field
-
-MAX_PLANAR_CHANNELS = 8
-"""Up to so many input channels, a convolution reads planes: blocks would be mostly padding."""
 
 ROW_MAJOR_GFLOPS = 85
 """What the implicit GEMM on row-major images reaches (AVX-512 at 144 GFLOP/s of multiply-adds)."""
@@ -98,16 +90,26 @@ class Blocks:
         return nominal(dim, self.symbols)
 
 
-LayoutRule = Callable[[Node, Blocks], "LayoutChoice | str"]
-"""The form of a node, or the reason why it has none."""
-
-_RULES: dict[type[Op], LayoutRule] = {}
-
-
 def form_of(node: Node, blocks: Blocks) -> LayoutChoice | str:
     """How ``node`` works on blocks of channels, or why it does not."""
-    rule = _RULES.get(type(node.op))
-    return rule(node, blocks) if rule is not None else f"{node.op.name} has no kernel for channel blocks"
+    return region(node, blocks) if isinstance(node.op, Fused) else _form(node, node.inputs, blocks)
+
+
+def _form(node: Node, operands: Sequence[Value | None], blocks: Blocks) -> LayoutChoice | str:
+    """``operands``: those of ``node``, as the graph around a region knows them."""
+    op = node.op
+    if not isinstance(op, BlockedForm):
+        return f"{op.name} has no kernel for channel blocks"
+    form = op.blocked_form(node, operands, blocks.lanes)
+    if isinstance(form, str):
+        return form
+    if form.only:
+        return LayoutChoice(form.operands, form.results, INFINITE)
+    saving = next((saving for kind, saving in _SAVINGS.items() if isinstance(op, kind)), None)
+    saves = (
+        -_widest_waste(node, form, blocks) if saving is None else saving(op, operands, node.output, blocks)
+    )
+    return LayoutChoice(form.operands, form.results, saves)
 
 
 def transfer_ns(value: Value, blocks: Blocks) -> float:
@@ -120,47 +122,19 @@ def transfer_ns(value: Value, blocks: Blocks) -> float:
     return 1000 + cached / CACHE_GBPS + (size - cached) / MEMORY_GBPS
 
 
-def _form(*ops: type[Op]) -> Callable[[LayoutRule], LayoutRule]:
-    def register(rule: LayoutRule) -> LayoutRule:
-        for op in ops:
-            _RULES[op] = rule
-        return rule
-
-    return register
-
-
-@_form(Conv)
-def convolution(node: Node, blocks: Blocks) -> LayoutChoice | str:
-    """Dense, grouped by whole blocks, or depthwise; of few channels from planes."""
-    return _convolution(node, node.inputs, blocks)
-
-
-def _convolution(node: Node, operands: Sequence[Value | None], blocks: Blocks) -> LayoutChoice | str:
-    """``operands``: those of ``node``, as the graph around a region knows them."""
-    op, x, w, y = node.op, operands[0], operands[1], node.output
-    assert isinstance(op, Conv) and x is not None and w is not None
-    single = _has_one_channel(y) and op.group == 1 and can_be_blocked(x)
-    if not (single or can_be_blocked(y)) or x.type.dtype != y.type.dtype:
-        return f"no convolution of {x.type} on channel blocks"
-    if not all(is_constant(v) for v in operands[1:] if v is not None):
-        return "its weights are not constant"
+def _convolution(op: Conv, operands: Sequence[Value | None], y: Value, blocks: Blocks) -> float:
+    w = operands[1]
+    assert w is not None
     cout, cin, *kernel = w.type.sizes
-    flops = 2.0 * blocks.nominal(y.type.elements) * cin * math.prod(kernel)
     if cin == 1 and cout == op.group > 1:
         saves = _planar_depthwise_ns(y, kernel, blocks) - _blocked_depthwise_ns(y, kernel, blocks)
-        return LayoutChoice(frozenset({0}), frozenset({0}), saves - _waste(y, blocks))
-    if op.group > 1 and (cin % blocks.lanes or (cout // op.group) % blocks.lanes):
-        return f"groups of {cin} to {cout // op.group} channels do not fill blocks of {blocks.lanes}"
+        return saves - _waste(y, blocks)
+    flops = 2.0 * blocks.nominal(y.type.elements) * cin * math.prod(kernel)
     plain = op.group == 1 and kernel == [3, 3] and set(op.strides) <= {1}
-    winograd = plain and min(cin, cout) >= blocks.lanes
-    speed = WINOGRAD_GFLOPS if winograd else DIRECT_GFLOPS
+    speed = WINOGRAD_GFLOPS if plain and min(cin, cout) >= blocks.lanes else DIRECT_GFLOPS
     pixels = max(blocks.nominal(product(y.type.dims[CHANNELS + 1 :])), 1)  # in lanes there; channels here
     rows = flops * -(-pixels // blocks.lanes) * blocks.lanes / pixels / ROW_MAJOR_GFLOPS
-    saves = rows - flops * -(-cout // blocks.lanes) * blocks.lanes / cout / speed
-    planar = op.group == 1 and cin <= MAX_PLANAR_CHANNELS
-    if single:
-        return "planes become one" if planar else LayoutChoice(frozenset({0}), frozenset(), saves)
-    return LayoutChoice(frozenset() if planar else frozenset({0}), frozenset({0}), saves)
+    return rows - flops * -(-cout // blocks.lanes) * blocks.lanes / cout / speed
 
 
 def _planar_depthwise_ns(y: Value, kernel: Sequence[int], blocks: Blocks) -> float:
@@ -179,50 +153,20 @@ def _blocked_depthwise_ns(y: Value, kernel: Sequence[int], blocks: Blocks) -> fl
     return vectors * (DEPTHWISE_STORE_NS + math.prod(kernel) * BLOCKED_VECTOR_NS)
 
 
-@_form(ConvTranspose)
-def transposed_convolution(node: Node, blocks: Blocks) -> LayoutChoice | str:
-    """Dense or grouped by whole blocks; into one channel if windows do not overlap."""
-    return _transposed(node, node.inputs, blocks)
-
-
-def _transposed(node: Node, operands: Sequence[Value | None], blocks: Blocks) -> LayoutChoice | str:
-    """``operands``: those of ``node``, as the graph around a region knows them."""
-    op, x, w, y = node.op, operands[0], operands[1], node.output
-    assert isinstance(op, ConvTranspose) and x is not None and w is not None
-    if not all(is_constant(v) for v in operands[1:] if v is not None):
-        return "its weights are not constant"
-    if not all(isinstance(pad, int) for pad in op.pads):
-        return "its pads are not known"
-    cin, cout, *kernel = w.type.sizes
-    if op.group > 1 and (cin // op.group % blocks.lanes or cout % blocks.lanes):
-        return f"groups of {cin // op.group} to {cout} channels do not fill blocks of {blocks.lanes}"
-    single = _has_one_channel(y) and not overlaps(op, w.type.dims[2:])
-    if not can_be_blocked(x) or not (single or can_be_blocked(y)):
-        return f"no transposed convolution of {x.type} to {y.type} on channel blocks"
+def _transposed(op: ConvTranspose, operands: Sequence[Value | None], y: Value, blocks: Blocks) -> float:
+    x, w = operands[:2]
+    assert x is not None and w is not None
+    _, cout, *kernel = w.type.sizes
     flops = 2.0 * blocks.nominal(x.type.elements) * cout * math.prod(kernel)
-    columns = cout * math.prod(kernel) if single else cout
+    columns = cout if can_be_blocked(y) else cout * math.prod(kernel)
     padded = flops * -(-columns // blocks.lanes) * blocks.lanes / columns
-    saves = flops / ROW_MAJOR_TRANSPOSED_GFLOPS - padded / DIRECT_GFLOPS
-    return LayoutChoice(frozenset({0}), frozenset() if single else frozenset({0}), saves)
+    return flops / ROW_MAJOR_TRANSPOSED_GFLOPS - padded / DIRECT_GFLOPS
 
 
-def overlaps(op: ConvTranspose, kernel: Sequence[Dim]) -> bool:
-    """Whether an output element is part of several windows, of none, or cropped away."""
-    window = op.windows(tuple(kernel))
-    return window.kernel != window.strides or any(window.pads) or any(op.output_padding)
-
-
-@_form(MaxPool, AveragePool)
-def pooling(node: Node, blocks: Blocks) -> LayoutChoice | str:
-    """A vector of channels at a time."""
-    if len(node.outputs) > 1:
-        return "indices of maxima are in row-major order"
-    x, y = node.operand(0), node.output
-    if not can_be_blocked(x):
-        return f"no pooling of {x.type} on channel blocks"
-    assert isinstance(node.op, Pool)
-    saves = _planar_pool_ns(node.op, x, y, blocks) - _blocked_pool_ns(node.op, x, y, blocks)
-    return LayoutChoice(frozenset({0}), frozenset({0}), saves - _waste(y, blocks))
+def _pooling(op: Pool, operands: Sequence[Value | None], y: Value, blocks: Blocks) -> float:
+    x = operands[0]
+    assert x is not None
+    return _planar_pool_ns(op, x, y, blocks) - _blocked_pool_ns(op, x, y, blocks) - _waste(y, blocks)
 
 
 def _planar_pool_ns(op: Pool, x: Value, y: Value, blocks: Blocks) -> float:
@@ -242,59 +186,19 @@ def _blocked_pool_ns(op: Pool, x: Value, y: Value, blocks: Blocks) -> float:
     return rows * (POOL_ROW_NS + (kh * before + kw * after) * BLOCKED_POOL_VECTOR_NS)
 
 
-@_form(Concat)
-def concatenation(node: Node, blocks: Blocks) -> LayoutChoice | str:
-    """Along channels: memory side by side where operands are whole blocks."""
-    op, y = node.op, node.output
-    assert isinstance(op, Concat)
-    operands = [node.operand(k) for k in range(len(node.inputs))]
-    if not can_be_blocked(y) or not all(map(can_be_blocked, operands)):
-        return f"no concatenation to {y.type} on channel blocks"
-    if op.axis % len(y.type.dims) != CHANNELS:
-        return f"a concatenation along axis {op.axis}"
-    return LayoutChoice(frozenset(range(len(operands))), frozenset({0}), -_waste(y, blocks))
+_SAVINGS: dict[type[Op], Callable[[Any, Sequence[Value | None], Value, Blocks], float]] = {
+    Conv: _convolution,
+    ConvTranspose: _transposed,
+    Pool: _pooling,
+}
+"""What a kernel on blocks is faster by than the row-major one, in nanoseconds; others gain nothing."""
 
 
-@_form(Split)
-def splitting(node: Node, blocks: Blocks) -> LayoutChoice | str:
-    """Along channels."""
-    op, x = node.op, node.operand(0)
-    assert isinstance(op, Split)
-    if not can_be_blocked(x) or not all(map(can_be_blocked, node.outputs)):
-        return f"no split of {x.type} on channel blocks"
-    if op.sizes is None or op.axis % len(x.type.dims) != CHANNELS:
-        return "the split is along another axis, or at computed positions"
-    return LayoutChoice(frozenset({0}), frozenset(range(len(node.outputs))), -_waste(x, blocks))
-
-
-@_form(Resize)
-def resizing(node: Node, blocks: Blocks) -> LayoutChoice | str:
-    """Over the pixels, as the row-major kernel does."""
-    op, x, y = node.op, node.operand(0), node.output
-    assert isinstance(op, Resize)
-    if not can_be_blocked(x) or x.type.dims[:2] != y.type.dims[:2]:
-        return f"no resize of {x.type} on channel blocks"
-    if len(node.inputs) > 1 or op.crops or op.antialias or op.coordinates == "tf_half_pixel_for_nn":
-        return "it crops, uses antialiasing, computed sizes or an old coordinate mode"
-    if op.scales is not None and len(op.scales) != len(x.type.dims):
-        return "it scales only some axes"
-    return LayoutChoice(frozenset({0}), frozenset({0}), -_waste(y, blocks))
-
-
-@_form(LRN)
-def local_response_normalization(node: Node, blocks: Blocks) -> LayoutChoice | str:
-    """Has no other kernel."""
-    if not can_be_blocked(node.output):
-        return f"no normalisation of {node.output.type} on channel blocks"
-    return LayoutChoice(frozenset({0}), frozenset({0}), INFINITE)
-
-
-@_form(Fused)
 def region(node: Node, blocks: Blocks) -> LayoutChoice | str:
     """Elementwise work, sums over pixels, and one convolution: each value has all channels, or one."""
     body, outer = region_of(node), dict(zip(region_of(node).inputs, node.inputs, strict=True))
     anchor = anchor_of(body)
-    given = None if anchor is None else _anchor(anchor, [v and outer[v] for v in anchor.inputs], blocks)
+    given = None if anchor is None else _form(anchor, [v and outer[v] for v in anchor.inputs], blocks)
     if isinstance(given, str):
         return given
     walked = walked_values(body)
@@ -320,15 +224,6 @@ def region(node: Node, blocks: Blocks) -> LayoutChoice | str:
         frozenset(k for k, v in enumerate(body.outputs) if v in blocked),
         given.saves if given is not None else -sum(_waste(v, blocks) for v in passed),
     )
-
-
-def _anchor(anchor: Node, operands: Sequence[Value | None], blocks: Blocks) -> LayoutChoice | str:
-    """The form of a region's contraction; ``operands`` as the graph around it knows them."""
-    if isinstance(anchor.op, Conv):
-        return _convolution(anchor, operands, blocks)
-    if isinstance(anchor.op, ConvTranspose):
-        return _transposed(anchor, operands, blocks)
-    return f"{anchor.op.name} has no kernel for channel blocks"
 
 
 def _into_planes(
@@ -369,12 +264,6 @@ def channel_axis(value: Value, rank: int) -> int:
     return len(value.type.dims) - rank + CHANNELS
 
 
-def _has_one_channel(value: Value) -> bool:
-    """Whether ``value`` is f32 images of one channel: those stay in planes."""
-    shape = value.type.shape
-    return value.type.dtype == F32 and shape is not None and len(shape) in (3, 4) and shape[CHANNELS] == 1
-
-
 def _cannot_walk(walked: Sequence[Value], shape: Sequence[Dim]) -> str | None:
     """Why a region of these values cannot walk the channels of ``shape`` in blocks."""
     if len(shape) not in (3, 4):
@@ -396,6 +285,14 @@ def _moves(node: Node) -> str | None:
         return None if stays else f"{node.op.name} reduces over or merges channels"
     stays = node.op.has_expression() and Trait.VIEW not in node.op.traits
     return None if stays else f"{node.op.name} moves elements"
+
+
+def _widest_waste(node: Node, form: Blocked, blocks: Blocks) -> float:
+    """The lanes that the image of the most channels wastes: what is joined, or split."""
+    images = [node.outputs[k] for k in sorted(form.results)] + [
+        node.operand(k) for k in sorted(form.operands)
+    ]
+    return _waste(max(images, key=lambda image: blocks.nominal(image.type.dims[CHANNELS])), blocks)
 
 
 def _waste(value: Value, blocks: Blocks) -> float:

@@ -56,8 +56,8 @@ class Function:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if not isinstance(other, Function) or self._hash != other._hash:
-            return False
+        if other.__class__ is not self.__class__ or self._hash != other._hash:
+            return False  # without a name of the module, which is gone where the interpreter ends
         return self.name == other.name and self.operands == other.operands
 
     def __hash__(self) -> int:

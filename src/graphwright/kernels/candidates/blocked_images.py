@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphwright.ir.blocked_form import CHANNELS, can_be_blocked
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.candidates.registry import Context, candidate
@@ -14,7 +15,7 @@ from graphwright.kernels.pool import blocked_pool
 from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.resize import blocked_resize
 from graphwright.kernels.resize.resize import Coordinates, Rounding
-from graphwright.layout.blocks import CHANNELS, can_be_blocked, is_blocked
+from graphwright.layout.blocks import is_blocked
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.split import Split
 from graphwright.ops.nn.average_pool import AveragePool

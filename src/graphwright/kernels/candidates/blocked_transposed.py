@@ -25,7 +25,6 @@ from graphwright.kernels.conv import direct
 from graphwright.kernels.launch import ByteRange, Launch, Run
 from graphwright.kernels.ref import KernelRef
 from graphwright.layout.blocks import is_blocked
-from graphwright.layout.forms import overlaps
 from graphwright.layout.transform import pack
 from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.ops.nn.spatial import Windows
@@ -81,7 +80,7 @@ class BlockedTransposed:
             return "pixels of its tiles lie apart"
         if epilogue.scale != 1 or epilogue.bias is not None or epilogue.residual is not None:
             return "the kernel's store neither scales nor adds to pixels that lie apart"
-        if not overlaps(self.op, self.w.type.dims[2:]):
+        if not self.op.overlaps(self.w.type.dims[2:]):
             return Run((self._at_once(context),))
         return Run(tuple(self._phases(context)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from graphwright.ir.blocked_form import CHANNELS
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, Layout
@@ -23,7 +24,7 @@ from graphwright.kernels.candidates.sliding import Sliding, sliding
 from graphwright.kernels.conv import conv, conv_transpose, depthwise, pack_transpose
 from graphwright.kernels.conv.pack import conv_layout
 from graphwright.kernels.launch import Launch, Run
-from graphwright.layout.blocks import CHANNELS, is_blocked
+from graphwright.layout.blocks import is_blocked
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
 

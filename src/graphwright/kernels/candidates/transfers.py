@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from graphwright.ir.blocked_form import CHANNELS
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim, product
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
 from graphwright.kernels.launch import Alias, Launch, Run
 from graphwright.kernels.movement import reblock
 from graphwright.kernels.ref import KernelRef
-from graphwright.layout.blocks import CHANNELS, is_blocked
+from graphwright.layout.blocks import is_blocked
 from graphwright.layout.trans_data import TransData
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from graphwright.ir.graph import Node
+from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, symbol
@@ -14,7 +17,7 @@ from graphwright.ops.core.shaping import carried
 
 
 @op("Concat")
-class Concat(PaddingRule, Op):
+class Concat(BlockedForm, PaddingRule, Op):
     """The inputs one after the other along ``axis``; the other sizes agree."""
 
     axis: int
@@ -37,6 +40,15 @@ class Concat(PaddingRule, Op):
         if any(value is not None and padded.among(value, [self.axis]) for value in early):
             return "elements after a padded operand change their positions"
         return ""
+
+    def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
+        """Along channels: memory side by side where operands are whole blocks."""
+        y = node.output
+        if not can_be_blocked(y) or not all(v is not None and can_be_blocked(v) for v in operands):
+            return f"no concatenation to {y.type} on channel blocks"
+        if self.axis % len(y.type.dims) != CHANNELS:
+            return f"a concatenation along axis {self.axis}"
+        return Blocked(operands=frozenset(range(len(operands))))
 
     def reference(self, *xs: Array) -> Array:
         return np.concatenate(xs, self.axis)

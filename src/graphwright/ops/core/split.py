@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from graphwright.ir.graph import Node
+from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
@@ -19,7 +21,7 @@ MAX_PARTS = 1 << 20
 
 
 @op("Split")
-class Split(PaddingRule, Op):
+class Split(BlockedForm, PaddingRule, Op):
     """``parts`` pieces along ``axis``, of ``sizes`` (operand 1 if ``from_operand``).
 
     Without sizes the pieces are equal; where ``uneven``, the last may be smaller.
@@ -77,6 +79,15 @@ class Split(PaddingRule, Op):
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
         return "it splits a padded axis" if padded.among(node.operand(0), [self.axis]) else ""
+
+    def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
+        """Along channels."""
+        x = node.operand(0)
+        if not can_be_blocked(x) or not all(map(can_be_blocked, node.outputs)):
+            return f"no split of {x.type} on channel blocks"
+        if self.sizes is None or self.axis % len(x.type.dims) != CHANNELS:
+            return "the split is along another axis, or at computed positions"
+        return Blocked(results=frozenset(range(len(node.outputs))))
 
     def reference(self, x: Array) -> tuple[Array, ...]:
         if self.sizes is None:

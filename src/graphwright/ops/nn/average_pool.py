@@ -12,11 +12,11 @@ from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.common import FLOATS, need_dtype
 from graphwright.ops.core.shaping import number
-from graphwright.ops.nn.spatial import Pool, accumulator, import_pool
+from graphwright.ops.nn.spatial import BlockedPool, Pool, accumulator, import_pool
 
 
 @op("AveragePool")
-class AveragePool(Pool):
+class AveragePool(BlockedPool, Pool):
     """The mean of every window: over its elements, or, with ``include_pads``, over elements and pads.
 
     What a window overhangs beyond the pads counts never. A window of pads alone is 0, as in ONNX Runtime.

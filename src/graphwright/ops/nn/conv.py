@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from graphwright.ir.graph import Node
+from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked, has_one_channel
+from graphwright.ir.constant import is_constant
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import (
     Array,
     Fact,
@@ -37,9 +40,12 @@ from graphwright.ops.nn.spatial import (
 )
 from graphwright.records import replace
 
+MAX_PLANAR_CHANNELS = 8
+"""Up to so many input channels, a convolution reads planes: blocks would be mostly padding."""
+
 
 @op("Conv")
-class Conv(PaddingRule, Op):
+class Conv(BlockedForm, PaddingRule, Op):
     """Cross-correlation of x[N, C, D...] with w[M, C/group, K...], plus bias[M]: y[N, M, D'...].
 
     ``pads`` are all begins, then all ends; empty lists stand for strides and dilations of 1 and no pads.
@@ -93,6 +99,25 @@ class Conv(PaddingRule, Op):
         if padded.among(node.operand(0), [1]):
             return "it sums along a padded axis"
         return window_leak(node.operand(0), self.pads, padded)
+
+    def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
+        """Dense, grouped by whole blocks, or depthwise; of few channels from planes."""
+        x, w, y = operands[0], operands[1], node.output
+        assert x is not None and w is not None
+        single = has_one_channel(y) and self.group == 1 and can_be_blocked(x)
+        if not (single or can_be_blocked(y)) or x.type.dtype != y.type.dtype:
+            return f"no convolution of {x.type} on channel blocks"
+        if not all(is_constant(v) for v in operands[1:] if v is not None):
+            return "its weights are not constant"
+        cout, cin, *_ = w.type.sizes
+        if cin == 1 and cout == self.group > 1:
+            return Blocked()
+        if self.group > 1 and (cin % lanes or (cout // self.group) % lanes):
+            return f"groups of {cin} to {cout // self.group} channels do not fill blocks of {lanes}"
+        planar = self.group == 1 and cin <= MAX_PLANAR_CHANNELS
+        if single:
+            return "planes become one" if planar else Blocked(results=frozenset())
+        return Blocked(operands=frozenset()) if planar else Blocked()
 
     def reference(self, x: Array, w: Array, bias: Array | None = None) -> Array:
         shape = self.windows(w.shape[2:])

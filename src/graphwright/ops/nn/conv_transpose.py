@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from graphwright.ir.graph import Node
+from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked, has_one_channel
+from graphwright.ir.constant import is_constant
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import (
     Array,
     Fact,
@@ -39,7 +42,7 @@ from graphwright.records import replace
 
 
 @op("ConvTranspose")
-class ConvTranspose(PaddingRule, Op):
+class ConvTranspose(BlockedForm, PaddingRule, Op):
     """The adjoint of Conv: x[N, C, D...] spread by w[C, M/group, K...], plus bias[M]: y[N, M, D'...].
 
     ``pads`` crop the result, ``output_padding`` lengthens its end; ``output_shape`` or ``auto_pad`` set both.
@@ -128,6 +131,27 @@ class ConvTranspose(PaddingRule, Op):
         weights = any(padded.axes(value) for value in node.inputs[1:])
         alone = padded.axes(node.operand(0)) <= {0} and not weights
         return "" if alone else "its windows overlap along a padded axis"
+
+    def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
+        """Dense or grouped by whole blocks; into one channel if windows do not overlap."""
+        x, w, y = operands[0], operands[1], node.output
+        assert x is not None and w is not None
+        if not all(is_constant(v) for v in operands[1:] if v is not None):
+            return "its weights are not constant"
+        if not all(isinstance(pad, int) for pad in self.pads):
+            return "its pads are not known"
+        cin, cout, *_ = w.type.sizes
+        if self.group > 1 and (cin // self.group % lanes or cout % lanes):
+            return f"groups of {cin // self.group} to {cout} channels do not fill blocks of {lanes}"
+        single = has_one_channel(y) and not self.overlaps(w.type.dims[2:])
+        if not can_be_blocked(x) or not (single or can_be_blocked(y)):
+            return f"no transposed convolution of {x.type} to {y.type} on channel blocks"
+        return Blocked(results=frozenset()) if single else Blocked()
+
+    def overlaps(self, kernel: Sequence[Dim]) -> bool:
+        """Whether an output element is part of several windows, of none, or cropped away."""
+        window = self.windows(tuple(kernel))
+        return window.kernel != window.strides or any(window.pads) or any(self.output_padding)
 
     def reference(self, x: Array, w: Array, bias: Array | None = None) -> Array:
         shape, dims, wide, groups = self.windows(w.shape[2:]), x.shape[2:], accumulator(x), self.group

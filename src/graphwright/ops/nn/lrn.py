@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.build import Builder
-from graphwright.ir.graph import Value
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
@@ -20,7 +22,7 @@ from graphwright.ops.nn.normalization import need_channels
 
 
 @op("LRN")
-class LRN(Op):
+class LRN(BlockedForm, Op):
     """``x / (bias + alpha / size * sum(x * x)) ** beta``, the sum over ``size`` channels around each.
 
     (Krizhevsky et al. 2012.) The window begins ``(size - 1) // 2`` channels before; outside, x counts as 0.
@@ -41,6 +43,12 @@ class LRN(Op):
 
     def _margins(self) -> tuple[int, int]:
         return (self.size - 1) // 2, self.size // 2
+
+    def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
+        """Has no other kernel."""
+        if not can_be_blocked(node.output):
+            return f"no normalisation of {node.output.type} on channel blocks"
+        return Blocked(only=True)
 
     @quiet
     def reference(self, x: Array) -> Array:

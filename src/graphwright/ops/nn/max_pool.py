@@ -9,11 +9,11 @@ import numpy as np
 from graphwright.ir.op import Array, Fact, Importer, Inference, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, F64, I8, I64, U8, TensorType
-from graphwright.ops.nn.spatial import Pool, import_pool
+from graphwright.ops.nn.spatial import BlockedPool, Pool, import_pool
 
 
 @op("MaxPool")
-class MaxPool(Pool):
+class MaxPool(BlockedPool, Pool):
     """The largest element of every window; NaN wins. Pads are never taken.
 
     With ``indices`` a second output holds its flat position in the input, the first of equal ones.

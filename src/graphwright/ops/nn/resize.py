@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Node, Value
@@ -118,7 +119,7 @@ def _simplest(value: float, most: int) -> tuple[int, int]:
 
 
 @op("Resize")
-class Resize(BoundedForm, PaddingRule, Op):
+class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
     """Interpolation along every axis by ``scales`` or to ``sizes``: one for each axis, or each of ``axes``.
 
     Without both, operands 1 to 3 are the region of interest, scales and sizes; one of the last two is absent.
@@ -285,6 +286,17 @@ class Resize(BoundedForm, PaddingRule, Op):
             if (padded.holds(dim) or padded.holds(size)) and dim != size:
                 return f"it resizes axis {axis}"
         return ""
+
+    def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
+        """Over the pixels, as the row-major kernel does."""
+        x, y = node.operand(0), node.output
+        if not can_be_blocked(x) or x.type.dims[:2] != y.type.dims[:2]:
+            return f"no resize of {x.type} on channel blocks"
+        if len(operands) > 1 or self.crops or self.antialias or self.coordinates == "tf_half_pixel_for_nn":
+            return "it crops, uses antialiasing, computed sizes or an old coordinate mode"
+        if self.scales is not None and len(self.scales) != len(x.type.dims):
+            return "it scales only some axes"
+        return Blocked()
 
     def reference(self, x: Array) -> Array:
         sizes = self._sizes(x.shape)

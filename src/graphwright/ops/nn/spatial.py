@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, UnknownRank, family
 from graphwright.ir.padding import Padded, PaddingRule
@@ -216,6 +217,19 @@ class Pool(PaddingRule, Op):
     def window_counts(self, x: Array) -> tuple[int, ...]:
         """Windows along each spatial axis of an array."""
         return tuple(number(n) for n in self.windows.counts(x.shape[2:], self.ceil))
+
+
+class BlockedPool(BlockedForm):
+    """The form on channel blocks of pooling that has a kernel for it."""
+
+    __slots__ = ()
+
+    def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
+        """A vector of channels at a time."""
+        if len(node.outputs) > 1:
+            return "indices of maxima are in row-major order"
+        x = node.operand(0)
+        return Blocked() if can_be_blocked(x) else f"no pooling of {x.type} on channel blocks"
 
 
 def window_leak(x: Value, pads: Sequence[Dim], padded: Padded, ceil: bool = False) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphwright import ops
-from graphwright.fusion.fuse import MAX_NODES, MAX_OPERANDS, Fuse
+from graphwright.fusion.fuse import Fuse
 from graphwright.ir.build import new_graph
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.fused import Fused
@@ -23,6 +23,7 @@ from graphwright.ops.core.unary import Neg
 from graphwright.passes.base import Record
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import run_passes
+from graphwright.targets.cpu.limits import LIMITS
 from graphwright.targets.cpu.target import TARGETS
 
 ops.load()
@@ -55,25 +56,25 @@ def test_a_region_holds_a_limited_number_of_nodes() -> None:
     module = Module()
     b, (x,) = new_graph(module, "main", [("x", tensor(F32, 4))])
     value = x
-    for _ in range(MAX_NODES + 1):
+    for _ in range(LIMITS.nodes + 1):
         value = b(Neg(), value)
     module.main.set_outputs([value])
     record = fused(module)
-    assert sorted(len(n.regions[0]) for n in module.main if isinstance(n.op, Fused)) == [1, MAX_NODES]
-    assert [r.why for r in record.reasons] == [f"more than {MAX_NODES} nodes"]
+    assert sorted(len(n.regions[0]) for n in module.main if isinstance(n.op, Fused)) == [1, LIMITS.nodes]
+    assert [r.why for r in record.reasons] == [f"more than {LIMITS.nodes} nodes"]
 
 
 def test_a_region_reads_a_limited_number_of_operands() -> None:
     module = Module()
-    b, values = new_graph(module, "main", [(f"x{k}", tensor(F32, 4)) for k in range(MAX_OPERANDS + 2)])
+    b, values = new_graph(module, "main", [(f"x{k}", tensor(F32, 4)) for k in range(LIMITS.operands + 2)])
     total: Value = values[0]
     for value in values[1:]:
         total = b(Add(), total, value)
     module.main.set_outputs([total])
     record = fused(module)
     regions = [n for n in module.main if isinstance(n.op, Fused)]
-    assert [len(n.inputs) for n in regions] == [MAX_OPERANDS, 3]
-    assert [r.why for r in record.reasons] == [f"more than {MAX_OPERANDS} operands"]
+    assert [len(n.inputs) for n in regions] == [LIMITS.operands, 3]
+    assert [r.why for r in record.reasons] == [f"more than {LIMITS.operands} operands"]
 
 
 @pytest.mark.parametrize(("width", "regions"), [(1000, 1), (1_000_000, 2)])

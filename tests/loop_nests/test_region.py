@@ -18,8 +18,7 @@ from graphwright.ir.loops.verify import verify
 from graphwright.ir.op import Array, Op, Trait
 from graphwright.ir.symbols import Dim, evaluate, symbol
 from graphwright.ir.types import F16, F32, DType, TensorType, tensor
-from graphwright.loop_nests import RegionKernel, hook_kernel, region_kernel
-from graphwright.loop_nests.row import COLUMN_BLOCK, FEW_LANES, ROW_BLOCK, SHORT_ROW
+from graphwright.loop_nests import RegionKernel, hook_kernel, region_kernel, schedule_of
 from graphwright.ops.core.binary import Add, Div, Mul, Sub
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.matmul import MatMul
@@ -29,10 +28,12 @@ from graphwright.ops.core.unary import Exp, Relu
 from graphwright.ops.nn.layer_normalization import LayerNormalization
 from graphwright.ops.nn.softmax import Softmax
 from graphwright.passes.manager import PassManager
+from graphwright.targets.cpu.limits import LIMITS
 from graphwright.targets.cpu.target import TARGETS
 from tests.random_graphs.generate import Known, case, filled
 
 SIZES = {"N": 3, "M": 2}
+SHORT, COLUMNS, BLOCK = LIMITS.jam_row, LIMITS.column_block, LIMITS.row_block
 
 
 def fused_nodes(module: Module) -> list[Node]:
@@ -68,7 +69,7 @@ def reference(region: Graph, constants: ConstantPool, feeds: list[Array]) -> lis
 def compare(node: Node, module: Module, sizes: dict[str, int], seed: int = 0) -> RegionKernel:
     """The kernel of a fused region without a contraction, checked."""
     (region,) = node.regions
-    made = region_kernel(region, module.constants, "k")
+    made = region_kernel(region, schedule_of(region, LIMITS), module.constants, "k")
     rng = np.random.default_rng(seed)
     feeds = {
         v: filled(v.type.dtype, [evaluate(d, sizes) for d in v.type.dims], Known(3), rng)
@@ -120,12 +121,12 @@ def test_softmax_keeps_the_powers_in_its_result_and_walks_three_times(dims: tupl
     assert made.rereads == (dims != (1, 1))
 
 
-@pytest.mark.parametrize("rows, length", [(4, 33), (6, SHORT_ROW), (4, SHORT_ROW + 1), (5, 33), (1, 33)])
+@pytest.mark.parametrize("rows, length", [(4, 33), (6, SHORT), (4, SHORT + 1), (5, 33), (1, 33)])
 def test_an_even_number_of_short_rows_goes_in_pairs(rows: int, length: int) -> None:
     made = kernel_of(Softmax(), tensor(F32, rows, length))
     (result,) = made.kernel.parameters[-1:]
     stores = [s for s in walk(made.kernel.body) if isinstance(s, Store) and s.buffer == result]
-    pairs = rows % 2 == 0 and length <= SHORT_ROW
+    pairs = rows % 2 == 0 and length <= SHORT
     assert len(stores) == (4 if pairs else 2)
     units = rows // 2 if pairs else rows
     assert [loop.extent for loop in loops(made, Kind.PARALLEL)] == ([units] if rows > 1 else [])
@@ -160,11 +161,11 @@ def test_rows_of_normalisation_stay_in_the_cache() -> None:
     assert len(loops(made, Kind.PARALLEL)) == 1
 
 
-@pytest.mark.parametrize("columns", [17, COLUMN_BLOCK, COLUMN_BLOCK + 1, 3 * COLUMN_BLOCK])
+@pytest.mark.parametrize("columns", [17, COLUMNS, COLUMNS + 1, 3 * COLUMNS])
 def test_reductions_over_outer_axes_go_by_blocks_of_columns(columns: int) -> None:
     made = kernel_of(ReduceMean((1,), False), tensor(F32, 2, 40, columns))
     assert len(loops(made, Kind.REDUCE)) == 1
-    assert len(loops(made, Kind.PARALLEL)) == (1 if columns <= COLUMN_BLOCK else 2)
+    assert len(loops(made, Kind.PARALLEL)) == (1 if columns <= COLUMNS else 2)
 
 
 @pytest.mark.parametrize("dims", [(symbol("N"), 7), (5, 8), (600, 3)])
@@ -189,7 +190,7 @@ def test_reductions_over_all_sets_of_axes(axes: tuple[int, ...], keep: bool, sha
     kernel_of(ReduceSum(axes, keep), tensor(F32, *(size or symbol("empty") for size in shape)))
 
 
-@pytest.mark.parametrize("rows", [1, 3, ROW_BLOCK, ROW_BLOCK + 1, 2 * ROW_BLOCK + 7, symbol("N")])
+@pytest.mark.parametrize("rows", [1, 3, BLOCK, BLOCK + 1, 2 * BLOCK + 7, symbol("N")])
 @pytest.mark.parametrize("lanes", [2, 16, 21])
 def test_operands_of_short_rows_are_read_once_a_block(rows: Dim, lanes: int) -> None:
     made = kernel_of(Mul(), tensor(F32, 3, 2, rows, lanes), tensor(F32, 2, 1, lanes))
@@ -198,12 +199,12 @@ def test_operands_of_short_rows_are_read_once_a_block(rows: Dim, lanes: int) -> 
     (vector,) = loops(made, Kind.VECTOR)
     assert [type(s) for s in vector.body] == [Let, Loop]
     (serial,) = loops(made, Kind.SERIAL)
-    assert serial.extent == rows or not isinstance(rows, int) or rows > ROW_BLOCK
-    assert len(loops(made, Kind.PARALLEL)) == 2 + (not isinstance(rows, int) or rows > ROW_BLOCK)
+    assert serial.extent == rows or not isinstance(rows, int) or rows > BLOCK
+    assert len(loops(made, Kind.PARALLEL)) == 2 + (not isinstance(rows, int) or rows > BLOCK)
 
 
 def test_longer_rows_are_walked_one_by_one() -> None:
-    made = kernel_of(Mul(), tensor(F32, 40, FEW_LANES + 1), tensor(F32, FEW_LANES + 1))
+    made = kernel_of(Mul(), tensor(F32, 40, LIMITS.short_axis + 1), tensor(F32, LIMITS.short_axis + 1))
     assert not loops(made, Kind.SERIAL)
 
 
@@ -240,7 +241,7 @@ def test_a_hook_computes_the_epilogue_tile_by_tile(dtype: DType, view: bool) -> 
     (node,) = fused_nodes(module)
     (region,) = node.regions
     anchor = next(n.output for n in region if isinstance(n.op, MatMul))
-    made = hook_kernel(region, anchor, (0, 1), module.constants, "hook")
+    made = hook_kernel(region, schedule_of(region, LIMITS), anchor, (0, 1), module.constants, "hook")
     rng = np.random.default_rng(0)
     tiles = rng.normal(size=(rows, columns)).astype(np.float32)
     bias = rng.normal(size=columns).astype(np.float32)

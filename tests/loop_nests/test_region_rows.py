@@ -10,7 +10,7 @@ import pytest
 
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
 from graphwright.ir.build import new_graph
-from graphwright.ir.fused import Fused
+from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Module
 from graphwright.ir.op import Op
 from graphwright.ir.types import F32, tensor
@@ -19,6 +19,7 @@ from graphwright.ops.core.binary import Mul
 from graphwright.ops.core.reductions import ReduceMax, ReduceSum
 from graphwright.ops.nn.layer_normalization import LayerNormalization
 from graphwright.ops.nn.softmax import Softmax
+from graphwright.passes.base import nodes_of
 from graphwright.passes.manager import PassManager
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.target import CpuTarget
@@ -34,8 +35,10 @@ def kernel_of(op: Op, shapes: list[tuple[int, ...]], isa: Isa) -> RegionKernel:
     b, values = new_graph(module, "main", [(f"x{k}", tensor(F32, *s)) for k, s in enumerate(shapes)])
     module.main.set_outputs([b(op, *values)])
     PassManager((*graph_passes(), *kernel_passes(CpuTarget(isa)))).run(module)
-    (node,) = [n for n in module.main.walk() if isinstance(n.op, Fused)]
-    return region_kernel(node.regions[0], module.constants, "k")
+    ((_, node, fused),) = nodes_of(module, Fused)
+    schedule = fused.schedule
+    assert schedule is not None
+    return region_kernel(region_of(node), schedule, module.constants, "k")
 
 
 def softmax(x: Array) -> Array:

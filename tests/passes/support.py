@@ -15,6 +15,7 @@ from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import evaluate
 from graphwright.ir.op import Array, Fact, Inference, Op, Trait, op
+from graphwright.ir.region_op import CallOp
 from graphwright.ir.symbols import Expr, atoms, substitute
 from graphwright.ir.symbols import evaluate as evaluate_dim
 from graphwright.ir.text import parse_module, print_module
@@ -22,7 +23,6 @@ from graphwright.ir.types import DType, TensorType
 from graphwright.ops.control.case import Case
 from graphwright.ops.control.if_ import If
 from graphwright.ops.control.loop import Loop
-from graphwright.ops.control.partitioned_call import PartitionedCall
 
 ops.load()
 
@@ -89,7 +89,7 @@ class Evaluator:
                 index = 0 if index else 1
             taken = node.regions[index if 0 <= index < len(node.regions) else -1]
             return self.graph(taken, [a for a in arrays[1:] if a is not None])
-        if isinstance(node.op, PartitionedCall):
+        if isinstance(node.op, CallOp):
             return self.region(node.regions[0], arrays)
         if isinstance(node.op, Loop):
             types = [TensorType(v.type.dtype, self._bound(v.type.shape)) for v in node.outputs]

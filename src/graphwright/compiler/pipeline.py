@@ -11,6 +11,7 @@ from typing import Final
 
 from graphwright.config import Options
 from graphwright.fusion.fuse import Fuse
+from graphwright.fusion.schedule import ScheduleRegions
 from graphwright.ir.graph import Node
 from graphwright.kernels.candidates.registry import candidates_of
 from graphwright.layout.assign import AssignLayouts
@@ -91,6 +92,12 @@ STAGES: Final = (
         lambda target: (Fuse(target),),
     ),
     Stage("layouts", "chooses memory layouts of images", (), _layouts),
+    Stage(
+        "schedule",
+        "chooses how the loops of each region are arranged",
+        (),
+        lambda target: (ScheduleRegions(target),),
+    ),
     Stage("select", "picks a kernel of the library for each node, or generates its loops"),
     Stage("lower", "orders launches, plans memory, and writes tasks and the shape program"),
     Stage("emit", "writes the C of the generated loops"),

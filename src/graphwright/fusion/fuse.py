@@ -14,22 +14,23 @@ from graphwright.ir.constant import Constant, is_constant
 from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Trait
-from graphwright.loop_nests.axes import NotOneNest, analyse
+from graphwright.loop_nests.axes import Nest, NotOneNest, analyse
 from graphwright.passes.base import Known, Pass, Record, graphs
 from graphwright.records import dataclass
 from graphwright.targets.base import Target
 
-MAX_NODES = 64
-"""Nodes of one region: beyond this the kernel's text grows and nothing is gained."""
-
-MAX_OPERANDS = 24
-"""Operands of one region: each is a pointer that lives in a register or on the stack."""
-
 
 @dataclass(eq=False)
 class _Group:
+    """Nodes in their order; ``nest``: the analysis of all but the anchor, where it is known."""
+
     nodes: list[Node]
     anchor: Node | None = None
+    nest: Nest | None = None
+
+    @property
+    def rest(self) -> list[Node]:
+        return [node for node in self.nodes if node is not self.anchor]
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,10 @@ class _Grouping:
     def _has_code(self, node: Node) -> bool:
         dtypes = {value.type.dtype for value in (*node.inputs, *node.outputs) if value is not None}
         missing = sorted(str(dtype) for dtype in dtypes if not self.target.has_code(dtype))
-        if missing:
-            self.record.refused(node, "fuse", f"no code generator for {', '.join(missing)}")
-        return not missing
+        refusal = f"no code generator for {', '.join(missing)}" if missing else self.target.node_refusal(node)
+        if refusal is not None:
+            self.record.refused(node, "fuse", refusal)
+        return refusal is None
 
     def _producer_groups(self, node: Node) -> list[_Group]:
         """Groups of the operands, latest first: the residual of an addition is fused behind the later
@@ -91,44 +93,39 @@ class _Grouping:
         return list(dict.fromkeys(self.group_of[p] for p in ordered))
 
     def _try_merge(self, node: Node, producer: _Group) -> None:
-        own = self.group_of[node]
-        reason = self._refusal(own, producer)
-        if reason is not None:
-            self.record.refused(node, f"fuse with {producer.nodes[-1].place}", reason)
+        merged = self._merged(self.group_of[node], producer)
+        if isinstance(merged, str):
+            self.record.refused(node, f"fuse with {producer.nodes[-1].place}", merged)
             return
         self.record.did("joined nodes")
-        merged = _Group(
-            sorted({*producer.nodes, *own.nodes}, key=self.position.__getitem__),
-            own.anchor or producer.anchor,
-        )
         for member in merged.nodes:
             self.group_of[member] = merged
 
-    def _refusal(self, own: _Group, producer: _Group) -> str | None:
+    def _merged(self, own: _Group, producer: _Group) -> _Group | str:
+        """Both as one group, or the reason why not."""
         if own.anchor is not None and producer.anchor is not None:
             return "two contractions"
         if len(own.nodes) == 1 and _widens(own.nodes[0]) and self._is_stored(own.nodes[0], producer):
             return "its operand is narrower, and each reader can widen it itself"
         nodes = sorted({*producer.nodes, *own.nodes}, key=self.position.__getitem__)
-        if len(nodes) > MAX_NODES:
-            return f"more than {MAX_NODES} nodes"
+        limits = self.target.limits
+        if len(nodes) > limits.nodes:
+            return f"more than {limits.nodes} nodes"
         anchor = own.anchor or producer.anchor
         if anchor is not None and any(v is not None and v.producer in nodes for v in anchor.inputs):
             return "the contraction reads what its epilogue would compute"
-        rest = [n for n in nodes if n is not anchor]
+        merged = _Group(nodes, anchor)
         try:
-            nest = analyse(rest)
+            merged.nest = nest = _nest(merged, own, producer)
         except NotOneNest as reason:
             return str(reason)
-        if anchor is not None:
-            refusal = epilogue_groups(anchor, rest, nest)
-            if isinstance(refusal, str):
-                return refusal
-        if len(_operands(nodes)) > MAX_OPERANDS:
-            return f"more than {MAX_OPERANDS} operands"
+        if anchor is not None and (refusal := epilogue_groups(anchor, merged.rest, nest)):
+            return refusal
+        if len(_operands(nodes)) > limits.operands:
+            return f"more than {limits.operands} operands"
         if self._makes_cycle(set(nodes)):
             return "a value would leave the kernel and be read by it again"
-        return worth_fusing(nodes, nest)
+        return self.target.region_refusal(nodes, nest) or worth_fusing(nodes, nest) or merged
 
     def _is_stored(self, node: Node, producer: _Group) -> bool:
         """Whether the operand of ``node`` is stored anyway: a contraction reads it; or the reader at the end
@@ -166,6 +163,13 @@ class _Grouping:
             seen.update(reached)
             stack += [u for n in reached for v in n.outputs for u in v.users]
         return False
+
+
+def _nest(merged: _Group, own: _Group, producer: _Group) -> Nest:
+    """The analysis of a group: that of the producer's goes on with a single node. Raises NotOneNest."""
+    if len(own.nodes) > 1 or producer.nest is None:
+        return analyse(merged.rest)
+    return producer.nest.extended(own.nodes[0])
 
 
 def _can_start(node: Node) -> bool:

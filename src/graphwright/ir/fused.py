@@ -1,20 +1,62 @@
-"""A closed region that becomes one kernel."""
+"""A closed region that becomes one kernel, and the schedule of its loops."""
 
 from __future__ import annotations
 
-from graphwright.ir.graph import Graph, Node
+import enum
+
+from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import op
 from graphwright.ir.region_op import CallOp
+from graphwright.ir.symbols import Dim
+from graphwright.records import dataclass
+
+
+class Strategy(enum.Enum):
+    """How the loops of a region are arranged."""
+
+    ROWS = "lanes along the innermost axis, the grid over the axes that are not reduced"
+    SHORT_ROWS = "lanes along a short innermost axis, a loop over rows inside them"
+    COLUMNS = "lanes along the innermost axis, and reductions over the axes around it in the cache"
+    LANES = "each lane folds a row of its own, whose sums stay in a register"
+    EPILOGUE = "on each finished tile of a contraction, by the kernel that computes it"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The loops of a region: their axes, and how a kernel walks them.
+
+    ``axes``: extents, outermost first. ``reduced``: positions of those that reductions fold. ``walks``: for
+    each value of the region, inputs first, then those of its nodes, the positions of the axes that it varies
+    along; the operands of a contraction vary along none. ``block``: iterations of the blocked axis (the
+    columns, the rows of short ones, the lanes) per unit of work, 0 where none is blocked. ``jam``: rows that
+    are computed side by side. ``sums``: partial sums of a lane that are folded side by side.
+    ``keeps_rows``: whether costly values wait in memory for a later pass over their row.
+    """
+
+    strategy: Strategy
+    axes: tuple[Dim, ...]
+    reduced: tuple[int, ...] = ()
+    walks: tuple[tuple[int, ...], ...] = ()
+    block: int = 0
+    jam: int = 1
+    sums: int = 1
+    keeps_rows: bool = False
 
 
 @op("Fused")
 class Fused(CallOp):
-    """Computes its region in one kernel. Inlining it unfuses."""
+    """Computes its region in one kernel. Inlining it unfuses. Without a ``schedule`` until one is chosen."""
 
     results: int = 1
+    schedule: Schedule | None = None
 
 
 def region_of(node: Node) -> Graph:
     """The only region of a Fused node."""
     (region,) = node.regions
     return region
+
+
+def region_values(region: Graph) -> list[Value]:
+    """The values of a region in the order of :attr:`Schedule.walks`."""
+    return [*region.inputs, *(value for node in region for value in node.outputs)]

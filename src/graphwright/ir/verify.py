@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from graphwright.errors import Collector, GraphwrightError, ModelError, VerifyError
 from graphwright.ir.constant import Constant
+from graphwright.ir.fused import Fused, Schedule, region_of, region_values
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import compatible, infer_node
 from graphwright.ir.op import ConstRef, Fact, InferError
@@ -227,6 +229,16 @@ def _node_faults(node: Node, module: Module) -> Iterator[_Fault]:
         held = type_of(module.constants[op.value])
         if not same_value(held, op.type):
             yield _Fault(f"the pool holds {held}", node, ("type", 0))
+    if isinstance(op, Fused) and op.schedule is not None and len(node.regions) == 1:
+        yield from _schedule_faults(node, op.schedule)
+
+
+def _schedule_faults(node: Node, schedule: Schedule) -> Iterator[_Fault]:
+    values, axes = region_values(region_of(node)), range(len(schedule.axes))
+    if len(schedule.walks) != len(values):
+        yield _Fault(f"the schedule walks {len(schedule.walks)} values, the region has {len(values)}", node)
+    for axis in sorted({*schedule.reduced, *chain.from_iterable(schedule.walks)} - {*axes}):
+        yield _Fault(f"the schedule has axes 0 to {len(axes) - 1}, and walks axis {axis}", node)
 
 
 def _region_facts(

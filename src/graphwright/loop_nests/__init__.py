@@ -1,11 +1,13 @@
-"""From a fused region to the loop IR of one kernel.
+"""From a region to the loop IR of one kernel.
 
-The region's nodes lie on one system of axes (``axes.py``). Axes that every operand walks together are
-joined, the innermost becomes the vector axis, the others are the grid.
+``axes`` puts the region's nodes on one system of axes, or says why they are not one nest; ``schedule``
+chooses within the ``limits`` of a target how the loops over these axes are arranged; ``row``, ``lanes`` and
+``hook`` build them.
 """
 
 from graphwright.loop_nests.builder import RegionKernel
 from graphwright.loop_nests.hook import hook_kernel
-from graphwright.loop_nests.schedule import region_kernel
+from graphwright.loop_nests.kernel import region_kernel
+from graphwright.loop_nests.schedule import schedule_of
 
-__all__ = ["RegionKernel", "hook_kernel", "region_kernel"]
+__all__ = ["RegionKernel", "hook_kernel", "region_kernel", "schedule_of"]

@@ -7,7 +7,7 @@ common domain.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 
 from graphwright.ir.graph import Node, Value
@@ -30,6 +30,12 @@ class AxisSystem:
     def __init__(self) -> None:
         self.extents: list[Dim] = []
         self._parts: dict[Axis, tuple[Axis, ...]] = {}
+
+    def copy(self) -> AxisSystem:
+        """The same axes, to be refined apart."""
+        made = AxisSystem()
+        made.extents, made._parts = self.extents.copy(), self._parts.copy()
+        return made
 
     def new(self, extent: Dim) -> Axis:
         """A fresh axis."""
@@ -133,6 +139,13 @@ class Nest:
     reduced: tuple[Axis, ...] = ()
     domain: tuple[Axis, ...] = ()
 
+    def extended(self, node: Node) -> Nest:
+        """The analysis of the nodes of this one, then ``node``; raises :class:`NotOneNest`."""
+        made = Nest(self.axes.copy(), self.places.copy(), self.reads.copy(), self.folded.copy())
+        _add(made, node)
+        _finish(made)
+        return made
+
     def axes_of(self, place: Place) -> tuple[Axis, ...]:
         """All axes of a place, outermost first."""
         flat = tuple(chain.from_iterable(place))
@@ -143,15 +156,46 @@ def analyse(nodes: Sequence[Node]) -> Nest:
     """Put ``nodes`` (in order) on common axes; raises :class:`NotOneNest`."""
     nest = Nest()
     for node in nodes:
-        if Trait.REDUCTION in node.op.traits:
-            nest.folded[node] = _reduce(nest, node)
-        elif Trait.VIEW in node.op.traits:
-            _view(nest, node)
+        _add(nest, node)
+    _finish(nest)
+    return nest
+
+
+def join_axes(
+    domain: Sequence[Axis], walks: Sequence[Sequence[Axis]], borders: Callable[[Axis, Axis], bool]
+) -> list[tuple[Axis, ...]]:
+    """Groups of neighbours in ``domain`` that each of ``walks`` takes together, in this order, or not at all,
+    unless ``borders`` keeps them apart.
+    """
+    groups: list[tuple[Axis, ...]] = []
+    for axis in domain:
+        last = groups[-1][-1] if groups else None
+        if last is None or borders(last, axis) or not all(_together(w, last, axis) for w in walks):
+            groups.append((axis,))
         else:
-            _elementwise(nest, node)
+            groups[-1] = (*groups[-1], axis)
+    return groups
+
+
+def _together(walk: Sequence[Axis], a: Axis, b: Axis) -> bool:
+    """Whether ``walk`` has ``a`` and then at once ``b``, or neither."""
+    if a not in walk and b not in walk:
+        return True
+    return a in walk and b in walk and walk.index(b) == walk.index(a) + 1
+
+
+def _add(nest: Nest, node: Node) -> None:
+    if Trait.REDUCTION in node.op.traits:
+        nest.folded[node] = _reduce(nest, node)
+    elif Trait.VIEW in node.op.traits:
+        _view(nest, node)
+    else:
+        _elementwise(nest, node)
+
+
+def _finish(nest: Nest) -> None:
     _resolve_all(nest)
     _set_domain(nest)
-    return nest
 
 
 def _elementwise(nest: Nest, node: Node) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.constant import Constant
+from graphwright.ir.fused import Schedule, region_values
 from graphwright.ir.graph import ConstantPool, Graph, Node, Value
 from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import (
@@ -27,7 +28,6 @@ from graphwright.ir.names import UniqueNames, identifier
 from graphwright.ir.op import Op, Trait, folding
 from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op
 from graphwright.ir.symbols import Dim, product, substitute, symbol
-from graphwright.loop_nests.axes import Axis, Nest, Place
 from graphwright.records import dataclass, field
 
 COSTLY = frozenset(
@@ -59,21 +59,21 @@ class RegionKernel:
 
 @dataclass
 class _Loops:
-    """Joined axes: index and extent of each, and which of them a place walks."""
+    """Extent and index of each axis."""
 
-    members: list[tuple[Axis, ...]]
     extents: list[Dim]
     index: list[Dim] = field(default_factory=list)
 
 
 class NestBuilder:
-    """The base of both kinds of kernels."""
+    """The base of all kernels of regions: what a schedule's axes are in the loops of one."""
 
     symbolic = False
     """Whether numbers become size arguments too, so that layers of other sizes share the kernel."""
 
-    def __init__(self, region: Graph, nest: Nest, constants: ConstantPool, name: str) -> None:
-        self.region, self.nest, self.constants, self.name = region, nest, constants, name
+    def __init__(self, region: Graph, schedule: Schedule, constants: ConstantPool, name: str) -> None:
+        self.region, self.schedule, self.constants, self.name = region, schedule, constants, name
+        self.walks = dict(zip(region_values(region), schedule.walks, strict=True))
         self.outputs = set(region.outputs)
         self.names = UniqueNames()
         for taken in ("tile", *HOOK_SIZES, *sorted(RESERVED)):
@@ -81,7 +81,7 @@ class NestBuilder:
         self.size_names: dict[Dim, str] = {}
         self.buffers: dict[tuple[Value, tuple[int, ...]], Buffer] = {}
         self.order: list[tuple[Value, Buffer]] = []
-        self.loops = _Loops([], [])
+        self.loops = _Loops([])
         self.cost = 0.0
 
     def size(self, dim: Dim) -> Dim:
@@ -91,24 +91,6 @@ class NestBuilder:
         if dim not in self.size_names:
             self.size_names[dim] = self.names.take(f"n{len(self.size_names)}")
         return symbol(self.size_names[dim])
-
-    def join_axes(self, domain: Sequence[Axis], borders: Callable[[Axis, Axis], bool]) -> None:
-        """Merge neighbours that every place walks together, unless ``borders`` keeps them apart."""
-        places = [self.nest.axes_of(p) for p in (*self.nest.places.values(), *self.nest.reads.values())]
-        groups: list[tuple[Axis, ...]] = []
-        for axis in domain:
-            last = groups[-1][-1] if groups else None
-            if last is None or borders(last, axis) or not all(_together(p, last, axis) for p in places):
-                groups.append((axis,))
-            else:
-                groups[-1] = (*groups[-1], axis)
-        extents = [self.size(product([self.nest.axes.extents[a] for a in group])) for group in groups]
-        self.loops = _Loops(groups, extents)
-
-    def walked(self, place: Place) -> tuple[int, ...]:
-        """Positions of the joined axes that ``place`` walks, outermost first."""
-        axes = set(self.nest.axes_of(place))
-        return tuple(i for i, group in enumerate(self.loops.members) if axes & set(group))
 
     def buffer(self, value: Value, walked: tuple[int, ...]) -> Buffer:
         """The parameter behind ``value``, read or written along these joined axes."""
@@ -128,11 +110,11 @@ class NestBuilder:
         if value.producer is not None and isinstance(value.producer.op, Constant):
             dtype = value.type.dtype.computed
             return Const(self.constants[value.producer.op.value].astype(dtype.numpy).item(), dtype)
-        walked = self.walked(self.nest.reads[value])
+        walked = self.walks[value]
         return cast(Load(self.buffer(value, walked), self.at(walked)), value.type.dtype.computed)
 
     def store(self, value: Value, scalar: Scalar) -> Store:
-        walked = self.walked(self.nest.places[value])
+        walked = self.walks[value]
         return Store(self.buffer(value, walked), self.at(walked), cast(scalar, value.type.dtype))
 
     def scalar(self, node: Node, operands: Sequence[Scalar]) -> Scalar:
@@ -149,7 +131,8 @@ class NestBuilder:
 
     def folds(self, node: Node) -> bool:
         """Whether ``node`` is a reduction over axes of the loop."""
-        return bool(self.nest.folded.get(node))
+        is_reduction = Trait.REDUCTION in node.op.traits
+        return is_reduction and self.walks[node.operand(0)] != self.walks[node.output]
 
     def temporary(self, node: Node) -> str:
         return self.names.take(identifier(node.op.name.lower(), "t"))
@@ -184,13 +167,6 @@ def expression_of(op: Op, operands: Sequence[Scalar]) -> Scalar:
         message = f"{op.name}.expression gives {type(made).__name__} instead of a Scalar"
         raise PluginError(Diagnostic("plugin", message, defined_at(cls.expression)))
     return made
-
-
-def _together(place: tuple[Axis, ...], a: Axis, b: Axis) -> bool:
-    """Whether ``place`` walks ``a`` and then at once ``b``, or neither."""
-    if a not in place and b not in place:
-        return True
-    return a in place and b in place and place.index(b) == place.index(a) + 1
 
 
 def cost_of(scalar: Scalar) -> float:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
+
 from graphwright.ir.constant import Constant
+from graphwright.ir.fused import Schedule
 from graphwright.ir.graph import ConstantPool, Graph, Node, Value
 from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import (
@@ -19,20 +23,24 @@ from graphwright.ir.loops.nodes import (
     Store,
 )
 from graphwright.ir.symbols import Dim, product, symbol
-from graphwright.loop_nests.axes import Axis, Nest, analyse
+from graphwright.loop_nests.axes import Axis, join_axes
 from graphwright.loop_nests.builder import NestBuilder, RegionKernel
 from graphwright.records import replace
 
 
 def hook_kernel(
-    region: Graph, anchor: Value, groups: tuple[int, int], constants: ConstantPool, name: str
+    region: Graph,
+    schedule: Schedule,
+    anchor: Value,
+    groups: tuple[int, int],
+    constants: ConstantPool,
+    name: str,
 ) -> RegionKernel:
     """The epilogue of a region whose contraction gives ``anchor``: called on tiles of it.
 
     ``groups``: how many leading dims of ``anchor`` are batch, and how many after these are rows.
     """
-    body = [node for node in region if not isinstance(node.op, Constant) and node is not anchor.producer]
-    return _Hook(region, analyse(body), constants, name, anchor, groups).build()
+    return _Hook(region, schedule, constants, name, anchor, groups).build()
 
 
 class _Hook(NestBuilder):
@@ -43,13 +51,13 @@ class _Hook(NestBuilder):
     def __init__(
         self,
         region: Graph,
-        nest: Nest,
+        schedule: Schedule,
         constants: ConstantPool,
         name: str,
         anchor: Value,
         groups: tuple[int, int],
     ) -> None:
-        super().__init__(region, nest, constants, name)
+        super().__init__(region, schedule, constants, name)
         self.anchor, self.groups = anchor, groups
         shape, strides = (symbol("rows"), symbol("cols")), (symbol("ld"), 1)
         self.tile = Buffer("tile", anchor.type.dtype, shape, Level.CACHE, strides)
@@ -62,22 +70,21 @@ class _Hook(NestBuilder):
 
     def _body(self) -> list[Statement]:
         parts = self._parts()
-        part_of = {axis: k for k, part in enumerate(parts) for axis in part}
-        self.join_axes([a for part in parts for a in part], lambda a, b: part_of[a] != part_of[b])
+        part_of = self._join_axes(parts)
         linear: list[Dim] = [symbol("batch"), symbol("row0") + symbol("r"), symbol("col0") + symbol("c")]
-        for k, group in enumerate(self.loops.members):
-            inner = [e for g, e in zip(self.loops.members[k + 1 :], self.loops.extents[k + 1 :], strict=True)
-                     if part_of[g[0]] == part_of[group[0]]]  # fmt: skip
-            outer = any(part_of[g[0]] == part_of[group[0]] for g in self.loops.members[:k])
-            index = linear[part_of[group[0]]] // product(inner) if inner else linear[part_of[group[0]]]
-            self.loops.index.append(index % self.loops.extents[k] if outer else index)
+        for k, part in enumerate(part_of):
+            inner = [
+                e for p, e in zip(part_of[k + 1 :], self.loops.extents[k + 1 :], strict=True) if p == part
+            ]
+            index = linear[part] // product(inner) if inner else linear[part]
+            self.loops.index.append(index % self.loops.extents[k] if part in part_of[:k] else index)
         column = symbol("c") if parts[2] else 0
         bound: dict[Value, Scalar] = {self.anchor: Load(self.tile, (symbol("r"), column))}
         inner_body: list[Statement] = []
         if self.anchor in self.region.outputs:
             inner_body.append(self._store_anchor(bound[self.anchor]))
         for node in self.region:
-            if node.output not in self.nest.places:
+            if isinstance(node.op, Constant) or node is self.anchor.producer:
                 continue
             operands = [self._operand(node, p, bound) for p in range(len(node.inputs))]
             name = self.temporary(node)
@@ -96,10 +103,32 @@ class _Hook(NestBuilder):
         return bound[value] if value in bound else self.read(value)
 
     def _store_anchor(self, scalar: Scalar) -> Store:
-        walked = tuple(range(len(self.loops.members)))
+        walked = tuple(range(len(self.loops.extents)))
         return Store(self.buffer(self.anchor, walked), self.at(walked), scalar)
 
     def _parts(self) -> list[tuple[Axis, ...]]:
-        place, (batch, rows) = self.nest.reads[self.anchor], self.groups
-        cuts = (place[:batch], place[batch : batch + rows], place[batch + rows :])
-        return [self.nest.axes_of(part) for part in cuts]
+        """The axes of batch, rows and columns."""
+        dims, (batch, rows) = self.anchor.type.dims, self.groups
+        axes = list(self.walks[self.anchor])
+        parts = []
+        for sizes in (dims[:batch], dims[batch : batch + rows], dims[batch + rows :]):
+            parts.append(tuple(chain.from_iterable(self._take(axes, size) for size in sizes)))
+        return parts
+
+    def _take(self, axes: list[Axis], size: Dim) -> list[Axis]:
+        """Take the axes whose product is ``size`` from the front of ``axes``."""
+        taken: list[Axis] = []
+        while product([self.schedule.axes[axis] for axis in taken]) != size:
+            taken.append(axes.pop(0))
+        return taken
+
+    def _join_axes(self, parts: Sequence[tuple[Axis, ...]]) -> list[int]:
+        """Join axes of the same part that all values walk together; the part of each that is left."""
+        part_of = {axis: k for k, part in enumerate(parts) for axis in part}
+        order = [axis for part in parts for axis in part]
+        groups = join_axes(order, list(self.walks.values()), lambda a, b: part_of[a] != part_of[b])
+        extents = [product([self.schedule.axes[axis] for axis in group]) for group in groups]
+        self.loops.extents = [self.size(extent) for extent in extents]
+        place = {axis: k for k, group in enumerate(groups) for axis in group}
+        self.walks = {v: tuple(sorted({place[a] for a in walk})) for v, walk in self.walks.items()}
+        return [part_of[group[0]] for group in groups]

@@ -7,7 +7,6 @@ elements. Lanes along a short row would stand idle, and each row would wait for 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import (
@@ -22,58 +21,12 @@ from graphwright.ir.loops.nodes import (
     Loop,
     Statement,
 )
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, minimum, mod, product, symbol
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, minimum, mod, symbol
 from graphwright.ir.types import DType
-from graphwright.loop_nests.axes import Nest
 from graphwright.loop_nests.builder import RegionKernel
 from graphwright.loop_nests.jam import copy_of, unrolled
 from graphwright.loop_nests.row import Row
 from graphwright.records import replace
-
-SHORT = 8
-"""Elements of a row up to which strided loads cost less than sums over lanes; half of them if of 8 bytes."""
-FEW = 16
-"""Columns that one vector holds."""
-KEPT = 32
-"""Elements of a row up to which costly values stay in registers, or in the stack."""
-WAYS = 8
-"""Rows at the same place of a page that the first-level cache holds."""
-PAGE = 1024
-"""Elements of a page: rows that are so many apart share a set of the cache."""
-BLOCK = 256
-"""Rows per unit of the grid."""
-SUMS = 8
-"""Sums of one lane that are folded side by side: each waits for the latency of an addition."""
-
-
-def fits_lanes(nest: Nest) -> bool:
-    """Whether the rows of ``nest`` are short, or its columns few."""
-    reduced, extents = set(nest.reduced), nest.axes.extents
-    if not reduced or reduced.issuperset(nest.domain):
-        return False
-    length = product([extents[axis] for axis in nest.reduced])
-    if nest.domain[-1] in reduced:
-        return _at_most(length, SHORT // 2 if _is_wide(nest) else SHORT)
-    inner = takewhile(lambda axis: axis not in reduced, reversed(nest.domain))
-    columns = product([extents[axis] for axis in inner])
-    return _at_most(columns, FEW) or (_at_most(length, KEPT) and _streams(nest, length, columns))
-
-
-def _streams(nest: Nest, length: Dim, columns: Dim) -> bool:
-    """Whether all rows of a block may be read at a time: they share no set of the cache, or are few.
-
-    Lanes of 8 bytes would halve the vectors of the other values.
-    """
-    apart = isinstance(columns, int) and columns % PAGE != 0
-    return not _is_wide(nest) and (_at_most(length, WAYS) or apart)
-
-
-def _is_wide(nest: Nest) -> bool:
-    return any(value.type.dtype.bits == 64 for value in (*nest.places, *nest.reads))
-
-
-def _at_most(dim: Dim, bound: int) -> bool:
-    return isinstance(dim, int) and dim <= bound
 
 
 class Lanes(Row):
@@ -83,25 +36,19 @@ class Lanes(Row):
         self.starts: dict[str, Alloc] = {}
         return super().build()
 
-    def _walks_columns(self) -> bool:
-        return False
-
-    def _has_short_rows(self) -> bool:
-        return False
-
     def _name_axes(self) -> None:
         self.axis_names = [
             self.names.take("r" if reduced else "i" if k < self._lane else "v")
             for k, reduced in enumerate(self.is_reduced)
         ]
         self.loops.index = [symbol(name) for name in self.axis_names]
-        self.block, self.block_name = BLOCK, ""
+        self.block, self.block_name = self.schedule.block, ""
         extent = self.loops.extents[self._lane]
         self.lane_extent: Dim = extent
-        if not _at_most(extent, BLOCK):
+        if not (isinstance(extent, int) and extent <= self.block):
             self.block_name = self.names.take("b")
-            first = BLOCK * symbol(self.block_name)
-            self.lane_extent = minimum(BLOCK, extent - first)
+            first = self.block * symbol(self.block_name)
+            self.lane_extent = minimum(self.block, extent - first)
             self.loops.index[self._lane] = first + symbol(self.axis_names[self._lane])
 
     @property
@@ -114,7 +61,7 @@ class Lanes(Row):
         outer = [k for k, reduced in enumerate(self.is_reduced) if not reduced and k != lane]
         axes = [(self.axis_names[k], self.loops.extents[k]) for k in outer]
         if self.block_name:
-            axes.append((self.block_name, ceildiv(self.loops.extents[lane], BLOCK)))
+            axes.append((self.block_name, ceildiv(self.loops.extents[lane], self.block)))
         loop = Loop(self.axis_names[lane], Kind.VECTOR, self.lane_extent, tuple(body))
         for name, extent in reversed(axes):
             loop = Loop(name, Kind.PARALLEL, extent, (loop,))
@@ -131,10 +78,10 @@ class Lanes(Row):
     def _side_by_side(self, loop: Loop) -> tuple[list[Statement], list[Statement], list[Statement]]:
         """A long loop that only sums, cut into several sums: what stands before it, itself, and behind it."""
         folds = [s for s in loop.body if isinstance(s, Accumulate)]
-        if _at_most(loop.extent, 4 * SUMS) or any(not isinstance(s, Let | Accumulate) for s in loop.body):
+        if self.schedule.sums == 1 or any(not isinstance(s, Let | Accumulate) for s in loop.body):
             return [], [loop], []
         sums = [{s.buffer.name: s.buffer for s in folds}]
-        while len(sums) < SUMS:
+        while len(sums) < self.schedule.sums:
             sums.append({s.buffer.name: replace(s.buffer, name=self.names.take("acc")) for s in folds})
         before: list[Statement] = [
             replace(self.starts[name], buffer=buffer) for own in sums[1:] for name, buffer in own.items()
@@ -146,11 +93,11 @@ class Lanes(Row):
         ]
         whole = unrolled(loop, sums, self.names.take)
         axis = self.names.take("r")
-        done = SUMS * floordiv(loop.extent, SUMS)
+        done = len(sums) * floordiv(loop.extent, len(sums))
         rest = Loop(
             axis,
             Kind.REDUCE,
-            mod(loop.extent, SUMS),
+            mod(loop.extent, len(sums)),
             copy_of(loop.body, {loop.axis: done + symbol(axis)}, sums[0], self.names.take),
         )
         return before, [whole] if rest.extent == 0 else [whole, rest], after
@@ -159,9 +106,6 @@ class Lanes(Row):
         made = super()._accumulator(node)
         self.starts[made.buffer.name] = made
         return made
-
-    def _choose_kept(self) -> set[Value]:
-        return super()._choose_kept() if _at_most(product(self._reduced_extents()), KEPT) else set()
 
     def _row_buffer(self, value: Value, dtype: DType) -> Buffer:
         name = self.names.take("row")

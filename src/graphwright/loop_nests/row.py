@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import compress
 
+from graphwright.ir.constant import Constant
+from graphwright.ir.fused import Strategy
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import (
     Accumulate,
@@ -34,36 +36,21 @@ from graphwright.loop_nests.builder import NestBuilder, RegionKernel, cost_of, e
 from graphwright.loop_nests.jam import jam
 from graphwright.records import replace
 
-COLUMN_BLOCK = 1024
-"""Columns that a reduction over an outer axis carries at a time at most: its accumulators stay in the cache.
-Shorter rows are read whole, since memory is fastest without gaps."""
-COLUMN_STEP = 64
-"""Longer rows are cut into blocks of nearly the same size: a multiple of this."""
-SHORT_ROW = 1024
-"""Elements of a row with reductions up to which two are computed side by side."""
-PAIR = 2
-FEW_LANES = 32
-"""Where rows are no longer, the loop over rows is inside that over lanes: what is the same for all rows, such
-as the scale of each channel, stays in registers."""
-ROW_BLOCK = 256
-"""Such rows per unit of the grid."""
-
 
 class Row(NestBuilder):
     """A kernel of its own: grid over the outer axes, stages between reductions."""
 
     def build(self) -> RegionKernel:
-        nest = self.nest
-        reduced = set(nest.reduced)
-        self.join_axes(nest.domain, lambda a, b: (a in reduced) != (b in reduced))
-        self.is_reduced = [bool(set(group) & reduced) for group in self.loops.members]
-        self.columns = self._walks_columns()
+        schedule = self.schedule
+        self.loops.extents = [self.size(extent) for extent in schedule.axes]
+        self.is_reduced = [k in schedule.reduced for k in range(len(schedule.axes))]
+        self.columns = schedule.strategy is Strategy.COLUMNS
+        self.short = schedule.strategy is Strategy.SHORT_ROWS
         self.stages = self._stages()
         self.bound: dict[Value, Scalar] = {}
         self.kept: dict[Value, Buffer] = {}
         self.accumulators: dict[Value, Buffer] = {}
         self.inner: list[Statement] = []
-        self.short = self._has_short_rows()
         self.fixed: dict[Value, Let] = {}
         self.keep = self._choose_kept()
         self._name_axes()
@@ -71,29 +58,15 @@ class Row(NestBuilder):
         for stage in range(1 + max(self.stages.values(), default=0)):
             body += self._rows(stage)
             body += self._pass(stage)
-        rereads = bool(nest.reduced)  # a later pass walks the row again
+        rereads = bool(schedule.reduced)  # a later pass walks the row again
         return replace(self.finish(self._grid(body)), rereads=rereads)
 
     # -- axes -----------------------------------------------------------------------------------------------
 
-    def _walks_columns(self) -> bool:
-        """Whether reductions leave the innermost axis, whose sums wait in the cache."""
-        return any(self.is_reduced) and not self.is_reduced[-1]
-
-    def _has_short_rows(self) -> bool:
-        """Whether the innermost axis has few lanes, and some operand is the same for all rows of these."""
-        extents = self.loops.extents
-        return (
-            not any(self.is_reduced)
-            and len(extents) > 1
-            and isinstance(extents[-1], int)
-            and (extents[-1] <= FEW_LANES)
-        )
-
     def _name_axes(self) -> None:
         """Index expressions of the joined axes; columns under a reduction, and short rows, are walked in
         blocks."""
-        last = len(self.loops.members) - 1
+        last = len(self.loops.extents) - 1
         self.axis_names = [
             self.names.take("r" if reduced else "i" if k < last else "v")
             for k, reduced in enumerate(self.is_reduced)
@@ -103,17 +76,17 @@ class Row(NestBuilder):
         self.block_name = ""
         self.inner_extents = list(self.loops.extents)
         extent = self.loops.extents[self.blocked] if self.blocked >= 0 else 0
-        self.block = _column_block(extent) if self.columns else ROW_BLOCK
+        self.block = self.schedule.block
         if not (isinstance(extent, int) and extent <= self.block):
             self.block_name = self.names.take("b")
             first = self.block * symbol(self.block_name)
             self.inner_extents[self.blocked] = minimum(self.block, extent - first)
             self.loops.index[self.blocked] = first + symbol(self.axis_names[self.blocked])
-        self.lane_extent: Dim = self.inner_extents[last] if self.loops.members else 1
+        self.lane_extent: Dim = self.inner_extents[last] if self.inner_extents else 1
 
     def _grid(self, body: Sequence[Statement]) -> list[Statement]:
         """Wrap the parallel loops around ``body``."""
-        last = len(self.loops.members) - 1
+        last = len(self.loops.extents) - 1
         kept = [
             k for k, reduced in enumerate(self.is_reduced) if not reduced and k not in (last, self.blocked)
         ]
@@ -124,23 +97,14 @@ class Row(NestBuilder):
         statements = list(body)
         for loop in reversed(loops):
             rows = replace(loop, body=tuple(statements))
-            pairs = loop is loops[-1] and self._pairs(kept)
-            statements = [jam(rows, PAIR, self.names.take) if pairs else rows]
+            jams = self.schedule.jam > 1 and loop is loops[-1]
+            statements = [jam(rows, self.schedule.jam, self.names.take) if jams else rows]
         return statements
-
-    def _pairs(self, walked: Sequence[int]) -> bool:
-        """Whether rows, the last of these joined axes, go two by two: each is short, so that it would wait
-        for its own sums."""
-        if self.columns or not any(self.is_reduced):
-            return False
-        count = product([self.nest.axes.extents[axis] for axis in self.loops.members[walked[-1]]])
-        length = product(self._reduced_extents())
-        return count % PAIR == 0 and isinstance(length, int) and length <= SHORT_ROW
 
     def _over_reduced(self, body: Sequence[Statement]) -> list[Statement]:
         """One pass over the reduced axes (and the lanes)."""
         statements = list(body)
-        last = len(self.loops.members) - 1
+        last = len(self.loops.extents) - 1
         if self.short:
             rows = Loop(
                 self.axis_names[self.blocked], Kind.SERIAL, self.inner_extents[self.blocked], tuple(body)
@@ -156,7 +120,7 @@ class Row(NestBuilder):
     def read(self, value: Value) -> Scalar:
         """An operand; bound before the loop over short rows where these do not matter to it."""
         scalar = super().read(value)
-        if not self.short or isinstance(scalar, Const) or self.blocked in self.walked(self.nest.reads[value]):
+        if not self.short or isinstance(scalar, Const) or self.blocked in self.walks[value]:
             return scalar
         if value not in self.fixed:
             self.fixed[value] = Let(self.names.take("fixed"), scalar)
@@ -165,7 +129,7 @@ class Row(NestBuilder):
     # -- stages ---------------------------------------------------------------------------------------------
 
     def _nodes(self) -> list[Node]:
-        return [node for node in self.region if node.output in self.nest.places]
+        return [node for node in self.region if not isinstance(node.op, Constant)]
 
     def _stages(self) -> dict[Value, int]:
         """The pass in which each value can be had: a reduction's result one after the pass that folds it."""
@@ -177,12 +141,12 @@ class Row(NestBuilder):
 
     def _is_row(self, value: Value) -> bool:
         """Whether ``value`` does not vary along the reduced axes."""
-        axes = set(self.nest.axes_of(self.nest.places[value]))
-        return bool(self.nest.reduced) and not axes & set(self.nest.reduced)
+        reduced = self.schedule.reduced
+        return bool(reduced) and not set(self.walks[value]) & set(reduced)
 
     def _choose_kept(self) -> set[Value]:
         """Values that vary along the row, cost more than a load, and are wanted in a later pass."""
-        if self.columns:
+        if not self.schedule.keeps_rows:
             return set()
         kept = set()
         for node in self._nodes():
@@ -213,7 +177,7 @@ class Row(NestBuilder):
             return statements
         allocations = [s for s in statements if isinstance(s, Alloc)]
         rest = tuple(s for s in statements if not isinstance(s, Alloc))
-        last = len(self.loops.members) - 1
+        last = len(self.loops.extents) - 1
         self.bound = {}  # lets end with their loop; the rows are kept
         return [*allocations, Loop(self.axis_names[last], Kind.VECTOR, self.lane_extent, rest)]
 
@@ -298,7 +262,7 @@ class Row(NestBuilder):
         return (
             output.type.dtype == dtype
             and last > self.stages[value]
-            and self.walked(self.nest.places[output]) == self._everywhere()
+            and self.walks[output] == self._everywhere()
             and all(n.output is output or self._pass_of(n) < last for n in self._users(value))
             and self.buffers.get((output, self._everywhere())) not in self.kept.values()
         )
@@ -310,7 +274,7 @@ class Row(NestBuilder):
         return [*users, *(user for node in again for user in self._users(node.output))]
 
     def _everywhere(self) -> tuple[int, ...]:
-        return tuple(range(len(self.loops.members)))
+        return tuple(range(len(self.loops.extents)))
 
     def _kept_index(self, value: Value) -> tuple[Index, ...]:
         if self.columns:
@@ -330,7 +294,7 @@ class Row(NestBuilder):
         value = node.inputs[position]
         if value is None:
             raise ValueError(f"{node.place}: an absent operand in a fused region")
-        if value not in self.nest.places:
+        if value not in self.stages:
             return self.read(value)
         return self._value(value)
 
@@ -358,13 +322,3 @@ def _is_costly(node: Node) -> bool:
         return False
     dummies = [Ref(f"x{p}", v.type.dtype.computed) for p, v in enumerate(node.inputs) if v is not None]
     return cost_of(expression_of(node.op, dummies)) >= 0.5
-
-
-def _column_block(columns: Dim) -> int:
-    """Columns of a block."""
-    if not isinstance(columns, int):
-        return COLUMN_BLOCK
-    if columns <= COLUMN_BLOCK:
-        return max(1, columns)
-    blocks = -(-columns // COLUMN_BLOCK)
-    return -(-columns // (blocks * COLUMN_STEP)) * COLUMN_STEP

@@ -1,17 +1,126 @@
-"""Which schedule the kernel of a region has."""
+"""Chooses how the loops of a region are arranged, within the limits of a target."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import takewhile
+
 from graphwright.ir.constant import Constant
-from graphwright.ir.graph import ConstantPool, Graph
-from graphwright.loop_nests.axes import analyse
-from graphwright.loop_nests.builder import RegionKernel
-from graphwright.loop_nests.lanes import Lanes, fits_lanes
-from graphwright.loop_nests.row import Row
+from graphwright.ir.fused import Schedule, Strategy, region_values
+from graphwright.ir.graph import Graph
+from graphwright.ir.loops.nodes import Level
+from graphwright.ir.op import Trait
+from graphwright.ir.symbols import Dim, product
+from graphwright.loop_nests.axes import Axis, Nest, analyse, join_axes
+from graphwright.loop_nests.limits import Limits
+from graphwright.records import replace
 
 
-def region_kernel(region: Graph, constants: ConstantPool, name: str) -> RegionKernel:
-    """The kernel of a region of elementwise ops, views and row reductions."""
-    nest = analyse([node for node in region if not isinstance(node.op, Constant)])
-    schedule = Lanes if fits_lanes(nest) else Row
-    return schedule(region, nest, constants, name).build()
+def schedule_of(region: Graph, limits: Limits) -> Schedule:
+    """The schedule of ``region``, as its values lie in memory. Raises NotOneNest.
+
+    That of an epilogue has all axes that the analysis found: the contraction's kernel says which it joins.
+    """
+    body = [n for n in region if not isinstance(n.op, Constant) and Trait.CONTRACTION not in n.op.traits]
+    nest = analyse(body)
+    if any(Trait.CONTRACTION in node.op.traits for node in region):
+        return _over(region, nest, [(axis,) for axis in nest.domain])
+    whole = _over(region, nest, _joined(nest))
+    if _fits_lanes(whole, _is_wide(region), limits):
+        return _lanes(whole, limits)
+    return _rows(whole, limits)
+
+
+def _joined(nest: Nest) -> list[tuple[Axis, ...]]:
+    """The axes of ``nest``, those that every value walks together as one."""
+    reduced = set(nest.reduced)
+    walks = [nest.axes_of(place) for place in (*nest.places.values(), *nest.reads.values())]
+    return join_axes(nest.domain, walks, lambda a, b: (a in reduced) != (b in reduced))
+
+
+def _over(region: Graph, nest: Nest, groups: Sequence[tuple[Axis, ...]]) -> Schedule:
+    """The schedule of an epilogue over ``groups`` of axes."""
+    position = {axis: k for k, group in enumerate(groups) for axis in group}
+    places = [nest.places.get(v, nest.reads.get(v, ())) for v in region_values(region)]
+    return Schedule(
+        Strategy.EPILOGUE,
+        tuple(product([nest.axes.extents[axis] for axis in group]) for group in groups),
+        tuple(sorted({position[axis] for axis in nest.reduced})),
+        tuple(tuple(sorted({position[axis] for axis in nest.axes_of(place)})) for place in places),
+    )
+
+
+def _rows(whole: Schedule, limits: Limits) -> Schedule:
+    """Lanes along the innermost axis."""
+    if not whole.axes or not whole.reduced:
+        short = len(whole.axes) > 1 and _at_most(whole.axes[-1], limits.short_axis)
+        if short:
+            return replace(whole, strategy=Strategy.SHORT_ROWS, block=limits.row_block)
+        return replace(whole, strategy=Strategy.ROWS)
+    if whole.reduced[-1] != len(whole.axes) - 1:
+        block = _column_block(whole.axes[-1], limits)
+        return replace(whole, strategy=Strategy.COLUMNS, block=block)
+    jam = limits.jam if _may_jam(whole, limits) else 1
+    keeps = Level.CACHE in limits.memory
+    return replace(whole, strategy=Strategy.ROWS, jam=jam, keeps_rows=keeps)
+
+
+def _may_jam(whole: Schedule, limits: Limits) -> bool:
+    """Whether rows go some at a time: each is short, and they divide the innermost axis of the grid."""
+    grid = [extent for k, extent in enumerate(whole.axes) if k not in whole.reduced]
+    return bool(grid) and grid[-1] % limits.jam == 0 and _at_most(_length(whole), limits.jam_row)
+
+
+def _column_block(columns: Dim, limits: Limits) -> int:
+    if not isinstance(columns, int):
+        return limits.column_block
+    if columns <= limits.column_block:
+        return max(1, columns)
+    blocks = -(-columns // limits.column_block)
+    return -(-columns // (blocks * limits.column_step)) * limits.column_step
+
+
+def _lanes(whole: Schedule, limits: Limits) -> Schedule:
+    """A row a lane."""
+    last = whole.axes[whole.reduced[-1]]
+    return replace(
+        whole,
+        strategy=Strategy.LANES,
+        block=limits.lane_block,
+        sums=1 if _at_most(last, 4 * limits.lane_sums) else limits.lane_sums,
+        keeps_rows=_at_most(_length(whole), limits.register_row),
+    )
+
+
+def _fits_lanes(whole: Schedule, is_wide: bool, limits: Limits) -> bool:
+    """Whether rows are short, or columns few."""
+    if not whole.reduced or len(whole.reduced) == len(whole.axes):
+        return False
+    length = _length(whole)
+    if whole.reduced[-1] == len(whole.axes) - 1:
+        return _at_most(length, limits.lane_row // 2 if is_wide else limits.lane_row)
+    inner = takewhile(lambda k: k not in whole.reduced, reversed(range(len(whole.axes))))
+    columns = product([whole.axes[k] for k in inner])
+    if _at_most(columns, limits.lane_columns) or Level.CACHE not in limits.memory:
+        return True
+    return _at_most(length, limits.register_row) and not is_wide and _streams(length, columns, limits)
+
+
+def _streams(length: Dim, columns: Dim, limits: Limits) -> bool:
+    """Whether all rows of a block may be read at a time: they share no set of the cache, or are few."""
+    apart = isinstance(columns, int) and columns % limits.page != 0
+    return _at_most(length, limits.cache_ways) or apart
+
+
+def _is_wide(region: Graph) -> bool:
+    """Whether some value has elements of 8 bytes, which would halve the vectors of the others."""
+    return any(value.type.dtype.bits == 64 for value in region_values(region))
+
+
+def _length(whole: Schedule) -> Dim:
+    """Elements of a row."""
+    return product([whole.axes[k] for k in whole.reduced])
+
+
+def _at_most(dim: Dim, bound: int) -> bool:
+    return isinstance(dim, int) and dim <= bound

@@ -9,10 +9,11 @@ from typing import Protocol
 
 from graphwright.config import Options
 from graphwright.ir.graph import Node
-from graphwright.ir.loops.nodes import Kernel, Level
+from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import DType
 from graphwright.loop_nests.axes import Nest
+from graphwright.loop_nests.limits import Limits
 
 
 class Compiler(Protocol):
@@ -41,8 +42,8 @@ class Target(Protocol):
         """Channels that the library's convolutions take at a time; 0 where images stay as they are."""
 
     @property
-    def memory_spaces(self) -> frozenset[Level]:
-        """Where the buffers of its kernels may lie."""
+    def limits(self) -> Limits:
+        """What its schedules may use: memory spaces, and sizes of blocks."""
 
     @property
     def source_suffix(self) -> str:
@@ -51,9 +52,12 @@ class Target(Protocol):
     def has_code(self, dtype: DType) -> bool:
         """Whether its kernels can read and write elements of ``dtype``."""
 
+    def node_refusal(self, node: Node) -> str | None:
+        """Why no kernel of a region holds ``node``, whose dtypes have code; None where one can."""
+
     def region_refusal(self, nodes: Sequence[Node], nest: Nest) -> str | None:
-        """Why no one kernel of it computes ``nodes``, which form the loop nest ``nest`` and whose dtypes have
-        code; None where one can."""
+        """Why no one kernel computes ``nodes``, each of which one can hold, and which form the loop nest
+        ``nest``; None where one can."""
 
     def kernel_refusal(self, kernel: Kernel) -> str | None:
         """Why it cannot run ``kernel``, which was written for one node; None where it can. It runs those of

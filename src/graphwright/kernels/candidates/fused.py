@@ -4,7 +4,7 @@ epilogue.
 
 from __future__ import annotations
 
-from graphwright.ir.fused import Fused, region_of
+from graphwright.ir.fused import Fused, Schedule, region_of, region_values
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.names import identifier
 from graphwright.ir.symbols import Dim, substitute
@@ -19,7 +19,7 @@ from graphwright.kernels.candidates.registry import (
 from graphwright.kernels.launch import Hook, Launch, Run
 from graphwright.layout.forms import anchor_of
 from graphwright.layout.physical import has_layouts, physical_region
-from graphwright.loop_nests import RegionKernel, hook_kernel, region_kernel
+from graphwright.loop_nests import RegionKernel, hook_kernel, region_kernel, schedule_of
 from graphwright.passes.cse import region_key
 from graphwright.records import replace
 
@@ -31,7 +31,7 @@ def fused(node: Node, context: Context) -> Run | str:
     walked = physical_region(region) if has_layouts(region) else region
     anchor = anchor_of(region)
     if anchor is None:
-        return Run((_generated(node, walked, context),))
+        return Run((_generated(node, walked, _schedule(node), context),))
     made = _with_epilogue(node, region, walked, anchor, context)
     if isinstance(made, str):
         return _in_two(node, region, walked, anchor, context)
@@ -65,7 +65,7 @@ def _in_two(node: Node, region: Graph, walked: Graph, anchor: Node, context: Con
     rest, inner = _without(walked, result)
     places = {inner[v]: value for v, value in _outer(node, walked).items() if v in inner}
     places[inner[result.output]] = alone.output
-    epilogue = _generated(node, rest, context, places)
+    epilogue = _generated(node, rest, schedule_of(rest, context.target.limits), context, places)
     return Run((*found.launches, epilogue), temporaries=found.temporaries)
 
 
@@ -83,11 +83,20 @@ def _without(region: Graph, anchor: Node) -> tuple[Graph, dict[Value, Value]]:
     return rest, inner
 
 
+def _schedule(node: Node) -> Schedule:
+    assert isinstance(node.op, Fused) and node.op.schedule is not None  # the pass before gave it one
+    return node.op.schedule
+
+
 def _generated(
-    node: Node, region: Graph, context: Context, places: dict[Value, Value] | None = None
+    node: Node,
+    region: Graph,
+    schedule: Schedule,
+    context: Context,
+    places: dict[Value, Value] | None = None,
 ) -> Launch:
     """The kernel of a region; ``places``: the outer values behind its own, those of ``node`` by default."""
-    made = _kernel_of(region, context)
+    made = _kernel_of(region, schedule, context)
     ref = context.generate(made.kernel, node.place)
     operands, writes = _operands(places or _outer(node, region), made)
     return Launch(
@@ -102,12 +111,12 @@ def _generated(
     )
 
 
-def _kernel_of(region: Graph, context: Context) -> RegionKernel:
+def _kernel_of(region: Graph, schedule: Schedule, context: Context) -> RegionKernel:
     """The kernel of a region, made once for equal ones: layers of a model repeat."""
-    values = [*region.inputs, *(value for node in region for value in node.outputs)]
+    values = region_values(region)
     key, known = region_key(region), context.generated.regions
     if key not in known:
-        known[key] = region_kernel(region, context.constants, _name(region)), values
+        known[key] = region_kernel(region, schedule, context.constants, _name(region)), values
     made, theirs = known[key]
     here = dict(zip(theirs, values, strict=True))
     return replace(made, parameters=tuple(here[value] for value in made.parameters))
@@ -131,7 +140,8 @@ def _with_epilogue(
         made = launch(Contraction(anchor, inputs, node.output, epilogue=epilogue), context)
         if not isinstance(made, str):
             return made
-    tail = hook_kernel(walked, result.output, groups(anchor), context.constants, f"{_name(region)}_hook")
+    name = f"{_name(region)}_hook"
+    tail = hook_kernel(walked, _schedule(node), result.output, groups(anchor), context.constants, name)
     operands, writes = _operands(_outer(node, walked), tail)
     hook = Hook(context.generate(tail.kernel, node.place), operands, writes, tail.sizes)
     return launch(Contraction(anchor, inputs, None, hook), context)

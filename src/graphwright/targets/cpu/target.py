@@ -8,15 +8,17 @@ from typing import Final
 
 from graphwright.config import Options
 from graphwright.ir.graph import Node
-from graphwright.ir.loops.nodes import Kernel, Level
+from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import DType
 from graphwright.loop_nests.axes import Nest
+from graphwright.loop_nests.limits import Limits
 from graphwright.records import dataclass
 from graphwright.targets.cpu.c.support import has_code
 from graphwright.targets.cpu.cache import KernelCache
 from graphwright.targets.cpu.emit import emit_file, grid_of, scratch_of
 from graphwright.targets.cpu.isa import ISAS, Isa
+from graphwright.targets.cpu.limits import LIMITS
 from graphwright.targets.cpu.toolchain import Compilers, find_toolchain
 from graphwright.targets.registry import register_target
 
@@ -26,7 +28,7 @@ class CpuTarget:
     """x86-64 with the vectors of ``isa``: C, compiled to shared objects that the native runtime calls."""
 
     isa: Isa
-    memory_spaces: frozenset[Level] = frozenset(Level)
+    limits: Limits = LIMITS
     source_suffix: str = ".c"
 
     @property
@@ -43,6 +45,10 @@ class CpuTarget:
 
     def has_code(self, dtype: DType) -> bool:
         return has_code(dtype)
+
+    def node_refusal(self, node: Node) -> str | None:
+        """None: C expresses every node that has loops."""
+        return None
 
     def region_refusal(self, nodes: Sequence[Node], nest: Nest) -> str | None:
         """None: C expresses every nest."""

@@ -1,0 +1,28 @@
+"""Gives each fused region the schedule of its loops, when its nodes and their layouts are settled."""
+
+from __future__ import annotations
+
+from graphwright.ir.fused import Fused, region_of
+from graphwright.ir.graph import Module
+from graphwright.layout.physical import has_layouts, physical_region
+from graphwright.loop_nests import schedule_of
+from graphwright.passes.base import Pass, Record, nodes_of
+from graphwright.records import dataclass, replace
+from graphwright.targets.base import Target
+
+
+@dataclass(frozen=True)
+class ScheduleRegions(Pass):
+    """Chooses the loops of every Fused node within the limits of ``target``."""
+
+    target: Target
+    name: str = "schedule"
+
+    def run(self, module: Module, record: Record) -> bool:
+        before = record.counts["regions"]
+        for _, node, fused in nodes_of(module, Fused):
+            region = region_of(node)
+            walked = physical_region(region) if has_layouts(region) else region
+            node.op = replace(fused, schedule=schedule_of(walked, self.target.limits))
+            record.did("regions")
+        return record.counts["regions"] > before

@@ -1,0 +1,15 @@
+"""The kernel of a region that has a schedule."""
+
+from __future__ import annotations
+
+from graphwright.ir.fused import Schedule, Strategy
+from graphwright.ir.graph import ConstantPool, Graph
+from graphwright.loop_nests.builder import RegionKernel
+from graphwright.loop_nests.lanes import Lanes
+from graphwright.loop_nests.row import Row
+
+
+def region_kernel(region: Graph, schedule: Schedule, constants: ConstantPool, name: str) -> RegionKernel:
+    """The kernel of a region of elementwise ops, views and row reductions."""
+    builder = Lanes if schedule.strategy is Strategy.LANES else Row
+    return builder(region, schedule, constants, name).build()

@@ -1,0 +1,144 @@
+"""Schedules by shape, within the limits of a target; and the analysis behind them, node by node."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from graphwright.compiler.pipeline import graph_passes, kernel_passes
+from graphwright.ir.build import new_graph
+from graphwright.ir.constant import Constant
+from graphwright.ir.fused import Fused, Schedule, Strategy, region_of
+from graphwright.ir.graph import Module
+from graphwright.ir.loops.nodes import Level
+from graphwright.ir.op import Op, Trait
+from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.text import parse_module
+from graphwright.ir.types import F32, F64, DType, TensorType
+from graphwright.ir.verify import verify
+from graphwright.loop_nests.axes import analyse
+from graphwright.loop_nests.limits import Limits
+from graphwright.loop_nests.schedule import schedule_of
+from graphwright.ops.core.binary import Mul
+from graphwright.ops.core.reductions import ReduceMax, ReduceSum
+from graphwright.passes.base import nodes_of
+from graphwright.passes.manager import PassManager
+from graphwright.records import replace
+from graphwright.targets.cpu.limits import LIMITS
+from graphwright.targets.cpu.target import TARGETS
+from tests.random_graphs.generate import case
+
+N = symbol("N")
+ROWS_ONLY: Limits = replace(LIMITS, memory=frozenset({Level.GLOBAL, Level.REGISTER}))
+
+
+def schedule(op: Op, *shapes: tuple[Dim, ...], dtype: DType = F32, limits: Limits = LIMITS) -> Schedule:
+    """That of a region with one node."""
+    b, values = new_graph(Module(), "main", [(f"x{k}", TensorType(dtype, s)) for k, s in enumerate(shapes)])
+    b.graph.set_outputs([b(op, *values)])
+    return schedule_of(b.graph, limits)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "strategy", "axis_extents"),
+    [
+        ((7, 100), (1,), Strategy.ROWS, (7, 100)),
+        ((2, 3, 100), (2,), Strategy.ROWS, (6, 100)),
+        ((2, 3, 100), (1, 2), Strategy.ROWS, (2, 300)),
+        ((2, 3, 100), (0, 1, 2), Strategy.ROWS, (600,)),
+        ((N, 100), (1,), Strategy.ROWS, (N, 100)),
+        ((7, 8), (1,), Strategy.LANES, (7, 8)),
+        ((7, 9), (1,), Strategy.ROWS, (7, 9)),
+        ((900, 16), (0,), Strategy.LANES, (900, 16)),
+        ((900, 17), (0,), Strategy.COLUMNS, (900, 17)),
+        ((32, 1000), (0,), Strategy.LANES, (32, 1000)),
+        ((32, 1024), (0,), Strategy.COLUMNS, (32, 1024)),
+        ((8, 1024), (0,), Strategy.LANES, (8, 1024)),
+        ((0, 100), (1,), Strategy.ROWS, (0, 100)),
+    ],
+)
+def test_strategies_of_reductions(
+    shape: tuple[Dim, ...], axes: tuple[int, ...], strategy: Strategy, axis_extents: tuple[Dim, ...]
+) -> None:
+    made = schedule(ReduceSum(axes=axes), shape)
+    assert (made.strategy, made.axes) == (strategy, axis_extents)
+
+
+def test_rows_of_wide_elements_are_long_earlier() -> None:
+    assert schedule(ReduceMax(axes=(1,)), (7, 8), dtype=F64).strategy is Strategy.ROWS
+    assert schedule(ReduceMax(axes=(1,)), (7, 4), dtype=F64).strategy is Strategy.LANES
+
+
+@pytest.mark.parametrize(("columns", "block"), [(17, 17), (1024, 1024), (1025, 576), (3000, 1024), (N, 1024)])
+def test_columns_are_cut_into_blocks_of_nearly_the_same_size(columns: Dim, block: int) -> None:
+    assert schedule(ReduceSum(axes=(0,)), (900, columns)).block == block
+
+
+@pytest.mark.parametrize(("rows", "length", "jam"), [(4, 1024, 2), (4, 1025, 1), (5, 33, 1), (1, 33, 1)])
+def test_pairs_of_short_rows_are_computed_side_by_side(rows: int, length: int, jam: int) -> None:
+    assert schedule(ReduceSum(axes=(1,)), (rows, length)).jam == jam
+
+
+@pytest.mark.parametrize(
+    ("columns", "strategy"), [(1, Strategy.ROWS), (32, Strategy.SHORT_ROWS), (33, Strategy.ROWS)]
+)
+def test_short_rows_without_reductions(columns: int, strategy: Strategy) -> None:
+    assert schedule(Mul(), (40, columns), (columns,)).strategy is strategy
+
+
+def test_a_target_without_a_cache_folds_columns_in_registers_and_keeps_no_rows() -> None:
+    assert schedule(ReduceSum(axes=(0,)), (900, 900), limits=ROWS_ONLY).strategy is Strategy.LANES
+    assert schedule(ReduceSum(axes=(1,)), (900, 900)).keeps_rows
+    assert not schedule(ReduceSum(axes=(1,)), (900, 900), limits=ROWS_ONLY).keeps_rows
+
+
+def test_values_walk_the_axes_that_they_vary_along() -> None:
+    made = schedule(Mul(), (2, 3, 40), (3, 1))
+    assert made == Schedule(Strategy.ROWS, (2, 3, 40), (), ((0, 1, 2), (1,), (0, 1, 2)))
+
+
+@pytest.mark.parametrize("first", range(0, 120, 20))
+def test_an_analysis_goes_on_with_another_node(first: int) -> None:
+    """Node by node, it is what the analysis of all nodes at once is; the one before stays as it was."""
+    compared = 0
+    for seed in range(first, first + 20):
+        module = case(Random(seed)).module
+        PassManager((*graph_passes(), *kernel_passes(TARGETS["v3"]))).run(module)
+        for _, node, _ in nodes_of(module, Fused):
+            body = [
+                n
+                for n in region_of(node)
+                if not isinstance(n.op, Constant) and Trait.CONTRACTION not in n.op.traits
+            ]
+            if not body:
+                continue
+            grown = analyse(body[:1])
+            for position, each in enumerate(body[1:], 2):
+                before = vars(grown).copy()
+                larger = grown.extended(each)
+                assert vars(grown) == before
+                grown, whole = larger, analyse(body[:position])
+                assert grown.places == whole.places and grown.reads == whole.reads
+                assert grown.axes.extents == whole.axes.extents
+                assert (grown.domain, grown.reduced) == (whole.domain, whole.reduced)
+                compared += 1
+    assert compared > 10
+
+
+def test_a_schedule_is_verified_against_its_region() -> None:
+    text = """
+    module {
+      graph main(%x: f32[4]) {
+        %y = Fused[schedule=Schedule(strategy=Strategy.ROWS, axes=(4,), walks=((0,), (1,), ()))](%x): f32[4] {
+          region(%x: f32[4]) {
+            %y = Neg(%x): f32[4]
+            return %y
+          }
+        }
+        return %y
+      }
+    }"""
+    with pytest.raises(Exception, match="walks 3 values, the region has 2") as caught:
+        verify(parse_module(text))
+    assert "the schedule has axes 0 to 0, and walks axis 1" in str(caught.value)

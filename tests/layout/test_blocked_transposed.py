@@ -18,7 +18,7 @@ from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module, Node
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, tensor
-from graphwright.kernels.candidates.blocked_transposed import taps_of
+from graphwright.kernels.conv.blocked_transposed_candidates import taps_of
 from graphwright.layout import assign, forms
 from graphwright.layout.blocks import is_blocked
 from graphwright.ops.core.unary import Relu, Sigmoid

@@ -1,26 +1,12 @@
-"""MatMul and convolutions."""
+"""Contractions that stand alone."""
 
 from __future__ import annotations
 
-from graphwright.ir.graph import Node, Value
-from graphwright.ir.symbols import Dim, product
-from graphwright.ir.types import F32, Layout
-from graphwright.kernels.candidates.registry import (
-    Context,
-    Contraction,
-    candidate,
-    contraction,
-    contraction_of,
-    row_major_strides,
-)
-from graphwright.kernels.gemm import gemm
-from graphwright.kernels.gemm.pack import gemm_layout
+from graphwright.ir.graph import Node
+from graphwright.kernels.candidates.registry import Context, Contraction, contraction_of
 from graphwright.kernels.launch import Launch, Run
-from graphwright.kernels.library.bits import single_bits
-from graphwright.ops.core.matmul import MatMul
 
 
-@candidate(MatMul)
 def alone(node: Node, context: Context) -> Run | str:
     """A contraction without an epilogue."""
     found = contraction_of(node.op)
@@ -28,110 +14,3 @@ def alone(node: Node, context: Context) -> Run | str:
         return f"{node.op.name} has no kernel"
     made = found[0](Contraction(node, node.inputs, node.output), context)
     return Run((made,)) if isinstance(made, Launch) else made
-
-
-def matmul_groups(node: Node) -> tuple[int, int]:
-    """Leading dims are batch, then M, then N; a vector operand has no dim of its own in the output.
-
-    With one B for all, the batch of A is rows (see :func:`matmul`).
-    """
-    rank = len(node.output.type.dims)
-    a, b = (node.operand(p).type.dims for p in (0, 1))
-    columns = int(len(b) > 1)
-    if product(b[:-2]) == 1:
-        return 0, rank - columns
-    return rank - int(len(a) > 1) - columns, int(len(a) > 1)
-
-
-@contraction(MatMul, matmul_groups, channel_axis=-1)
-def matmul(call: Contraction, context: Context) -> Launch | str:
-    a, b = call.operands[0], call.operands[1]
-    assert a is not None and b is not None
-    if a.type.dtype != F32:
-        return f"no GEMM for {a.type.dtype}"
-    epilogue = call.epilogue
-    if epilogue.bias is not None and len(b.type.dims) == 1:
-        return "a bias per row"
-    a_shape, b_shape = a.type.dims, b.type.dims
-    if len(a_shape) == 1:
-        a_shape = (1, *a_shape)
-    if len(b_shape) == 1:
-        b_shape = (*b_shape, 1)
-    m, k, n = a_shape[-2], a_shape[-1], b_shape[-1]
-    if product(b_shape[:-2]) == 1:  # one B for all: the batch of A is rows
-        a_shape, b_shape = (product(a_shape[:-2]) * m, k), b_shape[-2:]
-        m = a_shape[0]
-    batch = two_batch_axes(a_shape[:-2], b_shape[:-2])
-    if isinstance(batch, str):
-        return batch
-    batches, a_batch, b_batch = batch
-    constant = len(b_shape) == 2 and context.constant(b) is not None
-    narrow = constant and gemm.is_narrow(n, k)
-    packed = constant and not narrow
-    b_places: tuple[Dim, Dim] = (n, 1)
-    if packed:
-        b = _panels(b, context)
-    elif narrow:
-        b, b_places = _along_k(b, context), (1, k)
-    result_strides = (batches[1] * m * n, m * n, n, 1)
-    args = gemm.GemmArgs._make((
-        *batches, m, n, k,
-        *(stride * m * k for stride in a_batch), k, 1,
-        *(stride * k * n for stride in b_batch), *b_places,
-        0, 1, *result_strides, *result_strides,
-        *epilogue.args, single_bits(epilogue.scale),
-    ))  # fmt: skip
-    return call.launch(
-        gemm.PACKED if packed else gemm.UNPACKED,
-        (a, b, epilogue.bias, epilogue.residual),
-        args,
-        gemm.grid(context.isa, args),
-        gemm.scratch_bytes(context.isa, args, packed=packed),
-        gemm.work_ns(context.isa, args),
-    )
-
-
-def _panels(b: Value, context: Context) -> Value:
-    """The constant B packed: [..., K, N], the leading sizes 1, or a vector [K]."""
-    rank, width = len(b.type.dims), gemm.panel_columns(context.isa)
-    if rank == 1:
-        return context.packed(b, gemm_layout(context.isa), (*b.type.sizes, 1))
-    return context.packed(
-        b, Layout((*range(rank - 2), rank - 1, rank - 2), ((rank - 1, width),), zero_padded=True)
-    )
-
-
-def _along_k(b: Value, context: Context) -> Value:
-    """The constant B with its columns, [N, K], one after the other."""
-    rank = len(b.type.dims)
-    if rank == 1 or b.type.dims[-1] == 1:
-        return b
-    return context.packed(b, Layout((*range(rank - 2), rank - 1, rank - 2)))
-
-
-def two_batch_axes(
-    a: tuple[Dim, ...], b: tuple[Dim, ...]
-) -> tuple[tuple[Dim, Dim], tuple[Dim, Dim], tuple[Dim, Dim]] | str:
-    """The broadcast batch as two axes, and the strides of both operands along them, in matrices."""
-    rank = max(len(a), len(b))
-    a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
-    a_steps, b_steps = _steps(a), _steps(b)
-    axes: list[tuple[Dim, Dim, Dim]] = []
-    for size_a, size_b, step_a, step_b in zip(a, b, a_steps, b_steps, strict=True):
-        size = size_b if size_a == 1 else size_a
-        if size == 1:
-            continue
-        if axes and axes[-1][1] == step_a * size and axes[-1][2] == step_b * size:
-            axes[-1] = (axes[-1][0] * size, step_a, step_b)
-        else:
-            axes.append((size, step_a, step_b))
-    if len(axes) > 2:
-        return "operands broadcast along more than two batch axes"
-    (n0, a0, b0), (n1, a1, b1) = [(1, 0, 0)] * (2 - len(axes)) + axes
-    return (n0, n1), (a0, a1), (b0, b1)
-
-
-def _steps(batch: tuple[Dim, ...]) -> list[Dim]:
-    """Strides along batch axes, in matrices; 0 where the operand is broadcast."""
-    strides = row_major_strides(batch)
-    return [0 if size == 1 else stride for size, stride in zip(batch, strides, strict=True)]

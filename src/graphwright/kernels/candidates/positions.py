@@ -6,10 +6,10 @@ from graphwright.ir.graph import Node
 from graphwright.ir.loops.nodes import Const, Load, Position, Scalar, Store, apply, cast, select
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import I64
-from graphwright.kernels.candidates.indexing import check_lengths
 from graphwright.kernels.candidates.loops import Draft, from_end, moved_dtype, nest
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Run
+from graphwright.kernels.movement.indexing_candidates import check_lengths
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.eye_like import EyeLike
 from graphwright.ops.core.one_hot import OneHot

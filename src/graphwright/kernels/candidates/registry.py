@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Hashable
 from functools import partial
 
-import graphwright.kernels.candidates as package
+import graphwright.kernels as kernels
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.constant import Constant
 from graphwright.ir.deferred import Deferred, Packing
@@ -345,9 +345,18 @@ def contraction(
 
 
 def load() -> None:
-    """Import every module of this package, once."""
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    """Import all candidates, once: those beside the kernels of each family, then those that are generated."""
+    for family in pkgutil.iter_modules(kernels.__path__):
+        if family.ispkg and family.name != "candidates":
+            _load(f"{kernels.__name__}.{family.name}", "candidates")
+    _load(f"{kernels.__name__}.candidates", "")
+
+
+def _load(package: str, ending: str) -> None:
+    """Import the modules of ``package`` whose names end like that."""
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        if module.name.endswith(ending):
+            importlib.import_module(f"{package}.{module.name}")
 
 
 def candidates_of(node: Node) -> list[Candidate]:

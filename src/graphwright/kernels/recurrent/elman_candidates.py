@@ -30,16 +30,16 @@ from graphwright.ir.op import Op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import I64
 from graphwright.kernels.candidates.loops import Draft, nest
-from graphwright.kernels.candidates.recurrent import (
+from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.recurrent import elman
+from graphwright.kernels.recurrent.candidates import (
     activations_of,
     clip_of,
     operands_of,
     place_of,
     refusal_of,
 )
-from graphwright.kernels.candidates.registry import Context, candidate
-from graphwright.kernels.launch import Launch, Run
-from graphwright.kernels.recurrent import elman
 from graphwright.kernels.ref import KernelRef
 from graphwright.ops.core.unary import Relu, Sigmoid, Tanh
 from graphwright.ops.nn.rnn import RNN

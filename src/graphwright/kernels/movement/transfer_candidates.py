@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from graphwright.ir.blocked_form import CHANNELS
-from graphwright.ir.graph import Node, Value
-from graphwright.ir.symbols import Dim, product
+from graphwright.ir.graph import Node
+from graphwright.ir.symbols import product
+from graphwright.kernels.candidates.blocks import block_strides, image_size
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
 from graphwright.kernels.launch import Alias, Launch, Run
 from graphwright.kernels.movement import reblock
@@ -34,18 +34,3 @@ def trans_data(node: Node, context: Context) -> Run | Alias | str:
             reblock.work_ns(isa, made),
         ),
     ))  # fmt: skip
-
-
-def image_size(value: Value) -> tuple[Dim, Dim]:
-    """Height and width; a value of one spatial axis is one row."""
-    *_, h, w = (1, *value.type.dims[CHANNELS + 1 :])
-    return h, w
-
-
-def block_strides(value: Value) -> tuple[Dim, Dim, Dim]:
-    """Elements between images, blocks of channels and rows of a blocked value."""
-    assert value.layout is not None
-    images, blocks, *_, lanes = value.layout.physical_shape(value.type.dims)
-    h, w = image_size(value)
-    n, c, row, _, _ = row_major_strides((images, blocks, h, w, lanes))
-    return n, c, row

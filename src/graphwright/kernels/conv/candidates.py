@@ -8,8 +8,6 @@ from graphwright.ir.blocked_form import CHANNELS
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, Layout
-from graphwright.kernels.candidates.blocked_convolutions import BlockedConvolution
-from graphwright.kernels.candidates.blocked_transposed import BlockedTransposed
 from graphwright.kernels.candidates.contractions import alone
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.packing import packed
@@ -20,9 +18,11 @@ from graphwright.kernels.candidates.registry import (
     contraction,
     row_major_strides,
 )
-from graphwright.kernels.candidates.sliding import Sliding, sliding
 from graphwright.kernels.conv import conv, conv_transpose, depthwise, pack_transpose
+from graphwright.kernels.conv.blocked_candidates import BlockedConvolution
+from graphwright.kernels.conv.blocked_transposed_candidates import BlockedTransposed
 from graphwright.kernels.conv.pack import conv_layout
+from graphwright.kernels.conv.sliding import Sliding, sliding
 from graphwright.kernels.launch import Launch, Run
 from graphwright.layout.blocks import is_blocked
 from graphwright.ops.nn.conv import Conv

@@ -1,28 +1,20 @@
-"""Products and convolutions of bytes: MatMulInteger and ConvInteger by the library's kernels."""
+"""Products of bytes: MatMulInteger by the library's kernel."""
 
 from __future__ import annotations
 
-from math import prod
-
-from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Array, Node, Value
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import I8, U8, TensorType
-from graphwright.kernels.candidates.contractions import alone, matmul_groups, two_batch_axes
+from graphwright.kernels.candidates.contractions import alone
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.registry import Context, Contraction, candidate, contraction
-from graphwright.kernels.candidates.sliding import sliding
-from graphwright.kernels.conv import byte_conv
 from graphwright.kernels.gemm import byte_gemm
+from graphwright.kernels.gemm.candidates import matmul_groups, two_batch_axes
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.ref import KernelRef
-from graphwright.ops.quantized.conv_integer import ConvInteger
 from graphwright.ops.quantized.matmul_integer import MatMulInteger
 from graphwright.ops.quantized.quantized import is_single
 from graphwright.records import dataclass
-
-_GROUP_CHANNELS = 4
-"""Channels of a group, in and out, from which on the kernel does not multiply mostly padding."""
 
 
 @dataclass(frozen=True)
@@ -132,68 +124,3 @@ def _panels(b: Value, found: _Product, context: Context) -> tuple[Value, Launch 
     args = byte_gemm.BytePackArgs(matrices, found.k, found.n, int(b.type.dtype == I8))
     grid, work = byte_gemm.pack_grid(isa, args), byte_gemm.pack_work_ns(isa, args)
     return target, Launch(KernelRef(byte_gemm.PACK), (b, target), (1,), args, grid, work=work)
-
-
-def _convolves(node: Node) -> bool:
-    return _conv_refusal(node) is None and is_constant(node.operand(1))
-
-
-def _conv_refusal(node: Node) -> str | None:
-    op, x, w = node.op, node.operand(0), node.operand(1)
-    assert isinstance(op, ConvInteger)
-    if op.auto_pad or x.type.shape is None or len(x.type.dims) not in (3, 4, 5):
-        return "no kernel for more than three spatial axes, or for pads that are not known"
-    if not all(isinstance(d, int) for d in w.type.dims):
-        return "the sizes of its weights are not known"
-    cout, cin = w.type.sizes[:2]
-    if op.group > 1 and min(cin, cout // op.group) < _GROUP_CHANNELS:
-        return f"groups of {cin} to {cout // op.group} channels are mostly padding"
-    return None
-
-
-candidate(ConvInteger, serves=_convolves)(alone)
-
-
-@contraction(ConvInteger, lambda node: (1, 1), channel_axis=1)
-def byte_convolution(call: Contraction, context: Context) -> Run | str:
-    """Quads of channels, then the convolution."""
-    op, (x, w, *zeros) = call.node.op, call.operands
-    assert isinstance(op, ConvInteger) and x is not None and w is not None
-    if call.epilogue != Epilogue():
-        return "the kernel's store adds and clips nothing"
-    refusal = _conv_refusal(call.node)
-    if refusal is not None or context.constant(w) is None:
-        return refusal or "its weights are not constant"
-    isa, groups = context.isa, op.group
-    images, (features, cin, *kernel) = x.type.dims[0], w.type.sizes
-    cout, taps = features // groups, prod(kernel)
-    window, y_dims = op.conv.windows(w.type.dims[2:]), call.node.output.type.dims[2:]
-    axes = sliding(window, x.type.dims[2:], y_dims).merged()
-    x_signed, w_signed = int(x.type.dtype == I8), int(w.type.dtype == I8)
-    x_zero, w_zero = (*zeros, None, None)[:2]
-    whole = byte_conv.InterleaveArgs(images, groups, cin, product(axes.sizes), x_signed)
-    quads = Value(TensorType(U8, (byte_conv.quads_bytes(whole),)), "quads")
-    pixels = product(axes.counts)
-    args = byte_conv.ByteConvArgs._make((
-        images, groups, cin, cout, *axes.depth_height_width, groups * cout * pixels, pixels,
-        int(w_zero is not None and not is_single(w_zero.type.dims)), x_signed, w_signed,
-    ))  # fmt: skip
-    weights = context.derived(
-        w,
-        f"byte tiles of {groups}",
-        (byte_conv.packed_bytes(groups, cout, cin, taps),),
-        lambda out, array: byte_conv.pack(out, array, groups),
-    )
-    interleave = Launch(
-        KernelRef(byte_conv.INTERLEAVE), (x, quads), (1,), whole,
-        byte_conv.interleave_grid(whole), work=byte_conv.interleave_work_ns(isa, whole),
-    )  # fmt: skip
-    convolution = call.launch(
-        byte_conv.SYMBOL,
-        (quads, weights, x_zero, w_zero),
-        args,
-        byte_conv.grid(isa, args),
-        byte_conv.scratch_bytes(isa, args),
-        byte_conv.work_ns(isa, args),
-    )
-    return Run((interleave, convolution), temporaries=(quads,))

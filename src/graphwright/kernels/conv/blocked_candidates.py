@@ -7,10 +7,9 @@ from typing import Literal
 from graphwright.ir.graph import Value
 from graphwright.ir.symbols import Dim, numbers
 from graphwright.ir.types import Layout
+from graphwright.kernels.candidates.blocks import block_strides
 from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import Context, Contraction, row_major_strides
-from graphwright.kernels.candidates.sliding import Sliding, sliding
-from graphwright.kernels.candidates.transfers import block_strides
 from graphwright.kernels.conv import (
     blocked_depthwise,
     direct,
@@ -18,6 +17,7 @@ from graphwright.kernels.conv import (
     winograd_cost,
     winograd_transforms,
 )
+from graphwright.kernels.conv.sliding import Sliding, sliding
 from graphwright.kernels.launch import Launch, Run
 from graphwright.layout.blocks import is_blocked
 from graphwright.layout.forms import nominal

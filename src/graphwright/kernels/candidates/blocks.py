@@ -1,0 +1,35 @@
+"""Values in blocks of channels, as kernels take them."""
+
+from __future__ import annotations
+
+from graphwright.ir.blocked_form import CHANNELS
+from graphwright.ir.graph import Value
+from graphwright.ir.symbols import Dim
+from graphwright.kernels.candidates.registry import row_major_strides
+from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.ref import KernelRef
+
+ROW_MAJOR = "its operand is row-major"
+"""Why no kernel of blocks applies."""
+
+
+def image_size(value: Value) -> tuple[Dim, Dim]:
+    """Height and width; a value of one spatial axis is one row."""
+    *_, h, w = (1, *value.type.dims[CHANNELS + 1 :])
+    return h, w
+
+
+def block_strides(value: Value) -> tuple[Dim, Dim, Dim]:
+    """Elements between images, blocks of channels and rows of a blocked value."""
+    assert value.layout is not None
+    images, blocks, *_, lanes = value.layout.physical_shape(value.type.dims)
+    h, w = image_size(value)
+    n, c, row, _, _ = row_major_strides((images, blocks, h, w, lanes))
+    return n, c, row
+
+
+def on_blocks(
+    symbol: str, x: Value, y: Value, args: tuple[Dim, ...], grid: Dim, scratch: Dim, work: Dim
+) -> Run:
+    """A kernel that takes one blocked value to another."""
+    return Run((Launch(KernelRef(symbol), (x, y), (1,), args, grid, scratch, work),))

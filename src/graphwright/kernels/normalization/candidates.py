@@ -1,0 +1,29 @@
+"""Normalization of blocks of channels."""
+
+from __future__ import annotations
+
+from graphwright.ir.blocked_form import can_be_blocked
+from graphwright.ir.graph import Node
+from graphwright.kernels.candidates.blocks import ROW_MAJOR, block_strides, image_size, on_blocks
+from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.launch import Run
+from graphwright.kernels.library.bits import double_bits
+from graphwright.kernels.normalization import blocked_lrn
+from graphwright.layout.blocks import is_blocked
+from graphwright.ops.nn.lrn import LRN
+
+
+@candidate(LRN, serves=lambda node: can_be_blocked(node.output))
+def lrn(node: Node, context: Context) -> Run | str:
+    op, x, y, isa = node.op, node.operand(0), node.output, context.isa
+    assert isinstance(op, LRN)
+    if not is_blocked(x):
+        return ROW_MAJOR
+    made = blocked_lrn.BlockedLrnArgs._make((
+        *x.type.dims[:2], *image_size(x), op.size, *map(double_bits, (op.alpha, op.beta, op.bias)),
+        *block_strides(x), *block_strides(y),
+    ))  # fmt: skip
+    return on_blocks(
+        blocked_lrn.SYMBOL, x, y, made, blocked_lrn.grid(isa, made), blocked_lrn.scratch_bytes(isa, made),
+        blocked_lrn.work_ns(isa, made),
+    )  # fmt: skip

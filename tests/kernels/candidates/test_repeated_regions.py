@@ -29,9 +29,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     real = fused.region_kernel
 
-    def counted(region: Any, constants: Any, name: str) -> Any:
+    def counted(region: Any, schedule: Any, constants: Any, name: str) -> Any:
         names.append(name)
-        return real(region, constants, name)
+        return real(region, schedule, constants, name)
 
     monkeypatch.setattr(fused, "region_kernel", counted)
     return names

@@ -27,6 +27,7 @@ from typing import Any, Final
 import graphwright.ops
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, GraphwrightError, PluginError
+from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.loops.nodes import Scalar, apply, cast, maximum, minimum, select
@@ -45,6 +46,7 @@ from graphwright.ir.op import (
     op,
     registered_ops,
 )
+from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, ceildiv, product, symbol
 from graphwright.ir.types import (
     BF16,
@@ -67,6 +69,7 @@ from graphwright.ir.types import (
 from graphwright.kernels.candidates.registry import Context, candidate, registered_candidates
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library.bits import double_bits
+from graphwright.layout.blocks import stored_shape
 from graphwright.ops.core.common import FLOATS, INTEGERS, Pointwise, dtype_attribute, need_dtype, same_dtype
 from graphwright.passes.base import Pass, Record
 from graphwright.passes.plugin_passes import Point, register, registered_passes
@@ -95,6 +98,8 @@ __all__ = [
     "U32",
     "U64",
     "Array",
+    "Blocked",
+    "BlockedForm",
     "Builder",
     "CSource",
     "Const",
@@ -113,6 +118,8 @@ __all__ = [
     "Op",
     "Opt",
     "P",
+    "Padded",
+    "PaddingRule",
     "Pass",
     "Point",
     "Pointwise",
@@ -130,6 +137,7 @@ __all__ = [
     "apply",
     "arg",
     "autoload",
+    "can_be_blocked",
     "candidate",
     "cast",
     "ceildiv",
@@ -143,6 +151,7 @@ __all__ = [
     "register",
     "same_dtype",
     "select",
+    "stored_shape",
     "symbol",
     "use",
     "used_once",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphwright.errors import Diagnostic, PluginError
+from graphwright.ir.blocked_form import BlockedForm
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Trait
+from graphwright.ir.plugin_ops import defined_at
 from graphwright.kernels.candidates import registry
 from graphwright.kernels.candidates.registry import Context, GeneratedKernels
 from graphwright.kernels.launch import Alias, Branch, CarriedValue, Host, Launch, NativeLoop, Run, Step
@@ -74,7 +77,18 @@ def _action(node: Node, context: Context) -> Run | Alias | Branch | NativeLoop |
         if not isinstance(found, str):
             return found
         reasons.append(found)
+    values = (*node.inputs, *node.outputs)
+    if isinstance(node.op, BlockedForm) and any(value is not None and value.layout for value in values):
+        raise _no_kernel_on_blocks(node, reasons)
     return Host("; ".join(reasons) or f"{node.op.name} has no native kernel")
+
+
+def _no_kernel_on_blocks(node: Node, reasons: Sequence[str]) -> PluginError:
+    """An op's ``blocked_form`` promised a kernel, and its reference reads rows."""
+    op = type(node.op)
+    message = f"{op.name} has a form on channel blocks, and no kernel for it: {'; '.join(reasons) or 'none'}"
+    hint = "register a candidate that takes them, or refuse in blocked_form"
+    return PluginError(Diagnostic("plugin-layout", f"{message} (node {node.place})", defined_at(op), hint))
 
 
 def _repeat(node: Node, loop: Loop, context: Context) -> NativeLoop:

@@ -6,6 +6,7 @@ from functools import cache
 
 from graphwright.ir.blocked_form import CHANNELS
 from graphwright.ir.graph import Value
+from graphwright.ir.symbols import Dim
 from graphwright.ir.types import Layout
 
 
@@ -24,3 +25,8 @@ def is_blocked(value: Value) -> bool:
 def lanes_of(layout: Layout) -> int:
     """The size of the first block; 1 where there is none."""
     return layout.blocks[0][1] if layout.blocks else 1
+
+
+def stored_shape(value: Value) -> tuple[Dim, ...]:
+    """The sizes of ``value`` as it lies in memory: [N, C / lanes, ..., lanes] in channel blocks."""
+    return value.type.dims if value.layout is None else value.layout.physical_shape(value.type.dims)

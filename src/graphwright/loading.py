@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from graphwright.compiling import load_plugins, recompile, recompiler, use_plugins
-from graphwright.config import Options
+from graphwright.config import DEVICES, Options
 from graphwright.errors import Diagnostic, PackageError, ToolchainError, UnknownOpError
 from graphwright.file_kinds import FileId, file_id
 from graphwright.log import info, warn_once
@@ -145,7 +145,12 @@ def _why_not(package: Package, options: Options) -> str:
     if not package.trusted:
         runs = "trust=True (--trust, GRAPHWRIGHT_TRUST=1) runs them, and so do keys=[...] of who built it"
         return f"no trusted key signed its kernels, which are not run: {runs}"
-    held, wanted = package.isas(), target_isa(options)
+    held = package.isas()
+    if options.device not in DEVICES:
+        return (
+            f"it holds kernels for {' and '.join(held) or 'no target'}, and none for device {options.device}"
+        )
+    wanted = target_isa(options)
     if wanted not in held:
         return f"it holds kernels for {' and '.join(held) or 'no CPU'}, and this one is to run {wanted}"
     return "its kernels are for another version of graphwright"

@@ -80,10 +80,15 @@ class _Grouping:
     def _has_code(self, node: Node) -> bool:
         dtypes = {value.type.dtype for value in (*node.inputs, *node.outputs) if value is not None}
         missing = sorted(str(dtype) for dtype in dtypes if not self.target.has_code(dtype))
-        refusal = f"no code generator for {', '.join(missing)}" if missing else self.target.node_refusal(node)
+        refusal = f"no code generator for {', '.join(missing)}" if missing else self._refusal(node)
         if refusal is not None:
             self.record.refused(node, "fuse", refusal)
         return refusal is None
+
+    def _refusal(self, node: Node) -> str | None:
+        if Trait.CONTRACTION in node.op.traits and not self.target.library:
+            return f"no kernel of {self.target.name} computes an epilogue on its tiles"
+        return self.target.node_refusal(node)
 
     def _producer_groups(self, node: Node) -> list[_Group]:
         """Groups of the operands, latest first: the residual of an addition is fused behind the later

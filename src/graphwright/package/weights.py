@@ -5,6 +5,8 @@ called ``pad...`` fill the gaps. Types that it does not name are kept as bytes, 
 and shape are in the header's metadata. So are those of tensors with the bytes of an earlier one, which are
 there once (``as NAME``), and, in files, of tensors whose lines repeat (``runs``, see
 :mod:`graphwright.package.run_length`), which have their own size in memory alone.
+
+The library safetensors reads each such member; its NumPy front end alone knows no floats of 8 bits.
 """
 
 from __future__ import annotations

@@ -17,12 +17,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
+import graphwright.kernels as kernels
 from graphwright.kernels.library.extent import Extent, c_text
 from graphwright.targets.cpu.isa import ISAS, Isa
 
-ROOT = Path(__file__).parents[1]
-"""Where the families of the library are, and the headers that they share."""
-TARGETS = ROOT.with_name("targets")
+TARGETS = Path(__file__).parents[2] / "targets"
 """Where the header of vectors is."""
 _KERNEL = re.compile(r"^(?:GW_KERNEL\(|#define KERNEL )(\w+)", re.MULTILINE)
 """A kernel of a C file: its own, or of a file that it includes several times."""
@@ -39,11 +38,19 @@ class KernelModule(Protocol):
 
 
 def source_modules() -> list[str]:
-    """Names of all modules that have kernels: there is a C file of the same name beside them."""
-    paths = sorted(path for path in ROOT.rglob("*.py") if path.with_suffix(".c").exists())
-    return [
-        ".".join(("graphwright.kernels", *path.relative_to(ROOT).with_suffix("").parts)) for path in paths
-    ]
+    """Names of all modules that have kernels: there is a C file of the same name beside them. Raises
+    ValueError for a C file that has no module.
+    """
+    found = sorted((path.relative_to(root), path) for root in _roots() for path in root.rglob("*.c"))
+    alone = [str(path) for _, path in found if not path.with_suffix(".py").exists()]
+    if alone:
+        raise ValueError(f"C files without a module of their name beside them: {', '.join(alone)}")
+    return [".".join((kernels.__name__, *name.with_suffix("").parts)) for name, _ in found]
+
+
+def _roots() -> list[Path]:
+    """The folders that have families."""
+    return [Path(root) for root in kernels.__path__]
 
 
 def write_sources(folder: Path, isa: Isa) -> list[Path]:
@@ -83,12 +90,12 @@ def write_module(module: KernelModule, isa: Isa, folder: Path) -> list[Path]:
 
 def include_flags(folder: Path) -> tuple[str, ...]:
     """The compiler's options by which C finds the headers, those of the library and those in ``folder``."""
-    return f"-I{folder}", f"-I{ROOT}", f"-I{TARGETS}"
+    return tuple(f"-I{path}" for path in (folder, *_roots(), TARGETS))
 
 
 def _shared() -> list[Path]:
     """All C that is built as it is."""
-    return sorted(path for root in (ROOT, TARGETS) for path in root.rglob("*.[ch]"))
+    return sorted(path for root in (*_roots(), TARGETS) for path in root.rglob("*.[ch]"))
 
 
 def _path(module: KernelModule) -> Path:

@@ -1,0 +1,27 @@
+"""LeakyRelu by its own kernel."""
+
+from __future__ import annotations
+
+from graphwright.kernels.activation import leaky_relu as kernel
+
+from graphwright.ir.graph import Node
+from graphwright.ir.symbols import product
+from graphwright.ir.types import F32
+from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.launch import Launch
+from graphwright.kernels.library.bits import single_bits
+from graphwright.kernels.ref import KernelRef
+from graphwright.ops.nn.activations import LeakyRelu
+
+
+@candidate(LeakyRelu)
+def leaky_relu(node: Node, context: Context) -> Launch | str:
+    op, x, y = node.op, node.operand(0), node.output
+    assert isinstance(op, LeakyRelu)
+    if x.type.dtype != F32:
+        return f"no kernel for {x.type.dtype}"
+    args = kernel.LeakyReluArgs(product(x.type.dims), single_bits(op.alpha))
+    work = kernel.work_ns(context.isa, args)
+    return Launch(
+        KernelRef(kernel.SYMBOL), kernel.ABI.ordered(x=x, y=y), (1,), args, kernel.grid(args), work=work
+    )

@@ -89,9 +89,8 @@ def test_its_candidate_launches_it(kernel: Any, isa: Isa) -> None:
     (launch,) = found.launches
     assert isinstance(launch, Launch) and launch.operands == (x, node.output)
     sizes = {"N": 37}
-    args, grid, work = (
-        [evaluate(d, sizes) for d in dims] for dims in (launch.args, [launch.grid], [launch.work])
-    )
+    args = [evaluate(dim, sizes) for dim in launch.args]
+    grid, work = evaluate(launch.grid, sizes), evaluate(launch.work, sizes)
     values = np.linspace(-1, 1, 37 * 5, dtype=np.float32).reshape(37, 5)
     y = np.full_like(values, 99)
     function = load(kernel, isa)[launch.kernel.symbol]

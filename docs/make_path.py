@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 import tempfile
+import textwrap
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -105,6 +106,7 @@ def dumps() -> dict[str, str]:
     made["decomposed"] = seen[stages.index("fuse") - 1][1]
     made["fused"] = seen[stages.index("fuse")][1]
     made["layouts"] = seen[stages.index("assign_layouts")][1]
+    made["schedule"] = _lines_of("%classes = Fused", seen[stages.index("schedule")][1])
     made["records"] = _records(done.records)
     kernels = [kernel for kernel, _ in done.kernels.kernels()]
     (softmax,) = (kernel for kernel in kernels if "exp" in kernel.name)
@@ -139,6 +141,14 @@ def words() -> onnx.ModelProto:
     graph = helper.make_graph(nodes, "words", [lines], [y], tensors)
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 4)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def _lines_of(node: str, text: str) -> str:
+    """The listing of ``node`` and its region."""
+    lines = text.splitlines()
+    first = next(k for k, line in enumerate(lines) if line.lstrip().startswith(node))
+    margin = lines[first].removesuffix(lines[first].lstrip())
+    return textwrap.dedent("\n".join(lines[first : lines.index(f"{margin}}}", first) + 1]))
 
 
 def _host_program(model: onnx.ModelProto) -> str:

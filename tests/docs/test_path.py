@@ -9,7 +9,7 @@ import pytest
 from docs.make_path import PAGE, TIME, blocks, dumps, filled
 
 PARTS = (
-    "onnx", "imported", "simplified", "decomposed", "fused", "layouts", "records",
+    "onnx", "imported", "simplified", "decomposed", "fused", "layouts", "schedule", "records",
     "loops", "c", "tasks", "repeated", "plan", "members", "run", "pipeline", "host_program",
 )  # fmt: skip
 

@@ -37,6 +37,41 @@ BENCHMARKED = {
 """Files that run other engines beside this one, for those who ask for it."""
 
 
+RULES_BY_OP = {
+    "compiler/host_program.py": "sizes that the host binds",
+    "layout/forms.py": "what blocks save, by kernel",
+    "passes/algebraic.py": "identities of arithmetic",
+    "passes/buckets.py": "the Case over buckets that it makes",
+    "passes/canonicalize_loops.py": "loops",
+    "passes/canonicalize_reshapes.py": "Reshape",
+    "passes/canonicalize_sequences.py": "sequences and optionals",
+    "passes/canonicalize_transposes.py": "Transpose",
+    "passes/carried_values.py": "loops",
+    "passes/dynamic.py": "a limit of inference",
+    "passes/fold_constants.py": "ConstantOfShape, a constant as it is",
+    "passes/fold_conv_bn.py": "convolutions and normalizations",
+    "passes/fold_requantize.py": "conversions between bytes",
+    "passes/fuse_attention.py": "attention as exporters write it",
+    "passes/integer_products.py": "products of bytes as exporters write them",
+    "passes/loop_invariants.py": "loops",
+    "passes/tail_duplication.py": "branches of different rank",
+    "passes/weight_only_quantization.py": "products of weights of few bits",
+}
+"""Passes about ops of a name, with what they are about. All others ask traits and interfaces of ``ir``."""
+ABOUT_ALL_OPS = (
+    "ir",
+    "passes",
+    "layout",
+    "fusion",
+    "loop_nests",
+    "compiler",
+    "lower",
+    "memory",
+    "schedule",
+    "targets",
+)
+
+
 def imported(tree: ast.AST) -> Iterator[str]:
     """Names of all modules imported, and of what is taken from them."""
     for node in ast.walk(tree):
@@ -101,6 +136,17 @@ def test_modules_are_imported_by_name_where_that_is_meant_alone() -> None:
         if imports_own_by_name(ast.parse(path.read_text()))
     }
     assert found == IMPORTS_BY_NAME.keys()
+
+
+def test_passes_about_all_ops_import_none() -> None:
+    """A new op needs no change of them, and has all that they can ask in its own file."""
+    found = {
+        path.relative_to(SOURCE).as_posix()
+        for path in FILES
+        if path.relative_to(SOURCE).parts[0] in ABOUT_ALL_OPS
+        and any(name.startswith("graphwright.ops.") for name in imported(ast.parse(path.read_text())))
+    }
+    assert found == RULES_BY_OP.keys()
 
 
 def test_names_of_ops_are_spelled_in_ops_alone() -> None:

@@ -51,6 +51,8 @@ class Trait(enum.Flag):
     """Each output element depends on the elements at its own (broadcast) place alone; has ``expression``."""
     VIEW = enum.auto()
     """Same bytes in the same row-major order under another shape."""
+    COPY = enum.auto()
+    """Each output element is one of input 0; other inputs say which."""
     REDUCTION = enum.auto()
     """Folds axes of its first input with an associative, commutative combiner."""
     CONTRACTION = enum.auto()
@@ -374,6 +376,8 @@ class Op:
     """Number of outputs; where it varies with attributes, override :meth:`output_count`."""
     optional_inputs: ClassVar[frozenset[int]] = frozenset()
     """Positions that may be None."""
+    steered_from: ClassVar[int] = 1
+    """The first operand that may give sizes, axes or bounds (:meth:`fold_operands`)."""
     onnx: ClassVar[Mapping[tuple[str, int] | tuple[str, int, str], Import]] = {}
     """``(op_type, since_version[, domain]) -> import function``; the newest version not above the model's
     serves.

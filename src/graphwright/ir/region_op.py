@@ -35,6 +35,12 @@ class RegionOp(Op):
         """
         return None
 
+    def with_results(self, kept: Sequence[int]) -> Op | None:
+        """The op of a node that has the results ``kept`` alone, as each region has them; None if it needs
+        all.
+        """
+        return None
+
 
 @dataclass(frozen=True)
 class LoopCarried:

@@ -9,10 +9,8 @@ from graphwright.ir.free_symbols import symbols_of_graph
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.op import ConstRef
 from graphwright.ir.region_op import region_op
-from graphwright.ops.control.case import Case
-from graphwright.ops.control.if_ import If
 from graphwright.passes.base import Pass, Record, is_dead
-from graphwright.records import dataclass, replace
+from graphwright.records import dataclass
 
 
 @dataclass(frozen=True)
@@ -41,8 +39,8 @@ def _clean(graph: Graph, record: Record) -> bool:
             record.did("nodes erased")
             modified = True
             continue
-        if isinstance(node.op, If | Case):
-            lean = _drop_results(graph, node, node.op, record)
+        if node.regions:
+            lean = _drop_results(graph, node, record)
             modified |= lean is not node
             node = lean
         for region in node.regions:
@@ -51,16 +49,17 @@ def _clean(graph: Graph, record: Record) -> bool:
     return modified
 
 
-def _drop_results(graph: Graph, node: Node, op: If | Case, record: Record) -> Node:
+def _drop_results(graph: Graph, node: Node, record: Record) -> Node:
     """``node``, or the one in its place without the results that nothing reads."""
     used = [value.index for value in node.outputs if value.uses or value in graph.outputs]
-    if not used or len(used) == len(node.outputs):
+    some = 0 < len(used) < len(node.outputs)
+    lean = region_op(node.op).with_results(used) if some else None
+    if lean is None:
         return node
     types = [node.outputs[index].type for index in used]
     for region in node.regions:
         names = region.output_names
         region.set_outputs([region.outputs[k] for k in used], [names[k] for k in used])
-    lean = replace(op, results=len(used))
     made = graph.insert(Node(lean, node.inputs, types, node.regions, node.name, node.sources), node)
     for index, value in zip(used, made.outputs, strict=True):
         old = node.outputs[index]

@@ -7,16 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from graphwright.ir.constant import Constant
+from graphwright.ir.copied_elements import CopiesElements
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Fact, Op, Trait
 from graphwright.ir.symbols import Dim, atoms
-from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import MAX_PARTLY, known_size
-from graphwright.ops.core.concat import Concat
-from graphwright.ops.core.constant_of_shape import ConstantOfShape
-from graphwright.ops.core.gather import Gather
-from graphwright.ops.core.range import Range
 from graphwright.passes.base import Record
 from graphwright.passes.infer_shapes import Walk, infer_module
 from graphwright.records import dataclass, field
@@ -129,9 +125,9 @@ class _Search:
         """What decides the sizes that operands give, each with the element that does, which mostly stands for
         the axis of that number.
         """
-        first = 0 if isinstance(node.op, Range | ConstantOfShape) else 1
+        first = node.op.steered_from
         for index, value in enumerate(node.inputs[first:], first):
-            if value is None or not (value.type.dtype.is_integer or isinstance(node.op, Range)):
+            if value is None or not (value.type.dtype.is_integer or first == 0):
                 continue
             fact = self.facts.get(value) or Fact(value.type)
             if fact.elements is not None or fact.data is not None or (fact.type.rank or 0) > 1:
@@ -178,27 +174,11 @@ class _Search:
 
     def moved_from(self, node: Node, element: int | None) -> tuple[Value, int | None] | None:
         """The operand, and its element, that an element is a copy of."""
-        first = node.inputs[0] if node.inputs else None
-        if first is None:
+        if not node.inputs or node.inputs[0] is None:
             return None
-        if Trait.VIEW in node.op.traits or isinstance(node.op, Cast):
-            return first, element
-        if element is None or len(node.outputs) != 1 or {node.output.type.rank, first.type.rank} != {1}:
-            return None
-        if isinstance(node.op, Gather):
-            places = self.facts.get(node.operand(1))
-            found = None if places is None or places.elements is None else places.elements[element]
-            return (first, found) if isinstance(found, int) and found >= 0 else None
-        return _joined_from(node, element) if isinstance(node.op, Concat) else None
-
-
-def _joined_from(node: Node, element: int) -> tuple[Value, int | None] | None:
-    """The operand of a Concat of vectors that an element is in."""
-    for value in node.inputs:
-        size = value.type.dims[0] if value is not None and value.type.shape else None
-        if value is None or not isinstance(size, int):
-            return None
-        if element < size:
-            return value, element
-        element -= size
-    return None
+        if Trait.VIEW in node.op.traits:
+            return node.inputs[0], element
+        found = (
+            node.op.copied_from(node, element, self.facts) if isinstance(node.op, CopiesElements) else None
+        )
+        return None if found is None else (node.operand(found[0]), found[1])

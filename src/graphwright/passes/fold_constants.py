@@ -16,9 +16,6 @@ from graphwright.ir.mapped import release
 from graphwright.ir.op import Array, Fact, Op, Trait, facts_elements, is_known
 from graphwright.ir.types import TensorType, type_of
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
-from graphwright.ops.core.expand import Expand
-from graphwright.ops.core.tile import Tile
-from graphwright.ops.core.transpose import Transpose
 from graphwright.passes.base import Known, Pass, Record, prune
 from graphwright.passes.infer_shapes import Walk, infer_module, settled_sizes
 from graphwright.records import dataclass, replace
@@ -179,7 +176,7 @@ def _element(op: Op, arrays: Sequence[Array | None]) -> Array | None:
     if any(array is not None and array.size != 1 and not is_repeated(array) for array in arrays):
         return None
     elements = [None if array is None else array[(0,) * array.ndim].reshape(()) for array in arrays]
-    if isinstance(op, Expand | Tile | Transpose) or Trait.VIEW in op.traits:
+    if Trait.COPY | Trait.VIEW in op.traits:
         return elements[0]
     if Trait.ELEMENTWISE not in op.traits:
         return None

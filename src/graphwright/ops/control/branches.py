@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphwright.ir.graph import Node
-from graphwright.ir.op import Fact, Inference, family
+from graphwright.ir.op import Fact, Inference, Op, family
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.region_op import RegionOp
 from graphwright.ir.symbols import Dim
@@ -24,6 +24,9 @@ class BranchOp(PaddingRule, RegionOp):
 
     def captured_operands(self, inputs: int) -> int:
         return inputs - 1
+
+    def with_results(self, kept: Sequence[int]) -> Op:
+        return replace(self, results=len(kept))  # type: ignore[call-arg]  # all of them have the attribute
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
         return "its condition is padded" if padded.axes(node.operand(0)) else ""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from graphwright.ir.build import Builder
-from graphwright.ir.graph import Value
+from graphwright.ir.copied_elements import CopiesElements
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import Const, Scalar, apply, bits, cast, maximum, minimum, select
 from graphwright.ir.op import (
     Array,
@@ -53,7 +55,7 @@ def _largest(dtype: DType) -> float | None:
 
 
 @op("Cast")
-class Cast(Op):
+class Cast(CopiesElements, Op):
     """``x`` as ``to``.
 
     Floats become integers by truncation, integers wrap, everything but 0 is true. Floats of 8 bits take their
@@ -82,6 +84,11 @@ class Cast(Op):
 
     def forwarded_operand(self, gives: TensorType, x: Fact) -> int | None:
         return 0 if gives == x.type else None
+
+    def copied_from(
+        self, node: Node, element: int | None, facts: Mapping[Value, Fact]
+    ) -> tuple[int, int | None] | None:
+        return 0, element
 
     @quiet
     def reference(self, x: Array) -> Array:

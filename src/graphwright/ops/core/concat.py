@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
+from graphwright.ir.copied_elements import CopiesElements, are_vectors
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
@@ -17,7 +18,7 @@ from graphwright.ops.core.shaping import carried
 
 
 @op("Concat")
-class Concat(BlockedForm, PaddingRule, Op):
+class Concat(CopiesElements, BlockedForm, PaddingRule, Op):
     """The inputs one after the other along ``axis``; the other sizes agree."""
 
     axis: int
@@ -49,6 +50,20 @@ class Concat(BlockedForm, PaddingRule, Op):
         if self.axis % len(y.type.dims) != CHANNELS:
             return f"a concatenation along axis {self.axis}"
         return Blocked(operands=frozenset(range(len(operands))))
+
+    def copied_from(
+        self, node: Node, element: int | None, facts: Mapping[Value, Fact]
+    ) -> tuple[int, int | None] | None:
+        if element is None or not are_vectors(node):
+            return None
+        for index, value in enumerate(node.inputs):
+            size = value.type.dims[0] if value is not None and value.type.shape else None
+            if not isinstance(size, int):
+                return None
+            if element < size:
+                return index, element
+            element -= size
+        return None
 
     def reference(self, *xs: Array) -> Array:
         return np.concatenate(xs, self.axis)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphwright.ir.graph import Node
-from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
 from graphwright.ir.symbols import Dim, numbers, symbol
 from graphwright.ir.types import F32, I64, TensorType
@@ -20,6 +20,7 @@ class Expand(PaddingRule, Op):
     """The input broadcast with ``shape`` (operand 1 if None), both ways: a 1 there keeps the input's size."""
 
     shape: tuple[Dim, ...] | None = None
+    traits = Trait.COPY
 
     def fold_operands(self, x: Fact, shape: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         known = known_dims(shape)

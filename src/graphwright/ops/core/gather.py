@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from graphwright.ir.copied_elements import CopiesElements, are_vectors
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, is_known, op
 from graphwright.ir.padding import Padded, PaddingRule
@@ -18,7 +21,7 @@ INDICES = frozenset({I32, I64})
 
 
 @op("Gather")
-class Gather(PaddingRule, Op):
+class Gather(CopiesElements, PaddingRule, Op):
     """Slices of the first input along ``axis``, chosen by indices; negative ones count from the back."""
 
     axis: int = 0
@@ -42,6 +45,15 @@ class Gather(PaddingRule, Op):
             return "its indices may count from the end of a padded axis"
         known = not padded.axes(indices) or _is_fed(indices, padded.main)
         return "" if known else "its indices in the padding may have any value"
+
+    def copied_from(
+        self, node: Node, element: int | None, facts: Mapping[Value, Fact]
+    ) -> tuple[int, int | None] | None:
+        places = facts.get(node.operand(1))
+        if element is None or not are_vectors(node) or places is None or places.elements is None:
+            return None
+        place = places.elements[element]
+        return (0, place) if isinstance(place, int) and place >= 0 else None
 
     def reference(self, x: Array, indices: Array) -> Array:
         return np.asarray(np.take(x, indices, self.axis), dtype=x.dtype)

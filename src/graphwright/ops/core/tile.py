@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import Dim, numbers, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.common import simple
@@ -18,6 +18,7 @@ class Tile(Op):
     """Copies side by side: ``repeats[k]`` of them along axis ``k``; None takes the counts from operand 1."""
 
     repeats: tuple[Dim, ...] | None = None
+    traits = Trait.COPY
 
     def fold_operands(self, x: Fact, repeats: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         known = known_dims(repeats)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphwright.ir.graph import Node
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
@@ -17,6 +17,7 @@ class Transpose(PaddingRule, Op):
     """Axis ``k`` of the result is axis ``perm[k]`` of the input; None reverses the axes."""
 
     perm: tuple[int, ...] | None = None
+    traits = Trait.COPY
 
     def infer(self, at: Inference, x: Fact) -> TensorType | Fact:
         perm = tuple(reversed(range(x.rank))) if self.perm is None else self.perm

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from graphwright.ir.fused import Fused, region_of
+from collections.abc import Hashable
+
+from graphwright.ir.fused import Fused, Schedule, region_of
 from graphwright.ir.graph import Module
 from graphwright.layout.physical import has_layouts, physical_region
 from graphwright.loop_nests import schedule_of
 from graphwright.passes.base import Pass, Record, nodes_of
+from graphwright.passes.cse import region_key
 from graphwright.records import dataclass, replace
 from graphwright.targets.base import Target
 
@@ -20,9 +23,13 @@ class ScheduleRegions(Pass):
 
     def run(self, module: Module, record: Record) -> bool:
         before = record.counts["regions"]
+        chosen: dict[Hashable, Schedule] = {}  # layers of a model repeat
         for _, node, fused in nodes_of(module, Fused):
             region = region_of(node)
-            walked = physical_region(region) if has_layouts(region) else region
-            node.op = replace(fused, schedule=schedule_of(walked, self.target.limits))
+            key = region_key(region)
+            if key not in chosen:
+                walked = physical_region(region) if has_layouts(region) else region
+                chosen[key] = schedule_of(walked, self.target.limits)
+            node.op = replace(fused, schedule=chosen[key])
             record.did("regions")
         return record.counts["regions"] > before

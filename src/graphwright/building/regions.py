@@ -7,7 +7,7 @@ from typing import Any
 
 from graphwright.building.faults import fault
 from graphwright.ir.build import Builder
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import constant_of
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.types import TensorType
 
@@ -36,8 +36,8 @@ class Scope:
 
     def _received(self, outer: Value) -> Value:
         """A value of the graph around: a constant is repeated, anything else becomes an input."""
-        if outer.producer is not None and isinstance(outer.producer.op, Constant):
-            inner: Value = self.builder(outer.producer.op)
+        if (constant := constant_of(outer)) is not None:
+            inner: Value = self.builder(constant)
             return inner
         if outer not in self.captured:
             assert self.outer is not None

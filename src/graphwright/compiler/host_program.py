@@ -30,7 +30,7 @@ from graphwright.executable.nodes import (
 )
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.clone import clone_graph, copy_node
-from graphwright.ir.constant import Constant, is_constant
+from graphwright.ir.constant import Constant, constant_of, is_constant
 from graphwright.ir.free_symbols import symbols_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.names import UniqueNames
@@ -171,8 +171,8 @@ class Draft:
         read = [value for node in found.reasons for value in node.inputs] + list(graph.outputs)
         numbered = []
         for value in dict.fromkeys(read):
-            if value is not None and value.producer is not None and isinstance(value.producer.op, Constant):
-                ref = value.producer.op.value
+            if value is not None and (constant := constant_of(value)) is not None:
+                ref = constant.value
                 self.read[ref.digest] = ref
                 numbered.append((values.add(value), ref.digest))
         return tuple(numbered)

@@ -14,7 +14,7 @@ from graphwright.executable.nodes import Program
 from graphwright.executable.specs import TensorSpec
 from graphwright.executable.stored import StoredTasks
 from graphwright.executable.target import Target as TargetCode
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import constant_of
 from graphwright.ir.deferred import Deferred
 from graphwright.ir.graph import Array, Graph, Module, Value
 from graphwright.ir.op import ConstRef
@@ -246,9 +246,9 @@ def _stored(module: Module, used: Mapping[Value, ConstRef], weights: Weights) ->
 
 def _read_constants(graph: Graph, steps: tuple[Step, ...]) -> dict[Value, ConstRef]:
     return {
-        value: value.producer.op.value
+        value: constant.value
         for value in _read_values(graph, steps)
-        if value.producer is not None and isinstance(value.producer.op, Constant)
+        if (constant := constant_of(value)) is not None
     }
 
 

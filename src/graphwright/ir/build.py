@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.errors import Diagnostic, ModelError
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import Constant, constant_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import infer_outputs, received_by
 from graphwright.ir.inferred import remember, state_of
@@ -87,9 +87,9 @@ class Builder:
         known = self.facts.get(value)
         if known is not None:
             return known
-        producer = value.producer
-        if producer is not None and isinstance(producer.op, Constant):
-            data = self.module.constants[producer.op.value]
+        constant = constant_of(value)
+        if constant is not None:
+            data = self.module.constants[constant.value]
             return Fact(value.type, facts_elements(data), data)
         return Fact(value.type)
 

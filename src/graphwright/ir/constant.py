@@ -18,6 +18,12 @@ class Constant(Op):
         return self.type
 
 
+def constant_of(value: Value | None) -> Constant | None:
+    """The op of ``value`` if it is a constant of its graph."""
+    producer = None if value is None else value.producer
+    return producer.op if producer is not None and isinstance(producer.op, Constant) else None
+
+
 def is_constant(value: Value) -> bool:
     """Whether ``value`` is a constant of its graph."""
-    return value.producer is not None and isinstance(value.producer.op, Constant)
+    return constant_of(value) is not None

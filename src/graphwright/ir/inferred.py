@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import Constant, constant_of
 from graphwright.ir.free_symbols import symbols_named
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Fact, Op
@@ -57,8 +57,7 @@ def recalled(node: Node, known: Mapping[Value, Fact]) -> tuple[Fact, ...] | None
 
 
 def _given(value: Value | None, fact: Fact | None) -> Given:
-    producer = None if value is None else value.producer
-    return producer.op if producer is not None and isinstance(producer.op, Constant) else fact
+    return constant_of(value) or fact
 
 
 def _is_same(value: Value | None, fact: Fact | None, given: Given) -> bool:

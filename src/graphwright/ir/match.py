@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar, cast
 
 from graphwright.ir.build import Builder
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import constant_of
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Array, Op, Trait
 from graphwright.records import dataclass, field
@@ -161,9 +161,8 @@ def match(pattern: P[OpT], node: Node, module: Module) -> Match | None:
 
 def constant_array(value: Value | None, module: Module) -> Array | None:
     """The elements of ``value`` if it is a constant of the pool."""
-    if value is None or value.producer is None or not isinstance(value.producer.op, Constant):
-        return None
-    return module.constants[value.producer.op.value]
+    constant = constant_of(value)
+    return None if constant is None else module.constants[constant.value]
 
 
 def used_once(value: Value) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from graphwright.errors import Diagnostic, PluginError
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import constant_of
 from graphwright.ir.fused import Schedule, region_values
 from graphwright.ir.graph import ConstantPool, Graph, Node, Value
 from graphwright.ir.loops.hook import HOOK_SIZES
@@ -107,9 +107,10 @@ class NestBuilder:
 
     def read(self, value: Value) -> Scalar:
         """An operand from outside: a literal if it is a constant inside the region, else a load."""
-        if value.producer is not None and isinstance(value.producer.op, Constant):
+        constant = constant_of(value)
+        if constant is not None:
             dtype = value.type.dtype.computed
-            return Const(self.constants[value.producer.op.value].astype(dtype.numpy).item(), dtype)
+            return Const(self.constants[constant.value].astype(dtype.numpy).item(), dtype)
         walked = self.walks[value]
         return cast(Load(self.buffer(value, walked), self.at(walked)), value.type.dtype.computed)
 

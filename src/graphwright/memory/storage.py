@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.launch import (
@@ -135,9 +135,7 @@ class _Assigner:
 
     def _is_fresh(self, value: Value) -> bool:
         """Whether a step makes new memory for ``value``: not an input, a constant or a region's input."""
-        return (
-            value.producer is not None and not isinstance(value.producer.op, Constant) and value.owner is None
-        )
+        return value.producer is not None and not is_constant(value) and value.owner is None
 
     def _preset_outputs(self) -> None:
         for index, value in enumerate(self.graph.outputs):
@@ -367,11 +365,7 @@ class _Assigner:
         return ordered
 
     def _place_constant(self, value: Value) -> None:
-        if (
-            value not in self.places
-            and value.producer is not None
-            and isinstance(value.producer.op, Constant)
-        ):
+        if value not in self.places and is_constant(value):
             offset, size = self.weights[value]
             self._put(value, Place(Memory(Storage.WEIGHT, size, value.name, offset)))
 

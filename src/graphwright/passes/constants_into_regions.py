@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import Constant, constant_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.region_op import region_op
 from graphwright.passes.base import Pass, Record, graphs
@@ -25,10 +25,11 @@ def _move(node: Node, graph: Graph, record: Record) -> bool:
     modified = False
     for back in range(region_op(node.op).captured_operands(len(node.inputs)), 0, -1):
         value = node.inputs[-back]
-        if value is None or value.producer is None or not isinstance(value.producer.op, Constant):
+        constant = constant_of(value)
+        if value is None or constant is None:
             continue
         for region in node.regions:
-            _repeat(value, value.producer.op, region, region.inputs[-back])
+            _repeat(value, constant, region, region.inputs[-back])
         graph.remove_operand(node, len(node.inputs) - back)
         record.did("constants moved into regions")
         modified = True

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import Constant, is_constant
 from graphwright.ir.copied_elements import CopiesElements
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
@@ -59,9 +59,7 @@ def _decided_by_elements(module: Module) -> bool:
 
 
 def _is_computed_integer(value: Value | None) -> bool:
-    if value is None or not value.type.dtype.is_integer:
-        return False
-    return value.producer is None or not isinstance(value.producer.op, Constant)
+    return value is not None and value.type.dtype.is_integer and not is_constant(value)
 
 
 @dataclass

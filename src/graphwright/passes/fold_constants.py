@@ -9,7 +9,7 @@ import numpy as np
 
 from graphwright.ir.arrays import is_repeated
 from graphwright.ir.build import Builder
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import Constant, constant_of
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.infer import evaluate
 from graphwright.ir.mapped import release
@@ -227,8 +227,9 @@ def _replace(walk: Walk, value: Value, array: Array) -> None:
     assert node is not None and node.graph is not None
     made = Builder(walk.module, node.graph, node, node.sources).const(array)
     made.device = value.device
-    assert made.producer is not None and isinstance(made.producer.op, Constant)
-    held = walk.module.constants[made.producer.op.value]  # the same array for equal constants
+    constant = constant_of(made)
+    assert constant is not None
+    held = walk.module.constants[constant.value]  # the same array for equal constants
     walk.facts[made] = Fact(made.type, facts_elements(held), held)
     walk.settled |= settled_sizes(value.type, made.type)
     node.graph.replace_all_uses(value, made)

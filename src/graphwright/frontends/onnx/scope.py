@@ -10,7 +10,7 @@ import onnx
 from graphwright.frontends.onnx.faults import Fault, Poisoned
 from graphwright.frontends.onnx.tensors import Folder, sparse_to_array, to_array
 from graphwright.ir.build import Builder
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import constant_of
 from graphwright.ir.graph import Value
 from graphwright.ir.nesting import MAX_DEPTH
 from graphwright.ir.op import Array, is_known
@@ -120,8 +120,8 @@ class Scope:
 
     def _capture(self, outer: Value) -> Value:
         """``outer`` inside this region: a constant is repeated, anything else becomes an input."""
-        if outer.producer is not None and isinstance(outer.producer.op, Constant):
-            inner: Value = self.builder(outer.producer.op)
+        if (constant := constant_of(outer)) is not None:
+            inner: Value = self.builder(constant)
             inner.name = outer.name
             return inner
         if outer not in self.captured:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import Constant, constant_of
 from graphwright.ir.graph import ConstantPool, Graph, Node, Value
 from graphwright.ir.op import Trait
 from graphwright.ir.types import F32
@@ -134,6 +134,7 @@ def _added(before: Epilogue, other: Value, value: Value, axis: int | None) -> Ep
 
 def _number(value: Value, constants: ConstantPool) -> float | None:
     """The element of a constant of one element inside the region."""
-    if value.producer is None or not isinstance(value.producer.op, Constant) or value.type.elements != 1:
+    constant = constant_of(value)
+    if constant is None or value.type.elements != 1:
         return None
-    return float(constants[value.producer.op.value].reshape(()))
+    return float(constants[constant.value].reshape(()))

@@ -11,7 +11,7 @@ from functools import partial
 
 import graphwright.kernels as kernels
 from graphwright.errors import Diagnostic, PluginError
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import Constant, constant_of
 from graphwright.ir.deferred import Deferred, Packing
 from graphwright.ir.graph import Array, ConstantPool, Graph, Node, Value
 from graphwright.ir.loops.nodes import Kernel
@@ -170,9 +170,10 @@ class Context:
 
     def constant(self, value: Value | None) -> Array | None:
         """The elements of ``value`` if it is a constant in row-major order."""
-        if value is None or value.producer is None or not isinstance(value.producer.op, Constant):
+        constant = constant_of(value)
+        if value is None or constant is None or value.layout is not None:
             return None
-        return None if value.layout is not None else self.constants[value.producer.op.value]
+        return self.constants[constant.value]
 
     def packed(self, value: Value, layout: Layout, shape: tuple[int, ...] | None = None) -> Value:
         """The constant ``value`` in ``layout``; packed once, however many nodes use it.
@@ -215,10 +216,10 @@ class Context:
 
     def _source(self, value: Value) -> tuple[Array, ConstRef]:
         """The elements of a constant, and what the pool calls them."""
-        array = self.constant(value)
-        if array is None or value.producer is None or not isinstance(value.producer.op, Constant):
+        array, constant = self.constant(value), constant_of(value)
+        if array is None or constant is None:
             raise ValueError(f"{value!r} is not a constant")
-        return array, value.producer.op.value
+        return array, constant.value
 
     def packed_from(self, value: Value) -> list[Value]:
         """What ``value`` was packed to, seen with its own shape."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -12,19 +13,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphwright.kernels.library.write import KernelModule, include_flags, write_module
 from graphwright.targets.cpu.isa import Isa
-from graphwright.targets.cpu.toolchain import compile_shared, find_toolchain
+from graphwright.targets.cpu.toolchain import find_toolchain
 
 Array = npt.NDArray[np.float32]
 
 
 @cache
-def library(module: Any, isa: Isa) -> ctypes.CDLL:
-    """The kernels that ``module`` writes for ``isa``."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.so"
-        path.write_bytes(compile_shared(module.source(isa), isa, find_toolchain()))
-        return ctypes.CDLL(str(path))
+def library(module: KernelModule, isa: Isa) -> ctypes.CDLL:
+    """The kernels of ``module`` for ``isa``, compiled alone."""
+    folder, toolchain = Path(tempfile.mkdtemp(prefix="kernels_")), find_toolchain()
+    sources, target = write_module(module, isa, folder), folder / "kernels.so"
+    flags = (*toolchain.flags(isa), *include_flags(folder))
+    subprocess.run([*toolchain.command, *map(str, sources), *flags, "-o", str(target)], check=True)
+    return ctypes.CDLL(str(target))
 
 
 def room(count: int, offset: int) -> Array:

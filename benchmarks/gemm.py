@@ -16,23 +16,21 @@ import ctypes
 import math
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.calls import library
 from benchmarks.limits import fma_gflops, read_gbps, thread_seconds
 from graphwright.kernels.gemm import gemm
 from graphwright.kernels.library.bits import single_bits
 from graphwright.targets.cpu.isa import ISAS, Isa
-from graphwright.targets.cpu.toolchain import compile_shared, find_toolchain
 
 _SECONDS: Final = 5e-4
 """What one measurement takes at least."""
@@ -80,14 +78,6 @@ def cases() -> Iterator[Case]:
 
 
 @cache
-def _library(isa: Isa) -> ctypes.CDLL:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "gemm.so"
-        path.write_bytes(compile_shared(gemm.source(isa), isa, find_toolchain()))
-        return ctypes.CDLL(str(path))
-
-
-@cache
 def _room(count: int, offset: int) -> Array:
     """``count`` numbers; buffers of one launch lie at different offsets in their pages."""
     raw = np.empty(count + 2048, np.float32)
@@ -123,7 +113,7 @@ def _launch(case: Case, isa: Isa) -> Callable[[], None]:
         ctypes.c_int64(int(gemm.grid(isa, args))),  # type: ignore[arg-type]
         ctypes.c_void_p(scratch.ctypes.data),
     )
-    kernel = _library(isa)[gemm.PACKED if packed else gemm.UNPACKED]
+    kernel = library(gemm, isa)[gemm.PACKED if packed else gemm.UNPACKED]
 
     def run() -> None:
         if kernel(*call_args):

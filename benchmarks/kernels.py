@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,9 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.calls import library
 from graphwright.kernels.conv import conv, depthwise
 from graphwright.kernels.conv.pack import conv_panels
+from graphwright.records import replace
 from graphwright.targets.cpu.isa import ISAS, Isa, prelude
+from graphwright.targets.cpu.toolchain import compile_shared, find_toolchain
 
 Case = tuple[str, float, Callable[[], None]]
 """Label, floating-point operations, one run."""
@@ -43,19 +45,15 @@ GW_EXPORT int32_t limit(void *const *buf, const int64_t *arg, int64_t begin, int
     return 0;
 }
 """
-_FOLDER = Path(tempfile.mkdtemp(prefix="kernels_"))
 
 
 @cache
 def _library(name: str, isa: Isa) -> ctypes.CDLL:
     modules = {"conv": conv, "depthwise": depthwise}
-    text = modules[name].source(isa) if name in modules else prelude(isa) + _LIMIT
-    path, target = _FOLDER / f"{name}.{isa.name}.c", _FOLDER / f"{name}.{isa.name}.so"
-    path.write_text(text)
-    subprocess.run(
-        ["gcc", *isa.flags, "-shared", "-fPIC", "-fvisibility=hidden", str(path), "-o", str(target)],
-        check=True,
-    )
+    if name in modules:
+        return library(modules[name], isa)
+    target = Path(tempfile.mkdtemp(prefix="kernels_")) / "limit.so"
+    target.write_bytes(compile_shared(prelude() + _LIMIT, isa, find_toolchain()))
     return ctypes.CDLL(str(target))
 
 
@@ -114,7 +112,7 @@ def conv_cases(isa: Isa) -> Iterator[Case]:
             1, 1, cin, cout, 1, size, size, 1, out, out, 1, k, k, 1, stride, stride, 0, pad, pad, 1, 1, 1,
             cin * size**2, size**2, 0, size, 1, cout * out**2, out**2, 0, out, 1, 1, 0,
         )  # fmt: skip
-        args = args._replace(unit_tiles=conv.unit_tiles(isa, args))
+        args = replace(args, unit_tiles=conv.unit_tiles(isa, args))
         weights = _packed(conv_panels(_array(cout, cin, k, k), 1, conv.panel_rows(isa)))
         operands = [_array(cin, size, size), weights, _array(cout), _array(cout, out, out)]
         run = _launch(kernel, operands, args, conv.grid(isa, args), conv.scratch_bytes(isa, args))
@@ -135,7 +133,7 @@ def depthwise_cases(isa: Isa) -> Iterator[Case]:
     for channels, size, k, stride in [*mobilenet, (960, 7, 3, 1), (120, 28, 5, 1), (240, 28, 5, 2)]:
         pad, out = k // 2, (size - 1) // stride + 1
         args = depthwise.DepthwiseArgs(
-            1, channels, 1, 1, size, size, 1, out, out, 1, k, k, 1, stride, stride, 0, pad, pad, 1, 1, 1,
+            1, channels, 1, 1, 1, size, size, 1, out, out, 1, k, k, 1, stride, stride, 0, pad, pad, 1, 1, 1,
             channels * size**2, size**2, 0, size, 1, channels * out**2, out**2, 0, out, 1, 1,
         )  # fmt: skip
         operands = [

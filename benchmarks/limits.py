@@ -76,7 +76,7 @@ GW_EXPORT void copy_loop(const float *from, int64_t n, int64_t times, float *to)
 
 @cache
 def _library(isa: Isa) -> ctypes.CDLL:
-    text = f"{prelude(isa)}\n#define CHAINS {_CHAINS}\n{_LOOPS}"
+    text = f"{prelude()}\n#define CHAINS {_CHAINS}\n{_LOOPS}"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "limits.so"
         path.write_bytes(compile_shared(text, isa, find_toolchain()))

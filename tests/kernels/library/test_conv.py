@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.conv import conv
 from graphwright.kernels.conv.pack import conv_layout, conv_panels, conv_unpanels
+from graphwright.records import replace
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa
 from tests.kernels.library.harness import Array, call, call_hooked, compile_module, hook, load, strided, zig
@@ -48,7 +49,7 @@ class Convolution:
             n, groups, channels // groups, cout // groups, *depth_height_width(sizes, window),
             *deep_strides(x_strides), *deep_strides(y_strides), act, 0,
         )  # fmt: skip
-        self.args = self.args._replace(unit_tiles=unit_tiles or conv.unit_tiles(isa, self.args))
+        self.args = replace(self.args, unit_tiles=unit_tiles or conv.unit_tiles(isa, self.args))
         panels, _ = strided(conv_panels(w, groups, conv.panel_rows(isa)), range(4), 0, side)
         bias = None if bias is None else strided(bias, (0,), 0, side)[0]
         self.operands = [x, panels, bias, self.y]

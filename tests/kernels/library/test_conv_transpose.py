@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from graphwright.kernels.conv import conv_transpose, pack_transpose
 from graphwright.kernels.conv.conv_transpose import ConvTransposeArgs
+from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, element_strides, guard
 from tests.kernels.library.harness import call, call_hooked, compile_module, hook, load, strided, zig
@@ -114,7 +115,7 @@ def test_conv_transpose_scatters_inputs(
     isa: Isa, case: dict[str, Any], act: bool, with_bias: bool, gap: int, side: str
 ) -> None:
     x, w, bias, y, args = problem(case, gap, side)
-    args = args._replace(act=int(act))
+    args = replace(args, act=int(act))
     expected = scatter(x, w, case) + (per_channel(bias, case) if with_bias else 0)
     expected = np.maximum(expected, 0) if act else expected
     grid, room = conv_transpose.grid(isa, args), conv_transpose.scratch_bytes(isa, args)
@@ -164,7 +165,7 @@ def test_nan_reaches_its_outputs_alone(isa: Isa) -> None:
     x[0, 0, 1, 0] = np.nan
     kernel, room = load(conv_transpose, isa).gw_conv_transpose_f32, conv_transpose.scratch_bytes(isa, args)
     for act in (0, 1):
-        call(kernel, [x, packed(w), bias, y], args._replace(act=act), conv_transpose.grid(isa, args), room)
+        call(kernel, [x, packed(w), bias, y], replace(args, act=act), conv_transpose.grid(isa, args), room)
         where = np.zeros((4, 4), bool)
         where[2:, :2] = True
         np.testing.assert_array_equal(np.isnan(y[0, 0]), where)

@@ -46,7 +46,7 @@ class Depthwise:
             np.zeros((n, channels, *counts)), with_depth(order, rank), gap, side, step
         )
         self.args = depthwise.DepthwiseArgs(
-            n, channels, channels // cin, *depth_height_width(sizes, window), *deep_strides(x_strides),
+            n, cin, 1, channels // cin, *depth_height_width(sizes, window), *deep_strides(x_strides),
             *deep_strides(y_strides), act,
         )  # fmt: skip
         w = strided(w, range(w.ndim), 0, side)[0]
@@ -175,7 +175,7 @@ def test_sizes_may_be_symbols() -> None:
     n, h = symbol("N"), symbol("H")
     sizes = (1, h, 56, 1, h, 56, 1, 3, 3, 1, 1, 1, 0, 1, 1, 1, 1, 1)
     strides = (64 * 56 * h, 56 * h, 56 * h, 56, 1)
-    args = depthwise.DepthwiseArgs(n, 64, 1, *sizes, *strides, *strides, 0)
+    args = depthwise.DepthwiseArgs(n, 64, 1, 1, *sizes, *strides, *strides, 0)
     values = {"N": 2, "H": 30}
     known = depthwise.DepthwiseArgs(*(evaluate(dim, values) for dim in args))
     assert evaluate(depthwise.grid(args), values) == depthwise.grid(known) == 2 * 64 * 2

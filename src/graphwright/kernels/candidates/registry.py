@@ -6,7 +6,7 @@ import importlib
 import itertools
 import pkgutil
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 
 import graphwright.kernels as kernels
@@ -261,7 +261,7 @@ class Contraction:
         self,
         symbol: str,
         operands: tuple[Value | None, ...],
-        args: tuple[Dim, ...],
+        args: Iterable[Dim],
         grid: Dim,
         scratch: Dim,
         work: Dim,
@@ -275,7 +275,7 @@ class Contraction:
             KernelRef(symbol),
             (*operands, result),
             (len(operands),) if result is not None else (),
-            args,
+            tuple(args),
             grid,
             scratch,
             work,

@@ -62,7 +62,7 @@ def byte_convolution(call: Contraction, context: Context) -> Run | str:
     whole = byte_conv.InterleaveArgs(images, groups, cin, product(axes.sizes), x_signed)
     quads = Value(TensorType(U8, (byte_conv.quads_bytes(whole),)), "quads")
     pixels = product(axes.counts)
-    args = byte_conv.ByteConvArgs._make((
+    args = byte_conv.ByteConvArgs(*(
         images, groups, cin, cout, *axes.depth_height_width, groups * cout * pixels, pixels,
         int(w_zero is not None and not is_single(w_zero.type.dims)), x_signed, w_signed,
     ))  # fmt: skip

@@ -21,6 +21,7 @@ import numpy as np
 
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.kernels.conv.arguments import ConvolutionArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.byte_tile import (
     QUAD,
@@ -42,7 +43,7 @@ from graphwright.kernels.library.extent import (
     window_bounds,
     within,
 )
-from graphwright.records import replace
+from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_conv_bytes"
@@ -60,33 +61,10 @@ _PIXELS: Final = 4096
 """Pixels per unit of :data:`INTERLEAVE`."""
 
 
-class ByteConvArgs(NamedTuple):
-    """The kernel's args in ABI order; strides of y in elements. Pads at the end follow from od, oh, ow."""
+@dataclass(frozen=True)
+class ByteConvArgs(ConvolutionArgs):
+    """Strides of y in elements."""
 
-    images: Dim
-    groups: Dim
-    cin: Dim
-    """Input channels per group."""
-    cout: Dim
-    """Output channels per group."""
-    d: Dim
-    h: Dim
-    w: Dim
-    od: Dim
-    oh: Dim
-    ow: Dim
-    kd: Dim
-    kh: Dim
-    kw: Dim
-    stride_d: Dim
-    stride_h: Dim
-    stride_w: Dim
-    pad_front: Dim
-    pad_top: Dim
-    pad_left: Dim
-    dilation_d: Dim
-    dilation_h: Dim
-    dilation_w: Dim
     y_n: Dim
     y_c: Dim
     w_zero_step: Dim
@@ -95,7 +73,7 @@ class ByteConvArgs(NamedTuple):
     w_signed: Dim
 
 
-ABI: Final = Abi("byte_conv", ("x", "w", "x_zero", "w_zero", "y"), ByteConvArgs._fields)
+ABI: Final = Abi("byte_conv", ("x", "w", "x_zero", "w_zero", "y"), ByteConvArgs.names())
 """``x`` as :data:`INTERLEAVE` leaves it, ``w`` packed (:func:`pack`); zero points may be absent; ``y`` is
 ignored when there is a hook. The hook, or a null pointer, comes next; its tile holds s32, its rows are the
 output channels of all groups, its columns the output pixels row by row."""
@@ -147,7 +125,7 @@ def pack(out: Array, w: Array, groups: int) -> None:
 
 
 def _quads(args: ByteConvArgs) -> Dim:
-    return ceildiv(args.cin, QUAD) * args.kd * args.kh * args.kw
+    return ceildiv(args.cin, QUAD) * args.taps
 
 
 def _block_panels(isa: Isa, args: ByteConvArgs) -> Dim:
@@ -159,14 +137,14 @@ def _block_panels(isa: Isa, args: ByteConvArgs) -> Dim:
 def grid(isa: Isa, args: ByteConvArgs) -> Dim:
     """Units of work: images, groups, blocks of pixels, blocks of output channels (fastest)."""
     pixels = _block_panels(isa, args) * panel_columns(isa)
-    blocks = ceildiv(args.od * args.oh * args.ow, pixels) * ceildiv(args.cout, _UNIT_CHANNELS)
+    blocks = ceildiv(args.pixels, pixels) * ceildiv(args.cout, _UNIT_CHANNELS)
     return args.images * args.groups * blocks
 
 
 def scratch_bytes(isa: Isa, args: ByteConvArgs) -> Dim:
     """Gathered panels, and the sums of their columns."""
     width = panel_columns(isa)
-    panels = minimum(ceildiv(args.od * args.oh * args.ow, width), _block_panels(isa, args))
+    panels = minimum(ceildiv(args.pixels, width), _block_panels(isa, args))
     return panels * width * QUAD * (_quads(args) + 1)
 
 
@@ -176,7 +154,7 @@ _EFFICIENCY: Final = {"v3": 50, "v4": 88}
 
 def work_ns(isa: Isa, args: ByteConvArgs) -> Dim:
     """Nanoseconds of one core: the multiply-adds, and gathering quads of channels into panels."""
-    quads = args.images * args.groups * args.od * args.oh * args.ow * _quads(args)
+    quads = args.images * args.groups * args.pixels * _quads(args)
     work = Work(byte_fmas=4 * quads * args.cout, efficiency=_EFFICIENCY[isa.name], cycles=floordiv(quads, 2))
     return predict(work, isa.machine)
 
@@ -193,9 +171,9 @@ def interleave_work_ns(isa: Isa, args: InterleaveArgs) -> Dim:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """How far the three kernels reach: taps outside the image are not read."""
-    a = ByteConvArgs(*map(symbol, ByteConvArgs._fields))
+    a = ByteConvArgs(*map(symbol, ABI.args))
     quads, tiles = ceildiv(a.cin, QUAD), ceildiv(a.cout, TILE_ROWS)
-    channels, pixels = a.groups * a.cout, a.od * a.oh * a.ow
+    channels, pixels = a.groups * a.cout, a.pixels
     tile = TILE_ROWS * (4 + ceildiv(_quads(a) * QUAD, RUN) * RUN)
     made = Extent(
         SYMBOL,
@@ -209,7 +187,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
         ),
         grid=grid(isa, a),
         scratch=scratch_bytes(isa, a),
-        bounds=window_bounds(ByteConvArgs._fields)
+        bounds=window_bounds(ABI.args)
         | within(SIGNED, "y_n", "y_c")
         | within(FLAG, "w_zero_step", "x_signed", "w_signed"),
         tiles=Tiles(a.images, channels, pixels),

@@ -27,6 +27,7 @@ from graphwright.kernels.launch import Launch, Run
 from graphwright.layout.blocks import is_blocked
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
+from graphwright.records import replace
 
 candidate(Conv, ConvTranspose)(alone)
 
@@ -59,8 +60,8 @@ def _depthwise(call: Contraction, x: Value, w: Value, bias: Value | None, contex
     axes = _axes(call, x, w).without_single_axes()
     (images, channels), features = x.type.dims[:2], w.type.sizes[0]
     assert isinstance(call.node.op, Conv)
-    made = depthwise.DepthwiseArgs._make((
-        images, features, features // call.node.op.group,
+    made = depthwise.DepthwiseArgs(*(
+        images, channels, 1, features // call.node.op.group,
         *axes.depth_height_width, *_strides(channels, axes.sizes), *_strides(features, axes.counts), 0,
     ))  # fmt: skip
     return call.launch(
@@ -78,11 +79,11 @@ def _general(call: Contraction, x: Value, w: Value, bias: Value | None, context:
     assert isinstance(op, Conv)
     (images, channels), (cout, cin, *kernel) = x.type.dims[:2], w.type.sizes
     features, taps = cout // op.group, prod(kernel)
-    made = conv.ConvArgs._make((
+    made = conv.ConvArgs(*(
         images, op.group, cin, features, *axes.depth_height_width, *_strides(channels, axes.sizes),
         *_strides(cout, axes.counts), 0, 0,
     ))  # fmt: skip
-    made = made._replace(unit_tiles=conv.unit_tiles(isa, made))
+    made = replace(made, unit_tiles=conv.unit_tiles(isa, made))
     rows = conv.panel_rows(isa)
     if (op.group == 1 or features % rows == 0) and len(w.type.dims) == 4:
         layout = Layout((0, 1, 2, 3), ((0, rows),), zero_padded=True)
@@ -116,7 +117,7 @@ def transposed(call: Contraction, context: Context) -> Launch | Run | str:
         return refusal
     axes = _axes(call, x, w).without_single_axes()
     (images, channels), (cin, cout, *kernel) = x.type.dims[:2], w.type.sizes
-    made = conv_transpose.ConvTransposeArgs._make((
+    made = conv_transpose.ConvTransposeArgs(*(
         images, op.group, cin // op.group, cout, *axes.depth_height_width,
         *_strides(channels, axes.sizes)[:-1], *_strides(op.group * cout, axes.counts)[:-1], 0,
     ))  # fmt: skip

@@ -10,14 +10,16 @@ convolution has d = h = 1, a 2-D one d = 1.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from graphwright.cost.images import im2col_work
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.kernels.conv.arguments import ConvolutionArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIGNED, Extent, Reach, Tiles, dense, window_bounds, within
 from graphwright.kernels.library.tile import TileShape, tiles
+from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_conv_f32"
@@ -29,34 +31,10 @@ _K_BLOCK: Final = 384
 """Rows of a gathered panel: as many whole input channels as fit, at least one."""
 
 
-class ConvArgs(NamedTuple):
-    """The kernel's args in ABI order; strides of x and y in elements. Pads at the end
-    follow from od, oh, ow."""
+@dataclass(frozen=True)
+class ConvArgs(ConvolutionArgs):
+    """Strides of x and y in elements."""
 
-    images: Dim
-    groups: Dim
-    cin: Dim
-    """Input channels per group."""
-    cout: Dim
-    """Output channels per group."""
-    d: Dim
-    h: Dim
-    w: Dim
-    od: Dim
-    oh: Dim
-    ow: Dim
-    kd: Dim
-    kh: Dim
-    kw: Dim
-    stride_d: Dim
-    stride_h: Dim
-    stride_w: Dim
-    pad_front: Dim
-    pad_top: Dim
-    pad_left: Dim
-    dilation_d: Dim
-    dilation_h: Dim
-    dilation_w: Dim
     x_n: Dim
     x_c: Dim
     x_d: Dim
@@ -73,7 +51,7 @@ class ConvArgs(NamedTuple):
     """Tiles of output channels in a unit (:func:`unit_tiles`)."""
 
 
-ABI: Final = Abi("conv", ("x", "w", "bias", "y"), ConvArgs._fields)
+ABI: Final = Abi("conv", ("x", "w", "bias", "y"), ConvArgs.names())
 """``w`` in panels (``pack.conv_panels`` with :func:`panel_rows`), ``bias`` [groups * cout] may be absent;
 ``y`` is ignored when there is a hook. The hook, or a null pointer, comes next; its rows are the output
 channels of all groups, its columns the output pixels row by row."""
@@ -99,7 +77,7 @@ def unit_tiles(isa: Isa, args: ConvArgs) -> Dim:
 
 
 def _pixel_blocks(isa: Isa, args: ConvArgs) -> Dim:
-    return ceildiv(args.od * args.oh * args.ow, _block_panels(isa) * tile_shape(isa).columns(isa))
+    return ceildiv(args.pixels, _block_panels(isa) * tile_shape(isa).columns(isa))
 
 
 def _run_tiles(isa: Isa) -> int:
@@ -121,9 +99,9 @@ def grid(isa: Isa, args: ConvArgs) -> Dim:
 def scratch_bytes(isa: Isa, args: ConvArgs) -> Dim:
     """Gathered panels, then the sums between blocks of input channels."""
     width, rows = tile_shape(isa).columns(isa), panel_rows(isa)
-    taps = args.kd * args.kh * args.kw
+    taps = args.taps
     channels = minimum(args.cin, maximum(1, floordiv(_K_BLOCK, taps)))
-    pixels = minimum(ceildiv(args.od * args.oh * args.ow, width), _block_panels(isa)) * width
+    pixels = minimum(ceildiv(args.pixels, width), _block_panels(isa)) * width
     sums = (
         minimum(args.cin - channels, 1) * minimum(ceildiv(args.cout, rows), _run_tiles(isa)) * rows * pixels
     )
@@ -132,14 +110,14 @@ def scratch_bytes(isa: Isa, args: ConvArgs) -> Dim:
 
 def work_ns(isa: Isa, args: ConvArgs) -> Dim:
     """Nanoseconds of one core."""
-    pixels = args.images * args.groups * args.od * args.oh * args.ow
-    return predict(im2col_work(pixels, args.cout, args.cin * args.kd * args.kh * args.kw), isa.machine)
+    pixels = args.images * args.groups * args.pixels
+    return predict(im2col_work(pixels, args.cout, args.cin * args.taps), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """How far :data:`SYMBOL` reaches: taps outside the image are not read."""
-    a = ConvArgs(*map(symbol, ConvArgs._fields))
-    pixels, rows = a.od * a.oh * a.ow, panel_rows(isa)
+    a = ConvArgs(*map(symbol, ABI.args))
+    pixels, rows = a.pixels, panel_rows(isa)
     x = ((a.images, a.x_n), (a.groups * a.cin, a.x_c), (a.d, a.x_d), (a.h, a.x_h), (a.w, a.x_w))
     y = ((a.images, a.y_n), (a.groups * a.cout, a.y_c), (a.od, a.y_d), (a.oh, a.y_h), (a.ow, a.y_w))
     return (
@@ -148,14 +126,14 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
             ABI.args,
             ABI.ordered(
                 x=Reach(4, x),
-                w=dense(4, a.groups * ceildiv(a.cout, rows) * rows, a.cin, a.kd * a.kh * a.kw),
+                w=dense(4, a.groups * ceildiv(a.cout, rows) * rows, a.cin, a.taps),
                 bias=dense(4, a.groups, a.cout, optional=True),
                 y=Reach(4, y, unhooked=True),
             ),
             grid=grid(isa, a),
             scratch=scratch_bytes(isa, a),
-            bounds=window_bounds(ConvArgs._fields)
-            | within(SIGNED, *ConvArgs._fields[22:32])
+            bounds=window_bounds(ABI.args)
+            | within(SIGNED, *ABI.args[22:32])
             | within((1, _run_tiles(isa)), "unit_tiles"),
             tiles=Tiles(a.images, a.groups * a.cout, pixels),
         ),

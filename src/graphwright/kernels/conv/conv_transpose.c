@@ -34,22 +34,22 @@ GW_INLINE int64_t source_of(int64_t distance, int64_t stride, int64_t size) {
 }
 
 GW_INLINE int64_t input_plane(const struct conv_transpose_args *s, int64_t oz, int64_t kz) {
-    return source_of(oz + s->pad_front - kz * s->dilation_d, s->stride_d, s->depth);
+    return source_of(oz + s->pad_front - kz * s->dilation_d, s->stride_d, s->d);
 }
 
 GW_INLINE int64_t input_row(const struct conv_transpose_args *s, int64_t oy, int64_t ky) {
-    return source_of(oy + s->pad_top - ky * s->dilation_h, s->stride_h, s->height);
+    return source_of(oy + s->pad_top - ky * s->dilation_h, s->stride_h, s->h);
 }
 
 /* Columns [at, at + n) of each input channel of the input rows that oy reads, zeros outside of x. */
 static void copy_columns(const struct transposed *t, const struct part *p, int64_t at, int64_t n) {
     const struct conv_transpose_args *s = &t->s;
-    int64_t first = at < 0 ? smaller(-at, n) : 0, last = smaller(s->width - at, n);
+    int64_t first = at < 0 ? smaller(-at, n) : 0, last = smaller(s->w - at, n);
     last = last < first ? first : last;
-    for (int64_t k = 0; k < s->kernel_d * s->kernel_h; k++) {
-        int64_t iz = input_plane(s, p->oz, k / s->kernel_h), iy = input_row(s, p->oy, k % s->kernel_h);
-        for (int64_t c = 0; iz >= 0 && iy >= 0 && c < s->in_channels; c++) {
-            float *to = t->columns + (k * s->in_channels + c) * n;
+    for (int64_t k = 0; k < s->kd * s->kh; k++) {
+        int64_t iz = input_plane(s, p->oz, k / s->kh), iy = input_row(s, p->oy, k % s->kh);
+        for (int64_t c = 0; iz >= 0 && iy >= 0 && c < s->cin; c++) {
+            float *to = t->columns + (k * s->cin + c) * n;
             const float *from = p->x + c * s->x_channel + iz * s->x_depth + iy * s->x_row + at;
             memset(to, 0, (size_t)first * sizeof *to);
             memcpy(to + first, from + first, (size_t)(last - first) * sizeof *to);
@@ -61,25 +61,24 @@ static void copy_columns(const struct transposed *t, const struct part *p, int64
 /* One phase of a part, summed over its taps into [MR x NR]. */
 static void sum_phase(const struct transposed *t, const struct part *p, int64_t phase, float *to) {
     const struct conv_transpose_args *s = &t->s;
-    int64_t channels = s->groups * s->in_channels, n = p->vectors * VL;
-    const float *bias = t->bias ? t->bias + p->group * s->out_channels + p->row : NULL;
-    const float *w =
-        t->w + p->row % BLOCK + p->row / BLOCK * (s->kernel_d * s->kernel_h * s->kernel_w * channels * BLOCK);
+    int64_t channels = s->groups * s->cin, n = p->vectors * VL;
+    const float *bias = t->bias ? t->bias + p->group * s->cout + p->row : NULL;
+    const float *w = t->w + p->row % BLOCK + p->row / BLOCK * (s->kd * s->kh * s->kw * channels * BLOCK);
     struct tile tile = {
         .from_kind = bias ? FROM_ROWS : FROM_ZERO, .from = bias, .from_ld = 1, .to = to, .to_ld = NR};
-    for (int64_t k = 0; k < s->kernel_d * s->kernel_h; k++) {
-        int64_t iz = input_plane(s, p->oz, k / s->kernel_h), iy = input_row(s, p->oy, k % s->kernel_h);
-        for (int64_t kx = 0; iz >= 0 && iy >= 0 && kx < s->kernel_w; kx++) {
+    for (int64_t k = 0; k < s->kd * s->kh; k++) {
+        int64_t iz = input_plane(s, p->oz, k / s->kh), iy = input_row(s, p->oy, k % s->kh);
+        for (int64_t kx = 0; iz >= 0 && iy >= 0 && kx < s->kw; kx++) {
             if ((kx * s->dilation_w - phase) % s->stride_w)
                 continue;
             int64_t at = p->j + (phase - kx * s->dilation_w) / s->stride_w;
-            if (at + n <= 0 || at >= s->width)
+            if (at + n <= 0 || at >= s->w)
                 continue;
             const float *b = p->x + iz * s->x_depth + iy * s->x_row + at;
             if (p->copied)
-                b = t->columns + k * s->in_channels * p->copied + at - p->copied_at;
-            run_tile(p->rows, p->vectors, s->in_channels,
-                     w + ((k * s->kernel_w + kx) * channels + p->group * s->in_channels) * BLOCK, b,
+                b = t->columns + k * s->cin * p->copied + at - p->copied_at;
+            run_tile(p->rows, p->vectors, s->cin,
+                     w + ((k * s->kw + kx) * channels + p->group * s->cin) * BLOCK, b,
                      p->copied ? p->copied : s->x_channel, &tile);
             tile.from_kind = FROM_TILE;
             tile.from = to;
@@ -128,8 +127,8 @@ static int32_t finish(const struct transposed *t, const struct part *p) {
     const struct conv_transpose_args *s = &t->s;
     int64_t width = p->vectors * VL * s->stride_w, ox0 = p->j * s->stride_w - s->pad_left,
             pitch = NR * s->stride_w;
-    int64_t first = ox0 < 0 ? -ox0 : 0, last = smaller(width, s->out_width - ox0);
-    int64_t channel = p->group * s->out_channels + p->row;
+    int64_t first = ox0 < 0 ? -ox0 : 0, last = smaller(width, s->ow - ox0);
+    int64_t channel = p->group * s->cout + p->row;
     if (last <= first)
         return 0;
     float *y =
@@ -141,7 +140,7 @@ static int32_t finish(const struct transposed *t, const struct part *p) {
     interleave(t, p, t->tile, pitch);
     if (t->hook)
         return t->hook(t->hook_buf, t->hook_arg, t->tile + first, pitch, p->batch, channel, p->rows,
-                       (p->oz * s->out_height + p->oy) * s->out_width + ox0 + first, last - first);
+                       (p->oz * s->oh + p->oy) * s->ow + ox0 + first, last - first);
     for (int64_t r = 0; r < p->rows; r++)
         memcpy(y + r * s->y_channel + first, t->tile + r * pitch + first, (size_t)(last - first) * sizeof *y);
     return 0;
@@ -150,13 +149,13 @@ static int32_t finish(const struct transposed *t, const struct part *p) {
 /* All output channels of the columns from p->j on. */
 static int32_t run_columns(const struct transposed *t, struct part *p) {
     const struct conv_transpose_args *s = &t->s;
-    int64_t reach = (s->kernel_w - 1) * s->dilation_w / s->stride_w, n = p->vectors * VL;
+    int64_t reach = (s->kw - 1) * s->dilation_w / s->stride_w, n = p->vectors * VL;
     p->copied_at = p->j - reach;
-    p->copied = p->copied_at < 0 || p->j + n > s->width ? n + reach : 0;
+    p->copied = p->copied_at < 0 || p->j + n > s->w ? n + reach : 0;
     if (p->copied)
         copy_columns(t, p, p->copied_at, p->copied);
-    for (p->row = 0; p->row < s->out_channels; p->row += MR) {
-        p->rows = smaller(MR, s->out_channels - p->row);
+    for (p->row = 0; p->row < s->cout; p->row += MR) {
+        p->rows = smaller(MR, s->cout - p->row);
         for (int64_t phase = 0; phase < s->stride_w; phase++)
             sum_phase(t, p, phase, t->phases + phase * MR * NR);
         int32_t error = finish(t, p);
@@ -169,16 +168,16 @@ static int32_t run_columns(const struct transposed *t, struct part *p) {
 /* One unit of the grid: part of an output row. */
 static int32_t run_unit(const struct transposed *t, int64_t index) {
     const struct conv_transpose_args *s = &t->s;
-    int64_t first = s->pad_left / s->stride_w, last = (s->out_width - 1 + s->pad_left) / s->stride_w + 1;
+    int64_t first = s->pad_left / s->stride_w, last = (s->ow - 1 + s->pad_left) / s->stride_w + 1;
     int64_t units = (last - first + UNIT_COLUMNS - 1) / UNIT_COLUMNS;
     first += index % units * UNIT_COLUMNS;
     last = smaller(last, first + UNIT_COLUMNS);
     index /= units;
-    struct part p = {.oy = index % s->out_height, .oz = index / s->out_height % s->out_depth};
-    index /= s->out_height * s->out_depth;
+    struct part p = {.oy = index % s->oh, .oz = index / s->oh % s->od};
+    index /= s->oh * s->od;
     p.group = index % s->groups;
     p.batch = index / s->groups;
-    p.x = t->x + p.batch * s->x_batch + p.group * s->in_channels * s->x_channel;
+    p.x = t->x + p.batch * s->x_batch + p.group * s->cin * s->x_channel;
     for (p.j = first; p.j < last; p.j += NR) {
         p.vectors = (smaller(NR, last - p.j) + VL - 1) / VL;
         int32_t error = run_columns(t, &p);
@@ -201,7 +200,7 @@ GW_KERNEL(gw_conv_transpose_f32) {
     t.phases = scratch;
     t.tile = t.phases + t.s.stride_w * MR * NR;
     t.columns = t.tile + t.s.stride_w * MR * NR;
-    if (t.s.out_width == 0)
+    if (t.s.ow == 0)
         return 0;
     for (int64_t index = begin; index < end; index++) {
         int32_t error = run_unit(&t, index);

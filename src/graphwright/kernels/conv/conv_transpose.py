@@ -8,10 +8,11 @@ columns of x], the register tile of GEMM. The phases of a tile are interleaved w
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, product, symbol
+from graphwright.kernels.conv.arguments import ConvolutionArgs
 from graphwright.kernels.conv.pack_transpose import BLOCK
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
@@ -25,6 +26,7 @@ from graphwright.kernels.library.extent import (
     within,
 )
 from graphwright.kernels.library.tile import TileShape, tiles
+from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_conv_transpose_f32"
@@ -33,34 +35,10 @@ UNIT_COLUMNS: Final = 256
 """Columns of one unit of the grid, counted in strides: a multiple of every tile's."""
 
 
-class ConvTransposeArgs(NamedTuple):
-    """The kernel's args in ABI order; strides in elements, widths contiguous. ``output_padding`` is in
-    the sizes of the output."""
+@dataclass(frozen=True)
+class ConvTransposeArgs(ConvolutionArgs):
+    """Strides in elements, widths contiguous. ``output_padding`` is in the sizes of the output."""
 
-    batch: Dim
-    groups: Dim
-    in_channels: Dim
-    """Per group."""
-    out_channels: Dim
-    """Per group."""
-    depth: Dim
-    height: Dim
-    width: Dim
-    out_depth: Dim
-    out_height: Dim
-    out_width: Dim
-    kernel_d: Dim
-    kernel_h: Dim
-    kernel_w: Dim
-    stride_d: Dim
-    stride_h: Dim
-    stride_w: Dim
-    pad_front: Dim
-    pad_top: Dim
-    pad_left: Dim
-    dilation_d: Dim
-    dilation_h: Dim
-    dilation_w: Dim
     x_batch: Dim
     x_channel: Dim
     x_depth: Dim
@@ -73,7 +51,7 @@ class ConvTransposeArgs(NamedTuple):
     """0 none, 1 relu."""
 
 
-ABI: Final = Abi("conv_transpose", ("x", "w", "bias", "y"), ConvTransposeArgs._fields)
+ABI: Final = Abi("conv_transpose", ("x", "w", "bias", "y"), ConvTransposeArgs.names())
 """``w`` packed as ``pack_transpose.LAYOUT``; ``bias`` [groups * out_channels] may be absent; ``y`` is
 ignored when there is a hook. The hook (or a null pointer) stands after them."""
 
@@ -87,60 +65,58 @@ def tile_shape(isa: Isa) -> TileShape:
 def grid(isa: Isa, args: ConvTransposeArgs) -> Dim:
     """Rows of the output of each image and group, wide ones in parts."""
     first = floordiv(args.pad_left, args.stride_w)
-    last = floordiv(args.out_width + args.pad_left - 1, args.stride_w) + 1
+    last = floordiv(args.ow + args.pad_left - 1, args.stride_w) + 1
     parts = ceildiv(last - first, UNIT_COLUMNS)
-    return product([args.batch, args.groups, args.out_depth, args.out_height, parts])
+    return product([args.images, args.groups, args.od, args.oh, parts])
 
 
 def scratch_bytes(isa: Isa, args: ConvTransposeArgs) -> Dim:
     """A tile by phases, the tile interleaved, and the columns of x that taps read beyond its edges."""
     shape = tile_shape(isa)
-    reach = floordiv((args.kernel_w - 1) * args.dilation_w, args.stride_w)
-    copied = args.kernel_d * args.kernel_h * args.in_channels * (reach + shape.columns(isa))
+    reach = floordiv((args.kw - 1) * args.dilation_w, args.stride_w)
+    copied = args.kd * args.kh * args.cin * (reach + shape.columns(isa))
     return 4 * (args.stride_w * (2 * shape.rows * shape.columns(isa)) + copied)
 
 
 def work_ns(isa: Isa, args: ConvTransposeArgs) -> Dim:
     """Nanoseconds of one core: products of small tiles, each added to the output."""
-    rows = product([args.batch, args.groups, args.out_channels])
-    outputs = product([rows, args.out_depth, args.out_height, args.out_width])
-    pixels = product([args.depth, args.height, args.width])
-    taps = product([rows, pixels, args.kernel_d, args.kernel_h, args.kernel_w])
+    rows = product([args.images, args.groups, args.cout])
+    outputs = product([rows, args.od, args.oh, args.ow])
+    pixels = product([args.d, args.h, args.w])
+    taps = product([rows, pixels, args.kd, args.kh, args.kw])
     cycles = floordiv(taps, 8) + 2 * outputs
-    return predict(Work(fmas=taps * args.in_channels, efficiency=50, cycles=cycles), isa.machine)
+    return predict(Work(fmas=taps * args.cin, efficiency=50, cycles=cycles), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """How far :data:`SYMBOL` reaches: taps outside the image are not read."""
-    a = ConvTransposeArgs(*map(symbol, ConvTransposeArgs._fields))
-    channels, results = a.groups * a.in_channels, a.groups * a.out_channels
+    a = ConvTransposeArgs(*map(symbol, ABI.args))
+    channels, results = a.groups * a.cin, a.groups * a.cout
     x = (
-        (a.batch, a.x_batch),
+        (a.images, a.x_batch),
         (channels, a.x_channel),
-        (a.depth, a.x_depth),
-        (a.height, a.x_row),
-        (a.width, 1),
+        (a.d, a.x_depth),
+        (a.h, a.x_row),
+        (a.w, 1),
     )
-    rows = (a.out_depth, a.y_depth), (a.out_height, a.y_row)
-    taps = a.kernel_d * a.kernel_h * a.kernel_w
+    rows = (a.od, a.y_depth), (a.oh, a.y_row)
+    taps = a.taps
     return (
         Extent(
             SYMBOL,
             ABI.args,
             ABI.ordered(
                 x=Reach(4, x),
-                w=dense(4, ceildiv(a.out_channels, BLOCK) * BLOCK, taps, channels),
+                w=dense(4, ceildiv(a.cout, BLOCK) * BLOCK, taps, channels),
                 bias=dense(4, results, optional=True),
-                y=Reach(
-                    4, ((a.batch, a.y_batch), (results, a.y_channel), *rows, (a.out_width, 1)), unhooked=True
-                ),
+                y=Reach(4, ((a.images, a.y_batch), (results, a.y_channel), *rows, (a.ow, 1)), unhooked=True),
             ),
             grid=grid(isa, a),
             scratch=scratch_bytes(isa, a),
-            bounds=window_bounds(ConvTransposeArgs._fields)
-            | within(SIGNED, *ConvTransposeArgs._fields[22:30])
+            bounds=window_bounds(ABI.args)
+            | within(SIGNED, *ABI.args[22:30])
             | within(SIZE, "pad_front", "pad_top", "pad_left"),
-            tiles=Tiles(a.batch, results, a.out_depth * a.out_height * a.out_width),
+            tiles=Tiles(a.images, results, a.pixels),
         ),
     )
 

@@ -185,7 +185,7 @@ GW_KERNEL(gw_depthwise_f32) {
     memcpy(&hook, &buf[DEPTHWISE_OPERANDS], sizeof hook);
     const band_fn compute = choose_band(s);
     const fill_fn fill = choose_fill(s);
-    const int64_t bands = parts(s->oh, BAND);
+    const int64_t bands = parts(s->oh, BAND), channels = s->groups * s->cout;
     const int64_t last_tap = quotient((s->kw - 1) * s->dilation_w, s->stride_w);
     const int64_t pitch = (parts(s->ow, VL) + parts(last_tap, VL) + 2) * VL;
     const int64_t row_pitch = s->stride_w * pitch, reach = (s->kh - 1) * s->dilation_h + 1;
@@ -200,9 +200,9 @@ GW_KERNEL(gw_depthwise_f32) {
     for (; begin < end; begin++) {
         const int64_t slice = quotient(begin, bands), band = begin - slice * bands;
         const int64_t plane = quotient(slice, s->od), oz = slice - plane * s->od;
-        const int64_t image = quotient(plane, s->channels), channel = plane - image * s->channels;
+        const int64_t image = quotient(plane, channels), channel = plane - image * channels;
         const int64_t row = cut(s->oh, band, bands), rows = cut(s->oh, band + 1, bands) - row;
-        const float *in = x + image * s->x_n + quotient(channel, s->multiplier) * s->x_c;
+        const float *in = x + image * s->x_n + quotient(channel, s->cout) * s->x_c;
         float *to = hook ? NULL : y + image * s->y_n + channel * s->y_c + oz * s->y_d + row * s->y_h;
         const int direct = to && s->y_w == 1;
         const int64_t z = oz * s->stride_d - s->pad_front;

@@ -1,4 +1,4 @@
-"""Depthwise convolution: y[n, c] = act(conv(x[n, c // multiplier], w[c]) + bias[c]), f32, any memory order.
+"""Depthwise convolution: y[n, c] = act(conv(x[n, c // cout], w[c]) + bias[c]), f32, any memory order.
 
 A unit of the grid is a band of output rows of one channel. Its input rows are copied to scratch with their
 padding and with the columns sorted by their remainder modulo the stride, so that every tap reads
@@ -8,11 +8,12 @@ share the loads of the input rows.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from graphwright.cost.images import planar_depthwise_work
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.kernels.conv.arguments import ConvolutionArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
     SIGNED,
@@ -34,32 +35,10 @@ _BAND: Final = 16
 """Output rows per unit."""
 
 
-class DepthwiseArgs(NamedTuple):
-    """The kernel's args in ABI order; strides of x and y in elements. Pads at the end
-    follow from od, oh, ow."""
+@dataclass(frozen=True)
+class DepthwiseArgs(ConvolutionArgs):
+    """Each input channel is a group (``cin`` is 1), of ``cout`` output channels. Strides in elements."""
 
-    images: Dim
-    channels: Dim
-    """Output channels: input channels times ``multiplier``."""
-    multiplier: Dim
-    d: Dim
-    h: Dim
-    w: Dim
-    od: Dim
-    oh: Dim
-    ow: Dim
-    kd: Dim
-    kh: Dim
-    kw: Dim
-    stride_d: Dim
-    stride_h: Dim
-    stride_w: Dim
-    pad_front: Dim
-    pad_top: Dim
-    pad_left: Dim
-    dilation_d: Dim
-    dilation_h: Dim
-    dilation_w: Dim
     x_n: Dim
     x_c: Dim
     x_d: Dim
@@ -73,8 +52,13 @@ class DepthwiseArgs(NamedTuple):
     act: Dim
     """0 none, 1 relu."""
 
+    @property
+    def channels(self) -> Dim:
+        """Of the output."""
+        return self.groups * self.cout
 
-ABI: Final = Abi("depthwise", ("x", "w", "bias", "y"), DepthwiseArgs._fields)
+
+ABI: Final = Abi("depthwise", ("x", "w", "bias", "y"), DepthwiseArgs.names())
 """``w`` [channels, kd, kh, kw] as it is, ``bias`` [channels] may be absent; ``y`` is ignored when there is a
 hook. The hook, or a null pointer, comes next; a tile is one channel (row) by the pixels of some image rows
 (columns)."""
@@ -99,8 +83,8 @@ def work_ns(isa: Isa, args: DepthwiseArgs) -> Dim:
     """Nanoseconds of one core."""
     planes = args.images * args.channels * args.od
     vectors = planes * args.oh * ceildiv(args.ow, isa.lanes)
-    work = planar_depthwise_work(planes, vectors, args.kd * args.kh * args.kw)
-    moved = 4 * args.images * args.channels * (args.od * args.oh * args.ow + args.d * args.h * args.w)
+    work = planar_depthwise_work(planes, vectors, args.taps)
+    moved = 4 * args.images * args.channels * (args.pixels + args.d * args.h * args.w)
     return predict(replace(work, moved=moved), isa.machine)
 
 
@@ -126,9 +110,8 @@ _WINDOWS: Final = (_Window(3, 1, 4), _Window(3, 2, 2), _Window(5, 1, 4), _Window
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """How far :data:`SYMBOL` reaches: taps outside the image are not read."""
-    a = DepthwiseArgs(*map(symbol, DepthwiseArgs._fields))
-    channels = ceildiv(a.channels, a.multiplier)
-    x = ((a.images, a.x_n), (channels, a.x_c), (a.d, a.x_d), (a.h, a.x_h), (a.w, a.x_w))
+    a = DepthwiseArgs(*map(symbol, ABI.args))
+    x = ((a.images, a.x_n), (a.groups, a.x_c), (a.d, a.x_d), (a.h, a.x_h), (a.w, a.x_w))
     y = ((a.images, a.y_n), (a.channels, a.y_c), (a.od, a.y_d), (a.oh, a.y_h), (a.ow, a.y_w))
     return (
         Extent(
@@ -136,16 +119,17 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
             ABI.args,
             ABI.ordered(
                 x=Reach(4, x),
-                w=dense(4, a.channels, a.kd * a.kh * a.kw),
+                w=dense(4, a.channels, a.taps),
                 bias=dense(4, a.channels, optional=True),
                 y=Reach(4, y, unhooked=True),
             ),
             grid=grid(a),
             scratch=scratch_bytes(isa, a),
-            bounds=window_bounds(DepthwiseArgs._fields)
-            | within(SIGNED, *DepthwiseArgs._fields[21:31])
-            | within(STEP, "multiplier", "kd", "kh", "kw"),
-            tiles=Tiles(a.images, a.channels, a.od * a.oh * a.ow),
+            bounds=window_bounds(ABI.args)
+            | within(SIGNED, *ABI.args[21:31])
+            | within(STEP, "groups", "cout", "kd", "kh", "kw"),
+            choices={"cin": (1,)},
+            tiles=Tiles(a.images, a.channels, a.pixels),
         ),
     )
 

@@ -1,0 +1,47 @@
+"""What the convolutions over depth, height and width have in common."""
+
+from __future__ import annotations
+
+from graphwright.ir.symbols import Dim
+from graphwright.kernels.library.arguments import Arguments
+from graphwright.records import dataclass
+
+
+@dataclass(frozen=True)
+class ConvolutionArgs(Arguments):
+    """The first args of a convolution. Pads at the end follow from od, oh, ow."""
+
+    images: Dim
+    groups: Dim
+    cin: Dim
+    """Input channels per group."""
+    cout: Dim
+    """Output channels per group."""
+    d: Dim
+    h: Dim
+    w: Dim
+    od: Dim
+    oh: Dim
+    ow: Dim
+    kd: Dim
+    kh: Dim
+    kw: Dim
+    stride_d: Dim
+    stride_h: Dim
+    stride_w: Dim
+    pad_front: Dim
+    pad_top: Dim
+    pad_left: Dim
+    dilation_d: Dim
+    dilation_h: Dim
+    dilation_w: Dim
+
+    @property
+    def pixels(self) -> Dim:
+        """Of the output."""
+        return self.od * self.oh * self.ow
+
+    @property
+    def taps(self) -> Dim:
+        """Of a window."""
+        return self.kd * self.kh * self.kw

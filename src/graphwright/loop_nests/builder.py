@@ -27,7 +27,7 @@ from graphwright.ir.loops.text import RESERVED
 from graphwright.ir.names import UniqueNames, identifier
 from graphwright.ir.op import Op, Trait, folding
 from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op
-from graphwright.ir.symbols import Dim, product, substitute, symbol
+from graphwright.ir.symbols import Dim, symbol
 from graphwright.records import dataclass, field
 
 COSTLY = frozenset(
@@ -50,9 +50,6 @@ class RegionKernel:
     parameters: tuple[Value, ...]
     output_count: int
     sizes: tuple[Dim, ...]
-    elements: Dim
-    cost: float
-    """Estimated nanoseconds per element of the domain, on one core."""
     rereads: bool = False
     """Whether operands are read again after the first result was stored."""
 
@@ -82,7 +79,6 @@ class NestBuilder:
         self.buffers: dict[tuple[Value, tuple[int, ...]], Buffer] = {}
         self.order: list[tuple[Value, Buffer]] = []
         self.loops = _Loops([])
-        self.cost = 0.0
 
     def size(self, dim: Dim) -> Dim:
         """``dim`` as the kernel knows it: a number, or a size argument of its own."""
@@ -127,7 +123,6 @@ class NestBuilder:
             result = fold.finish(fold.prepare(operands[0]), 1)
         else:
             result = cast(expression_of(node.op, operands), node.output.type.dtype.computed)
-        self.cost += cost_of(result)
         return result
 
     def folds(self, node: Node) -> bool:
@@ -146,15 +141,11 @@ class NestBuilder:
             tuple(self.size_names.values()),
             tuple(body),
         )
-        true_size = {name: dim for dim, name in self.size_names.items()}
-        elements = substitute(product(self.loops.extents), true_size)
         return RegionKernel(
             kernel,
             tuple(value for value, _ in order),
             sum(value in self.outputs for value, _ in order),
             tuple(self.size_names),
-            elements,
-            max(self.cost, 0.05),
         )
 
 
@@ -170,9 +161,9 @@ def expression_of(op: Op, operands: Sequence[Scalar]) -> Scalar:
     return made
 
 
-def cost_of(scalar: Scalar) -> float:
-    """Rough nanoseconds per element of an expression on one core."""
+def weight_of(scalar: Scalar) -> int:
+    """How much work an expression is, roughly: 50 for a costly function, 3 for a simple one, 2 for a load."""
     if isinstance(scalar, Apply):
-        own = 0.5 if scalar.function in COSTLY else 0.2 if scalar.function in SLOW else 0.03
-        return own + sum(map(cost_of, scalar.operands))
-    return cost_of(scalar.operand) if isinstance(scalar, Cast | Bits) else 0.02
+        own = 50 if scalar.function in COSTLY else 20 if scalar.function in SLOW else 3
+        return own + sum(map(weight_of, scalar.operands))
+    return weight_of(scalar.operand) if isinstance(scalar, Cast | Bits) else 2

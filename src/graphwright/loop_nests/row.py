@@ -32,7 +32,7 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.op import Trait, folding
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
 from graphwright.ir.types import DType
-from graphwright.loop_nests.builder import NestBuilder, RegionKernel, cost_of, expression_of
+from graphwright.loop_nests.builder import NestBuilder, RegionKernel, expression_of, weight_of
 from graphwright.loop_nests.jam import jam
 from graphwright.records import replace
 
@@ -231,7 +231,6 @@ class Row(NestBuilder):
             allocations.append(accumulator)
             fold = folding(node.op)
             operand = fold.prepare(self._operand(node, 0))
-            self.cost += cost_of(operand) + 0.05
             self.inner.append(Accumulate(accumulator.buffer, self._lane_index(), fold.combiner, operand))
         statements = [*allocations, *self._over_reduced(self.inner)]
         self.bound = outer_bound
@@ -321,4 +320,4 @@ def _is_costly(node: Node) -> bool:
     if Trait.VIEW in node.op.traits or Trait.REDUCTION in node.op.traits:
         return False
     dummies = [Ref(f"x{p}", v.type.dtype.computed) for p, v in enumerate(node.inputs) if v is not None]
-    return cost_of(expression_of(node.op, dummies)) >= 0.5
+    return weight_of(expression_of(node.op, dummies)) >= 50

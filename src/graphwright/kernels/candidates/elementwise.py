@@ -21,4 +21,4 @@ def clip(node: Node, context: Context) -> Run:
     store = Store(
         draft.output(y, (count,)), (symbol("i"),), cast(node.op.expression(element, *bounds), y.type.dtype)
     )
-    return Run((draft.launch(nest((("i", draft.size(count)),), store), work=count // 8, in_place=((y, x),)),))
+    return Run((draft.launch(nest((("i", draft.size(count)),), store), in_place=((y, x),)),))

@@ -4,6 +4,7 @@ epilogue.
 
 from __future__ import annotations
 
+from graphwright.cost.loops import kernel_ns
 from graphwright.ir.fused import Fused, Schedule, region_of, region_values
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.names import identifier
@@ -99,6 +100,7 @@ def _generated(
     made = _kernel_of(region, schedule, context)
     ref = context.generate(made.kernel, node.place)
     operands, writes = _operands(places or _outer(node, region), made)
+    sizes = dict(zip(made.kernel.sizes, made.sizes, strict=True))
     return Launch(
         ref,
         operands,
@@ -106,7 +108,7 @@ def _generated(
         made.sizes,
         _true_size(made, context.target.grid_of(made.kernel)),
         scratch=_true_size(made, context.target.scratch_of(made.kernel)),
-        work=_work(made),
+        work=kernel_ns(made.kernel, sizes, context.isa.machine),
         in_place=_in_place(made, operands, writes),
     )
 
@@ -170,11 +172,6 @@ def _name(region: Graph) -> str:
 def _true_size(made: RegionKernel, dim: Dim) -> Dim:
     """``dim``, in the kernel's own sizes, in the module's."""
     return substitute(dim, dict(zip(made.kernel.sizes, made.sizes, strict=True)))
-
-
-def _work(made: RegionKernel) -> Dim:
-    """Nanoseconds: arithmetic per element of the domain."""
-    return made.elements * round(1024 * made.cost) // 1024
 
 
 def _in_place(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from graphwright.cost.loops import kernel_ns
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import (
     Buffer,
@@ -79,8 +80,8 @@ class Draft:
         group.append((value, made))
         return made
 
-    def launch(self, *body: Statement, work: Dim, in_place: tuple[tuple[Value, Value], ...] = ()) -> Launch:
-        """The kernel with ``body``, registered and ready. ``work`` in nanoseconds, in the model's sizes."""
+    def launch(self, *body: Statement, in_place: tuple[tuple[Value, Value], ...] = ()) -> Launch:
+        """The kernel with ``body``, registered and ready."""
         parameters = [*self._inputs, *self._outputs]
         names = tuple(self._sizes.values())
         kernel = Kernel(self.name, tuple(buffer for _, buffer in parameters), names, body)
@@ -92,7 +93,7 @@ class Draft:
             tuple(values.values()),
             substitute(self.context.target.grid_of(kernel), values),
             substitute(self.context.target.scratch_of(kernel), values),
-            work,
+            kernel_ns(kernel, values, self.context.isa.machine),
             in_place=in_place,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import Load, Position, Scalar, Store, apply
-from graphwright.ir.symbols import Dim, product, symbol
+from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import Layout, TensorType
 from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.registry import Context
@@ -26,7 +26,7 @@ def packed(
     place = tuple(symbol(name) for name in names)
     store = Store(draft.output(target, type.dims), place, element)
     body = nest(tuple(zip(names, map(draft.size, type.dims), strict=True)), store)
-    context.prepare(draft.launch(body, work=product(type.dims)))
+    context.prepare(draft.launch(body))
     return target
 
 

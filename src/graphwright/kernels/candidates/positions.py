@@ -30,7 +30,7 @@ def sizes(node: Node, context: Context) -> Run:
     values: tuple[Dim, ...] = x[op.start : op.end] if isinstance(op, Shape) else (product(x),)
     y = draft.output(node.output, (len(values),))
     stores = [Store(y, (k,), Position(draft.size(value))) for k, value in enumerate(values)]
-    return Run((draft.launch(*stores, work=len(values)),))
+    return Run((draft.launch(*stores),))
 
 
 @candidate(Range)
@@ -46,7 +46,7 @@ def range_(node: Node, context: Context) -> Run | str:
     count = node.output.type.elements
     value = Position(draft.size(start) + symbol("i") * draft.size(step))
     store = Store(draft.output(node.output, (count,)), (symbol("i"),), cast(value, op.dtype))
-    return Run((draft.launch(nest((("i", draft.size(count)),), store), work=count // 4),))
+    return Run((draft.launch(nest((("i", draft.size(count)),), store)),))
 
 
 @candidate(ConstantOfShape)
@@ -58,7 +58,7 @@ def constant_of_shape(node: Node, context: Context) -> Run | str:
     draft = Draft(node, context)
     count = node.output.type.elements
     store = Store(draft.output(node.output, (count,)), (symbol("i"),), Const(op.value, op.dtype))
-    return Run((draft.launch(nest((("i", draft.size(count)),), store), work=count // 8),))
+    return Run((draft.launch(nest((("i", draft.size(count)),), store)),))
 
 
 @candidate(EyeLike)
@@ -75,7 +75,7 @@ def eye_like(node: Node, context: Context) -> Run | str:
     hit: Scalar = select(apply("eq", Position(c), diagonal), one, zero)
     store = Store(draft.output(y, y.type.dims), (r, c), hit)
     body = nest((("r", draft.size(rows)), ("c", draft.size(columns))), store)
-    return Run((draft.launch(body, work=rows * columns // 4),))
+    return Run((draft.launch(body),))
 
 
 @candidate(Trilu)
@@ -100,7 +100,7 @@ def trilu(node: Node, context: Context) -> Run | str:
     kept = diagonal <= column if op.upper else column <= diagonal
     store = Store(draft.output(y, shape, dtype), index, select(kept, Load(source, index), Const(0, dtype)))
     body = nest(tuple(zip("brc", map(draft.size, shape), strict=True)), store)
-    return Run((draft.launch(body, work=product(shape) // 4),))
+    return Run((draft.launch(body),))
 
 
 @candidate(OneHot)
@@ -121,7 +121,7 @@ def one_hot(node: Node, context: Context) -> Run | str:
     store = Store(draft.output(y, (outer, op.depth, inner), dtype), (o, d, i), hit)
     axes = [("o", draft.size(outer)), ("d", draft.size(op.depth)), ("i", draft.size(inner))]
     body = nest(axes[:2] if inner == 1 else axes, store)
-    return Run((draft.launch(body, work=y.type.elements // 2),))
+    return Run((draft.launch(body),))
 
 
 @candidate(ReverseSequence)
@@ -144,4 +144,4 @@ def reverse_sequence(node: Node, context: Context) -> Run | str:
     store = Store(draft.output(y, shape, dtype), (a, b, i), Load(source, index))
     body = nest(tuple(zip("abi", map(draft.size, shape), strict=True)), store)
     check = check_lengths(lengths, x.type.dims[op.time_axis], y, context)
-    return Run((check, draft.launch(body, work=product(shape))))
+    return Run((check, draft.launch(body)))

@@ -139,5 +139,4 @@ class _Scan:
         return Loop("t", Kind.SERIAL, draft.size(self.sizes[1]), body)
 
     def _launch(self, draft: Draft, axes: list[tuple[str, Dim]], *body: Statement) -> Launch:
-        elements = self.node.operand(0).type.elements
-        return draft.launch(nest(axes, *body, innermost=Kind.PARALLEL), work=elements)
+        return draft.launch(nest(axes, *body, innermost=Kind.PARALLEL))

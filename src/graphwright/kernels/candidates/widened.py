@@ -72,4 +72,4 @@ def _cast(source: Value, target: Value, node: Node, context: Context) -> Launch:
     draft, count, i = Draft(node, context, "cast"), source.type.elements, symbol("i")
     element = Load(draft.input(source, (count,)), (i,))
     store = Store(draft.output(target, (count,)), (i,), cast(element, target.type.dtype))
-    return draft.launch(nest((("i", draft.size(count)),), store), work=count // 8)
+    return draft.launch(nest((("i", draft.size(count)),), store))

@@ -163,11 +163,7 @@ def convolution(node: Node, context: Context) -> Run | str:
         result = result + Load(draft.input(node.operand(2), y.type.dims[1:2]), (m,))
     store = Store(draft.output(y, y.type.dims), (n, m, *slide.places), result)
     body = slide.over_places(y.type.dims, Alloc(total, 0), terms, store)
-    return Run((draft.launch(body, work=_work(y, w.type.dims[1] * product(w.type.dims[2:]))),))
-
-
-def _work(y: Value, terms: Dim) -> Dim:
-    return y.type.elements * terms
+    return Run((draft.launch(body),))
 
 
 @candidate(AveragePool, LpPool)
@@ -197,7 +193,7 @@ def folding_pool(node: Node, context: Context) -> Run | str:
         result = apply("sqrt", result) if op.p == 2 else apply("pow", result, Const(1 / op.p, dtype))
     store = Store(draft.output(y, y.type.dims), (symbol("n"), symbol("m"), *slide.places), result)
     body = slide.over_places(y.type.dims, *allocations, slide.over_taps(*folds), store)
-    return Run((draft.launch(body, work=_work(y, product(op.kernel))),))
+    return Run((draft.launch(body),))
 
 
 def _power(op: AveragePool | LpPool, element: Scalar) -> Scalar:
@@ -233,7 +229,7 @@ def column_to_image(node: Node, context: Context) -> Run | str:
     terms = slide.over_taps(Accumulate(total, (), "add", element))
     store = Store(draft.output(y, y.type.dims), (symbol("n"), symbol("m"), *slide.places), Load(total, ()))
     body = slide.over_places(y.type.dims, Alloc(total, 0), terms, store)
-    return Run((draft.launch(body, work=_work(y, product(window.kernel))),))
+    return Run((draft.launch(body),))
 
 
 @candidate(MaxPool)
@@ -267,7 +263,7 @@ def max_pool(node: Node, context: Context) -> Run | str:
     if op.indices:
         stores.append(Store(draft.output(node.outputs[1], y.type.dims), index, Load(where, ())))
     body = slide.over_places(y.type.dims, Alloc(best, lowest), Alloc(where, -1), fold, *stores)
-    return Run((draft.launch(body, work=_work(y, product(op.kernel))),))
+    return Run((draft.launch(body),))
 
 
 def _flat(slide: _Slide, channels: Dim, index: Sequence[Dim], column_major: bool) -> Dim:

@@ -19,7 +19,7 @@ from graphwright.ir.loops.nodes import (
     Tile,
     cast,
 )
-from graphwright.ir.symbols import Dim, minimum, product, symbol
+from graphwright.ir.symbols import Dim, minimum, symbol
 from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
 from graphwright.kernels.launch import Run
@@ -49,7 +49,7 @@ def product_of_matrices(node: Node, context: Context) -> Run | str:
     loops = make(left, right, result, tuple(symbol(name) for name in names), sizes)
     axes = tuple(zip(names, map(draft.size, batch), strict=True))
     body = nest(axes, loops, innermost=Kind.PARALLEL) if axes else loops
-    return Run((draft.launch(body, work=product(batch) * m * n * k // 8),))
+    return Run((draft.launch(body),))
 
 
 def _operand(draft: Draft, value: Value, shape: Sequence[Dim], batch: Sequence[Dim]) -> Buffer:

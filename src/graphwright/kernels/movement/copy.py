@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from graphwright.cost.predict import Work, predict
-from graphwright.ir.symbols import Dim, ceildiv, product
+from graphwright.ir.symbols import Dim, ceildiv, minimum, product
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIGNED, Extent, Reach, arguments, strided, within
 from graphwright.kernels.movement import rows, transposition
@@ -61,9 +61,10 @@ class CopyNd:
     def work_ns(self, isa: Isa) -> Dim:
         """Nanoseconds of one core: rows as they are, or element by element where one side strides."""
         elements = product(self.shape)
-        cycles = 15 * product(self.shape[:-1])
+        each = ceildiv(elements * self.element_size, 8)
+        cycles = minimum(15 * product(self.shape[:-1]), each)
         if self.src_strides[-1:] != (1,) or self.dst_strides[-1:] != (1,):
-            cycles += ceildiv(elements * self.element_size, 8)
+            cycles += each
         return predict(Work(cycles=cycles, moved=2 * self.element_size * elements), isa.machine)
 
 

@@ -32,9 +32,6 @@ from graphwright.ops.core.gather_nd import GatherND
 from graphwright.ops.core.scatter_elements import ScatterElements
 from graphwright.ops.core.scatter_nd import ScatterND
 
-_MOVE_NS = 2
-"""Nanoseconds to move one indexed element."""
-
 
 def check_lengths(lengths: Value, most: Dim, guarded: Value, context: Context) -> Launch:
     """The launch that checks each of ``lengths`` to be in ``[0, most]``, in front of what writes
@@ -104,7 +101,7 @@ def gather_nd(node: Node, context: Context) -> Run | str:
         columns = nest((("c", draft.size(inner)),), store)
         axes = (("b", draft.size(batches)), ("r", draft.size(rows)))
         body = nest(axes, *lets, columns, innermost=Kind.PARALLEL)
-    launch = draft.launch(body, work=product(y.type.dims) * _MOVE_NS)
+    launch = draft.launch(body)
     return Run((*_check(indices, sizes, y, context), launch))
 
 
@@ -130,7 +127,7 @@ def gather_elements(node: Node, context: Context) -> Run | str:
     (let,), (found,) = _places([Load(table, place)], [draft.size(x.type.dims[axis])])
     store = Store(draft.output(y, y.type.dims, dtype), place, Load(source, _at(place, axis, found)))
     body = nest(tuple(zip(names, map(draft.size, y.type.dims), strict=True)), let, store)
-    launch = draft.launch(body, work=y.type.elements * _MOVE_NS)
+    launch = draft.launch(body)
     return Run((*_check(indices, (x.type.dims[axis],), y, context), launch))
 
 
@@ -154,7 +151,7 @@ def scatter_elements(node: Node, context: Context) -> Run | str:
     body: Statement = Loop(names[axis], Kind.SERIAL, extents.pop(names[axis]), (let, change))
     if extents:
         body = nest(tuple(extents.items()), body, innermost=Kind.PARALLEL)
-    launch = draft.launch(body, work=indices.type.elements * _MOVE_NS)
+    launch = draft.launch(body)
     return Run((*_check(indices, (x.type.dims[axis],), y, context), Copy(x, y), launch))
 
 
@@ -178,7 +175,7 @@ def scatter_nd(node: Node, context: Context) -> Run | str:
     body = Loop("r", Kind.SERIAL, draft.size(rows), (*lets, change))
     if inner != 1:
         body = nest((("c", draft.size(inner)),), body)
-    launch = draft.launch(body, work=updates.type.elements * _MOVE_NS)
+    launch = draft.launch(body)
     return Run((*_check(indices, sizes, y, context), Copy(x, y), launch))
 
 

@@ -156,5 +156,4 @@ def plain(node: Node, context: Context) -> Run | str:
         return f"no recurrent kernel with activations {', '.join(sorted(names))}"
     draft = Draft(node, context)
     layer = _Layer(op, node, draft)
-    each = (layer.features + op.hidden) * (op.hidden * op.directions) // 8
-    return Run((draft.launch(layer.body(), work=layer.time * layer.batch * each),))
+    return Run((draft.launch(layer.body()),))

@@ -172,7 +172,7 @@ def interpolate(node: Node, context: Context) -> Launch | str:
     axes = [("o", draft.size(outer)), ("r", draft.size(count)), ("i", draft.size(inner))]
     # One element after the other is read faster than places are taken apart into lanes.
     loops = nest(axes[:2], *body, innermost=Kind.PARALLEL) if inner == 1 else nest(axes, *body)
-    return draft.launch(loops, work=y.type.elements * taps)
+    return draft.launch(loops)
 
 
 def _wide(dtype: DType) -> DType:
@@ -210,4 +210,4 @@ def _along(axis: int, taps: Taps, source: Value, target: Value, node: Node, cont
     body.append(Store(y, (o, r, i), cast(result, target.type.dtype)))
     axes = [("o", draft.size(outer)), ("r", count), ("i", draft.size(inner))]
     loops = nest(axes[:2] if inner == 1 else axes, *body)
-    return draft.launch(loops, work=target.type.elements * taps.places.shape[1])
+    return draft.launch(loops)

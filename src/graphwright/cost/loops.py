@@ -1,0 +1,226 @@
+"""The work of a kernel in the loop IR: cycles of its loops, run in vectors, and bytes of its operands.
+
+A loop costs its trips times what one iteration computes anew: values that do not change in it are computed
+before it. Cycles were fitted to measured times: ``python -m benchmarks.cost ops``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from graphwright.cost.machine import Machine
+from graphwright.cost.predict import Work, predict
+from graphwright.ir.loops.nodes import (
+    Accumulate,
+    Alloc,
+    Apply,
+    Bits,
+    Buffer,
+    Call,
+    Cast,
+    Const,
+    Index,
+    Kernel,
+    Kind,
+    Let,
+    Load,
+    Loop,
+    Position,
+    Ref,
+    Scalar,
+    Statement,
+    Store,
+    walk,
+)
+from graphwright.ir.symbols import Dim, ceildiv, names_in, product, substitute, symbol
+
+_UNITS: Final = 64
+"""Of a cycle: costs are integers, as sizes may be symbols."""
+_OPERATION: Final = 40
+"""A simple operation on 64 bytes, in units."""
+_SCALAR: Final = 40
+"""One on a single element."""
+_TURN: Final = 32
+"""One more iteration."""
+_ENTRY: Final = 10 * _UNITS
+"""Entering a loop, and leaving it."""
+_GATHERED: Final = 90
+"""An element from a place that is computed."""
+_STRIDED: Final = 30
+"""An element of several that are evenly apart."""
+
+_FUNCTIONS: Final = {
+    **{"div": 8, "sqrt": 9, "rem": 30, "mod": 30, "pow": 160, "atan2": 60},
+    **{"exp": 15, "expm1": 30, "log": 22, "log1p": 34, "sigmoid": 25, "tanh": 30, "erf": 34},
+    **{"sin": 30, "cos": 30, "tan": 45, "asin": 34, "acos": 34, "atan": 27},
+    **{"sinh": 50, "cosh": 42, "asinh": 84, "acosh": 70, "atanh": 56},
+}
+"""Functions that are several operations, in operations."""
+_WIDE: Final = 5
+"""Halves of an operation that a function takes for elements of 64 bits, which are as many fewer."""
+
+
+def kernel_ns(kernel: Kernel, sizes: Mapping[str, Dim], machine: Machine) -> Dim:
+    """Nanoseconds of ``kernel`` on one core; ``sizes``: what its size arguments stand for."""
+    work = kernel_work(kernel, machine)
+    return predict(Work(cycles=substitute(work.cycles, sizes), moved=substitute(work.moved, sizes)), machine)
+
+
+def kernel_work(kernel: Kernel, machine: Machine) -> Work:
+    """The work of ``kernel`` in its own sizes; buffers that are read at computed indices count no bytes."""
+    units = _Body(machine.vector_bytes).units(kernel.body)
+    gathered = {
+        load.buffer.name for load in _loads(kernel.body) if any(isinstance(i, Scalar) for i in load.index)
+    }
+    moved = (product(b.shape) * b.dtype.bytes for b in kernel.parameters if b.name not in gathered)
+    return Work(cycles=ceildiv(units, _UNITS), moved=sum(moved, start=0))
+
+
+class _Body:
+    """A body of a loop: its axis, and the axis of vectors around it with their lanes."""
+
+    def __init__(self, vector_bytes: int, axis: str = "", lanes: int = 1, vector: str = "") -> None:
+        self.vector_bytes, self.axis, self.lanes, self.vector = vector_bytes, axis, lanes, vector
+        self._varying: set[str] = set()
+        self._moving: dict[int, bool] = {}
+        self._counted: set[int] = set()
+        """Values that stand in several places are computed once."""
+
+    def units(self, body: Sequence[Statement]) -> Dim:
+        """Units of a cycle that one run of ``body`` takes."""
+        total: Dim = 0
+        for statement in body:
+            total += self._statement(statement)
+            if isinstance(statement, Let) and self.moves(statement.value):
+                self._varying.add(statement.name)
+        return total
+
+    def _statement(self, statement: Statement) -> Dim:
+        match statement:
+            case Loop():
+                return self._loop(statement)
+            case Let(_, value):
+                return self._value(value)
+            case Store(buffer, index, value, mask) | Accumulate(buffer, index, _, value, mask):
+                return self._values(value, *index, mask) + self._access(buffer, index)
+            case Alloc(buffer, fill):
+                return 0 if fill is None else ceildiv(product(buffer.shape) * _OPERATION, 16)
+            case Call(_, out, operands):
+                return ceildiv(product([*out.sizes, *operands[0].sizes[-1:]]) * _OPERATION, 16)
+
+    def _loop(self, loop: Loop) -> Dim:
+        vectors = loop.kind is Kind.VECTOR and not any(
+            isinstance(s, Call) or (isinstance(s, Loop) and s.kind is Kind.VECTOR) for s in walk(loop.body)
+        )
+        lanes = self.vector_bytes // _widest(loop) if vectors else 1
+        vector = loop.axis if vectors else self.vector
+        each = _Body(self.vector_bytes, loop.axis, max(lanes, self.lanes), vector).units(loop.body) + _TURN
+        if loop.axis in names_in(each):  # the first of its tiles is a whole one
+            each = substitute(each, {loop.axis: 0})
+        return ceildiv(loop.extent, loop.step * lanes) * each + _ENTRY
+
+    def moves(self, value: Scalar) -> bool:
+        """Whether ``value`` changes from one iteration to the next."""
+        if id(value) not in self._moving:
+            self._moving[id(value)] = self._changes(value)
+        return self._moving[id(value)]
+
+    def _changes(self, value: Scalar) -> bool:
+        match value:
+            case Ref(name):
+                return name in self._varying
+            case Position(index):
+                return self.axis in names_in(index)
+            case Load(_, index, mask):
+                return any(map(self._index_moves, index)) or (mask is not None and self.moves(mask))
+            case Apply(_, operands):
+                return any(map(self.moves, operands))
+            case Cast(operand) | Bits(operand):
+                return self.moves(operand)
+        return False
+
+    def _index_moves(self, index: Index) -> bool:
+        return self.moves(index) if isinstance(index, Scalar) else self.axis in names_in(index)
+
+    def _value(self, value: Scalar) -> int:
+        """Units to compute ``value`` once, for all lanes."""
+        if id(value) in self._counted or not self.moves(value):
+            return 0
+        self._counted.add(id(value))
+        match value:
+            case Load(buffer, index, mask):
+                return self._values(*index, mask) + self._access(buffer, index)
+            case Apply(function, operands):
+                known = function == "pow" and isinstance(operands[1], Const)
+                own = self._function("mul" if known else function, value.dtype.bits)
+                return own + self._values(*operands)
+            case Cast(operand, dtype):
+                steps = 2 if dtype.bits != operand.dtype.bits else 1
+                return steps * self._operation() + self._value(operand)
+            case Bits(operand):
+                return self._value(operand)
+        return 0
+
+    def _values(self, *parts: Scalar | Dim | None) -> int:
+        """Those of ``parts`` that are values."""
+        return sum(self._value(part) for part in parts if isinstance(part, Scalar))
+
+    def _function(self, function: str, bits: int) -> int:
+        if function not in _FUNCTIONS:
+            return self._operation()
+        steps = _FUNCTIONS[function] * (_WIDE if bits == 64 else 2) // 2
+        return steps * (self._operation() if self.lanes > 1 else _SCALAR)
+
+    def _operation(self) -> int:
+        return _OPERATION * self.vector_bytes // 64 if self.lanes > 1 else _SCALAR
+
+    def _access(self, buffer: Buffer, index: Sequence[Index]) -> int:
+        """Loads or stores one element of each lane."""
+        if self.lanes == 1:
+            return self._operation()
+        if any(isinstance(i, Scalar) and self.moves(i) for i in index):
+            return self.lanes * _GATHERED
+        return self._operation() if self._is_contiguous(buffer, index) else self.lanes * _STRIDED
+
+    def _is_contiguous(self, buffer: Buffer, index: Sequence[Index]) -> bool:
+        """Whether lanes are neighbours in memory, or one element."""
+        moving = [k for k, i in enumerate(index) if not isinstance(i, Scalar) and self.vector in names_in(i)]
+        if not moving:
+            return True
+        last, dense = index[-1], buffer.strides is None or buffer.strides[-1] == 1
+        if moving != [len(index) - 1] or not dense or isinstance(last, Scalar):
+            return False
+        return self.vector not in names_in(last - symbol(self.vector))
+
+
+def _widest(loop: Loop) -> int:
+    """Bytes of an element of its vectors: 8 if it loads or stores one of 64 bits, else 4."""
+    stores = (s.buffer for s in walk(loop.body) if isinstance(s, Store | Accumulate))
+    buffers = (*stores, *(load.buffer for load in _loads((loop,))))
+    return 8 if any(buffer.dtype.bits == 64 for buffer in buffers) else 4
+
+
+def _loads(body: tuple[Statement, ...]) -> Iterator[Load]:
+    for statement in walk(body):
+        match statement:
+            case Let(_, value):
+                yield from _loads_of(value)
+            case Store(_, index, value, mask) | Accumulate(_, index, _, value, mask):
+                for part in (value, mask, *index):
+                    if isinstance(part, Scalar):
+                        yield from _loads_of(part)
+
+
+def _loads_of(value: Scalar) -> Iterator[Load]:
+    match value:
+        case Load(_, index, mask):
+            yield value
+            for part in (*index, mask):
+                if isinstance(part, Scalar):
+                    yield from _loads_of(part)
+        case Apply(_, operands):
+            for operand in operands:
+                yield from _loads_of(operand)
+        case Cast(operand) | Bits(operand):
+            yield from _loads_of(operand)

@@ -4,6 +4,8 @@
 
 #include "gemm/byte_gemm.gen.h"
 
+#include "gemm/block.h"
+
 #include "library/run_byte_tile.h"
 
 struct gemm {
@@ -14,11 +16,6 @@ struct gemm {
     void *const *hook_buf;
     const int64_t *hook_arg;
     int wide; /* without VNNI */
-};
-
-/* Rows of tiles [tile0, tile1) and panels [panel0, panel1) of one batch. */
-struct block {
-    int64_t batch0, batch1, tile0, tile1, panel0, panel1;
 };
 
 /* A tile to[j / RUN][r][j % RUN] = a[r][j] ^ flip, zeros behind the last. */
@@ -183,14 +180,8 @@ static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, uint8
         const int64_t batch = begin / (m_blocks * n_units), inner = begin % (m_blocks * n_units);
         const int64_t m_block = inner / n_units, n_unit = inner % n_units;
         const int64_t run = smaller(end - begin, n_units - n_unit);
-        const struct block o = {
-            .batch0 = batch / g->s.batch1,
-            .batch1 = batch % g->s.batch1,
-            .tile0 = cut(tiles, m_block, m_blocks),
-            .tile1 = cut(tiles, m_block + 1, m_blocks),
-            .panel0 = n_unit * UNIT_PANELS,
-            .panel1 = smaller(panels, (n_unit + run) * UNIT_PANELS),
-        };
+        const struct block o =
+            block_of(batch, g->s.batch1, tiles, (struct part){m_block, m_blocks}, panels, n_unit, run);
         const int32_t error = run_block(g, &o, scratch, most);
         if (error)
             return error;

@@ -183,14 +183,8 @@ static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float
         const int64_t inner = outer - first * m_blocks;
         const int64_t m_block = inner / width, n_unit = first + inner % width;
         const int64_t run = smaller(end - begin, first + width - n_unit);
-        const struct block o = {
-            .batch0 = batch / g->s.batch1,
-            .batch1 = batch % g->s.batch1,
-            .tile0 = cut(tiles, m_block, m_blocks),
-            .tile1 = cut(tiles, m_block + 1, m_blocks),
-            .panel0 = n_unit * UNIT_PANELS,
-            .panel1 = smaller(panels, (n_unit + run) * UNIT_PANELS),
-        };
+        const struct block o =
+            block_of(batch, g->s.batch1, tiles, (struct part){m_block, m_blocks}, panels, n_unit, run);
         const int32_t error = line           ? run_line(g, &o)
                               : is_flat      ? run_short(g, &o)
                               : few          ? run_few_rows(g, &o, scratch)

@@ -9,6 +9,8 @@
 
 #include "gemm/gemm.gen.h"
 
+#include "gemm/block.h"
+
 struct gemm {
     struct gemm_args s;
     const float *a, *b, *bias, *residual;
@@ -19,11 +21,6 @@ struct gemm {
     float scale, clip[2];
     int packed;                /* B lies in panels already */
     const struct codes *codes; /* or as codes of few bits */
-};
-
-/* A block of the output: rows of tiles [tile0, tile1) and panels [panel0, panel1) of one batch. */
-struct block {
-    int64_t batch0, batch1, tile0, tile1, panel0, panel1;
 };
 
 /* A tile of dense rows, all read side by side; all lanes of a row's last vector are written. */

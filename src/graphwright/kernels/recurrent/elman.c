@@ -30,9 +30,6 @@ static void run_unit(const struct rnn_args *t, void *const *buf, int64_t index, 
     const float *w = (const float *)buf[RNN_W] + d * panels * PANEL * t->inputs;
     const float *r = (const float *)buf[RNN_R] + d * panels * PANEL * n;
     const float *b = buf[RNN_B] ? (const float *)buf[RNN_B] + d * 2 * n : NULL;
-    const float *h0 = buf[RNN_INITIAL_H]
-                          ? (const float *)buf[RNN_INITIAL_H] + d * t->h0_direction + u.row0 * t->h0_row
-                          : NULL;
     float *y = buf[RNN_Y] ? (float *)buf[RNN_Y] + d * t->y_direction + u.row0 * t->y_row : NULL;
     float *inputs = scratch, *recurrent = inputs + POINTS * columns, *h = recurrent + ROWS * columns;
     float *bias = h + ROWS * pitch;
@@ -42,8 +39,8 @@ static void run_unit(const struct rnn_args *t, void *const *buf, int64_t index, 
     const float *states[ROWS];
     for (int64_t i = 0; i < u.rows; i++) {
         states[i] = h + i * pitch;
-        copy_row(h + i * pitch, h0 ? h0 + i * t->h0_row : NULL, n);
     }
+    load_states(&u, buf[RNN_INITIAL_H], t->h0_direction, t->h0_row, n, h);
     for (int64_t step = 0; step < u.longest; step++) {
         if (step % u.steps == 0)
             project_inputs(&u, step, buf[RNN_X], t->x_time, t->x_row, t->inputs, w, panels, inputs);
@@ -58,8 +55,7 @@ static void run_unit(const struct rnn_args *t, void *const *buf, int64_t index, 
         }
     }
     clear_ended(&u, y, t->y_time, t->y_row, n);
-    for (int64_t i = 0; buf[RNN_Y_H] && i < u.rows; i++)
-        copy_row((float *)buf[RNN_Y_H] + d * t->hn_direction + (u.row0 + i) * t->hn_row, h + i * pitch, n);
+    store_states(&u, h, n, buf[RNN_Y_H], t->hn_direction, t->hn_row);
 }
 
 GW_KERNEL(gw_rnn_f32) {

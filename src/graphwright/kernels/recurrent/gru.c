@@ -48,9 +48,6 @@ static void run_unit(const struct gru_args *t, void *const *buf, int64_t index, 
     const float *w = (const float *)buf[GRU_W] + d * panels * PANEL * t->inputs;
     const float *r = (const float *)buf[GRU_R] + d * panels * PANEL * n;
     const float *b = buf[GRU_B] ? (const float *)buf[GRU_B] + d * 6 * n : NULL;
-    const float *h0 = buf[GRU_INITIAL_H]
-                          ? (const float *)buf[GRU_INITIAL_H] + d * t->h0_direction + u.row0 * t->h0_row
-                          : NULL;
     float *y = buf[GRU_Y] ? (float *)buf[GRU_Y] + d * t->y_direction + u.row0 * t->y_row : NULL;
     float *inputs = scratch, *recurrent = inputs + POINTS * columns;
     float *candidates = recurrent + ROWS * columns, *h = candidates + ROWS * columns;
@@ -62,11 +59,11 @@ static void run_unit(const struct gru_args *t, void *const *buf, int64_t index, 
     for (int64_t i = 0; i < u.rows; i++) {
         states[i] = h + i * pitch;
         resets[i] = reset + i * pitch;
-        copy_row(h + i * pitch, h0 ? h0 + i * t->h0_row : NULL, n);
     }
     /* The candidate's columns may share a panel with the gates': it is computed twice then, into another
        place. */
     int64_t gate_panels = t->linear_before_reset ? panels : (2 * n + PANEL - 1) / PANEL;
+    load_states(&u, buf[GRU_INITIAL_H], t->h0_direction, t->h0_row, n, h);
     for (int64_t step = 0; step < u.longest; step++) {
         if (step % u.steps == 0)
             project_inputs(&u, step, buf[GRU_X], t->x_time, t->x_row, t->inputs, w, panels, inputs);
@@ -94,8 +91,7 @@ static void run_unit(const struct gru_args *t, void *const *buf, int64_t index, 
         }
     }
     clear_ended(&u, y, t->y_time, t->y_row, n);
-    for (int64_t i = 0; i < u.rows && buf[GRU_Y_H]; i++)
-        copy_row((float *)buf[GRU_Y_H] + d * t->hn_direction + (u.row0 + i) * t->hn_row, h + i * pitch, n);
+    store_states(&u, h, n, buf[GRU_Y_H], t->hn_direction, t->hn_row);
 }
 
 GW_KERNEL(gw_gru_f32) {

@@ -49,12 +49,6 @@ static void run_unit(const struct lstm_args *t, void *const *buf, int64_t index,
     const float *w = (const float *)buf[LSTM_W] + d * panels * PANEL * t->inputs;
     const float *r = (const float *)buf[LSTM_R] + d * panels * PANEL * n;
     const float *b = buf[LSTM_B] ? (const float *)buf[LSTM_B] + d * 8 * n : NULL;
-    const float *h0 = buf[LSTM_INITIAL_H]
-                          ? (const float *)buf[LSTM_INITIAL_H] + d * t->h0_direction + u.row0 * t->h0_row
-                          : NULL;
-    const float *c0 = buf[LSTM_INITIAL_C]
-                          ? (const float *)buf[LSTM_INITIAL_C] + d * t->c0_direction + u.row0 * t->c0_row
-                          : NULL;
     float *y = buf[LSTM_Y] ? (float *)buf[LSTM_Y] + d * t->y_direction + u.row0 * t->y_row : NULL;
     float *inputs = scratch, *recurrent = inputs + POINTS * columns, *h = recurrent + ROWS * columns;
     float *c = h + ROWS * pitch, *bias = c + ROWS * pitch, *peephole = bias + 4 * n + PANEL;
@@ -68,9 +62,9 @@ static void run_unit(const struct lstm_args *t, void *const *buf, int64_t index,
     const float *states[ROWS];
     for (int64_t i = 0; i < u.rows; i++) {
         states[i] = h + i * pitch;
-        copy_row(h + i * pitch, h0 ? h0 + i * t->h0_row : NULL, n);
-        copy_row(c + i * pitch, c0 ? c0 + i * t->c0_row : NULL, n);
     }
+    load_states(&u, buf[LSTM_INITIAL_H], t->h0_direction, t->h0_row, n, h);
+    load_states(&u, buf[LSTM_INITIAL_C], t->c0_direction, t->c0_row, n, c);
     for (int64_t step = 0; step < u.longest; step++) {
         if (step % u.steps == 0)
             project_inputs(&u, step, buf[LSTM_X], t->x_time, t->x_row, t->inputs, w, panels, inputs);
@@ -85,14 +79,8 @@ static void run_unit(const struct lstm_args *t, void *const *buf, int64_t index,
         }
     }
     clear_ended(&u, y, t->y_time, t->y_row, n);
-    for (int64_t i = 0; i < u.rows; i++) {
-        if (buf[LSTM_Y_H])
-            copy_row((float *)buf[LSTM_Y_H] + d * t->hn_direction + (u.row0 + i) * t->hn_row, h + i * pitch,
-                     n);
-        if (buf[LSTM_Y_C])
-            copy_row((float *)buf[LSTM_Y_C] + d * t->cn_direction + (u.row0 + i) * t->cn_row, c + i * pitch,
-                     n);
-    }
+    store_states(&u, h, n, buf[LSTM_Y_H], t->hn_direction, t->hn_row);
+    store_states(&u, c, n, buf[LSTM_Y_C], t->cn_direction, t->cn_row);
 }
 
 GW_KERNEL(gw_lstm_f32) {

@@ -91,6 +91,20 @@ static void copy_row(float *to, const float *from, int64_t n) {
         memset(to, 0, (size_t)n * sizeof *to);
 }
 
+/* The initial states of a unit's rows, PANEL elements behind each: zeros where from is NULL. */
+GW_INLINE void load_states(const unit *u, const float *from, int64_t direction, int64_t row, int64_t n,
+                           float *to) {
+    for (int64_t i = 0; i < u->rows; i++, to += n + PANEL)
+        copy_row(to, from ? from + u->direction * direction + (u->row0 + i) * row : NULL, n);
+}
+
+/* Their last states, if they are wanted. */
+GW_INLINE void store_states(const unit *u, const float *from, int64_t n, float *to, int64_t direction,
+                            int64_t row) {
+    for (int64_t i = 0; to && i < u->rows; i++)
+        copy_row(to + u->direction * direction + (u->row0 + i) * row, from + i * (n + PANEL), n);
+}
+
 /* Y is zero where a row has ended. */
 static void clear_ended(const unit *u, float *y, int64_t y_time, int64_t y_row, int64_t hidden) {
     for (int64_t r = 0; y && r < u->rows; r++)

@@ -18,29 +18,65 @@ A minimal op::
 
         onnx = {("Relu", 1): from_onnx(lambda i: i.emit(Relu(), i.input(0)))}
         samples = (Sample(Relu(), (arg(F32, 2, 3),)),)
+
+What only some ops tell are interfaces, base classes beside :class:`Op`: ``PaddingRule`` (ir/padding),
+``BlockedForm`` (ir/blocked_form), ``BoundedForm`` (ir/bounded_form), ``CopiesElements`` (ir/copied_elements).
+Ops with regions are in ir/region_op, what ``infer`` asks in ir/inference, what an import asks in ir/importer.
 """
 
 from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, cast, dataclass_transform
 
-import numpy as np
-
 from graphwright.errors import Diagnostic, PluginError
+from graphwright.ir.importer import Import, Importer
+from graphwright.ir.inference import (
+    Array,
+    Fact,
+    Inference,
+    InferError,
+    UnknownRank,
+    facts_elements,
+    is_known,
+)
 from graphwright.ir.plugin_ops import defined_at, is_plugin_op, plugin_of
-from graphwright.ir.symbols import Dim, Expr, SymbolTable
+from graphwright.ir.sample import Arg, Sample, arg
+from graphwright.ir.symbols import Dim
 from graphwright.ir.types import DType, TensorType, dtype_named
 from graphwright.records import MISSING, dataclass, fields, replace
 
 if TYPE_CHECKING:
     from graphwright.ir.build import Builder
-    from graphwright.ir.graph import Graph, Value
     from graphwright.ir.loops.nodes import Scalar
 
-Array = np.ndarray[Any, Any]
+__all__ = [
+    "Arg",
+    "Array",
+    "ConstRef",
+    "Fact",
+    "Folding",
+    "Import",
+    "Importer",
+    "InferError",
+    "Inference",
+    "Op",
+    "OpType",
+    "Sample",
+    "Trait",
+    "UnknownRank",
+    "arg",
+    "dtype_field",
+    "facts_elements",
+    "family",
+    "folding",
+    "is_known",
+    "op",
+    "op_class",
+    "registered_ops",
+]
 
 
 class Trait(enum.Flag):
@@ -82,167 +118,6 @@ class ConstRef:
         return f"#{self.digest}"
 
 
-@dataclass(frozen=True)
-class Fact:
-    """What inference knows of a value: its type and, for small tensors of integers, its elements (ints or
-    symbolic sizes).
-
-    A float tensor has elements only where all of them are integers >= 0: sizes on their way to be scaled.
-
-    ``elements`` is row-major and complete; ``data`` is the array where the value is a constant of any dtype
-    and size. ``held`` are the types of the tensors in a sequence, in their order. ``partly`` are the elements
-    where some of them, but not all, are known: None stands for the others.
-    """
-
-    type: TensorType
-    elements: tuple[Dim, ...] | None = None
-    data: Array | None = None
-    held: tuple[TensorType, ...] | None = None
-    partly: tuple[Dim | None, ...] | None = None
-
-    @property
-    def dtype(self) -> DType:
-        return self.type.dtype
-
-    @property
-    def shape(self) -> tuple[Dim, ...]:
-        """The shape; raises :class:`UnknownRank` where it is not known, which makes the op's outputs unknown
-        as well.
-        """
-        if self.type.shape is None:
-            raise UnknownRank
-        return self.type.shape
-
-    @property
-    def rank(self) -> int:
-        return len(self.shape)
-
-
-class UnknownRank(Exception):
-    """Raised inside ``infer`` when a rank that it needs is not known; the caller gives every output an
-    unknown rank.
-    """
-
-
-class InferError(Exception):
-    """Raised inside ``infer`` or ``verify``: types that cannot be right. The caller adds node and source."""
-
-
-class Inference:
-    """What ``infer`` may ask and assume about sizes; one per node.
-
-    For ops with regions also what is known of the node's own inputs, and of each region's inputs inside it.
-    """
-
-    def __init__(
-        self,
-        symbols: SymbolTable,
-        node: str,
-        inputs: Sequence[Fact | None] = (),
-        received: Sequence[Sequence[Fact]] = (),
-    ) -> None:
-        self.symbols = symbols
-        self.node = node
-        self.inputs = inputs
-        self.received = received
-
-    def fail(self, message: str) -> InferError:
-        """``raise at.fail("...")``: the message says what is wrong, with sizes; the place is added."""
-        return InferError(message)
-
-    def equal(self, a: Dim, b: Dim, what: str) -> Dim:
-        """Demand ``a == b``: proved, or a constraint, or refused. Returns the better known of the two."""
-        if self.symbols.proves_equal(a, b):
-            return a
-        if self.symbols.refutes_equal(a, b):
-            raise InferError(f"{what}: {a} and {b} differ")
-        self.symbols.demand("==", a, b, self.node)
-        return b if isinstance(b, int) else a
-
-    def at_least(self, dim: Dim, bound: int, what: str) -> None:
-        """Demand ``dim >= bound``: proved, or a constraint, or refused."""
-        if isinstance(dim, int) and dim >= bound:
-            return
-        high = self.symbols.range_of(dim).high
-        if high is not None and high < bound:
-            raise InferError(f"{what}: {dim} is less than {bound}")
-        if not self.symbols.proves_at_least(dim, bound):
-            self.symbols.demand("<=", bound, dim, self.node)
-
-    def assumes(self, relation: str, left: Dim, right: Dim) -> bool:
-        """Whether this form of the module may rest on ``left relation right``, which then guards it.
-
-        Shapes that break a guard get a form of their own, in which the other case is known; so an op assumes
-        what is likely, and leaves open what it may not assume.
-        """
-        return self.symbols.assume(relation, left, right, self.node)
-
-    def spread(self, have: Dim, want: Dim, what: str) -> None:
-        """Demand that an axis of ``have`` elements broadcasts to ``want``: it has as many, or 1."""
-        if have == 1 or self.symbols.proves_equal(have, want):
-            return
-        if isinstance(have, int) or self.symbols.refutes_equal(have, want):
-            self.equal(have, want if isinstance(have, int) else 1, what)
-        else:
-            self.likely_equal(have, want, what)
-
-    def likely_equal(self, a: Dim, b: Dim, what: str) -> None:
-        """Assume ``a == b`` where the type does not show it: demanded where it may not be assumed, as no host
-        node can decide it.
-        """
-        if not self.symbols.proves_equal(a, b) and not self.assumes("==", a, b) and self.symbols.assumable:
-            self.equal(a, b, what)
-
-    def differs(self, dim: Dim, number: int) -> bool:
-        """Whether ``dim`` is not ``number``: proved, or assumed."""
-        symbols = self.symbols
-        if isinstance(dim, int) or symbols.refutes_equal(dim, number):
-            return dim != number
-        return not symbols.proves_equal(dim, number) and self.assumes("!=", dim, number)
-
-    def not_less(self, dim: Dim, bound: int) -> bool:
-        """Whether ``dim >= bound``: proved, or assumed."""
-        return self.symbols.proves_at_least(dim, bound) or self.assumes("<=", bound, dim)
-
-    def broadcast(self, *shapes: Sequence[Dim]) -> tuple[Dim, ...]:
-        """The NumPy broadcast of ``shapes``."""
-        rank = max(map(len, shapes))
-        result: list[Dim] = []
-        for axis in range(-rank, 0):
-            dim: Dim = 1
-            for shape in shapes:
-                if -axis <= len(shape):
-                    dim = self.meet(dim, shape[axis], f"axis {axis} of a broadcast")
-            result.append(dim)
-        return tuple(result)
-
-    def meet(self, a: Dim, b: Dim, what: str) -> Dim:
-        """The size of an axis along which ``a`` and ``b`` elements broadcast: equal sizes, or one of them 1.
-
-        Which of it is the case is assumed where it is not known: that the sizes are equal.
-        """
-        if a == 1 or b == 1:
-            return b if a == 1 else a
-        if self.symbols.proves_equal(a, b):
-            return b if isinstance(b, int) else a
-        if isinstance(a, int) and isinstance(b, int):
-            raise InferError(f"{what}: {a} and {b} differ")
-        if isinstance(a, int) or isinstance(b, int):
-            known, open_ = (a, b) if isinstance(a, int) else (b, a)
-            if not self.symbols.refutes_equal(known, open_):
-                decided = self.assumes("==", open_, known) or not self.symbols.assumable
-                return known if decided else self.symbols.fresh("broadcast")  # for the host to decide
-            self.equal(open_, 1, what)
-            return known
-        return a if self.assumes("==", a, b) else self.symbols.fresh("broadcast")
-
-    def axis(self, axis: int, rank: int) -> int:
-        """``axis`` counted from the front; refuses one outside ``[-rank, rank)``."""
-        if not -rank <= axis < max(rank, 1):
-            raise InferError(f"axis {axis} is outside a rank of {rank}")
-        return axis % max(rank, 1)
-
-
 class Folding(Protocol):
     """What an op with :attr:`Trait.REDUCTION` offers: ``finish(combine(prepare(x), ...), count)``."""
 
@@ -271,94 +146,6 @@ def folding(op: Op) -> Folding:
     """``op``, which has the trait REDUCTION, as what the trait promises."""
     assert Trait.REDUCTION in op.traits
     return cast(Folding, op)
-
-
-class Importer(Protocol):
-    """What an op's frontend mapping sees of one source node; the same for every frontend."""
-
-    version: int
-    """The opset version that the model declares for the node's domain."""
-    domain: str
-    op_type: str
-
-    def input(self, index: int) -> Value:
-        """Input ``index``; a diagnostic if it is absent."""
-
-    def optional(self, index: int) -> Value | None:
-        """Input ``index``, or None if it is absent or empty."""
-
-    def inputs(self) -> list[Value | None]:
-        """All inputs."""
-
-    @property
-    def output_count(self) -> int:
-        """Number of outputs that the node declares, trailing unused ones included."""
-
-    def attr(self, name: str, default: Any = None) -> Any:
-        """An attribute as int, float, str, tuple, array (tensors) or Graph; ``default`` if absent."""
-
-    def required_attr(self, name: str) -> Any:
-        """An attribute; a diagnostic if it is absent."""
-
-    def constant(self, index: int) -> Array | None:
-        """Input ``index`` as an array if it is a constant of the source; None if absent or computed."""
-
-    def const(self, array: Array) -> Value:
-        """A constant."""
-
-    def emit(self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = ()) -> Any:
-        """Append a node; returns its Value, or a tuple of Values when the op has several outputs."""
-
-    @property
-    def builder(self) -> Builder:
-        """At the end of the graph that is being read: for what :meth:`emit` does not do."""
-
-    def declared_ranks(self, name: str) -> list[int | None]:
-        """Ranks that a graph attribute declares for its inputs, None where it does not."""
-
-    def region(self, name: str, receives: Sequence[TensorType] = ()) -> tuple[Graph, list[Value]]:
-        """A graph attribute as a closed region, and the outer values that became its last inputs.
-
-        ``receives``: the types of its own inputs, instead of what the graph declares.
-        """
-
-    def inline(self, name: str) -> list[Value]:
-        """A graph attribute without inputs added in place: its outputs. For a branch that is known to be
-        taken.
-        """
-
-    def fail(self, message: str, hint: str = "") -> Exception:
-        """``raise i.fail("...")``: a diagnostic for this source node; import goes on with the next one."""
-
-
-Import = Callable[[Importer], Any]
-
-
-@dataclass(frozen=True)
-class Arg:
-    """One input of a sample: its type and how to fill it (see :func:`arg`)."""
-
-    type: TensorType
-    fill: str = "normal"
-    values: tuple[Any, ...] | None = None
-
-
-def arg(dtype: DType, *shape: Dim, fill: str = "normal", values: Sequence[Any] | None = None) -> Arg:
-    """A sample input: ``fill`` is ``normal``, ``positive``, ``unit`` (in (-1, 1)), ``index`` (small ints >=
-    0) or ``mask``.
-    """
-    return Arg(TensorType(dtype, shape), fill, None if values is None else tuple(values))
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A node that must work on every device, or, with ``error``, must be refused with a message that holds
-    that text.
-    """
-
-    op: Op
-    inputs: tuple[Arg | None, ...]
-    error: str = ""
 
 
 def dtype_field(value: DType | str) -> DType:
@@ -526,15 +313,3 @@ def op_class(name: str) -> type[Op]:
 def registered_ops() -> dict[str, type[Op]]:
     """All registered ops by name."""
     return dict(sorted(_REGISTRY.items()))
-
-
-def facts_elements(array: Array, limit: int = 256) -> tuple[Dim, ...] | None:
-    """The elements of a small integer or bool array, for a :class:`Fact`."""
-    if isinstance(array, list | dict) or array.dtype.kind not in "iub" or array.size > limit:
-        return None
-    return tuple(map(int, array.ravel().tolist()))
-
-
-def is_known(elements: tuple[Dim, ...] | None) -> bool:
-    """Whether all elements are numbers."""
-    return elements is not None and not any(isinstance(e, Expr) for e in elements)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
-from graphwright.kernels.attention.attention import SYMBOL, Attention, Four, Guard
+from graphwright.kernels.attention.attention import ABI, SYMBOL, Attention, Four, Guard
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.ref import KernelRef
@@ -29,7 +29,8 @@ def scaled_dot_product_attention(node: Node, context: Context) -> Run | str:
         scale=op.scale, softcap=op.softcap, causal=op.causal, offset=op.offset, guard=Guard[op.guard.upper()],
     )  # fmt: skip
     costs = made.args, made.grid(context.isa), made.scratch_bytes(context.isa), made.work_ns(context.isa)
-    return Run((Launch(KernelRef(SYMBOL), (q, k, v, mask, node.output), (4,), *costs),))
+    operands = ABI.ordered(q=q, k=k, v=v, mask=mask, y=node.output)
+    return Run((Launch(KernelRef(SYMBOL), operands, ABI.positions("y"), *costs),))
 
 
 def _ordered(dims: tuple[Dim, ...], axes: Axes) -> Four:

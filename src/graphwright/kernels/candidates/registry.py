@@ -266,15 +266,15 @@ class Contraction:
         scratch: Dim,
         work: Dim,
     ) -> Launch:
-        """A call of a library kernel that takes ``operands``, then the result, and a hook."""
+        """A call of a library kernel that takes ``operands``, of which the last is the result, and a hook."""
         result, residual = self.result, self.epilogue.residual
         in_place: tuple[tuple[Value, Value], ...] = ()
         if result is not None and residual is not None and operands.count(residual) == 1:
             in_place = ((result, residual),)
         return Launch(
             KernelRef(symbol),
-            (*operands, result),
-            (len(operands),) if result is not None else (),
+            operands,
+            (len(operands) - 1,) if result is not None else (),
             tuple(args),
             grid,
             scratch,

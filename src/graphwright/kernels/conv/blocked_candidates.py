@@ -19,6 +19,7 @@ from graphwright.kernels.conv import (
 )
 from graphwright.kernels.conv.sliding import Sliding, sliding
 from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.library.abi import Abi
 from graphwright.layout.blocks import is_blocked
 from graphwright.layout.forms import nominal
 from graphwright.ops.nn.spatial import Windows
@@ -90,7 +91,7 @@ class BlockedConvolution:
         ))  # fmt: skip
         launch = self.call.launch(
             winograd.SYMBOLS[m],
-            self._operands(self._transformed(m, context), context),
+            self._operands(winograd.ABI, self._transformed(m, context), context),
             made,
             winograd.grid(m, isa, made),
             winograd.scratch_bytes(m, isa, made),
@@ -117,7 +118,7 @@ class BlockedConvolution:
         isa = context.isa
         return self.call.launch(
             blocked_depthwise.SYMBOL,
-            self._operands(self._packed(((0, isa.lanes),), context), context),
+            self._operands(blocked_depthwise.ABI, self._packed(((0, isa.lanes),), context), context),
             made,
             blocked_depthwise.grid(isa, made),
             blocked_depthwise.scratch_bytes(isa, made),
@@ -139,7 +140,9 @@ class BlockedConvolution:
         outputs = (0, lanes)
         return self.call.launch(
             direct.PLANAR_SYMBOL if planar else direct.SYMBOL,
-            self._operands(self._packed((outputs,) if planar else ((1, lanes), outputs), context), context),
+            self._operands(
+                direct.ABI, self._packed((outputs,) if planar else ((1, lanes), outputs), context), context
+            ),
             made,
             direct.grid(isa, made),
             (direct.planar_scratch_bytes if planar else direct.scratch_bytes)(isa, made),
@@ -181,8 +184,9 @@ class BlockedConvolution:
         shape = None if len(w.type.dims) == 4 else numbers(two_axes(w.type.dims))
         return packed(w, Layout((0, 1, 2, 3), blocks, zero_padded=True), self.call.node, context, shape)
 
-    def _operands(self, weights: Value, context: Context) -> tuple[Value | None, ...]:
-        return self.x, weights, self._bias(context), self.call.epilogue.residual
+    def _operands(self, abi: Abi, weights: Value, context: Context) -> tuple[Value | None, ...]:
+        bias, call = self._bias(context), self.call
+        return abi.ordered(x=self.x, w=weights, bias=bias, residual=call.epilogue.residual, y=call.result)
 
     def _bias(self, context: Context) -> Value | None:
         """The bias with a lane for each channel of its last block."""

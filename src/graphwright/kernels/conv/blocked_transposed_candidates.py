@@ -33,9 +33,6 @@ from graphwright.records import dataclass
 _ONE_TAP = (1, 1, 1, 1, 0, 0, 1, 1)
 """Kernel, strides, pads and dilations of a convolution of single pixels."""
 
-_RESULT = 4
-"""Where the kernel takes its result: behind the image, weights, bias and residual."""
-
 
 @dataclass(frozen=True)
 class Taps:
@@ -203,8 +200,8 @@ class BlockedTransposed:
         isa = context.isa
         return Launch(
             KernelRef(direct.SYMBOL),
-            (self.x, w, bias, None, target),
-            (_RESULT,),
+            direct.ABI.ordered(x=self.x, w=w, bias=bias, residual=None, y=target),
+            direct.ABI.positions("y"),
             args,
             direct.grid(isa, args),
             direct.scratch_bytes(isa, args),

@@ -78,7 +78,7 @@ def byte_convolution(call: Contraction, context: Context) -> Run | str:
     )  # fmt: skip
     convolution = call.launch(
         byte_conv.SYMBOL,
-        (quads, weights, x_zero, w_zero),
+        byte_conv.ABI.ordered(x=quads, w=weights, x_zero=x_zero, w_zero=w_zero, y=call.result),
         args,
         byte_conv.grid(isa, args),
         byte_conv.scratch_bytes(isa, args),

@@ -66,7 +66,7 @@ def _depthwise(call: Contraction, x: Value, w: Value, bias: Value | None, contex
     ))  # fmt: skip
     return call.launch(
         depthwise.SYMBOL,
-        (x, w, bias),
+        depthwise.ABI.ordered(x=x, w=w, bias=bias, y=call.result),
         made,
         depthwise.grid(made),
         depthwise.scratch_bytes(context.isa, made),
@@ -91,7 +91,8 @@ def _general(call: Contraction, x: Value, w: Value, bias: Value | None, context:
     else:  # panels do not cross groups
         weights = packed(w, conv_layout(isa), call.node, context, (op.group, features, cin * taps))
     costs = conv.grid(isa, made), conv.scratch_bytes(isa, made), conv.work_ns(isa, made)
-    return call.launch(conv.SYMBOL, (x, weights, bias), made, *costs)
+    operands = conv.ABI.ordered(x=x, w=weights, bias=bias, y=call.result)
+    return call.launch(conv.SYMBOL, operands, made, *costs)
 
 
 def _axes(call: Contraction, x: Value, w: Value) -> Sliding:
@@ -129,7 +130,8 @@ def transposed(call: Contraction, context: Context) -> Launch | Run | str:
         conv_transpose.scratch_bytes(isa, made),
         conv_transpose.work_ns(isa, made),
     )
-    return call.launch(conv_transpose.SYMBOL, (x, weights, bias), made, *costs)
+    operands = conv_transpose.ABI.ordered(x=x, w=weights, bias=bias, y=call.result)
+    return call.launch(conv_transpose.SYMBOL, operands, made, *costs)
 
 
 def _operands(call: Contraction) -> tuple[Value, Value, Value | None]:

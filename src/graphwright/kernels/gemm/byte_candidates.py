@@ -98,7 +98,7 @@ def byte_product(call: Contraction, context: Context) -> Launch | Run | str:
     ))  # fmt: skip
     launch = call.launch(
         byte_gemm.SYMBOL,
-        (a, packed, a_zero, b_zero),
+        byte_gemm.ABI.ordered(a=a, b=packed, a_zero=a_zero, b_zero=b_zero, c=call.result),
         args,
         byte_gemm.grid(isa, args),
         byte_gemm.scratch_bytes(isa, args),
@@ -123,4 +123,5 @@ def _panels(b: Value, found: _Product, context: Context) -> tuple[Value, Launch 
     target = Value(TensorType(U8, (size,)), "panels")
     args = byte_gemm.BytePackArgs(matrices, found.k, found.n, int(b.type.dtype == I8))
     grid, work = byte_gemm.pack_grid(isa, args), byte_gemm.pack_work_ns(isa, args)
-    return target, Launch(KernelRef(byte_gemm.PACK), (b, target), (1,), args, grid, work=work)
+    operands = byte_gemm.PACK_ABI.ordered(b=b, panels=target)
+    return target, Launch(KernelRef(byte_gemm.PACK), operands, (1,), args, grid, work=work)

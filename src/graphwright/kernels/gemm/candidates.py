@@ -75,7 +75,7 @@ def matmul(call: Contraction, context: Context) -> Launch | str:
     ))  # fmt: skip
     return call.launch(
         gemm.PACKED if packed else gemm.UNPACKED,
-        (a, b, epilogue.bias, epilogue.residual),
+        gemm.ABI.ordered(a=a, b=b, bias=epilogue.bias, residual=epilogue.residual, c=call.result),
         args,
         gemm.grid(context.isa, args),
         gemm.scratch_bytes(context.isa, args, packed=packed),

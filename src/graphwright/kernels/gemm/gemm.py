@@ -18,6 +18,7 @@ K, tiles of rows and panels of columns depend on the sizes alone, so any chunkin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from graphwright.cost.predict import Work, predict
@@ -207,13 +208,13 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
     panels = Reach(4, (*batch, (ceildiv(a.n, width) * width * a.k, 1)))
     plain = Reach(4, (*batch, (a.k, a.b_k), (a.n, a.b_n)))
     return (
-        _extent(isa, PACKED, (panels,), scratch_bytes(isa, a, packed=True)),
-        _extent(isa, UNPACKED, (plain,), scratch_bytes(isa, a, packed=False)),
+        _extent(isa, PACKED, ABI, {"b": panels}, scratch_bytes(isa, a, packed=True)),
+        _extent(isa, UNPACKED, ABI, {"b": plain}, scratch_bytes(isa, a, packed=False)),
         _codes_extent(isa),
     )
 
 
-def _extent(isa: Isa, name: str, b: tuple[Reach, ...], scratch: Dim) -> Extent:
+def _extent(isa: Isa, name: str, abi: Abi, b: Mapping[str, Reach], scratch: Dim) -> Extent:
     """Of a kernel that takes ``b`` in whatever form."""
     a = GemmArgs(*map(symbol, GemmArgs._fields))
     matrix = ((a.batch0, a.a_batch0), (a.batch1, a.a_batch1), (a.m, a.a_m), (a.k, a.a_k))
@@ -222,12 +223,12 @@ def _extent(isa: Isa, name: str, b: tuple[Reach, ...], scratch: Dim) -> Extent:
     return Extent(
         name,
         GemmArgs._fields,
-        (
-            Reach(4, matrix),
-            *b,
-            Reach(4, ((a.m, a.bias_m), (a.n, a.bias_n)), optional=True),
-            Reach(4, residual, optional=True),
-            Reach(4, result, unhooked=True),
+        abi.ordered(
+            a=Reach(4, matrix),
+            bias=Reach(4, ((a.m, a.bias_m), (a.n, a.bias_n)), optional=True),
+            residual=Reach(4, residual, optional=True),
+            c=Reach(4, result, unhooked=True),
+            **b,
         ),
         grid=grid(isa, a),
         scratch=scratch,
@@ -245,7 +246,8 @@ def _codes_extent(isa: Isa) -> Extent:
     zeros = dense(1 + 3 * floats, columns, blocks, optional=True)
     sums = 4 * nbits.stream_rows(isa) * blocks
     scratch = maximum(scratch_bytes(isa, a, packed=False), sums)
-    made = _extent(isa, CODES, (words, dense(4, columns, blocks), zeros), scratch)
+    b = {"codes": words, "scales": dense(4, columns, blocks), "zeros": zeros}
+    made = _extent(isa, CODES, CODES_ABI, b, scratch)
     return replace(
         made,
         args=(*made.args, *CodesArgs._fields),

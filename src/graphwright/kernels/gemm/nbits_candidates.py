@@ -45,10 +45,11 @@ def product_of_codes(call: Contraction, context: Context) -> Launch | str:
         *epilogue.args, single_bits(epilogue.scale),
     ))  # fmt: skip
     own = gemm.CodesArgs(op.bits, op.block, int(zeros is not None and zeros.type.dtype == F32))
-    packed = (None if v is None else context.packed(v, layout) for v in (codes, scales, zeros))
+    read = {"codes": codes, "scales": scales, "zeros": zeros}
+    packed = {name: v if v is None else context.packed(v, layout) for name, v in read.items()}
     return call.launch(
         gemm.CODES,
-        (a, *packed, epilogue.bias, epilogue.residual),
+        gemm.CODES_ABI.ordered(a=a, **packed, bias=epilogue.bias, residual=epilogue.residual, c=call.result),
         (*args, *own),
         gemm.grid(context.isa, args),
         gemm.codes_scratch_bytes(context.isa, args, own),

@@ -46,6 +46,10 @@ class Abi:
             raise ValueError(f"{self.name} takes {', '.join(self.operands)}: wrong or missing {wrong}")
         return tuple(operands[name] for name in self.operands)
 
+    def positions(self, *operands: str) -> tuple[int, ...]:
+        """Where these operands stand in the call."""
+        return tuple(self.operands.index(name) for name in operands)
+
     def values(self, **fields: Dim | tuple[Dim, ...]) -> tuple[Dim, ...]:
         """All arguments, in the order of the call: of arrays and records a tuple. Raises ValueError where one
         is missing or unknown."""

@@ -8,7 +8,7 @@ from graphwright.ir.graph import Node
 from graphwright.ir.op import Array
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Launch
-from graphwright.kernels.ml.trees import Fold, Trees
+from graphwright.kernels.ml.trees import ABI, Fold, Trees
 from graphwright.kernels.ref import KernelRef
 from graphwright.ops.ml.tree_ensemble import EQUAL, TreeEnsemble
 
@@ -37,15 +37,17 @@ def trees(node: Node, context: Context) -> Launch | str:
     made = Trees(x.type.dtype.bytes, Fold[op.aggregate], *sizes)
     offsets = NODE_BYTES * np.arange(roots.size)
     votes = np.concatenate([[0], ends])[np.minimum(places, ends.size - 1)[:, np.newaxis] + [0, 1]]
-    operands = (
-        context.table(nodes, "nodes"),
-        context.table(np.stack([offsets, depths], 1).astype(np.int32), "trees"),
-        context.table(votes.astype(np.int32), "votes"),
-        context.table(targets.astype(np.int32), "targets"),
-        node.operand(len(node.inputs) - 1),
+    operands = ABI.ordered(
+        x=x,
+        nodes=context.table(nodes, "nodes"),
+        trees=context.table(np.stack([offsets, depths], 1).astype(np.int32), "trees"),
+        votes=context.table(votes.astype(np.int32), "votes"),
+        targets=context.table(targets.astype(np.int32), "targets"),
+        weights=node.operand(len(node.inputs) - 1),
+        scores=node.output,
     )
     costs = made.args, made.grid, made.scratch_bytes, made.work_ns(context.isa)
-    return Launch(KernelRef(Trees.SYMBOL), (x, *operands, node.output), (6,), *costs)
+    return Launch(KernelRef(Trees.SYMBOL), operands, ABI.positions("scores"), *costs)
 
 
 def _in_bounds(roots: Array, table: list[Array], ends: Array, targets: Array, size: int) -> bool:

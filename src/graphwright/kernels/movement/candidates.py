@@ -8,7 +8,9 @@ from graphwright.ir.symbols import Dim, product
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
 from graphwright.kernels.launch import Alias, Copy, Launch, Run
 from graphwright.kernels.movement.copy import CopyNd
+from graphwright.kernels.movement.gather import ABI as GATHER
 from graphwright.kernels.movement.gather import Gather as GatherKernel
+from graphwright.kernels.movement.pad import ABI as PAD
 from graphwright.kernels.movement.pad import PadMode, PadNd
 from graphwright.kernels.movement.rows import MAX_RANK
 from graphwright.kernels.ref import KernelRef
@@ -169,8 +171,8 @@ def pad(node: Node, context: Context) -> Run | str:
         (
             Launch(
                 KernelRef(PadNd.SYMBOL),
-                (x, fill, y),
-                (2,),
+                PAD.ordered(src=x, fill=fill, dst=y),
+                PAD.positions("dst"),
                 made.args,
                 made.grid,
                 work=made.work_ns(context.isa),
@@ -198,13 +200,13 @@ def gather(node: Node, context: Context) -> Run | str:
         src_outer_stride=shape[axis] * inner,
         src_stride=inner,
     )
-    operands = (x, indices, y)
+    operands = GATHER.ordered(src=x, indices=indices, dst=y)
     return Run(
         (
             Launch(
                 KernelRef(GatherKernel.SYMBOL),
                 operands,
-                (2,),
+                GATHER.positions("dst"),
                 made.args,
                 made.grid,
                 work=made.work_ns(context.isa),

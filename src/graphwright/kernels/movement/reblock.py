@@ -74,7 +74,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
         Extent(
             name,
             ABI.args,
-            tuple(Reach(4, axes) for axes in touched),
+            ABI.ordered(x=Reach(4, touched[0]), y=Reach(4, touched[1])),
             grid=grid(isa, a),
             bounds=within(SIGNED, *ReblockArgs._fields[4:]),
         )

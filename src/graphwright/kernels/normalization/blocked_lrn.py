@@ -74,10 +74,10 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
     return (
         Extent(
             SYMBOL,
-            BlockedLrnArgs._fields,
-            (
-                Reach(4, ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), pixels)),
-                Reach(4, ((a.images, a.y_n), (blocks, a.y_cb), (a.h, a.y_h), pixels)),
+            ABI.args,
+            ABI.ordered(
+                x=Reach(4, ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), pixels)),
+                y=Reach(4, ((a.images, a.y_n), (blocks, a.y_cb), (a.h, a.y_h), pixels)),
             ),
             grid=grid(isa, a),
             scratch=scratch_bytes(isa, a),

@@ -8,8 +8,8 @@ from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.movement.rows import MAX_RANK
 from graphwright.kernels.ref import KernelRef
-from graphwright.kernels.search.non_max_suppression import Choose, Join
-from graphwright.kernels.search.non_zero import NonZero
+from graphwright.kernels.search.non_max_suppression import CHOOSE_ABI, JOIN_ABI, Choose, Join
+from graphwright.kernels.search.non_zero import ABI, NonZero
 from graphwright.ops.core.non_zero import BoundedNonZero
 from graphwright.ops.nn.non_max_suppression import BoundedNonMaxSuppression
 
@@ -19,20 +19,22 @@ def non_max_suppression(node: Node, context: Context) -> Run:
     op, (rows, total) = node.op, node.outputs
     assert isinstance(op, BoundedNonMaxSuppression)
     boxes, scores, *scalars = node.inputs
-    scalars += [None] * (3 - len(scalars))
+    most, overlap, least = (*scalars, None, None, None)[:3]
     batches, classes, count = node.operand(1).type.dims
     choose = Choose(op.centered, batches, classes, count, op.limit)
     join = Join(batches * classes, op.limit)
     filled = context.temporary(TensorType(I64, (batches * classes,)), "filled")
     costs = choose.args, choose.grid, choose.scratch_bytes, choose.work_ns(context.isa)
-    operands = (boxes, scores, *scalars, rows, filled)
+    operands = CHOOSE_ABI.ordered(
+        boxes=boxes, scores=scores, most=most, overlap=overlap, least=least, rows=rows, filled=filled
+    )
     return Run(
         (
-            Launch(KernelRef(Choose.SYMBOL), operands, (5, 6), *costs),
+            Launch(KernelRef(Choose.SYMBOL), operands, CHOOSE_ABI.positions("rows", "filled"), *costs),
             Launch(
                 KernelRef(Join.SYMBOL),
-                (filled, rows, total),
-                (1, 2),
+                JOIN_ABI.ordered(filled=filled, rows=rows, total=total),
+                JOIN_ABI.positions("rows", "total"),
                 join.args,
                 1,
                 work=join.work_ns(context.isa),
@@ -50,10 +52,11 @@ def non_zero(node: Node, context: Context) -> Run | str:
     made = NonZero(x.type.dtype.bytes, mask, shape)
     counts = context.temporary(TensorType(I64, (made.grid,)), "counts")
     costs = made.args, made.grid, 0, made.work_ns(context.isa)
+    operands, written = ABI.ordered(x=x, counts=counts, indices=room, total=total), ABI.positions("counts")
     return Run(
         (
-            Launch(KernelRef(NonZero.COUNT), (x, counts), (1,), *costs),
-            Launch(KernelRef(NonZero.WRITE), (x, counts, room, total), (2, 3), *costs),
+            Launch(KernelRef(NonZero.COUNT), operands[:2], written, *costs),
+            Launch(KernelRef(NonZero.WRITE), operands, ABI.positions("indices", "total"), *costs),
         )
     )
 

@@ -8,7 +8,7 @@ from graphwright.ir.types import F32
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.ref import KernelRef
-from graphwright.kernels.signal.fft import SYMBOL, Fft, sides, table
+from graphwright.kernels.signal.fft import ABI, SYMBOL, Fft, sides, table
 from graphwright.ops.core.dft import DFT
 
 
@@ -34,4 +34,5 @@ def fast_transform(node: Node, context: Context) -> Run | str:
     made = Fft(product(tuple(rest)), dim, length, parts, bins, op.inverse)
     factors = context.table(table(length, op.inverse), "factors")
     costs = made.args, made.grid, made.scratch_bytes(context.isa), made.work_ns(context.isa)
-    return Run((Launch(KernelRef(SYMBOL), (x, factors, y), (2,), *costs),))
+    operands = ABI.ordered(x=x, table=factors, y=y)
+    return Run((Launch(KernelRef(SYMBOL), operands, ABI.positions("y"), *costs),))

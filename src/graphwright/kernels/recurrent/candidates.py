@@ -39,7 +39,8 @@ def long_short_term_memory(node: Node, context: Context) -> Run | str:
     )  # fmt: skip
     operands = (*operands_of(node, context, 8), *node.outputs)
     costs = made.args, made.grid, made.scratch_bytes, made.work_ns(context.isa)
-    return Run((Launch(KernelRef(lstm.SYMBOL), operands, (8, 9, 10), *costs),))
+    written = lstm.CELL.abi.positions("y", "y_h", "y_c")
+    return Run((Launch(KernelRef(lstm.SYMBOL), operands, written, *costs),))
 
 
 @candidate(GRU)
@@ -59,7 +60,8 @@ def gated_recurrent_unit(node: Node, context: Context) -> Run | str:
     )  # fmt: skip
     operands = (*operands_of(node, context, 6), *node.outputs)
     costs = made.args, made.grid, made.scratch_bytes, made.work_ns(context.isa)
-    return Run((Launch(KernelRef(gru.SYMBOL), operands, (6, 7), *costs),))
+    written = gru.CELL.abi.positions("y", "y_h")
+    return Run((Launch(KernelRef(gru.SYMBOL), operands, written, *costs),))
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,8 @@ def elman_network(node: Node, context: Context) -> Run | str:
     )  # fmt: skip
     operands = (*operands_of(node, context, 6), *node.outputs)
     costs = made.args, made.grid, made.scratch_bytes, made.work_ns(context.isa)
-    return Run((Launch(KernelRef(elman.SYMBOL), operands, (6, 7), *costs),))
+    written = elman.CELL.abi.positions("y", "y_h")
+    return Run((Launch(KernelRef(elman.SYMBOL), operands, written, *costs),))
 
 
 @candidate(RNN)

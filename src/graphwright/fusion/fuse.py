@@ -30,7 +30,7 @@ class _Group:
 
     @property
     def rest(self) -> list[Node]:
-        return [node for node in self.nodes if node is not self.anchor]
+        return self.nodes if self.anchor is None else [n for n in self.nodes if n is not self.anchor]
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class _Grouping:
             return "two contractions"
         if len(own.nodes) == 1 and _widens(own.nodes[0]) and self._is_stored(own.nodes[0], producer):
             return "its operand is narrower, and each reader can widen it itself"
-        nodes = sorted({*producer.nodes, *own.nodes}, key=self.position.__getitem__)
+        nodes = sorted((*producer.nodes, *own.nodes), key=self.position.__getitem__)
         limits = self.target.limits
         if len(nodes) > limits.nodes:
             return f"more than {limits.nodes} nodes"

@@ -257,10 +257,10 @@ def _set_domain(nest: Nest) -> None:
     if len({frozenset(axes) for axes in reductions}) > 1:
         raise NotOneNest("reductions over different axes")
     nest.reduced = reductions[0] if reductions else ()
-    made = list(map(nest.axes_of, nest.places.values()))
-    read = list(map(nest.axes_of, nest.reads.values()))
-    nest.domain = max(made + read, key=len, default=())
-    if any(len(set(axes)) < len(axes) for axes in made + read):
+    made = dict.fromkeys(map(nest.axes_of, nest.places.values()))  # most values walk the same axes
+    read = dict.fromkeys(map(nest.axes_of, nest.reads.values()))
+    nest.domain = max((*made, *read), key=len, default=())
+    if any(len(set(axes)) < len(axes) for axes in (*made, *read)):
         raise NotOneNest("one value is read in two orders")
     full, rows = frozenset(nest.domain), frozenset(nest.domain) - frozenset(nest.reduced)
     if any(axes not in (full, rows) for axes in map(frozenset, made)):

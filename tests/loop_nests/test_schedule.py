@@ -17,11 +17,14 @@ from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.text import parse_module
 from graphwright.ir.types import F32, F64, DType, TensorType
 from graphwright.ir.verify import verify
+from graphwright.loop_nests import hook_kernel
 from graphwright.loop_nests.axes import analyse
 from graphwright.loop_nests.limits import Limits
 from graphwright.loop_nests.schedule import schedule_of
 from graphwright.ops.core.binary import Mul
+from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reductions import ReduceMax, ReduceSum
+from graphwright.ops.core.unary import Exp
 from graphwright.passes.base import nodes_of
 from graphwright.passes.manager import PassManager
 from graphwright.records import replace
@@ -124,6 +127,20 @@ def test_an_analysis_goes_on_with_another_node(first: int) -> None:
                 assert (grown.domain, grown.reduced) == (whole.domain, whole.reduced)
                 compared += 1
     assert compared > 10
+
+
+def test_axes_of_an_epilogue_may_have_the_sizes_of_another_operand() -> None:
+    """They are equal by a guard alone; the axes are told from each other by position, not by size."""
+    module = Module()
+    types = (TensorType(F32, (symbol("M"), 2)), TensorType(F32, (N, 3)), TensorType(F32, (3, 2)))
+    b, (r, x, w) = new_graph(module, "main", [(f"x{k}", type) for k, type in enumerate(types)])
+    module.main.set_outputs([b(Exp(), b(Mul(), r, b(MatMul(), x, w)))])
+    PassManager((*graph_passes(), *kernel_passes(TARGETS["v3"]))).run(module)
+    ((_, node, fused),) = nodes_of(module, Fused)
+    assert fused.schedule is not None and fused.schedule.dims == (1, 1)
+    anchor = next(n.output for n in region_of(node) if isinstance(n.op, MatMul))
+    made = hook_kernel(region_of(node), fused.schedule, anchor, (0, 1), module.constants, "hook")
+    assert [value.name for value in made.parameters][:1] == ["x0"]
 
 
 def test_a_schedule_is_verified_against_its_region() -> None:

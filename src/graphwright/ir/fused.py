@@ -30,7 +30,8 @@ class Schedule:
     along; the operands of a contraction vary along none. ``block``: iterations of the blocked axis (the
     columns, the rows of short ones, the lanes) per unit of work, 0 where none is blocked. ``jam``: rows that
     are computed side by side. ``sums``: partial sums of a lane that are folded side by side.
-    ``keeps_rows``: whether costly values wait in memory for a later pass over their row.
+    ``keeps_rows``: whether costly values wait in memory for a later pass over their row. ``dims``: of an
+    epilogue, how many axes each dim of the contraction's result has.
     """
 
     strategy: Strategy
@@ -41,6 +42,7 @@ class Schedule:
     jam: int = 1
     sums: int = 1
     keeps_rows: bool = False
+    dims: tuple[int, ...] = ()
 
 
 @op("Fused")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Iterator, Sequence
 
 from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Schedule
@@ -70,33 +69,37 @@ class _Hook(NestBuilder):
 
     def _body(self) -> list[Statement]:
         parts = self._parts()
-        part_of = self._join_axes(parts)
-        linear: list[Dim] = [symbol("batch"), symbol("row0") + symbol("r"), symbol("col0") + symbol("c")]
-        for k, part in enumerate(part_of):
-            inner = [
-                e for p, e in zip(part_of[k + 1 :], self.loops.extents[k + 1 :], strict=True) if p == part
-            ]
-            index = linear[part] // product(inner) if inner else linear[part]
-            self.loops.index.append(index % self.loops.extents[k] if part in part_of[:k] else index)
-        column = symbol("c") if parts[2] else 0
-        bound: dict[Value, Scalar] = {self.anchor: Load(self.tile, (symbol("r"), column))}
-        inner_body: list[Statement] = []
+        self._index_axes(self._join_axes(parts))
+        tile = Load(self.tile, (symbol("r"), symbol("c") if parts[2] else 0))
+        body = tuple(self._statements({self.anchor: tile}))
+        if not parts[2]:  # one column: the rows are the vector
+            return [Loop("r", Kind.VECTOR, symbol("rows"), body)]
+        columns = Loop("c", Kind.VECTOR, symbol("cols"), body)
+        return [Loop("r", Kind.SERIAL, symbol("rows"), (columns,))]
+
+    def _statements(self, bound: dict[Value, Scalar]) -> Iterator[Statement]:
+        """What is computed and stored for one element of the tile; ``bound``: the values that are known."""
         if self.anchor in self.region.outputs:
-            inner_body.append(self._store_anchor(bound[self.anchor]))
+            yield self._store_anchor(bound[self.anchor])
         for node in self.region:
             if isinstance(node.op, Constant) or node is self.anchor.producer:
                 continue
             operands = [self._operand(node, p, bound) for p in range(len(node.inputs))]
             name = self.temporary(node)
             scalar = self.scalar(node, operands)
-            inner_body.append(Let(name, scalar))
+            yield Let(name, scalar)
             bound[node.output] = Ref(name, scalar.dtype)
             if node.output in self.region.outputs:
-                inner_body.append(self.store(node.output, bound[node.output]))
-        if not parts[2]:  # one column: the rows are the vector
-            return [Loop("r", Kind.VECTOR, symbol("rows"), tuple(inner_body))]
-        columns = Loop("c", Kind.VECTOR, symbol("cols"), tuple(inner_body))
-        return [Loop("r", Kind.SERIAL, symbol("rows"), (columns,))]
+                yield self.store(node.output, bound[node.output])
+
+    def _index_axes(self, part_of: Sequence[int]) -> None:
+        """Where an element of the tile stands along each axis; ``part_of``: from :meth:`_join_axes`."""
+        linear: list[Dim] = [symbol("batch"), symbol("row0") + symbol("r"), symbol("col0") + symbol("c")]
+        for k, part in enumerate(part_of):
+            behind = zip(self.loops.extents[k + 1 :], part_of[k + 1 :], strict=True)
+            inner = [extent for extent, other in behind if other == part]
+            index = linear[part] // product(inner) if inner else linear[part]
+            self.loops.index.append(index % self.loops.extents[k] if part in part_of[:k] else index)
 
     def _operand(self, node: Node, position: int, bound: dict[Value, Scalar]) -> Scalar:
         value = node.operand(position)
@@ -108,19 +111,10 @@ class _Hook(NestBuilder):
 
     def _parts(self) -> list[tuple[Axis, ...]]:
         """The axes of batch, rows and columns."""
-        dims, (batch, rows) = self.anchor.type.dims, self.groups
-        axes = list(self.walks[self.anchor])
-        parts = []
-        for sizes in (dims[:batch], dims[batch : batch + rows], dims[batch + rows :]):
-            parts.append(tuple(chain.from_iterable(self._take(axes, size) for size in sizes)))
-        return parts
-
-    def _take(self, axes: list[Axis], size: Dim) -> list[Axis]:
-        """Take the axes whose product is ``size`` from the front of ``axes``."""
-        taken: list[Axis] = []
-        while product([self.schedule.axes[axis] for axis in taken]) != size:
-            taken.append(axes.pop(0))
-        return taken
+        dims, (batch, rows) = self.schedule.dims, self.groups
+        axes = self.walks[self.anchor]
+        first, last = sum(dims[:batch]), sum(dims[: batch + rows])
+        return [axes[:first], axes[first:last], axes[last:]]
 
     def _join_axes(self, parts: Sequence[tuple[Axis, ...]]) -> list[int]:
         """Join axes of the same part that all values walk together; the part of each that is left."""

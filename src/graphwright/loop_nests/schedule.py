@@ -23,8 +23,10 @@ def schedule_of(region: Graph, limits: Limits) -> Schedule:
     """
     body = [n for n in region if not isinstance(n.op, Constant) and Trait.CONTRACTION not in n.op.traits]
     nest = analyse(body)
-    if any(Trait.CONTRACTION in node.op.traits for node in region):
-        return _over(region, nest, [(axis,) for axis in nest.domain])
+    anchor = next((node for node in region if Trait.CONTRACTION in node.op.traits), None)
+    if anchor is not None:
+        dims = tuple(map(len, nest.reads[anchor.outputs[0]]))
+        return replace(_over(region, nest, [(axis,) for axis in nest.domain]), dims=dims)
     whole = _over(region, nest, _joined(nest))
     if _fits_lanes(whole, _is_wide(region), limits):
         return _lanes(whole, limits)

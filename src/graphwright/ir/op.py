@@ -88,7 +88,7 @@ class Trait(enum.Flag):
     VIEW = enum.auto()
     """Same bytes in the same row-major order under another shape."""
     COPY = enum.auto()
-    """Each output element is one of input 0; other inputs say which."""
+    """Each output element is one of input 0, by its position alone."""
     REDUCTION = enum.auto()
     """Folds axes of its first input with an associative, commutative combiner."""
     CONTRACTION = enum.auto()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.graph import Node
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, symbol
 from graphwright.ir.types import F32, I64, TensorType
@@ -31,6 +31,7 @@ class Slice(PaddingRule, Op):
     ends: tuple[Dim, ...] = ()
     axes: tuple[int, ...] = ()
     steps: tuple[int, ...] = ()
+    traits = Trait.COPY
     optional_inputs = frozenset({3, 4})
 
     def fold_operands(self, x: Fact, *bounds: Fact | None) -> tuple[Op, tuple[int, ...]] | None:

@@ -1,1 +1,1 @@
-"""Kernels: the prebuilt library, what offers them for a node, and their selection."""
+"""Kernels: the prebuilt library by families, what offers them for a node, and their selection."""

@@ -1,1 +1,1 @@
-"""Which kernels can do which ops: one file per family, each function registered for the ops it serves."""
+"""What candidates of all families share, the registry, and candidates whose kernels are generated."""

@@ -1,1 +1,1 @@
-"""Shape-generic kernels that serve without a compiler: Python that writes C, built with the wheel."""
+"""What the families of kernels share: arguments, extents, register tiles and headers of C."""

@@ -12,7 +12,7 @@ from graphwright.executable.nodes import (
     host_programs_of,
     programs_of,
 )
-from graphwright.executable.target import Target
+from graphwright.executable.target_code import TargetCode
 from graphwright.package.package import Package
 
 
@@ -26,7 +26,7 @@ def programs(package: Package) -> list[Program]:
     return [] if package.main is None else list(programs_of(package.main))
 
 
-def targets(package: Package) -> Mapping[str, Target]:
+def targets(package: Package) -> Mapping[str, TargetCode]:
     """The targets of a package's only program."""
     (program,) = programs(package)
     return program.targets

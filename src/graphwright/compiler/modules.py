@@ -13,7 +13,7 @@ from graphwright.config import Options
 from graphwright.executable.nodes import Program
 from graphwright.executable.specs import TensorSpec
 from graphwright.executable.stored import StoredTasks
-from graphwright.executable.target import Target as TargetCode
+from graphwright.executable.target_code import TargetCode
 from graphwright.ir.constant import constant_of
 from graphwright.ir.deferred import Deferred
 from graphwright.ir.graph import Array, Graph, Module, Value

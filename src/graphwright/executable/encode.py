@@ -19,12 +19,12 @@ from graphwright.executable.nodes import (
     Step,
 )
 from graphwright.executable.specs import TensorSpec, decode_spec, encode_spec
-from graphwright.executable.target import Target
+from graphwright.executable.target_code import TargetCode
 from graphwright.ir.dtypes import dtype_named
 
 MAX_DEPTH: Final = 32
 """Of executables in executables, and of bodies in bodies."""
-Targets = Callable[[int], Mapping[str, Target]]
+Targets = Callable[[int], Mapping[str, TargetCode]]
 """The targets of the program of a number: programs are counted as :func:`programs_of` names them."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from graphwright.executable.specs import TensorSpec, static_shapes
-from graphwright.executable.target import Target
+from graphwright.executable.target_code import TargetCode
 from graphwright.records import dataclass, replace
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Program:
     outputs: tuple[TensorSpec, ...]
     guards: tuple[str, ...]
     """What the tasks assume of sizes: a run that breaks one is refused before any task runs."""
-    targets: Mapping[str, Target]
+    targets: Mapping[str, TargetCode]
     module: Module | None = None
     """What the reference device interprets; a file does not hold it."""
 

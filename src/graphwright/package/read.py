@@ -14,7 +14,7 @@ from graphwright.executable.encode import decode
 from graphwright.executable.nodes import Dispatch, Executable, Program, programs_of
 from graphwright.executable.specs import TensorSpec, decode_spec
 from graphwright.executable.stored import StoredTasks
-from graphwright.executable.target import Target
+from graphwright.executable.target_code import TargetCode
 from graphwright.package.archive import Held, Later, Source, damaged, open_archive, read_archive, shown
 from graphwright.package.package import (
     FORMAT,
@@ -172,7 +172,7 @@ def _entries(manifest: dict[str, Any], files: _Files) -> dict[str, Executable]:
 
         def targets(
             number: int, name: str = str(name), programs: Sequence[Any] = programs
-        ) -> dict[str, Target]:
+        ) -> dict[str, TargetCode]:
             return _targets(programs[number], f"entries/{name}/{number}", files)
 
         entries[str(name)] = entry = decode(plain, targets)
@@ -291,14 +291,14 @@ def _name_of(digest: str, graph: str) -> str:
     return digest
 
 
-def _targets(entries: dict[str, Any], folder: str, files: _Files) -> dict[str, Target]:
+def _targets(entries: dict[str, Any], folder: str, files: _Files) -> dict[str, TargetCode]:
     return {isa: _target(isa, names, f"{folder}/{isa}", files) for isa, names in entries.items()}
 
 
-def _target(isa: str, names: dict[str, Any], folder: str, files: _Files) -> Target:
+def _target(isa: str, names: dict[str, Any], folder: str, files: _Files) -> TargetCode:
     tasks = StoredTasks(files.data(f"{folder}/tasks.json"))
     tasks.check()
-    return Target(
+    return TargetCode(
         isa,
         tasks,
         {str(name): files.data(member) for name, member in names["objects"].items()},

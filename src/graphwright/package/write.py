@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from graphwright.executable.encode import encode
 from graphwright.executable.nodes import programs_of
 from graphwright.executable.specs import encode_spec
-from graphwright.executable.target import Target
+from graphwright.executable.target_code import TargetCode
 from graphwright.package.archiver import Piece, write_archive
 from graphwright.package.hashes import hash_members
 from graphwright.package.package import FORMAT, GENERAL, SPARE, WEIGHTS, Package, own_weights
@@ -67,13 +67,13 @@ def write_package(package: Package, target: Path | BinaryIO, key: bytes | None =
 
 
 def _add_targets(
-    targets: Mapping[str, Target], folder: str, members: dict[str, list[Piece]]
+    targets: Mapping[str, TargetCode], folder: str, members: dict[str, list[Piece]]
 ) -> dict[str, Any]:
     """Put ``targets`` into ``members`` under ``folder``; what the manifest says of them."""
     return {isa: _add_target(target, f"{folder}/{isa}", members) for isa, target in sorted(targets.items())}
 
 
-def _add_target(target: Target, folder: str, members: dict[str, list[Piece]]) -> dict[str, Any]:
+def _add_target(target: TargetCode, folder: str, members: dict[str, list[Piece]]) -> dict[str, Any]:
     members[f"{folder}/tasks.json"] = [target.stored.data]
     sources = {name: text.encode() for name, text in target.sources.items()}
     return {

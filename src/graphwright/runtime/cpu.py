@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 from graphwright import _native
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.executable.nodes import SIZE_INPUT, Program
-from graphwright.executable.target import Target
+from graphwright.executable.target_code import TargetCode
 from graphwright.ir.arrays import Array, np
 from graphwright.package.weights import Weights
 from graphwright.runtime.executor import RunError, TaskTime
@@ -39,7 +39,7 @@ class Cpu:
     """A target of a program, loaded into the native runtime."""
 
     def __init__(
-        self, program: Program, target: Target, weights: Weights, shared: Shared | None = None
+        self, program: Program, target: TargetCode, weights: Weights, shared: Shared | None = None
     ) -> None:
         """``shared`` is what it has with other programs."""
         self._program, self._target = program, target

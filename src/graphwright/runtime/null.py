@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from graphwright.errors import Diagnostic
 from graphwright.executable.nodes import Program
-from graphwright.executable.target import Target
+from graphwright.executable.target_code import TargetCode
 from graphwright.ir.arrays import Array, np
 from graphwright.package.weights import Weights
 from graphwright.runtime.cpu import Cpu
@@ -18,7 +18,7 @@ class Null:
     """Outputs have the right shapes and are zero; those of the caller are left as they are."""
 
     def __init__(
-        self, program: Program, target: Target, weights: Weights, shared: Shared | None = None
+        self, program: Program, target: TargetCode, weights: Weights, shared: Shared | None = None
     ) -> None:
         self._cpu = Cpu(program, target, weights, shared)
         self._outputs = program.outputs

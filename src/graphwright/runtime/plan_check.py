@@ -5,12 +5,12 @@ from __future__ import annotations
 from graphwright.errors import Diagnostic, VerifyError
 from graphwright.executable.nodes import Program
 from graphwright.executable.specs import static_shapes
-from graphwright.executable.target import Target
+from graphwright.executable.target_code import TargetCode
 from graphwright.memory.checker import check_plan
 from graphwright.runtime.cpu import Cpu
 
 
-def verify_plan(program: Program, target: Target, executor: Cpu, threads: int) -> None:
+def verify_plan(program: Program, target: TargetCode, executor: Cpu, threads: int) -> None:
     """Let the independent checker see the memory plan where all sizes are known. Raises VerifyError."""
     shapes = static_shapes(program.inputs)
     if shapes is None:

@@ -11,7 +11,7 @@ from graphwright import _native
 from graphwright.config import DEVICES, Options
 from graphwright.errors import Diagnostic, PackageError, ToolchainError
 from graphwright.executable.nodes import Program
-from graphwright.executable.target import Target
+from graphwright.executable.target_code import TargetCode
 from graphwright.package.weights import Weights
 from graphwright.records import dataclass, field, replace
 
@@ -66,7 +66,7 @@ def export_faults(code: bytes, functions: Iterable[str]) -> list[str]:
     return faults
 
 
-def best_target(targets: Mapping[str, Target], options: Options) -> Target | None:
+def best_target(targets: Mapping[str, TargetCode], options: Options) -> TargetCode | None:
     """The target of the newest ISA that this CPU has, compiled for the kernels that are here; with the option
     ``isa``, of that one alone.
     """
@@ -96,7 +96,7 @@ _FOREIGN: Final = "plugin_"
 """How the names of shared objects of users' own C begin."""
 
 
-def load_program(program: Program, target: Target, weights: Weights, shared: Shared) -> _native.Program:
+def load_program(program: Program, target: TargetCode, weights: Weights, shared: Shared) -> _native.Program:
     """The target's tasks, ready to run; a PackageError if a kernel is missing or they are malformed."""
     try:
         return _load(program, target, weights, shared)
@@ -106,7 +106,7 @@ def load_program(program: Program, target: Target, weights: Weights, shared: Sha
         ) from error
 
 
-def _load(program: Program, target: Target, weights: Weights, shared: Shared) -> _native.Program:
+def _load(program: Program, target: TargetCode, weights: Weights, shared: Shared) -> _native.Program:
     libraries = {name: shared.library(data) for name, data in target.objects.items()}
     library = kernel_library(target.isa)
     return _native.Program(
@@ -122,7 +122,7 @@ def _load(program: Program, target: Target, weights: Weights, shared: Shared) ->
     )
 
 
-def _hosts(target: Target) -> list[_native.HostFunction]:
+def _hosts(target: TargetCode) -> list[_native.HostFunction]:
     """What runs in Python: with it come the ops, so it is imported where there is something."""
     if not target.stored.hosts:
         return []

@@ -22,7 +22,7 @@ from graphwright.executable.nodes import (
     programs_of,
 )
 from graphwright.executable.specs import TensorSpec
-from graphwright.executable.target import Target
+from graphwright.executable.target_code import TargetCode
 from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Module
@@ -107,7 +107,7 @@ def op_counts(module: Module) -> dict[str, Any]:
     }
 
 
-def target_facts(target: Target) -> dict[str, Any]:
+def target_facts(target: TargetCode) -> dict[str, Any]:
     """One program for one ISA: its tasks by kind, its kernels, and the ops that NumPy runs."""
     program = target.task_graph
     generated = sum(bool(kernel.module) for kernel in program.kernels)

@@ -26,7 +26,7 @@ from graphwright.executable.nodes import (
     programs_of,
 )
 from graphwright.executable.specs import TensorSpec
-from graphwright.executable.target import Target
+from graphwright.executable.target_code import TargetCode
 from graphwright.ir.graph import Module
 from graphwright.ir.sizes import Dim
 from graphwright.ir.text import print_module
@@ -275,7 +275,7 @@ def _ir_text(package: Package, level: Level) -> str:
     )
 
 
-def _target_text(target: Target) -> str:
+def _target_text(target: TargetCode) -> str:
     loops = "\n".join(text for name, text in target.sources.items() if name.endswith(".loops"))
     return f"// tasks for {target.isa}\n{print_program(target.task_graph, loops)}".rstrip()
 
@@ -361,7 +361,7 @@ def _show_ops(module: Module) -> None:
     table([[str(count), name] for name, count in counts["by_name"].items()] or [["none"]])
 
 
-def _show_target(target: Target) -> None:
+def _show_target(target: TargetCode) -> None:
     found = target_facts(target)
     tasks, kernels = found["tasks"], found["kernels"]
     say(f"tasks for {target.isa}: {sum(tasks.values())}, {found['shape_instructions']} shape instructions")

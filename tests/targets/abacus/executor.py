@@ -11,7 +11,7 @@ import numpy as np
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.executable.nodes import Program
-from graphwright.executable.target import Target
+from graphwright.executable.target_code import TargetCode
 from graphwright.ir.arrays import Array
 from graphwright.ir.loops.interpret import interpret
 from graphwright.ir.loops.nodes import Kernel
@@ -40,7 +40,7 @@ KERNEL = re.compile(r"^kernel .*?^\}$", re.MULTILINE | re.DOTALL)
 class Interpreter:
     """An executor of one program."""
 
-    def __init__(self, target: Target, weights: memoryview) -> None:
+    def __init__(self, target: TargetCode, weights: memoryview) -> None:
         self._graph, self._weights = target.task_graph, weights
         texts = [found for binary in target.objects.values() for found in KERNEL.findall(binary.decode())]
         self._kernels: dict[str, Kernel] = {(made := parse_kernel(text)).name: made for text in texts}

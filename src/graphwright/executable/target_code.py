@@ -1,4 +1,4 @@
-"""What runs on one ISA."""
+"""What a program is on one target."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Target:
-    """The tasks of a program for one ISA, and its generated kernels as shared objects.
+class TargetCode:
+    """The tasks of a program for one target, and its generated kernels as binaries: shared objects on a CPU.
 
     ``sources`` are texts by file name: the C of ``objects[NAME]`` is ``NAME.c``, the loop IR that it was made
     from is ``NAME.loops``.
     """
 
     isa: str
+    """The name of the target."""
     stored: StoredTasks
     """The tasks, as a package holds them."""
     objects: Mapping[str, bytes]
     sources: Mapping[str, str]
     library: str
-    """The digest of the library whose kernels the tasks call."""
+    """The digest of the library whose kernels the tasks call; empty where they call none."""
 
     @cached_property
     def task_graph(self) -> TaskGraph:

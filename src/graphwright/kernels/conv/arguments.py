@@ -45,3 +45,21 @@ class ConvolutionArgs(Arguments):
     def taps(self) -> Dim:
         """Of a window."""
         return self.kd * self.kh * self.kw
+
+
+@dataclass(frozen=True)
+class StridedConvolutionArgs(ConvolutionArgs):
+    """Of those whose x and y lie in any memory order: strides in elements."""
+
+    x_n: Dim
+    x_c: Dim
+    x_d: Dim
+    x_h: Dim
+    x_w: Dim
+    y_n: Dim
+    y_c: Dim
+    y_d: Dim
+    y_h: Dim
+    y_w: Dim
+    act: Dim
+    """0 none, 1 relu."""

@@ -15,7 +15,7 @@ from typing import Final
 from graphwright.cost.images import im2col_work
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
-from graphwright.kernels.conv.arguments import ConvolutionArgs
+from graphwright.kernels.conv.arguments import StridedConvolutionArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIGNED, Extent, Reach, Tiles, dense, window_bounds, within
 from graphwright.kernels.library.tile import TileShape, tiles
@@ -32,21 +32,9 @@ _K_BLOCK: Final = 384
 
 
 @dataclass(frozen=True)
-class ConvArgs(ConvolutionArgs):
-    """Strides of x and y in elements."""
+class ConvArgs(StridedConvolutionArgs):
+    """How the work is cut, behind the shape and the strides."""
 
-    x_n: Dim
-    x_c: Dim
-    x_d: Dim
-    x_h: Dim
-    x_w: Dim
-    y_n: Dim
-    y_c: Dim
-    y_d: Dim
-    y_h: Dim
-    y_w: Dim
-    act: Dim
-    """0 none, 1 relu."""
     unit_tiles: Dim
     """Tiles of output channels in a unit (:func:`unit_tiles`)."""
 

@@ -13,7 +13,7 @@ from typing import Final
 from graphwright.cost.images import planar_depthwise_work
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
-from graphwright.kernels.conv.arguments import ConvolutionArgs
+from graphwright.kernels.conv.arguments import StridedConvolutionArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
     SIGNED,
@@ -36,21 +36,8 @@ _BAND: Final = 16
 
 
 @dataclass(frozen=True)
-class DepthwiseArgs(ConvolutionArgs):
+class DepthwiseArgs(StridedConvolutionArgs):
     """Each input channel is a group (``cin`` is 1), of ``cout`` output channels. Strides in elements."""
-
-    x_n: Dim
-    x_c: Dim
-    x_d: Dim
-    x_h: Dim
-    x_w: Dim
-    y_n: Dim
-    y_c: Dim
-    y_d: Dim
-    y_h: Dim
-    y_w: Dim
-    act: Dim
-    """0 none, 1 relu."""
 
     @property
     def channels(self) -> Dim:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from graphwright.config import Options
+from graphwright.cost.machine import Machine
 from graphwright.ir.graph import Node
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.symbols import Dim
@@ -40,6 +41,10 @@ class Target(Protocol):
     @property
     def channel_block(self) -> int:
         """Channels that the library's convolutions take at a time; 0 where images stay as they are."""
+
+    @property
+    def machine(self) -> Machine:
+        """What costs are predicted for."""
 
     @property
     def limits(self) -> Limits:

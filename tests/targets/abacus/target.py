@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphwright.config import Options
+from graphwright.cost.machine import Level as MemoryLevel
+from graphwright.cost.machine import Machine
 from graphwright.ir.graph import Node
 from graphwright.ir.loops.nodes import Call, Kernel, Level, walk
 from graphwright.ir.loops.text import print_kernel
@@ -17,6 +19,7 @@ from graphwright.records import dataclass
 from graphwright.targets.registry import register_target
 
 NAME = "abacus"
+CACHE = MemoryLevel(1 << 20, load=1, store=1)
 MARK = "// "
 """How lines begin that are no loop IR."""
 
@@ -29,6 +32,7 @@ class AbacusTarget:
     library: str = ""
     channel_block: int = 0
     source_suffix: str = ".txt"
+    machine: Machine = Machine(4, 1000, 1, 1, CACHE, CACHE, CACHE, CACHE)
     limits: Limits = Limits(
         memory=frozenset({Level.GLOBAL, Level.REGISTER}),
         nodes=6,

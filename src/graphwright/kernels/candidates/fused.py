@@ -108,7 +108,7 @@ def _generated(
         made.sizes,
         _true_size(made, context.target.grid_of(made.kernel)),
         scratch=_true_size(made, context.target.scratch_of(made.kernel)),
-        work=kernel_ns(made.kernel, sizes, context.isa.machine),
+        work=kernel_ns(made.kernel, sizes, context.target.machine),
         in_place=_in_place(made, operands, writes),
     )
 

@@ -93,7 +93,7 @@ class Draft:
             tuple(values.values()),
             substitute(self.context.target.grid_of(kernel), values),
             substitute(self.context.target.scratch_of(kernel), values),
-            kernel_ns(kernel, values, self.context.isa.machine),
+            kernel_ns(kernel, values, self.context.target.machine),
             in_place=in_place,
         )
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from graphwright.config import Options
+from graphwright.cost.machine import Machine
 from graphwright.ir.graph import Node
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.symbols import Dim
@@ -42,6 +43,10 @@ class CpuTarget:
     @property
     def channel_block(self) -> int:
         return self.isa.lanes
+
+    @property
+    def machine(self) -> Machine:
+        return self.isa.machine
 
     def has_code(self, dtype: DType) -> bool:
         return has_code(dtype)

@@ -113,6 +113,10 @@ class Program:
         Raises ProgramError for malformed words.
         """
 
+    @property
+    def states(self) -> list[int]:
+        """The inputs that its tasks may write."""
+
     def plan(self, input_shapes: Sequence[Sequence[int]], threads: int = 1) -> PlanInfo: ...
     def run(
         self,

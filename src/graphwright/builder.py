@@ -31,7 +31,7 @@ from graphwright.runtime.model import Model
 from graphwright.spelling import did_you_mean
 
 Operand = Value | np.ndarray[Any, Any] | float | bool | None
-_OWN = ("input", "constant", "if_", "loop", "output", "build", "compile")
+_OWN = ("input", "state", "update", "constant", "if_", "loop", "output", "build", "compile")
 
 
 class GraphBuilder:
@@ -49,13 +49,44 @@ class GraphBuilder:
         self.module = Module()
         self._scope = new_scope(self.module, self.module.add_graph(Graph("main")))
         self._outputs: dict[str, Value] = {}
+        self._nexts: dict[Value, Value] = {}
+        """The value that each state has after a run."""
 
     def input(self, name: str, dtype: str, shape: Sequence[int | str]) -> Value:
         """An input. Sizes are numbers, names (equal sizes share one), or expressions: ``"2*N"``. ``dtype`` is
         a name such as ``f32``, or a type of NumPy's.
         """
+        return self._add_input("input", name, dtype, shape)
+
+    def state(self, name: str, dtype: str, shape: Sequence[int | str]) -> Value:
+        """A value that the model keeps from run to run, such as a cache of keys and values, or moments of an
+        optimizer: zeros before the first run, and what :meth:`update` says after each. It is read as inputs
+        are, and its memory is updated in place where no op reads the old value later.
+
+        >>> count = b.state("count", "f32", (1,))
+        >>> b.update(count, b.add(count, x))
+        """
+        value = self._add_input("state", name, dtype, shape)
+        self._nexts[value] = value
+        return value
+
+    def update(self, state: Value, value: Operand) -> None:
+        """Let ``state`` be ``value`` after each run. What reads ``state`` in this run reads the old value."""
+        with located(f"update of {getattr(state, 'name', state)!r}"):
+            if state not in self._nexts:
+                raise fault(
+                    "state", f"{state} is no state of this builder", 'as in b.state("count", "f32", (1,))'
+                )
+            if self._nexts[state] is not state:
+                raise fault("state", "it is updated already")
+            made = self._operand(value, (state,))
+            if made.graph is not self.module.main or made.type != state.type:
+                raise fault("state", f"a state {state.type} cannot become {made.type}")
+            self._nexts[state] = made
+
+    def _add_input(self, kind: str, name: str, dtype: str, shape: Sequence[int | str]) -> Value:
         graph = self.module.main
-        with located(f"input {name!r}"):
+        with located(f"{kind} {name!r}"):
             if not name or any(value.name == name for value in graph.inputs):
                 raise fault("input-name", f"{name!r} is empty or taken already")
             if isinstance(shape, str) or not isinstance(shape, Sequence):
@@ -165,11 +196,14 @@ class GraphBuilder:
 
     def build(self) -> Module:
         """The module, which the builder no longer changes."""
-        if not self._outputs:
+        if not self._outputs and not self._nexts:
             raise fault("outputs", "the graph has no outputs", "call output(name, value)")
-        graph = self.module.main
-        graph.set_outputs(list(self._outputs.values()), list(self._outputs))
-        self.module.signatures["main"] = Signature((Role.DATA,) * len(graph.inputs))
+        graph, count = self.module.main, len(self._outputs)
+        names = [*self._outputs, *(f"next {state.name}" for state in self._nexts)]
+        graph.set_outputs([*self._outputs.values(), *self._nexts.values()], names)
+        roles = (Role.STATE if value in self._nexts else Role.DATA for value in graph.inputs)
+        aliases = tuple((count + k, state.index) for k, state in enumerate(self._nexts))
+        self.module.signatures["main"] = Signature(tuple(roles), aliases)
         return self.module
 
     def compile(self, options: Options | None = None, **arguments: Any) -> Model:

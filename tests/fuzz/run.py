@@ -102,12 +102,12 @@ def work(kind: str, first: int, last: int, folder: Path) -> None:
     tried = KINDS[kind](folder)
     if "ASAN_OPTIONS" not in os.environ:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    signal.signal(signal.SIGVTALRM, _interrupt)
+    signal.signal(signal.SIGPROF, _interrupt)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for number in range(first, last):
         print(json.dumps({"begin": number}), flush=True)
-        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
-        signal.setitimer(signal.ITIMER_PROF, 2 * SECONDS)  # its signal ends the process
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 2 * SECONDS)  # its signal ends the process
         start = time.process_time()
         try:
             outcome, ok = tried(number), True
@@ -187,7 +187,7 @@ def _one_child(
         code = child.wait()
         if code or hung:
             errors.seek(0)
-            ended = "it hung" if hung or code == -signal.SIGPROF else f"the process ended with {code}"
+            ended = "it hung" if hung or code == -signal.SIGVTALRM else f"the process ended with {code}"
             _keep(kind, number, f"{ended}: {errors.read()[-2000:]}", folder, found, kept)
             number += 1
     return number

@@ -16,7 +16,7 @@ from graphwright.compiler.modules import (
 )
 from graphwright.compiler.pipeline import shape_passes
 from graphwright.config import Options
-from graphwright.errors import Collector, GraphwrightError, ModelError, OptionError
+from graphwright.errors import Collector, Diagnostic, GraphwrightError, ModelError, OptionError
 from graphwright.executable.nodes import Dispatch, Executable
 from graphwright.gears import Gears, Row, row_text
 from graphwright.ir.clone import clone_module
@@ -37,6 +37,9 @@ def bucket_modules(module: Module, gears: Gears, options: Options) -> BucketModu
     Raises OptionError for gears that contradict each other or the inputs, ModelError where the graph refuses
     one, or padding.
     """
+    if module.updates():
+        hint = "leave sizes open: one program runs all of them"
+        raise OptionError(Diagnostic("gears", "a model with states has no gears", hint=hint))
     rows = gears.rows(module.main)
     _take_ranks(module, rows[0])
     run_passes(module, shape_passes(options), options)

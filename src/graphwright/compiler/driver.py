@@ -13,6 +13,7 @@ from graphwright.compiler.modules import (
     package_module,
     program_of,
     run_passes,
+    states,
 )
 from graphwright.compiler.partition import partition
 from graphwright.compiler.pipeline import shape_passes
@@ -145,4 +146,4 @@ def with_general(package: Package, general: Module) -> Package:
 
 def _guarded(main: Executable, general: Module) -> Dispatch:
     """``main`` for shapes that break no guard of it, and what is compiled for others."""
-    return Dispatch(input_specs(general), output_specs(general), (main,), COMPILE)
+    return Dispatch(input_specs(general), output_specs(general), (main,), COMPILE, states=states(general))

@@ -125,7 +125,7 @@ class Draft:
         self.read: dict[str, ConstRef] = {}
         """Constants that the host reads."""
         self._numbers = numbers
-        self._program = self._graph(module.main, found, ())
+        self._program = self._graph(module.main, found, (), module.updates())
 
     def completed(self, compiled: Mapping[int, Compilation]) -> HostProgram:
         """The host program that calls what was ``compiled``; the module holds that as well."""
@@ -144,8 +144,16 @@ class Draft:
         seen = {each for module in self.modules.values() for each in module.symbols.constraints}
         return constraint_texts(each for each in self.module.symbols.constraints if each not in seen)
 
-    def _graph(self, graph: Graph, found: Partition, bound: Collection[str]) -> HostProgram:
-        """The host program of ``graph``, its steps in the order in which they run."""
+    def _graph(
+        self,
+        graph: Graph,
+        found: Partition,
+        bound: Collection[str],
+        updates: Mapping[int, int] | None = None,
+    ) -> HostProgram:
+        """The host program of ``graph``, its steps in the order in which they run. ``updates``: the outputs
+        that are the next value of an input.
+        """
         values = _Values(graph.inputs)
         for node in [node for node in graph if isinstance(node.op, Constant)]:
             graph.move(node, None)
@@ -163,8 +171,11 @@ class Draft:
                 else:
                     steps.append(self._host(node, found.reasons[node], values, known))
                 known = bound_by(node.outputs, known)
-        results = tuple(values.numbers[value] for value in graph.outputs)
-        return HostProgram(len(graph.inputs), tuple(values.specs), constants, tuple(steps), results)
+        updates = updates or {}
+        numbers = [values.numbers[value] for value in graph.outputs]
+        results = tuple(number for k, number in enumerate(numbers) if k not in updates)
+        updated = tuple((source, numbers[k]) for k, source in updates.items())
+        return HostProgram(len(graph.inputs), tuple(values.specs), constants, tuple(steps), results, updated)
 
     def _constants(self, graph: Graph, found: Partition, values: _Values) -> tuple[tuple[int, str], ...]:
         """Numbers and digests of the constants that the host reads or that are outputs."""

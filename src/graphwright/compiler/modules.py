@@ -116,7 +116,7 @@ def compile_modules(
     with BackgroundTask(call, compiler.stop) as compiled:
         weights, stored = _weights(modules, selections, shared)
         programs = [
-            lower(m.main, selection.steps, m.symbols, held.places, streams=options.streams)
+            lower(m.main, selection.steps, m.symbols, held.places, options.streams, m.updates())
             for m, selection, held in zip(modules, selections, stored, strict=True)
         ]
         for program in programs:
@@ -160,7 +160,13 @@ def program_of(
     module: Module, targets: Mapping[str, TargetCode], interpreted: Module | None = None
 ) -> Program:
     """The executable of ``module`` alone."""
-    return Program(input_specs(module), output_specs(module), guard_texts(module), targets, interpreted)
+    specs = input_specs(module), output_specs(module)
+    return Program(*specs, guard_texts(module), targets, states(module), interpreted)
+
+
+def states(module: Module) -> tuple[int, ...]:
+    """The inputs of the entry of ``module`` that a run updates in place."""
+    return tuple(module.updates().values())
 
 
 def input_specs(module: Module) -> tuple[TensorSpec, ...]:
@@ -169,8 +175,9 @@ def input_specs(module: Module) -> tuple[TensorSpec, ...]:
 
 
 def output_specs(module: Module) -> tuple[TensorSpec, ...]:
-    """What the entry of ``module`` gives."""
-    return tuple(map(spec_of, module.main.outputs, module.main.output_names))
+    """What the entry of ``module`` gives: not the next values of states."""
+    specs, updates = map(spec_of, module.main.outputs, module.main.output_names), module.updates()
+    return tuple(spec for position, spec in enumerate(specs) if position not in updates)
 
 
 def guard_texts(module: Module) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from graphwright.compiler.modules import compile_modules, package_module
+from graphwright.compiler.modules import compile_modules, package_module, states
 from graphwright.config import Options
 from graphwright.errors import ModelError
 from graphwright.executable.nodes import COMPILE, Dispatch
@@ -87,5 +87,5 @@ def package_ranks(module: Module, variants: Sequence[Module], options: Options) 
     held = package.weights.tensors
     rest = {ref.digest: module.constants.held(ref) for ref in module.constants if ref.digest not in held}
     cases = tuple(made.package.main for made in compiled if made.package.main is not None)
-    main = Dispatch(package.inputs, package.outputs, cases, COMPILE)
+    main = Dispatch(package.inputs, package.outputs, cases, COMPILE, states=states(module))
     return replace(package, entries={MAIN: main}, spare=partial(UnpackedWeights, rest))

@@ -47,6 +47,7 @@ def _encode_interface(executable: Program | Dispatch) -> dict[str, Any]:
     return {
         "inputs": list(map(encode_spec, executable.inputs)),
         "outputs": list(map(encode_spec, executable.outputs)),
+        "states": list(executable.states),
     }
 
 
@@ -57,6 +58,7 @@ def _encode_host_program(program: HostProgram) -> dict[str, Any]:
         "constants": [list(constant) for constant in program.constants],
         "steps": list(map(_encode_step, program.steps)),
         "outputs": list(program.results),
+        "updates": [list(update) for update in program.updates],
         "guards": list(program.guards),
         "constraints": list(program.constraints),
     }
@@ -94,16 +96,17 @@ class _Decoder:
             _check_numbers(program)
             return program
         inputs, outputs = (tuple(map(decode_spec, plain[name])) for name in ("inputs", "outputs"))
+        states = _states(plain["states"], inputs)
         if plain["kind"] == "program":
             guards = tuple(map(str, plain["guards"]))
-            return Program(inputs, outputs, guards, self._targets(next(self._numbers)))
+            return Program(inputs, outputs, guards, self._targets(next(self._numbers)), states)
         if plain["kind"] != "dispatch" or plain["otherwise"] not in (ERROR, COMPILE):
             raise ValueError(f"an executable is of an unknown kind: {plain['kind']!r}")
         cases = tuple(self.executable(case, depth + 1) for case in plain["cases"])
-        if any(_dtypes(case) != _dtypes_of(inputs, outputs) for case in cases):
-            raise ValueError("a case takes or gives other types than the executable that chooses it")
+        if any(_dtypes(case) != _dtypes_of(inputs, outputs) or case.states != states for case in cases):
+            raise ValueError("a case takes, gives or updates others than the executable that chooses it")
         subgraph = None if plain["subgraph"] is None else _number(plain["subgraph"])
-        return Dispatch(inputs, outputs, cases, plain["otherwise"], subgraph)
+        return Dispatch(inputs, outputs, cases, plain["otherwise"], subgraph, states)
 
     def _host_program(self, plain: Any, depth: int) -> HostProgram:
         if depth > MAX_DEPTH:
@@ -114,6 +117,7 @@ class _Decoder:
             tuple((_number(value), str(digest)) for value, digest in plain["constants"]),
             tuple(self._step(step, depth) for step in plain["steps"]),
             tuple(map(_number, plain["outputs"])),
+            tuple((_number(state), _number(value)) for state, value in plain["updates"]),
             tuple(map(str, plain["guards"])),
             tuple(map(str, plain["constraints"])),
         )
@@ -146,6 +150,8 @@ class _Decoder:
         callee = self.executable(plain["callee"], depth + 1)
         if len(callee.inputs) != len(inputs) + len(sizes) or len(callee.outputs) != len(outputs):
             raise ValueError(f"call {number} has another number of inputs or outputs than its program")
+        if callee.states:
+            raise ValueError(f"call {number} updates what it reads")
         if isinstance(callee, Dispatch) and callee.subgraph != number:
             raise ValueError(f"call {number} compiles another subgraph")
         return CallProgram(number, inputs, sizes, outputs, callee)
@@ -157,6 +163,13 @@ def _bind_size(plain: Any, outputs: tuple[int, ...]) -> BindSize:
     if not len(shapes) == len(outputs) == len(inputs) - 1:
         raise ValueError(f"{plain['node']} has another number of buffers than of values")
     return BindSize(str(plain["bind"]), shapes, str(plain["node"]), inputs, outputs)
+
+
+def _states(plain: Any, inputs: Sequence[TensorSpec]) -> tuple[int, ...]:
+    states = tuple(map(_number, plain))
+    if len(set(states)) < len(states) or any(number >= len(inputs) for number in states):
+        raise ValueError("a state is no input, or named twice")
+    return states
 
 
 def _number(number: Any) -> int:
@@ -184,6 +197,8 @@ def _check_order(program: HostProgram) -> None:
         made += step.outputs
         known.update(step.outputs)
     _check_read(program.results, known)
+    _check_read((value for _, value in program.updates), known)
+    _states(program.states, program.inputs)
     if len(made) != len(known) or known != set(range(len(program.values))):
         raise ValueError("values of a host program are not made once each")
 

@@ -32,6 +32,8 @@ class Program:
     guards: tuple[str, ...]
     """What the tasks assume of sizes: a run that breaks one is refused before any task runs."""
     targets: Mapping[str, TargetCode]
+    states: tuple[int, ...] = ()
+    """The inputs that a run updates in place, by number."""
     module: Module | None = None
     """What the reference device interprets; a file does not hold it."""
 
@@ -49,6 +51,8 @@ class Dispatch:
     cases: tuple[Executable, ...]
     otherwise: str = ERROR
     subgraph: int | None = None
+    states: tuple[int, ...] = ()
+    """As those of a program: all cases update the same."""
 
     @property
     def guards(self) -> tuple[str, ...]:
@@ -115,6 +119,8 @@ class HostProgram:
     steps: tuple[Step, ...]
     results: tuple[int, ...]
     """The numbers of the outputs."""
+    updates: tuple[tuple[int, int], ...] = ()
+    """Inputs that become values when all steps have run."""
     guards: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     """What sizes must satisfy that no program sees together; guards of that kind are checked as well."""
@@ -128,6 +134,11 @@ class HostProgram:
     def outputs(self) -> tuple[TensorSpec, ...]:
         """What it gives."""
         return tuple(self.values[number] for number in self.results)
+
+    @property
+    def states(self) -> tuple[int, ...]:
+        """The inputs that a run updates in place, by number."""
+        return tuple(number for number, _ in self.updates)
 
     def walk(self) -> Iterator[Step]:
         """All steps, those of bodies behind the node that runs them."""

@@ -327,7 +327,9 @@ class Role(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Signature:
-    """Roles of an entry's inputs, and outputs that alias an input: ``aliases[output] = input``."""
+    """Roles of an entry's inputs, and by position the outputs that are the next value of a state, with the
+    input that is the state.
+    """
 
     roles: tuple[Role, ...]
     aliases: tuple[tuple[int, int], ...] = ()
@@ -487,6 +489,13 @@ class Module:
     def main(self) -> Graph:
         """The entry called ``main``."""
         return self.graphs["main"]
+
+    def updates(self) -> dict[int, int]:
+        """By position, the outputs of the entry that are the next value of a state, and the input that is
+        the state.
+        """
+        signature = self.signatures.get("main")
+        return dict(signature.aliases) if signature is not None else {}
 
     def walk(self) -> Iterator[Node]:
         """All nodes of all graphs."""

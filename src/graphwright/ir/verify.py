@@ -10,7 +10,7 @@ from itertools import chain
 from graphwright.errors import Collector, GraphwrightError, ModelError, VerifyError
 from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Fused, Schedule, region_of, region_values
-from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.graph import Graph, Module, Node, Role, Signature, Value
 from graphwright.ir.infer import compatible, infer_node
 from graphwright.ir.op import ConstRef, Fact, InferError
 from graphwright.ir.printer import Listing, same_value
@@ -87,11 +87,23 @@ def _signature_faults(module: Module) -> Iterator[str]:
         for output, source in signature.aliases:
             if not (0 <= output < len(graph.outputs) and 0 <= source < len(graph.inputs)):
                 yield f"signature of {name!r}: output {output} is input {source} points outside the graph"
+            elif graph.outputs[output].type != graph.inputs[source].type:
+                made, kept = graph.outputs[output].type, graph.inputs[source].type
+                yield f"output {output} of {name!r}, {made}, is the next value of input {source}, {kept}"
+        yield from _state_faults(name, signature)
         names = (("inputs", [v.name for v in graph.inputs]), ("outputs", graph.output_names))
         for what, texts in names:
             for text, count in Counter(texts).items():
                 if count > 1 and text:
                     yield f"{count} {what} of {name!r} are called {text!r}"
+
+
+def _state_faults(name: str, signature: Signature) -> Iterator[str]:
+    states = [number for number, role in enumerate(signature.roles) if role is Role.STATE]
+    if sorted(source for _, source in signature.aliases) != states:
+        yield f"signature of {name!r}: each state, and nothing else, has one output that is its next value"
+    if len({output for output, _ in signature.aliases}) < len(signature.aliases):
+        yield f"signature of {name!r}: an output is the next value of two states"
 
 
 def _verify_graph(

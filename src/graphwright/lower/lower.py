@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.graph import Graph, Node, Value
@@ -36,18 +36,28 @@ COPY_NS_PER_BYTE_INVERSE = 8
 
 
 def lower(
-    graph: Graph, steps: Sequence[Step], symbols: SymbolTable, weights: Weights, streams: int = 1
+    graph: Graph,
+    steps: Sequence[Step],
+    symbols: SymbolTable,
+    weights: Weights,
+    streams: int = 1,
+    updates: Mapping[int, int] | None = None,
 ) -> TaskGraph:
-    """The program of one entry graph, whose ranks are all known. Raises ModelError for texts."""
+    """The program of one entry graph, whose ranks are all known. Raises ModelError for texts.
+
+    ``updates``: by position, the outputs that are the next value of a state, and the input that is the state.
+    The program has no such outputs: it updates the inputs in place.
+    """
     _refuse_texts(graph)
     shape = ShapeProgramBuilder()
     shape.bind_inputs(graph.inputs, symbols)
-    assignment = assign_storage(graph, steps, weights)
+    assignment = assign_storage(graph, steps, weights, updates)
     if streams == 1:
         ordered = order_steps(steps, assignment)
         if ordered is not steps:
-            steps, assignment = ordered, assign_storage(graph, ordered, weights)
-    return _Lowering(graph, shape, symbols, assignment, streams).run(steps)
+            steps, assignment = ordered, assign_storage(graph, ordered, weights, updates)
+    lowering = _Lowering(graph, shape, symbols, assignment, streams)
+    return lowering.run(steps, [k for k in range(len(graph.outputs)) if k not in (updates or {})])
 
 
 def refuse_unknown_ranks(graph: Graph) -> None:
@@ -110,13 +120,15 @@ class _Lowering:
         self.hosts: list[HostFunction] = []
         self.blocks: list[list[Task]] = []
 
-    def run(self, steps: Sequence[Step]) -> TaskGraph:
+    def run(self, steps: Sequence[Step], results: Sequence[int]) -> TaskGraph:
+        """The tasks of ``steps``; ``results`` are the positions of the graph's outputs that they give."""
         for value in self.graph.inputs:
             self._number(self.assignment.places[value].memory)
         for memory in self.assignment.outputs:
             self._number(memory)
         inputs = [self._port(value, value.name) for value in self.graph.inputs]
-        outputs = list(map(self._port, self.graph.outputs, self.graph.output_names))
+        names = self.graph.output_names
+        outputs = [self._port(self.graph.outputs[k], names[k]) for k in results]
         self._block(steps, LoopMoves())
         tasks, blocks = _flatten(self.blocks)
         return TaskGraph(
@@ -177,9 +189,8 @@ class _Lowering:
         for move in moves.end:
             self._add(draft, self._move(move))
         if index == 0:
-            for value, output in self.assignment.output_copies:
-                target = Place(self.assignment.outputs[output])
-                self._add(draft, self._move(Move(self.assignment.places[value], target, value.bytes)))
+            for move in self.assignment.end_moves:
+                self._add(draft, self._move(move))
         self._is_inner = was_inner
         return index
 
@@ -216,7 +227,14 @@ class _Lowering:
             return self._repeat(step, action)
         if isinstance(action, Host):
             return [self._host(step)]
-        return [self._launch_or_copy(item) for item in action.launches if item not in self.assignment.elided]
+        return [self._launch_or_copy(item) for item in action.launches if not self._is_needless(item)]
+
+    def _is_needless(self, item: Launch | Copy) -> bool:
+        """Whether it copies what lies there already."""
+        if not isinstance(item, Copy):
+            return False
+        source, target = self.assignment.places[item.source], self.assignment.places[item.target]
+        return item in self.assignment.elided or source == Place(target.memory, target.offset + item.offset)
 
     def _launch_or_copy(self, item: Launch | Copy) -> Task:
         return self._copy(item) if isinstance(item, Copy) else self._launch(item)

@@ -76,6 +76,8 @@ class Storage(enum.IntEnum):
     """planned; lives with ``conflicts``"""
     SCRATCH = 4
     """planned, once per thread: a task's private memory"""
+    STATE = 5
+    """the caller's, read and updated in place; ``index`` is the input"""
 
 
 @dataclass(frozen=True)

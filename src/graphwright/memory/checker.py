@@ -21,6 +21,8 @@ NUMBER_BYTES = 8
 """Of an i64 that counts runs."""
 _PLANNED = (Storage.ARENA, Storage.SCRATCH)
 _READ_ONLY = (Storage.INPUT, Storage.WEIGHT)
+_GIVEN = (*_READ_ONLY, Storage.STATE)
+"""What holds something before any task has run."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,9 @@ class _Checker:
     # -- checks ---------------------------------------------------------------------------------------------
 
     def _ports(self) -> Iterator[str]:
-        for storage, ports in ((Storage.INPUT, self.program.inputs), (Storage.OUTPUT, self.program.outputs)):
+        inputs, outputs = self.program.inputs, self.program.outputs
+        sides = ((Storage.INPUT, inputs), (Storage.STATE, inputs), (Storage.OUTPUT, outputs))
+        for storage, ports in sides:
             for number, buffer in enumerate(self.program.buffers):
                 if buffer.storage is not storage:
                     continue
@@ -272,7 +276,7 @@ class _Checker:
     def _reads(self) -> Iterator[str]:
         """What is read was written before, whatever branches ran."""
         for buffer, accesses in self.accesses.items():
-            if self.program.buffers[buffer].storage in _READ_ONLY:
+            if self.program.buffers[buffer].storage in _GIVEN:
                 continue
             for read in accesses:
                 if not read.writes and not self._is_written_before(buffer, read.task):

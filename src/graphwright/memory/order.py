@@ -39,7 +39,7 @@ class _Planner:
     def __init__(self, steps: Sequence[Step], assignment: Assignment) -> None:
         self.steps, self.places = steps, assignment.places
         self.numbers: dict[Memory, int] = {}
-        self.copied = {value for value, _ in assignment.output_copies}
+        self.copied = [move.source.memory for move in assignment.end_moves]
 
     def items(self, sample: int) -> tuple[list[Item], dict[int, int]]:
         """The steps, and bytes by memory, where every size that is not known is ``sample``."""
@@ -47,7 +47,7 @@ class _Planner:
         self._order_by_values(items)
         self._order_by_memories(items)
         self._order_by_effects(items)
-        copies = frozenset(n for n in map(self._number, self.copied) if n is not None)
+        copies = frozenset(self.numbers[memory] for memory in self.copied if memory in self.numbers)
         items.append(Item(copies, after=set(range(len(items)))))  # what is copied to outputs, at the end
         sizes = {number: _bytes(memory.size, sample) for memory, number in self.numbers.items()}
         return items, sizes

@@ -81,19 +81,25 @@ class Assignment:
     branch_moves: dict[tuple[Node, int], list[Move]] = field(default_factory=dict)
     """``(node, branch)``: what is copied into the outputs of an If or Case at the branch's end."""
     loop_moves: dict[Node, LoopMoves] = field(default_factory=dict)
-    output_copies: list[tuple[Value, int]] = field(default_factory=list)
-    """Graph outputs that live elsewhere (an input, a weight, another output): copied at the end."""
+    end_moves: list[Move] = field(default_factory=list)
+    """Outputs and states that live elsewhere (in an input, a weight, another output) are copied at the end,
+    in this order."""
     outputs: list[Memory] = field(default_factory=list)
+    """Of the outputs that are no state's next value."""
 
 
-def assign_storage(graph: Graph, steps: Sequence[Step], weights: Weights) -> Assignment:
-    """Give every value of ``graph`` a place."""
-    return _Assigner(graph, weights).run(steps)
+def assign_storage(
+    graph: Graph, steps: Sequence[Step], weights: Weights, updates: Mapping[int, int] | None = None
+) -> Assignment:
+    """Give every value of ``graph`` a place. ``updates``: by position, the outputs that are the next value of
+    a state, and the input that is the state; they take its place.
+    """
+    return _Assigner(graph, weights, updates or {}).run(steps)
 
 
 class _Assigner:
-    def __init__(self, graph: Graph, weights: Weights) -> None:
-        self.graph, self.weights = graph, weights
+    def __init__(self, graph: Graph, weights: Weights, updates: Mapping[int, int]) -> None:
+        self.graph, self.weights, self.updates = graph, weights, updates
         self.result = Assignment()
         self.places = self.result.places
         self.preset: dict[Value, Place] = {}
@@ -102,7 +108,8 @@ class _Assigner:
 
     def run(self, steps: Sequence[Step]) -> Assignment:
         for index, value in enumerate(self.graph.inputs):
-            self._put(value, Place(Memory(Storage.INPUT, value.bytes, value.name, index)))
+            storage = Storage.STATE if index in self.updates.values() else Storage.INPUT
+            self._put(value, Place(Memory(storage, value.bytes, value.name, index)))
         self.roots = {
             step.node.outputs[0]: (step.action.source, step.action.offset)
             for step in all_steps(steps)
@@ -114,11 +121,11 @@ class _Assigner:
         self.last_use = _last_uses(steps)
         for value in self.graph.outputs:
             self.last_use[value] = NEVER_ENDS
-        self._preset_outputs()
+        copied = self._preset_outputs()
+        copied += self._preset_states(steps, [value for value, _ in copied])
         self._preset_slots(steps)
         self._steps(steps)
-        for value, _ in self.result.output_copies:
-            self._place_constant(value)
+        self.result.end_moves = self._in_sequence([self._move_to(*pair) for pair in copied])
         return self.result
 
     def _put(self, value: Value, place: Place) -> None:
@@ -137,16 +144,39 @@ class _Assigner:
         """Whether a step makes new memory for ``value``: not an input, a constant or a region's input."""
         return value.producer is not None and not is_constant(value) and value.owner is None
 
-    def _preset_outputs(self) -> None:
-        for index, value in enumerate(self.graph.outputs):
+    def _preset_outputs(self) -> list[tuple[Value, Place]]:
+        """Let outputs be made in their memory; what must be copied there instead."""
+        copied = []
+        values = [value for k, value in enumerate(self.graph.outputs) if k not in self.updates]
+        for index, value in enumerate(values):
             memory = Memory(Storage.OUTPUT, value.bytes, value.name, index)
             self.result.outputs.append(memory)
-            root, offset = self._root(value)
-            fits = offset == 0 and root.bytes == value.bytes
-            if self._is_fresh(root) and root not in self.preset and fits and root.graph is self.graph:
-                self.preset[root] = Place(memory)
+            if self._fits(value, value, self.graph):
+                self.preset[self._root(value)[0]] = Place(memory)
             else:
-                self.result.output_copies.append((value, index))
+                copied.append((value, Place(memory)))
+        return copied
+
+    def _preset_states(self, steps: Sequence[Step], late: Sequence[Value]) -> list[tuple[Value, Place]]:
+        """Let the next values of states be made in their memory, where no step reads the old value any more;
+        what must be copied there instead. ``late`` are values that are read when all steps have run.
+        """
+        changed = []
+        for position, source in self.updates.items():
+            value, state = self.graph.outputs[position], self.graph.inputs[source]
+            if self._root(value) != (state, 0):
+                changed.append((value, state))
+        moved = {value for value, _ in changed if not self._fits(value, value, self.graph)}
+        read_last = {self._root(value)[0] for value in (*late, *moved)}
+        copied = []
+        for value, state in changed:
+            root, place = self._root(value)[0], self.places[state]
+            is_free = value not in moved and root not in self.preset and state not in read_last
+            if is_free and self._frees(steps, state, root):
+                self.preset[root] = place
+            else:
+                copied.append((value, place))
+        return copied
 
     def _preset_slots(self, steps: Sequence[Step]) -> None:
         """Let sources of concatenations be made in their slot, and what a loop carries where it is carried;
@@ -204,12 +234,12 @@ class _Assigner:
         """The memory of an input that ends with this step and may be overwritten by ``value``."""
         if not isinstance(step.action, Run):
             return None
-        launches = [each for each in step.action.launches if isinstance(each, Launch)]
-        for launch, (output, source) in ((each, pair) for each in launches for pair in each.in_place):
+        for launch, output, source in _shareable(step.action):
             place = self.places.get(source)
             if output is not value or place is None or place.memory.slotted:
                 continue
-            if sum(v in self.holders[place.memory] for v in launch.operands) > 1:
+            readers = [launch] if isinstance(launch, Launch) else step.action.launches
+            if sum(v in self.holders[place.memory] for each in readers for v in launch_values(each)) > 1:
                 continue  # read at other places as well
             whole = place.memory.size == value.bytes and place.offset == 0
             if place.memory.storage is Storage.ARENA and whole and self._ends_here(place.memory, step):
@@ -246,8 +276,11 @@ class _Assigner:
         return whole and self._is_fresh(root) and root not in self.preset and root.graph is region
 
     def _move(self, source: Value, target: Value) -> Move:
+        return self._move_to(source, self.places[target])
+
+    def _move_to(self, source: Value, target: Place) -> Move:
         self._place_constant(source)
-        return Move(self.places[source], self.places[target], source.bytes)
+        return Move(self.places[source], target, source.bytes)
 
     # -- loops ----------------------------------------------------------------------------------------------
 
@@ -305,18 +338,20 @@ class _Assigner:
             if (
                 fresh.get(root) is each
                 and each.received not in late
-                and self._frees(repeat, each.received, root)
+                and self._frees(repeat.steps, each.received, root)
             ):
                 self.preset[root] = self.places[each.received]
             elif root is not each.received or offset != 0:
                 copied.append((each.result, each.received))
         return copied
 
-    def _frees(self, repeat: NativeLoop, old: Value, new: Value) -> bool:
-        """Whether all steps that read ``old`` are over when ``new`` is written, or let it take its place."""
-        maker = next(k for k, step in enumerate(repeat.steps) if step.node is new.producer)
-        readers = [k for k, step in enumerate(repeat.steps) if self._reads(step, old)]
-        step = repeat.steps[maker]
+    def _frees(self, steps: Sequence[Step], old: Value, new: Value) -> bool:
+        """Whether all of ``steps`` that read ``old`` are over when ``new`` is written, or let it take its
+        place.
+        """
+        maker = next(k for k, step in enumerate(steps) if step.node is new.producer)
+        readers = [k for k, step in enumerate(steps) if self._reads(step, old)]
+        step = steps[maker]
         if isinstance(step.action, Run) and step.action.slots:  # their parts are written by earlier steps
             return not readers
         return all(k < maker for k in readers if k != maker) and (
@@ -333,10 +368,13 @@ class _Assigner:
             return False
         if isinstance(step.action, NativeLoop):
             return any(each.start is read[0] and each.output is new for each in step.action.handed)
-        if not isinstance(step.action, Run) or len(step.action.launches) > 1:
+        if not isinstance(step.action, Run):
             return False
-        (launch,) = step.action.launches
-        return isinstance(launch, Launch) and (new, read[0]) in launch.in_place
+        return any(
+            (output, source) == (new, read[0])
+            for launch, output, source in _shareable(step.action)
+            if isinstance(launch, Copy) or len(step.action.launches) == 1
+        )
 
     def _in_sequence(self, moves: Sequence[Move]) -> list[Move]:
         """``moves``, which are meant to happen at once, one after the other: none overwrites what a later one
@@ -384,13 +422,29 @@ def step_values(step: Step) -> Iterator[Value]:
         yield from (value for value in step.node.inputs if value is not None)
         return
     for launch in step.action.launches:
-        if isinstance(launch, Copy):
-            yield launch.source
-            continue
-        for operand in (*launch.operands, *(launch.hook.operands if launch.hook else ())):
-            value = operand.value if isinstance(operand, ByteRange) else operand
-            if value is not None and value not in step.node.outputs:
-                yield value
+        yield from (value for value in launch_values(launch) if value not in step.node.outputs)
+
+
+def launch_values(launch: Launch | Copy) -> Iterator[Value]:
+    """What a launch is handed, and what a copy reads."""
+    if isinstance(launch, Copy):
+        yield launch.source
+        return
+    for operand in (*launch.operands, *(launch.hook.operands if launch.hook else ())):
+        value = operand.value if isinstance(operand, ByteRange) else operand
+        if value is not None:
+            yield value
+
+
+def _shareable(run: Run) -> Iterator[tuple[Launch | Copy, Value, Value]]:
+    """Launches, each with an output and an input that may share memory: it reads each element at its own
+    place before it writes it, or copies all of the input to the output, which later launches change.
+    """
+    for number, launch in enumerate(run.launches):
+        if isinstance(launch, Launch):
+            yield from ((launch, output, source) for output, source in launch.in_place)
+        elif number not in run.slots and launch.offset == 0 and launch.source.bytes == launch.target.bytes:
+            yield launch, launch.target, launch.source
 
 
 def _last_uses(steps: Sequence[Step]) -> dict[Value | Node, int]:

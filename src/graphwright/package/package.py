@@ -12,7 +12,7 @@ from graphwright.package.packs import Packs
 from graphwright.package.weights import UnpackedWeights, Weights, no_weights
 from graphwright.records import dataclass, field
 
-FORMAT = 5
+FORMAT = 6
 """Of the file; others are refused."""
 WEIGHTS = "weights.safetensors"
 SPARE = "graph.safetensors"
@@ -77,6 +77,18 @@ class Package:
     def main(self) -> Executable | None:
         """What a model runs; None where the package holds nothing that runs."""
         return self.entries.get(MAIN)
+
+    @property
+    def states(self) -> tuple[TensorSpec, ...]:
+        """The inputs that a model keeps from run to run."""
+        kept = () if self.main is None else self.main.states
+        return tuple(self.inputs[number] for number in kept)
+
+    @property
+    def feeds(self) -> tuple[TensorSpec, ...]:
+        """The inputs that a run is fed."""
+        kept = self.states
+        return tuple(spec for spec in self.inputs if spec not in kept)
 
     def isas(self) -> list[str]:
         """The ISAs that it holds kernels for."""

@@ -66,7 +66,8 @@ def keep_outputs(module: Module, names: Sequence[str]) -> None:
     A ModelError lists the names that nothing has, and those given twice.
     """
     graph, faults = module.main, Collector(ModelError)
-    outputs = dict(zip(graph.output_names, graph.outputs, strict=True))
+    given = dict(zip(graph.output_names, graph.outputs, strict=True))
+    outputs = {name: value for k, (name, value) in enumerate(given.items()) if k not in module.updates()}
     inner = {value.name: value for node in graph for value in node.outputs if value.name}
     named = {value.name: value for value in graph.inputs} | inner | outputs
     for name, count in Counter(names).items():
@@ -78,13 +79,13 @@ def keep_outputs(module: Module, names: Sequence[str]) -> None:
             faults.add("output-name", f"output {name!r} is given {count} times")
     faults.raise_if_any()
     needed = [value for value in graph.inputs if _is_read(graph, value)]
-    aliases = dict(module.signatures["main"].aliases) if "main" in module.signatures else {}
-    targets = {value: aliases[k] for k, value in enumerate(graph.outputs) if k in aliases}
-    graph.set_outputs([named[name] for name in names], list(names))
+    updates = module.updates()
+    nexts = {graph.output_names[k]: graph.outputs[k] for k in updates}
+    graph.set_outputs([named[name] for name in names] + list(nexts.values()), [*names, *nexts])
     DeadCode().run(module, Record("dead_code"))
-    if aliases:
-        kept = tuple((k, targets[value]) for k, value in enumerate(graph.outputs) if value in targets)
-        module.signatures["main"] = Signature(module.signatures["main"].roles, kept)
+    if updates:
+        aliases = tuple((len(names) + k, source) for k, source in enumerate(updates.values()))
+        module.signatures["main"] = Signature(module.signatures["main"].roles, aliases)
     _remove_inputs(module, [value for value in needed if not _is_read(graph, value)])
 
 

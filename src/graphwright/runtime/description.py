@@ -52,7 +52,9 @@ def bytes_text(count: int) -> str:
 def _rows(package: Package, executor: Executor, threads: int) -> list[tuple[str, str]]:
     tensors = package.weights.tensors.values()
     count = f"{len(tensors)} tensor{'' if len(tensors) == 1 else 's'}"
-    rows = [*_ports("inputs", package.inputs), *_ports("outputs", package.outputs)]
+    rows = [*_ports("inputs", package.feeds), *_ports("outputs", package.outputs)]
+    if package.states:
+        rows += _ports("states", package.states)
     if sizes := _open_sizes(package):
         rows.append(("open sizes", ", ".join(sizes)))
     if gears := buckets_of(package.main):

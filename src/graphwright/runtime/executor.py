@@ -96,8 +96,17 @@ def handed_over(array: Array, target: Array | None, what: str) -> Array:
     return target
 
 
+def update(states: Sequence[Array], values: Sequence[Array]) -> None:
+    """Let ``states`` hold ``values``, some of which may be such an array, or a part of it."""
+    apart = [v.copy() if any(np.may_share_memory(v, state) for state in states) else v for v in values]
+    for state, value in zip(states, apart, strict=True):
+        np.copyto(state, value, casting="no")
+
+
 class Executor(Protocol):
-    """Runs an executable. Arrays come in the order of its inputs, of the right dtypes, C-contiguous."""
+    """Runs an executable. Arrays come in the order of its inputs, of the right dtypes, C-contiguous; those of
+    its states can be written, and a run updates them.
+    """
 
     def fast_path(self, threads: int) -> FastPath:
         """The fast path for runs on ``threads`` threads."""

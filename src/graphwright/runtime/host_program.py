@@ -15,7 +15,7 @@ from graphwright.ir.arrays import Array, np
 from graphwright.ir.region_op import LoopCarried
 from graphwright.ir.symbols import parse_constraint
 from graphwright.runtime.bind_size import BindSizeRunner
-from graphwright.runtime.executor import Executor, NoFastPath, TaskTime, handed_over, total
+from graphwright.runtime.executor import Executor, NoFastPath, TaskTime, handed_over, total, update
 from graphwright.runtime.host_steps import CallHostRunner, CallProgramRunner, Run, Spec, Step
 
 Executors = Mapping[int, Executor]
@@ -132,6 +132,8 @@ class _Graph:
             if target is None and not self._is_own(number, value, arrays, results):
                 value = _copied(value)
             results.append(handed_over(value, target, f"output {self._program.values[number].name!r}"))
+        states = [arrays[state] for state, _ in self._program.updates]
+        update(states, [run.values[number] for _, number in self._program.updates])
         return results
 
     def run_body(self, arrays: Sequence[Any], outer: Run) -> tuple[Any, ...]:
@@ -178,11 +180,12 @@ class _Graph:
 
 def _ends(program: HostProgram) -> list[list[int]]:
     """For each step the values that nothing reads after it."""
+    kept = {*program.results, *(value for _, value in program.updates)}
     last = {
         number: k
         for k, step in enumerate(program.steps)
         for number in (*step.inputs, *step.outputs)
-        if number is not None and number not in program.results
+        if number is not None and number not in kept
     }
     ends: list[list[int]] = [[] for _ in program.steps]
     for number, k in last.items():

@@ -18,13 +18,15 @@ from graphwright.package.package import Package
 from graphwright.records import replace
 from graphwright.runtime.bindings import Bindings
 from graphwright.runtime.executor import Executor, FastPath, TaskTime
+from graphwright.runtime.states import StatefulExecutor, States
 
 
 class Model:
     """A compiled model.
 
-    Runs from any thread, several at a time; results are new arrays, inputs are only read. It can be pickled,
-    for workers of other processes; as with any pickle, unpickle only what you trust.
+    Runs from any thread, several at a time, of a model with states one at a time; results are new arrays,
+    inputs are only read. It can be pickled, for workers of other processes, without what states hold; as with
+    any pickle, unpickle only what you trust.
     """
 
     def __init__(
@@ -43,12 +45,16 @@ class Model:
         self.package, self.executor = package, executor
         self._options = options or Options()
         self._key, self._sources, self._instantiate = key, sources, instantiate
-        self._bindings = Bindings(package.inputs, package.outputs)
+        self._states = States(package.states)
+        self._runner: Executor = executor
+        if package.states:
+            self._runner = StatefulExecutor(executor, package.inputs, self._states)
+        self._bindings = Bindings(package.feeds, package.outputs)
 
     @cached_property
     def _fast_path(self) -> FastPath:
         """Made at the first run: NumPy is imported with it."""
-        return self.executor.fast_path(self._options.threads)
+        return self._runner.fast_path(self._options.threads)
 
     @property
     def threads(self) -> int:
@@ -62,12 +68,21 @@ class Model:
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """What it takes."""
-        return self.package.inputs
+        return tuple(self._bindings.inputs)
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """What it gives."""
         return self.package.outputs
+
+    @property
+    def states(self) -> Mapping[str, Array]:
+        """What it keeps from run to run: read-only arrays, whose elements change with the next run."""
+        return self._states
+
+    def reset(self, states: Mapping[str, Any] | None = None) -> None:
+        """Let ``states`` hold copies of these arrays, and all others zeros. Raises FeedError."""
+        self._states.reset(states or {})
 
     @property
     def metadata(self) -> Mapping[str, str]:
@@ -134,7 +149,7 @@ class Model:
     ) -> tuple[list[Array], list[TaskTime]]:
         """As :meth:`listed` and :meth:`trace`, of one run."""
         names = self._bindings.known(self._bindings.names if outputs is None else outputs)
-        arrays, times = self.executor.traced(self._bindings.named(feeds), threads or self.threads)
+        arrays, times = self._runner.traced(self._bindings.named(feeds), threads or self.threads)
         results = self._bindings.results(arrays, {})
         return [results[name] for name in names], times
 
@@ -196,7 +211,7 @@ class Model:
 
     def _run(self, arrays: list[Array], targets: list[Array | None] | None) -> list[Array]:
         try:
-            return self.executor.run(arrays, targets, self.threads)
+            return self._runner.run(arrays, targets, self.threads)
         except FeedError as error:
             hints = (replace(d, hint=d.hint or self._bindings.summary()) for d in error.diagnostics)
             raise FeedError(*hints) from None

@@ -22,6 +22,7 @@ from graphwright.runtime.executor import (
     TaskTime,
     handed_over,
     reference_fault,
+    update,
 )
 
 
@@ -29,7 +30,9 @@ class Reference:
     """A module, interpreted."""
 
     def __init__(self, module: Module) -> None:
-        self._module = module
+        self._module, self._updates = module, module.updates()
+        names = enumerate(module.main.output_names)
+        self._names = [f"output {name!r}" for position, name in names if position not in self._updates]
         self._runs = 0
 
     def fast_path(self, threads: int) -> NoFastPath:
@@ -41,8 +44,7 @@ class Reference:
         results = self._evaluated(arrays)
         if outputs is None:
             return results
-        what = [f"output {name!r}" for name in self._module.main.output_names]
-        return list(map(handed_over, results, outputs, what))
+        return list(map(handed_over, results, outputs, self._names))
 
     def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
         times: list[TaskTime] = []
@@ -69,13 +71,20 @@ class Reference:
         self._runs += 1
         try:
             with np.errstate(all="ignore"):
-                return list(evaluate_module(self._module, arrays, observe=observe))
+                values = list(evaluate_module(self._module, arrays, observe=observe))
         except ModelError as error:  # of operands that a run gave a node
             raise RunError(*error.diagnostics) from error
         except GraphwrightError:
             raise
         except REFERENCE_FAULTS as error:
             raise reference_fault(error, getattr(error, "__notes__", [""])[0]) from error
+        states = {position: arrays[source] for position, source in self._updates.items()}
+        results = [value for position, value in enumerate(values) if position not in states]
+        if states:
+            held = list(states.values())
+            results = [r.copy() if any(np.may_share_memory(r, s) for s in held) else r for r in results]
+            update(held, [values[position] for position in states])
+        return results
 
     def _check_sizes(self, arrays: Sequence[Array]) -> None:
         """A FeedError where shapes do not fit the inputs, or break what inference assumed."""

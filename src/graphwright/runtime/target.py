@@ -107,6 +107,13 @@ def load_program(program: Program, target: TargetCode, weights: Weights, shared:
 
 
 def _load(program: Program, target: TargetCode, weights: Weights, shared: Shared) -> _native.Program:
+    loaded = _linked(program, target, weights, shared)
+    if loaded.states != sorted(program.states):
+        raise ValueError(f"the tasks update inputs {loaded.states}, the program {sorted(program.states)}")
+    return loaded
+
+
+def _linked(program: Program, target: TargetCode, weights: Weights, shared: Shared) -> _native.Program:
     libraries = {name: shared.library(data) for name, data in target.objects.items()}
     library = kernel_library(target.isa)
     return _native.Program(

@@ -163,7 +163,7 @@ def inspect(
             gears=parse_gears(gears, dynamic_batch, dynamic_image, combine, between),
             observe=observe,
         )
-    if isinstance(opened.package.main, Dispatch) and _is_sized(opened.inputs, sizes):
+    if isinstance(opened.package.main, Dispatch) and _is_sized(opened.package.inputs, sizes):
         opened = _for_sizes(opened.package, opened.package.main, sizes, options)
     if ir is not None or report:
         say(_ir_text(opened.package, ir) if ir is not None else opened.report())
@@ -211,9 +211,9 @@ def _facts(
     """What ``--json`` prints."""
 
     def memory() -> tuple[Mapping[str, Sequence[int]], int, int] | None:
-        if not isinstance(opened.executor, Cpu) or not _is_sized(opened.inputs, sizes):
+        if not isinstance(opened.executor, Cpu) or not _is_sized(opened.package.inputs, sizes):
             return None
-        shapes = input_sizes(opened.inputs, sizes)
+        shapes = input_sizes(opened.package.inputs, sizes)
         return shapes, *arena_and_live(opened, list(shapes.values()), options.threads)
 
     package = opened.package
@@ -301,7 +301,10 @@ def _show_file(path: Path, package: Package | None, verified: bool) -> None:
 
 
 def _show_interface(package: Package) -> None:
-    for title, specs in (("inputs", package.inputs), ("outputs", package.outputs)):
+    sides = (("inputs", package.feeds), ("states", package.states), ("outputs", package.outputs))
+    for title, specs in sides:
+        if title == "states" and not specs:
+            continue
         say(title)
         table([[spec.name, spec.type_text] for spec in specs])
     for title, lines in (
@@ -380,10 +383,10 @@ def _show_memory(model: Model, sizes: Sizes, spans: Mapping[str, Dim], threads: 
     if isinstance(model.executor, Cpu) and varies and spans:
         _show_extremes(model, spans, threads)
         return
-    if not isinstance(model.executor, Cpu) or not _is_sized(model.inputs, sizes):
+    if not isinstance(model.executor, Cpu) or not _is_sized(model.package.inputs, sizes):
         say(_UNSIZED)
         return
-    shapes = input_sizes(model.inputs, sizes)
+    shapes = input_sizes(model.package.inputs, sizes)
     arena, live = arena_and_live(model, list(shapes.values()), threads)
     say(f"memory for {', '.join(f'{name}: {list(shape)}' for name, shape in shapes.items())}")
     merit = f"{arena / live:.3f}" if live else "1.000"
@@ -395,16 +398,14 @@ def _show_extremes(model: Model, spans: Mapping[str, Dim], threads: int) -> None
     bounded = all(span.high is not None for span in spans.values())
     least = {dim: span.smallest for dim, span in spans.items()}
     most = {dim: span.largest or 0 for dim, span in spans.items()}
-    rows = []
+    rows, inputs = [], model.package.inputs
     for title, sizes in (("least", least), ("most", most)) if bounded else ():
-        shapes = [
-            [dim if isinstance(dim, int) else sizes[dim] for dim in s.shape or ()] for s in model.inputs
-        ]
+        shapes = [[dim if isinstance(dim, int) else sizes[dim] for dim in s.shape or ()] for s in inputs]
         try:
             arena, live = arena_and_live(model, shapes, threads)
         except FeedError:
             continue  # sizes that do not go together
-        shown = ", ".join(f"{spec.name}: {shape}" for spec, shape in zip(model.inputs, shapes, strict=True))
+        shown = ", ".join(f"{spec.name}: {shape}" for spec, shape in zip(inputs, shapes, strict=True))
         rows.append([title, shown, bytes_text(arena), bytes_text(live)])
     if not rows:
         say(_UNSIZED)

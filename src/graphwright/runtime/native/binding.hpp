@@ -103,6 +103,7 @@ struct Program {
     nb::dict plan(nb::handle shapes, int threads);
     nb::list run(nb::handle inputs, nb::handle outputs, int threads, bool poison, nb::handle trace);
     nb::dict stats();
+    std::vector<int64_t> states() const;
     int64_t trim();
 
     /* NULL, and the error, if there is none. */

@@ -50,6 +50,8 @@ gw_plan *plan_for(Entry *e, PyObject *const *arrays, void **data) {
         if (!is_plain(arrays[i], PyTuple_GET_ITEM(e->input_dtypes, i), expected))
             return nullptr;
         auto *array = (PyArrayObject *)arrays[i];
+        if (p.program->inputs[i].is_state && !PyArray_ISWRITEABLE(array))
+            return nullptr;
         for (int axis = 0; axis < expected.count; axis++)
             dims.at[count++] = PyArray_DIM(array, axis);
         data[i] = PyArray_DATA(array);

@@ -259,6 +259,7 @@ NB_MODULE(_native, m) {
         .def("run", &Program::run, nb::arg("inputs"), nb::arg("outputs") = nb::none(), nb::arg("threads") = 0,
              nb::arg("poison") = false, nb::arg("trace") = nb::none())
         .def("stats", &Program::stats)
+        .def_prop_ro("states", &Program::states)
         .def("trim", &Program::trim);
     define_dlpack(m);
     define_entry(m);

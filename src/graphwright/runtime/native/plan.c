@@ -44,7 +44,7 @@ static bool size_buffers(const maker *m) {
         const gw_buffer *b = &p->buffers[i];
         int64_t size = m->plan->sizes[i] = m->plan->registers[b->size];
         bool fits = size >= 0;
-        if (b->storage == GW_INPUT)
+        if (b->storage == GW_INPUT || b->storage == GW_STATE)
             fits = fits && size <= m->plan->input_bytes[b->index];
         if (b->storage == GW_OUTPUT)
             fits = fits && size <= m->plan->output_bytes[b->index];

@@ -93,6 +93,7 @@ static void read_shape(reader *r, gw_program *p) {
     }
 }
 
+static bool is_input(const gw_buffer *b) { return b->storage == GW_INPUT || b->storage == GW_STATE; }
 static bool is_planned(const gw_buffer *b) { return b->storage == GW_ARENA || b->storage == GW_SCRATCH; }
 
 static void read_buffers(reader *r, gw_program *p) {
@@ -105,12 +106,14 @@ static void read_buffers(reader *r, gw_program *p) {
         b->size = next_in(r, 0, p->shape_count, "a buffer's size names no register");
         b->index = next_in(r, 0, INT64_MAX, "a buffer's index is negative");
         b->conflicts = next_list(r, 0, i, "a buffer conflicts with a later one");
-        need(r, b->storage != GW_INPUT || b->index < p->input_count, "a buffer names no input");
+        need(r, !is_input(b) || b->index < p->input_count, "a buffer names no input");
         need(r, b->storage != GW_OUTPUT || b->index < p->output_count, "a buffer names no output");
         need(r, is_planned(b) || b->conflicts.count == 0, "a buffer that is not planned has conflicts");
         for (int64_t j = 0; j < b->conflicts.count && !r->failed; j++)
             need(r, is_planned(&p->buffers[b->conflicts.at[j]]),
                  "a conflict with a buffer that is not planned");
+        if (b->storage == GW_STATE && !r->failed)
+            p->inputs[b->index].is_state = true;
         total += b->conflicts.count;
     }
     p->conflicts = table(r, total, sizeof *p->conflicts);
@@ -142,7 +145,7 @@ static bool is_writable(const gw_program *p, const gw_task *t, int64_t operand) 
     if (!is_memory(p, t, operand))
         return false;
     int64_t storage = p->buffers[p->operands[t->first_operand + operand].buffer].storage;
-    return storage == GW_OUTPUT || storage == GW_ARENA;
+    return storage == GW_OUTPUT || storage == GW_ARENA || storage == GW_STATE;
 }
 
 /* In memory, or absent. */
@@ -162,7 +165,7 @@ static void check_loop(reader *r, const gw_program *p, const gw_task *t) {
 
 static void check_task(reader *r, const gw_program *p, const gw_task *t, int64_t index) {
     for (int64_t i = 0; i < t->writes.count && !r->failed; i++)
-        need(r, is_writable(p, t, t->writes.at[i]), "a task writes what is no output and not in the arena");
+        need(r, is_writable(p, t, t->writes.at[i]), "a task writes what is no output, no state and not in the arena");
     for (int64_t i = 0; i < t->after.count && !r->failed; i++)
         need(r, t->after.at[i] < index, "a task comes after a later one");
     need(r, t->kind == GW_IF || t->kind == GW_LOOP || t->blocks.count == 0,
@@ -300,7 +303,8 @@ static int32_t base_of(const gw_program *p, int64_t buffer) {
         return GW_BASE_NONE;
     switch (p->buffers[buffer].storage) {
     case GW_WEIGHT: return GW_BASE_WEIGHTS;
-    case GW_INPUT: return (int32_t)(GW_BASE_PORTS + p->buffers[buffer].index);
+    case GW_INPUT:
+    case GW_STATE: return (int32_t)(GW_BASE_PORTS + p->buffers[buffer].index);
     case GW_OUTPUT: return (int32_t)(GW_BASE_PORTS + p->input_count + p->buffers[buffer].index);
     default: return GW_BASE_ARENA;
     }

@@ -193,6 +193,15 @@ gw_plan *Program::must_plan(const int64_t *dims, int threads) {
     return found;
 }
 
+/* The inputs that tasks may write. */
+std::vector<int64_t> Program::states() const {
+    std::vector<int64_t> found;
+    for (int64_t i = 0; i < program->input_count; i++)
+        if (program->inputs[i].is_state)
+            found.push_back(i);
+    return found;
+}
+
 nb::dict Program::plan(nb::handle shapes, int threads) {
     nb::object list = sequence(shapes, "input_shapes must be a sequence");
     check_count("input shapes", PySequence_Fast_GET_SIZE(list.ptr()), program->input_count);
@@ -387,7 +396,8 @@ struct Run {
         std::vector<int64_t> dims;
         dims.reserve((size_t)p.program->input_dim_count);
         for (size_t i = 0; i < inputs.size(); i++) {
-            if (const char *fault = inputs[i].open(PySequence_Fast_GET_ITEM(list.ptr(), i), false))
+            PyObject *item = PySequence_Fast_GET_ITEM(list.ptr(), i);
+            if (const char *fault = inputs[i].open(item, p.program->inputs[i].is_state))
                 raise_feed("input", (int64_t)i, fault);
             check_rank(p, (int64_t)i, inputs[i].rank);
             dims.insert(dims.end(), inputs[i].dims, inputs[i].dims + inputs[i].rank);

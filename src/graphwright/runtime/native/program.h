@@ -25,7 +25,7 @@ enum {
     GW_GUARD_NE,
     GW_CODES
 };
-enum { GW_INPUT, GW_OUTPUT, GW_WEIGHT, GW_ARENA, GW_SCRATCH, GW_STORAGES };
+enum { GW_INPUT, GW_OUTPUT, GW_WEIGHT, GW_ARENA, GW_SCRATCH, GW_STATE, GW_STORAGES };
 enum { GW_LAUNCH, GW_COPY, GW_IF, GW_HOSTCALL, GW_LOOP, GW_KINDS };
 enum { GW_OPERAND_NULL = -1, GW_OPERAND_FUNCTION = -2 };
 
@@ -39,6 +39,7 @@ typedef struct {
     int64_t item;      /* bytes of an element */
     gw_list dims;      /* registers */
     int64_t first_dim; /* among the dims of all inputs */
+    bool is_state;     /* an input that the tasks may write */
 } gw_port;
 
 typedef struct {

@@ -1,0 +1,152 @@
+"""States: arrays that a model keeps from run to run, and that its runs update in place."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from graphwright.errors import Diagnostic, FeedError
+from graphwright.executable.specs import TensorSpec
+from graphwright.ir.arrays import Array, np
+from graphwright.runtime.conversion import array_of
+from graphwright.runtime.executor import Executor, FastPath, TaskTime
+from graphwright.spelling import did_you_mean, listed
+
+
+class States(Mapping[str, Array]):
+    """The arrays by name, read-only: what they hold changes with the next run.
+
+    They are zeros at first; one with open sizes has none before it is set.
+    """
+
+    def __init__(self, specs: Sequence[TensorSpec]) -> None:
+        self._specs = {spec.name: spec for spec in specs}
+        self._arrays: dict[str, Array] = {}
+        self.lock = threading.Lock()
+        """Held while a run reads and updates them."""
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._specs)
+
+    def __getitem__(self, name: str) -> Array:
+        view = self.array(name).view()
+        view.flags.writeable = False
+        return view
+
+    def array(self, name: str) -> Array:
+        """The memory that runs update. Raises KeyError, and FeedError where its size is not known."""
+        if name not in self._arrays:
+            self._arrays[name] = self._zeros(self._specs[name])
+        return self._arrays[name]
+
+    def reset(self, values: Mapping[str, Any]) -> None:
+        """Let the states hold copies of ``values``, all others zeros; nothing changes where FeedError is
+        raised.
+        """
+        made = {name: self._checked(name, value) for name, value in values.items()}
+        with self.lock:
+            self._arrays = made
+
+    def _zeros(self, spec: TensorSpec) -> Array:
+        if spec.sizes is None:
+            hint = f"set it before the first run, as in model.reset({{{spec.name!r}: np.zeros(...)}})"
+            raise FeedError(Diagnostic("state", f"state {spec} has open sizes and was not set", hint=hint))
+        return np.zeros(spec.sizes, spec.dtype.numpy)
+
+    def _checked(self, name: str, value: Any) -> Array:
+        spec = self._specs.get(name)
+        if spec is None:
+            hint = f"{did_you_mean([name], self._specs)}the states are {listed(self._specs)}"
+            raise FeedError(Diagnostic("state", f"there is no state {name!r}", hint=hint))
+        try:
+            array = np.array(array_of(value, spec.dtype), order="C")
+        except (TypeError, ValueError, RuntimeError, BufferError) as error:
+            raise FeedError(
+                Diagnostic("state", f"state {name!r} cannot be read as an array: {error}")
+            ) from error
+        if array.dtype != spec.dtype.numpy or not spec.accepts(array.shape):
+            shown = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+            raise FeedError(Diagnostic("state", f"state {name!r} is {spec.type_text}, not {shown}"))
+        return array
+
+
+class StatefulExecutor:
+    """Runs ``executor``, which takes ``inputs``, on what is fed and on ``states``: one run at a time.
+
+    A run that fails may have updated states.
+    """
+
+    def __init__(self, executor: Executor, inputs: Sequence[TensorSpec], states: States) -> None:
+        self._executor, self.states = executor, states
+        self._names = [spec.name for spec in inputs]
+
+    def fast_path(self, threads: int) -> FastPath:
+        return _StatefulFastPath(self, self._executor.fast_path(threads))
+
+    def run(
+        self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
+    ) -> list[Array]:
+        with self.states.lock:
+            return self._executor.run(self.completed(arrays), outputs, threads)
+
+    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
+        with self.states.lock:
+            return self._executor.traced(self.completed(arrays), threads)
+
+    def trim(self) -> int:
+        return self._executor.trim()
+
+    def stats(self) -> dict[str, int]:
+        return self._executor.stats()
+
+    def completed(self, arrays: Sequence[Any]) -> list[Any]:
+        """``arrays`` and the states, in the order of the inputs."""
+        fed = iter(arrays)
+        return [self.states.array(name) if name in self.states else next(fed) for name in self._names]
+
+    def takes(self, count: int) -> bool:
+        """Whether ``count`` arrays are fed."""
+        return count + len(self.states) == len(self._names)
+
+
+class _StatefulFastPath:
+    """That of an executor, which is handed the states."""
+
+    def __init__(self, executor: StatefulExecutor, callee: FastPath) -> None:
+        self._executor, self._callee = executor, callee
+
+    @property
+    def threads(self) -> int:
+        return self._callee.threads
+
+    @threads.setter
+    def threads(self, count: int) -> None:
+        self._callee.threads = count
+
+    def __call__(self, *arrays: object) -> tuple[Array, ...] | None:
+        if not self._executor.takes(len(arrays)):
+            return None
+        with self._executor.states.lock:
+            return self._callee(*self._executor.completed(arrays))
+
+    def named(self, feeds: object, names: object, /) -> dict[str, Array] | None:
+        """As the callee's; feeds are a dict that names no state."""
+        with self._executor.states.lock:
+            whole = self._whole(feeds)
+            return None if whole is None else self._callee.named(whole, names)
+
+    def listed(self, feeds: object, names: object, /) -> list[Array] | None:
+        """As :meth:`named`."""
+        with self._executor.states.lock:
+            whole = self._whole(feeds)
+            return None if whole is None else self._callee.listed(whole, names)
+
+    def _whole(self, feeds: object) -> dict[str, object] | None:
+        states = self._executor.states
+        if type(feeds) is not dict or not states.keys().isdisjoint(feeds):
+            return None
+        return feeds | {name: states.array(name) for name in states}

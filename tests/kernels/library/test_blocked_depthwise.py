@@ -50,7 +50,8 @@ class Depthwise:
         self.y, y_strides = room(n, channels, oh, ow, isa, side, gap)
         added, r_strides = (None, (0, 0, 0)) if residual is None else place(in_blocks(residual, isa), side)
         self.args = BlockedDepthwiseArgs(
-            n, channels, h, width, oh, ow, *window.kernel, *window.stride, *window.pads[:2], *window.dilation,
+            n, channels, 1, 1, h, width, oh, ow,
+            *window.kernel, *window.stride, *window.pads[:2], *window.dilation,
             *x_strides, *r_strides, *y_strides, act, float_bits(lo), float_bits(hi),
         )  # fmt: skip
         shift = None if bias is None else vector_in_blocks(bias, isa)
@@ -63,13 +64,13 @@ class Depthwise:
         self.y[...] = np.nan
         chunks = chunks or chunkings(self.grid)[2]
         assert call(self.kernel, self.operands, self.args, self.grid, self.scratch, chunks=chunks) == 0
-        return in_rows(self.y, int(self.args.channels)).copy()
+        return in_rows(self.y, int(self.args.groups)).copy()
 
     def run_hooked(self) -> Any:
         n, cb, oh, ow, lanes = self.y.shape
         operands, shape = [*self.operands[:3], None, None], (n * cb, oh * ow, lanes)
         stored = call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, shape)
-        return in_rows(stored.reshape(self.y.shape), int(self.args.channels))
+        return in_rows(stored.reshape(self.y.shape), int(self.args.groups))
 
 
 def operands(rng: np.random.Generator, n: int, channels: int, h: int, w: int, window: Window) -> Any:
@@ -168,7 +169,7 @@ def test_sizes_may_be_symbols() -> None:
     n, h = symbol("N"), symbol("H")
     plane, image = 56 * 16 * h, 4 * 56 * 16 * h
     args = BlockedDepthwiseArgs(
-        n, 64, h, 56, h, 56, 3, 3, 1, 1, 1, 1, 1, 1,
+        n, 64, 1, 1, h, 56, h, 56, 3, 3, 1, 1, 1, 1, 1, 1,
         image, plane, 56 * 16, 0, 0, 0, image, plane, 56 * 16, 0, 0, 0,
     )  # fmt: skip
     values = {"N": 2, "H": 30}

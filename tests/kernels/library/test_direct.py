@@ -222,7 +222,7 @@ def test_channels_spread_over_pixels(isa: Isa, split: tuple[int, int], into_plan
     case = Direct(isa, x, weights, bias, 1, Window((1, 1)), act=1, into_planes=into_planes)
     plane = h * down * w * right * unit
     places = (each // unit * plane, plane, down * w * right * unit, right * unit, unit, down, right)
-    case.args = direct.DirectArgs(*case.args[:-10], *places, *case.args[-3:])
+    case.args = direct.DirectArgs(*[*case.args][:-10], *places, *[*case.args][-3:])
     y = guard(np.zeros((2, each // unit, h, down, w, right, unit), np.float32))
     case.operands[4] = y
     assert call(case.kernel, case.operands, case.args, case.grid, case.scratch) == 0

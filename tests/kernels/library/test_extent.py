@@ -81,3 +81,15 @@ def test_hostile_arguments_are_refused_or_bounded(isa: Isa) -> None:
 def test_bounds_and_choices_are_of_arguments() -> None:
     for extent in extents(V3):
         assert {*(extent.bounds or {}), *(extent.choices or {})} <= set(extent.args), extent.symbol
+
+
+def test_strides_and_dilations_of_windows_are_positive() -> None:
+    found = 0
+    for extent in extents(V3):
+        if "global" in extent.symbol:  # it has no windows
+            continue
+        for name in extent.args:
+            if name.rstrip("012").split("_")[0] in ("stride", "dilation"):
+                assert (extent.bounds or {})[name][0] >= 1, (extent.symbol, name)
+                found += 1
+    assert found >= 60

@@ -1,9 +1,13 @@
-"""What the convolutions over depth, height and width have in common."""
+"""What the args of convolutions have in common."""
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.library.arguments import Arguments
+from graphwright.kernels.library.extent import SIGNED, within
 from graphwright.records import dataclass
 
 
@@ -63,3 +67,37 @@ class StridedConvolutionArgs(ConvolutionArgs):
     y_w: Dim
     act: Dim
     """0 none, 1 relu."""
+
+
+@dataclass(frozen=True)
+class BlockedConvolutionArgs(Arguments):
+    """The first args of a convolution of images in blocks of channels. Pads at the end follow from oh, ow."""
+
+    images: Dim
+    groups: Dim
+    """More than one only if channels of a group fill whole blocks, or each channel is a group."""
+    cin: Dim
+    """Input channels per group."""
+    cout: Dim
+    """Output channels per group."""
+    h: Dim
+    w: Dim
+    oh: Dim
+    ow: Dim
+    kh: Dim
+    kw: Dim
+    stride_h: Dim
+    stride_w: Dim
+    pad_top: Dim
+    """Negative where rows are left out."""
+    pad_left: Dim
+    dilation_h: Dim
+    dilation_w: Dim
+
+
+def strides(args: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+    """The bounds of those of ``args`` that are strides of x, y or the residual, which may be negative."""
+    return within(SIGNED, *(name for name in args if _STRIDE.fullmatch(name)))
+
+
+_STRIDE: Final = re.compile(r"[xyr]_(n|c|cb|d|h|w|batch|channel|depth|row)")

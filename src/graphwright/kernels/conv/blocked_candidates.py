@@ -111,8 +111,8 @@ class BlockedConvolution:
 
     def _depthwise(self, context: Context) -> Launch:
         images, channels, *_ = self.x.type.dims
-        made = blocked_depthwise.BlockedDepthwiseArgs._make((
-            images, channels, *self._sizes, *self._taps, *block_strides(self.x), *self._strides,
+        made = blocked_depthwise.BlockedDepthwiseArgs(*(
+            images, channels, 1, 1, *self._sizes, *self._taps, *block_strides(self.x), *self._strides,
             *self.call.epilogue.args,
         ))  # fmt: skip
         isa = context.isa
@@ -133,7 +133,7 @@ class BlockedConvolution:
         *result, _ = self._strides[3:]
         pixel, row = (1 if planar else lanes), axes.counts[-1] * pixels[0]
         added = (*result, row) if self.call.epilogue.residual is not None else (0, 0, 0)
-        made = direct.DirectArgs._make((
+        made = direct.DirectArgs(*(
             self.x.type.dims[0], self.group, cin, cout // self.group, *axes.height_width, *image,
             axes.sizes[-1] * pixel, pixel, *added, *result, row, *pixels, 1, 1, *self.call.epilogue.args,
         ))  # fmt: skip

@@ -127,7 +127,7 @@ GW_KERNEL(gw_depthwise_blocked_f32) {
     memcpy(&hook, &buf[BLOCKED_DEPTHWISE_OPERANDS], sizeof hook);
     if (s->ow == 0)
         return 0;
-    const int64_t blocks = parts(s->channels, VL), bands = parts(s->oh, BAND);
+    const int64_t blocks = parts(s->groups, VL), bands = parts(s->oh, BAND);
     const struct tiles tiles = choose_tiles(s);
     const struct cuts cuts = cut_row(&tiles, s->ow);
     const int64_t group = smaller(s->oh, parts(HOOK_PIXELS, s->ow)); /* rows that a hook gets at once */

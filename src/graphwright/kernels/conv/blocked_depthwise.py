@@ -9,15 +9,15 @@ taps. Taps in rows outside the image are left out.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from graphwright.cost.images import blocked_depthwise_work
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, symbol
+from graphwright.kernels.conv.arguments import BlockedConvolutionArgs, strides
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
     BITS,
-    SIGNED,
     STEP,
     Extent,
     Reach,
@@ -42,23 +42,10 @@ _AHEAD: Final = 512
 """Elements from what is copied to what is fetched to L1 meanwhile."""
 
 
-class BlockedDepthwiseArgs(NamedTuple):
-    """The kernel's args in ABI order; strides in elements. Pads at the end follow from oh, ow."""
+@dataclass(frozen=True)
+class BlockedDepthwiseArgs(BlockedConvolutionArgs):
+    """Each channel is a group (``cin`` and ``cout`` are 1). Strides in elements."""
 
-    images: Dim
-    channels: Dim
-    h: Dim
-    w: Dim
-    oh: Dim
-    ow: Dim
-    kh: Dim
-    kw: Dim
-    stride_h: Dim
-    stride_w: Dim
-    pad_top: Dim
-    pad_left: Dim
-    dilation_h: Dim
-    dilation_w: Dim
     x_n: Dim
     x_cb: Dim
     x_h: Dim
@@ -75,7 +62,7 @@ class BlockedDepthwiseArgs(NamedTuple):
     """Bounds of the clip, as the bits of an f32."""
 
 
-ABI: Final = Abi("blocked_depthwise", ("x", "w", "bias", "residual", "y"), BlockedDepthwiseArgs._fields)
+ABI: Final = Abi("blocked_depthwise", ("x", "w", "bias", "residual", "y"), BlockedDepthwiseArgs.names())
 """``w`` [CB, 1, kh, kw, VL] and ``bias`` [CB * VL] zero padded; ``bias`` and ``residual`` may be absent;
 ``y`` is ignored when there is a hook. The hook, or a null pointer, comes next; its batch is image * CB +
 block, its rows are output pixels, its columns the VL channels."""
@@ -83,7 +70,7 @@ block, its rows are output pixels, its columns the VL channels."""
 
 def grid(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
     """Units of work: images, blocks of channels, bands of rows (fastest)."""
-    return args.images * ceildiv(args.channels, isa.lanes) * ceildiv(args.oh, _BAND)
+    return args.images * ceildiv(args.groups, isa.lanes) * ceildiv(args.oh, _BAND)
 
 
 def scratch_bytes(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
@@ -100,7 +87,7 @@ def _row_pixels(args: BlockedDepthwiseArgs) -> Dim:
 
 def work_ns(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
     """Nanoseconds of one core."""
-    planes = args.images * ceildiv(args.channels, isa.lanes)
+    planes = args.images * ceildiv(args.groups, isa.lanes)
     work = blocked_depthwise_work(isa.lanes, planes * args.oh * args.ow, args.kh * args.kw)
     moved = 4 * isa.lanes * planes * (args.oh * args.ow + args.h * args.w)
     return predict(replace(work, moved=moved), isa.machine)
@@ -138,8 +125,8 @@ _COLUMNS: Final = (
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """How far :data:`SYMBOL` reaches: rows and columns outside the image are not read."""
-    a = BlockedDepthwiseArgs(*map(symbol, BlockedDepthwiseArgs._fields))
-    blocks, pixels = ceildiv(a.channels, isa.lanes), (a.ow * isa.lanes, 1)
+    a = BlockedDepthwiseArgs(*map(symbol, ABI.args))
+    blocks, pixels = ceildiv(a.groups, isa.lanes), (a.ow * isa.lanes, 1)
     x = ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), (a.w * isa.lanes, 1))
     residual = ((a.images, a.r_n), (blocks, a.r_cb), (a.oh, a.r_h), pixels)
     y = ((a.images, a.y_n), (blocks, a.y_cb), (a.oh, a.y_h), pixels)
@@ -156,10 +143,11 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
             ),
             grid=grid(isa, a),
             scratch=scratch_bytes(isa, a),
-            bounds=window_bounds(BlockedDepthwiseArgs._fields)
-            | within(SIGNED, *BlockedDepthwiseArgs._fields[14:23])
+            bounds=window_bounds(ABI.args)
+            | strides(ABI.args)
             | within(BITS, "lo", "hi")
             | within(STEP, "kh", "kw"),
+            choices={"cin": (1,), "cout": (1,)},
             tiles=Tiles(a.images * blocks, a.oh * a.ow, isa.lanes),
         ),
     )

@@ -28,7 +28,7 @@ from graphwright.layout.blocks import is_blocked
 from graphwright.layout.transform import pack
 from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.ops.nn.spatial import Windows
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
 
 _ONE_TAP = (1, 1, 1, 1, 0, 0, 1, 1)
 """Kernel, strides, pads and dilations of a convolution of single pixels."""
@@ -134,7 +134,7 @@ class BlockedTransposed:
             made = self._args(self._features, sizes, taps if both else _ONE_TAP, places, lanes)
             weights = self._phase_weights(down, right, context) if both else self.w
             target = ByteRange(result, 4 * (down.phase * row + right.phase * lanes))
-            yield self._launch(made if both else made._replace(cin=0), weights, bias, target, context)
+            yield self._launch(made if both else replace(made, cin=0), weights, bias, target, context)
 
     def _phase_weights(self, down: Taps, right: Taps, context: Context) -> Value:
         layout = _weight_layout(context.isa.lanes)
@@ -184,7 +184,7 @@ class BlockedTransposed:
     def _args(
         self, cout: int, sizes: tuple[Dim, ...], taps: tuple[Dim, ...], places: tuple[Dim, ...], lanes: int
     ) -> direct.DirectArgs:
-        return direct.DirectArgs._make((
+        return direct.DirectArgs(*(
             self.x.type.dims[0], self.op.group, self._grouped[2], cout, *sizes, *taps, *block_strides(self.x),
             lanes, 0, 0, 0, *places, *self.call.epilogue.args,
         ))  # fmt: skip
@@ -202,7 +202,7 @@ class BlockedTransposed:
             KernelRef(direct.SYMBOL),
             direct.ABI.ordered(x=self.x, w=w, bias=bias, residual=None, y=target),
             direct.ABI.positions("y"),
-            args,
+            tuple(args),
             direct.grid(isa, args),
             direct.scratch_bytes(isa, args),
             direct.work_ns(isa, args),

@@ -12,11 +12,10 @@ from typing import Final
 
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, product, symbol
-from graphwright.kernels.conv.arguments import ConvolutionArgs
+from graphwright.kernels.conv.arguments import ConvolutionArgs, strides
 from graphwright.kernels.conv.pack_transpose import BLOCK
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
-    SIGNED,
     SIZE,
     Extent,
     Reach,
@@ -114,7 +113,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
             grid=grid(isa, a),
             scratch=scratch_bytes(isa, a),
             bounds=window_bounds(ABI.args)
-            | within(SIGNED, *ABI.args[22:30])
+            | strides(ABI.args)
             | within(SIZE, "pad_front", "pad_top", "pad_left"),
             tiles=Tiles(a.images, results, a.pixels),
         ),

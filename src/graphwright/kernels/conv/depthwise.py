@@ -13,10 +13,9 @@ from typing import Final
 from graphwright.cost.images import planar_depthwise_work
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
-from graphwright.kernels.conv.arguments import StridedConvolutionArgs
+from graphwright.kernels.conv.arguments import StridedConvolutionArgs, strides
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
-    SIGNED,
     STEP,
     Extent,
     Reach,
@@ -113,7 +112,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
             grid=grid(a),
             scratch=scratch_bytes(isa, a),
             bounds=window_bounds(ABI.args)
-            | within(SIGNED, *ABI.args[21:31])
+            | strides(ABI.args)
             | within(STEP, "groups", "cout", "kd", "kh", "kw"),
             choices={"cin": (1,)},
             tiles=Tiles(a.images, a.channels, a.pixels),

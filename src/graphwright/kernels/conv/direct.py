@@ -17,16 +17,16 @@ Bands, tiles and parts depend on the sizes alone, so any chunking gives the same
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from graphwright.cost.images import direct_work
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod, symbol
+from graphwright.kernels.conv.arguments import BlockedConvolutionArgs, strides
 from graphwright.kernels.conv.blocked_tile import LATENCY_BOUND, STEPS, families, widest
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
     BITS,
-    SIGNED,
     STEP,
     Extent,
     Reach,
@@ -35,6 +35,7 @@ from graphwright.kernels.library.extent import (
     window_bounds,
     within,
 )
+from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_direct_f32"
@@ -43,29 +44,10 @@ PLANAR_SYMBOL: Final = "gw_direct_planar_f32"
 """Input row-major, or of any strides."""
 
 
-class DirectArgs(NamedTuple):
-    """The args of both kernels in ABI order; strides in elements. Pads at the end follow from oh, ow."""
+@dataclass(frozen=True)
+class DirectArgs(BlockedConvolutionArgs):
+    """Strides in elements."""
 
-    images: Dim
-    groups: Dim
-    """More than one only if channels of a group fill whole blocks."""
-    cin: Dim
-    """Input channels per group."""
-    cout: Dim
-    """Output channels per group."""
-    h: Dim
-    w: Dim
-    oh: Dim
-    ow: Dim
-    kh: Dim
-    kw: Dim
-    stride_h: Dim
-    stride_w: Dim
-    pad_top: Dim
-    """Negative where rows are left out."""
-    pad_left: Dim
-    dilation_h: Dim
-    dilation_w: Dim
     x_n: Dim
     x_c: Dim
     """Between channel blocks; between channels if planar."""
@@ -94,7 +76,7 @@ class DirectArgs(NamedTuple):
     hi: Dim
 
 
-ABI: Final = Abi("direct", ("x", "w", "bias", "residual", "y"), DirectArgs._fields)
+ABI: Final = Abi("direct", ("x", "w", "bias", "residual", "y"), DirectArgs.names())
 """``w`` in blocks of VL output channels, and for :data:`SYMBOL` of VL input channels outside them
 (OIHW16i16o); ``bias`` [channel blocks * VL] and ``residual`` (as y) may be absent; ``y`` is ignored when
 there is a hook. The hook, or a null pointer, comes next; a tile is some pixels (rows) of one channel block
@@ -215,7 +197,7 @@ def work_ns(isa: Isa, args: DirectArgs, planar: bool = False) -> Dim:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """How far both kernels reach: taps outside the image are not read."""
-    a = DirectArgs(*map(symbol, DirectArgs._fields))
+    a = DirectArgs(*map(symbol, ABI.args))
     return (
         _extent(isa, SYMBOL, isa.lanes, scratch_bytes(isa, a)),
         _extent(isa, PLANAR_SYMBOL, 1, planar_scratch_bytes(isa, a)),
@@ -226,7 +208,7 @@ def _extent(isa: Isa, name: str, lanes: int, scratch: Dim) -> Extent:
     """``lanes``: channels of an input block. A result is in blocks or planar, and may be split into rows and
     columns of a transposed convolution; then its pixels lie further apart.
     """
-    a = DirectArgs(*map(symbol, DirectArgs._fields))
+    a = DirectArgs(*map(symbol, ABI.args))
     inputs, outputs = ceildiv(a.cin, lanes), ceildiv(a.cout, isa.lanes)
     places, split = ceildiv(a.cout, a.y_lanes), a.split_h * a.split_w
     blocked = floordiv(a.y_lanes, isa.lanes)  # 1 or 0
@@ -251,8 +233,8 @@ def _extent(isa: Isa, name: str, lanes: int, scratch: Dim) -> Extent:
         ),
         grid=grid(isa, a),
         scratch=scratch,
-        bounds=window_bounds(DirectArgs._fields)
-        | within(SIGNED, *DirectArgs._fields[16:27])
+        bounds=window_bounds(ABI.args)
+        | strides(ABI.args)
         | within(STEP, "split_h", "split_w", "kh", "kw")
         | within(BITS, "lo", "hi"),
         choices={"y_lanes": (1, isa.lanes)},

@@ -165,7 +165,8 @@ static void check_loop(reader *r, const gw_program *p, const gw_task *t) {
 
 static void check_task(reader *r, const gw_program *p, const gw_task *t, int64_t index) {
     for (int64_t i = 0; i < t->writes.count && !r->failed; i++)
-        need(r, is_writable(p, t, t->writes.at[i]), "a task writes what is no output, no state and not in the arena");
+        need(r, is_writable(p, t, t->writes.at[i]),
+             "a task writes what is no output, no state and not in the arena");
     for (int64_t i = 0; i < t->after.count && !r->failed; i++)
         need(r, t->after.at[i] < index, "a task comes after a later one");
     need(r, t->kind == GW_IF || t->kind == GW_LOOP || t->blocks.count == 0,

@@ -23,7 +23,14 @@ from tests.plugins.support import MODELS as PLUGIN_MODELS
 from tests.plugins.support import isolated, node_model
 
 ROOT = Path(__file__).parents[2]
-MARKDOWN = sorted([ROOT / "README.md", ROOT / "benchmarks" / "README.md", *(ROOT / "docs").glob("*.md")])
+MARKDOWN = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "benchmarks" / "README.md",
+        *(ROOT / "docs").glob("*.md"),
+    ]
+)
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PAGE_IDS = [str(page.relative_to(ROOT)) for page in MARKDOWN]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -167,3 +168,39 @@ def test_classes_are_defined_by_the_decorator_that_is_cheap() -> None:
     costly = {"dataclasses.dataclass", "dataclasses.field", "dataclasses.replace"}
     found = {path.name for path in FILES if costly & set(imported(ast.parse(path.read_text())))}
     assert found <= {"records.py"}
+
+
+RATES = re.compile(
+    r"GFLOP|GOPS|GBPS|GB_?S\b|(BYTES|ELEMENTS)_PER_NS|_NS(_PER\w*)?$|L[123]_BYTES|CAPACITY|CLOCK", re.I
+)
+"""Names of speeds, times and sizes of caches."""
+COMPILER = {
+    *("compiler", "fusion", "kernels", "layout", "loop_nests", "lower", "memory", "schedule", "targets"),
+}
+
+
+def is_number(value: ast.expr) -> bool:
+    """Whether numbers are written in ``value``."""
+    return any(isinstance(n, ast.Constant) and isinstance(n.value, int | float) for n in ast.walk(value))
+
+
+def constants(tree: ast.Module) -> Iterator[str]:
+    """Names that a module gives to numbers."""
+    for statement in tree.body:
+        match statement:
+            case ast.Assign([ast.Name(name)], value) | ast.AnnAssign(ast.Name(name), _, ast.expr() as value):
+                if is_number(value):
+                    yield name
+
+
+def test_rates_of_the_machine_stand_in_one_table() -> None:
+    """Kernels say what they do; :mod:`graphwright.cost.machine` says how long that takes."""
+    assert list(constants(ast.parse("A_NS = 3\nB_GBPS: Final = {'v3': 10}"))) == ["A_NS", "B_GBPS"]
+    found = {
+        f"{path.relative_to(SOURCE)}: {name}"
+        for path in FILES
+        if path.relative_to(SOURCE).parts[0] in COMPILER
+        for name in constants(ast.parse(path.read_text()))
+        if RATES.search(name)
+    }
+    assert found == set()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from graphwright import ops
+from graphwright.cost.machine import MACHINES
 from graphwright.fusion.fuse import Fuse
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module
@@ -28,7 +29,7 @@ LANES = 16
 
 
 def assigned(module: Module) -> Record:
-    *_, record = run_passes(module, InferShapes(), Fuse(TARGETS["v4"]), AssignLayouts(LANES))
+    *_, record = run_passes(module, InferShapes(), Fuse(TARGETS["v4"]), AssignLayouts(LANES, MACHINES["v4"]))
     verify(module)
     return record
 
@@ -54,7 +55,7 @@ def test_a_second_run_changes_nothing(path: Path) -> None:
     module = parse_module(path.read_text())
     assigned(module)
     once = print_module(module)
-    assert not AssignLayouts(LANES).run(module, Record("again"))
+    assert not AssignLayouts(LANES, MACHINES["v4"]).run(module, Record("again"))
     assert print_module(module) == once
 
 

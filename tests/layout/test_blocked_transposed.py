@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import graphwright as gw
 from graphwright.config import Options
+from graphwright.cost.predict import Work
 from graphwright.ir.build import new_graph
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import evaluate_module
@@ -43,8 +44,8 @@ CASES = {
 @pytest.fixture(autouse=True)
 def _blocks_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Images this small are faster row-major: let the pass think otherwise."""
-    monkeypatch.setattr(forms, "ROW_MAJOR_GFLOPS", 1e-3)
-    monkeypatch.setattr(forms, "ROW_MAJOR_TRANSPOSED_GFLOPS", 1e-3)
+    monkeypatch.setattr(forms, "im2col_work", lambda *sizes: Work(cycles=1 << 40))
+    monkeypatch.setattr(forms, "TRANSPOSED", 1)
     monkeypatch.setattr(assign, "transfer_ns", lambda value, blocks: 1e-3)
 
 

@@ -116,7 +116,15 @@ def compile_modules(
     with BackgroundTask(call, compiler.stop) as compiled:
         weights, stored = _weights(modules, selections, shared)
         programs = [
-            lower(m.main, selection.steps, m.symbols, held.places, options.streams, m.updates())
+            lower(
+                m.main,
+                selection.steps,
+                m.symbols,
+                held.places,
+                target.machine,
+                options.streams,
+                m.updates(),
+            )
             for m, selection, held in zip(modules, selections, stored, strict=True)
         ]
         for program in programs:

@@ -49,7 +49,7 @@ def has_kernel(node: Node) -> bool:
 
 
 def _layouts(target: Target) -> tuple[Pass, ...]:
-    return (AssignLayouts(target.channel_block),) if target.channel_block else ()
+    return (AssignLayouts(target.channel_block, target.machine),) if target.channel_block else ()
 
 
 PARTITION: Final = "partition"

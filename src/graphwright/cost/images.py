@@ -12,33 +12,38 @@ from typing import Final
 from graphwright.cost.predict import Work
 from graphwright.ir.symbols import Dim, ceildiv, floordiv
 
-DIRECT: Final = 93
+STORED: Final = 5
+"""Cycles to store a vector of a tile of the result, with what is added to it."""
+DIRECT: Final = 96
 """Percent of the peak that direct convolution on blocks reaches."""
-PLANAR: Final = 75
+PLANAR: Final = 90
 """Of few input channels, which it reads from planes."""
 WINOGRAD: Final = 170
 """What Winograd convolution comes to, in the arithmetic of the direct one."""
-IM2COL: Final = 88
+IM2COL: Final = 90
 """The product of gathered panels, without gathering."""
 TRANSPOSED: Final = 30
 """Transposed convolution of row-major images, which adds the products of each tap to the output."""
 
 
-def direct_work(lanes: int, pixels: Dim, cout: Dim, taps: Dim, planar: bool = False) -> Work:
+def direct_work(lanes: int, pixels: Dim, cout: Dim, taps: Dim, efficiency: int = DIRECT) -> Work:
     """Direct convolution to ``pixels`` of whole blocks of ``cout`` channels, sums of ``taps`` products."""
-    channels = ceildiv(cout, lanes) * lanes
+    blocks = ceildiv(cout, lanes)
     return Work(
-        fmas=pixels * channels * taps, efficiency=PLANAR if planar else DIRECT, weights=4 * channels * taps
+        fmas=pixels * blocks * lanes * taps,
+        efficiency=efficiency,
+        cycles=STORED * pixels * blocks,
+        weights=4 * blocks * lanes * taps,
     )
 
 
-def im2col_work(pixels: Dim, cout: Dim, taps: Dim) -> Work:
+def im2col_work(lanes: int, pixels: Dim, cout: Dim, taps: Dim) -> Work:
     """Row-major convolution as a product of gathered panels with the weights."""
     gathered = pixels * taps
     return Work(
         fmas=gathered * cout,
         efficiency=IM2COL,
-        cycles=gathered - floordiv(gathered, 16),
+        cycles=gathered - floordiv(gathered, 16) + STORED * cout * ceildiv(pixels, lanes),
         weights=4 * cout * taps,
     )
 

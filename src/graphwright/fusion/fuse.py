@@ -130,7 +130,11 @@ class _Grouping:
             return f"more than {limits.operands} operands"
         if self._makes_cycle(set(nodes)):
             return "a value would leave the kernel and be read by it again"
-        return self.target.region_refusal(nodes, nest) or worth_fusing(nodes, nest) or merged
+        return (
+            self.target.region_refusal(nodes, nest)
+            or worth_fusing(nodes, nest, self.target.machine)
+            or merged
+        )
 
     def _is_stored(self, node: Node, producer: _Group) -> bool:
         """Whether the operand of ``node`` is stored anyway: a contraction reads it; or the reader at the end

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+from graphwright.cost.machine import Machine
+from graphwright.cost.predict import stream_ns
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.constant import is_constant
 from graphwright.ir.free_symbols import symbols_in
@@ -15,12 +17,16 @@ from graphwright.kernels.launch import Alias, ByteRange, Copy, Launch, Run
 from graphwright.kernels.ref import KernelRef
 from graphwright.records import replace
 
-BYTES_PER_NS = 8
-"""What a core moves, about: the work of a launch that does not say its own."""
+_USERS_CODE = 8
+"""How much longer users' own code takes than moving its operands, about."""
 
 
 def checked_candidate(
-    call: Callable[[], Any], function: Callable[..., Any], node: Node, temporaries: Collection[Value]
+    call: Callable[[], Any],
+    function: Callable[..., Any],
+    node: Node,
+    temporaries: Collection[Value],
+    machine: Machine,
 ) -> Run | Alias | str:
     """What the user's ``function`` gives for ``node``. Raises PluginError where it cannot be launched."""
     name = getattr(function, "__name__", "a kernel")
@@ -35,14 +41,15 @@ def checked_candidate(
         fault = next(_faults(run, node, {*temporaries, *run.temporaries}), "")
     if fault:
         raise PluginError(Diagnostic("plugin-kernel", f"{doing}: {fault}", defined_at(function)))
-    return replace(run, launches=tuple(map(_with_work, run.launches)))
+    return replace(run, launches=tuple(_with_work(launch, machine) for launch in run.launches))
 
 
-def _with_work(launch: Launch | Copy) -> Launch | Copy:
+def _with_work(launch: Launch | Copy, machine: Machine) -> Launch | Copy:
+    """A launch that does not say its own is taken to move its operands, and to do little else."""
     if isinstance(launch, Copy) or launch.work != 0:
         return launch
     moved = sum((o.bytes for o in launch.operands if isinstance(o, Value)), start=0)
-    return replace(launch, work=moved // BYTES_PER_NS)
+    return replace(launch, work=_USERS_CODE * stream_ns(moved, machine))
 
 
 def _faults(run: Run, node: Node, temporaries: Collection[Value]) -> Iterator[str]:

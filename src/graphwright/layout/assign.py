@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from graphwright.cost.machine import Machine
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.types import Layout
@@ -30,9 +31,13 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class AssignLayouts(Pass):
-    """Gives values of images the layout of channel blocks where that pays. ``lanes``: f32 in a vector."""
+    """Gives values of images the layout of channel blocks where that pays on ``machine``.
+
+    ``lanes``: channels of a block.
+    """
 
     lanes: int
+    machine: Machine
     name: str = "assign_layouts"
     requires: Known = Known.TYPES
 
@@ -41,7 +46,7 @@ class AssignLayouts(Pass):
         for graph in [g for top in module.graphs.values() for g in _sequences(top)]:
             if any(isinstance(node.op, TransData) for node in graph):
                 continue  # it has its layouts
-            blocks = Blocks(self.lanes, module.symbols)
+            blocks = Blocks(self.lanes, self.machine, module.symbols)
             forms = _forms(graph, blocks, record)
             chosen = _choose(graph, forms, blocks)
             _Rewrite(graph, self.lanes, record).run({node: forms[node] for node in forms if node in chosen})

@@ -10,6 +10,21 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from graphwright.cost.images import (
+    DIRECT,
+    PLANAR,
+    TRANSPOSED,
+    WINOGRAD,
+    blocked_depthwise_work,
+    blocked_pool_work,
+    direct_work,
+    im2col_work,
+    planar_depthwise_work,
+    planar_pool_work,
+    reblock_work,
+)
+from graphwright.cost.machine import Machine
+from graphwright.cost.predict import Work, predict, stream_ns
 from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.constant import Constant, is_constant
 from graphwright.ir.fused import Fused, region_of
@@ -23,50 +38,11 @@ from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.ops.nn.spatial import Pool
 from graphwright.records import dataclass, field
 
-ROW_MAJOR_GFLOPS = 85
-"""What the implicit GEMM on row-major images reaches (AVX-512 at 144 GFLOP/s of multiply-adds)."""
-
-ROW_MAJOR_TRANSPOSED_GFLOPS = 38
-"""What the transposed convolution of row-major images reaches, which adds the products of each tap."""
-
-DIRECT_GFLOPS = 120
-"""What the direct convolution on blocks reaches on the same machine."""
-
-WINOGRAD_GFLOPS = 220
-"""What Winograd's forms come to, in the arithmetic of the direct one."""
-
-DEPTHWISE_PLANE_NS = 50
-"""What copying the rows of a small plane with their padding costs; measured from 7x7 to 112x112 pixels."""
-
-DEPTHWISE_STORE_NS = 2
-"""What each vector of a depthwise convolution's result costs besides its taps."""
-
-POOL_ROW_NS = 12
-"""What a row of a pooling's result costs besides its vectors, each about a nanosecond in planes."""
-
-AVERAGE_ROW_NS = 8
-"""What counting and dividing adds to it."""
-
-BLOCKED_POOL_VECTOR_NS = 0.65
-"""A vector of channels that a pooling combines with another one."""
-
-PLANAR_VECTOR_NS = 0.4
-"""A multiply-add of a vector of neighbouring pixels, whose load crosses cache lines."""
-
-BLOCKED_VECTOR_NS = 0.25
-"""A multiply-add of a vector of channels."""
-
-MEMORY_GBPS = 10
-"""What a pass over a large array reads and writes together."""
-
-CACHED_BYTES = 4 << 20
-"""What a transfer reads and writes up to this many bytes stays in the caches."""
-
-CACHE_GBPS = 45
-"""What a transfer within them reads and writes together."""
-
 NOMINAL_SIZES = (64, 256, 1024, 4096, 16384)
 """What a size that is not known counts as: the first of these with which there is something to compute."""
+
+
+Operands = Sequence[Value | None]
 
 
 @dataclass(frozen=True)
@@ -80,14 +56,19 @@ class LayoutChoice:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks of so many ``lanes``, and what is known of sizes."""
+    """Blocks of so many ``lanes``, the machine that they are for, and what is known of sizes."""
 
     lanes: int
+    machine: Machine
     symbols: SymbolTable = field(default_factory=SymbolTable)
 
     def nominal(self, dim: Dim) -> int:
         """What ``dim`` counts as (:func:`nominal`)."""
         return nominal(dim, self.symbols)
+
+    def ns(self, work: Work) -> int:
+        """Nanoseconds of ``work``, whose sizes are known."""
+        return evaluate(predict(work, self.machine), {})
 
 
 def form_of(node: Node, blocks: Blocks) -> LayoutChoice | str:
@@ -107,86 +88,96 @@ def _form(node: Node, operands: Sequence[Value | None], blocks: Blocks) -> Layou
         return LayoutChoice(form.operands, form.results, INFINITE)
     saving = next((saving for kind, saving in _SAVINGS.items() if isinstance(op, kind)), None)
     saves = (
-        -_widest_waste(node, form, blocks) if saving is None else saving(op, operands, node.output, blocks)
+        -_widest_waste(node, form, blocks)
+        if saving is None
+        else saving(op, form, operands, node.output, blocks)
     )
     return LayoutChoice(form.operands, form.results, saves)
 
 
-def transfer_ns(value: Value, blocks: Blocks) -> float:
+def transfer_ns(value: Value, blocks: Blocks) -> int:
     """What bringing ``value`` into the other layout costs."""
     channels = value.type.dims[CHANNELS]
     assert isinstance(channels, int)
     padded = -(-channels // blocks.lanes) * blocks.lanes
-    size = blocks.nominal(value.type.bytes) * (1 + padded / channels)
-    cached = min(size, CACHED_BYTES)
-    return 1000 + cached / CACHE_GBPS + (size - cached) / MEMORY_GBPS
+    elements = blocks.nominal(value.type.elements) // channels * padded
+    return blocks.machine.task_ns + blocks.ns(reblock_work(elements))
 
 
-def _convolution(op: Conv, operands: Sequence[Value | None], y: Value, blocks: Blocks) -> float:
+def _convolution(
+    op: Conv, form: Blocked, operands: Sequence[Value | None], y: Value, blocks: Blocks
+) -> float:
     w = operands[1]
     assert w is not None
     cout, cin, *kernel = w.type.sizes
     if cin == 1 and cout == op.group > 1:
         saves = _planar_depthwise_ns(y, kernel, blocks) - _blocked_depthwise_ns(y, kernel, blocks)
         return saves - _waste(y, blocks)
-    flops = 2.0 * blocks.nominal(y.type.elements) * cin * math.prod(kernel)
-    plain = op.group == 1 and kernel == [3, 3] and set(op.strides) <= {1}
-    speed = WINOGRAD_GFLOPS if plain and min(cin, cout) >= blocks.lanes else DIRECT_GFLOPS
-    pixels = max(blocks.nominal(product(y.type.dims[CHANNELS + 1 :])), 1)  # in lanes there; channels here
-    rows = flops * -(-pixels // blocks.lanes) * blocks.lanes / pixels / ROW_MAJOR_GFLOPS
-    return rows - flops * -(-cout // blocks.lanes) * blocks.lanes / cout / speed
+    group, taps = op.group, cin * math.prod(kernel)
+    images = blocks.nominal(y.type.dims[0])
+    pixels = blocks.nominal(product(y.type.dims[CHANNELS + 1 :]))  # in lanes there; channels here
+    rows = im2col_work(blocks.lanes, images * _whole(pixels, blocks), cout // group, taps)
+    plain = group == 1 and kernel == [3, 3] and set(op.strides) <= {1}
+    reached = WINOGRAD if plain and min(cin, cout) >= blocks.lanes else DIRECT if form.operands else PLANAR
+    direct = direct_work(blocks.lanes, images * pixels, cout // group, taps, reached)
+    return group * (blocks.ns(rows) - blocks.ns(direct))
 
 
-def _planar_depthwise_ns(y: Value, kernel: Sequence[int], blocks: Blocks) -> float:
+def _whole(count: int, blocks: Blocks) -> int:
+    """``count`` with what fills the last vector."""
+    return -(-count // blocks.lanes) * blocks.lanes
+
+
+def _planar_depthwise_ns(y: Value, kernel: Sequence[int], blocks: Blocks) -> int:
     """Planes one by one, their rows in vectors of which the last is seldom full."""
     rows, columns = (1, *y.type.dims[CHANNELS + 1 :])[-2:]
-    vectors = blocks.nominal(rows) * -(-blocks.nominal(columns) // blocks.lanes)
     planes = blocks.nominal(product(y.type.dims[: CHANNELS + 1]))
-    return planes * (
-        DEPTHWISE_PLANE_NS + vectors * (DEPTHWISE_STORE_NS + math.prod(kernel) * PLANAR_VECTOR_NS)
-    )
+    vectors = blocks.nominal(rows) * -(-blocks.nominal(columns) // blocks.lanes)
+    return blocks.ns(planar_depthwise_work(planes, planes * vectors, math.prod(kernel)))
 
 
-def _blocked_depthwise_ns(y: Value, kernel: Sequence[int], blocks: Blocks) -> float:
+def _blocked_depthwise_ns(y: Value, kernel: Sequence[int], blocks: Blocks) -> int:
     """A vector of channels for each pixel; lanes beyond the last channel are counted as waste."""
-    vectors = blocks.nominal(y.type.elements) / blocks.lanes
-    return vectors * (DEPTHWISE_STORE_NS + math.prod(kernel) * BLOCKED_VECTOR_NS)
+    vectors = blocks.nominal(y.type.elements) // blocks.lanes
+    return blocks.ns(blocked_depthwise_work(blocks.lanes, vectors, math.prod(kernel)))
 
 
-def _transposed(op: ConvTranspose, operands: Sequence[Value | None], y: Value, blocks: Blocks) -> float:
+def _transposed(
+    op: ConvTranspose, form: Blocked, operands: Sequence[Value | None], y: Value, blocks: Blocks
+) -> float:
     x, w = operands[:2]
     assert x is not None and w is not None
     _, cout, *kernel = w.type.sizes
-    flops = 2.0 * blocks.nominal(x.type.elements) * cout * math.prod(kernel)
+    products = blocks.nominal(x.type.elements) * cout * math.prod(kernel)
     columns = cout if can_be_blocked(y) else cout * math.prod(kernel)
-    padded = flops * -(-columns // blocks.lanes) * blocks.lanes / columns
-    return flops / ROW_MAJOR_TRANSPOSED_GFLOPS - padded / DIRECT_GFLOPS
+    padded = products * _whole(columns, blocks) // columns
+    row_major = blocks.ns(Work(fmas=products, efficiency=TRANSPOSED))
+    return row_major - blocks.ns(Work(fmas=padded, efficiency=DIRECT))
 
 
-def _pooling(op: Pool, operands: Sequence[Value | None], y: Value, blocks: Blocks) -> float:
+def _pooling(op: Pool, form: Blocked, operands: Operands, y: Value, blocks: Blocks) -> float:
     x = operands[0]
     assert x is not None
     return _planar_pool_ns(op, x, y, blocks) - _blocked_pool_ns(op, x, y, blocks) - _waste(y, blocks)
 
 
-def _planar_pool_ns(op: Pool, x: Value, y: Value, blocks: Blocks) -> float:
+def _planar_pool_ns(op: Pool, x: Value, y: Value, blocks: Blocks) -> int:
     """Row by row in vectors, of which the last is seldom full: the rows of windows, then their columns."""
     kh, kw = (1, *op.kernel)[-2:]
     before, after = (-(-blocks.nominal(v.type.dims[-1]) // blocks.lanes) for v in (x, y))
     rows = blocks.nominal(product(y.type.dims[:-1]))
-    divisors = AVERAGE_ROW_NS if isinstance(op, AveragePool) else 0
-    return rows * (POOL_ROW_NS + divisors + kh * before + kw * after)
+    return blocks.ns(planar_pool_work(rows, kh * before + kw * after, isinstance(op, AveragePool)))
 
 
-def _blocked_pool_ns(op: Pool, x: Value, y: Value, blocks: Blocks) -> float:
+def _blocked_pool_ns(op: Pool, x: Value, y: Value, blocks: Blocks) -> int:
     """The same steps, a vector for each pixel."""
     kh, kw = (1, *op.kernel)[-2:]
     before, after = (blocks.nominal(v.type.dims[-1]) for v in (x, y))
-    rows = blocks.nominal(product(y.type.dims[:-1])) / blocks.lanes
-    return rows * (POOL_ROW_NS + (kh * before + kw * after) * BLOCKED_POOL_VECTOR_NS)
+    rows = blocks.nominal(product(y.type.dims[:-1])) // blocks.lanes
+    return blocks.ns(blocked_pool_work(blocks.lanes, rows, kh * before + kw * after))
 
 
-_SAVINGS: dict[type[Op], Callable[[Any, Sequence[Value | None], Value, Blocks], float]] = {
+_SAVINGS: dict[type[Op], Callable[[Any, Blocked, Operands, Value, Blocks], float]] = {
     Conv: _convolution,
     ConvTranspose: _transposed,
     Pool: _pooling,
@@ -299,7 +290,8 @@ def _waste(value: Value, blocks: Blocks) -> float:
     """Nanoseconds that the lanes which pad the last block of ``value`` cost when it is read or written."""
     channels = value.type.dims[CHANNELS]
     assert isinstance(channels, int)
-    return blocks.nominal(value.type.bytes) / MEMORY_GBPS * (-channels % blocks.lanes) / channels
+    wasted = blocks.nominal(value.type.bytes) * (-channels % blocks.lanes) // channels
+    return evaluate(stream_ns(wasted, blocks.machine), {})
 
 
 def nominal(dim: Dim, symbols: SymbolTable, guesses: Sequence[int] = NOMINAL_SIZES) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from graphwright.cost.machine import Machine
+from graphwright.cost.predict import Work, predict
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.symbols import Dim, SymbolTable, maximum
@@ -31,20 +33,19 @@ from graphwright.records import dataclass, replace
 from graphwright.schedule.dependencies import Access, Hazards
 from graphwright.schedule.streams import assign_streams
 
-COPY_NS_PER_BYTE_INVERSE = 8
-"""A copy moves about 8 bytes a nanosecond."""
-
 
 def lower(
     graph: Graph,
     steps: Sequence[Step],
     symbols: SymbolTable,
     weights: Weights,
+    machine: Machine,
     streams: int = 1,
     updates: Mapping[int, int] | None = None,
 ) -> TaskGraph:
     """The program of one entry graph, whose ranks are all known. Raises ModelError for texts.
 
+    ``machine``: what the times of copies are predicted for.
     ``updates``: by position, the outputs that are the next value of a state, and the input that is the state.
     The program has no such outputs: it updates the inputs in place.
     """
@@ -56,7 +57,7 @@ def lower(
         ordered = order_steps(steps, assignment)
         if ordered is not steps:
             steps, assignment = ordered, assign_storage(graph, ordered, weights, updates)
-    lowering = _Lowering(graph, shape, symbols, assignment, streams)
+    lowering = _Lowering(graph, shape, symbols, assignment, machine, streams)
     return lowering.run(steps, [k for k in range(len(graph.outputs)) if k not in (updates or {})])
 
 
@@ -108,9 +109,10 @@ class _Lowering:
         shape: ShapeProgramBuilder,
         symbols: SymbolTable,
         assignment: Assignment,
+        machine: Machine,
         streams: int,
     ) -> None:
-        self.graph, self.shape, self.symbols = graph, shape, symbols
+        self.graph, self.shape, self.symbols, self.machine = graph, shape, symbols, machine
         self.assignment, self.streams = assignment, streams
         self._is_inner = False
         """Whether the block at hand is that of a branch or a loop."""
@@ -278,7 +280,7 @@ class _Lowering:
         target, source = (
             Operand(self._number(p.memory), register(p.offset)) for p in (move.target, move.source)
         )
-        work = register(move.size // COPY_NS_PER_BYTE_INVERSE)
+        work = register(predict(Work(moved=2 * move.size), self.machine))
         return Task(TaskKind.COPY, (target, source, *number), (0,), args=(register(move.size),), work=work)
 
     def _branch(self, step: Step, branch: Branch) -> Task:

@@ -127,7 +127,9 @@ class Context:
             return f"users' C does not run on {self.target.name}"
         self._plugin = f"{plugin_of(candidate)}: "
         try:
-            return checked_candidate(lambda: candidate(node, self), candidate, node, self._temporaries)
+            return checked_candidate(
+                lambda: candidate(node, self), candidate, node, self._temporaries, self.target.machine
+            )
         finally:
             self._plugin = ""
 

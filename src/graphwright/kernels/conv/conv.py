@@ -99,7 +99,7 @@ def scratch_bytes(isa: Isa, args: ConvArgs) -> Dim:
 def work_ns(isa: Isa, args: ConvArgs) -> Dim:
     """Nanoseconds of one core."""
     pixels = args.images * args.groups * args.pixels
-    return predict(im2col_work(pixels, args.cout, args.cin * args.taps), isa.machine)
+    return predict(im2col_work(isa.lanes, pixels, args.cout, args.cin * args.taps), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

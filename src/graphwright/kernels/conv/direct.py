@@ -19,7 +19,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from graphwright.cost.images import direct_work
+from graphwright.cost.images import DIRECT, PLANAR, direct_work
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod, symbol
 from graphwright.kernels.conv.arguments import BlockedConvolutionArgs, strides
@@ -191,7 +191,7 @@ def work_ns(isa: Isa, args: DirectArgs, planar: bool = False) -> Dim:
     """Nanoseconds of one core."""
     pixels, groups = args.images * args.oh * args.ow, args.groups
     taps = args.cin * args.kh * args.kw
-    work = direct_work(isa.lanes, pixels, args.cout, taps, planar)
+    work = direct_work(isa.lanes, pixels, args.cout, taps, PLANAR if planar else DIRECT)
     return groups * predict(work, isa.machine)
 
 

@@ -182,3 +182,32 @@ def test_sizes_that_have_to_be_numbers(
     guards: list[str], sizes: dict[str, int], expected: dict[str, int]
 ) -> None:
     assert sizes_that_break([parse_constraint(text) for text in guards], sizes) == expected
+
+
+def test_sizes_that_no_form_takes_are_refused_once() -> None:
+    """A scale for each of N rows: where N is 1, more scales have no other meaning to compile."""
+    made = gw.compile(model([node("QuantizeLinear", "x scale", axis=0)], {"x": ["N", 4], "scale": ["M"]}))
+    for rows in (6, 1):
+        x, scale = np.full((rows, 4), 3, np.float32), np.linspace(1, 2, rows).astype(np.float32)
+        np.testing.assert_array_equal(made(x, scale)[0], np.rint(x / scale[:, None]).astype(np.uint8))
+    with pytest.raises(gw.GraphwrightError, match=r"axis 0 .*is 1, not 6"):
+        made(np.ones((1, 4), np.float32), np.ones(6, np.float32))
+
+
+def test_sizes_that_no_form_takes_are_refused_where_other_guards_are_left() -> None:
+    """The form for one row demands one scale of it, and assumes more of the columns' scales."""
+    operands = "a a_scale a_zero b b_scale b_zero y_scale y_zero"
+    infos = {"a": ["N", 4], "a_scale": ["P"], "b": [4, "M"], "b_scale": ["Q"]}
+    kinds = {"a": TensorProto.INT8, "b": TensorProto.INT8}
+    inputs = [helper.make_tensor_value_info(k, kinds.get(k, TensorProto.FLOAT), v) for k, v in infos.items()]
+    zero = numpy_helper.from_array(np.zeros((), np.int8), "y_zero")
+    scale = numpy_helper.from_array(np.ones((), np.float32), "y_scale")
+    nodes = [node("QLinearMatMul", operands.replace("a_zero", "y_zero").replace("b_zero", "y_zero"))]
+    output = helper.make_empty_tensor_value_info("y")
+    graph = helper.make_graph(nodes, "products", inputs, [output], [zero, scale])
+    made = gw.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9))
+    a, b = np.full((1, 4), 2, np.int8), np.full((4, 5), 3, np.int8)
+    one, many = np.ones(1, np.float32), np.ones(5, np.float32)
+    np.testing.assert_array_equal(made(a, one, b, many)[0], np.full((1, 5), 24, np.int8))
+    with pytest.raises(gw.FeedError, match="axis 0 of input 'a_scale' is 1, not 3"):
+        made(a, np.ones(3, np.float32), b, many)

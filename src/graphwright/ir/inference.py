@@ -113,8 +113,8 @@ class Inference:
         """Demand that an axis of ``have`` elements broadcasts to ``want``: it has as many, or 1."""
         if have == 1 or self.symbols.proves_equal(have, want):
             return
-        if isinstance(have, int) or self.symbols.refutes_equal(have, want):
-            self.equal(have, want if isinstance(have, int) else 1, what)
+        if isinstance(have, int) or want == 1 or self.symbols.refutes_equal(have, want):
+            self.equal(have, want if isinstance(have, int) else 1, what)  # there is no other case to assume
         else:
             self.likely_equal(have, want, what)
 

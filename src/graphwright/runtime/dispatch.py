@@ -135,6 +135,8 @@ class DispatchExecutor:
             made = self._compile(shapes)
         except ToolchainError as error:
             raise self._not_compiled(shapes, error) from error
+        if not accepts(made.executable, shapes):  # what breaks a guard left a form that demands other sizes
+            _check_sizes(made.executable.inputs, shapes)
         with self._table:
             self._compiled.append(made)
             if len(self._compiled) > MOST_COMPILED:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TypeVar
 
 from graphwright.ir.symbols import Dim
@@ -33,7 +34,7 @@ class Abi:
     fields: tuple[str, ...] = ()
     records: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def args(self) -> tuple[str, ...]:
         """The names of all arguments."""
         return tuple(name for field in self.fields for name in self._names(field))
@@ -53,10 +54,10 @@ class Abi:
     def values(self, **fields: Dim | tuple[Dim, ...]) -> tuple[Dim, ...]:
         """All arguments, in the order of the call: of arrays and records a tuple. Raises ValueError where one
         is missing or unknown."""
-        lengths = {_parts(field)[1]: len(self._names(field)) for field in self.fields}
+        lengths = self._lengths
         given = {name: value if isinstance(value, tuple) else (value,) for name, value in fields.items()}
-        wrong = [name for name in lengths | given if lengths.get(name) != len(given.get(name, ()))]
-        if wrong:
+        if lengths != {name: len(value) for name, value in given.items()}:
+            wrong = [name for name in lengths | given if lengths.get(name) != len(given.get(name, ()))]
             raise ValueError(f"{self.name} takes {', '.join(self.fields)}: wrong or missing {sorted(wrong)}")
         return tuple(value for name in lengths for value in given[name])
 
@@ -76,6 +77,11 @@ class Abi:
             text += f"GW_INLINE const {struct} *{name}_args(const int64_t *arg) {{\n"
             text += f"    return (const {struct} *)arg;\n}}\n"
         return text
+
+    @cached_property
+    def _lengths(self) -> dict[str, int]:
+        """How many arguments each field is."""
+        return {_parts(field)[1]: len(self._names(field)) for field in self.fields}
 
     def _names(self, field: str) -> list[str]:
         type, name, count = _parts(field)

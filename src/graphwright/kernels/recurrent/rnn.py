@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from functools import cached_property
 from typing import ClassVar, Final
 
 from graphwright.cost.predict import Work, predict
@@ -93,14 +94,14 @@ class Cell:
     activations: int
     states: tuple[str, ...]
 
-    @property
+    @cached_property
     def strides(self) -> tuple[str, ...]:
         """Of x, y, the initial and the last states, in elements."""
         states = (f"{state}{end}" for end in "0n" for state in self.states)
         of_states = (f"{state}_{axis}" for state in states for axis in ("direction", "row"))
         return ("x_time", "x_row", "y_time", "y_direction", "y_row", *of_states)
 
-    @property
+    @cached_property
     def abi(self) -> Abi:
         starts, ends = ([f"{when}_{state}" for state in self.states] for when in ("initial", "y"))
         peepholes = ["p"] if "c" in self.states else []

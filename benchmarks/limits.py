@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from graphwright.targets.cpu.isa import Isa, prelude
+from graphwright.targets.cpu.isa import ISAS, Isa, prelude
 from graphwright.targets.cpu.toolchain import compile_shared, find_toolchain
 
 _CHAINS: Final = 12
@@ -26,6 +26,8 @@ _CHAINS: Final = 12
 _FMA_STEPS: Final = 100_000
 """About a millisecond."""
 
+_BEYOND: Final = 256 << 20
+"""Bytes that no cache holds."""
 _SHORTEST: Final = 8 << 20
 """Bytes that a measurement of a stream walks at least."""
 Floats = npt.NDArray[np.float32]
@@ -126,3 +128,20 @@ def _floats(size: int, which: int) -> Floats:
 
 def _address(array: Floats) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
+
+
+def main() -> None:
+    """Print what was measured beside the table that costs are predicted with."""
+    for isa in ISAS.values():
+        table = isa.machine
+        print(f"{isa.name}  f32 GFLOP/s {fma_gflops(isa):5.0f}  table {table.f32_gflops}")
+        levels = {"L1": table.l1, "L2": table.l2, "L3": table.l3, "memory": table.memory}
+        for name, level in levels.items():
+            size = min(level.bytes // 2, _BEYOND)
+            copied = 2 * copy_gbps(size // 2, isa)
+            print(f"    {name:6} GB/s loaded {read_gbps(size, isa):5.0f}  table {level.load:4}", end="")
+            print(f"  loaded and stored {copied:5.0f}  table {level.moved:4}")
+
+
+if __name__ == "__main__":
+    main()

@@ -41,6 +41,8 @@ _OPERATION: Final = 40
 """A simple operation on 64 bytes, in units."""
 _SCALAR: Final = 40
 """One on a single element."""
+_PRODUCT: Final = 150
+"""A vector of multiply-adds of the matrix product, with the loads that feed it."""
 _TURN: Final = 32
 """One more iteration."""
 _ENTRY: Final = 10 * _UNITS
@@ -107,7 +109,9 @@ class _Body:
             case Alloc(buffer, fill):
                 return 0 if fill is None else ceildiv(product(buffer.shape) * _OPERATION, 16)
             case Call(_, out, operands):
-                return ceildiv(product([*out.sizes, *operands[0].sizes[-1:]]) * _OPERATION, 16)
+                lanes = self.vector_bytes // out.buffer.dtype.bytes
+                rows, columns = product(out.sizes[:-1]), ceildiv(out.sizes[-1], lanes)
+                return rows * columns * operands[0].sizes[-1] * _PRODUCT
 
     def _loop(self, loop: Loop) -> Dim:
         vectors = loop.kind is Kind.VECTOR and not any(

@@ -168,6 +168,8 @@ _EFFICIENCY: Final = {"v3": 90, "v4": 96}
 _BATCH_CYCLES: Final = 150
 _STORE_CYCLES: Final = 5
 """To store a vector of a tile of C, with the bias and the activation."""
+_NARROW: Final = 5
+"""Columns below which cells are dot products, whose lanes run along K."""
 _DECODED_ROWS: Final = 64
 """Rows for which decoded weights are kept."""
 
@@ -191,8 +193,9 @@ def work_ns(isa: Isa, args: GemmArgs) -> Dim:
     batch, b = args.batch0 * args.batch1, args.k * args.n
     vectors = batch * args.m * ceildiv(args.n, isa.lanes)
     packed = args.b_k == 0 and args.b_n == 0
+    narrow = isinstance(args.n, int) and args.n < _NARROW
     work = Work(
-        fmas=vectors * isa.lanes * args.k,
+        fmas=batch * args.m * b if narrow else vectors * isa.lanes * args.k,
         efficiency=_EFFICIENCY[isa.name],
         cycles=batch * _BATCH_CYCLES + _STORE_CYCLES * vectors,
         moved=4 * batch * (args.m * (args.k + args.n) + (0 if packed else b)),

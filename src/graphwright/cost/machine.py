@@ -41,8 +41,8 @@ class Machine:
     l2: Level
     l3: Level
     memory: Level
-    task_ns: int = 1000
-    """One task more: its launch, a barrier, and caches that hold other values behind it."""
+    task_ns: int = 4000
+    """One task more: its launch, a barrier of the threads, and caches that hold other values behind it."""
 
     @property
     def lanes(self) -> int:

@@ -11,7 +11,7 @@
 
 /* Measured: a thread that wakes costs about 5 us, handing out a chunk 0.1 us; 8 to 16 chunks a region even
    out neighbours. */
-enum { HEAVY_NS = 20000, CHUNK_NS = 5000, MOST_CHUNKS = 16, BRIEF_NS = 5000 };
+enum { HEAVY_NS = 8000, CHUNK_NS = 2500, MOST_CHUNKS = 16, BRIEF_NS = 5000 };
 
 static int32_t chunk_count(int64_t grid, int64_t work, int threads) {
     int64_t chunks = threads * 4 > MOST_CHUNKS ? threads * 4 : MOST_CHUNKS;

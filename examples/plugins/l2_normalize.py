@@ -35,10 +35,9 @@ L2Normalize.samples = (
 
 
 @gp.candidate(L2Normalize)
-def l2_normalize(node: gp.Node, context: gp.Context) -> gp.Launch | str:
+def l2_normalize(node: gp.Node[L2Normalize], context: gp.Context) -> gp.Launch | str:
     """Says how to call the C for a node, or why it cannot be: the op then runs on its reference."""
     op, x, y = node.op, node.operand(0), node.output
-    assert isinstance(op, L2Normalize)
     if x.type.dtype is not gp.F32:
         return f"the kernel computes f32, not {x.type.dtype}"
     *rows, columns = x.type.dims  # numbers, or symbols: one kernel serves every size

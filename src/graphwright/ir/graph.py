@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,13 @@ from graphwright.ir.op import ConstRef, Op
 from graphwright.ir.symbols import Dim, SymbolTable, product
 from graphwright.ir.types import DTYPES, Layout, Shape, TensorType, dtype_of
 from graphwright.records import dataclass, field
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault  # of typing itself from Python 3.13 on
+
+    OpT = TypeVarWithDefault("OpT", bound=Op, default=Op, covariant=True)
+else:
+    OpT = TypeVar("OpT")
 
 Array = np.ndarray[Any, Any]
 
@@ -65,8 +72,11 @@ class Value:
         return f"%{self.name or '?'}: {self.type}"
 
 
-class Node:
-    """One application of an op. Create with :meth:`Graph.append` or :meth:`Graph.insert`."""
+class Node(Generic[OpT]):
+    """One application of an op. Create with :meth:`Graph.append` or :meth:`Graph.insert`.
+
+    ``Node[Conv]`` is a node whose op is known to be a convolution, ``Node`` one of any op.
+    """
 
     __slots__ = (
         "graph", "inferred", "inputs", "name", "next", "op", "outputs", "previous", "regions", "sources",
@@ -74,7 +84,7 @@ class Node:
 
     def __init__(
         self,
-        op: Op,
+        op: OpT,
         inputs: Sequence[Value | None],
         types: Sequence[TensorType],
         regions: Sequence[Graph] = (),

@@ -12,9 +12,8 @@ from graphwright.ops.nn.attention import Axes, ScaledDotProductAttention
 
 
 @candidate(ScaledDotProductAttention)
-def scaled_dot_product_attention(node: Node, context: Context) -> Run | str:
+def scaled_dot_product_attention(node: Node[ScaledDotProductAttention], context: Context) -> Run | str:
     op, mask = node.op, node.inputs[3] if len(node.inputs) > 3 else None
-    assert isinstance(op, ScaledDotProductAttention)
     q, k, v = (node.operand(position) for position in range(3))
     batch, heads, queries, depth = _ordered(q.type.dims, op.q_axes)
     _, kv_heads, keys, _ = _ordered(k.type.dims, op.k_axes)

@@ -26,7 +26,7 @@ from graphwright.records import replace
 
 
 @candidate(Fused)
-def fused(node: Node, context: Context) -> Run | str:
+def fused(node: Node[Fused], context: Context) -> Run | str:
     region = region_of(node)
     _lay_out_constants(node, region, context)
     walked = physical_region(region) if has_layouts(region) else region
@@ -84,8 +84,8 @@ def _without(region: Graph, anchor: Node) -> tuple[Graph, dict[Value, Value]]:
     return rest, inner
 
 
-def _schedule(node: Node) -> Schedule:
-    assert isinstance(node.op, Fused) and node.op.schedule is not None  # the pass before gave it one
+def _schedule(node: Node[Fused]) -> Schedule:
+    assert node.op.schedule is not None  # the pass before gave it one
     return node.op.schedule
 
 
@@ -125,7 +125,7 @@ def _kernel_of(region: Graph, schedule: Schedule, context: Context) -> RegionKer
 
 
 def _with_epilogue(
-    node: Node, region: Graph, walked: Graph, anchor: Node, context: Context
+    node: Node[Fused], region: Graph, walked: Graph, anchor: Node, context: Context
 ) -> Launch | Run | str:
     found, result = contraction_of(anchor.op), anchor_of(walked)
     if found is None or result is None:

@@ -103,12 +103,17 @@ def moved_dtype(dtype: DType) -> DType | None:
     return _BITS.get(dtype.bytes)
 
 
-def nest(axes: Sequence[tuple[str, Dim]], *body: Statement, innermost: Kind = Kind.VECTOR) -> Loop:
-    """Parallel loops over ``axes`` (names and extents), the last of kind ``innermost``, around ``body``."""
+def nest(
+    axes: Sequence[tuple[str, Dim]],
+    *body: Statement,
+    outer: Kind = Kind.PARALLEL,
+    innermost: Kind = Kind.VECTOR,
+) -> Loop:
+    """Loops over ``axes`` (names and extents) around ``body``, all but the last of kind ``outer``."""
     (name, extent), *_ = reversed(axes)
     made = Loop(name, innermost, extent, body)
     for name, extent in reversed(axes[:-1]):
-        made = Loop(name, Kind.PARALLEL, extent, (made,))
+        made = Loop(name, outer, extent, (made,))
     return made
 
 

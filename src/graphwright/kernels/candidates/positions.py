@@ -34,9 +34,8 @@ def sizes(node: Node, context: Context) -> Run:
 
 
 @candidate(Range)
-def range_(node: Node, context: Context) -> Run | str:
+def range_(node: Node[Range], context: Context) -> Run | str:
     op = node.op
-    assert isinstance(op, Range)
     if op.bounds is None or not op.dtype.is_integer:
         return "its bounds are computed at run time"
     start, _, step = op.bounds
@@ -50,9 +49,8 @@ def range_(node: Node, context: Context) -> Run | str:
 
 
 @candidate(ConstantOfShape)
-def constant_of_shape(node: Node, context: Context) -> Run | str:
+def constant_of_shape(node: Node[ConstantOfShape], context: Context) -> Run | str:
     op = node.op
-    assert isinstance(op, ConstantOfShape)
     if not context.target.has_code(op.dtype):
         return f"no kernel that fills with {op.dtype}"
     draft = Draft(node, context)
@@ -62,9 +60,8 @@ def constant_of_shape(node: Node, context: Context) -> Run | str:
 
 
 @candidate(EyeLike)
-def eye_like(node: Node, context: Context) -> Run | str:
+def eye_like(node: Node[EyeLike], context: Context) -> Run | str:
     op, y = node.op, node.output
-    assert isinstance(op, EyeLike)
     if not context.target.has_code(y.type.dtype):
         return f"no kernel that fills with {y.type.dtype}"
     draft = Draft(node, context)
@@ -79,9 +76,8 @@ def eye_like(node: Node, context: Context) -> Run | str:
 
 
 @candidate(Trilu)
-def trilu(node: Node, context: Context) -> Run | str:
+def trilu(node: Node[Trilu], context: Context) -> Run | str:
     op, x, y = node.op, node.operand(0), node.output
-    assert isinstance(op, Trilu)
     dtype = moved_dtype(x.type.dtype)
     if dtype is None:
         return f"no kernel that moves {x.type.dtype}"
@@ -104,9 +100,8 @@ def trilu(node: Node, context: Context) -> Run | str:
 
 
 @candidate(OneHot)
-def one_hot(node: Node, context: Context) -> Run | str:
+def one_hot(node: Node[OneHot], context: Context) -> Run | str:
     op, indices, values, y = node.op, node.operand(0), node.operand(1), node.output
-    assert isinstance(op, OneHot)
     dtype = moved_dtype(y.type.dtype)
     if dtype is None or op.depth is None or not context.target.has_code(indices.type.dtype):
         return f"no kernel that moves {y.type.dtype}"
@@ -125,9 +120,8 @@ def one_hot(node: Node, context: Context) -> Run | str:
 
 
 @candidate(ReverseSequence)
-def reverse_sequence(node: Node, context: Context) -> Run | str:
+def reverse_sequence(node: Node[ReverseSequence], context: Context) -> Run | str:
     op, x, lengths, y = node.op, node.operand(0), node.operand(1), node.output
-    assert isinstance(op, ReverseSequence)
     dtype = moved_dtype(x.type.dtype)
     if dtype is None:
         return f"no kernel that moves {x.type.dtype}"

@@ -8,12 +8,13 @@ import pkgutil
 import re
 from collections.abc import Callable, Hashable, Iterable
 from functools import partial
+from typing import Any, Generic, TypeVar, overload
 
 import graphwright.kernels as kernels
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.constant import Constant, constant_of
 from graphwright.ir.deferred import Deferred, Packing
-from graphwright.ir.graph import Array, ConstantPool, Graph, Node, Value
+from graphwright.ir.graph import Array, ConstantPool, Graph, Node, OpT, Value
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.mapped import release
 from graphwright.ir.op import ConstRef, Op
@@ -30,6 +31,9 @@ from graphwright.records import dataclass, field, replace
 from graphwright.targets.base import Target
 from graphwright.targets.cpu.isa import ISAS, Isa
 from graphwright.targets.cpu.source import CSource
+
+A = TypeVar("A", bound=Op)
+B = TypeVar("B", bound=Op)
 
 GENERATED = "generated"
 """The module name of kernels that are compiled for one model."""
@@ -241,23 +245,32 @@ def _filled(out: Array, array: Array, fill: Callable[[Array, Array], None]) -> N
     release(array)
 
 
-Candidate = Callable[[Node, Context], Run | Launch | Alias | str]
-"""A way to do a node, or the reason why it does not apply."""
+Made = Run | Launch | Alias | str
+"""How a node is done, or the reason why a candidate does not apply."""
+Candidate = Callable[[Node[Any], Context], Made]
+"""A way to do nodes of the ops that it is registered for."""
 
 
 @dataclass(frozen=True)
-class Contraction:
+class Contraction(Generic[OpT]):
     """A contraction to be launched: the node, its operands and its result in the outer graph, and its
     epilogue.
     """
 
-    node: Node
+    node: Node[OpT]
     operands: tuple[Value | None, ...]
     result: Value | None
     """None where the epilogue stores."""
     hook: Hook | None = None
     epilogue: Epilogue = field(default_factory=Epilogue)
     """What the kernel's own store has to do; a candidate that cannot returns the reason."""
+
+    def operand(self, index: int) -> Value:
+        """Operand ``index``, which must be present."""
+        value = self.operands[index]
+        if value is None:
+            raise ValueError(f"operand {index} of {self.node.place} is absent")
+        return value
 
     def launch(
         self,
@@ -287,21 +300,39 @@ class Contraction:
         )
 
 
-ContractionCandidate = Callable[[Contraction, Context], Launch | Run | str]
+ContractionCandidate = Callable[[Contraction[Any], Context], Launch | Run | str]
 Groups = Callable[[Node], tuple[int, int]]
 """How many leading dims of a contraction's output are batch, and how many after these are rows (see the
 hook's ABI).
 """
 
-_CANDIDATES: dict[type[Op], list[tuple[Candidate, Callable[[Node], bool]]]] = {}
+_CANDIDATES: dict[type[Op], list[tuple[Candidate, Callable[[Node[Any]], bool]]]] = {}
 _CONTRACTIONS: dict[type[Op], tuple[ContractionCandidate, Groups, int]] = {}
 
 
+@overload
 def candidate(
-    *ops: type[Op], serves: Callable[[Node], bool] = lambda node: True
+    op: type[A], /, *, serves: Callable[[Node[A]], bool] = ...
+) -> Callable[[Callable[[Node[A], Context], Made]], Candidate]: ...
+
+
+@overload
+def candidate(
+    op: type[A], other: type[B], /, *, serves: Callable[[Node[A | B]], bool] = ...
+) -> Callable[[Callable[[Node[A | B], Context], Made]], Candidate]: ...
+
+
+@overload
+def candidate(
+    *ops: type[Op], serves: Callable[[Node], bool] = ...
+) -> Callable[[Callable[[Node, Context], Made]], Candidate]: ...
+
+
+def candidate(
+    *ops: type[Op], serves: Callable[[Node[Any]], bool] = lambda node: True
 ) -> Callable[[Candidate], Candidate]:
     """Register a function as a way to do nodes of ``ops``; those registered first are preferred, and users'
-    own before graphwright's.
+    own before graphwright's. It is called with nodes of these ops alone.
 
     ``serves`` tells nodes apart that must be decomposed, since no candidate will do them. Raises PluginError
     for a user's kernel of what is no op, or of an op that fusion computes from its expression.
@@ -333,14 +364,14 @@ def _check_registration(function: Candidate, ops: tuple[type[Op], ...]) -> None:
 
 
 def contraction(
-    op: type[Op], groups: Groups, channel_axis: int
-) -> Callable[[ContractionCandidate], ContractionCandidate]:
+    op: type[A], groups: Groups, channel_axis: int
+) -> Callable[[Callable[[Contraction[A], Context], Launch | Run | str]], ContractionCandidate]:
     """Register a function as the way to launch contractions of ``op``, alone or with an epilogue.
 
     ``channel_axis`` of the output is the one that a bias has.
     """
 
-    def register(function: ContractionCandidate) -> ContractionCandidate:
+    def register(function: Callable[[Contraction[A], Context], Launch | Run | str]) -> ContractionCandidate:
         _CONTRACTIONS[op] = (function, groups, channel_axis)
         return function
 

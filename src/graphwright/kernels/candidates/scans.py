@@ -34,10 +34,9 @@ _LANES = 16
 
 
 @candidate(CumSum, CumProd)
-def cumulative(node: Node, context: Context) -> Run | str:
+def cumulative(node: Node[Cumulative], context: Context) -> Run | str:
     """One running total for each place of the other axes, in the order of the elements."""
     op, x = node.op, node.operand(0)
-    assert isinstance(op, Cumulative)
     shape = x.type.dims or (1,)
     if op.axis is None or len(node.inputs) > 1:
         return "its axis is computed at run time"

@@ -106,14 +106,10 @@ class _Slide:
 
     def over_taps(self, *body: Statement, channels: Dim | None = None) -> Loop:
         """Loops over the taps, and outside of them over ``channels`` if they are given."""
-        loop: tuple[Statement, ...] = body
-        for axis in reversed(range(self.windows.rank)):
-            loop = (Loop(f"k{axis}", Kind.SERIAL, self.draft.size(self.windows.kernel[axis]), loop),)
+        axes = [(f"k{axis}", self.draft.size(size)) for axis, size in enumerate(self.windows.kernel)]
         if channels is not None:
-            loop = (Loop("c", Kind.SERIAL, channels, loop),)
-        (found,) = loop
-        assert isinstance(found, Loop)
-        return found
+            axes.insert(0, ("c", channels))
+        return nest(axes, *body, outer=Kind.SERIAL, innermost=Kind.SERIAL)
 
     def over_places(self, shape: Sequence[Dim], *body: Statement) -> Loop:
         """Loops over a result of ``shape``; the last axis is the vector."""
@@ -138,10 +134,9 @@ def _unsupported(dtype: DType, context: Context) -> str | None:
 
 
 @candidate(Conv, ConvTranspose)
-def convolution(node: Node, context: Context) -> Run | str:
+def convolution(node: Node[Conv | ConvTranspose], context: Context) -> Run | str:
     """Each element of the result by itself: a sum over channels and taps."""
     op, x, w, y = node.op, node.operand(0), node.operand(1), node.output
-    assert isinstance(op, Conv | ConvTranspose)
     dtype = x.type.dtype
     if refusal := _unsupported(dtype, context):
         return refusal
@@ -167,9 +162,8 @@ def convolution(node: Node, context: Context) -> Run | str:
 
 
 @candidate(AveragePool, LpPool)
-def folding_pool(node: Node, context: Context) -> Run | str:
+def folding_pool(node: Node[AveragePool | LpPool], context: Context) -> Run | str:
     op, x, y = node.op, node.operand(0), node.output
-    assert isinstance(op, AveragePool | LpPool)
     dtype = x.type.dtype
     if refusal := _unsupported(dtype, context):
         return refusal
@@ -207,19 +201,18 @@ def _slide(op: Pool, x: Value, y: Value, draft: Draft) -> _Slide:
     return _Slide(draft, op.windows, tuple(map(draft.size, x.type.dims[2:])), y.type.dims[2:])
 
 
-def _sums_blocks(node: Node) -> bool:
+def _sums_blocks(node: Node[Col2Im]) -> bool:
     """Blocks that lie further apart are scattered: a sum would test each of its terms."""
     op, dtype = node.op, node.operand(0).type.dtype
-    assert isinstance(op, Col2Im)
     known = op.image is not None and op.block is not None
     return known and set(op.windows.strides) == {1} and dtype in (F32, F64, I32, I64)
 
 
 @candidate(Col2Im, serves=_sums_blocks)
-def column_to_image(node: Node, context: Context) -> Run | str:
+def column_to_image(node: Node[Col2Im], context: Context) -> Run | str:
     """Each element of the image by itself: a sum over the blocks that lie on it."""
     op, x, y = node.op, node.operand(0), node.output
-    assert isinstance(op, Col2Im) and op.image is not None
+    assert op.image is not None
     draft, window = Draft(node, context), op.windows
     counts = window.counts(op.image)
     slide = _Slide(draft, window, tuple(map(draft.size, counts)))
@@ -233,10 +226,9 @@ def column_to_image(node: Node, context: Context) -> Run | str:
 
 
 @candidate(MaxPool)
-def max_pool(node: Node, context: Context) -> Run | str:
+def max_pool(node: Node[MaxPool], context: Context) -> Run | str:
     """The best so far and where it stands; -1 is nowhere."""
     op, x, y = node.op, node.operand(0), node.outputs[0]
-    assert isinstance(op, MaxPool)
     dtype = x.type.dtype
     if refusal := _unsupported(dtype, context):
         return refusal

@@ -18,8 +18,7 @@ def fail(node: Node, context: Context) -> Run:
 
 
 @candidate(Require)
-def require(node: Node, context: Context) -> Run:
+def require(node: Node[Require], context: Context) -> Run:
     op = node.op
-    assert isinstance(op, Require)
     symbol = REQUIRE_EQUAL if op.relation == "==" else REQUIRE_AT_MOST
     return Run((Launch(KernelRef(symbol), (), (), (op.left, op.right), grid=1),))

@@ -22,13 +22,12 @@ _GROUP_CHANNELS = 4
 """Channels of a group, in and out, from which on the kernel does not multiply mostly padding."""
 
 
-def _convolves(node: Node) -> bool:
+def _convolves(node: Node[ConvInteger]) -> bool:
     return _conv_refusal(node) is None and is_constant(node.operand(1))
 
 
-def _conv_refusal(node: Node) -> str | None:
+def _conv_refusal(node: Node[ConvInteger]) -> str | None:
     op, x, w = node.op, node.operand(0), node.operand(1)
-    assert isinstance(op, ConvInteger)
     if op.auto_pad or x.type.shape is None or len(x.type.dims) not in (3, 4, 5):
         return "no kernel for more than three spatial axes, or for pads that are not known"
     if not all(isinstance(d, int) for d in w.type.dims):
@@ -43,10 +42,9 @@ candidate(ConvInteger, serves=_convolves)(alone)
 
 
 @contraction(ConvInteger, lambda node: (1, 1), channel_axis=1)
-def byte_convolution(call: Contraction, context: Context) -> Run | str:
+def byte_convolution(call: Contraction[ConvInteger], context: Context) -> Run | str:
     """Quads of channels, then the convolution."""
-    op, (x, w, *zeros) = call.node.op, call.operands
-    assert isinstance(op, ConvInteger) and x is not None and w is not None
+    op, x, w, zeros = call.node.op, call.operand(0), call.operand(1), call.operands[2:]
     if call.epilogue != Epilogue():
         return "the kernel's store adds and clips nothing"
     refusal = _conv_refusal(call.node)

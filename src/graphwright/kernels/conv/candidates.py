@@ -41,10 +41,9 @@ def _groups(node: Node) -> tuple[int, int]:
 
 
 @contraction(Conv, _groups, channel_axis=CHANNELS)
-def convolution(call: Contraction, context: Context) -> Launch | Run | str:
+def convolution(call: Contraction[Conv], context: Context) -> Launch | Run | str:
     x, w, bias = _operands(call)
     op = call.node.op
-    assert isinstance(op, Conv)
     if is_blocked(call.node.output) or is_blocked(x):
         window = op.windows(w.type.dims[2:]).on_two_axes
         return BlockedConvolution(call, x, w, bias, op.group, window).launch(context)
@@ -56,10 +55,9 @@ def convolution(call: Contraction, context: Context) -> Launch | Run | str:
     return _general(call, x, w, bias, context)
 
 
-def _depthwise(call: Contraction, x: Value, w: Value, bias: Value | None, context: Context) -> Launch:
+def _depthwise(call: Contraction[Conv], x: Value, w: Value, bias: Value | None, context: Context) -> Launch:
     axes = _axes(call, x, w).without_single_axes()
     (images, channels), features = x.type.dims[:2], w.type.sizes[0]
-    assert isinstance(call.node.op, Conv)
     made = depthwise.DepthwiseArgs(*(
         images, channels, 1, features // call.node.op.group,
         *axes.depth_height_width, *_strides(channels, axes.sizes), *_strides(features, axes.counts), 0,
@@ -74,9 +72,8 @@ def _depthwise(call: Contraction, x: Value, w: Value, bias: Value | None, contex
     )
 
 
-def _general(call: Contraction, x: Value, w: Value, bias: Value | None, context: Context) -> Launch:
+def _general(call: Contraction[Conv], x: Value, w: Value, bias: Value | None, context: Context) -> Launch:
     op, isa, axes = call.node.op, context.isa, _axes(call, x, w).merged()
-    assert isinstance(op, Conv)
     (images, channels), (cout, cin, *kernel) = x.type.dims[:2], w.type.sizes
     features, taps = cout // op.group, prod(kernel)
     made = conv.ConvArgs(*(
@@ -95,9 +92,8 @@ def _general(call: Contraction, x: Value, w: Value, bias: Value | None, context:
     return call.launch(conv.SYMBOL, operands, made, *costs)
 
 
-def _axes(call: Contraction, x: Value, w: Value) -> Sliding:
+def _axes(call: Contraction[Conv | ConvTranspose], x: Value, w: Value) -> Sliding:
     op = call.node.op
-    assert isinstance(op, Conv | ConvTranspose)
     return sliding(op.windows(w.type.dims[2:]), x.type.dims[2:], call.node.output.type.dims[2:])
 
 
@@ -107,10 +103,9 @@ def _strides(channels: Dim, sizes: tuple[Dim, ...]) -> tuple[Dim, ...]:
 
 
 @contraction(ConvTranspose, _groups, channel_axis=CHANNELS)
-def transposed(call: Contraction, context: Context) -> Launch | Run | str:
+def transposed(call: Contraction[ConvTranspose], context: Context) -> Launch | Run | str:
     x, w, bias = _operands(call)
     op = call.node.op
-    assert isinstance(op, ConvTranspose)
     if is_blocked(x):
         return BlockedTransposed(call, x, w, bias, op).run(context)
     refusal = _refusal(x, w, call.epilogue)
@@ -135,9 +130,7 @@ def transposed(call: Contraction, context: Context) -> Launch | Run | str:
 
 
 def _operands(call: Contraction) -> tuple[Value, Value, Value | None]:
-    x, w = call.operands[:2]
-    assert x is not None and w is not None
-    return x, w, call.operands[2] if len(call.operands) > 2 else None
+    return call.operand(0), call.operand(1), call.operands[2] if len(call.operands) > 2 else None
 
 
 def _refusal(x: Value, w: Value, epilogue: Epilogue) -> str | None:

@@ -83,8 +83,7 @@ def byte_product(call: Contraction, context: Context) -> Launch | Run | str:
     found = _product(call.node)
     if isinstance(found, str):
         return found
-    a, b, *zeros = call.operands
-    assert a is not None and b is not None
+    a, b, zeros = call.operand(0), call.operand(1), call.operands[2:]
     isa = context.isa
     matrix, signed = byte_gemm.packed_bytes(isa, found.k, found.n), int(b.type.dtype == I8)
     packed, preparation = _panels(b, found, context)

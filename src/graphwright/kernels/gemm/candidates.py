@@ -37,8 +37,7 @@ def matmul_groups(node: Node) -> tuple[int, int]:
 
 @contraction(MatMul, matmul_groups, channel_axis=-1)
 def matmul(call: Contraction, context: Context) -> Launch | str:
-    a, b = call.operands[0], call.operands[1]
-    assert a is not None and b is not None
+    a, b = call.operand(0), call.operand(1)
     if a.type.dtype != F32:
         return f"no GEMM for {a.type.dtype}"
     epilogue = call.epilogue

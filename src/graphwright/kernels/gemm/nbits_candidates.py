@@ -27,9 +27,8 @@ def _groups(node: Node) -> tuple[int, int]:
 
 
 @contraction(MatMulNBits, _groups, channel_axis=-1)
-def product_of_codes(call: Contraction, context: Context) -> Launch | str:
-    op, (a, codes, scales, *rest) = call.node.op, call.operands
-    assert isinstance(op, MatMulNBits) and a is not None and codes is not None and scales is not None
+def product_of_codes(call: Contraction[MatMulNBits], context: Context) -> Launch | str:
+    op, (a, codes, scales), rest = call.node.op, map(call.operand, range(3)), call.operands[3:]
     if a.type.dtype != F32:
         return f"no GEMM for {a.type.dtype}"
     zeros = rest[0] if rest else None

@@ -18,9 +18,8 @@ _LESS, _NOT_LESS, _MORE = 1, 2, 3
 
 
 @candidate(TreeEnsemble)
-def trees(node: Node, context: Context) -> Launch | str:
+def trees(node: Node[TreeEnsemble], context: Context) -> Launch | str:
     op, x = node.op, node.operand(0)
-    assert isinstance(op, TreeEnsemble)
     columns = [context.constant(value) for value in node.inputs[1:]]
     known = [column for column in columns if column is not None]
     if len(known) < len(columns):

@@ -71,9 +71,8 @@ def expand(node: Node, context: Context) -> Run | str:
 
 
 @candidate(Slice)
-def slice_(node: Node, context: Context) -> Run | Alias | str:
+def slice_(node: Node[Slice], context: Context) -> Run | Alias | str:
     x, y, op = node.operand(0), node.output, node.op
-    assert isinstance(op, Slice)
     if op.starts is None:
         return "its bounds are computed at run time"
     if refusal := _too_deep(len(x.type.dims)):
@@ -104,9 +103,8 @@ def _is_dense(shape: tuple[Dim, ...], strides: list[Dim]) -> bool:
 
 
 @candidate(Split)
-def split(node: Node, context: Context) -> Run | str:
+def split(node: Node[Split], context: Context) -> Run | str:
     x, op = node.operand(0), node.op
-    assert isinstance(op, Split)
     if op.sizes is None:
         return "its sizes are computed at run time"
     shape = x.type.dims
@@ -126,10 +124,9 @@ def split(node: Node, context: Context) -> Run | str:
 
 
 @candidate(Concat)
-def concat(node: Node, context: Context) -> Run | str:
+def concat(node: Node[Concat], context: Context) -> Run | str:
     """Each input to its place in the output; places are contiguous along the outermost axis that is not 1."""
     y, op = node.output, node.op
-    assert isinstance(op, Concat)
     shape, size, axis = y.memory_shape, y.type.dtype.bytes, op.axis % len(y.type.dims)
     if refusal := _too_deep(len(shape)):
         return refusal
@@ -150,9 +147,8 @@ def concat(node: Node, context: Context) -> Run | str:
 
 
 @candidate(Pad)
-def pad(node: Node, context: Context) -> Run | str:
+def pad(node: Node[Pad], context: Context) -> Run | str:
     x, y, op = node.operand(0), node.output, node.op
-    assert isinstance(op, Pad)
     if op.pads is None:
         return "its pads are computed at run time"
     if refusal := _too_deep(len(x.type.dims)):
@@ -182,9 +178,8 @@ def pad(node: Node, context: Context) -> Run | str:
 
 
 @candidate(Gather)
-def gather(node: Node, context: Context) -> Run | str:
+def gather(node: Node[Gather], context: Context) -> Run | str:
     x, indices, y, op = node.operand(0), node.operand(1), node.output, node.op
-    assert isinstance(op, Gather)
     shape = x.type.dims
     axis = op.axis % len(shape)
     inner, count = product(shape[axis + 1 :]), indices.type.elements
@@ -216,10 +211,9 @@ def gather(node: Node, context: Context) -> Run | str:
 
 
 @candidate(Tile)
-def tile(node: Node, context: Context) -> Run | str:
+def tile(node: Node[Tile], context: Context) -> Run | str:
     """Each repeated axis becomes two: the copies, which the source does not walk, and its own."""
     x, y, op = node.operand(0), node.output, node.op
-    assert isinstance(op, Tile)
     if op.repeats is None:
         return "its repeats are computed at run time"
     shape: list[Dim] = []

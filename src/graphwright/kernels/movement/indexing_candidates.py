@@ -59,10 +59,9 @@ def _check(indices: Value, sizes: tuple[Dim, ...], guarded: Value, context: Cont
 
 
 @candidate(GatherND)
-def gather_nd_view(node: Node, context: Context) -> Alias | str:
+def gather_nd_view(node: Node[GatherND], context: Context) -> Alias | str:
     """Constant indices that name elements one behind the other need no kernel."""
     x, indices, op = node.operand(0), context.constant(node.operand(1)), node.op
-    assert isinstance(op, GatherND)
     shape = x.type.dims
     if indices is None or op.batch_dims or not all(isinstance(d, int) for d in shape):
         return "its indices are not constants"
@@ -78,9 +77,8 @@ def gather_nd_view(node: Node, context: Context) -> Alias | str:
 
 
 @candidate(GatherND)
-def gather_nd(node: Node, context: Context) -> Run | str:
+def gather_nd(node: Node[GatherND], context: Context) -> Run | str:
     x, indices, y, op = node.operand(0), node.operand(1), node.output, node.op
-    assert isinstance(op, GatherND)
     shape, places = x.type.dims, indices.type.dims
     batch, depth = op.batch_dims, places[-1]
     dtype = moved_dtype(x.type.dtype)
@@ -114,9 +112,8 @@ def _places(indices: list[Load], sizes: list[Dim]) -> tuple[list[Statement], lis
 
 
 @candidate(GatherElements)
-def gather_elements(node: Node, context: Context) -> Run | str:
+def gather_elements(node: Node[GatherElements], context: Context) -> Run | str:
     x, indices, y, op = node.operand(0), node.operand(1), node.output, node.op
-    assert isinstance(op, GatherElements)
     dtype = moved_dtype(x.type.dtype)
     if dtype is None:
         return f"no kernel that moves {x.type.dtype}"
@@ -132,11 +129,10 @@ def gather_elements(node: Node, context: Context) -> Run | str:
 
 
 @candidate(ScatterElements)
-def scatter_elements(node: Node, context: Context) -> Run | str:
+def scatter_elements(node: Node[ScatterElements], context: Context) -> Run | str:
     """Updates along the axis in their order; those at different places of the other axes never meet."""
     x, indices, updates, y = (*map(node.operand, range(3)), node.output)
     op = node.op
-    assert isinstance(op, ScatterElements)
     dtype = _scattered_dtype(x.type.dtype, op.reduction, context)
     if dtype is None:
         return f"no kernel that scatters {x.type.dtype}"
@@ -156,11 +152,10 @@ def scatter_elements(node: Node, context: Context) -> Run | str:
 
 
 @candidate(ScatterND)
-def scatter_nd(node: Node, context: Context) -> Run | str:
+def scatter_nd(node: Node[ScatterND], context: Context) -> Run | str:
     """Slices in the order of the indices; columns of the slices never meet."""
     x, indices, updates, y = (*map(node.operand, range(3)), node.output)
     op = node.op
-    assert isinstance(op, ScatterND)
     dtype, depth = _scattered_dtype(x.type.dtype, op.reduction, context), indices.type.dims[-1]
     if dtype is None or not isinstance(depth, int) or depth > MAX_RANK:
         return f"no kernel that scatters {x.type.dtype} by rows of {depth} indices"

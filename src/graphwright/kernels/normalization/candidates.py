@@ -14,9 +14,8 @@ from graphwright.ops.nn.lrn import LRN
 
 
 @candidate(LRN, serves=lambda node: can_be_blocked(node.output))
-def lrn(node: Node, context: Context) -> Run | str:
+def lrn(node: Node[LRN], context: Context) -> Run | str:
     op, x, y, isa = node.op, node.operand(0), node.output, context.isa
-    assert isinstance(op, LRN)
     if not is_blocked(x):
         return ROW_MAJOR
     made = blocked_lrn.BlockedLrnArgs._make((

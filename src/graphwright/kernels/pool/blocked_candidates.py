@@ -14,9 +14,8 @@ from graphwright.ops.nn.spatial import Pool
 
 
 @candidate(MaxPool, AveragePool)
-def pool(node: Node, context: Context) -> Run | str:
+def pool(node: Node[Pool], context: Context) -> Run | str:
     op, x, y, isa = node.op, node.operand(0), node.outputs[0], context.isa
-    assert isinstance(op, Pool)
     if not is_blocked(x):
         return ROW_MAJOR
     window = op.windows.on_two_axes

@@ -15,9 +15,8 @@ from graphwright.ops.nn.spatial import Pool
 
 
 @candidate(MaxPool, AveragePool)
-def pool(node: Node, context: Context) -> Run | str:
+def pool(node: Node[Pool], context: Context) -> Run | str:
     op, x, y = node.op, node.operand(0), node.outputs[0]
-    assert isinstance(op, Pool)
     rank = len(op.kernel)
     if x.type.dtype != F32 or rank > 3:
         return f"no pooling kernel for {x.type.dtype} over {rank} axes"

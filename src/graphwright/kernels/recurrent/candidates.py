@@ -23,9 +23,8 @@ _KINDS = {kind.name.replace("_", "").lower(): kind for kind in ActivationKind}
 
 
 @candidate(LSTM)
-def long_short_term_memory(node: Node, context: Context) -> Run | str:
+def long_short_term_memory(node: Node[LSTM], context: Context) -> Run | str:
     op = node.op
-    assert isinstance(op, LSTM)
     refusal = refusal_of(node, op)
     if refusal is not None:
         return refusal
@@ -44,9 +43,8 @@ def long_short_term_memory(node: Node, context: Context) -> Run | str:
 
 
 @candidate(GRU)
-def gated_recurrent_unit(node: Node, context: Context) -> Run | str:
+def gated_recurrent_unit(node: Node[GRU], context: Context) -> Run | str:
     op = node.op
-    assert isinstance(op, GRU)
     refusal = refusal_of(node, op)
     if refusal is not None:
         return refusal
@@ -103,9 +101,8 @@ def refusal_of(node: Node, op: Recurrent) -> str | None:
 
 def operands_of(node: Node, context: Context, count: int) -> tuple[Value | None, ...]:
     """The operands, weights packed, absent ones at the end filled in."""
-    x, w, r, *rest = node.inputs
-    assert w is not None and r is not None
-    weights = (packed(value, WEIGHTS_LAYOUT, node, context) for value in (w, r))
+    x, _, _, *rest = node.inputs
+    weights = (packed(node.operand(position), WEIGHTS_LAYOUT, node, context) for position in (1, 2))
     return (x, *weights, *rest, *[None] * (count - 3 - len(rest)))
 
 

@@ -127,9 +127,8 @@ def _activation(op: RNN) -> Op:
 
 
 @candidate(RNN)
-def elman_network(node: Node, context: Context) -> Run | str:
+def elman_network(node: Node[RNN], context: Context) -> Run | str:
     op = node.op
-    assert isinstance(op, RNN)
     refusal = refusal_of(node, op)
     if refusal is not None:
         return refusal
@@ -147,9 +146,8 @@ def elman_network(node: Node, context: Context) -> Run | str:
 
 
 @candidate(RNN)
-def plain(node: Node, context: Context) -> Run | str:
+def plain(node: Node[RNN], context: Context) -> Run | str:
     op, dtype = node.op, node.operand(0).type.dtype
-    assert isinstance(op, RNN)
     names = {name.lower() for name in op.activations or op.defaults}
     if not context.target.has_code(dtype) or dtype.computed != dtype:
         return f"no recurrent kernel for {dtype}"

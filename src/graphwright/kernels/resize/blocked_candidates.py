@@ -20,9 +20,8 @@ _RESIZES = {
 
 
 @candidate(Resize)
-def resize(node: Node, context: Context) -> Run | str:
+def resize(node: Node[Resize], context: Context) -> Run | str:
     op, x, y, isa = node.op, node.operand(0), node.output, context.isa
-    assert isinstance(op, Resize)
     if not is_blocked(x):
         return ROW_MAJOR
     (h, w), (oh, ow) = image_size(x), image_size(y)

@@ -42,7 +42,7 @@ LONGEST = 1 << 24
 
 
 @candidate(Resize)
-def resize(node: Node, context: Context) -> Run | str:
+def resize(node: Node[Resize], context: Context) -> Run | str:
     x, y = node.operand(0), node.output
     refusal = _planes_refusal(node)
     if refusal is not None:
@@ -52,10 +52,9 @@ def resize(node: Node, context: Context) -> Run | str:
     return Run((_planes(node, x, y, context),))
 
 
-def _planes_refusal(node: Node) -> str | None:
+def _planes_refusal(node: Node[Resize]) -> str | None:
     """Why the library does not resize the last two axes."""
     op, x = node.op, node.operand(0)
-    assert isinstance(op, Resize)
     if x.type.dtype != F32 or len(x.type.dims) < 2 or len(node.inputs) > 1:
         return f"no resize kernel for {x.type}, or for a region or sizes that come at run time"
     if op.crops or op.antialias:
@@ -65,10 +64,9 @@ def _planes_refusal(node: Node) -> str | None:
     return None
 
 
-def _planes(node: Node, x: Value, y: Value, context: Context) -> Launch:
+def _planes(node: Node[Resize], x: Value, y: Value, context: Context) -> Launch:
     """The last two axes of ``x`` resized as ``node`` says, into ``y``; their other axes are equal."""
     op, shape, out = node.op, x.type.dims, y.type.dims
-    assert isinstance(op, Resize)
     scales = op.scales or (0.0,) * len(shape)
     made = ResizeKernel(
         _SYMBOLS[op.mode],
@@ -98,12 +96,11 @@ def _planes(node: Node, x: Value, y: Value, context: Context) -> Launch:
 
 
 @candidate(Resize)
-def resize_by_taps(node: Node, context: Context) -> Run | Alias | str:
+def resize_by_taps(node: Node[Resize], context: Context) -> Run | Alias | str:
     """One axis after the other, each element a sum over taps whose places and weights are constants; the last
     two at once where the library can.
     """
     op, x, y = node.op, node.operand(0), node.output
-    assert isinstance(op, Resize)
     if not x.type.is_static or not y.type.is_static or not context.target.has_code(x.type.dtype):
         return f"no resize kernel from {x.type} to {y.type}"
     if len(node.inputs) > 1:
@@ -147,11 +144,10 @@ def _order(axes: list[int], sizes: list[tuple[int, int]], planes: bool) -> list[
 
 
 @candidate(Interpolate)
-def interpolate(node: Node, context: Context) -> Launch | str:
+def interpolate(node: Node[Interpolate], context: Context) -> Launch | str:
     """Each element a sum over taps whose places and weights come at run time."""
     x, places, weights, y = (*map(node.operand, range(3)), node.output)
     op, dtype, (count, taps) = node.op, weights.type.dtype, weights.type.dims
-    assert isinstance(op, Interpolate)
     if not context.target.has_code(x.type.dtype) or not context.target.has_code(dtype):
         return f"no kernel that interpolates {x.type.dtype}"
     draft = Draft(node, context)
@@ -179,10 +175,11 @@ def _wide(dtype: DType) -> DType:
     return dtype.computed if dtype.is_float else F64
 
 
-def _along(axis: int, taps: Taps, source: Value, target: Value, node: Node, context: Context) -> Launch:
+def _along(
+    axis: int, taps: Taps, source: Value, target: Value, node: Node[Resize], context: Context
+) -> Launch:
     """One axis interpolated, in the wider of the types; an element outside of a crop is extrapolated."""
     op = node.op
-    assert isinstance(op, Resize)
     draft = Draft(node, context)
     outer, size, inner = rows_and_columns(source.type.dims, axis)
     count = len(taps.places)

@@ -15,9 +15,8 @@ from graphwright.ops.nn.non_max_suppression import BoundedNonMaxSuppression
 
 
 @candidate(BoundedNonMaxSuppression)
-def non_max_suppression(node: Node, context: Context) -> Run:
+def non_max_suppression(node: Node[BoundedNonMaxSuppression], context: Context) -> Run:
     op, (rows, total) = node.op, node.outputs
-    assert isinstance(op, BoundedNonMaxSuppression)
     boxes, scores, *scalars = node.inputs
     most, overlap, least = (*scalars, None, None, None)[:3]
     batches, classes, count = node.operand(1).type.dims

@@ -18,9 +18,8 @@ _BF16_SIZE = 3
 
 
 @candidate(TopK)
-def top_k(node: Node, context: Context) -> Run | str:
+def top_k(node: Node[TopK], context: Context) -> Run | str:
     op, x = node.op, node.operand(0)
-    assert isinstance(op, TopK)
     dtype = x.type.dtype
     if op.k is None or dtype.kind not in _KINDS or dtype.bits < 8 or (dtype.is_float and dtype.bits < 16):
         return f"no kernel that ranks {dtype}"

@@ -12,10 +12,9 @@ from graphwright.kernels.signal.fft import ABI, SYMBOL, Fft, sides, table
 from graphwright.ops.core.dft import DFT
 
 
-def _is_fast(node: Node) -> bool:
+def _is_fast(node: Node[DFT]) -> bool:
     """Whether the length of the rows has small factors; other transforms are products with matrices."""
     op, shape = node.op, node.operand(0).type.shape
-    assert isinstance(op, DFT)
     if node.operand(0).type.dtype != F32 or shape is None or len(node.inputs) > 1 or op.axis is None:
         return False
     length = op.full_length(shape[op.axis])
@@ -26,9 +25,9 @@ def _is_fast(node: Node) -> bool:
 
 
 @candidate(DFT, serves=_is_fast)
-def fast_transform(node: Node, context: Context) -> Run | str:
+def fast_transform(node: Node[DFT], context: Context) -> Run | str:
     op, x, y = node.op, node.operand(0), node.output
-    assert isinstance(op, DFT) and op.axis is not None
+    assert op.axis is not None
     *rest, dim, parts = x.type.dims
     dim, parts, length, bins = numbers((dim, parts, op.full_length(dim), y.type.dims[-2]))
     made = Fft(product(tuple(rest)), dim, length, parts, bins, op.inverse)

@@ -15,9 +15,8 @@ from graphwright.ops.nn.activations import LeakyRelu
 
 
 @candidate(LeakyRelu)
-def leaky_relu(node: Node, context: Context) -> Launch | str:
+def leaky_relu(node: Node[LeakyRelu], context: Context) -> Launch | str:
     op, x, y = node.op, node.operand(0), node.output
-    assert isinstance(op, LeakyRelu)
     if x.type.dtype != F32:
         return f"no kernel for {x.type.dtype}"
     args = kernel.LeakyReluArgs(product(x.type.dims), single_bits(op.alpha))

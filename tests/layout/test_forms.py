@@ -1,17 +1,21 @@
-"""What sizes that are not known count as, where the cost of a layout is weighed."""
+"""What working on blocks saves, what transfers cost, and what sizes that are not known count as."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from graphwright.cost.images import reblock_work
 from graphwright.cost.machine import MACHINES
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module
 from graphwright.ir.symbols import Range, SymbolTable, floordiv, maximum, symbol
 from graphwright.ir.types import F32, tensor
-from graphwright.layout.forms import Blocks, LayoutChoice, form_of, nominal
+from graphwright.layout.forms import Blocks, LayoutChoice, form_of, nominal, transfer_ns
+from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.max_pool import MaxPool
+from graphwright.ops.nn.spatial import Pool
 
 TABLE = SymbolTable()
 """Of sizes without ranges."""
@@ -53,3 +57,43 @@ def test_a_convolution_of_few_pixels_wastes_lanes_in_planes() -> None:
     assert saved(4) > 2 * saved(16) > 0
     assert saved(16 * 3 + 1) > 1.1 * saved(16 * 4)
     assert saved(3136) == pytest.approx(saved(6272), rel=0.02)
+
+
+def pooled(op: Pool, channels: int, size: int) -> tuple[float, int]:
+    """What blocks save an op, and what bringing its operand and its result into them and back costs."""
+    module = Module()
+    graph = module.add_graph(Graph("main"))
+    x = graph.add_input(tensor(F32, 1, channels, size, size), "x")
+    y = Builder(module, graph)(op, x)
+    assert y.producer is not None
+    blocks = Blocks(16, MACHINES["v4"])
+    form = form_of(y.producer, blocks)
+    assert isinstance(form, LayoutChoice)
+    return form.saves, transfer_ns(x, blocks) + transfer_ns(y, blocks)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        MaxPool((3, 3), (1, 1), (1, 1, 1, 1)),
+        AveragePool((3, 3), (2, 2), (1, 1, 1, 1), include_pads=True),
+        AveragePool((3, 3), (1, 1), (1, 1, 1, 1)),
+    ],
+    ids=str,
+)
+def test_overlapping_windows_pay_for_the_transfers_around_them(op: Pool) -> None:
+    saves, transfers = pooled(op, 64, 56)
+    assert saves > transfers
+    saves, transfers = pooled(op, 3, 56)  # 13 of 16 lanes would be wasted
+    assert saves < transfers
+
+
+def test_windows_of_two_columns_do_not() -> None:
+    saves, transfers = pooled(MaxPool((2, 2), (2, 2), (0, 0, 0, 0)), 64, 112)
+    assert 0 < saves < transfers
+
+
+def test_planes_are_transposed_in_squares() -> None:
+    assert reblock_work(16, 3, 49).cycles == reblock_work(16, 3, 64).cycles == 3 * (20 + 4 * 64)
+    assert reblock_work(8, 3, 49).cycles == 3 * (20 + 7 * 16)
+    assert reblock_work(16, 3, 49).moved == 2 * 4 * 16 * 3 * 49

@@ -58,16 +58,31 @@ def blocked_depthwise_work(lanes: int, vectors: Dim, taps: Dim) -> Work:
     return Work(fmas=vectors * lanes * taps, cycles=floordiv(7 * lanes * vectors, 16))
 
 
-def planar_pool_work(rows: Dim, vectors: Dim, average: bool = False) -> Work:
-    """Rows of the result, each of ``vectors`` that both steps combine; averages count and divide as well."""
-    return Work(cycles=rows * ((74 if average else 44) + 3 * vectors))
+def planar_pool_work(
+    lanes: int, rows: Dim, vectors: Dim, moved: Dim, average: bool = False, pairs: bool = False
+) -> Work:
+    """Rows of the result, each of ``vectors`` that both steps combine; averages count and divide as well.
+
+    ``pairs``: each window has two columns of its own (:func:`pools_pairs`), which takes one step.
+    """
+    if pairs:
+        return Work(cycles=rows * ((41 if average else 32) + floordiv(5 * vectors, 2)), moved=moved)
+    return Work(cycles=rows * ((94 if average else 56) + floordiv(lanes * vectors, 9)), moved=moved)
 
 
-def blocked_pool_work(lanes: int, rows: Dim, vectors: Dim) -> Work:
+def pools_pairs(kernel: Dim, stride: Dim, dilation: Dim, before: Dim) -> bool:
+    """Whether windows along the last axis have two columns of their own."""
+    return (kernel, stride, dilation, before) == (2, 2, 1, 0)
+
+
+def blocked_pool_work(lanes: int, rows: Dim, vectors: Dim, moved: Dim, average: bool = False) -> Work:
     """The same steps, a vector of channels for each pixel."""
-    return Work(cycles=rows * (44 + floordiv(3 * lanes * vectors, 20)))
+    return Work(cycles=rows * ((20 if average else 10) + floordiv(lanes * vectors, 8)), moved=moved)
 
 
-def reblock_work(elements: Dim) -> Work:
-    """``elements`` from rows to blocks or back."""
-    return Work(cycles=floordiv(elements, 2), moved=8 * elements)
+def reblock_work(lanes: int, planes: Dim, pixels: Dim) -> Work:
+    """``planes`` of a block of channels and so many ``pixels``, from rows to blocks or back: squares of
+    ``lanes`` channels and as many pixels are transposed.
+    """
+    squares = planes * ceildiv(pixels, lanes)
+    return Work(cycles=20 * planes + squares * (lanes * lanes // 4), moved=8 * lanes * planes * pixels)

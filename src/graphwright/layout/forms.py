@@ -21,6 +21,7 @@ from graphwright.cost.images import (
     im2col_work,
     planar_depthwise_work,
     planar_pool_work,
+    pools_pairs,
     reblock_work,
 )
 from graphwright.cost.machine import Machine
@@ -99,9 +100,9 @@ def transfer_ns(value: Value, blocks: Blocks) -> int:
     """What bringing ``value`` into the other layout costs."""
     channels = value.type.dims[CHANNELS]
     assert isinstance(channels, int)
-    padded = -(-channels // blocks.lanes) * blocks.lanes
-    elements = blocks.nominal(value.type.elements) // channels * padded
-    return blocks.machine.task_ns + blocks.ns(reblock_work(elements))
+    pixels = blocks.nominal(product(value.type.dims[CHANNELS + 1 :]))
+    planes = blocks.nominal(value.type.dims[0]) * -(-channels // blocks.lanes)
+    return blocks.machine.task_ns + blocks.ns(reblock_work(blocks.lanes, planes, pixels))
 
 
 def _convolution(
@@ -166,15 +167,22 @@ def _planar_pool_ns(op: Pool, x: Value, y: Value, blocks: Blocks) -> int:
     kh, kw = (1, *op.kernel)[-2:]
     before, after = (-(-blocks.nominal(v.type.dims[-1]) // blocks.lanes) for v in (x, y))
     rows = blocks.nominal(product(y.type.dims[:-1]))
-    return blocks.ns(planar_pool_work(rows, kh * before + kw * after, isinstance(op, AveragePool)))
+    moved = blocks.nominal(x.type.bytes) + blocks.nominal(y.type.bytes)
+    window = op.windows.on_two_axes
+    pairs = pools_pairs(kw, window.strides[1], window.dilations[1], window.pads[1])
+    average = isinstance(op, AveragePool)
+    return blocks.ns(planar_pool_work(blocks.lanes, rows, kh * before + kw * after, moved, average, pairs))
 
 
 def _blocked_pool_ns(op: Pool, x: Value, y: Value, blocks: Blocks) -> int:
-    """The same steps, a vector for each pixel."""
+    """The same steps, a vector for each pixel; lanes beyond the last channel are counted as waste."""
     kh, kw = (1, *op.kernel)[-2:]
     before, after = (blocks.nominal(v.type.dims[-1]) for v in (x, y))
     rows = blocks.nominal(product(y.type.dims[:-1])) // blocks.lanes
-    return blocks.ns(blocked_pool_work(blocks.lanes, rows, kh * before + kw * after))
+    moved = blocks.nominal(x.type.bytes) + blocks.nominal(y.type.bytes)
+    average = isinstance(op, AveragePool)
+    vectors = kh * before + (kw + average) * after
+    return blocks.ns(blocked_pool_work(blocks.lanes, rows, vectors, moved, average))
 
 
 _SAVINGS: dict[type[Op], Callable[[Any, Blocked, Operands, Value, Blocks], float]] = {

@@ -59,8 +59,8 @@ def scratch_bytes(isa: Isa, args: ReblockArgs) -> Dim:
 
 def work_ns(isa: Isa, args: ReblockArgs) -> Dim:
     """Nanoseconds of one core."""
-    elements = args.images * args.h * args.w * ceildiv(args.channels, isa.lanes) * isa.lanes
-    return predict(reblock_work(elements), isa.machine)
+    planes = args.images * ceildiv(args.channels, isa.lanes)
+    return predict(reblock_work(isa.lanes, planes, args.h * args.w), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

@@ -27,5 +27,5 @@ def pool(node: Node[Pool], context: Context) -> Run | str:
     symbol = blocked_pool.MAX if isinstance(op, MaxPool) else blocked_pool.AVERAGE
     return on_blocks(
         symbol, x, y, made, blocked_pool.grid(isa, made), blocked_pool.scratch_bytes(isa, made),
-        blocked_pool.work_ns(isa, made),
+        blocked_pool.work_ns(isa, made, isinstance(op, AveragePool)),
     )  # fmt: skip

@@ -73,10 +73,12 @@ def scratch_bytes(isa: Isa, args: BlockedPoolArgs) -> Dim:
     return isa.vector_bytes * maximum(reach, args.pad_left + args.w) + 4 * args.ow
 
 
-def work_ns(isa: Isa, args: BlockedPoolArgs) -> Dim:
-    """Nanoseconds of one core for max and average: both steps combine vectors of a row."""
-    vectors = args.kh * args.w + args.kw * args.ow
-    return predict(blocked_pool_work(isa.lanes, grid(isa, args), vectors), isa.machine)
+def work_ns(isa: Isa, args: BlockedPoolArgs, average: bool = False) -> Dim:
+    """Nanoseconds of one core for max or average: both steps combine vectors of a row."""
+    vectors = args.kh * args.w + (args.kw + average) * args.ow
+    pixels = args.h * args.w + args.oh * args.ow
+    moved = 4 * isa.lanes * args.images * ceildiv(args.channels, isa.lanes) * pixels
+    return predict(blocked_pool_work(isa.lanes, grid(isa, args), vectors, moved, average), isa.machine)
 
 
 def global_work_ns(isa: Isa, args: BlockedPoolArgs) -> Dim:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from graphwright.cost.images import planar_pool_work
+from graphwright.cost.images import planar_pool_work, pools_pairs
 from graphwright.cost.predict import predict
-from graphwright.ir.symbols import Dim, ceildiv
+from graphwright.ir.symbols import Dim, ceildiv, product
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIGNED, SIZE, STEP, Extent, Reach, arguments, dense, within
 from graphwright.records import dataclass
@@ -100,7 +100,10 @@ class Pool:
         """Nanoseconds of one core: both steps combine vectors of a row."""
         before, after = ceildiv(self.size[2], isa.lanes), ceildiv(self.out[2], isa.lanes)
         vectors = self.kernel[0] * self.kernel[1] * before + self.kernel[2] * after
-        return predict(planar_pool_work(self.grid, vectors), isa.machine)
+        moved = 4 * self.batch * self.channels * (product(self.size) + product(self.out))
+        last = (self.kernel[2], self.strides[2], self.dilations[2], self.pads_before[2])
+        average, pairs = self.symbol == self.AVERAGE, pools_pairs(*last)
+        return predict(planar_pool_work(isa.lanes, self.grid, vectors, moved, average, pairs), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from threading import Lock
 from typing import Final
 
 from graphwright.errors import Diagnostic, ModelError
+from graphwright.fork_lock import ForkLock
 from graphwright.ir.graph import Graph, Module
 
 MAX_DEPTH: Final = 512
@@ -16,7 +16,7 @@ MAX_DEPTH: Final = 512
 _FRAMES: Final = 40
 """Calls of Python for one level, in the pass that makes the most."""
 
-_lock = Lock()
+_lock = ForkLock()
 _wanted: list[int] = []
 """Limits that are in use; the first is the one before all of them."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from graphwright.fork_lock import ForkLock
 from graphwright.runtime.executor import TaskTime
 
 
@@ -20,7 +20,7 @@ class Profile:
         self.start = time.monotonic_ns()
         self._prefix = prefix
         self._events: list[dict[str, Any]] = []
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
 
     def add(self, begin: int, times: Sequence[TaskTime]) -> None:
         """One run, which began at ``begin`` nanoseconds of the monotonic clock."""

@@ -7,12 +7,12 @@ own.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphwright.errors import Diagnostic, PackageError
+from graphwright.fork_lock import ForkLock
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.deferred import Deferred, Packing
 from graphwright.ir.dtypes import dtype_of
@@ -34,7 +34,7 @@ class Packs:
         self.plain, self.own = plain, own
         self._first = first
         self._made: Weights | None = None
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
 
     def weights(self) -> Weights:
         """The weights, made once. Raises PackageError where they are not what was written."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
@@ -11,6 +10,7 @@ from typing import Final, TypeVar
 from graphwright.errors import Collector, Diagnostic, FeedError, ToolchainError
 from graphwright.executable.nodes import Dispatch, Executable, accepts
 from graphwright.executable.specs import TensorSpec, shapes_text, static_shapes
+from graphwright.fork_lock import ForkLock
 from graphwright.ir.arrays import Array
 from graphwright.records import replace
 from graphwright.runtime.executor import Executor, FastPath, Shapes, TaskTime, shapes_of, total
@@ -52,7 +52,7 @@ class DispatchExecutor:
         self._gone: Counter[str] = Counter()
         """What compiled cases counted that are no longer kept."""
         self._shapes = shapes_of(dispatch.inputs)
-        self._table, self._compiling = threading.Lock(), threading.Lock()
+        self._table, self._compiling = ForkLock(), ForkLock()
 
     def fast_path(self, threads: int) -> FastPath:
         """That of the only case, which refuses all shapes but its own; else one that looks at shapes."""
@@ -223,9 +223,9 @@ class DispatchFastPath:
 
     @threads.setter
     def threads(self, count: int) -> None:
-        for path in self._by_executor.values():
-            path.threads = count
         self._threads = count
+        for path in list(self._by_executor.values()):  # other threads may add some
+            path.threads = count
 
     def __call__(self, *arrays: object) -> tuple[Array, ...] | None:
         try:
@@ -234,9 +234,9 @@ class DispatchFastPath:
             return None
         return None if path is None else path(*arrays)
 
-    def named(self, feeds: object, names: object, /) -> dict[str, Array] | None:
+    def named(self, feeds: object, names: object, out: object = None, /) -> dict[str, Array] | None:
         path = self._for_feeds(feeds)
-        return None if path is None else path.named(feeds, names)
+        return None if path is None else path.named(feeds, names, out)
 
     def listed(self, feeds: object, names: object, /) -> list[Array] | None:
         path = self._for_feeds(feeds)

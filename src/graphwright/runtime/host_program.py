@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ from graphwright import _native
 from graphwright.errors import Diagnostic, FeedError, GraphwrightError, PackageError
 from graphwright.executable.nodes import BindSize, CallHost, CallProgram, HostProgram
 from graphwright.executable.nodes import Step as PlannedStep
+from graphwright.fork_lock import ForkLock
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.region_op import LoopCarried
 from graphwright.ir.symbols import parse_constraint
@@ -39,7 +39,7 @@ class HostProgramExecutor:
             raise PackageError(Diagnostic("bad-program", message)) from error
         self._conditions = Conditions(program)
         self._counted: Counter[str] = Counter(runs=0, host_calls=0)
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
 
     def fast_path(self, threads: int) -> NoFastPath:
         return NoFastPath(threads)

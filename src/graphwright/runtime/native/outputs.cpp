@@ -4,8 +4,11 @@
 #include "binding.hpp"
 
 #include <cstring>
-#include <mutex>
 #include <sys/mman.h>
+
+extern "C" {
+#include "process.h"
+}
 
 namespace {
 
@@ -23,13 +26,20 @@ struct Block {
     Block *next;
 };
 
-std::mutex guard;
+/* While it lives, no other thread looks at the free blocks, and no process forks. */
+struct Guard {
+    Guard() { gw_global_lock(); }
+    ~Guard() { gw_global_unlock(); }
+    Guard(const Guard &) = delete;
+    Guard &operator=(const Guard &) = delete;
+};
+
 Block *spare = nullptr;
 size_t spare_bytes = 0;
 
 /* The smallest free block that holds `bytes` and is not much larger. */
 Block *take(size_t bytes) {
-    std::lock_guard<std::mutex> lock(guard);
+    Guard guard;
     Block **best = nullptr;
     for (Block **at = &spare; *at; at = &(*at)->next)
         if ((*at)->bytes >= bytes && (*at)->bytes <= bytes + bytes / 4 &&
@@ -45,7 +55,7 @@ Block *take(size_t bytes) {
 
 /* Whether the block was kept. */
 bool give(Block *block) {
-    std::lock_guard<std::mutex> lock(guard);
+    Guard guard;
     if (block->bytes > KEPT - spare_bytes)
         return false;
     block->next = spare;
@@ -118,7 +128,7 @@ PyObject *new_array(PyArray_Descr *dtype, int rank, npy_intp *shape, int64_t byt
 }
 
 int64_t free_spare_outputs() {
-    std::lock_guard<std::mutex> lock(guard);
+    Guard guard;
     const int64_t freed = (int64_t)spare_bytes;
     while (Block *block = spare) {
         spare = block->next;

@@ -159,8 +159,10 @@ class Entry:
     def __call__(self, *arrays: object) -> tuple[NDArray[Any], ...] | None:
         """A run on arrays in the order of the inputs. None where something is not plain, or fails."""
 
-    def named(self, feeds: object, names: object, /) -> dict[str, NDArray[Any]] | None:
-        """As a call, of a dict: the outputs called ``names``, or all."""
+    def named(self, feeds: object, names: object, out: object = None, /) -> dict[str, NDArray[Any]] | None:
+        """As a call, of a dict: the outputs called ``names``, or all; those in the dict ``out`` are written
+        there.
+        """
 
     def listed(self, feeds: object, names: object, /) -> list[NDArray[Any]] | None:
         """As :meth:`named`, in the order of ``names``."""

@@ -74,14 +74,50 @@ def test_odd_feeds_and_names_are_left_to_the_long_way(model: Model, feeds: Any, 
     assert entry.listed(feeds, names) is None
 
 
+def test_outputs_go_where_the_caller_wants_them(model: Model) -> None:
+    entry = model.executor.fast_path(0)
+    feeds = {"x": X, "y": X}
+    total, positive = np.zeros_like(X), np.zeros_like(X)
+    made = entry.named(feeds, None, {"positive": positive})
+    assert made["positive"] is positive and made["total"] is not total
+    np.testing.assert_array_equal(positive, np.maximum(2 * X, 0))
+    np.testing.assert_array_equal(made["total"], 2 * X)
+    made = entry.named(feeds, ["total"], {"positive": positive, "total": total})
+    assert list(made) == ["total"] and made["total"] is total
+    np.testing.assert_array_equal(total, 2 * X)
+
+
+MEMORY = np.zeros((6, 4), np.float32)
+READ_ONLY = np.zeros_like(X)
+READ_ONLY.flags.writeable = False
+
+
+@pytest.mark.parametrize(
+    "out",
+    [
+        [("total", X)], {"total": None}, {"total": READ_ONLY}, {"total": np.zeros((3, 4))},
+        {"total": np.zeros(12, "f")},
+        {"total": np.zeros((4, 4), "f")}, {"total": np.zeros((3, 8), "f")[:, ::2]}, {"absent": X.copy()},
+        {"total": X}, {"total": X.copy(), "absent": X.copy()}, {"total": X.astype(">f4")},
+        {"total": MEMORY[:3], "positive": MEMORY[2:5]}, {"total": X.copy().view(np.recarray)},
+    ],
+)  # fmt: skip
+def test_unfit_targets_are_left_to_the_long_way_and_not_written(model: Model, out: Any) -> None:
+    entry = model.executor.fast_path(0)
+    arrays = [X, MEMORY, READ_ONLY, *(a for a in dict(out).values() if a is not None)]
+    before = [np.array(array) for array in arrays]
+    assert entry.named({"x": X, "y": X + 1}, None, out) is None
+    assert all(map(np.array_equal, arrays, before))
+
+
 def test_counts_and_keywords_are_left_to_the_long_way(model: Model) -> None:
     entry = model.executor.fast_path(0)
     assert entry() is None
     assert entry(X) is None
     assert entry(X, X, X) is None
-    assert entry(X, X, extra=1) is None  # type: ignore[call-arg]
+    assert entry(X, X, extra=1) is None  # type: ignore[call-arg]  # it takes none
     with pytest.raises(TypeError):
-        entry.named({})  # type: ignore[call-arg]
+        entry.named({})  # type: ignore[call-arg]  # no names of outputs
 
 
 def test_threads_of_a_model_can_be_changed(model: Model) -> None:
@@ -104,10 +140,14 @@ def test_threads_are_kept_within_what_the_pool_can_have(model: Model) -> None:
 def test_references_are_neither_lost_nor_kept(model: Model) -> None:
     feeds, names = {"x": X, "y": X}, ["total"]
     entry = model.executor.fast_path(0)
-    counted = (X, feeds, names, names[0], entry, None)
+    out = {"total": np.zeros_like(X)}
+    overlapping = {"total": out["total"], "positive": out["total"]}
+    counted = (X, feeds, names, names[0], entry, None, out, out["total"], overlapping)
     for act in (
         lambda: entry(X, X), lambda: entry.named(feeds, names), lambda: entry.listed(feeds, None),
         lambda: entry.named(feeds, None), lambda: entry(X), lambda: entry.named(feeds, ["absent"]),
+        lambda: entry.named(feeds, None, out), lambda: entry.named(feeds, None, overlapping),
+        lambda: entry.named(feeds, None, {"absent": X}),
     ):  # fmt: skip
         act()
         before = [sys.getrefcount(o) for o in counted]

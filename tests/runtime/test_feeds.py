@@ -245,6 +245,52 @@ def test_tensors_that_cannot_be_read_say_why(doubler: gw.Model) -> None:
         doubler(torch.ones(2, 2, device="meta"))
 
 
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [(None, "NoneType"), ("text", "str"), ((r for r in BASE), "generator"), ({1.0}, "set"), (b"12", "bytes")],
+)
+def test_what_is_no_array_is_called_by_its_type(doubler: gw.Model, given: Any, kind: str) -> None:
+    with pytest.raises(gw.FeedError, match=f"input 'x' takes f32, not {kind} ") as caught:
+        doubler.run({"x": given})
+    assert "astype" not in str(caught.value)
+
+
+def test_masked_elements_have_no_value(doubler: gw.Model) -> None:
+    whole = np.ma.masked_array(BASE, mask=np.zeros_like(BASE, bool))
+    np.testing.assert_array_equal(doubler(whole)[0], BASE * 2)
+    with pytest.raises(gw.FeedError, match=r"it has masked elements: give them values, as array.filled"):
+        doubler(np.ma.masked_greater(BASE, 5))
+    np.testing.assert_array_equal(doubler(np.ma.masked_greater(BASE, 5).filled(0))[0][0], [0, 2, 4, 6, 8, 10])
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ([BASE], "out is a mapping from names to arrays, not list"),
+        ({"y": None}, r"out\['y'\] must be a writable C-contiguous NumPy array of f32, not NoneType"),
+        ({"y": torch.zeros(4, 6)}, "not Tensor"),
+        ({"y": np.zeros((4, 6))}, "not float64"),
+        ({"y": np.zeros((6, 4), np.float32).T}, "not strided"),
+        ({"y": np.broadcast_to(np.float32(0), (4, 6)).copy().view(">f4")}, "not >f4"),
+        ({"y": np.frombuffer(bytes(96), np.float32).reshape(4, 6)}, "not read-only"),
+        ({"y": np.zeros((4, 4), np.float32)}, r"output 'y' has shape \(4, 4\), not \(4, 6\)"),
+        ({"z": np.zeros((4, 6), np.float32)}, "there is no output 'z'"),
+        (3, "out is a mapping from names to arrays, not int"),
+    ],
+)
+def test_memory_that_takes_no_output_says_why(doubler: gw.Model, out: Any, message: str) -> None:
+    with pytest.raises(gw.FeedError, match=message):
+        doubler.run({"x": BASE}, out=out)
+
+
+def test_names_of_outputs_are_any_collection_of_texts(doubler: gw.Model) -> None:
+    for names in ("y", ["y"], ("y",), {"y"}, (name for name in "y")):
+        np.testing.assert_array_equal(doubler.run({"x": BASE}, names)["y"], BASE * 2)
+    for wrong in (3, [3], ["y", "z"]):
+        with pytest.raises(gw.FeedError, match="output"):
+            doubler.run({"x": BASE}, wrong)  # type: ignore[arg-type]  # no names
+
+
 def test_calls_take_names_and_dicts(options: Options) -> None:
     specs = {name: (TensorProto.FLOAT, ["N", 2]) for name in "ab"}
     node = helper.make_node("Sub", ["a", "b"], ["y"])

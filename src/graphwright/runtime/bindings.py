@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, cast
@@ -11,7 +11,7 @@ from graphwright.errors import Collector, Diagnostic, FeedError
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.dtypes import STRING, DType
-from graphwright.runtime.conversion import array_of
+from graphwright.runtime.conversion import read_array
 from graphwright.spelling import did_you_mean, listed
 
 
@@ -62,9 +62,10 @@ class Bindings:
 
     def known(self, wanted: Sequence[str]) -> Sequence[str]:
         """``wanted``, a name or several, if all are names of outputs."""
+        if not isinstance(wanted, Iterable):
+            raise FeedError(Diagnostic("output-name", f"outputs are a list of names, not {_kind(wanted)}"))
         faults = Collector(FeedError)
-        if isinstance(wanted, str):
-            return self.known([wanted])
+        wanted = [wanted] if isinstance(wanted, str) else list(wanted)
         for name in wanted:
             if name not in self.names:
                 hint = f"{did_you_mean([name], self.names)}the outputs are {listed(self.names)}"
@@ -74,18 +75,19 @@ class Bindings:
 
     def targets(self, out: Mapping[str, Array], arrays: Sequence[Array]) -> list[Array | None]:
         """The callers' arrays for outputs, as executors take them; none may overlap another or an input."""
+        if not isinstance(out, Mapping):
+            raise FeedError(Diagnostic("out", f"out is a mapping from names to arrays, not {_kind(out)}"))
         self.known(list(out))
-        targets: list[Array | None] = []
-        for spec in self.outputs:
-            array = out.get(spec.name)
-            targets.append(None if array is None else self._target(spec, array))
-            for other in chain(arrays, targets[:-1]):
-                if array is not None and other is not None and np.may_share_memory(array, other):
-                    message = f"out[{spec.name!r}] overlaps an input or another output"
-                    raise FeedError(
-                        Diagnostic("out", message, hint="use memory that nothing else of this call uses")
-                    )
-        return targets
+        made = {spec.name: self._target(spec, out[spec.name]) for spec in self.outputs if spec.name in out}
+        targets = list(made.items())
+        for k, (name, array) in enumerate(targets):
+            others = chain(arrays, (other for _, other in targets[:k]))
+            if any(np.may_share_memory(array, other) for other in others):
+                message = f"out[{name!r}] overlaps an input or another output"
+                raise FeedError(
+                    Diagnostic("out", message, hint="use memory that nothing else of this call uses")
+                )
+        return [made.get(name) for name in self.names]
 
     def results(self, arrays: Sequence[Array], out: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name: the caller's own arrays where they were given."""
@@ -112,7 +114,7 @@ class Bindings:
             held: Any = self._held(index, self.inputs[index].dtype, array)  # a list, or None
             return cast("Array", held)
         if type(array) is not np.ndarray or array.dtype != self._types[index]:
-            array = self._converted(index, array)
+            return self._array(index, self.inputs[index].dtype, array)
         return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
     def _held(self, index: int, dtype: DType, given: Any) -> Any:
@@ -122,8 +124,7 @@ class Bindings:
         if dtype.key is not None:
             return self._mapped(index, dtype, given)
         if dtype.element is None:
-            array = self._array(index, dtype, given)
-            return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+            return self._array(index, dtype, given)
         if dtype.kind == "optional":
             return None if given is None else self._held(index, dtype.element, given)
         if not isinstance(given, list | tuple):
@@ -143,32 +144,27 @@ class Bindings:
             )
         return {_python(key): _python(value) for key, value in given.items()}
 
-    def _converted(self, index: int, given: Any) -> Array:
-        return self._array(index, self.inputs[index].dtype, given)
-
     def _array(self, index: int, dtype: DType, given: Any) -> Array:
-        spec, wanted = self.inputs[index], dtype.numpy
-        try:
-            array = array_of(given, dtype)
-        except (TypeError, ValueError, RuntimeError, BufferError) as error:
-            raise self._error(
-                "feed-dtype", f"input {spec.name!r} cannot be read as an array: {error}"
-            ) from error
-        same = array.dtype.newbyteorder("=") == wanted
-        if not same and not (dtype is STRING and array.dtype.kind == "U"):
-            message = f"input {spec.name!r} takes {dtype}, not {array.dtype}"
-            raise self._error("feed-dtype", message, f"convert it, as array.astype({wanted.name!r}) does; ")
-        return array.astype(wanted, copy=False)
+        array = read_array(given, dtype, f"input {self.inputs[index].name!r}", self.summary())
+        return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
-    def _target(self, spec: TensorSpec, array: Array) -> Array:
-        fits = isinstance(array, np.ndarray) and array.dtype == spec.dtype.numpy
-        if not fits or not array.flags.c_contiguous or not array.flags.writeable:
-            message = f"out[{spec.name!r}] must be a writable C-contiguous array of {spec.dtype}"
-            raise FeedError(Diagnostic("out", message))
+    def _target(self, spec: TensorSpec, array: Any) -> Array:
+        if not isinstance(array, np.ndarray):
+            raise _unfit_target(spec, type(array).__name__)
+        if array.dtype != spec.dtype.numpy:
+            raise _unfit_target(spec, str(array.dtype))
+        if not array.flags.c_contiguous or not array.flags.writeable:
+            raise _unfit_target(spec, "read-only" if array.flags.c_contiguous else "strided")
         return array.view(np.ndarray)
 
-    def _error(self, code: str, message: str, remedy: str = "") -> FeedError:
-        return FeedError(Diagnostic(code, message, hint=f"{remedy}{self.summary()}"))
+    def _error(self, code: str, message: str) -> FeedError:
+        return FeedError(Diagnostic(code, message, hint=self.summary()))
+
+
+def _unfit_target(spec: TensorSpec, what: str) -> FeedError:
+    """That an array for an output, which is ``what``, cannot take it."""
+    message = f"out[{spec.name!r}] must be a writable C-contiguous NumPy array of {spec.dtype}, not {what}"
+    return FeedError(Diagnostic("out", message))
 
 
 def _is_of(dtype: DType | None, value: object) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from graphwright import _native
+from graphwright.errors import Diagnostic, FeedError
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.conversion import converted
 from graphwright.ir.dtypes import DTYPES, STRING, DType
@@ -18,13 +20,37 @@ _PLAIN = (bool, int, float, complex, list, tuple, range)
 """What has no element type of its own."""
 
 
-def array_of(given: Any, dtype: DType) -> Array:
+def read_array(given: Any, dtype: DType, what: str, hint: str = "") -> Array:
+    """``given`` as an array of ``dtype`` in native byte order; numbers and lists where it holds them.
+
+    ``what`` it is for, such as ``input 'x'``, begins the message of the FeedError that is raised for others.
+    """
+    try:
+        array = _array_of(given, dtype)
+    except _FAULTS as error:
+        message = f"{what} cannot be read as an array: {error}"
+        raise FeedError(Diagnostic("feed-dtype", message, hint=hint)) from error
+    wanted = dtype.numpy
+    if array.dtype.newbyteorder("=") == wanted or (dtype is STRING and array.dtype.kind == "U"):
+        return array.astype(wanted, copy=False)
+    if array.dtype.kind in "OSU" and not hasattr(given, "dtype"):  # no array: NumPy takes any object for one
+        message = f"{what} takes {dtype}, not {type(given).__name__}"
+        raise FeedError(Diagnostic("feed-dtype", message, hint=hint))
+    remedy = f"convert it, as array.astype({wanted.name!r}) does"
+    message = f"{what} takes {dtype}, not {array.dtype}"
+    raise FeedError(Diagnostic("feed-dtype", message, hint="; ".join(filter(None, (remedy, hint)))))
+
+
+def _array_of(given: Any, dtype: DType) -> Array:
     """``given`` as an array; numbers and lists as one of ``dtype``, where it holds them.
 
-    Raises ValueError, TypeError, RuntimeError or BufferError, in the words of whatever refused it.
+    Raises what ``_FAULTS`` lists, in the words of whatever refused it.
     """
     if isinstance(given, _PLAIN) and dtype is not STRING:
         return converted(given, dtype)
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and masked.is_masked(given):
+        raise ValueError("it has masked elements: give them values, as array.filled(0) does")
     if not hasattr(given, "__dlpack__"):
         return np.asarray(given)
     try:

@@ -50,8 +50,10 @@ class FastPath(Protocol):
     def __call__(self, *arrays: object) -> tuple[Array, ...] | None:
         """A run on arrays in the order of the inputs."""
 
-    def named(self, feeds: object, names: object, /) -> dict[str, Array] | None:
-        """A run on a dict of arrays: the outputs called ``names``, or all."""
+    def named(self, feeds: object, names: object, out: object = None, /) -> dict[str, Array] | None:
+        """A run on a dict of arrays: the outputs called ``names``, or all; those that the dict ``out`` has
+        arrays for are written there.
+        """
 
     def listed(self, feeds: object, names: object, /) -> list[Array] | None:
         """As :meth:`named`, in the order of ``names``."""
@@ -66,7 +68,7 @@ class NoFastPath:
     def __call__(self, *arrays: object) -> None:
         """None."""
 
-    def named(self, feeds: object, names: object, /) -> None:
+    def named(self, feeds: object, names: object, out: object = None, /) -> None:
         """None."""
 
     def listed(self, feeds: object, names: object, /) -> None:

@@ -122,13 +122,14 @@ class Model:
         ``out``: arrays to write outputs to; they overlap neither inputs nor each other. Raises FeedError
         where arrays do not fit, and RunError where a kernel refuses its data.
         """
-        served = None if out else self._fast_path.named(feeds, outputs)
+        served = self._fast_path.named(feeds, outputs, out)
         if served is not None:
             return served
-        bindings, out = self._bindings, out or {}
+        bindings = self._bindings
         arrays = bindings.named(feeds)
         chosen = None if outputs is None else bindings.known(outputs)
-        results = bindings.results(self._run(arrays, bindings.targets(out, arrays) if out else None), out)
+        targets = None if out is None else bindings.targets(out, arrays)
+        results = bindings.results(self._run(arrays, targets), out or {})
         return results if chosen is None else {name: results[name] for name in chosen}
 
     def listed(self, outputs: Sequence[str] | str | None, feeds: Mapping[str, Any]) -> list[Array]:
@@ -172,7 +173,8 @@ class Model:
         """Write an ``.om`` file: signed with this user's key if compiled here, else as it was when loaded.
 
         ``target`` is a path, where the file appears whole or not at all, or a binary file that is open for
-        writing. Raises PackageError for a file that the model was made from, under any name, and OSError.
+        writing. Raises PackageError for a file that the model was made from, under any name, OSError, and
+        TypeError.
         """
         from graphwright.package.write import write_package  # imported where a model is saved
 
@@ -180,8 +182,10 @@ class Model:
             path = Path(target)
             self._refuse_source(path)
             write_package(self.package, path, self._key)
-        else:
+        elif hasattr(target, "write"):
             write_package(self.package, target, self._key)
+        else:
+            raise TypeError(f"save takes a path or a binary file, not {type(target).__name__}")
 
     def packed(self) -> tuple[bytes, Options]:
         """What makes the model again: the bytes of its ``.om``, and its options."""

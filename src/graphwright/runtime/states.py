@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.executable.specs import TensorSpec
+from graphwright.fork_lock import ForkLock
 from graphwright.ir.arrays import Array, np
-from graphwright.runtime.conversion import array_of
+from graphwright.runtime.conversion import read_array
 from graphwright.runtime.executor import Executor, FastPath, TaskTime
 from graphwright.spelling import did_you_mean, listed
 
@@ -23,7 +23,7 @@ class States(Mapping[str, Array]):
     def __init__(self, specs: Sequence[TensorSpec]) -> None:
         self._specs = {spec.name: spec for spec in specs}
         self._arrays: dict[str, Array] = {}
-        self.lock = threading.Lock()
+        self.lock = ForkLock()
         """Held while a run reads and updates them."""
 
     def __len__(self) -> int:
@@ -39,14 +39,18 @@ class States(Mapping[str, Array]):
 
     def array(self, name: str) -> Array:
         """The memory that runs update. Raises KeyError, and FeedError where its size is not known."""
-        if name not in self._arrays:
-            self._arrays[name] = self._zeros(self._specs[name])
-        return self._arrays[name]
+        arrays = self._arrays
+        if name not in arrays:
+            return arrays.setdefault(name, self._zeros(self._specs[name]))  # another thread may be first
+        return arrays[name]
 
     def reset(self, values: Mapping[str, Any]) -> None:
         """Let the states hold copies of ``values``, all others zeros; nothing changes where FeedError is
         raised.
         """
+        if not isinstance(values, Mapping):
+            what = type(values).__name__
+            raise FeedError(Diagnostic("state", f"states are a mapping from names to arrays, not {what}"))
         made = {name: self._checked(name, value) for name, value in values.items()}
         with self.lock:
             self._arrays = made
@@ -62,15 +66,11 @@ class States(Mapping[str, Array]):
         if spec is None:
             hint = f"{did_you_mean([name], self._specs)}the states are {listed(self._specs)}"
             raise FeedError(Diagnostic("state", f"there is no state {name!r}", hint=hint))
-        try:
-            array = np.array(array_of(value, spec.dtype), order="C")
-        except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        array = np.array(read_array(value, spec.dtype, f"state {name!r}"), order="C")
+        if not spec.accepts(array.shape):
             raise FeedError(
-                Diagnostic("state", f"state {name!r} cannot be read as an array: {error}")
-            ) from error
-        if array.dtype != spec.dtype.numpy or not spec.accepts(array.shape):
-            shown = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
-            raise FeedError(Diagnostic("state", f"state {name!r} is {spec.type_text}, not {shown}"))
+                Diagnostic("state", f"state {name!r} is {spec.type_text}, not of shape {array.shape}")
+            )
         return array
 
 
@@ -133,11 +133,11 @@ class _StatefulFastPath:
         with self._executor.states.lock:
             return self._callee(*self._executor.completed(arrays))
 
-    def named(self, feeds: object, names: object, /) -> dict[str, Array] | None:
+    def named(self, feeds: object, names: object, out: object = None, /) -> dict[str, Array] | None:
         """As the callee's; feeds are a dict that names no state."""
         with self._executor.states.lock:
             whole = self._whole(feeds)
-            return None if whole is None else self._callee.named(whole, names)
+            return None if whole is None else self._callee.named(whole, names, out)
 
     def listed(self, feeds: object, names: object, /) -> list[Array] | None:
         """As :meth:`named`."""

@@ -250,9 +250,9 @@ class _TierUpFastPath:
             path = self._general
         return path(*arrays)
 
-    def named(self, feeds: Any, names: object, /) -> dict[str, Array] | None:
-        """A run on a dict of arrays: the outputs called ``names``, or all."""
-        return self._of_feeds(feeds).named(feeds, names)
+    def named(self, feeds: Any, names: object, out: object = None, /) -> dict[str, Array] | None:
+        """A run on a dict of arrays: the outputs called ``names``, or all, some of them in ``out``."""
+        return self._of_feeds(feeds).named(feeds, names, out)
 
     def listed(self, feeds: Any, names: object, /) -> list[Array] | None:
         """As :meth:`named`, in the order of ``names``."""

@@ -60,31 +60,75 @@ gw_plan *plan_for(Entry *e, PyObject *const *arrays, void **data) {
     return p.take_plan(dims.at, e->threads > 0 ? e->threads : gw_pool_threads(), &error);
 }
 
-/* A tuple of new arrays, and where their memory lies. */
-PyObject *new_outputs(const Program &p, const gw_plan *plan, void **data) {
+/* Whether output `i` of a run may be written to `object`. */
+bool takes_output(const Program &p, const gw_plan *plan, int64_t i, PyObject *object) {
+    gw_list dims = p.program->outputs[i].dims;
+    if (!is_plain(object, p.dtypes[(size_t)i].ptr(), dims) || !PyArray_ISWRITEABLE((PyArrayObject *)object))
+        return false;
+    for (int axis = 0; axis < dims.count; axis++)
+        if (PyArray_DIM((PyArrayObject *)object, axis) != plan->registers[dims.at[axis]])
+            return false;
+    return true;
+}
+
+bool overlap(const void *a, int64_t a_bytes, const void *b, int64_t b_bytes) {
+    const auto x = (uintptr_t)a, y = (uintptr_t)b;
+    return a_bytes > 0 && b_bytes > 0 && x < y + (uintptr_t)b_bytes && y < x + (uintptr_t)a_bytes;
+}
+
+/* Whether output `i` lies in memory of no input and of no output before it. */
+bool lies_apart(const Program &p, const gw_plan *plan, int64_t i, void *const *inputs, void *const *outputs) {
+    for (int64_t j = 0; j < p.program->input_count; j++)
+        if (overlap(outputs[i], plan->output_bytes[i], inputs[j], plan->input_bytes[j]))
+            return false;
+    for (int64_t j = 0; j < i; j++)
+        if (overlap(outputs[i], plan->output_bytes[i], outputs[j], plan->output_bytes[j]))
+            return false;
+    return true;
+}
+
+/* A tuple of arrays, and where their memory lies: those of the dict `targets`, if there is one, by the names
+   of the outputs, all others new. NULL without a Python error if a target does not fit, or is for no output.
+ */
+PyObject *make_outputs(const Entry *e, const gw_plan *plan, PyObject *targets, void *const *inputs,
+                       void **data) {
+    const Program &p = *e->program;
     PyObject *outputs = PyTuple_New(p.program->output_count);
+    Py_ssize_t used = 0;
     for (int64_t i = 0; outputs && i < p.program->output_count; i++) {
-        PyObject *array = new_output(p, plan, i);
+        PyObject *target =
+            targets ? PyDict_GetItemWithError(targets, PyTuple_GET_ITEM(e->output_names, i)) : nullptr;
+        PyObject *array = nullptr;
+        if (target && takes_output(p, plan, i, target))
+            array = Py_NewRef(target);
+        else if (!target && !PyErr_Occurred())
+            array = new_output(p, plan, i);
         if (!array) {
             Py_CLEAR(outputs);
             break;
         }
         PyTuple_SET_ITEM(outputs, i, array);
         data[i] = PyArray_DATA((PyArrayObject *)array);
+        if (target && !lies_apart(p, plan, i, inputs, data))
+            Py_CLEAR(outputs);
+        used += target != nullptr;
     }
+    if (outputs && targets && used != PyDict_GET_SIZE(targets))
+        Py_CLEAR(outputs);
     return outputs;
 }
 
-/* The outputs as a tuple; None for what is not plain or fails: the long way fails again, and says why. */
-PyObject *outputs_for(Entry *e, PyObject *const *arrays) try {
+/* The outputs as a tuple, some of them in `targets` (a dict, or NULL); None for what is not plain or fails:
+   the long way fails again, and says why. */
+PyObject *outputs_for(Entry *e, PyObject *const *arrays, PyObject *targets) try {
     Program &p = *e->program;
     Local<void *, 32> inputs(p.program->input_count), outputs(p.program->output_count);
     gw_plan *plan = plan_for(e, arrays, inputs.at);
     if (!plan)
         Py_RETURN_NONE;
     gw_error error = {};
-    PyObject *exception = nullptr, *result = new_outputs(p, plan, outputs.at);
-    if (!result && PyErr_ExceptionMatches(PyExc_MemoryError)) {
+    PyObject *exception = nullptr, *result = make_outputs(e, plan, targets, inputs.at, outputs.at);
+    if (!result && (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_MemoryError))) {
         PyErr_Clear();
         result = Py_NewRef(Py_None);
     } else if (result && !run_plan(p, plan, inputs.at, outputs.at, false, nullptr, &error, &exception)) {
@@ -105,11 +149,11 @@ PyObject *call(PyObject *self, PyObject *const *arguments, size_t flags, PyObjec
     auto *e = (Entry *)self;
     if (PyVectorcall_NARGS(flags) != e->program->program->input_count || names)
         Py_RETURN_NONE;
-    return outputs_for(e, arguments);
+    return outputs_for(e, arguments, nullptr);
 }
 
 /* As `call`, for a dict of arrays. */
-PyObject *outputs_of_feeds(Entry *e, PyObject *feeds) try {
+PyObject *outputs_of_feeds(Entry *e, PyObject *feeds, PyObject *targets) try {
     int64_t count = e->program->program->input_count, found = 0;
     if (!PyDict_CheckExact(feeds) || PyDict_GET_SIZE(feeds) != count)
         Py_RETURN_NONE;
@@ -121,7 +165,7 @@ PyObject *outputs_of_feeds(Entry *e, PyObject *feeds) try {
     }
     PyObject *result = nullptr;
     if (found == count)
-        result = outputs_for(e, arrays.at);
+        result = outputs_for(e, arrays.at, targets);
     else if (!PyErr_Occurred())
         result = Py_NewRef(Py_None);
     for (int64_t i = 0; i < found; i++)
@@ -179,15 +223,16 @@ PyObject *chosen(const Entry *e, PyObject *outputs, PyObject *names, bool named)
 
 PyObject *run(PyObject *self, PyObject *const *arguments, Py_ssize_t count, bool named) {
     auto *e = (Entry *)self;
-    if (count != 2) {
-        PyErr_SetString(PyExc_TypeError, "takes feeds, and names of outputs or None");
+    if (count != 2 && count != 3) {
+        PyErr_SetString(PyExc_TypeError,
+                        "takes feeds, names of outputs or None, and a dict of arrays or None");
         return nullptr;
     }
-    PyObject *names = arguments[1];
-    if (!are_known(e, names))
+    PyObject *names = arguments[1], *targets = count == 3 && arguments[2] != Py_None ? arguments[2] : nullptr;
+    if (!are_known(e, names) || (targets && !PyDict_CheckExact(targets)))
         Py_RETURN_NONE;
     PyObject *copy = PyList_CheckExact(names) ? PyList_AsTuple(names) : Py_NewRef(names); /* nor this list */
-    PyObject *outputs = copy ? outputs_of_feeds(e, arguments[0]) : nullptr;
+    PyObject *outputs = copy ? outputs_of_feeds(e, arguments[0], targets) : nullptr;
     PyObject *result = nullptr;
     if (outputs)
         result = outputs == Py_None ? Py_NewRef(Py_None) : chosen(e, outputs, copy, named);
@@ -301,7 +346,8 @@ int set_threads(PyObject *self, PyObject *value, void *) {
 }
 
 PyMethodDef methods[] = {
-    {"named", (PyCFunction)(void (*)())run_named, METH_FASTCALL, "(feeds, names or None) -> dict or None"},
+    {"named", (PyCFunction)(void (*)())run_named, METH_FASTCALL,
+     "(feeds, names or None, out or None) -> dict or None"},
     {"listed", (PyCFunction)(void (*)())run_listed, METH_FASTCALL, "(feeds, names or None) -> list or None"},
     {},
 };

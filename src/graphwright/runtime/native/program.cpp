@@ -419,6 +419,12 @@ struct Run {
         return true;
     }
 
+    [[noreturn]] void raise_shape(nb::handle array, size_t i) const {
+        nb::tuple expected = shape_of(p.program->outputs[i].dims, plan->registers);
+        nb::str text = nb::str("has shape {}, not {}").format(array.attr("shape"), expected);
+        raise_feed("output", (int64_t)i, text.c_str());
+    }
+
     /* Given or new; the shape of a buffer that is no array is the caller's affair. */
     void open_outputs(nb::handle given) {
         nb::object list =
@@ -433,10 +439,10 @@ struct Run {
                 throw nb::python_error();
             if (const char *fault = outputs[i].open(output.ptr(), true))
                 raise_feed("output", (int64_t)i, fault);
+            if (PyArray_Check(output.ptr()) && !has_shape((PyArrayObject *)output.ptr(), i))
+                raise_shape(output, i);
             if (outputs[i].bytes != plan->output_bytes[i])
                 raise_feed("output", (int64_t)i, "has not the bytes that the model writes");
-            if (PyArray_Check(output.ptr()) && !has_shape((PyArrayObject *)output.ptr(), i))
-                raise_feed("output", (int64_t)i, "has another shape than the model gives");
             output_data.push_back(outputs[i].data);
             result.append(output);
         }

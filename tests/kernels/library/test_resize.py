@@ -208,3 +208,15 @@ def test_special_values_stay_where_they_are(isa: Isa, mode: str) -> None:
 @each_isa
 def test_source_compiles_with_clang(isa: Isa) -> None:
     compile_module(resize, isa, zig())
+
+
+@each_isa
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("scale", [5e-324, 1e-300, -1e-300, -1.0, 1e300, math.inf, math.nan])
+def test_scales_that_lead_far_out_of_the_input_read_its_elements(isa: Isa, mode: str, scale: float) -> None:
+    x = np.random.default_rng(8).standard_normal((1, 3, 5)).astype(np.float32)
+    for kind in Coordinates:
+        for rounding in Rounding:
+            options = {"coordinates": kind, "rounding": rounding}
+            result = run(isa, mode, x, (4, 9), scale_h=scale, scale_w=scale, **options)
+            assert mode != "nearest" or np.isin(result, x).all()

@@ -5,8 +5,11 @@
 
 #include "library/templates.h"
 
-/* By comparison, so that no rounding mode and no library matters; |x| is far below 2^63. */
+/* By comparison, so that no rounding mode and no library matters. A scale that is tiny or no number leads
+   beyond int64: x is kept in a range that leaves room for adding taps and for changing sign. */
 static int64_t floor_of(double x) {
+    x = x > -0x1p62 ? x : -0x1p62; /* NaN too */
+    x = x < 0x1p62 ? x : 0x1p62;
     int64_t i = (int64_t)x;
     return i - ((double)i > x);
 }

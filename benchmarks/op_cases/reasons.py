@@ -12,7 +12,7 @@ _BOUND: Final = "bound by multiply-adds, as the peer is: 0.9 to 1.1 in several r
 _SCALARS: Final = (
     "bound by arithmetic; errors stay below 2 units in the last place: 0.95 to 1.1 in several runs"
 )
-_SEQUENCE: Final = "a sequence runs on one core: ONNX Runtime splits the product of each step among threads"
+_SEQUENCE: Final = "up to 6 sequences run on one core; ONNX Runtime splits the product of each step"
 _BOOLS: Final = "a bool is widened to 32 bits where it is computed with: a vector holds 16 of them, not 64"
 
 REASONS: Final[dict[str, str]] = {

@@ -4,10 +4,43 @@
 
 #include "recurrent/rnn.h"
 
-/* One row's step: gates in the order i, o, f, c are input + recurrent + bias; h and c are updated in place.
- */
-GW_INLINE void cell(const struct lstm_args *t, const activation *f, const float *input,
-                    const float *recurrent, const float *bias, const float *peephole, float *h, float *c) {
+struct cell {
+    const struct lstm_args *t;
+    const activation *f; /* of gates, of the cell's input, of its output */
+    const float *r, *peephole;
+    float *recurrent, *h, *c, *bias;
+};
+
+static struct cell make_cell(const struct lstm_args *t, void *const *buf, const unit *u, float *scratch) {
+    const int64_t n = t->hidden, columns = panels_of(4 * n) * PANEL, pitch = n + PANEL, d = u->direction;
+    const float *b = buf[LSTM_B] ? (const float *)buf[LSTM_B] + d * 8 * n : NULL;
+    struct cell c = {.t = t, .f = t->f[d], .r = (const float *)buf[LSTM_R] + d * columns * n};
+    c.recurrent = scratch;
+    c.h = c.recurrent + ROWS * columns;
+    c.c = c.h + ROWS * pitch;
+    c.bias = c.c + ROWS * pitch;
+    add_biases(b, 4 * n, c.bias);
+    if (buf[LSTM_P]) {
+        float *peephole = c.bias + 4 * n + PANEL;
+        copy_row(peephole, (const float *)buf[LSTM_P] + d * 3 * n, 3 * n);
+        c.peephole = peephole;
+    }
+    load_states(u, buf[LSTM_INITIAL_H], t->h0_direction, t->h0_row, n, c.h);
+    load_states(u, buf[LSTM_INITIAL_C], t->c0_direction, t->c0_row, n, c.c);
+    return c;
+}
+
+static void multiply(const struct cell *c, const unit *u, const float *inputs, int backwards) {
+    const int64_t n = c->t->hidden, panels = panels_of(4 * n);
+    (void)inputs;
+    project_states(u, n, c->h, c->r, 0, panels, backwards, c->recurrent, panels);
+}
+
+/* Gates in the order i, o, f, c are input + recurrent + bias; h and c are updated in place. */
+GW_INLINE void update_as(const struct cell *own, const activation *f, const float *input,
+                         const float *recurrent, float *h, float *c) {
+    const struct lstm_args *t = own->t;
+    const float *bias = own->bias, *peephole = own->peephole;
     int64_t n = t->hidden;
     float clip = (float)t->clip;
     for (int64_t j = 0; j < n; j += VL) {
@@ -29,66 +62,26 @@ GW_INLINE void cell(const struct lstm_args *t, const activation *f, const float 
 }
 
 /* With the usual activations there is nothing to choose between in the loop. */
-static void usual_cell(const struct lstm_args *t, const float *input, const float *recurrent,
-                       const float *bias, const float *peephole, float *h, float *c) {
+static void update(const struct cell *own, const float *input, int64_t row) {
     static const activation usual[3] = {{SIGMOID, 0, 0}, {TANH, 0, 0}, {TANH, 0, 0}};
-    cell(t, usual, input, recurrent, bias, peephole, h, c);
-}
-static void any_cell(const struct lstm_args *t, const activation *f, const float *input,
-                     const float *recurrent, const float *bias, const float *peephole, float *h, float *c) {
+    const int64_t n = own->t->hidden, pitch = n + PANEL;
+    const float *recurrent = own->recurrent + row * panels_of(4 * n) * PANEL;
+    float *h = own->h + row * pitch, *c = own->c + row * pitch;
+    const activation *f = own->f;
     if (f[0].kind == SIGMOID && f[1].kind == TANH && f[2].kind == TANH)
-        usual_cell(t, input, recurrent, bias, peephole, h, c);
+        update_as(own, usual, input, recurrent, h, c);
     else
-        cell(t, f, input, recurrent, bias, peephole, h, c);
+        update_as(own, f, input, recurrent, h, c);
 }
 
-static void run_unit(const struct lstm_args *t, void *const *buf, int64_t index, float *scratch) {
-    unit u = unit_of(index, t->sequence, t->batch, t->reverse, buf[LSTM_SEQUENCE_LENS]);
-    int64_t n = t->hidden, panels = (4 * n + PANEL - 1) / PANEL, columns = panels * PANEL, pitch = n + PANEL;
-    int64_t d = u.direction;
-    const float *w = (const float *)buf[LSTM_W] + d * panels * PANEL * t->inputs;
-    const float *r = (const float *)buf[LSTM_R] + d * panels * PANEL * n;
-    const float *b = buf[LSTM_B] ? (const float *)buf[LSTM_B] + d * 8 * n : NULL;
-    float *y = buf[LSTM_Y] ? (float *)buf[LSTM_Y] + d * t->y_direction + u.row0 * t->y_row : NULL;
-    float *inputs = scratch, *recurrent = inputs + POINTS * columns, *h = recurrent + ROWS * columns;
-    float *c = h + ROWS * pitch, *bias = c + ROWS * pitch, *peephole = bias + 4 * n + PANEL;
-    memset(bias, 0, (size_t)(4 * n + PANEL) * sizeof *bias);
-    for (int64_t j = 0; b && j < 4 * n; j++)
-        bias[j] = b[j] + b[4 * n + j];
-    if (buf[LSTM_P])
-        copy_row(peephole, (const float *)buf[LSTM_P] + d * 3 * n, 3 * n);
-    else
-        peephole = NULL;
-    const float *states[ROWS];
-    for (int64_t i = 0; i < u.rows; i++) {
-        states[i] = h + i * pitch;
-    }
-    load_states(&u, buf[LSTM_INITIAL_H], t->h0_direction, t->h0_row, n, h);
-    load_states(&u, buf[LSTM_INITIAL_C], t->c0_direction, t->c0_row, n, c);
-    for (int64_t step = 0; step < u.longest; step++) {
-        if (step % u.steps == 0)
-            project_inputs(&u, step, buf[LSTM_X], t->x_time, t->x_row, t->inputs, w, panels, inputs);
-        project(u.rows, n, states, r, 0, panels, step % 2, recurrent, columns);
-        for (int64_t i = 0; i < u.rows; i++) {
-            if (step >= u.length[i])
-                continue;
-            any_cell(t, t->f[d], inputs + (step % u.steps * u.rows + i) * columns, recurrent + i * columns,
-                     bias, peephole, h + i * pitch, c + i * pitch);
-            if (y)
-                copy_row(y + time_of(&u, i, step) * t->y_time + i * t->y_row, h + i * pitch, n);
-        }
-    }
-    clear_ended(&u, y, t->y_time, t->y_row, n);
-    store_states(&u, h, n, buf[LSTM_Y_H], t->hn_direction, t->hn_row);
-    store_states(&u, c, n, buf[LSTM_Y_C], t->cn_direction, t->cn_row);
+static void store_cell(const struct cell *c, void *const *buf, const unit *u) {
+    const struct lstm_args *t = c->t;
+    store_states(u, c->h, t->hidden, buf[LSTM_Y_H], t->hn_direction, t->hn_row);
+    store_states(u, c->c, t->hidden, buf[LSTM_Y_C], t->cn_direction, t->cn_row);
 }
 
-GW_KERNEL(gw_lstm_f32) {
-    struct lstm_args t;
-    memcpy(&t, arg, sizeof t);
-    if (t.hidden == 0)
-        return 0;
-    for (int64_t index = begin; index < end; index++)
-        run_unit(&t, buf, index, scratch);
-    return 0;
-}
+#define KERNEL gw_lstm_f32
+#define ARGS lstm_args
+#define GATES 4
+#define OPERAND(name) LSTM_##name
+#include "recurrent/layer_of.h"

@@ -44,6 +44,9 @@ static void project(int64_t rows, int64_t depth, const float *const *x, const fl
     }
 }
 
+/* Panels that columns take. */
+GW_INLINE int64_t panels_of(int64_t columns) { return (columns + PANEL - 1) / PANEL; }
+
 /* The rows of one unit of the grid and where they stand in time. Sizes padded to PANEL leave room for
    vectors. */
 typedef struct {
@@ -81,6 +84,24 @@ static void project_inputs(const unit *u, int64_t first, const float *x, int64_t
         for (int64_t r = 0; r < u->rows; r++)
             rows[count++] = x + time_of(u, r, step) * x_time + (u->row0 + r) * x_row;
     project(count, depth, rows, w, 0, panels, 0, gates, panels * PANEL);
+}
+
+/* out = states @ r in the columns of panels first to last, for states of n elements, PANEL behind each; a row
+   of out has the columns of so many panels. */
+static void project_states(const unit *u, int64_t n, const float *states, const float *r, int64_t first,
+                           int64_t last, int backwards, float *out, int64_t panels) {
+    const float *rows[ROWS];
+    for (int64_t i = 0; i < u->rows; i++)
+        rows[i] = states + i * (n + PANEL);
+    project(u->rows, n, rows, r, first, last, backwards, out, panels * PANEL);
+}
+
+/* The sum of a cell's input and recurrent biases, n each, with PANEL zeros behind it; zeros where b is NULL.
+ */
+GW_INLINE void add_biases(const float *b, int64_t n, float *to) {
+    memset(to, 0, (size_t)(n + PANEL) * sizeof *to);
+    for (int64_t j = 0; b && j < n; j++)
+        to[j] = b[j] + b[n + j];
 }
 
 /* n zeros where there is nothing to copy. */

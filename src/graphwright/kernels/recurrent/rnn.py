@@ -35,7 +35,8 @@ from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.vmath import vmath
 
 PANEL: Final = 64
-ROWS: Final = 12
+ROWS: Final = 6
+"""Batch rows of a unit, at most: each of 4 to 6 takes as long as each of 12, and more threads have work."""
 POINTS: Final = 24
 AHEAD: Final = 8
 """Rows of weights that products with several rows of x fetch ahead: they have the time."""

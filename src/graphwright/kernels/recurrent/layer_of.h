@@ -1,0 +1,42 @@
+/* A layer over a whole sequence. Included by lstm.c, gru.c and elman.c, with KERNEL, the type ARGS of the
+   arguments, GATES, OPERAND(X) for the position of x, and what differs between cells:
+
+   struct cell, which has the weights r and the states h of the unit's rows, PANEL elements behind each;
+   make_cell(), which places all of it in scratch and loads the initial states;
+   multiply(), the recurrent products of all rows of a step, whose projected inputs begin at inputs;
+   update(), the new state of a row;
+   store_cell(), which stores the last states. */
+
+static void run_unit(const struct ARGS *t, void *const *buf, int64_t index, float *scratch) {
+    const unit u = unit_of(index, t->sequence, t->batch, t->reverse, buf[OPERAND(SEQUENCE_LENS)]);
+    const int64_t n = t->hidden, panels = panels_of(GATES * n), columns = panels * PANEL, d = u.direction;
+    const float *w = (const float *)buf[OPERAND(W)] + d * columns * t->inputs;
+    float *y = buf[OPERAND(Y)] ? (float *)buf[OPERAND(Y)] + d * t->y_direction + u.row0 * t->y_row : NULL;
+    float *projected = scratch;
+    struct cell cell = make_cell(t, buf, &u, projected + POINTS * columns);
+    for (int64_t step = 0; step < u.longest; step++) {
+        if (step % u.steps == 0)
+            project_inputs(&u, step, buf[OPERAND(X)], t->x_time, t->x_row, t->inputs, w, panels, projected);
+        const float *inputs = projected + step % u.steps * u.rows * columns;
+        multiply(&cell, &u, inputs, step % 2);
+        for (int64_t i = 0; i < u.rows; i++) {
+            if (step >= u.length[i])
+                continue;
+            update(&cell, inputs + i * columns, i);
+            if (y)
+                copy_row(y + time_of(&u, i, step) * t->y_time + i * t->y_row, cell.h + i * (n + PANEL), n);
+        }
+    }
+    clear_ended(&u, y, t->y_time, t->y_row, n);
+    store_cell(&cell, buf, &u);
+}
+
+GW_KERNEL(KERNEL) {
+    struct ARGS t;
+    memcpy(&t, arg, sizeof t);
+    if (t.hidden == 0)
+        return 0;
+    for (int64_t index = begin; index < end; index++)
+        run_unit(&t, buf, index, scratch);
+    return 0;
+}

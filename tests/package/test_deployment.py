@@ -226,7 +226,7 @@ def test_a_full_disk_leaves_no_half_package(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("graphwright.package.archiver.os.fsync", full)
+    monkeypatch.setattr("graphwright.whole_file.os.fsync", full)
     with pytest.raises(OSError, match="No space") as caught:
         model.save(tmp_path / "model.om")
     assert caught.value.filename == str(tmp_path / "model.om")

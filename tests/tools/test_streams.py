@@ -68,3 +68,59 @@ def test_a_folder_of_external_data_is_named(tmp_path: Path, model: Path) -> None
     for source in (path, path.read_bytes()):
         (y,) = gw.InferenceSession(source, session).run(None, {"x": X})
         np.testing.assert_allclose(y, expected(X), rtol=1e-5, atol=1e-6)
+
+
+def closed(streams: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command, with ``streams`` closed, as in ``>&-``."""
+    command = ["sh", "-c", f'exec "$@" {streams}', "sh", sys.executable, "-m", "graphwright", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("streams", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_not_written(model: Path, streams: str) -> None:
+    for arguments in (["inspect", str(model)], ["run", str(model), "--shape", "x:2,4", "-o", "y.npy"]):
+        made = closed(streams, *arguments)
+        assert (made.returncode, made.stderr) == (0, "")
+    assert np.load("y.npy").shape == (2, 3)
+
+
+def test_closed_streams_are_no_model(model: Path) -> None:
+    made = closed("<&-", "run", "-")
+    assert made.returncode == 2 and "standard input is closed" in made.stderr
+    made = closed(">&-", "compile", str(model), "-o", "-")
+    assert made.returncode == 2 and "standard output is closed" in made.stderr
+    assert closed("2>&-", "run", "absent.onnx").returncode == 1
+
+
+def test_a_pipe_with_a_name_is_written_and_stays(model: Path) -> None:
+    os.mkfifo("pipe")
+    command = [sys.executable, "-m", "graphwright", "compile", str(model), "-o", "pipe"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        data = Path("pipe").read_bytes()
+        assert process.wait(60) == 0
+    np.testing.assert_allclose(gw.load(data)(X)[0], expected(X), rtol=1e-5, atol=1e-6)
+    assert Path("pipe").is_fifo()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["inspect"], ["inspect", "--help"]])
+def test_a_full_device_is_a_fault_in_a_line(model: Path, arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "graphwright", *arguments, *[str(model)] * (arguments == ["inspect"])]
+    with open("/dev/full", "wb") as full:
+        made = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False
+        )
+    assert (made.returncode, made.stderr) == (1, "error: No space left on device [file]\n")
+
+
+def test_a_defect_is_reported_without_a_traceback(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr("graphwright.tools.inspect_command.open_model", fail)
+    made = CliRunner().invoke(app, ["inspect", str(model)])
+    assert made.exit_code == 1 and made.stderr.startswith(
+        "error: KeyError: 'x' [internal]\n    this is a defect"
+    )
+    assert "Traceback" not in made.stderr
+    made = CliRunner().invoke(app, ["inspect", str(model), "-vv"])
+    assert made.exit_code == 1 and "Traceback" in made.stderr

@@ -6,16 +6,15 @@ and its bytes may change with its version.
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from graphwright.package.archive import ALIGNMENT, END, END_64, ENTRY, LARGE, LOCAL_HEADER, LOCATOR_64
 from graphwright.package.hashes import checksum
 from graphwright.package.parts import in_parts
+from graphwright.whole_file import whole_file
 
 Piece = bytes | memoryview
 
@@ -44,19 +43,8 @@ def write_archive(
     if not isinstance(target, Path):
         _write(target, members, checksums or {})
         return
-    temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}")
-    try:
-        with open(temporary, "xb") as file:
-            _write(file, members, checksums or {})
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException as error:
-        with suppress(OSError):
-            temporary.unlink()
-        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
-            raise OSError(error.errno, error.strerror, str(target)) from error
-        raise
+    with whole_file(target) as file:
+        _write(file, members, checksums or {})
 
 
 def _write(file: BinaryIO, members: Mapping[str, Sequence[Piece]], checksums: Mapping[str, int]) -> None:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TextIO
 
 import numpy as np
 import typer
@@ -223,12 +223,15 @@ def _given_model(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     if arguments.get("model") != Path("-"):
         yield arguments
         return
-    if sys.stdin.isatty():
-        raise typer.BadParameter("there is none: standard input is a terminal", param_hint="MODEL")
+    given: TextIO | None = sys.stdin
+    if given is None or given.isatty():
+        what = "closed" if given is None else "a terminal"
+        message = f"standard input is {what}: redirect a model into it, or give its path"
+        raise typer.BadParameter(message, param_hint="MODEL")
     with tempfile.TemporaryDirectory(prefix="graphwright-") as folder:
         path = Path(folder) / STANDARD_INPUT
         with open(path, "wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+            shutil.copyfileobj(given.buffer, file, 1 << 20)
         yield {**arguments, "model": path}
 
 

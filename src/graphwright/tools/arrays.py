@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.ir.names import UniqueNames, identifier
+from graphwright.whole_file import whole_file
 
 Array = np.ndarray[Any, Any]
 _UNREADABLE = (
@@ -64,21 +63,18 @@ def _unreadable(path: Path, reason: str, hint: str = "") -> FeedError:
 
 def write_npy(path: Path, array: Array) -> None:
     """Write one array."""
-    write_whole(path, lambda file: np.lib.format.write_array(file, _plain(array), allow_pickle=False))
+    with whole_file(path) as file:
+        np.lib.format.write_array(file, _plain(array), allow_pickle=False)
 
 
 def write_npz(path: Path, arrays: Mapping[str, Array]) -> dict[str, str]:
     """Write ``arrays``; returns the name of each in the file: its own where that is a plain file name."""
     unique = UniqueNames()
     kept = {name: unique.take(name if _is_plain(name) else identifier(name, "output")) for name in arrays}
-
-    def write(file: IO[bytes]) -> None:
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-            for name, array in arrays.items():
-                with archive.open(f"{kept[name]}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, _plain(array), allow_pickle=False)
-
-    write_whole(path, write)
+    with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{kept[name]}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, _plain(array), allow_pickle=False)
     return kept
 
 
@@ -89,7 +85,8 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
     except TypeError as error:
         hint = "write an .npz, or choose others with --outputs"
         raise FeedError(Diagnostic("array-file", f"cannot be written: {error}", str(path), hint)) from error
-    write_whole(path, lambda file: file.write(text.encode()))
+    with whole_file(path) as file:
+        file.write(text.encode())
 
 
 def _listed(value: Any) -> Any:
@@ -119,15 +116,3 @@ def _is_plain(name: str) -> bool:
     """Whether ``name`` may be the name of a file that an unzip tool makes."""
     parts = name.split("/")
     return name.isprintable() and "\\" not in name and len(name) < 200 and not {"", ".", ".."} & set(parts)
-
-
-def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Call ``write`` with a file that takes the name ``path`` if it ends well, and is removed if not."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with open(temporary, "xb") as file:
-            write(file)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

@@ -29,7 +29,6 @@ from graphwright.tools.arguments import (
     with_options,
 )
 from graphwright.tools.arguments import Model as ModelPath
-from graphwright.tools.arrays import write_whole
 from graphwright.tools.bench import Measured, TaskRow, measure, ratio, record, task_times
 from graphwright.tools.check import all_feeds
 from graphwright.tools.console import bytes_text, duration_text, note, progress, say, table
@@ -38,6 +37,7 @@ from graphwright.tools.feeds import make_feeds
 from graphwright.tools.machine import machine, versions
 from graphwright.tools.models import is_package, open_model
 from graphwright.tools.progress import Watch, stages
+from graphwright.whole_file import whole_file
 
 app = typer.Typer(add_completion=False)
 
@@ -121,7 +121,8 @@ def bench(
             **record(sys.argv, model, options.threads, feeds, results),
             "tasks": [vars(t) for t in tasks],
         }
-        write_whole(json_file, lambda file: file.write(json.dumps(made, indent=1).encode() + b"\n"))
+        with whole_file(json_file) as file:
+            file.write(json.dumps(made, indent=1).encode() + b"\n")
 
 
 def _refuse_containers(model: Model) -> None:

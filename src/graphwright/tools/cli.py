@@ -6,11 +6,15 @@ Exit status: 0 all is well; 1 the model, the data or the machine is at fault; 2 
 from __future__ import annotations
 
 import importlib
-from typing import Annotated, Any
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
+from graphwright import log
 from graphwright.errors import Diagnostic, GraphwrightError, OptionError
 from graphwright.ir.names import terminal
 from graphwright.spelling import did_you_mean
@@ -22,7 +26,7 @@ VERBS = ("compile", "run", "inspect", "check", "bench", "plugins", "cache")
 
 
 class Verbs(TyperGroup):
-    """Turns errors that graphwright raises on purpose into messages and exit codes."""
+    """Turns errors into messages and exit codes."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(VERBS)
@@ -41,19 +45,28 @@ class Verbs(TyperGroup):
             ctx.fail(f"No verb {terminal(args[0])!r}. {verbs[0].upper()}{verbs[1:]}")
         return super().resolve_command(ctx, args)
 
-    def invoke(self, ctx: Any) -> Any:
+    def main(self, *arguments: Any, **settings: Any) -> NoReturn:
         try:
-            return super().invoke(ctx)
-        except OptionError as error:
-            report(error.diagnostics)
-            raise typer.Exit(2) from error
-        except GraphwrightError as error:
-            report(error.diagnostics)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            report([Diagnostic("file", error.strerror or str(error), str(error.filename or ""))])
-        raise typer.Exit(1)
+            super().main(*arguments, **settings)
+        except Exception as error:
+            report(_faults(error))
+            sys.exit(2 if isinstance(error, OptionError) else 1)
+        sys.exit(0)
+
+
+def _faults(error: Exception) -> Sequence[Diagnostic]:
+    """What is wrong, in the words of ``error``; of one that nobody raised on purpose the traceback is
+    logged.
+    """
+    if isinstance(error, GraphwrightError):
+        return error.diagnostics
+    if isinstance(error, OSError):
+        return [Diagnostic("file", error.strerror or str(error), str(error.filename or ""))]
+    if isinstance(error, MemoryError):
+        return [Diagnostic("memory", f"not enough memory: {error}".rstrip(": "))]
+    log.debug("%s", "".join(traceback.format_exception(error)))
+    hint = "this is a defect of graphwright or of a plugin: -vv shows the traceback, for a report"
+    return [Diagnostic("internal", f"{type(error).__name__}: {error}", hint=hint)]
 
 
 def show_version(wanted: bool) -> None:

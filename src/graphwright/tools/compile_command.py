@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TextIO
 
 import typer
 
@@ -132,8 +132,10 @@ def _require_plain_output(prints: bool) -> None:
     if prints:
         message = "the package goes to standard output, where passes and times would mix with it"
         raise typer.BadParameter(message, param_hint="--output -")
-    if sys.stdout.isatty():
-        raise typer.BadParameter("standard output is a terminal: redirect it", param_hint="--output -")
+    output: TextIO | None = sys.stdout
+    if output is None or output.isatty():
+        what = "closed" if output is None else "a terminal"
+        raise typer.BadParameter(f"standard output is {what}: redirect it", param_hint="--output -")
 
 
 def _refuse_same_file(target: Path, model: Path) -> None:

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TextIO
 
 import typer
 from rich.console import Console
@@ -109,8 +110,11 @@ def note(text: str) -> None:
 
 
 def _write(text: str, err: bool) -> None:
+    stream: TextIO | None = sys.stderr if err else sys.stdout
+    if stream is None:  # the caller closed it
+        return
     lines = [terminal(line, _LINE) for line in text.split("\n")]
-    encoding = (sys.stderr if err else sys.stdout).encoding or "utf-8"
+    encoding = stream.encoding or "utf-8"
     typer.echo("\n".join(lines).encode(encoding, "replace").decode(encoding), err=err)
 
 

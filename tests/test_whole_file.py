@@ -1,0 +1,70 @@
+"""Files that appear whole or not at all, and what is not replaced by them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from graphwright.whole_file import whole_file
+
+
+def write(path: Path, data: bytes = b"new") -> None:
+    with whole_file(path) as file:
+        file.write(data)
+
+
+def test_a_file_appears_or_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    write(path, b"old")
+    with whole_file(path) as file:
+        file.write(b"new")
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new" and os.listdir(tmp_path) == ["x"]
+
+
+@pytest.mark.parametrize("fault", [ValueError(), KeyboardInterrupt(), OSError("no number")])
+def test_nothing_changes_where_the_block_raises(tmp_path: Path, fault: BaseException) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"old")
+    with pytest.raises(type(fault)) as raised, whole_file(path) as file:
+        file.write(b"new")
+        raise fault
+    assert raised.value is fault
+    assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["x"]
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for name in ("there", "absent"):
+        link, target = tmp_path / f"to_{name}", tmp_path / "folder" / name
+        link.symlink_to(f"folder/{name}")
+        if name == "there":
+            target.write_bytes(b"old")
+        write(link)
+        assert link.is_symlink() and target.read_bytes() == b"new"
+    assert sorted(os.listdir(tmp_path / "folder")) == ["absent", "there"]
+
+
+def test_a_pipe_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(path.read_bytes()))
+    reader.start()
+    write(path)
+    reader.join(60)
+    assert read == [b"new"] and path.is_fifo() and os.listdir(tmp_path) == ["pipe"]
+
+
+def test_faults_name_the_path(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    for path in (tmp_path / "folder", tmp_path / "absent/x", tmp_path / "folder/file/x", tmp_path / "loop"):
+        with pytest.raises(OSError) as raised:
+            write(path)
+        assert raised.value.filename == str(path) and raised.value.errno
+    assert sorted(os.listdir(tmp_path)) == ["folder", "loop"]

@@ -14,6 +14,7 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, Opt, P, Rule, Var
 from graphwright.ir.op import Array, Op
+from graphwright.ir.types import BF16
 from graphwright.ops.core.binary import Add, Div, Mul, Sub
 from graphwright.ops.core.gemm import Gemm
 from graphwright.ops.nn.batch_normalization import BatchNormalization
@@ -70,16 +71,48 @@ def _vector(m: Match) -> Array:
     return np.broadcast_to(m.array(C).astype(np.float64).reshape(-1), (_channels(m),))
 
 
+def _lost(m: Match, affine: Affine) -> str | None:
+    """Why the folded weight and bias would not be numbers of their dtype with all their digits."""
+    op, (scale, shift), w = m.op(PRODUCT), affine, m.array(W)
+    tiny = float(np.finfo(np.float32 if m[W].type.dtype == BF16 else w.dtype).smallest_normal)
+    with np.errstate(all="ignore"):
+        before = _largest_of_features(op, w)
+        after = before * np.abs(scale)
+        shifted = _bias(m, op, scale) * scale + shift
+        for what, numbers in (("weights", after), ("biases", shifted)):
+            if bool((np.isfinite(numbers) & ~np.isfinite(numbers.astype(w.dtype))).any()):
+                return f"the folded {what} would overflow"
+    if bool(((after > 0) & (after < tiny) & (before >= tiny)).any()):
+        return "the folded weights would lose digits to underflow"
+    return None
+
+
+def _largest_of_features(op: Op, w: Array) -> Array:
+    """The largest magnitude among the weights of each feature, in float64."""
+    if isinstance(op, ConvTranspose):  # [C, M/group, K...]
+        w = w.reshape(op.group, -1, *w.shape[1:]).swapaxes(1, 2).reshape(op.group * w.shape[1], -1)
+    elif isinstance(op, Gemm) and not op.trans_b:
+        w = w.T
+    return np.abs(w.reshape(len(w), -1)).max(1, initial=0).astype(np.float64)
+
+
+def _bias(m: Match, op: Op, scale: Array) -> Array:
+    """The bias of each feature, in float64."""
+    given = m.constant(BIAS)
+    if given is None:
+        return np.zeros(_channels(m))
+    beta = op.beta if isinstance(op, Gemm) else 1.0
+    return np.broadcast_to(given.astype(np.float64) * beta, scale.shape)
+
+
 def _folded(b: Builder, m: Match, affine: Affine) -> Value:
     """The product with ``affine`` inside its weight and bias."""
     scale, shift = affine
     weight = m[W]
-    given = m.constant(BIAS)
     op = m.op(PRODUCT)
+    bias = _bias(m, op, scale)
     if isinstance(op, Gemm):  # beta * C becomes the bias
-        given = None if given is None else given.astype(np.float64) * op.beta
         op = replace(op, beta=1.0)
-    bias = np.zeros(_channels(m)) if given is None else np.broadcast_to(given.astype(np.float64), scale.shape)
     dtype = m.array(W).dtype
     with np.errstate(all="ignore"):
         shifted = (bias * scale + shift).astype(dtype)
@@ -104,7 +137,10 @@ def _along_features(op: Op, scale: Array, weight: tuple[int, ...]) -> Array:
 def _rule(
     name: str, pattern: P[Op], affine: Callable[[Array], Affine], check: Callable[[Match], str | None]
 ) -> Rule:
-    return Rule(name, pattern, check, lambda b, m: _folded(b, m, affine(_vector(m))))
+    def refusal(m: Match) -> str | None:
+        return check(m) or _lost(m, affine(_vector(m)))
+
+    return Rule(name, pattern, refusal, lambda b, m: _folded(b, m, affine(_vector(m))))
 
 
 def _divisor_is_safe(m: Match) -> str | None:
@@ -126,7 +162,7 @@ def _normalization_is_finite(m: Match) -> str | None:
     reason = _foldable(m)
     if reason is None and not all(bool(np.isfinite(part).all()) for part in _normalization(m)):
         reason = "a parameter is not finite, or a variance is negative"
-    return reason
+    return reason or _lost(m, _normalization(m))
 
 
 RULES: tuple[Rule, ...] = (

@@ -48,21 +48,18 @@ class _Scores:
     scale: float = 1.0
     softcap: float = 0.0
     mask: Value | None = None
-    where: Value | None = None
-    """Where scores are kept; elsewhere they are ``filler``."""
-    filler: Value | None = None
+    choice: Node | None = None
+    """The Where that keeps some scores and replaces others by a number that is not 0."""
 
 
 def _read_scores(value: Value, module: Module) -> _Scores | str:
     """The scores that the Softmax takes, from their last step to the product; or why it is no attention."""
-    mask = where = filler = None
+    mask = choice = None
     node = value.producer
     if node is not None and isinstance(node.op, Where):
-        where, scores, filler = (node.operand(position) for position in range(3))
-        array = constant_array(filler, module)
-        if array is None or array.size != 1 or not array.item() <= HIDDEN:
-            return "scores are replaced by a value that may be as large as they are"
-        value = scores
+        if (kept := _kept(node, module)) is None:
+            return "scores are not replaced by one number other than 0"
+        choice, value = node, node.operand(kept)
     elif node is not None and isinstance(node.op, Add):
         sides = [(node.operand(0), node.operand(1)), (node.operand(1), node.operand(0))]
         found = next(((s, m) for s, m in sides if s.type == value.type and _leads_to_product(s)), None)
@@ -80,7 +77,16 @@ def _read_scores(value: Value, module: Module) -> _Scores | str:
     product = value.producer
     if product is None or not isinstance(product.op, MatMul):
         return "the Softmax's input does not come from a product"
-    return _Scores(product.operand(0), product.operand(1), scale, softcap, mask, where, filler)
+    return _Scores(product.operand(0), product.operand(1), scale, softcap, mask, choice)
+
+
+def _kept(choice: Node, module: Module) -> int | None:
+    """Which operand of a Where are the scores, if the other one is a number that is not 0."""
+    for kept, other in ((1, 2), (2, 1)):
+        filler = constant_array(choice.operand(other), module)
+        if filler is not None and filler.size == 1 and filler.item() != 0:
+            return kept
+    return None
 
 
 def _leads_to_product(value: Value) -> bool:
@@ -149,7 +155,7 @@ def _shape_refusal(m: Match, scores: _Scores) -> str | None:
     for type in (q, keys, v):
         if not all(map(proves, type.dims[:-2], output.dims[:-2])):
             return f"the batch of {type} is broadcast"
-    for mask in (scores.mask, scores.where):
+    for mask in (scores.mask, scores.choice and scores.choice.operand(0)):
         if mask is None:
             continue
         if mask.type.shape is None or len(mask.type.shape) > rank:
@@ -168,8 +174,8 @@ def _core(b: Builder, m: Match, guard: str) -> Value:
     scores = _read_scores(m[SCORES], m.module)
     assert isinstance(scores, _Scores)
     mask, causal = scores.mask, False
-    if scores.where is not None and scores.filler is not None:
-        mask = b(Where(), scores.where, b.const(np.zeros((), np.float32)), scores.filler)
+    if scores.choice is not None:
+        mask = _fill(b, scores.choice)
     array = constant_array(mask, m.module)
     if array is not None and not array.any():
         mask = None
@@ -181,10 +187,20 @@ def _core(b: Builder, m: Match, guard: str) -> Value:
     sources = dict.fromkeys((*_sources(m[SCORES], scores), *b.sources))
     inner = Builder(b.module, b.graph, b.before, tuple(sources))
     op = ScaledDotProductAttention(
-        scores.scale, scores.softcap, causal, guard=guard, k_axes=(0, 1, 3, 2)
+        scores.scale, scores.softcap, causal, guard=guard, k_axes=(0, 1, 3, 2), fill=scores.choice is not None
     )  # fmt: skip
     result: Value = inner(op, *operands)
     return reshaped(b, result, m.root.output.type.dims) if scores.q.type.rank == 3 else result
+
+
+def _fill(b: Builder, choice: Node) -> Value:
+    """A mask that is 0 where ``choice`` keeps the scores, and elsewhere what it replaces them by."""
+    operands = list(choice.inputs)
+    kept = _kept(choice, b.module)
+    assert kept is not None
+    operands[kept] = b.const(np.zeros((), np.float32))
+    made: Value = b(Where(), *operands)
+    return made
 
 
 def _sources(value: Value, scores: _Scores) -> Iterator[str]:

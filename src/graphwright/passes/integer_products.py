@@ -58,6 +58,8 @@ def _refusal(m: Match, axis: int, terms: object) -> str | None:
         if parameter is not None and not is_single(parameter.type.dims):
             return "scales along an axis of the left operand"
     rank = len(m[W].type.dims)
+    if rank < 2:
+        return "its right operand is a vector, which is summed as a whole"
     for parameter in (m[W_SCALE], m.optional(W_ZERO)):
         if (
             parameter is not None

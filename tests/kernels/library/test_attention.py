@@ -30,7 +30,7 @@ def expected(q: Array, k: Array, v: Array, mask: Array | None, made: Attention) 
         if made.softcap:
             scores = made.softcap * np.tanh(scores / made.softcap)
         if mask is not None:
-            scores = scores + mask
+            scores = np.where(mask == 0, scores, mask) if made.fill else scores + mask
         if made.causal:
             rows, columns = np.indices(scores.shape[2:])
             scores[..., columns > rows + made.offset] = -np.inf
@@ -132,6 +132,19 @@ def test_masks_broadcast(isa: Isa, shape: tuple[int, int, int, int], softcap: fl
     mask = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     mask[mask > 1] = -np.inf if shape[-1] > 1 else -1
     check(*attend(isa, (2, 4, 2, 33, 70, 20, 24), mask=mask, softcap=softcap, order="heads inside"))
+
+
+@each_isa
+@pytest.mark.parametrize("shape", [(1, 1, 33, 70), (2, 4, 1, 70), (2, 1, 33, 1)])
+def test_masks_replace_scores(isa: Isa, shape: tuple[int, int, int, int]) -> None:
+    """NaN and infinities of hidden keys, as in memory that nothing has written yet, leave no trace."""
+    rng = np.random.default_rng(2)
+    mask = np.where(rng.random(shape) < 0.5, 0, np.float32(-1e4)).astype(np.float32)
+    mask[..., :3] = -np.inf if shape[-1] > 1 else 0
+    q, k, v = (rng.standard_normal((2, 4, n, 20)).astype(np.float32) for n in (33, 70, 70))
+    if shape[-1] > 1:
+        k[:, :, 0], k[:, :, 1], k[:, :, 2] = np.nan, np.inf, 3e38
+    check(*attend(isa, (2, 4, 4, 33, 70, 20, 20), mask=mask, operands=(q, k, v), fill=True))
 
 
 @each_isa

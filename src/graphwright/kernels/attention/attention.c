@@ -103,7 +103,7 @@ static void scale_query(const struct attention_args *t, const float *from, float
     }
 }
 
-/* What the mask adds to n <= VL scores from column j on. */
+/* The mask of n <= VL scores from column j on. */
 GW_INLINE vf mask_at(const struct attention_args *t, const float *row, int64_t j, int64_t n) {
     float lane[VL] = {0};
     if (t->mask_col == 0)
@@ -113,6 +113,11 @@ GW_INLINE vf mask_at(const struct attention_args *t, const float *row, int64_t j
     for (int64_t i = 0; i < n; i++)
         lane[i] = row[(j + i) * t->mask_col];
     return vf_load(lane);
+}
+
+/* Scores x with a mask: the sum of both, or the mask where it is not 0. */
+GW_INLINE vf masked(const struct attention_args *t, vf x, vf mask) {
+    return t->fill ? vf_select(mask == (vf){0}, x, mask) : x + mask;
 }
 
 /* Scores with softcap and mask, -inf from column n up to a whole vector; the largest. */
@@ -137,7 +142,7 @@ GW_INLINE float finish_scores(const struct attention_args *t, const float *mask,
         if (t->softcap != 0)
             x = cap * VF_MATH(tanh)(x * inverse);
         if (mask)
-            x += mask_at(t, mask, j, m);
+            x = masked(t, x, mask_at(t, mask, j, m));
         if (m < VL)
             x = vf_select(vi_first(m), x, below);
         vf_store(s + j, x);

@@ -61,10 +61,10 @@ ABI: Final = Abi(
     (
         *("batch", "heads", "kv_heads", "queries", "keys", "depth", "width"),
         *_STRIDE_NAMES,
-        *("double scale", "double softcap", "causal", "offset", "guard"),
+        *("double scale", "double softcap", "causal", "offset", "guard", "fill"),
     ),
 )
-"""``mask`` is added to the scores; it may be absent."""
+"""``mask`` is added to the scores, or with ``fill`` replaces them where it is not 0; it may be absent."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,8 @@ class Attention:
     """Query i sees keys up to ``i + offset`` alone."""
     offset: Dim = 0
     guard: Guard = Guard.NONE
+    fill: bool = False
+    """The mask replaces the scores where it is not 0; otherwise it is added to them."""
 
     @property
     def args(self) -> tuple[Dim, ...]:
@@ -117,6 +119,7 @@ class Attention:
             causal=int(self.causal),
             offset=self.offset,
             guard=int(self.guard),
+            fill=int(self.fill),
             **{name: stride for pairs in named for name, stride in pairs},
         )
 

@@ -26,6 +26,7 @@ def scaled_dot_product_attention(node: Node[ScaledDotProductAttention], context:
         q_strides=_strides(q, op.q_axes), k_strides=_strides(k, op.k_axes), v_strides=_strides(v, op.v_axes),
         y_strides=_strides(node.output, y_axes), mask_strides=_mask_strides(mask),
         scale=op.scale, softcap=op.softcap, causal=op.causal, offset=op.offset, guard=Guard[op.guard.upper()],
+        fill=op.fill,
     )  # fmt: skip
     costs = made.args, made.grid(context.isa), made.scratch_bytes(context.isa), made.work_ns(context.isa)
     operands = ABI.ordered(q=q, k=k, v=v, mask=mask, y=node.output)

@@ -42,7 +42,8 @@ class ScaledDotProductAttention(Op):
     ``q_axes``: which axes of the operand are B, H, S and D; so for k and v. ``y_axes``: which of B, H, S, E
     the axes of the result are. With ``softcap``, scores are ``softcap * tanh(score / softcap)`` before the
     mask; with ``causal``, query i sees keys up to ``i + offset`` alone. ``guard``: ``nan`` takes
-    probabilities that are NaN for 0, ``empty`` those of rows whose scores are all -inf.
+    probabilities that are NaN for 0, ``empty`` those of rows whose scores are all -inf. With ``fill``, the
+    mask is not added: it replaces the scores where it is not 0, NaN and infinities among them.
     """
 
     scale: float = 1.0
@@ -54,6 +55,7 @@ class ScaledDotProductAttention(Op):
     k_axes: Axes = CANONICAL
     v_axes: Axes = CANONICAL
     y_axes: Axes = CANONICAL
+    fill: bool = False
     optional_inputs = frozenset({3})
 
     def verify(self) -> None:
@@ -97,7 +99,7 @@ class ScaledDotProductAttention(Op):
             cap = q.dtype.type(self.softcap)
             scores = cap * np.tanh(scores / cap)
         if mask is not None:
-            scores = scores + mask
+            scores = np.where(mask == 0, scores, mask) if self.fill else scores + mask
         if self.causal:
             rows, columns = np.ogrid[: scores.shape[2], : scores.shape[3]]
             scores = np.where(columns <= rows + evaluate(self.offset, {}), scores, q.dtype.type(-np.inf))
@@ -331,6 +333,15 @@ ScaledDotProductAttention.samples = (
     _sample(ScaledDotProductAttention(0.3), (_B, 2, _S, 4), (_B, 2, _T, 4), (_B, 2, _T, 4), (_B, 1, 1, _T)),
     _sample(ScaledDotProductAttention(), (1, 2, 3, 4), (1, 2, 0, 4), (1, 2, 0, 5)),
     _sample(ScaledDotProductAttention(), (1, 2, 0, 4), (1, 2, 3, 4), (1, 2, 3, 5)),
+    _sample(ScaledDotProductAttention(0.5, fill=True), *_SELF, (2, 1, 5, 5)),
+    Sample(
+        ScaledDotProductAttention(fill=True),
+        (
+            *(arg(F32, 1, 1, 2, 3, values=(1, 2, 3, np.inf, np.nan, -np.inf)) for _ in range(2)),
+            arg(F32, 1, 1, 2, 3),
+            arg(F32, 2, 2, values=(0, -1e9, -np.inf, 7)),
+        ),
+    ),
     Sample(
         ScaledDotProductAttention(guard="nan"),
         (*(arg(F32, 1, 1, 2, 3) for _ in range(3)), arg(F32, 2, 2, values=(-np.inf, -np.inf, 0, -np.inf))),

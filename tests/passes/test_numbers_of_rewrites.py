@@ -1,0 +1,125 @@
+"""Rewrites where they are easily wrong: compiled models against onnx.reference on the graph as given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import graphwright as gw
+
+Array = np.ndarray[Any, Any]
+Nodes = tuple[tuple[str, str, str, dict[str, Any]], ...]
+"""Op, its inputs and outputs with commas between them, its attributes."""
+
+
+def check(
+    nodes: Nodes,
+    feeds: Mapping[str, Array],
+    constants: Mapping[str, Array],
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+) -> None:
+    """Assert that the model of ``nodes``, which gives y, gives the same compiled as node by node."""
+    infos = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for name, a in feeds.items()
+    ]
+    graph = helper.make_graph(
+        [helper.make_node(op, i.split(","), o.split(","), **given) for op, i, o, given in nodes],
+        "g",
+        infos,
+        [onnx.ValueInfoProto(name="y")],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    with np.errstate(all="ignore"):
+        expected = ReferenceEvaluator(model).run(None, dict(feeds))[0]
+    actual = gw.compile(model).run(dict(feeds))["y"]
+    assert actual.dtype == expected.dtype
+    assert actual.shape == expected.shape
+    np.testing.assert_allclose(actual.astype(np.float64), expected.astype(np.float64), rtol, atol)
+
+
+RNG = np.random.default_rng(5)
+
+
+def normal(*shape: int) -> Array:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def attention(choice: tuple[str, str, str, dict[str, Any]]) -> Nodes:
+    return (
+        ("Transpose", "k", "kt", {"perm": [0, 1, 3, 2]}),
+        ("MatMul", "q,kt", "s", {}),
+        choice,
+        ("Softmax", "w", "p", {}),
+        ("MatMul", "p,v", "y", {}),
+    )
+
+
+@pytest.mark.parametrize("filler", [-np.inf, -3.4e38, -1e4, 5.0])
+@pytest.mark.parametrize("hidden", [1.0, np.inf, np.nan, 3e38])
+def test_scores_that_are_replaced_leave_no_trace(filler: float, hidden: float) -> None:
+    """Keys that a mask hides may be anything, as in a cache that is not full."""
+    q, k, v = (normal(1, 2, n, 4) for n in (3, 5, 5))
+    k[:, :, 3:] = np.where(np.isfinite(hidden), np.sign(k[:, :, 3:]), 1) * np.float32(hidden)
+    seen = np.ones((1, 1, 3, 5), bool)
+    seen[..., 3:] = False
+    constants = {"n": np.float32(filler)}
+    check(attention(("Where", "m,s,n", "w", {})), {"q": q, "k": k, "v": v, "m": seen}, constants, 1e-4, 1e-5)
+    check(attention(("Where", "m,n,s", "w", {})), {"q": q, "k": k, "v": v, "m": ~seen}, constants, 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("op", ["Mul", "Div"])
+@pytest.mark.parametrize(
+    ("x", "w", "scale"), [(1e-30, 1e20, 1e25), (1e30, 1e-20, 1e-25), (0.0, 1.0, 1e-40), (1.0, 2.0, 3.0)]
+)
+def test_weights_that_cannot_hold_a_scale_stay_as_they_are(op: str, x: float, w: float, scale: float) -> None:
+    factor = np.float32(1) / np.float32(scale) if op == "Div" and scale != 1e-40 else np.float32(scale)
+    check(
+        (("Conv", "x,w", "c", {}), (op, "c,s", "y", {})),
+        {"x": np.full((1, 1, 4, 4), x, np.float32)},
+        {"w": np.full((2, 1, 3, 3), w, np.float32), "s": np.full((2, 1, 1), factor, np.float32)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "w"),
+    [
+        ("Conv", {"group": 2}, (4, 2, 3, 3)),
+        ("ConvTranspose", {}, (4, 6, 2, 2)),
+        ("Gemm", {}, (4, 6)),
+    ],
+)
+@pytest.mark.parametrize("wide", [0, 1])
+def test_each_feature_counts_whose_weights_overflow(
+    op: str, given: dict[str, Any], w: Any, wide: int
+) -> None:
+    """Of halves, where it happens soonest; one feature alone overflows, or none."""
+    weight = np.abs(RNG.normal(size=w)).astype(np.float16)
+    features = {"Conv": 4, "ConvTranspose": 6, "Gemm": 6}[op]
+    scale = np.ones(features, np.float16)
+    scale[-1] = 6e4 if wide else 2
+    x = np.full((1, 4, 5, 5) if op != "Gemm" else (1, 4), 2**-10, np.float16)
+    shape = scale if op == "Gemm" else scale[:, None, None]
+    check(((op, "x,w", "c", given), ("Mul", "c,s", "y", {})), {"x": x}, {"w": weight, "s": shape}, 5e-3, 1e-4)
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_a_quantized_vector_is_no_matrix_of_columns(rows: int) -> None:
+    """Its scales are those of terms of one sum."""
+    check(
+        (
+            ("DequantizeLinear", "x,xs", "xf", {}),
+            ("DequantizeLinear", "w,ws", "wf", {"axis": 0}),
+            ("MatMul", "xf,wf", "y", {}),
+        ),
+        {"x": RNG.integers(-9, 9, (rows, 4)).astype(np.int8)},
+        {"xs": np.float32(0.1), "w": RNG.integers(1, 9, 4).astype(np.int8), "ws": np.abs(normal(4))},
+    )

@@ -11,7 +11,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
-from graphwright.ops.core.binary import Add, Mul, Sub
+from graphwright.ops.core.binary import Add, Div, Mul, Sub
 from graphwright.ops.core.cast import Cast, as_dtype, in_f32
 from graphwright.ops.core.common import FLOATS, like, need_dtype, quiet, rank_of, widened
 from graphwright.ops.core.reductions import ReduceMean
@@ -67,7 +67,7 @@ def _import_14(i: Importer) -> Any:
 def _import_7(i: Importer) -> Any:
     """Outputs behind the first are those of training: running mean and variance, then the batch's own."""
     if not i.attr("spatial", 1):
-        raise i.fail("spatial is 0", hint="export the model with opset 9 or later")
+        return _run_by_element(i)
     return _trained(i)[: i.output_count] if i.output_count > 1 else _run(i)
 
 
@@ -77,6 +77,17 @@ def _import_1(i: Importer) -> Any:
 
 def _run(i: Importer) -> Any:
     return i.emit(BatchNormalization(float(i.attr("epsilon", 1e-5))), *i.inputs())
+
+
+def _run_by_element(i: Importer) -> Any:
+    """``spatial=0`` of opsets before 9: parameters [C, D...], one for each element of a batch's entry."""
+    if i.output_count > 1:
+        raise i.fail(f"{i.output_count} outputs with spatial=0: only the first is known")
+    x, scale, bias, mean, variance = (i.input(k) for k in range(5))
+    epsilon = i.const(np.asarray(i.attr("epsilon", 1e-5), variance.type.dtype.numpy))
+    deviation = i.emit(Sqrt(), i.emit(Add(), variance, epsilon))
+    factor = i.emit(Div(), scale, deviation)
+    return i.emit(Add(), i.emit(Mul(), i.emit(Sub(), x, mean), factor), bias)
 
 
 def _trained(i: Importer) -> tuple[Any, ...]:

@@ -32,6 +32,14 @@ def _import_1(i: Importer) -> Any:
     return _dropped(i, i.const(np.array(i.attr("ratio", 0.5), np.float32)), None)
 
 
+def _import_7(i: Importer) -> Any:
+    """Nothing is dropped; before opset 10, the mask has the dtype of the input."""
+    made = _kept(i)
+    if i.output_count < 2 or i.version >= 10:
+        return made
+    return made[0], i.emit(Cast(i.input(0).type.dtype), made[1])
+
+
 def _kept(i: Importer) -> Any:
     """The input, and a mask that is true."""
     x = i.input(0)
@@ -70,6 +78,6 @@ def _is(i: Importer, index: int, value: float) -> bool:
 Identity.onnx = {
     **Identity.onnx,
     ("Dropout", 1): _import_1,
-    ("Dropout", 7): _kept,
+    ("Dropout", 7): _import_7,
     ("Dropout", 12): _import_12,
 }

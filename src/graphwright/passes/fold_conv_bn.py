@@ -93,7 +93,8 @@ def _largest_of_features(op: Op, w: Array) -> Array:
         w = w.reshape(op.group, -1, *w.shape[1:]).swapaxes(1, 2).reshape(op.group * w.shape[1], -1)
     elif isinstance(op, Gemm) and not op.trans_b:
         w = w.T
-    return np.abs(w.reshape(len(w), -1)).max(1, initial=0).astype(np.float64)
+    largest: Array = np.abs(w.reshape(len(w), -1)).max(1, initial=0)
+    return largest.astype(np.float64)
 
 
 def _bias(m: Match, op: Op, scale: Array) -> Array:

@@ -155,7 +155,8 @@ def _shape_refusal(m: Match, scores: _Scores) -> str | None:
     for type in (q, keys, v):
         if not all(map(proves, type.dims[:-2], output.dims[:-2])):
             return f"the batch of {type} is broadcast"
-    for mask in (scores.mask, scores.choice and scores.choice.operand(0)):
+    condition = None if scores.choice is None else scores.choice.operand(0)
+    for mask in (scores.mask, condition):
         if mask is None:
             continue
         if mask.type.shape is None or len(mask.type.shape) > rank:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.library.arguments import Arguments
-from graphwright.kernels.library.extent import SIGNED, within
 from graphwright.records import dataclass
 
 
@@ -93,11 +89,3 @@ class BlockedConvolutionArgs(Arguments):
     pad_left: Dim
     dilation_h: Dim
     dilation_w: Dim
-
-
-def strides(args: tuple[str, ...]) -> dict[str, tuple[int, int]]:
-    """The bounds of those of ``args`` that are strides of x, y or the residual, which may be negative."""
-    return within(SIGNED, *(name for name in args if _STRIDE.fullmatch(name)))
-
-
-_STRIDE: Final = re.compile(r"[xyr]_(n|c|cb|d|h|w|batch|channel|depth|row)")

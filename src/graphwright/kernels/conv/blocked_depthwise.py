@@ -14,7 +14,7 @@ from typing import Final
 from graphwright.cost.images import blocked_depthwise_work
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, symbol
-from graphwright.kernels.conv.arguments import BlockedConvolutionArgs, strides
+from graphwright.kernels.conv.arguments import BlockedConvolutionArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
     BITS,
@@ -23,6 +23,7 @@ from graphwright.kernels.library.extent import (
     Reach,
     Tiles,
     dense,
+    stride_bounds,
     window_bounds,
     within,
 )
@@ -144,7 +145,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
             grid=grid(isa, a),
             scratch=scratch_bytes(isa, a),
             bounds=window_bounds(ABI.args)
-            | strides(ABI.args)
+            | stride_bounds(ABI.args, "x", "r", "y")
             | within(BITS, "lo", "hi")
             | within(STEP, "kh", "kw"),
             choices={"cin": (1,), "cout": (1,)},

@@ -15,9 +15,17 @@ from typing import Final
 from graphwright.cost.images import im2col_work
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
-from graphwright.kernels.conv.arguments import StridedConvolutionArgs, strides
+from graphwright.kernels.conv.arguments import StridedConvolutionArgs
 from graphwright.kernels.library.abi import Abi
-from graphwright.kernels.library.extent import Extent, Reach, Tiles, dense, window_bounds, within
+from graphwright.kernels.library.extent import (
+    Extent,
+    Reach,
+    Tiles,
+    dense,
+    stride_bounds,
+    window_bounds,
+    within,
+)
 from graphwright.kernels.library.tile import TileShape, tiles
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
@@ -120,7 +128,9 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
             ),
             grid=grid(isa, a),
             scratch=scratch_bytes(isa, a),
-            bounds=window_bounds(ABI.args) | strides(ABI.args) | within((1, _run_tiles(isa)), "unit_tiles"),
+            bounds=window_bounds(ABI.args)
+            | stride_bounds(ABI.args, "x", "y")
+            | within((1, _run_tiles(isa)), "unit_tiles"),
             tiles=Tiles(a.images, a.groups * a.cout, pixels),
         ),
     )

@@ -12,7 +12,7 @@ from typing import Final
 
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, product, symbol
-from graphwright.kernels.conv.arguments import ConvolutionArgs, strides
+from graphwright.kernels.conv.arguments import ConvolutionArgs
 from graphwright.kernels.conv.pack_transpose import BLOCK
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
@@ -21,6 +21,7 @@ from graphwright.kernels.library.extent import (
     Reach,
     Tiles,
     dense,
+    stride_bounds,
     window_bounds,
     within,
 )
@@ -113,7 +114,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
             grid=grid(isa, a),
             scratch=scratch_bytes(isa, a),
             bounds=window_bounds(ABI.args)
-            | strides(ABI.args)
+            | stride_bounds(ABI.args, "x", "y")
             | within(SIZE, "pad_front", "pad_top", "pad_left"),
             tiles=Tiles(a.images, results, a.pixels),
         ),

@@ -13,7 +13,7 @@ from typing import Final
 from graphwright.cost.images import planar_depthwise_work
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
-from graphwright.kernels.conv.arguments import StridedConvolutionArgs, strides
+from graphwright.kernels.conv.arguments import StridedConvolutionArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
     STEP,
@@ -21,6 +21,7 @@ from graphwright.kernels.library.extent import (
     Reach,
     Tiles,
     dense,
+    stride_bounds,
     window_bounds,
     within,
 )
@@ -112,7 +113,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
             grid=grid(a),
             scratch=scratch_bytes(isa, a),
             bounds=window_bounds(ABI.args)
-            | strides(ABI.args)
+            | stride_bounds(ABI.args, "x", "y")
             | within(STEP, "groups", "cout", "kd", "kh", "kw"),
             choices={"cin": (1,)},
             tiles=Tiles(a.images, a.channels, a.pixels),

@@ -22,7 +22,7 @@ from typing import Final
 from graphwright.cost.images import DIRECT, PLANAR, direct_work
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod, symbol
-from graphwright.kernels.conv.arguments import BlockedConvolutionArgs, strides
+from graphwright.kernels.conv.arguments import BlockedConvolutionArgs
 from graphwright.kernels.conv.blocked_tile import LATENCY_BOUND, STEPS, families, widest
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
@@ -32,6 +32,7 @@ from graphwright.kernels.library.extent import (
     Reach,
     Tiles,
     dense,
+    stride_bounds,
     window_bounds,
     within,
 )
@@ -234,7 +235,7 @@ def _extent(isa: Isa, name: str, lanes: int, scratch: Dim) -> Extent:
         grid=grid(isa, a),
         scratch=scratch,
         bounds=window_bounds(ABI.args)
-        | strides(ABI.args)
+        | stride_bounds(ABI.args, "x", "r", "y")
         | within(STEP, "split_h", "split_w", "kh", "kw")
         | within(BITS, "lo", "hi"),
         choices={"y_lanes": (1, isa.lanes)},

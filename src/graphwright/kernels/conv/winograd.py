@@ -27,7 +27,7 @@ from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, sym
 from graphwright.kernels.conv.winograd_tile import K_RUN, product_rows, product_vectors, products
 from graphwright.kernels.conv.winograd_transforms import ROOT, STORED
 from graphwright.kernels.library.abi import Abi
-from graphwright.kernels.library.extent import BITS, PAD, SIGNED, Extent, Reach, Tiles, dense, within
+from graphwright.kernels.library.extent import BITS, PAD, Extent, Reach, Tiles, dense, stride_bounds, within
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOLS: Final = {4: "gw_winograd4_f32", 2: "gw_winograd2_f32"}
@@ -181,7 +181,7 @@ def _extent(m: int, isa: Isa) -> Extent:
         ),
         grid=grid(m, isa, a),
         scratch=scratch_bytes(m, isa, a),
-        bounds=within(SIGNED, *WinogradArgs._fields[9:18])
+        bounds=stride_bounds(ABI.args, "x", "r", "y")
         | within(PAD, "pad_top", "pad_left")
         | within(BITS, "lo", "hi"),
         at_least_0=(a.block_tiles - 1, a.unit_groups - 1),

@@ -31,7 +31,7 @@ from graphwright.kernels.library.byte_tile import (
     byte_tiles,
     panel_columns,
 )
-from graphwright.kernels.library.extent import FLAG, SIGNED, Extent, Reach, Tiles, dense, within
+from graphwright.kernels.library.extent import FLAG, Extent, Reach, Tiles, dense, stride_bounds, within
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
 
@@ -171,7 +171,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
         ),
         grid=grid(isa, a),
         scratch=scratch_bytes(isa, a),
-        bounds=within(SIGNED, *ByteGemmArgs._fields[5:19]) | within(FLAG, "a_signed", "b_signed"),
+        bounds=stride_bounds(ABI.args, "a", "b", "c", "za", "zb") | within(FLAG, "a_signed", "b_signed"),
         tiles=Tiles(a.batch0 * a.batch1, a.m, a.n),
     )
     return made, replace(made, symbol=WIDE), _pack_extent(isa)

@@ -25,7 +25,7 @@ from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod, symbol
 from graphwright.kernels.gemm import gemv, nbits
 from graphwright.kernels.library.abi import Abi
-from graphwright.kernels.library.extent import BITS, FLAG, SIGNED, Extent, Reach, Tiles, dense, within
+from graphwright.kernels.library.extent import BITS, FLAG, Extent, Reach, Tiles, dense, stride_bounds, within
 from graphwright.kernels.library.tile import (
     K_RUN,
     TileShape,
@@ -235,7 +235,8 @@ def _extent(isa: Isa, name: str, abi: Abi, b: Mapping[str, Reach], scratch: Dim)
         ),
         grid=grid(isa, a),
         scratch=scratch,
-        bounds=within(SIGNED, *GemmArgs._fields[5:23]) | within(BITS, "lo", "hi", "scale"),
+        bounds=stride_bounds(GemmArgs._fields, "a", "b", "bias", "c", "r")
+        | within(BITS, "lo", "hi", "scale"),
         tiles=Tiles(a.batch0 * a.batch1, a.m, a.n),
     )
 

@@ -43,6 +43,10 @@ UNITS: Final = symbol("units")
 """The grid that a kernel is launched with."""
 
 Bounds = dict[str, tuple[int, int]]
+_AXES: Final = frozenset(
+    ("n", "c", "cb", "d", "h", "w", "m", "k", "batch", "batch0", "batch1", "channel", "depth", "row")
+)
+"""The last words of strides."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,15 @@ def strided(names: SimpleNamespace, size: str, step: str, rank: int) -> tuple[Ax
 def within(bounds: tuple[int, int], *names: str) -> dict[str, tuple[int, int]]:
     """``bounds`` for each of ``names``."""
     return dict.fromkeys(names, bounds)
+
+
+def stride_bounds(args: tuple[str, ...], *operands: str) -> Bounds:
+    """Of the arguments ``args`` those that are strides of ``operands``, which may be negative: ``x_n`` or
+    ``y_row``, say.
+    """
+    words = {name: name.rpartition("_") for name in args}
+    strides = (name for name, (operand, _, axis) in words.items() if operand in operands and axis in _AXES)
+    return within(SIGNED, *strides)
 
 
 def window_bounds(args: tuple[str, ...]) -> Bounds:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
 from graphwright.kernels.library.abi import Abi
-from graphwright.kernels.library.extent import SIGNED, Extent, Reach, within
+from graphwright.kernels.library.extent import Extent, Reach, stride_bounds
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_copy_channels_blocked_f32"
@@ -76,7 +76,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
                 y=Reach(4, ((a.images, a.y_n), (y_blocks, a.y_cb), (a.h, a.y_h), pixels)),
             ),
             grid=grid(isa, a),
-            bounds=within(SIGNED, *CopyChannelsArgs._fields[6:]),
+            bounds=stride_bounds(ABI.args, "x", "y"),
         ),
     )
 

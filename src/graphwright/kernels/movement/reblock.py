@@ -13,7 +13,7 @@ from graphwright.cost.images import reblock_work
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, symbol
 from graphwright.kernels.library.abi import Abi
-from graphwright.kernels.library.extent import SIGNED, Extent, Reach, within
+from graphwright.kernels.library.extent import Extent, Reach, stride_bounds
 from graphwright.kernels.library.tile import transpose
 from graphwright.targets.cpu.isa import Isa
 
@@ -76,7 +76,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
             ABI.args,
             ABI.ordered(x=Reach(4, touched[0]), y=Reach(4, touched[1])),
             grid=grid(isa, a),
-            bounds=within(SIGNED, *ReblockArgs._fields[4:]),
+            bounds=stride_bounds(ABI.args, "plain", "blocked"),
         )
         for name, touched in operands.items()
     )

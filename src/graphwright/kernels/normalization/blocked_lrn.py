@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, symbol
 from graphwright.kernels.library.abi import Abi
-from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, within
+from graphwright.kernels.library.extent import BITS, Extent, Reach, stride_bounds, within
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.vmath import vmath
 
@@ -81,7 +81,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
             ),
             grid=grid(isa, a),
             scratch=scratch_bytes(isa, a),
-            bounds=within(SIGNED, *BlockedLrnArgs._fields[8:]) | within(BITS, "alpha", "beta", "bias"),
+            bounds=stride_bounds(ABI.args, "x", "y") | within(BITS, "alpha", "beta", "bias"),
             at_least_0=(a.size - 1,),
         ),
     )

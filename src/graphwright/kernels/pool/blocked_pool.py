@@ -13,7 +13,7 @@ from graphwright.cost.images import blocked_pool_work
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, maximum, symbol
 from graphwright.kernels.library.abi import Abi
-from graphwright.kernels.library.extent import SIGNED, SIZE, STEP, Extent, Reach, within
+from graphwright.kernels.library.extent import SIZE, STEP, Extent, Reach, stride_bounds, within
 from graphwright.targets.cpu.isa import Isa
 
 MAX: Final = "gw_max_pool_blocked_f32"
@@ -100,7 +100,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
     }
     sizes = ("kh", "kw", "pad_top", "pad_left", "pad_bottom", "pad_right")
     steps = ("stride_h", "stride_w", "dilation_h", "dilation_w")
-    bounds = within(SIGNED, *BlockedPoolArgs._fields[17:])
+    bounds = stride_bounds(ABI.args, "x", "y")
     windows = bounds | within(SIZE, *sizes) | within(STEP, *steps)
     return tuple(
         Extent(

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, symbol
 from graphwright.kernels.library.abi import Abi
-from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, within
+from graphwright.kernels.library.extent import BITS, Extent, Reach, stride_bounds, within
 from graphwright.kernels.resize.resize import RECORDS, modes
 from graphwright.targets.cpu.isa import Isa
 
@@ -84,8 +84,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
             ABI.ordered(x=x, y=y),
             grid=grid(isa, a),
             scratch=scratch_bytes(name, a),
-            bounds=within(SIGNED, *BlockedResizeArgs._fields[12:])
-            | within(BITS, "cubic_a", "scale_h", "scale_w"),
+            bounds=stride_bounds(ABI.args, "x", "y") | within(BITS, "cubic_a", "scale_h", "scale_w"),
         )
         for name in TAPS
     )

@@ -16,6 +16,7 @@ from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import Layout
 from graphwright.kernels.conv import winograd, winograd_cost, winograd_transforms
 from graphwright.layout.transform import pack, unpack
+from graphwright.records import replace
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
 from tests.kernels.library.harness import Array, call, call_hooked, compile_module, hook, load, zig
@@ -79,9 +80,9 @@ class Winograd:
                 for v in strides
                 for axis, s in zip(("n", "cb", "h"), strides[v], strict=True)
             }
-            args = args._replace(**names)
+            args = replace(args, **names)
         if blocking:
-            args = args._replace(block_tiles=blocking[0], unit_groups=blocking[1])
+            args = replace(args, block_tiles=blocking[0], unit_groups=blocking[1])
         self.args = args
         weights = guard(transformed(w, m, isa), at_end=at_end)
         if bias is not None:

@@ -89,3 +89,25 @@ class BlockedConvolutionArgs(Arguments):
     pad_left: Dim
     dilation_h: Dim
     dilation_w: Dim
+
+
+@dataclass(frozen=True)
+class BlockedOperandArgs(Arguments):
+    """What follows the sizes: strides in elements, of images, blocks of channels and rows of x, of the
+    residual and of y; and what the store does.
+    """
+
+    x_n: Dim
+    x_cb: Dim
+    x_h: Dim
+    r_n: Dim
+    r_cb: Dim
+    r_h: Dim
+    y_n: Dim
+    y_cb: Dim
+    y_h: Dim
+    act: Dim
+    """0 none, 1 relu, 2 clip to [lo, hi]."""
+    lo: Dim
+    """The bits of an f32, as are those of ``hi``."""
+    hi: Dim

@@ -85,7 +85,7 @@ class BlockedConvolution:
         """The launch, and 1 where it should be faster than the direct kernel, else 0."""
         cout, cin = self.w.type.sizes[:2]
         isa, images, sizes = context.isa, self.x.type.dims[0], self._sizes
-        made = winograd.WinogradArgs._make((
+        made = winograd.WinogradArgs(*(
             images, cin, cout, *sizes, *self.window.pads[:2], *block_strides(self.x), *self._strides,
             *self.call.epilogue.args, *winograd.blocking(m, isa, images, cin, cout, *sizes[2:]),
         ))  # fmt: skip

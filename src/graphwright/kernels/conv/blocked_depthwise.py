@@ -14,7 +14,7 @@ from typing import Final
 from graphwright.cost.images import blocked_depthwise_work
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, symbol
-from graphwright.kernels.conv.arguments import BlockedConvolutionArgs
+from graphwright.kernels.conv.arguments import BlockedConvolutionArgs, BlockedOperandArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
     BITS,
@@ -44,23 +44,8 @@ _AHEAD: Final = 512
 
 
 @dataclass(frozen=True)
-class BlockedDepthwiseArgs(BlockedConvolutionArgs):
-    """Each channel is a group (``cin`` and ``cout`` are 1). Strides in elements."""
-
-    x_n: Dim
-    x_cb: Dim
-    x_h: Dim
-    r_n: Dim
-    r_cb: Dim
-    r_h: Dim
-    y_n: Dim
-    y_cb: Dim
-    y_h: Dim
-    act: Dim
-    """0 none, 1 relu, 2 clip."""
-    lo: Dim
-    hi: Dim
-    """Bounds of the clip, as the bits of an f32."""
+class BlockedDepthwiseArgs(BlockedOperandArgs, BlockedConvolutionArgs):
+    """Sizes, then strides. Each channel is a group: ``cin`` and ``cout`` are 1."""
 
 
 ABI: Final = Abi("blocked_depthwise", ("x", "w", "bias", "residual", "y"), BlockedDepthwiseArgs.names())

@@ -21,21 +21,25 @@ chunking.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.kernels.conv.arguments import BlockedOperandArgs
 from graphwright.kernels.conv.winograd_tile import K_RUN, product_rows, product_vectors, products
 from graphwright.kernels.conv.winograd_transforms import ROOT, STORED
 from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import BITS, PAD, Extent, Reach, Tiles, dense, stride_bounds, within
+from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOLS: Final = {4: "gw_winograd4_f32", 2: "gw_winograd2_f32"}
 """The kernel of each m."""
 
 
-class WinogradArgs(NamedTuple):
-    """The kernel's args in ABI order; strides in elements. Pads at the end follow from oh and ow."""
+@dataclass(frozen=True)
+class _Sizes(Arguments):
+    """The first args. Pads at the end follow from oh and ow."""
 
     images: Dim
     cin: Dim
@@ -46,27 +50,19 @@ class WinogradArgs(NamedTuple):
     ow: Dim
     pad_top: Dim
     pad_left: Dim
-    x_n: Dim
-    x_cb: Dim
-    x_h: Dim
-    r_n: Dim
-    r_cb: Dim
-    r_h: Dim
-    y_n: Dim
-    y_cb: Dim
-    y_h: Dim
-    act: Dim
-    """0 none, 1 relu, 2 clip to [lo, hi]."""
-    lo: Dim
-    """The bits of an f32, as are those of ``hi``."""
-    hi: Dim
+
+
+@dataclass(frozen=True)
+class WinogradArgs(BlockedOperandArgs, _Sizes):
+    """The kernel's args: sizes, then strides, then how tiles are shared out."""
+
     block_tiles: Dim
     """Tiles of a block at most, and groups of up to three output channel blocks of a unit: see
     :func:`blocking`."""
     unit_groups: Dim
 
 
-ABI: Final = Abi("winograd", ("x", "w", "bias", "residual", "y"), WinogradArgs._fields)
+ABI: Final = Abi("winograd", ("x", "w", "bias", "residual", "y"), WinogradArgs.names())
 """``w`` transformed (module ``winograd_transforms``); ``bias`` [channel blocks * VL] and ``residual`` (as y)
 may be absent; ``y`` is ignored when there is a hook. The hook, or a null pointer, comes next; a tile is some
 pixels (rows) of one channel block (columns), its batch the image times the channel blocks plus the block."""
@@ -163,7 +159,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def _extent(m: int, isa: Isa) -> Extent:
-    a = WinogradArgs(*map(symbol, WinogradArgs._fields))
+    a = WinogradArgs(*map(symbol, WinogradArgs.names()))
     inputs, outputs = ceildiv(a.cin, isa.lanes), ceildiv(a.cout, isa.lanes)
     pixels = (a.ow * isa.lanes, 1)
     x = ((a.images, a.x_n), (inputs, a.x_cb), (a.h, a.x_h), (a.w * isa.lanes, 1))

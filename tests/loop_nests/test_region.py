@@ -76,7 +76,7 @@ def compare(node: Node, module: Module, sizes: dict[str, int], seed: int = 0) ->
         for v in region.inputs
     }
     want = dict(zip(region.outputs, reference(region, module.constants, list(feeds.values())), strict=True))
-    got = run_kernel(made, feeds, sizes)  # type: ignore[arg-type]  # keys are values
+    got = run_kernel(made, feeds, sizes)
     for value, array in zip(made.parameters[-made.output_count :], got, strict=True):
         a, b = array.astype(np.float64).reshape(-1), want[value].astype(np.float64).reshape(-1)
         tolerance = {2: 0.02}.get(value.type.dtype.bytes, 1e-5) if value.type.dtype.is_float else 0.0

@@ -95,7 +95,7 @@ def test_rows_are_numpys_in_any_chunks(
     feeds = [rng.standard_normal(s).astype(np.float32) for s in shapes]
     made = kernel_of(op, shapes, isa)
     kernel, library = made.kernel, compiled((made.kernel,), isa)
-    shape = {p.name: tuple(map(int, p.shape)) for p in kernel.parameters}  # type: ignore[arg-type]  # static
+    shape = {p.name: tuple(map(int, p.shape)) for p in kernel.parameters}
     *inputs, result = [p.name for p in kernel.parameters]
     by_size = sorted(feeds, key=lambda a: -a.size) if len(feeds) == 2 else feeds
     arrays = {name: array.reshape(shape[name]) for name, array in zip(inputs, by_size, strict=True)}

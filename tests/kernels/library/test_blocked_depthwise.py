@@ -177,7 +177,7 @@ def test_sizes_may_be_symbols() -> None:
     for isa in ISAS.values():
         assert blocked_depthwise.grid(isa, known) == 2 * 64 // isa.lanes * 2
         for formula in (blocked_depthwise.grid, blocked_depthwise.scratch_bytes, blocked_depthwise.work_ns):
-            assert evaluate(formula(isa, args), values) == formula(isa, known) > 0  # type: ignore[operator]
+            assert evaluate(formula(isa, args), values) == formula(isa, known) > 0
 
 
 @pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)

@@ -71,7 +71,7 @@ def pairs(dtype: DType) -> tuple[Array, Array]:
         edges = np.concatenate([edges, np.array(wide, kind)]) if dtype == I64 else edges
         parts = (bits, small, mixed)
     grid = [x.ravel() for x in np.meshgrid(edges, edges)]
-    return tuple(np.concatenate([*(p[k] for p in parts), grid[k]]) for k in range(2))  # type: ignore[return-value]
+    return tuple(np.concatenate([*(p[k] for p in parts), grid[k]]) for k in range(2))
 
 
 def expected(function: str, a: Array, b: Array) -> Array:

@@ -14,7 +14,7 @@ class Arguments:
     @classmethod
     def names(cls) -> tuple[str, ...]:
         """Of all arguments."""
-        return tuple(field.name for field in fields(cls))  # type: ignore[arg-type]
+        return tuple(field.name for field in fields(cls))  # type: ignore[arg-type]  # subclasses are dataclasses
 
     def __iter__(self) -> Iterator[Dim]:
         return (getattr(self, name) for name in self.names())

@@ -43,10 +43,10 @@ def identity(node: Node, context: Context) -> Alias:
 
 
 @candidate(Transpose)
-def transpose(node: Node, context: Context) -> Run | str:
+def transpose(node: Node[Transpose], context: Context) -> Run | str:
     x, y = node.operand(0), node.output
     shape = x.type.dims
-    perm = node.op.perm or tuple(reversed(range(len(shape))))  # type: ignore[attr-defined]  # a Transpose
+    perm = node.op.perm or tuple(reversed(range(len(shape))))
     strides = row_major_strides(shape)
     if refusal := _too_deep(len(shape)):
         return refusal

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from graphwright.cost.loops import kernel_ns, kernel_work
+from graphwright.cost.loops import kernel_work, work_at
 from graphwright.cost.machine import MACHINES
+from graphwright.cost.predict import predict
 from graphwright.ir.loops.nodes import Buffer, Const, Kernel, Kind, Load, Loop, Scalar, Store, apply
 from graphwright.ir.symbols import Dim, evaluate, minimum, symbol
 from graphwright.ir.types import F32, I64
@@ -70,6 +71,6 @@ def test_a_last_tile_counts_as_a_whole_one() -> None:
 
 
 def test_sizes_of_the_model_stand_for_those_of_the_kernel() -> None:
-    known = kernel_ns(elementwise(5000, "exp"), {}, V3)
-    made = kernel_ns(elementwise(symbol("n"), "exp"), {"n": 10 * symbol("batch")}, V3)
-    assert evaluate(made, {"batch": 500}) == known
+    known = predict(kernel_work(elementwise(5000, "exp"), V3), V3)
+    made = work_at(kernel_work(elementwise(symbol("n"), "exp"), V3), {"n": 10 * symbol("batch")})
+    assert evaluate(predict(made, V3), {"batch": 500}) == known

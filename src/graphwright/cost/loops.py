@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from graphwright.cost.machine import Machine
-from graphwright.cost.predict import Work, predict
+from graphwright.cost.predict import Work
 from graphwright.ir.loops.nodes import (
     Accumulate,
     Alloc,
@@ -33,7 +33,7 @@ from graphwright.ir.loops.nodes import (
     Store,
     walk,
 )
-from graphwright.ir.symbols import Dim, ceildiv, names_in, product, substitute, symbol
+from graphwright.ir.symbols import Dim, Expr, ceildiv, names_in, product, substitute, symbol
 
 _UNITS: Final = 64
 """Of a cycle: costs are integers, as sizes may be symbols."""
@@ -63,10 +63,9 @@ _WIDE: Final = 5
 """Halves of an operation that a function takes for elements of 64 bits, which are as many fewer."""
 
 
-def kernel_ns(kernel: Kernel, sizes: Mapping[str, Dim], machine: Machine) -> Dim:
-    """Nanoseconds of ``kernel`` on one core; ``sizes``: what its size arguments stand for."""
-    work = kernel_work(kernel, machine)
-    return predict(Work(cycles=substitute(work.cycles, sizes), moved=substitute(work.moved, sizes)), machine)
+def work_at(work: Work, sizes: Mapping[str, Dim]) -> Work:
+    """``work`` of a kernel in its own sizes (:func:`kernel_work`), for what these stand for."""
+    return Work(cycles=substitute(work.cycles, sizes), moved=substitute(work.moved, sizes))
 
 
 def kernel_work(kernel: Kernel, machine: Machine) -> Work:
@@ -189,13 +188,16 @@ class _Body:
 
     def _is_contiguous(self, buffer: Buffer, index: Sequence[Index]) -> bool:
         """Whether lanes are neighbours in memory, or one element."""
-        moving = [k for k, i in enumerate(index) if not isinstance(i, Scalar) and self.vector in names_in(i)]
+        moving = [k for k, i in enumerate(index) if isinstance(i, Expr) and self.vector in i.names]
         if not moving:
             return True
         last, dense = index[-1], buffer.strides is None or buffer.strides[-1] == 1
-        if moving != [len(index) - 1] or not dense or isinstance(last, Scalar):
-            return False
-        return self.vector not in names_in(last - symbol(self.vector))
+        return moving == [len(index) - 1] and dense and isinstance(last, Expr) and self._is_step(last)
+
+    def _is_step(self, index: Expr) -> bool:
+        """Whether ``index`` grows by one from lane to lane."""
+        lane = symbol(self.vector).terms
+        return all(term in lane or self.vector not in Expr((term,)).names for term in index.terms)
 
 
 def _widest(loop: Loop) -> int:

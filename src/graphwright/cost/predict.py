@@ -7,6 +7,8 @@ expression that is evaluated when a plan is made.
 
 from __future__ import annotations
 
+from typing import Final
+
 from graphwright.cost.machine import Machine
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.records import dataclass
@@ -30,14 +32,23 @@ class Work:
     """Bytes of weights: they come from memory, as the model's other layers have been in the caches since."""
 
 
+_UNITS: Final = 100_000
+"""Of a nanosecond: rates become whole numbers, and an expression of sizes is divided only once."""
+
+
 def predict(work: Work, machine: Machine) -> Dim:
     """Nanoseconds of ``work`` on one core."""
     busy = (
-        _arithmetic_ns(work.fmas, machine.f32_gflops * work.efficiency)
-        + _arithmetic_ns(work.byte_fmas, machine.i8_gops * work.efficiency)
-        + cycles_ns(work.cycles, machine)
+        _per_gops(machine.f32_gflops * work.efficiency) * work.fmas
+        + _per_gops(machine.i8_gops * work.efficiency) * work.byte_fmas
+        + _UNITS * 1000 // machine.clock_mhz * work.cycles
     )
-    return overlapped(busy, stream_ns(work.moved, machine) + weights_ns(work.weights, machine))
+    streams = _stream_units(work.moved, machine) + _UNITS // machine.memory.load * work.weights
+    if isinstance(busy, int) and busy == 0:
+        return ceildiv(streams, _UNITS)
+    if isinstance(streams, int) and streams == 0:
+        return ceildiv(busy, _UNITS)
+    return ceildiv(maximum(5 * busy + streams, busy + 5 * streams), 5 * _UNITS)  # as overlapped() does
 
 
 def overlapped(first: Dim, second: Dim) -> Dim:
@@ -54,16 +65,18 @@ def cycles_ns(cycles: Dim, machine: Machine) -> Dim:
 
 def stream_ns(moved: Dim, machine: Machine) -> Dim:
     """Nanoseconds to load and store so many bytes once, of which each cache holds a part."""
-    l2, l3, memory = machine.l2, machine.l3, machine.memory
-    near = minimum(moved, l2.bytes)
-    middle = minimum(moved, l3.bytes) - near
-    return ceildiv(near, l2.moved) + ceildiv(middle, l3.moved) + ceildiv(moved - near - middle, memory.moved)
+    return ceildiv(_stream_units(moved, machine), _UNITS)
 
 
-def weights_ns(weights: Dim, machine: Machine) -> Dim:
-    """Nanoseconds to load weights from memory."""
-    return ceildiv(weights, machine.memory.load)
+def _stream_units(moved: Dim, machine: Machine) -> Dim:
+    """As each level is slower than the one before it, the longest of three lines: one for the bytes beyond
+    each size."""
+    l2, l3, memory = (_UNITS // level.moved for level in (machine.l2, machine.l3, machine.memory))
+    beyond_l2 = (l3 - l2) * machine.l2.bytes
+    beyond_l3 = beyond_l2 + (memory - l3) * machine.l3.bytes
+    return maximum(l2 * moved, l3 * moved - beyond_l2, memory * moved - beyond_l3)
 
 
-def _arithmetic_ns(fmas: Dim, percent_of_gflops: int) -> Dim:
-    return ceildiv(200 * fmas, percent_of_gflops)
+def _per_gops(percent: int) -> int:
+    """Units of a multiply-add, two operations, where ``percent`` of a billion are done in a second."""
+    return 200 * _UNITS // percent

@@ -4,11 +4,9 @@ epilogue.
 
 from __future__ import annotations
 
-from graphwright.cost.loops import kernel_ns
 from graphwright.ir.fused import Fused, Schedule, region_of, region_values
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.names import identifier
-from graphwright.ir.symbols import Dim, substitute
 from graphwright.kernels.candidates.epilogues import epilogue_of
 from graphwright.kernels.candidates.registry import (
     Context,
@@ -106,9 +104,7 @@ def _generated(
         operands,
         writes,
         made.sizes,
-        _true_size(made, context.target.grid_of(made.kernel)),
-        scratch=_true_size(made, context.target.scratch_of(made.kernel)),
-        work=kernel_ns(made.kernel, sizes, context.target.machine),
+        *context.cost_of(ref, made.kernel).at(sizes, context.target.machine),
         in_place=_in_place(made, operands, writes),
     )
 
@@ -167,11 +163,6 @@ def _name(region: Graph) -> str:
     """A readable name: the ops in it, the most telling first."""
     names = [identifier(n.op.name.lower()) for n in region if n.inputs]
     return "_".join(dict.fromkeys(names))[:40].rstrip("_") or "copy"
-
-
-def _true_size(made: RegionKernel, dim: Dim) -> Dim:
-    """``dim``, in the kernel's own sizes, in the module's."""
-    return substitute(dim, dict(zip(made.kernel.sizes, made.sizes, strict=True)))
 
 
 def _in_place(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from graphwright.cost.loops import kernel_ns
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import (
     Buffer,
@@ -86,14 +85,13 @@ class Draft:
         names = tuple(self._sizes.values())
         kernel = Kernel(self.name, tuple(buffer for _, buffer in parameters), names, body)
         values: Mapping[str, Dim] = {own: symbol(name) for name, own in self._sizes.items()}
+        ref = self.context.generate(kernel, self.node.place)
         return Launch(
-            self.context.generate(kernel, self.node.place),
+            ref,
             tuple(value for value, _ in parameters),
             tuple(range(len(self._inputs), len(parameters))),
             tuple(values.values()),
-            substitute(self.context.target.grid_of(kernel), values),
-            substitute(self.context.target.scratch_of(kernel), values),
-            kernel_ns(kernel, values, self.context.target.machine),
+            *self.context.cost_of(ref, kernel).at(values, self.context.target.machine),
             in_place=in_place,
         )
 

@@ -6,11 +6,14 @@ import importlib
 import itertools
 import pkgutil
 import re
-from collections.abc import Callable, Hashable, Iterable
-from functools import partial
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import cache, partial
 from typing import Any, Generic, TypeVar, overload
 
 import graphwright.kernels as kernels
+from graphwright.cost.loops import kernel_work, work_at
+from graphwright.cost.machine import Machine
+from graphwright.cost.predict import Work, predict
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.constant import Constant, constant_of
 from graphwright.ir.deferred import Deferred, Packing
@@ -19,7 +22,7 @@ from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.mapped import release
 from graphwright.ir.op import ConstRef, Op
 from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op, plugin_of
-from graphwright.ir.symbols import Dim, SymbolTable
+from graphwright.ir.symbols import Dim, SymbolTable, substitute
 from graphwright.ir.types import Layout, TensorType, dtype_of
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.checks import checked_candidate
@@ -39,6 +42,20 @@ GENERATED = "generated"
 """The module name of kernels that are compiled for one model."""
 
 
+@dataclass(frozen=True)
+class KernelCost:
+    """What a launch of a kernel takes, in the kernel's own sizes."""
+
+    grid: Dim
+    scratch: Dim
+    work: Work
+
+    def at(self, sizes: Mapping[str, Dim], machine: Machine) -> tuple[Dim, Dim, Dim]:
+        """Units of work, bytes of scratch and nanoseconds of one core where ``sizes`` are known."""
+        work_ns = predict(work_at(self.work, sizes), machine)
+        return substitute(self.grid, sizes), substitute(self.scratch, sizes), work_ns
+
+
 @dataclass
 class GeneratedKernels:
     """The model's own kernels, each once: equal kernels share a symbol."""
@@ -51,6 +68,8 @@ class GeneratedKernels:
     """What is called of it."""
     regions: dict[Hashable, tuple[RegionKernel, list[Value]]] = field(default_factory=dict)
     """Kernels of regions and the values of each region, by what equal regions have in common."""
+    costs: dict[str, KernelCost] = field(default_factory=dict)
+    """Of kernels that were launched, by their final names."""
 
     def add(self, kernel: Kernel, comment: str) -> KernelRef:
         """Keep ``kernel`` under a name made from its own and a counter."""
@@ -143,6 +162,15 @@ class Context:
         if refusal is not None:
             raise Unsupported(refusal)
         return self.generated.add(kernel, comment)
+
+    def cost_of(self, ref: KernelRef, kernel: Kernel) -> KernelCost:
+        """What a launch of ``kernel`` takes, which was generated as ``ref``."""
+        known = self.generated.costs
+        if ref.symbol not in known:
+            target = self.target
+            work = kernel_work(kernel, target.machine)
+            known[ref.symbol] = KernelCost(target.grid_of(kernel), target.scratch_of(kernel), work)
+        return known[ref.symbol]
 
     def c_function(self, source: CSource, name: str) -> KernelRef:
         """The function ``name`` of a user's own C, which is compiled with the model. Raises PluginError."""
@@ -378,6 +406,7 @@ def contraction(
     return register
 
 
+@cache
 def load() -> None:
     """Import all candidates, once: those beside the kernels of each family, then those that are generated."""
     for family in pkgutil.iter_modules(kernels.__path__):

@@ -96,8 +96,9 @@ def _choose(graph: Graph, forms: dict[Node, LayoutChoice], blocks: Blocks) -> se
         made = producer if producer in forms and value.index in forms[producer].results else SINK
         network.edge(("row-major", value), SINK, 0)
         network.edge(SOURCE, ("blocked", value), 0)
-        network.edge(made, ("row-major", value), transfer_ns(value, blocks))
-        network.edge(("blocked", value), made, transfer_ns(value, blocks))
+        transfer = transfer_ns(value, blocks)
+        network.edge(made, ("row-major", value), transfer)
+        network.edge(("blocked", value), made, transfer)
         for node, position in value.uses:
             takes = node in forms and position in forms[node].operands
             network.edge(("row-major", value), node if takes else SINK, INFINITE)

@@ -306,6 +306,8 @@ def nominal(dim: Dim, symbols: SymbolTable, guesses: Sequence[int] = NOMINAL_SIZ
     """``dim`` with a guess for every size that is not known: the geometric mean of a range, for sizes differ
     by factors; of no range the first of ``guesses`` with which there is something to compute.
     """
+    if isinstance(dim, int):
+        return max(dim, 0)
     spans = {atom.name: symbols.ranges.get(atom.name, Range()) for atom in atoms(dim)}
     for unknown in guesses:
         guess = evaluate(dim, {name: _guess(span, unknown) for name, span in spans.items()})

@@ -11,10 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from math import gcd
-from typing import ClassVar, Final, Union
+from typing import ClassVar, Final, NamedTuple, Union
 from weakref import WeakValueDictionary
-
-from graphwright.records import dataclass
 
 Dim = Union[int, "Expr"]
 
@@ -31,10 +29,9 @@ class SymbolError(ValueError):
     """An expression cannot be formed or evaluated (division by zero, unbound symbol, bad text)."""
 
 
-@dataclass(frozen=True)
-class Symbol:
+class Symbol(NamedTuple):
     """A named size, an integer >= 0; its range and divisibility are kept by the module's
-    :class:`SymbolTable`.
+    :class:`SymbolTable`. A tuple, as these are hashed the most.
     """
 
     name: str
@@ -107,9 +104,17 @@ class Expr:
         return Expr, (self.terms,)
 
     def __add__(self, other: Dim) -> Dim:
-        if not isinstance(other, Expr) and other == 0:
-            return self
-        return from_terms([*self.terms, *terms_of(other)])
+        if isinstance(other, Expr):
+            return from_terms([*self.terms, *other.terms])
+        return self if other == 0 else self._plus(int(other))
+
+    def _plus(self, number: int) -> Dim:
+        """The sum with a constant, which is the last term."""
+        *others, (monomial, last) = self.terms
+        if monomial:
+            _check_count(len(self.terms) + 1)
+            return Expr((*self.terms, ((), number)))
+        return Expr((*others, ((), last + number)) if last + number else tuple(others))
 
     __radd__ = __add__
 
@@ -123,9 +128,11 @@ class Expr:
         return self * -1 + other
 
     def __mul__(self, other: Dim) -> Dim:
-        if not isinstance(other, Expr) and other == 1:
-            return self
-        return from_terms([(_times(m, n), a * b) for m, a in self.terms for n, b in terms_of(other)])
+        if isinstance(other, Expr):
+            return from_terms([(_times(m, n), a * b) for m, a in self.terms for n, b in other.terms])
+        if other in (0, 1):
+            return self if other else 0
+        return Expr(tuple([(m, a * int(other)) for m, a in self.terms]))
 
     __rmul__ = __mul__
 
@@ -160,6 +167,7 @@ class Expr:
         return self._names
 
 
+@lru_cache(maxsize=MEMO)
 def symbol(name: str) -> Expr:
     """The size called ``name``."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
@@ -268,9 +276,20 @@ def from_terms(terms: list[tuple[Monomial, int]]) -> Dim:
         return 0
     if len(kept) == 1 and not kept[0][0]:
         return kept[0][1]
-    if len(kept) > MAX_TERMS:
+    _check_count(len(kept))
+    if len(kept) > 1:
+        kept.sort(key=_place)
+    return Expr(tuple(kept))
+
+
+def _check_count(terms: int) -> None:
+    if terms > MAX_TERMS:
         raise SymbolError(f"a size of more than {MAX_TERMS} terms")
-    return Expr(tuple(sorted(kept, key=lambda term: _order(term[0]))))
+
+
+def _place(term: tuple[Monomial, int]) -> tuple[bool, str]:
+    """Terms are sorted by it: the constant is the last."""
+    return _order(term[0])
 
 
 @lru_cache(maxsize=MEMO)

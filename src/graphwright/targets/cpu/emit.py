@@ -215,7 +215,7 @@ def _assemble(signature: str, lines: list[str], parameters: Sequence[str]) -> st
     text = "\n".join(lines)
     unused = [p for p in parameters if not re.search(rf"\b{p}\b", text)]
     void = "".join(f"    (void){p};\n" for p in unused)
-    prototype = f"{signature.replace('static ', 'static ')};\n" if not signature.startswith("static") else ""
+    prototype = "" if signature.startswith("static") else f"{signature};\n"
     return f"{prototype}{signature} {{\n{void}{text}\n    return 0;\n}}\n"
 
 

@@ -1,5 +1,4 @@
-"""Statements of the loop IR as C: loops, vector steps with their tails, stores, accumulations,
-microkernels."""
+"""Statements of the loop IR as C: loops, vector steps with their tails, stores."""
 
 from __future__ import annotations
 
@@ -21,14 +20,14 @@ from graphwright.ir.loops.nodes import (
     Statement,
     Store,
     Tile,
-    walk,
 )
 from graphwright.ir.symbols import Dim, mod, product
 from graphwright.ir.types import BOOL, F32, F64, I32, I64, U32, U64, DType
 from graphwright.records import dataclass, replace
+from graphwright.targets.cpu.c.accumulate import Accumulations, Partial
 from graphwright.targets.cpu.c.analysis import lanes_of, stores_may_wait, unrolling, vectorises
-from graphwright.targets.cpu.c.dims import depends, strides_of
-from graphwright.targets.cpu.c.literals import identity
+from graphwright.targets.cpu.c.dims import strides_of
+from graphwright.targets.cpu.c.literals import literal
 from graphwright.targets.cpu.c.matmul import matmul_helper
 from graphwright.targets.cpu.c.scope import Lanes, Value, Variable, c_name
 from graphwright.targets.cpu.c.support import (
@@ -37,15 +36,7 @@ from graphwright.targets.cpu.c.support import (
     lane_dtype,
     stored_dtype,
 )
-from graphwright.targets.cpu.c.values import Values, element_text, operand
-
-
-@dataclass(frozen=True)
-class Partial:
-    """Vectors that gather the lanes of one accumulation, one per unrolled copy."""
-
-    statement: Accumulate
-    names: tuple[str, ...]
+from graphwright.targets.cpu.c.values import element_text
 
 
 @dataclass(frozen=True)
@@ -56,17 +47,19 @@ class Rectangle:
     sizes: tuple[Dim, Dim]
 
 
-class Writer(Values):
+class Writer(Accumulations):
     """Writes statements as C lines."""
 
     late_stores: list[tuple[str, str]] | None = None
     """Of unrolled steps under way: declarations of stored vectors, and their stores behind all steps."""
 
     def body(self, statements: Iterable[Statement]) -> None:
+        """Write ``statements`` in their order."""
         for statement in statements:
             self.statement(statement)
 
     def statement(self, statement: Statement) -> None:
+        """Write one statement. Raises ToolchainError for what C lacks."""
         match statement:
             case Loop(_, Kind.VECTOR) if self.lanes is None and not self.scalar and vectorises(statement):
                 self.vector_loop(statement)
@@ -88,6 +81,7 @@ class Writer(Values):
                 self.call(statement)
 
     def scalar_loop(self, loop: Loop, first: str = "0", last: str | None = None) -> None:
+        """A plain loop from ``first`` up to ``last``."""
         axis = c_name(loop.axis)
         end = self.factor(loop.extent) if last is None else last
         increment = f"++{axis}" if loop.step == 1 else f"{axis} += {loop.step}"
@@ -96,6 +90,7 @@ class Writer(Values):
             self.body(loop.body)
 
     def let(self, name: str, value: Scalar) -> None:
+        """A constant of the block at hand."""
         self.shared_values(value)
         found = self.value_to_bind(value)
         variable = c_name(name)
@@ -105,6 +100,7 @@ class Writer(Values):
         self.scope.values[name] = replace(found, text=variable)
 
     def alloc(self, buffer: Buffer, fill: float | None) -> None:
+        """Declare ``buffer``, and fill it: inside a vector loop each lane has its own."""
         check_dtype(buffer.dtype)
         name = c_name(buffer.name)
         if buffer.level is Level.CACHE:  # its memory was set aside at the function's start
@@ -131,7 +127,8 @@ class Writer(Values):
             self.line(f"{name}[i_] = {start or f'({ctype}){{0}}'};")
 
     def fill(self, name: str, elements: Dim, dtype: DType, fill: float) -> None:
-        stored = self.stored_scalar(Value(self.literal(fill, dtype), dtype))
+        """A loop that sets all elements of an array to one value."""
+        stored = self.stored_scalar(Value(literal(fill, dtype), dtype))
         with self.block(f"for (int64_t i_ = 0; i_ < {self.factor(elements)}; ++i_)"):
             self.line(f"{name}[i_] = {stored};")
 
@@ -159,6 +156,7 @@ class Writer(Values):
     def full_steps(
         self, loop: Loop, axis: str, end: str, count: int, copies: int, partials: dict[int, Partial]
     ) -> None:
+        """The loop over steps of ``copies`` whole vectors."""
         width = count * copies
         with self.block(f"for (; {axis} + {width} <= {end}; {axis} += {width})"):
             start = len(self.lines)
@@ -175,6 +173,7 @@ class Writer(Values):
     def tail_step(
         self, loop: Loop, axis: str, end: str, count: int, partials: dict[int, Partial], known: int | None
     ) -> None:
+        """The last step, with fewer lanes."""
         tail = self.fresh("tail")
         live = f"{end} - {axis}" if known is None else str(known % count)
         guard = f"if ({axis} < {end})" if known is None else ""
@@ -186,6 +185,7 @@ class Writer(Values):
     def one_step(
         self, loop: Loop, position: str, lanes: Lanes, partials: dict[int, Partial], copy: int, braces: bool
     ) -> None:
+        """The body for the vector at ``position``; ``copy`` counts unrolled steps."""
         outer = self.lanes
         self.lanes = lanes
         if braces:
@@ -196,45 +196,14 @@ class Writer(Values):
         self.lanes = outer
 
     def step_body(self, loop: Loop, position: str, partials: dict[int, Partial], copy: int) -> None:
+        """The body, in the scope at hand."""
         self.scope.names[loop.axis] = position
         for key, partial in partials.items():
             self.scope.partials[key] = partial.names[min(copy, len(partial.names) - 1)]
         self.body(loop.body)
 
-    def private_names(self, loop: Loop) -> set[str]:
-        return {s.buffer.name for s in walk(loop.body) if isinstance(s, Alloc)}
-
-    def open_partials(self, loop: Loop, count: int, unroll: int) -> dict[int, Partial]:
-        """Variables for the accumulations whose target stays the same over the whole loop."""
-        moving = {loop.axis} | {s.axis for s in walk(loop.body) if isinstance(s, Loop)}
-        private = self.private_names(loop)
-        found: dict[int, Partial] = {}
-        for statement in walk(loop.body):
-            if not isinstance(statement, Accumulate) or statement.buffer.name in private:
-                continue
-            if any(isinstance(i, Scalar) or any(depends(i, m) for m in moving) for i in statement.index):
-                continue
-            dtype = statement.buffer.dtype
-            start = self.splat(Value(self.literal(identity(statement.combiner, dtype), dtype), dtype), count)
-            names = [self.fresh(statement.buffer.name) for _ in range(unroll)]
-            vector = self.support.vector(lane_dtype(dtype), count)
-            self.line(f"{vector} {', '.join(f'{n} = {start}' for n in names)};")
-            found[id(statement)] = Partial(statement, tuple(names))
-        return found
-
-    def close_partials(self, count: int, partials: dict[int, Partial]) -> None:
-        for partial in partials.values():
-            statement, names = partial.statement, list(partial.names)
-            dtype, combiner = lane_dtype(statement.buffer.dtype), _of_lanes(statement)
-            while len(names) > 1:
-                pair = self.support.combine(combiner, dtype, count, names[-2], names[-1])
-                names[-2:] = [f"({pair})" if len(names) > 2 else pair]
-            total = f"{self.support.reduce(combiner, dtype, count)}({names[0]})"
-            if statement.buffer.dtype == BOOL:
-                total = f"({total} & 1)"
-            self.combine_scalar(replace(statement, mask=None), Value(total, statement.buffer.dtype))
-
     def store(self, buffer: Buffer, index: tuple[Index, ...], value: Value, mask: Scalar | None) -> None:
+        """An element for each lane to memory, or to a variable."""
         variable = self.variable(buffer)
         if variable.value:
             self.assign(self.element(variable, index, buffer), variable, value, mask)
@@ -255,107 +224,8 @@ class Writer(Values):
             return
         self.line(self.move("store", at, dtype, live, stored) + ";")
 
-    def assign(self, name: str, variable: Variable, value: Value, mask: Scalar | None) -> None:
-        if not variable.private:
-            guard = "" if mask is None else f"if ({self.value(mask).text}) "
-            self.line(f"{guard}{name} = {value.text};")
-            return
-        text = self.vectorised(value)
-        if mask is not None:
-            live = self.value(mask)
-            taken = live.text if live.vector else self.splat(live, self.count)
-            text = self.support.call("select", lane_dtype(value.dtype), self.count, taken, text, name)
-        self.line(f"{name} = {text};")
-
-    def accumulate(self, statement: Accumulate) -> None:
-        value = self.value(statement.value)
-        buffer, combiner = statement.buffer, _of_lanes(statement)
-        variable = self.variable(buffer)
-        if self.lanes is None:
-            self.combine_scalar(statement, value)
-            return
-        lane = lane_dtype(buffer.dtype)
-        if variable.private:
-            name = self.element(variable, statement.index, buffer)
-            total = self.support.combine(combiner, lane, self.count, name, operand(self.vectorised(value)))
-            total = self.support.round(buffer.dtype, self.count, total)
-            self.assign(name, variable, Value(total, buffer.dtype, True), statement.mask)
-            return
-        partial = self.scope.partials.get(id(statement))
-        if partial is not None:
-            part = operand(self.only_live(statement, value))
-            self.line(f"{partial} = {self.support.combine(combiner, lane, self.count, partial, part)};")
-            return
-        if variable.value or self.access_uniform(statement):
-            total = f"{self.support.reduce(combiner, lane, self.count)}({self.only_live(statement, value)})"
-            self.combine_scalar(replace(statement, mask=None), Value(total, buffer.dtype))
-            return
-        self.accumulate_lanes(statement, value)
-
-    def access_uniform(self, statement: Accumulate) -> bool:
-        assert self.lanes is not None
-        return all(
-            not (self.value(i).vector if isinstance(i, Scalar) else depends(i, self.lanes.axis))
-            for i in statement.index
-        )
-
-    def only_live(self, statement: Accumulate, value: Value) -> str:
-        """The value, and in masked-off lanes what leaves the total as it is."""
-        dtype = statement.buffer.dtype
-        text, live = self.vectorised(value), self.mask_of(statement.mask)
-        if live is None:
-            return text
-        start = self.splat(Value(self.literal(identity(statement.combiner, dtype), dtype), dtype), self.count)
-        return self.support.call("select", lane_dtype(dtype), self.count, live, text, start)
-
-    def accumulate_lanes(self, statement: Accumulate, value: Value) -> None:
-        buffer, lane = statement.buffer, lane_dtype(statement.buffer.dtype)
-        at, live = self.access(buffer, statement.index), self.mask_of(statement.mask)
-        if at.step == "1" and not at.table:
-            stored = self.move("load", at, stored_dtype(buffer.dtype), live)
-            old = self.support.widen(buffer.dtype, self.count, stored)
-            total = self.support.combine(
-                _of_lanes(statement), lane, self.count, operand(old), operand(self.vectorised(value))
-            )
-            total = self.support.narrow(buffer.dtype, self.count, f"({total})")
-            self.line(self.move("store", at, stored_dtype(buffer.dtype), live, total) + ";")
-            return
-        added = self.fresh("added")
-        self.line(f"const {self.support.vector(lane, self.count)} {added} = {self.vectorised(value)};")
-        mask = self.fresh("live")
-        if live is not None:
-            self.line(f"const {self.support.mask(self.count)} {mask} = {live};")
-        with self.block(f"for (int i_ = 0; i_ < {self.count}; ++i_)"):
-            if live is not None:
-                self.line(f"if (!{mask}[i_])")
-                self.line("    continue;")
-            offset = f"{at.table}[i_]" if at.table else f"i_ * {operand(at.step)}"
-            one = f"({added}[i_] & 1)" if buffer.dtype == BOOL else f"{added}[i_]"
-            self.update(f"({at.pointer})[{offset}]", statement, Value(one, buffer.dtype))
-
-    def combine_scalar(self, statement: Accumulate, value: Value) -> None:
-        """``target = combine(target, value)`` of one element."""
-        buffer = statement.buffer
-        variable = self.variable(buffer)
-        lanes, self.lanes = self.lanes, None  # every index is the same for all lanes here
-        if variable.value:
-            target = self.element(variable, statement.index, buffer)
-        else:
-            target = element_text(self.access(buffer, statement.index).pointer)
-        if statement.mask is None:
-            self.update(target, statement, value, variable.value)
-        else:
-            with self.block(f"if ({self.value(statement.mask).text})"):
-                self.update(target, statement, value, variable.value)
-        self.lanes = lanes
-
-    def update(self, target: str, statement: Accumulate, value: Value, is_value: bool = False) -> None:
-        dtype = statement.buffer.dtype
-        old = Value(target if is_value else self.widen_scalar(dtype, target), dtype)
-        total = self.apply(statement.combiner, (old, value), dtype)
-        self.line(f"{target} = {total.text if is_value else self.stored_scalar(total)};")
-
     def call(self, call: Call) -> None:
+        """A microkernel. Raises ToolchainError for one that there is not."""
         if call.microkernel != "matmul":
             raise ToolchainError(
                 Diagnostic("emit-microkernel", f"no C code for the microkernel {call.microkernel}")
@@ -370,6 +240,7 @@ class Writer(Values):
         self.line(f"{helper}({out.text}, {left.text}, {right.text}, {sizes});")
 
     def tile(self, tile: Tile) -> Rectangle:
+        """A tile as arguments of a microkernel."""
         sizes, strides = list(tile.sizes), list(strides_of(tile.buffer))
         offset: Dim = 0
         for start, stride in zip(tile.offsets, strides, strict=True):
@@ -382,10 +253,3 @@ class Writer(Values):
             strides.reverse()
         pointer = self.pointer(self.variable(tile.buffer).name, offset, [])
         return Rectangle(f"{pointer}, {self.dim(strides[0])}, {self.dim(strides[1])}", (sizes[0], sizes[1]))
-
-
-def _of_lanes(statement: Accumulate) -> str:
-    """The combiner on lanes: a bool is a mask there, whose -1 is larger in meaning but not in order."""
-    if statement.buffer.dtype != BOOL:
-        return statement.combiner
-    return {"max": "or", "add": "or", "min": "and", "mul": "and"}.get(statement.combiner, statement.combiner)

@@ -1,0 +1,119 @@
+"""Functions of values as C expressions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphwright.errors import Diagnostic, ToolchainError
+from graphwright.ir.types import BOOL, F32, DType
+from graphwright.targets.cpu.c.analysis import COMPARISONS
+from graphwright.targets.cpu.c.conversion import Conversions
+from graphwright.targets.cpu.c.lines import operand
+from graphwright.targets.cpu.c.literals import literal
+from graphwright.targets.cpu.c.scope import Value
+from graphwright.targets.cpu.c.support import C_TYPES, lane_dtype
+
+_INFIX: Final = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+
+
+_BITS: Final = {"and": "&", "or": "|", "xor": "^"}
+
+
+_BOOL_MEANING: Final = {
+    "add": "({a} | {b})", "mul": "({a} & {b})", "max": "({a} | {b})", "min": "({a} & {b})",
+    "and": "({a} & {b})", "or": "({a} | {b})", "xor": "({a} ^ {b})", "ne": "({a} ^ {b})",
+}  # fmt: skip
+"""Of vectors (masks) and scalars (0 or 1) alike."""
+
+
+_BOOL_NEGATED: Final = {"eq": "({a} ^ {b})", "lt": "(NOT {b} | {a})", "le": "({a} & NOT {b})"}
+"""What to negate."""
+
+
+class Arithmetic(Conversions):
+    """Writes functions of values, all vectors or none."""
+
+    def apply(self, function: str, operands: tuple[Value, ...], dtype: DType) -> Value:
+        """A function of values: a vector where one of them is."""
+        vector = any(o.vector for o in operands)
+        if function == "select":
+            return self.select(operands, vector)
+        own = operands[0].dtype
+        if function == "div" and own == F32 and vector and not operands[1].vector:
+            text = self.support.call("divided", F32, self.count, operands[0].text, operands[1].text)
+            return Value(text, own, True)
+        if function == "pow" and own == F32 and vector and not operands[1].vector:
+            text = self.support.call("powered", F32, self.count, operands[0].text, operands[1].text)
+            return Value(text, own, True)
+        texts = tuple(operand(self.vectorised(o) if vector else o.text) for o in operands)
+        if own == BOOL:
+            return Value(self.logic(function, texts, vector), dtype, vector)
+        plain = own.computed
+        if function in COMPARISONS:
+            text = f"({texts[0]} {COMPARISONS[function]} {texts[1]})"
+            return Value(self.as_mask(text, plain) if vector else text, BOOL, vector)
+        if function in ("isnan", "isinf"):
+            return self.classify(function, texts[0], plain, vector)
+        return self.rounded(Value(self.arithmetic(function, texts, plain, vector), own, vector))
+
+    def arithmetic(self, function: str, texts: tuple[str, ...], dtype: DType, vector: bool) -> str:
+        """A function of numbers, all vectors or none."""
+        text = None
+        if function in _INFIX and not (function == "div" and dtype.is_integer):
+            text = f"({texts[0]} {_INFIX[function]} {texts[1]})"
+        elif function in _BITS:
+            text = f"({texts[0]} {_BITS[function]} {texts[1]})"
+        elif function == "neg":
+            text = f"(-{texts[0]})"
+        elif function == "not":
+            text = f"(~{texts[0]})"
+        elif function == "fma":
+            text = f"({texts[0]} * {texts[1]} + {texts[2]})"
+        if text is not None:
+            return (
+                f"(({C_TYPES[dtype.name]}){text})"
+                if dtype.is_integer and not vector and dtype.bits < 32
+                else text
+            )
+        if vector:
+            return self.support.call(function, dtype, self.count, *texts)
+        return f"{self.support.scalar(function, dtype)}({', '.join(texts)})"
+
+    def select(self, operands: tuple[Value, ...], vector: bool) -> Value:
+        """``yes`` where the condition holds, else ``no``."""
+        condition, yes, no = operands
+        if not vector:
+            return Value(f"({condition.text} ? {yes.text} : {no.text})", yes.dtype)
+        if not condition.vector:  # one branch for all lanes
+            return Value(
+                f"({condition.text} ? {self.vectorised(yes)} : {self.vectorised(no)})", yes.dtype, True
+            )
+        texts = (condition.text, self.vectorised(yes), self.vectorised(no))
+        return Value(self.support.call("select", lane_dtype(yes.dtype), self.count, *texts), yes.dtype, True)
+
+    def logic(self, function: str, texts: tuple[str, ...], vector: bool) -> str:
+        """A function of truth values. Raises ToolchainError for one that bools have not."""
+        invert = "~" if vector else "!"
+        a, b = texts[0], texts[-1]
+        if function == "not":
+            return f"({invert}{a})"
+        if function in _BOOL_MEANING:
+            return _BOOL_MEANING[function].format(a=a, b=b)
+        if function in _BOOL_NEGATED:
+            return f"({invert}{_BOOL_NEGATED[function].format(a=a, b=b).replace('NOT ', invert)})"
+        raise ToolchainError(Diagnostic("emit-function", f"no C code for {function} of bool"))
+
+    def classify(self, function: str, text: str, dtype: DType, vector: bool) -> Value:
+        """``isnan`` or ``isinf``."""
+        if not dtype.is_float:
+            return Value("0", BOOL)
+        if vector:
+            size = self.support.call("abs", dtype, self.count, text)
+            limit = self.support.call("splat", dtype, self.count, literal(float("inf"), dtype))
+            found = f"({text} != {text})" if function == "isnan" else f"({size} == {limit})"
+            return Value(self.as_mask(found, dtype), BOOL, True)
+        size = f"{self.support.scalar('abs', dtype)}({text})"
+        found = (
+            f"({text} != {text})" if function == "isnan" else f"({size} == {literal(float('inf'), dtype)})"
+        )
+        return Value(found, BOOL)

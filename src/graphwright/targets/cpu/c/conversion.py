@@ -1,0 +1,113 @@
+"""Values as other types: in lanes, in memory, cast."""
+
+from __future__ import annotations
+
+from graphwright.ir.types import BOOL, I32, I64, U32, U64, DType
+from graphwright.records import replace
+from graphwright.targets.cpu.c.lines import Lines, operand
+from graphwright.targets.cpu.c.scope import Value
+from graphwright.targets.cpu.c.support import C_TYPES, check_dtype, lane_dtype, stored_dtype
+
+
+class Conversions(Lines):
+    """Writes conversions as C expressions."""
+
+    def splat(self, value: Value, count: int) -> str:
+        """``count`` lanes of one value."""
+        text = f"-{operand(value.text)}" if value.dtype == BOOL else value.text
+        return self.support.call("splat", lane_dtype(value.dtype), count, text)
+
+    def vectorised(self, value: Value) -> str:
+        """``value`` with a lane for each element, also where it is the same for all."""
+        return value.text if value.vector else self.splat(value, self.count)
+
+    def widen_scalar(self, dtype: DType, stored: str) -> str:
+        """One element from memory, in the C type that is computed in."""
+        if stored_dtype(dtype) != dtype and dtype != BOOL:
+            return self.support.scalar_converted("widen", dtype, stored)
+        return f"({stored} != 0)" if dtype == BOOL else stored
+
+    def stored_vector(self, value: Value, dtype: DType) -> str:
+        """A vector as its elements lie in memory."""
+        if value.vector and value.stored and value.stored[0] == dtype:
+            return value.stored[1]
+        return self.support.narrow(dtype, self.count, self.vectorised(value))
+
+    def stored_scalar(self, value: Value) -> str:
+        """One value as it lies in memory."""
+        if value.stored and value.stored[0] == value.dtype:
+            return value.stored[1]
+        if stored_dtype(value.dtype) != value.dtype and value.dtype != BOOL:
+            return self.support.scalar_converted("narrow", value.dtype, value.text)
+        return value.text
+
+    def rounded(self, value: Value) -> Value:
+        """After a function of a dtype that is computed in another: as NumPy, which rounds each result."""
+        if value.dtype.computed == value.dtype:
+            return value
+        if value.vector:
+            return replace(value, text=self.support.round(value.dtype, self.count, value.text))
+        return replace(value, text=self.widen_scalar(value.dtype, self.stored_scalar(value)))
+
+    def converted(self, value: Value, dtype: DType) -> Value:
+        """``value`` as ``dtype``, in what that is computed in."""
+        check_dtype(dtype)
+        source, target = value.dtype.computed, dtype.computed
+        if source == target:
+            return replace(value, dtype=dtype)
+        if not value.vector:
+            return Value(self.cast_scalar(value.text, source, target), dtype)
+        return Value(self.cast_vector(value.text, source, target), dtype, True)
+
+    def same_bits(self, value: Value, dtype: DType) -> Value:
+        """As the element would lie in memory, read as ``dtype``."""
+        check_dtype(dtype)
+        if not value.vector:
+            source, target = stored_dtype(value.dtype), stored_dtype(dtype)
+            helper = self.support.scalar_bits(source, target)
+            return Value(self.widen_scalar(dtype, f"{helper}({self.stored_scalar(value)})"), dtype)
+        stored = self.support.narrow(value.dtype, self.count, value.text)
+        bits = f"(({self.support.vector(stored_dtype(dtype), self.count)}){operand(stored)})"
+        return Value(self.support.widen(dtype, self.count, bits), dtype, True)
+
+    def cast_scalar(self, text: str, source: DType, target: DType) -> str:
+        """One number in another C type."""
+        if target == BOOL:
+            return f"({text} != 0)"
+        return f"({C_TYPES[target.name]}){_through(source, target)}{operand(text)}"
+
+    def cast_vector(self, text: str, source: DType, target: DType) -> str:
+        """A vector in another type, with as many lanes."""
+        if target == BOOL:
+            return self.as_mask(f"({text} != 0)", source)
+        final, lanes = self.support.vector(target, self.count), self.support.vector(I32, self.count)
+        if source == BOOL:
+            text, source = f"(-{operand(text)})", I32
+        if source.is_integer and source.bits < 32 <= target.bits:
+            text, source = self.support.spread(source, self.count, text), I32
+        if target.is_integer and target.bits < 32 and source.bits >= 32:
+            if source.is_float:
+                text, source = f"__builtin_convertvector({text}, {lanes})", I32
+            if source.bits == 32:
+                return self.support.gather_low(target, self.count, text)
+        if source == target:
+            return text
+        if source.is_float and target in (U32, U64):
+            text = f"__builtin_convertvector({text}, {self.support.vector(I64, self.count)})"
+        return f"__builtin_convertvector({text}, {final})"
+
+    def as_mask(self, comparison: str, dtype: DType) -> str:
+        """A comparison of vectors as i32 lanes."""
+        if dtype.bits == 32:
+            return comparison
+        return f"__builtin_convertvector({comparison}, {self.support.mask(self.count)})"
+
+
+def _through(source: DType, target: DType) -> str:
+    """C leaves float to a narrow or unsigned integer undefined out of range; NumPy goes through a wider
+    one."""
+    if not source.is_float or not target.is_integer:
+        return ""
+    if target.bits < 32:
+        return "(int32_t)"
+    return "(int64_t)" if target in (U32, U64) else ""

@@ -82,8 +82,8 @@ def timed_tasks(name: str, isa: str | None = None) -> Iterator[Timed]:
     for _ in range(RUNS):
         for task in model.executor.traced(arrays, 1)[1]:
             least[task.task] = min(least.get(task.task, task.end - task.start), task.end - task.start)
-    assert model.package.main is not None
-    (program,) = programs_of(model.package.main)
+    assert model.entry.executable is not None
+    (program,) = programs_of(model.entry.executable)
     (target,) = program.targets.values()
     for number, task in enumerate(target.task_graph.tasks):
         if task.kind is not TaskKind.LAUNCH or least.get(number, 0) < LEAST_NS:

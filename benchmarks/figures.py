@@ -36,8 +36,8 @@ def memory_plan(package: Path, feeds: Mapping[str, Array], threads: int) -> dict
     if not isinstance(model.executor, Cpu):
         return {}
     plan = model.executor.plan([feeds[spec.name].shape for spec in model.inputs], threads)
-    assert model.package.main is not None
-    (program,) = programs_of(model.package.main)
+    assert model.entry.executable is not None
+    (program,) = programs_of(model.entry.executable)
     (target,) = program.targets.values()
     sizes = _planned(target.task_graph, plan["sizes"], threads)
     live = live_bytes(sizes, target.task_graph.tasks, target.task_graph.blocks)

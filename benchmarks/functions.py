@@ -139,8 +139,8 @@ def show_calls(counts: Sequence[int], width: int) -> None:
             path = Path(folder) / "model.om"
             model.save(path)
             weights = sum(tensor.size for tensor in model.package.weights.tensors.values())
-            assert model.package.main is not None
-            (program,) = programs_of(model.package.main)
+            assert model.entry.executable is not None
+            (program,) = programs_of(model.entry.executable)
             (target,) = program.targets.values()
             made = sum(bool(kernel.module) for kernel in target.task_graph.kernels)
             rest = (path.stat().st_size - weights) / 1024

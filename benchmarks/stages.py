@@ -74,7 +74,7 @@ def main() -> None:
     alone = least(*(lambda borders=borders: reshapes(borders) for borders in given.borders))
     print("borders  host nodes  programs  a run    NumPy's reshapes alone")
     for borders, model, taken, plain in zip(given.borders, models, staged, alone, strict=True):
-        main = model.package.main
+        main = model.entry.executable
         hosts, programs = (len(main.hosts()), len(main.calls())) if isinstance(main, HostProgram) else (0, 1)
         print(f"{borders:7}  {hosts:10}  {programs:8}  {taken:5.1f} us  {plain:5.1f} us")
     if len(models) > 1:

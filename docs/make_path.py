@@ -20,9 +20,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import graphwright.ops
 from graphwright.api import compile as compile_model
-from graphwright.compiler.modules import Compilation, compile_module
+from graphwright.compiler.modules import Compilation, compile_modules
 from graphwright.config import Options
-from graphwright.executable.nodes import Program
 from graphwright.frontends.onnx import load
 from graphwright.ir.graph import Module
 from graphwright.ir.loops.text import print_kernel
@@ -100,7 +99,7 @@ def dumps() -> dict[str, str]:
         if isinstance(product, Module):
             seen.append((stage, print_module(product, constants="short")))
 
-    done = compile_module(module, Options(isa=ISA), observe)
+    (done,) = compile_modules([module], Options(isa=ISA), observe)
     stages = [stage for stage, _ in seen]
     made["simplified"] = seen[stages.index("decompose") - 1][1]
     made["decomposed"] = seen[stages.index("fuse") - 1][1]
@@ -112,11 +111,12 @@ def dumps() -> dict[str, str]:
     (softmax,) = (kernel for kernel in kernels if "exp" in kernel.name)
     made["loops"], made["c"] = print_kernel(softmax), _c_function(done, softmax.name)
     made["tasks"] = print_program(
-        done.task_graph, "\n".join(print_kernel(k) for k in kernels if k is not softmax)
+        _task_graph(done), "\n".join(print_kernel(k) for k in kernels if k is not softmax)
     )
-    made["repeated"] = print_program(compile_module(load(sums()), Options(isa=ISA)).task_graph)
+    (repeated,) = compile_modules([load(sums())], Options(isa=ISA))
+    made["repeated"] = print_program(_task_graph(repeated))
     made["plan"], made["run"] = _run(done)
-    made["members"] = _members(done)
+    made["members"] = _members()
     made["pipeline"] = pipeline_text()
     made["host_program"] = _host_program(words())
     return {name: text.strip("\n") + "\n" for name, text in made.items()}
@@ -169,14 +169,13 @@ def _records(records: Sequence[Record]) -> str:
     return "\n".join(lines)
 
 
-def _program(done: Compilation) -> Program:
-    assert isinstance(done.package.main, Program)
-    return done.package.main
+def _task_graph(done: Compilation) -> TaskGraph:
+    return done.program.targets[ISA].task_graph
 
 
 def _c_function(done: Compilation, name: str) -> str:
     """The C of the kernel ``name``."""
-    (source,) = (text for file, text in _program(done).targets[ISA].sources.items() if file.endswith(".c"))
+    (source,) = (text for file, text in done.program.targets[ISA].sources.items() if file.endswith(".c"))
     found = re.search(rf"^[^\n;]*\b{name}\([^\n;]*{{\n.*?^}}\n", source, re.MULTILINE | re.DOTALL)
     assert found is not None
     return found[0]
@@ -184,17 +183,16 @@ def _c_function(done: Compilation, name: str) -> str:
 
 def _run(done: Compilation) -> tuple[str, str]:
     """The plan for two images, and a run of it with time stamps."""
-    program = _program(done)
-    executor = Cpu(program, program.targets[ISA], done.package.weights)
+    executor = Cpu(done.program, done.program.targets[ISA], done.weights)
     image = wave(IMAGES, 3, 16, 16)
     image[1] *= 2
     plan = executor.plan([image.shape], 1)
     lines = [f"arena: {plan['arena']} bytes"]
-    for number, (buffer, offset) in enumerate(zip(done.task_graph.buffers, plan["offsets"], strict=True)):
+    for number, (buffer, offset) in enumerate(zip(_task_graph(done).buffers, plan["offsets"], strict=True)):
         if buffer.storage in (Storage.ARENA, Storage.SCRATCH):
             place = f"offset {offset:5}, {plan['sizes'][number]:5} bytes"
             lines.append(f"b{number:<2} {place}  {buffer.storage.name.lower():8}{buffer.name}".rstrip())
-    return "\n".join(lines), _times(executor, image, done.task_graph)
+    return "\n".join(lines), _times(executor, image, _task_graph(done))
 
 
 def _times(executor: Cpu, image: np.ndarray[Any, Any], tasks: TaskGraph) -> str:
@@ -210,10 +208,11 @@ def _times(executor: Cpu, image: np.ndarray[Any, Any], tasks: TaskGraph) -> str:
     )
 
 
-def _members(done: Compilation) -> str:
+def _members() -> str:
+    package = compile_model(load(tiny()), options=Options(isa=ISA)).package
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "tiny.om"
-        write_package(done.package, file, key=bytes(32))
+        write_package(package, file, key=bytes(32))
         with zipfile.ZipFile(file) as archive:
             return "\n".join(archive.namelist())
 

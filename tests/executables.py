@@ -10,7 +10,6 @@ from graphwright.executable.nodes import (
     HostProgram,
     Program,
     host_programs_of,
-    programs_of,
 )
 from graphwright.executable.target_code import TargetCode
 from graphwright.package.package import Package
@@ -23,7 +22,7 @@ def host_program(package: Package) -> HostProgram | None:
 
 def programs(package: Package) -> list[Program]:
     """All programs of a package."""
-    return [] if package.main is None else list(programs_of(package.main))
+    return package.programs()
 
 
 def targets(package: Package) -> Mapping[str, TargetCode]:
@@ -45,5 +44,5 @@ def guards(package: Package) -> list[str]:
 
 
 def _main(package: Package) -> Executable:
-    assert package.main is not None
-    return package.main
+    assert package.main.executable is not None
+    return package.main.executable

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from itertools import chain
+from typing import Any, TypeAlias
 
 from graphwright import log, plugins
-from graphwright.arguments import AnyShapes, read_mapping, read_outputs, read_shapes
-from graphwright.compiler.buckets import bucket_modules, compile_buckets
-from graphwright.compiler.driver import compile_module, compile_untrusted, observe_nothing
+from graphwright.arguments import AnyShapes, EntryArguments, read_entries, read_shapes
+from graphwright.compiler.buckets import bucket_modules
+from graphwright.compiler.driver import Source as CompiledFrom
+from graphwright.compiler.driver import compile_sources, observe_nothing, retyped
 from graphwright.compiler.modules import Observer
 from graphwright.compiler.targets import compile_targets
 from graphwright.config import Options
@@ -31,6 +34,9 @@ from graphwright.passes.interface import bind_constants, keep_outputs
 from graphwright.records import replace
 from graphwright.runtime.model import Model
 
+AnySource: TypeAlias = Source | Module | Opened
+"""What one entry is compiled from."""
+
 
 def _timed(observe: Observer) -> Observer:
     """``observe``, which logs the time of each stage as well."""
@@ -47,12 +53,12 @@ def _timed(observe: Observer) -> Observer:
 
 @gc_paused()
 def compile(
-    source: Source | Module | Opened,
+    source: AnySource | Mapping[str, AnySource],
     *,
-    shapes: AnyShapes | None = None,
+    shapes: AnyShapes | Mapping[str, AnyShapes] | None = None,
     constants: Mapping[str, Any] | None = None,
-    outputs: Sequence[str] | str | None = None,
-    gears: Gears | Mapping[str, Sequence[Sequence[int]]] | None = None,
+    outputs: Sequence[str] | str | Mapping[str, Sequence[str] | str] | None = None,
+    gears: Gears | Mapping[str, Any] | None = None,
     specialize: str | None = None,
     external_data: str | os.PathLike[str] | None = None,
     options: Options | Mapping[str, Any] | None = None,
@@ -68,51 +74,81 @@ def compile(
     environment. ``specialize`` is the option of that name, and so is ``external_data``, a folder that weights
     may lie in beside the model's own. ``observe(stage, product)`` is called after each stage.
 
+    A dict of sources gives a model with several entries, on one set of weights and of states: that of the
+    first entry, whose :attr:`Model.entries` has all. ``shapes``, ``constants``, ``outputs`` and ``gears`` are
+    then dicts by entry.
+
     Raises ModelError with all faults of the model, FeedError for sizes that the model does not have,
     OptionError, PluginError, ToolchainError.
     """
     start, observe = time.perf_counter(), _timed(observe) if log.is_debugged() else observe
     options = Options.of(options, specialize=specialize, external_data=external_data)
-    outputs = read_outputs(outputs)
-    constants = read_mapping("constants", constants, "constants={'sr': 16000}")
-    if not isinstance(gears, Gears):
-        shapes_of_gears = read_mapping("gears", gears, "gears={'x': [(1, 64), (8, 64)]}")
-        gears = None if gears is None else Gears(shapes_of_gears)
-    given = source if isinstance(source, Module | Opened) else open_model(source, options.external_data)
+    arguments = read_entries(source, shapes=shapes, constants=constants, outputs=outputs, gears=gears)
+    given = {name: _opened(entry.source, options) for name, entry in arguments.items()}
     plugins.use(options)
     load_candidates()
-    imported = isinstance(given, Opened)
-    module = load_onnx(given, constants=constants, outputs=outputs) if isinstance(given, Opened) else given
     key = user_key(options.key_folder, create=True)
-    compile_one = compile_module if imported else compile_untrusted
-
-    def make(module: Module, options: Options) -> Package:
-        if gears is None:
-            return compile_one(module, options, observe)
-        return compile_buckets(bucket_modules(module, gears, options), options, observe)
-
-    with regions_of(module):
-        if not imported:
-            bind_constants(module, constants)
-        observe("import", module)
-        shape_inputs(module, read_shapes(shapes, [value.name for value in module.main.inputs]))
-        if outputs is not None:
-            keep_outputs(module, outputs)
-        package = _for_targets(module, options, make) if options.targets else make(module, options)
-    sources = () if isinstance(given, Module) else given.folder.files
+    with ExitStack() as held:
+        entries = [_Entry(name, given[name], each) for name, each in arguments.items()]
+        for entry in entries:
+            held.enter_context(regions_of(entry.module))
+            entry.bind(observe)
+        package = _package(entries, options, observe)
+    files = (each.folder.files for each in given.values() if isinstance(each, Opened))
     log.info("compiled %s in %.2f s", _shown(source), time.perf_counter() - start)
-    return made(package, key, replace(options, targets=()), frozenset(sources))
+    return made(package, key, replace(options, targets=()), frozenset(chain.from_iterable(files)))
+
+
+class _Entry:
+    """The module of one entry, and the arguments that are for it."""
+
+    def __init__(self, name: str, given: Module | Opened, arguments: EntryArguments) -> None:
+        self.name, self._given, self._arguments = name, given, arguments
+        self.module = (
+            load_onnx(given, constants=arguments.constants, outputs=arguments.outputs)
+            if isinstance(given, Opened)
+            else given
+        )
+
+    def bind(self, observe: Observer) -> None:
+        """Apply the arguments that change inputs and outputs."""
+        module, arguments = self.module, self._arguments
+        if module is self._given:
+            bind_constants(module, arguments.constants)
+        observe("import", module)
+        shape_inputs(module, read_shapes(arguments.shapes, [value.name for value in module.main.inputs]))
+        if arguments.outputs is not None:
+            keep_outputs(module, arguments.outputs)
+
+    def compiled_from(self, options: Options, *, copy: bool) -> CompiledFrom:
+        """What the driver compiles: ``copy`` leaves the module as it is."""
+        module = clone_module(self.module) if copy else self.module
+        if self._arguments.gears is not None:
+            return bucket_modules(module, self._arguments.gears, options)
+        return retyped(module) if self.module is self._given else module
+
+
+def _opened(source: AnySource, options: Options) -> Module | Opened:
+    """``source``, read where it is an ONNX model. Raises ModelError."""
+    return source if isinstance(source, Module | Opened) else open_model(source, options.external_data)
+
+
+def _package(entries: Sequence[_Entry], options: Options, observe: Observer) -> Package:
+    """The package of ``entries``, for each of the option ``targets``."""
+
+    def make(options: Options, *, copy: bool) -> Package:
+        sources = {entry.name: entry.compiled_from(options, copy=copy) for entry in entries}
+        return compile_sources(sources, options, observe)
+
+    here = replace(options, targets=())
+    if not options.targets or options.device == "reference":
+        return make(here, copy=False)
+    package = compile_targets(options, lambda each: make(each, copy=True))
+    return package if package.isas() else make(here, copy=False)  # what it does depends on its first feed
 
 
 def _shown(source: object) -> str:
     """The file that a model is compiled from, or what it is."""
+    if isinstance(source, Mapping):
+        return ", ".join(map(_shown, source.values()))
     return str(source) if isinstance(source, str | os.PathLike) else f"a {type(source).__name__}"
-
-
-def _for_targets(module: Module, options: Options, make: Callable[[Module, Options], Package]) -> Package:
-    """What ``make`` gives for each of the option ``targets``, as one package."""
-    here = replace(options, targets=())
-    if options.device == "reference":
-        return make(module, here)
-    package = compile_targets(options, lambda each: make(clone_module(module), each))
-    return package if package.isas() else make(module, here)  # what it does depends on its first feed

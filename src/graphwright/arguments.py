@@ -2,15 +2,66 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from graphwright.errors import Collector, Diagnostic, OptionError
+from graphwright.gears import Gears
 from graphwright.ir.sizes import Size
+from graphwright.package.package import MAIN
 from graphwright.passes.bind_sizes import Shapes
+from graphwright.records import dataclass
+from graphwright.spelling import did_you_mean, listed
 
 AnyShapes: TypeAlias = Mapping[str, Sequence[Size] | str] | Sequence[Size] | Sequence[Sequence[Size]]
 """Sizes by input; the sizes of the only input; or those of each input, in the order of the model."""
+_ENTRY: Final = re.compile(r"[\w.-]+", re.ASCII)
+
+
+@dataclass(frozen=True)
+class EntryArguments:
+    """What one entry is compiled from, and how its inputs and outputs are changed."""
+
+    source: Any
+    shapes: AnyShapes | None
+    constants: Mapping[str, Any]
+    outputs: Sequence[str] | None
+    gears: Gears | None
+
+
+def read_entries(source: Any, **arguments: Any) -> dict[str, EntryArguments]:
+    """The arguments of ``compile`` by entry: one, or as many as ``source`` is a dict of, where each argument
+    is a dict by entry as well. Raises OptionError.
+    """
+    if not isinstance(source, Mapping) or not source:
+        return {MAIN: _entry(source, **arguments)}
+    faults = Collector(OptionError)
+    for name in source:
+        if not isinstance(name, str) or not _ENTRY.fullmatch(name):
+            faults.add(
+                "entries", f"{name!r:.100} names no entry", hint="use letters, digits, '.', '-' and '_'"
+            )
+    by_entry = {}
+    for what, given in arguments.items():
+        by_entry[what] = read_mapping(
+            what, given, f"{what}={{'decode': ...}}, as there are several entries", of="entry"
+        )
+        for name in by_entry[what].keys() - source.keys():
+            hint = f"{did_you_mean([name], source)}the entries are {listed(source)}"
+            faults.add("entries", f"{what} names an entry {name!r} that is not there", hint=hint)
+    faults.raise_if_any()
+    return {
+        name: _entry(each, **{what: given.get(name) for what, given in by_entry.items()})
+        for name, each in source.items()
+    }
+
+
+def _entry(source: Any, shapes: Any, constants: Any, outputs: Any, gears: Any) -> EntryArguments:
+    if gears is not None and not isinstance(gears, Gears):
+        gears = Gears(read_mapping("gears", gears, "gears={'x': [(1, 64), (8, 64)]}"))
+    constants = read_mapping("constants", constants, "constants={'sr': 16000}")
+    return EntryArguments(source, shapes, constants, read_outputs(outputs), gears)
 
 
 def read_outputs(outputs: Sequence[str] | str | None) -> list[str] | None:
@@ -24,12 +75,12 @@ def read_outputs(outputs: Sequence[str] | str | None) -> list[str] | None:
     return list(outputs)
 
 
-def read_mapping(what: str, given: Any, example: str) -> Mapping[str, Any]:
+def read_mapping(what: str, given: Any, example: str, of: str = "input") -> Mapping[str, Any]:
     """``given`` if it is a mapping by name; nothing for None. Raises OptionError."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise _fault(f"{what} is a dict by name of input, not {given!r:.100}", f"as in {example}")
+        raise _fault(f"{what} is a dict by name of {of}, not {given!r:.100}", f"as in {example}")
     return given
 
 

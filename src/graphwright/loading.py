@@ -20,8 +20,8 @@ from graphwright.package.read import read_package
 from graphwright.package.sign import known_keys, user_key
 from graphwright.runtime.executor import Executor
 from graphwright.runtime.instantiate import NATIVE, instantiate
-from graphwright.runtime.model import Model
-from graphwright.runtime.target import target_isa
+from graphwright.runtime.model import Model, make_models
+from graphwright.runtime.target import Shared, target_isa
 
 Key = bytes | str | os.PathLike[str]
 """A key, or the file that holds it."""
@@ -64,9 +64,9 @@ def load(
     return model
 
 
-def unpickled(data: bytes, options: Options) -> Model:
-    """The model whose ``.om`` is ``data``: who unpickles trusts it, so its kernels run."""
-    return load(data, trust=True, options=options)
+def unpickled(data: bytes, options: Options, entry: str) -> Model:
+    """The model of ``entry`` of the ``.om`` ``data``: who unpickles trusts it, so its kernels run."""
+    return load(data, trust=True, options=options).entries[entry]
 
 
 copyreg.pickle(Model, lambda model: (unpickled, model.packed()))
@@ -82,12 +82,12 @@ def opened(
     if options.plugins:
         load_plugins(options)
     try:
-        executor = instantiate(package, options, recompiler)
+        executors = _executors(package, options)
     except UnknownOpError:  # one that runs in Python: an installed plugin may bring it
         use_plugins(options)
-        executor = _with_plugins(package, options, where)
-    if executor is not None:
-        return Model(package, executor, None, options, sources, executor_of)
+        executors = _with_plugins(package, options, where)
+    if executors is not None:
+        return _model(package, executors, None, options, sources)
     key = user_key(options.key_folder, create=False)
     return made(_recompiled(package, options, where), key, options, sources)
 
@@ -96,21 +96,37 @@ def made(
     package: Package, key: bytes | None, options: Options, sources: frozenset[FileId] = frozenset()
 ) -> Model:
     """What runs a package that was compiled here. Raises ToolchainError where it is for other CPUs alone."""
-    return Model(package, executor_of(package, options), key, options, sources, executor_of)
-
-
-def executor_of(package: Package, options: Options) -> Executor:
-    """What runs ``package``. Raises ToolchainError where it holds nothing for this CPU and device."""
-    executor = instantiate(package, options, recompiler)
-    if executor is None:
+    executors = _executors(package, options)
+    if executors is None:
         message = f"none of the targets {', '.join(package.isas())} runs on this CPU, or as isa={options.isa}"
         raise ToolchainError(Diagnostic("cpu", message, hint="add one that does, as in targets=v4,v3"))
-    return executor
+    return _model(package, executors, key, options, sources)
 
 
-def _with_plugins(package: Package, options: Options, where: str) -> Executor | None:
+def _model(
+    package: Package,
+    executors: Mapping[str, Executor],
+    key: bytes | None,
+    options: Options,
+    sources: frozenset[FileId],
+) -> Model:
+    def again(options: Options) -> Model:
+        return made(package, key, options, sources)
+
+    return make_models(package, executors, key, options, sources, again)
+
+
+def _executors(package: Package, options: Options) -> dict[str, Executor] | None:
+    """What runs each entry, on memory that they share; None where one does not run on this CPU or device."""
+    shared = Shared(options.plan_cache)
+    made = {name: instantiate(package.only(name), options, recompiler, shared) for name in package.entries}
+    running = {name: executor for name, executor in made.items() if executor is not None}
+    return running if len(running) == len(made) else None
+
+
+def _with_plugins(package: Package, options: Options, where: str) -> dict[str, Executor] | None:
     try:
-        return instantiate(package, options, recompiler)
+        return _executors(package, options)
     except UnknownOpError as error:
         raise package.lacking(error.name, where) from error
 

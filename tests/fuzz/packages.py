@@ -24,7 +24,7 @@ from graphwright.package.read import read_package
 from graphwright.runtime.model import Model
 from graphwright.targets.cpu.toolchain import find_toolchain
 from tests.fuzz import test_onnx_bytes as onnx_bytes
-from tests.package.damage import manifest_of, members_of, put_together
+from tests.package.damage import GRAPH, manifest_of, members_of, put_together
 from tests.package.models import Classifier
 from tests.package.test_mapped import lookup
 from tests.package.test_stated_types import affine, branching
@@ -134,7 +134,7 @@ class Workshop:
         if not trusted:
             members |= {name: self.evil for name in members if name.endswith(".so")}
         if kind == "graph":
-            members["graph.txt"] = damaged_text(members["graph.txt"].decode(), generator).encode()
+            members[GRAPH] = damaged_text(members[GRAPH].decode(), generator).encode()
         elif kind == "tasks":
             name = onnx_bytes.pick(sorted(n for n in members if n.endswith("tasks.json")), generator)
             members[name] = damaged_json(members[name], generator)

@@ -19,7 +19,7 @@ from graphwright.package.package import Package
 from graphwright.package.read import read_package
 from graphwright.runtime.cpu import Cpu
 from tests.executables import dispatch, programs
-from tests.package.damage import manifest_of, members_of, put_together
+from tests.package.damage import entry_of, manifest_of, members_of, put_together
 
 from .models import FLOAT, INT64, cnn, encoder, images, node, onnx_model
 
@@ -83,7 +83,7 @@ def test_an_untrusted_file_is_made_again_from_its_graph(
     path: Path, options: Options, tmp_path: Path, expected: dict[tuple[int, ...], Array], between: str
 ) -> None:
     stranger = replace(options, key_dir=tmp_path / "keys")
-    assert read_package(path).main is None
+    assert read_package(path).main.executable is None
     rebuilt = gw.load(path, options=stranger)
     assert inputs_of_cases(rebuilt.package) == inputs_of_cases(read_package(path, trust=True))
     assert len(dispatch(rebuilt.package).cases) == (4 if between == "dynamic" else 3)
@@ -302,11 +302,11 @@ def input_shape(shape: Any) -> Callable[[Any], object]:
 
 
 def entry(manifest: Any) -> Any:
-    return manifest["entries"]["main"]
+    return entry_of(manifest)["executable"]
 
 
 def first_target(manifest: Any) -> Any:
-    return next(iter(manifest["programs"]["main"][0].values()))
+    return next(iter(entry_of(manifest)["programs"][0].values()))
 
 
 DAMAGES: dict[str, Callable[[Any], object]] = {
@@ -317,7 +317,7 @@ DAMAGES: dict[str, Callable[[Any], object]] = {
     "a negative size": input_shape([-1, 3, 16, 16]),
     "a kernel that is not there": lambda m: first_target(m)["objects"].update(generated="nowhere"),
     "an unknown kind": lambda m: entry(m)["cases"][0].update(kind="sideways"),
-    "a program less": lambda m: m["programs"]["main"].pop(),
+    "a program less": lambda m: entry_of(m)["programs"].pop(),
     "a case of other types": lambda m: entry(m)["cases"][0]["inputs"][0].__setitem__(1, "f64"),
 }
 

@@ -22,7 +22,7 @@ from graphwright.runtime.host_program import HostProgramExecutor
 from tests.executables import host_program
 from tests.host_programs.models import MODELS, Partitioned
 from tests.host_programs.test_models import assert_same
-from tests.package.damage import manifest_of, members_of, put_together
+from tests.package.damage import entry_of, manifest_of, members_of, put_together
 from tests.package.models import onnx_model
 from tests.package.offline import run_offline
 
@@ -116,7 +116,7 @@ def test_weights_are_held_once(saved: Saved) -> None:
 @pytest.mark.parametrize("name", ["detector", "branching", "texts", "open_rank"])
 def test_a_stranger_compiles_it_again(name: str, saved: Saved, options: Options, tmp_path: Path) -> None:
     known, model, path = saved(name)
-    assert read_package(path).main is None
+    assert read_package(path).main.executable is None
     loaded = gw.load(path, options=replace(options, key_dir=tmp_path / "other"))
     assert len(calls(loaded)) == known.programs
     for feed in known.feeds:
@@ -149,7 +149,7 @@ def test_running_never_enters_the_compiler_where_ranks_are_known(
 
 
 def _host_program(manifest: dict[str, Any]) -> dict[str, Any]:
-    program: dict[str, Any] = manifest["entries"]["main"]
+    program: dict[str, Any] = entry_of(manifest)["executable"]
     assert program["kind"] == "host"
     return program
 
@@ -164,13 +164,13 @@ def _swap_callees(manifest: dict[str, Any]) -> None:
 
 
 DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
-    "no host program": lambda m: m["entries"].update(main=3),
-    "no programs": lambda m: m["programs"].update(main=[]),
+    "no host program": lambda m: entry_of(m).update(executable=3),
+    "no programs": lambda m: entry_of(m).update(programs=[]),
     "a value that is not there": _step(0, inputs=[99]),
     "a negative value": _step(0, inputs=[-1]),
     "a value that is made later": _step(0, inputs=[4]),
     "a value made twice": _step(1, outputs=[0]),
-    "a program that is not there": lambda m: m["programs"]["main"].pop(),
+    "a program that is not there": lambda m: entry_of(m)["programs"].pop(),
     "another call's number": _step(0, call=1),
     "another call's callee": _swap_callees,
     "no callee": _step(0, callee=None),
@@ -248,6 +248,7 @@ def test_bodies_that_nest_without_end_are_refused(saved: Saved, tmp_path: Path) 
         host = next(step for step in program["steps"] if "bodies" in step)
         program = {**program, "steps": [{**host, "bodies": [program]}]}
     members = {n: d for n, d in members_of(path).items() if n not in ("manifest.json", "signature")}
-    damaged = put_together(tmp_path / "deep.om", {**manifest, "entries": {"main": program}}, members, None)
+    entry_of(manifest)["executable"] = program
+    damaged = put_together(tmp_path / "deep.om", manifest, members, None)
     with pytest.raises(gw.PackageError):
         gw.load(damaged, trust=True)

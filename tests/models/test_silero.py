@@ -153,7 +153,7 @@ def test_the_rate_given_to_the_command_leaves_no_branch_on_it(
     assert result.exit_code == 0, result.stderr
     fixed = gw.load(file)
     assert [spec.name for spec in fixed.inputs] == ["input", "state"]
-    assert model.package.graph.count("= If[") == 3 and fixed.package.graph.count("= If[") == 1
+    assert model.entry.graph.count("= If[") == 3 and fixed.entry.graph.count("= If[") == 1
     assert len(fixed.package.weights.data) < 0.6 * len(model.package.weights.data)
     feeds = {
         "input": speech(RATES[rate] * 9 // 8, 2),
@@ -166,5 +166,5 @@ def test_the_rate_given_to_the_command_leaves_no_branch_on_it(
 
 def test_sizes_that_are_given_as_well_leave_no_branch_at_all(path: Path) -> None:
     fixed = gw.compile(path, constants={"sr": 16000}, shapes={"input": (1, 576), "state": (2, 1, 128)})
-    assert "If[" not in fixed.package.graph
+    assert "If[" not in fixed.entry.graph
     assert fixed.report().endswith("dynamic: nothing\n")

@@ -59,7 +59,7 @@ def test_one_program_is_right_at_many_random_sizes(name: str) -> None:
 def test_det_with_ranges_proves_that_its_maps_fit() -> None:
     path = file_of("ppocr_det")
     model = gw.compile(path, shapes={"x": ("N=1..4", 3, "H=32..1024%32", "W=32..1024%32")})
-    assert model.package.constraints == ()
+    assert model.entry.constraints == ()
     for feeds in drawn("ppocr_det", 10, large=False):
         assert_close(model.run(feeds), answers(session(path), feeds), path, feeds)
     with pytest.raises(gw.FeedError, match="axis 2 is 32 to 1024 in steps of 32, not 330"):

@@ -12,6 +12,8 @@ from graphwright.package.archive import read_archive
 from graphwright.package.archiver import write_archive
 from graphwright.package.sign import signature
 
+GRAPH = "entries/main/graph.txt"
+"""The text of the first entry's graph."""
 PROGRAM = "entries/main/0"
 """Where the members of the first program lie, a folder for each ISA."""
 
@@ -37,9 +39,15 @@ def manifest_of(path: Path) -> dict[str, Any]:
     return manifest
 
 
+def entry_of(manifest: dict[str, Any]) -> dict[str, Any]:
+    """What a manifest says of the first entry."""
+    entry: dict[str, Any] = manifest["entries"][0]
+    return entry
+
+
 def targets_of(manifest: dict[str, Any]) -> dict[str, Any]:
     """What a manifest says of the targets of the first program, by ISA."""
-    targets: dict[str, Any] = manifest["programs"]["main"][0]
+    targets: dict[str, Any] = entry_of(manifest)["programs"][0]
     return targets
 
 

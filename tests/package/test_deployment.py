@@ -20,7 +20,7 @@ from graphwright import config, log
 from graphwright.config import Options
 from graphwright.package.sign import KEY_BYTES, user_key
 from graphwright.targets.cpu.private import PrivateFolder
-from tests.package.damage import PROGRAM, manifest_of, members_of, put_together, targets_of
+from tests.package.damage import PROGRAM, entry_of, manifest_of, members_of, put_together, targets_of
 from tests.package.models import Classifier
 from tests.tools.support import graphwright, write_model
 
@@ -162,7 +162,7 @@ def test_what_does_not_fit_is_named(
     if change == "library":
         target["library"] = "0" * 64
     else:
-        manifest["programs"]["main"] = [{"v5": target}]
+        entry_of(manifest)["programs"] = [{"v5": target}]
         tasks, renamed = f"{PROGRAM}/{isa}/tasks.json", f"{PROGRAM}/v5/tasks.json"
         kept[renamed] = kept.pop(tasks)
         manifest["members"][renamed] = manifest["members"].pop(tasks)

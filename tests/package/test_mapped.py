@@ -64,7 +64,7 @@ def test_what_was_hashed_is_what_runs(
     (mine,), (wanted,) = targets(read_mapped).values(), targets(good).values()
     assert mine.objects == wanted.objects and mine.sources == wanted.sources
     assert mine.task_graph == wanted.task_graph
-    assert (read_mapped.graph, read_mapped.inputs) == (good.graph, good.inputs)
+    assert (read_mapped.main.graph, read_mapped.main.inputs) == (good.main.graph, good.main.inputs)
 
 
 def lookup() -> bytes:

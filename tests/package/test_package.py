@@ -20,7 +20,16 @@ from graphwright.config import Options
 from graphwright.package.archiver import write_archive
 from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
-from tests.package.damage import PROGRAM, manifest_of, members_of, put_together, rebuilt, targets_of
+from tests.package.damage import (
+    GRAPH,
+    PROGRAM,
+    entry_of,
+    manifest_of,
+    members_of,
+    put_together,
+    rebuilt,
+    targets_of,
+)
 from tests.package.models import Classifier
 
 TASKS = f"{PROGRAM}/{{}}/tasks.json"
@@ -93,7 +102,7 @@ def test_it_holds_what_the_format_says(package_path: Path) -> None:
     (isa,) = targets_of(manifest_of(package_path))
     kernels = {f"{PROGRAM}/{isa}/generated.so", f"{PROGRAM}/{isa}/generated.c"}
     assert names[:2] == ["manifest.json", "signature"]
-    assert {"graph.txt", "weights.safetensors", TASKS.format(isa), *kernels} <= set(names)
+    assert {GRAPH, "weights.safetensors", TASKS.format(isa), *kernels} <= set(names)
 
 
 def test_no_byte_changed_in_any_member_goes_unseen(
@@ -127,7 +136,7 @@ def refused_or_without_targets(path: Path, options: Options) -> bool:
     own = user_key(options.key_folder, create=False)
     assert own is not None
     try:
-        return read_package(path, keys=[own]).main is None
+        return read_package(path, keys=[own]).main.executable is None
     except gw.PackageError:
         return True
 
@@ -156,21 +165,24 @@ MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
     "no members": lambda m: m.pop("members"),
     "members of another kind": lambda m: m.update(members=[]),
     "a member that is not there": lambda m: m["members"].update(more=[0, ""]),
-    "a member that is not listed": lambda m: m["members"].pop("graph.txt"),
-    "a wrong size": lambda m: m["members"]["graph.txt"].__setitem__(0, 2**70),
-    "a wrong hash": lambda m: m["members"]["graph.txt"].__setitem__(1, "0" * 64),
-    "inputs of another kind": lambda m: m.update(inputs=3),
-    "another input": lambda m: m["inputs"][0].__setitem__(0, "z"),
-    "another type": lambda m: m["inputs"][0].__setitem__(1, "f64"),
-    "an unknown type": lambda m: m["outputs"][0].__setitem__(1, "f99"),
-    "no outputs": lambda m: m.update(outputs=[]),
-    "targets of another kind": lambda m: m["programs"].update(main=[["v4"]]),
+    "a member that is not listed": lambda m: m["members"].pop(GRAPH),
+    "a wrong size": lambda m: m["members"][GRAPH].__setitem__(0, 2**70),
+    "a wrong hash": lambda m: m["members"][GRAPH].__setitem__(1, "0" * 64),
+    "inputs of another kind": lambda m: entry_of(m).update(inputs=3),
+    "another input": lambda m: entry_of(m)["inputs"][0].__setitem__(0, "z"),
+    "another type": lambda m: entry_of(m)["inputs"][0].__setitem__(1, "f64"),
+    "an unknown type": lambda m: entry_of(m)["outputs"][0].__setitem__(1, "f99"),
+    "no outputs": lambda m: entry_of(m).update(outputs=[]),
+    "targets of another kind": lambda m: entry_of(m).update(programs=[["v4"]]),
     "a target that is not there": lambda m: targets_of(m).update(v9={"objects": {}, "sources": {}}),
     "an object that is not there": lambda m: next(iter(targets_of(m).values()))["objects"].update(x="../x"),
     "entries of another kind": lambda m: m.update(entries=[]),
-    "an entry of another kind": lambda m: m["entries"].update(main=3),
-    "no programs": lambda m: m.pop("programs"),
-    "metadata of another kind": lambda m: m.update(metadata=[1]),
+    "an entry of another kind": lambda m: m.update(entries=[3]),
+    "two entries of one name": lambda m: m["entries"].append(entry_of(m)),
+    "an executable of another kind": lambda m: entry_of(m).update(executable=3),
+    "an entry without a graph": lambda m: entry_of(m).update(name="other"),
+    "no programs": lambda m: entry_of(m).pop("programs"),
+    "metadata of another kind": lambda m: entry_of(m).update(metadata=[1]),
 }
 
 
@@ -259,13 +271,13 @@ def test_kernels_that_are_no_shared_object(
 def test_graphs_of_strangers_that_mean_nothing(package_path: Path, options: Options, tmp_path: Path) -> None:
     """An untrusted graph is refused or compiled; no other error gets out."""
     stranger = replace(options, key_dir=tmp_path / "none", device="reference")
-    text = members_of(package_path)["graph.txt"]
+    text = members_of(package_path)[GRAPH]
     source = random.Random(0)
     for _ in range(150):
         position, length = source.randrange(len(text)), source.choice([0, 1, 5, 40])
         change = source.choice([b"", b"0", b"-1", b"999999999999", b"%", b"f32[", b"*", b")", b"\n", b"N"])
         bad = text[:position] + change + text[position + length :]
-        path = rebuilt(package_path, tmp_path / "bad.om", {"graph.txt": bad})
+        path = rebuilt(package_path, tmp_path / "bad.om", {GRAPH: bad})
         try:
             gw.load(path, options=stranger)
         except gw.GraphwrightError:
@@ -277,7 +289,7 @@ def test_a_manifest_with_no_shape_of_a_tensor_is_refused(
     package_path: Path, tmp_path: Path, shape: list[int]
 ) -> None:
     manifest, members = manifest_of(package_path), members_of(package_path)
-    manifest["inputs"][0][2] = shape
+    entry_of(manifest)["inputs"][0][2] = shape
     kept = {name: data for name, data in members.items() if name not in ("signature", "manifest.json")}
     path = put_together(tmp_path / "shape.om", manifest, kept, None)
     with pytest.raises(gw.PackageError, match="no shape of a tensor"):

@@ -21,7 +21,7 @@ from graphwright.package.read import read_package
 from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.dispatch import DispatchExecutor
 from tests.executables import dispatch
-from tests.package.damage import manifest_of, members_of, put_together
+from tests.package.damage import entry_of, manifest_of, members_of, put_together
 from tests.package.models import onnx_model, rank_by_size
 from tests.package.offline import COMPILER, run_offline
 
@@ -72,7 +72,7 @@ def test_every_rank_that_fits_has_a_variant_and_all_share_the_weights(model: gw.
     package = read_package(path, trust=True)
     assert ranks(package) == [1, 2, 3, 4, 5]
     assert all(isinstance(case, Program) for case in dispatch(package).cases)
-    assert dispatch(package).otherwise == COMPILE and package.inputs[0].shape is None
+    assert dispatch(package).otherwise == COMPILE and package.main.inputs[0].shape is None
     largest = [t for t in package.weights.tensors.values() if t.size >= WEIGHT.nbytes]
     assert len(largest) == 1
     assert sum(name.startswith("weights") for name in members_of(path)) == 1
@@ -113,7 +113,7 @@ def test_the_same_model_gives_the_same_bytes_and_so_does_saving_again(
 
 def test_a_stranger_compiles_them_again(path: Path, options: Options, tmp_path: Path) -> None:
     stranger = replace(options, key_dir=tmp_path / "other")
-    assert read_package(path).main is None
+    assert read_package(path).main.executable is None
     loaded = gw.load(path, options=stranger)
     for shape in SHAPES:
         x = feed(shape)
@@ -122,11 +122,11 @@ def test_a_stranger_compiles_them_again(path: Path, options: Options, tmp_path: 
 
 
 def cases(manifest: Any) -> Any:
-    return manifest["entries"]["main"]["cases"]
+    return entry_of(manifest)["executable"]["cases"]
 
 
 def programs(manifest: Any) -> Any:
-    return manifest["programs"]["main"]
+    return entry_of(manifest)["programs"]
 
 
 DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
@@ -183,7 +183,7 @@ def test_more_combinations_than_a_package_holds_are_compiled_when_fed(options: O
 
 def test_a_rank_that_follows_from_a_size_has_none(options: Options) -> None:
     compiled = gw.compile(rank_by_size(), options=options)
-    main = compiled.package.main
+    main = compiled.entry.executable
     assert isinstance(main, HostProgram) and not any(isinstance(c.callee, Dispatch) for c in main.calls())
     fixed = gw.compile(rank_by_size(), shapes={"x": (1, "m")}, options=options)
     assert isinstance(fixed.executor, Cpu)

@@ -13,7 +13,7 @@ import safetensors.numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphwright.package.package import Package
+from graphwright.package.package import Entry, Package
 from graphwright.package.read import read_package
 from graphwright.package.run_length import LINE, SHRINKS, fill_jobs, find_runs
 from graphwright.package.weights import BadWeights, Weights, pack_weights, read_weights
@@ -111,7 +111,7 @@ def test_equal_bytes_are_held_once(picks: list[tuple[int, int, bool]]) -> None:
 def test_a_package_with_runs_is_read_and_written_again(tmp_path: Path) -> None:
     weights = pack_weights({"w": np.full((2000, 500), 3.0, np.float32), "i": np.zeros(1 << 18, np.int64)})
     spare = pack_weights({"s": np.ones(1 << 20, np.float32)})
-    package = Package("", weights, (), (), spare=lambda: spare)
+    package = Package({"main": Entry("module {}", (), ())}, weights, spare=lambda: spare)
     write_package(package, tmp_path / "a.om")
     assert (tmp_path / "a.om").stat().st_size < 8000
     for mapped in (False, True):

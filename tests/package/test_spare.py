@@ -17,7 +17,7 @@ from graphwright.package.package import SPARE, WEIGHTS
 from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
 from tests.executables import targets
-from tests.package.damage import members_of, rebuilt
+from tests.package.damage import GRAPH, members_of, rebuilt
 from tests.package.models import Array, onnx_model
 
 CHANNELS, SIZE = 64, 16
@@ -100,9 +100,7 @@ def test_a_stranger_compiles_it_again_from_both_members(
     check(model, deep)
     model.save(tmp_path / "again.om")
     theirs, ours = members_of(path), members_of(tmp_path / "again.om")
-    assert {n: ours[n] for n in (WEIGHTS, SPARE, "graph.txt")} == {
-        n: theirs[n] for n in (WEIGHTS, SPARE, "graph.txt")
-    }
+    assert {n: ours[n] for n in (WEIGHTS, SPARE, GRAPH)} == {n: theirs[n] for n in (WEIGHTS, SPARE, GRAPH)}
 
 
 def test_loading_and_saving_keeps_every_byte(path: Path, options: Options, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from graphwright.ir.require import Require
 from graphwright.ir.text import parse_module
 from graphwright.ir.verify import verify
 from graphwright.passes.retype import retype
-from tests.package.damage import members_of, rebuilt
+from tests.package.damage import GRAPH, members_of, rebuilt
 from tests.package.models import onnx_model
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
@@ -123,9 +123,9 @@ def lies(text: str) -> Iterator[tuple[str, str]]:
 def test_no_stated_type_is_used(cut_package: gw.Model) -> None:
     package, parsed = cut_package.package, 0
     pool = parse_constants(cut_package)
-    true = with_types(parse_module(package.graph, constants=pool.constants))
+    true = with_types(parse_module(package.main.graph, constants=pool.constants))
     expected = list(values_of(true.main))
-    for text, what in lies(package.graph):
+    for text, what in lies(package.main.graph):
         parsed += 1
         module = parse_module(text, constants=pool.constants)
         try:
@@ -147,7 +147,7 @@ def parse_constants(model: gw.Model) -> Module:
 
 def test_types_that_are_true_change_nothing(cut_package: gw.Model) -> None:
     pool = parse_constants(cut_package)
-    module = parse_module(cut_package.package.graph, constants=pool.constants)
+    module = parse_module(cut_package.entry.graph, constants=pool.constants)
     before, known = list(values_of(module.main)), guards(module)
     assert list(values_of(with_types(module).main)) == before
     assert guards(module) == known
@@ -162,10 +162,10 @@ def stranger(options: Options, tmp_path: Path) -> Options:
 def changed(model: gw.Model, old: str, new: str, path: Path) -> Path:
     """The package of ``model``, unsigned, with another text of its graph."""
     model.save(path)
-    text = members_of(path)["graph.txt"].decode()
+    text = members_of(path)[GRAPH].decode()
     found, count = re.subn(old, new, text)
     assert count
-    return rebuilt(path, path, {"graph.txt": found.encode()})
+    return rebuilt(path, path, {GRAPH: found.encode()})
 
 
 def test_an_output_of_fewer_rows_than_are_written_is_refused(

@@ -60,7 +60,7 @@ def test_package_of_a_stranger_is_compiled_anew(
 ) -> None:
     hostile = {n: b"never looked at" for n in members_of(package_path) if n.startswith(PROGRAM)}
     path = rebuilt(package_path, tmp_path / "hostile.om", hostile)
-    assert hostile and read_package(path).main is None
+    assert hostile and read_package(path).main.executable is None
     check(gw.load(path, options=stranger, mmap=mmap), classifier)
 
 
@@ -116,7 +116,7 @@ def test_saving_does_not_sign_for_others(package_path: Path, options: Options, t
     gw.load(foreign, trust=True, options=options).save(tmp_path / "again.om")
     own = user_key(options.key_folder, create=False)
     assert own is not None
-    assert read_package(tmp_path / "again.om", keys=[own]).main is None
+    assert read_package(tmp_path / "again.om", keys=[own]).main.executable is None
 
 
 def test_loading_and_saving_keeps_every_byte(package_path: Path, options: Options, tmp_path: Path) -> None:

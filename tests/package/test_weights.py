@@ -26,7 +26,7 @@ from graphwright.errors import PackageError
 from graphwright.ir.deferred import Deferred
 from graphwright.ir.types import DTYPES, F32
 from graphwright.package import weights as weights_module
-from graphwright.package.package import Package
+from graphwright.package.package import Entry, Package
 from graphwright.package.read import read_package
 from graphwright.package.weights import BadWeights, UnpackedWeights, Weights, pack_weights, read_weights
 from graphwright.package.write import write_package
@@ -144,7 +144,7 @@ def test_a_package_is_held_once_and_saved_without_a_copy(tmp_path: Path) -> None
     tracemalloc.start()
     weights = pack_weights({"w": array})
     assert peak() < 17 * MIB
-    package = Package("", weights, (), ())
+    package = Package({"main": Entry("module {}", (), ())}, weights)
     before = tracemalloc.get_traced_memory()[0]
     write_package(package, tmp_path / "x.om")
     assert peak() - before < MIB
@@ -238,7 +238,7 @@ def test_changed_indices_are_found_where_mapped_and_floats_where_copied(
 ) -> None:
     """Kernels may take the elements of an integer constant for places in memory."""
     arrays = {"i": np.array([1, 2, 3]), "f": np.array([1.0, 2.0]), "b": np.array([True])}
-    write_package(Package("", pack_weights(arrays), (), ()), tmp_path / "good.om")
+    write_package(Package({"main": Entry("module {}", (), ())}, pack_weights(arrays)), tmp_path / "good.om")
     data = (tmp_path / "good.om").read_bytes()
     (tmp_path / "bad.om").write_bytes(data.replace(np.float64(2).tobytes(), np.float64(3).tobytes()))
     assert read_package(tmp_path / "bad.om", use_mmap=True).weights.arrays["f"].tolist() == [1, 3]

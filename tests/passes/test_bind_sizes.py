@@ -150,7 +150,7 @@ def test_ranges_decide_comparisons() -> None:
         b_less = b(Less(), size, b.const(np.array(32)))
         module.main.set_outputs([b(Where(), b_less, x, b(Neg(), x))], ["y"])
         model = gw.compile(module, shapes={"x": (text, 3)})
-        assert model.package.graph.count("Less") == kept, text
+        assert model.entry.graph.count("Less") == kept, text
         x_array = np.ones((32 if "64" in text else 8, 3), np.float32)
         sign = 1 if text == "1..16" else -1
         assert np.array_equal(model(x_array)[0], sign * x_array)
@@ -168,7 +168,7 @@ def detector() -> Module:
 def test_divisibility_proves_what_sizes_could_break() -> None:
     assert guards(gw.compile(detector()).package)
     model = gw.compile(detector(), shapes={"x": ("32..1024%32", 3)})
-    assert not guards(model.package) and not model.package.general
+    assert not guards(model.package) and not model.entry.general
     assert model(np.ones((96, 3), np.float32))[0].shape == (6, 3)
     (text,) = {str(shape) for spec in model.outputs for shape in (spec.shape or ())[:1]}
     assert text == "2*H_32"

@@ -50,7 +50,7 @@ def test_the_rule_puts_the_kernel_in_place_of_two_ops() -> None:
     plain = gw.compile(node_model(*MODELS["norms"]))
     gw.plugins.load(PLUGINS["norms"])
     model = gw.compile(node_model(*MODELS["norms"]))
-    assert "L2Normalize" not in plain.package.graph and "L2Normalize" in model.package.graph
+    assert "L2Normalize" not in plain.entry.graph and "L2Normalize" in model.entry.graph
     assert "rule normalize: normalize 1 (2 -> 1 nodes)" in model.report()
     assert "1 l2_normalize" in model.report()
 
@@ -377,8 +377,7 @@ def test_attributes_of_nodes_become_fields() -> None:
     model.graph.output.append(helper.make_empty_tensor_value_info("z"))
     compiled = gw.compile(model)
     assert (
-        'Attributed[needed=7, flag=True, text="abc", sizes=(4, 5), to=f64, maybe=2.0]'
-        in compiled.package.graph
+        'Attributed[needed=7, flag=True, text="abc", sizes=(4, 5), to=f64, maybe=2.0]' in compiled.entry.graph
     )
     x = numbers(3, 4)
     y, z = compiled(x)

@@ -58,7 +58,7 @@ def test_an_op_that_its_kernel_does_not_serve_is_decomposed() -> None:
     model = gw.compile(node_model(node("FlipRows"), shape=("N", 3, "H", 2), dtype=TensorProto.INT32))
     x = np.arange(2 * 3 * 5 * 2, dtype=np.int32).reshape(2, 3, 5, 2)
     np.testing.assert_array_equal(model(x)[0], flipped(x))
-    assert "FlipRows(" not in model.package.graph and model.executor.stats()["host_calls"] == 0
+    assert "FlipRows(" not in model.entry.graph and model.executor.stats()["host_calls"] == 0
 
 
 @pytest.mark.usefixtures("_flip_rows")
@@ -87,7 +87,7 @@ def test_an_op_works_on_channel_blocks_between_convolutions(channels: int, isa: 
     """Nothing is brought into rows for it: there is a transfer in front, and one behind."""
     model, x = between_convolutions(channels, [flip("p", "q")])
     compiled = gw.compile(model, options=gw.CompileOptions(isa=isa))
-    assert compiled.package.graph.count("= TransData") == 2
+    assert compiled.entry.graph.count("= TransData") == 2
     bounds = [constant(f"s{k}", np.array([bound])) for k, bound in enumerate((-1, -(2**62), 2, -1))]
     slicing = helper.make_node("Slice", ["p", "s0", "s1", "s2", "s3"], ["q"])
     plain, _ = between_convolutions(channels, [*bounds, slicing])
@@ -184,6 +184,6 @@ def test_a_rule_is_one_file_and_fuses_what_it_matches() -> None:
     gw.plugins.load("flip_twice.py")
     nodes = [flip("x", "a"), flip("a", "b"), helper.make_node("Neg", ["b"], ["y"])]
     model = gw.compile(node_model(*nodes, shape=("N", 3, "H", 2)))
-    assert "FlipRows(" not in model.package.graph
+    assert "FlipRows(" not in model.entry.graph
     x = images(4, 2, 3, 5, 2)
     np.testing.assert_array_equal(model(x)[0], -x)

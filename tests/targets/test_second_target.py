@@ -83,7 +83,7 @@ def test_other_devices_compile_its_package_again(model: gw.Model, tmp_path: Path
 
 
 def test_what_runs_is_generated_from_its_own_text(model: gw.Model) -> None:
-    program = model.package.main
+    program = model.entry.executable
     assert isinstance(program, Program)
     target = program.targets[NAME]
     sources = {name: text for name, text in target.sources.items() if name.endswith(".txt")}

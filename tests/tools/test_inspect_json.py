@@ -110,5 +110,5 @@ def test_the_page_has_all_keys(model: Path) -> None:
     ],
 )
 def test_bounds_are_shown_as_bounds(constraint: str, shown: str, model: Path) -> None:
-    package = replace(gw.compile(model).package, constraints=(constraint,))
-    assert constraint_texts(package) == [shown]
+    entry = replace(gw.compile(model).entry, constraints=(constraint,))
+    assert constraint_texts(entry) == [shown]

@@ -5,30 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from graphwright.compiler.executables import compile_executables
-from graphwright.compiler.modules import (
-    Observer,
-    input_specs,
-    output_specs,
-    package_module,
-    program_of,
-    run_passes,
-)
+from graphwright.compiler.entries import Finished
+from graphwright.compiler.executables import Compiled
+from graphwright.compiler.modules import input_specs, output_specs, run_passes
 from graphwright.compiler.pipeline import shape_passes
 from graphwright.config import Options
 from graphwright.errors import Collector, Diagnostic, GraphwrightError, ModelError, OptionError
-from graphwright.executable.nodes import Dispatch, Executable
+from graphwright.executable.nodes import Dispatch
 from graphwright.gears import Gears, Row, row_text
 from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Module
 from graphwright.ir.names import terminal
 from graphwright.ir.types import TensorType
-from graphwright.package.package import MAIN, Package
 from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.passes.buckets import BucketModules, joined_module, padded_modules
 from graphwright.passes.padding import refuse_padding
 from graphwright.records import replace
-from graphwright.runtime.target import for_this_cpu
 
 
 def bucket_modules(module: Module, gears: Gears, options: Options) -> BucketModules:
@@ -110,37 +102,20 @@ def _refuse_open_sizes(modules: Sequence[Module], rows: Sequence[Row]) -> None:
     faults.raise_if_any()
 
 
-def compile_buckets(made: BucketModules, options: Options, observe: Observer) -> Package:
-    """The package of all buckets: a program for each on one set of weights, and what runs other shapes.
-    Raises ModelError, ToolchainError.
-    """
-    options = for_this_cpu(options)
-    padded = padded_modules(made) if made.otherwise == "pad" else []
-    others = padded if made.dynamic is None else [made.dynamic]
-    if options.device == "reference":
-        return _interpreted(made, others, options, observe)
-    compiled = compile_executables([*made.buckets, *others], options, observe)
-    joined = joined_module(made)
-    observe("gears", joined)
-    report = _report(made, compiled.reports)
-    package = compiled.package(joined, _dispatch(joined, compiled.executables), options, report)
-    return replace(package, inputs=package.inputs[:-1])
+class Buckets:
+    """A static program for each bucket, and what runs other shapes."""
 
+    def __init__(self, made: BucketModules) -> None:
+        self._made = made
+        padded = padded_modules(made) if made.otherwise == "pad" else []
+        self.modules = [*made.buckets, *(padded if made.dynamic is None else [made.dynamic])]
 
-def _dispatch(joined: Module, cases: Sequence[Executable]) -> Dispatch:
-    """The sizes, which are the last input of the graph, are no input of its users."""
-    return Dispatch(input_specs(joined)[:-1], output_specs(joined), tuple(cases))
-
-
-def _interpreted(
-    made: BucketModules, others: Sequence[Module], options: Options, observe: Observer
-) -> Package:
-    """What the reference device runs."""
-    joined = joined_module(made)
-    observe("gears", joined)
-    package = package_module(joined, options)
-    main = _dispatch(joined, [program_of(module, {}, module) for module in (*made.buckets, *others)])
-    return replace(package, inputs=package.inputs[:-1], entries={MAIN: main})
+    def finished(self, compiled: Sequence[Compiled]) -> Finished:
+        """The entry of what was made of each module."""
+        joined = joined_module(self._made)
+        cases = tuple(made.executable for made in compiled)
+        main = Dispatch(input_specs(joined), output_specs(joined), cases)
+        return Finished(joined, Compiled(main, _report(self._made, [made.report for made in compiled])))
 
 
 def _report(made: BucketModules, reports: Sequence[str]) -> str:

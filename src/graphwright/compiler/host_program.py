@@ -131,8 +131,7 @@ class Draft:
         """The host program that calls what was ``compiled``; the module holds that as well."""
         callees: dict[int, Executable] = {}
         for number, made in compiled.items():
-            assert made.package.main is not None
-            callees[number], node = made.package.main, self._nodes[number]
+            callees[number], node = made.program, self._nodes[number]
             node.regions = (_region(made.module.main, node),)
             self.module.constants.merge(made.module.constants)
         DeadCode().run(self.module, Record("dead_code"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
@@ -16,23 +15,19 @@ from graphwright.executable.stored import StoredTasks
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.constant import constant_of
 from graphwright.ir.deferred import Deferred
-from graphwright.ir.graph import Array, Graph, Module, Value
+from graphwright.ir.graph import Array, Graph, Module, Role, Value
 from graphwright.ir.op import ConstRef
-from graphwright.ir.plugin_ops import is_plugin_op, plugin_of
 from graphwright.ir.symbols import Constraint
-from graphwright.ir.text import print_module
 from graphwright.kernels.candidates.registry import GeneratedKernels, load
 from graphwright.kernels.launch import Step
 from graphwright.kernels.select import Selection, select_kernels
 from graphwright.lower.lower import lower, refuse_unknown_ranks
-from graphwright.lower.tasks import TaskGraph
 from graphwright.memory.storage import all_steps, step_values
-from graphwright.package.package import MAIN, Package
-from graphwright.package.weights import UnpackedWeights, Weights, pack_weights
+from graphwright.package.weights import Weights, pack_weights
 from graphwright.passes.base import Record
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.manager import PassManager, Scheduled
-from graphwright.records import dataclass, field, replace
+from graphwright.records import dataclass, replace
 from graphwright.report import compile_report
 from graphwright.runtime.target import library_digest
 from graphwright.targets.registry import target_of
@@ -41,32 +36,17 @@ Observer = Callable[[str, object], None]
 """Called after each stage with its name and its product: the module, the kernels, the program."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Compilation:
-    """Everything that one compilation made, for those who want to look."""
+    """What was made of one module, which is now what was compiled."""
 
     module: Module
-    package: Package
-    task_graph: TaskGraph
+    program: Program
+    report: str
+    weights: Weights
     kernels: GeneratedKernels
-    records: list[Record]
-    spare: dict[str, Array | Deferred]
-    """Constants of the graph that the tasks do not read."""
-    seconds: dict[str, float] = field(default_factory=dict)
-
-
-def compile_module(
-    module: Module,
-    options: Options,
-    observe: Observer = lambda name, product: None,
-    shared: Weights | None = None,
-) -> Compilation:
-    """Compile the entry of ``module``, which is changed. Raises ModelError, ToolchainError.
-
-    The weights begin with those of ``shared``, which what was compiled with them can read there as well.
-    """
-    (made,) = compile_modules([module], options, observe, shared)
-    return made
+    records: Sequence[Record]
+    """What each pass did."""
 
 
 def run_passes(
@@ -88,80 +68,48 @@ def compile_modules(
     shared: Weights | None = None,
     prepared: Sequence[Sequence[Record] | None] = (),
 ) -> list[Compilation]:
-    """Compile the entries of ``modules``, which are changed, on one set of weights and of generated kernels.
+    """A program of each of ``modules``, which are changed, on one set of weights and of generated kernels.
 
     The weights begin with those of ``shared``. ``prepared``, for each module: what the graph passes recorded
     that it has been through; None where they are still to run. Raises ModelError, ToolchainError.
     """
     load()
-    clock = _Clock()
     target = target_of(options)
     records: list[list[Record]] = []
     for module, done in zip(modules, prepared or [None] * len(modules), strict=True):
         passes = (*(graph_passes() if done is None else ()), *kernel_passes(target))
         records.append([*(done or ()), *run_passes(module, passes, options, observe)])
         refuse_unknown_ranks(module.main)
-    clock.lap("passes")
     generated = GeneratedKernels()
     selections = [
         select_kernels(module, module.main, target, options.numerics, generated) for module in modules
     ]
     for selection in selections:
         observe("select", selection)
-    clock.lap("select")
     sources = sources_of(generated, target)
     compiler = target.compiler(options)
     # compilers are other processes: they run while weights are packed
     call = partial(compile_sources, sources, generated, compiler)
     with BackgroundTask(call, compiler.stop) as compiled:
-        weights, stored = _weights(modules, selections, shared)
-        programs = [
-            lower(
-                m.main,
-                selection.steps,
-                m.symbols,
-                held.places,
-                target.machine,
-                options.streams,
-                m.updates(),
-            )
-            for m, selection, held in zip(modules, selections, stored, strict=True)
+        weights, places = _weights(modules, selections, shared)
+        lowered = [
+            lower(m.main, s.steps, m.symbols, places_of, target.machine, options.streams, m.updates())
+            for m, s, places_of in zip(modules, selections, places, strict=True)
         ]
-        for program in programs:
+        for program in lowered:
             observe("lower", program)
-        clock.lap("lower")
         observe("emit", sources)
         objects = compiled.result()
     observe("kernels", objects)
-    clock.lap("kernels")
     library = library_digest(target.library) if target.library else ""
     made = []
-    for module, selection, held, program, noted in zip(
-        modules, selections, stored, programs, records, strict=True
-    ):
+    for module, selection, program, noted in zip(modules, selections, lowered, records, strict=True):
         code = TargetCode(target.name, StoredTasks.of(program), objects, sources, library)
-        package = replace(
-            package_module(module, options, weights),
-            entries={MAIN: program_of(module, {target.name: code})},
-            report=compile_report(noted, selection.steps),
-            spare=partial(UnpackedWeights, held.spare),
+        report = compile_report(noted, selection.steps)
+        made.append(
+            Compilation(module, program_of(module, {target.name: code}), report, weights, generated, noted)
         )
-        made.append(Compilation(module, package, program, generated, noted, held.spare, clock.seconds))
     return made
-
-
-def package_module(module: Module, options: Options, weights: Weights | None = None) -> Package:
-    """A package of ``module`` as it is, without a target; of its constants unless ``weights`` are given."""
-    return Package(
-        graph=print_module(module, constants="short"),
-        weights=weights or pack_weights({ref.digest: module.constants[ref] for ref in module.constants}),
-        inputs=input_specs(module),
-        outputs=output_specs(module),
-        constraints=constraint_texts(module.symbols.constraints),
-        metadata=dict(module.metadata),
-        options=options.key(),
-        plugins={n.op.name: plugin_of(type(n.op)) for n in module.walk() if is_plugin_op(type(n.op))},
-    )
 
 
 def program_of(
@@ -178,8 +126,10 @@ def states(module: Module) -> tuple[int, ...]:
 
 
 def input_specs(module: Module) -> tuple[TensorSpec, ...]:
-    """What the entry of ``module`` takes."""
-    return tuple(spec_of(value, value.name) for value in module.main.inputs)
+    """What the entry of ``module`` takes of its users: not the sizes that choose a gear."""
+    signature = module.signatures.get("main")
+    hidden = () if signature is None else [k for k, role in enumerate(signature.roles) if role is Role.SIZES]
+    return tuple(spec_of(value, value.name) for value in module.main.inputs if value.index not in hidden)
 
 
 def output_specs(module: Module) -> tuple[TensorSpec, ...]:
@@ -198,16 +148,6 @@ def constraint_texts(constraints: Iterable[Constraint]) -> tuple[str, ...]:
     return tuple(f"{each} (node {each.node})" for each in constraints)
 
 
-class _Clock:
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, stage: str) -> None:
-        now = time.perf_counter()
-        self.seconds[stage], self._last = now - self._last, now
-
-
 def spec_of(value: Value, name: str) -> TensorSpec:
     """``value`` as users see it."""
     shape = value.type.shape
@@ -215,23 +155,19 @@ def spec_of(value: Value, name: str) -> TensorSpec:
     return TensorSpec(name, value.type.dtype, dims)
 
 
-@dataclass(frozen=True)
-class _Stored:
-    """Where the constants that a graph's steps read lie in the weights, and those that it has beside them."""
-
-    places: dict[Value, tuple[int, int]]
-    spare: dict[str, Array | Deferred]
+Places = dict[Value, tuple[int, int]]
+"""Where the constants that a graph's steps read lie in the weights: the first byte, and how many."""
 
 
 def _weights(
     modules: Sequence[Module], selections: Sequence[Selection], shared: Weights | None
-) -> tuple[Weights, list[_Stored]]:
+) -> tuple[Weights, list[Places]]:
     """The constants that the steps of all modules read, each content once, behind ``shared``."""
     used = [_read_constants(m.main, s.steps) for m, s in zip(modules, selections, strict=True)]
     weights = pack_weights(_taken(modules, used, shared))  # alone holds what it packs, and lets it go
     packings = {name: how for module in modules for name, how in module.constants.packings.items()}
     weights = replace(weights, packings={n: packings[n] for n in weights.tensors if n in packings})
-    return weights, [_stored(m, refs, weights) for m, refs in zip(modules, used, strict=True)]
+    return weights, [_places(m, refs, weights) for m, refs in zip(modules, used, strict=True)]
 
 
 def _taken(
@@ -247,16 +183,13 @@ def _taken(
     return taken
 
 
-def _stored(module: Module, used: Mapping[Value, ConstRef], weights: Weights) -> _Stored:
-    """Let ``module`` hold what was packed there."""
-    spare: dict[str, Array | Deferred] = {}
+def _places(module: Module, used: Mapping[Value, ConstRef], weights: Weights) -> Places:
+    """Let ``module`` hold what was packed where it was packed."""
     for ref in module.constants:
         if ref.digest in weights.tensors:
             module.constants.adopt(ref.digest, weights.arrays[ref.digest])
-        else:
-            spare[ref.digest] = module.constants.held(ref)
     tensors = {value: weights.tensors[ref.digest] for value, ref in used.items()}
-    return _Stored({value: (tensor.start, tensor.size) for value, tensor in tensors.items()}, spare)
+    return {value: (tensor.start, tensor.size) for value, tensor in tensors.items()}
 
 
 def _read_constants(graph: Graph, steps: tuple[Step, ...]) -> dict[Value, ConstRef]:

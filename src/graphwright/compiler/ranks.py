@@ -1,22 +1,20 @@
-"""Models with inputs of open rank: which ranks they can have, and a package that holds a program for each."""
+"""Models with inputs of open rank: which ranks they can have, and an entry with a program for each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
-from graphwright.compiler.modules import compile_modules, package_module, states
-from graphwright.config import Options
+from graphwright.compiler.entries import Finished, jit_dispatch
+from graphwright.compiler.executables import Compiled
 from graphwright.errors import ModelError
-from graphwright.executable.nodes import COMPILE, Dispatch
 from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Graph, Module
 from graphwright.ir.types import TensorType
-from graphwright.package.package import MAIN, Package
-from graphwright.package.weights import UnpackedWeights
+from graphwright.passes.dynamic import what_stays_dynamic
 from graphwright.passes.fixpoints import SHAPES
 from graphwright.passes.manager import PassManager
-from graphwright.records import replace
+from graphwright.records import dataclass
+from graphwright.report import with_dynamic
 
 RANKS = range(6)
 """Ranks that are tried: larger ones are rare, and made when they are fed."""
@@ -77,15 +75,18 @@ def _take(numbers: Iterator[int]) -> None:
         raise TooManyRanks
 
 
-def package_ranks(module: Module, variants: Sequence[Module], options: Options) -> Package:
-    """The package of ``module`` with a program for each of ``variants``, on one set of weights and kernels.
+@dataclass(frozen=True)
+class RankVariants:
+    """A program for each of ``variants`` of ``general``; other ranks are compiled when they come."""
 
-    Shapes of other ranks are compiled when they come. Raises ToolchainError.
-    """
-    compiled = compile_modules(variants, options) if variants else []
-    package = package_module(module, options, compiled[0].package.weights if compiled else None)
-    held = package.weights.tensors
-    rest = {ref.digest: module.constants.held(ref) for ref in module.constants if ref.digest not in held}
-    cases = tuple(made.package.main for made in compiled if made.package.main is not None)
-    main = Dispatch(package.inputs, package.outputs, cases, COMPILE, states=states(module))
-    return replace(package, entries={MAIN: main}, spare=partial(UnpackedWeights, rest))
+    general: Module
+    variants: Sequence[Module]
+
+    @property
+    def modules(self) -> Sequence[Module]:
+        return self.variants
+
+    def finished(self, compiled: Sequence[Compiled]) -> Finished:
+        cases = [made.executable for made in compiled]
+        report = with_dynamic("", what_stays_dynamic(self.general))
+        return Finished(self.general, Compiled(jit_dispatch(self.general, cases), report))

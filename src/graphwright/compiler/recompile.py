@@ -5,10 +5,11 @@ shape.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 
 from graphwright import plugins
-from graphwright.compiler.driver import compile_module, compile_untrusted
+from graphwright.compiler.driver import compile_module, compile_sources, retyped
 from graphwright.compiler.host_program import rank_inputs, subgraph_module
 from graphwright.config import Options
 from graphwright.errors import (
@@ -39,7 +40,10 @@ from graphwright.runtime.executor import Shapes
 
 
 class Recompiler:
-    """Compiles ``package`` for shapes that none of its programs takes. Its graph is read once."""
+    """Compiles the main entry of ``package`` for shapes that none of its programs takes.
+
+    Its graph is read once.
+    """
 
     def __init__(self, package: Package, options: Options) -> None:
         plugins.use(options)
@@ -80,12 +84,15 @@ class Recompiler:
 
 
 def recompile(package: Package, options: Options) -> Package:
-    """The graph and weights of a package compiled for this machine. Raises PackageError, ToolchainError."""
+    """The graphs and weights of a package compiled for this machine. Raises PackageError, ToolchainError."""
     plugins.use(options)
     try:
-        module = source_module(package)
-        with regions_of(module):
-            return compile_untrusted(module, options)
+        modules = {name: source_module(package.only(name)) for name in package.entries}
+        with ExitStack() as stack:
+            for module in modules.values():
+                stack.enter_context(regions_of(module))
+            sources = {name: retyped(module) for name, module in modules.items()}
+            return compile_sources(sources, options)
     except (GraphwrightError, OSError, MemoryError):
         raise
     except Exception as error:  # a hostile text breaks ops in ways of their own
@@ -93,7 +100,7 @@ def recompile(package: Package, options: Options) -> Package:
 
 
 def specialize(package: Package, shapes: Shapes, options: Options) -> Package:
-    """The graph and weights of a package compiled for ``shapes`` alone; of gears, what runs others."""
+    """The main entry of a package compiled for ``shapes`` alone; of gears, what runs others."""
     plugins.use(options)
     module = source_module(package)
     buckets = split_module(module)
@@ -103,20 +110,20 @@ def specialize(package: Package, shapes: Shapes, options: Options) -> Package:
 
 
 def source_module(package: Package) -> Module:
-    """The graph that a package is compiled again from: the general one, where it has one."""
+    """The graph that the main entry is compiled again from: the general one, where it has one."""
     constants = _constants(package)
     module = _unpacked_module(package, constants)
-    if not package.general:
+    if not package.main.general:
         return module
     constants.merge(module.constants)
-    general = _parsed(package, package.general, constants)
+    general = _parsed(package, package.main.general, constants)
     with regions_of(general):
         verify(general)
     return general
 
 
 def unpacked_module(package: Package) -> Module:
-    """The graph of a package with its constants in row-major order again."""
+    """The graph of the main entry with its constants in row-major order again."""
     return _unpacked_module(package, _constants(package))
 
 
@@ -128,7 +135,7 @@ def _constants(package: Package) -> ConstantPool:
 
 
 def _unpacked_module(package: Package, constants: ConstantPool) -> Module:
-    module = _parsed(package, package.graph, constants)
+    module = _parsed(package, package.main.graph, constants)
     with regions_of(module):
         for node in module.walk():
             if isinstance(node.op, Constant) and node.output.layout is not None:
@@ -143,7 +150,7 @@ def _parsed(package: Package, text: str, constants: ConstantPool) -> Module:
         module = parse_module(text, constants=constants)
     except UnknownOpError as error:
         raise package.lacking(error.name) from error
-    module.metadata.update(package.metadata)
+    module.metadata.update(package.main.metadata)
     return module
 
 

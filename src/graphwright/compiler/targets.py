@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from graphwright.config import Options
 from graphwright.executable.nodes import Executable, Program, map_programs, programs_of
-from graphwright.package.package import Package
+from graphwright.package.package import Entry, Package
 from graphwright.package.packs import packs_of
 from graphwright.records import replace
 
@@ -30,7 +30,13 @@ def join_targets(packages: Sequence[Package]) -> Package:
     )
 
 
-def _joined(executables: Sequence[Executable]) -> Executable:
+def _joined(entries: Sequence[Entry]) -> Entry:
+    executables = [entry.executable for entry in entries if entry.executable is not None]
+    joined: Entry = replace(entries[0], executable=_united(executables))
+    return joined
+
+
+def _united(executables: Sequence[Executable]) -> Executable:
     """The first of ``executables``, whose programs have the targets of all. Raises ValueError where they
     differ in more than their targets.
     """

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from graphwright.errors import Diagnostic, PackageError
-from graphwright.executable.nodes import Executable, programs_of
+from graphwright.executable.nodes import Executable, Program, programs_of
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array
 from graphwright.package.packs import Packs
 from graphwright.package.weights import UnpackedWeights, Weights, no_weights
-from graphwright.records import dataclass, field
+from graphwright.records import dataclass, field, replace
 
-FORMAT = 6
+FORMAT = 7
 """Of the file; others are refused."""
 WEIGHTS = "weights.safetensors"
 SPARE = "graph.safetensors"
-GENERAL = "general.txt"
+GRAPH, GENERAL, REPORT = "graph.txt", "general.txt", "report.txt"
+"""Texts in the folder of an entry."""
 MAIN = "main"
-"""The entry that a model runs."""
+"""What the entry of a model with one is called."""
+
+
+def folder_of(entry: str) -> str:
+    """The folder of an entry of that name."""
+    return f"entries/{entry}"
 
 
 def own_weights(isa: str) -> str:
@@ -27,27 +33,53 @@ def own_weights(isa: str) -> str:
 
 
 @dataclass(frozen=True)
-class Package:
-    """``graph`` is the fused graph's text. ``entries`` are what runs, by name, on one set of weights: none
-    where that is not trusted. ``weights`` are what the tasks read, packed for the first target; ``spare``
-    gives what the graph has beside them, which only compiling it again, or saving it, needs."""
+class Entry:
+    """What runs under one name: a graph with its inputs and outputs, and what it was compiled to."""
 
     graph: str
-    weights: Weights
+    """The text of the fused graph."""
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    entries: Mapping[str, Executable] = field(default_factory=dict)
+    executable: Executable | None = None
+    """None where the package is not trusted."""
     constraints: tuple[str, ...] = ()
-    """What the model demands of its sizes."""
+    """What the graph demands of its sizes."""
     general: str = ""
     """The graph that assumes nothing, where the programs assume something: for the shapes that break a guard
     it is compiled again."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """The source model's own texts."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    """Options that reached the code."""
     report: str = ""
     """What the compiler did, in plain text."""
+
+    @property
+    def source(self) -> str:
+        """The text of the graph that is compiled again where the programs do not serve."""
+        return self.general or self.graph
+
+    @property
+    def states(self) -> tuple[TensorSpec, ...]:
+        """The inputs that a model keeps from run to run."""
+        kept = () if self.executable is None else self.executable.states
+        return tuple(self.inputs[number] for number in kept)
+
+    @property
+    def feeds(self) -> tuple[TensorSpec, ...]:
+        """The inputs that a run is fed."""
+        kept = self.states
+        return tuple(spec for spec in self.inputs if spec not in kept)
+
+
+@dataclass(frozen=True)
+class Package:
+    """``entries`` are what runs, by name, on one set of weights; the first is the main one. ``weights`` are
+    what the tasks read, packed for the first target; ``spare`` gives what the graphs have beside them, which
+    only compiling them again, or saving them, needs."""
+
+    entries: Mapping[str, Entry]
+    weights: Weights
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Options that reached the code."""
     signature: str = ""
     """As it was read: whoever signed it, it is written again with it."""
     trusted: bool = True
@@ -56,7 +88,20 @@ class Package:
     packs: Mapping[str, Packs] = field(default_factory=dict)
     """The weights of each further target, by ISA."""
     plugins: Mapping[str, str] = field(default_factory=dict)
-    """The plugin that brings each op of the graph that graphwright does not have."""
+    """The plugin that brings each op of the graphs that graphwright does not have."""
+
+    @property
+    def main(self) -> Entry:
+        """The first entry."""
+        return next(iter(self.entries.values()))
+
+    def only(self, name: str) -> Package:
+        """The package of one entry alone, on the weights of all. Raises KeyError."""
+        return replace(self, entries={name: self.entries[name]})
+
+    def with_main(self, entry: Entry) -> Package:
+        """The package with another entry in place of the first."""
+        return replace(self, entries={**self.entries, next(iter(self.entries)): entry})
 
     def lacking(self, op: str, where: str = "") -> PackageError:
         """That ``op`` is not registered: which plugin brings it. ``where`` is the package's file."""
@@ -68,37 +113,19 @@ class Package:
         hint = "--plugin FILE, or graphwright.plugins.load(FILE) before the package is loaded"
         return PackageError(Diagnostic("missing-plugin", message, where, hint))
 
-    @property
-    def source(self) -> str:
-        """The text of the graph that is compiled again where the programs do not serve."""
-        return self.general or self.graph
-
-    @property
-    def main(self) -> Executable | None:
-        """What a model runs; None where the package holds nothing that runs."""
-        return self.entries.get(MAIN)
-
-    @property
-    def states(self) -> tuple[TensorSpec, ...]:
-        """The inputs that a model keeps from run to run."""
-        kept = () if self.main is None else self.main.states
-        return tuple(self.inputs[number] for number in kept)
-
-    @property
-    def feeds(self) -> tuple[TensorSpec, ...]:
-        """The inputs that a run is fed."""
-        kept = self.states
-        return tuple(spec for spec in self.inputs if spec not in kept)
+    def programs(self) -> list[Program]:
+        """The programs of all entries."""
+        held = (entry.executable for entry in self.entries.values() if entry.executable is not None)
+        return [program for executable in held for program in programs_of(executable)]
 
     def isas(self) -> list[str]:
         """The ISAs that it holds kernels for."""
-        programs = (program for entry in self.entries.values() for program in programs_of(entry))
-        return sorted({isa for program in programs for isa in program.targets})
+        return sorted({isa for program in self.programs() for isa in program.targets})
 
     def weights_of(self, isa: str) -> Weights:
         """What the tasks for ``isa`` read. Raises PackageError."""
         return self.packs[isa].weights() if isa in self.packs else self.weights
 
     def constants(self) -> dict[str, Array]:
-        """All constants of the graph, and what the tasks read of others. Raises PackageError."""
+        """All constants of the graphs, and what the tasks read of others. Raises PackageError."""
         return {**self.weights.arrays, **self.spare().arrays}

@@ -19,9 +19,13 @@ from graphwright.package.archive import Held, Later, Source, damaged, open_archi
 from graphwright.package.package import (
     FORMAT,
     GENERAL,
+    GRAPH,
+    REPORT,
     SPARE,
     WEIGHTS,
+    Entry,
     Package,
+    folder_of,
     own_weights,
 )
 from graphwright.package.packs import Packs
@@ -131,69 +135,82 @@ def _package(
     signature = bytes(members.get("signature", b"")).decode("ascii")
     trusted = trust or is_signed(bytes(members["manifest.json"]), signature, keys)
     weights = read_weights(members[WEIGHTS]).with_own_indices()
-    graph = bytes(members["graph.txt"]).decode()
+    graphs = "\n".join(_text(members, plain, GRAPH) for plain in manifest["entries"])
     if checks.tensors:
-        _check_tensors(weights, manifest["tensors"][WEIGHTS], graph, where)
+        _check_tensors(weights, manifest["tensors"][WEIGHTS], graphs, where)
     if checks.weights:
         _check_weights(manifest, members, later, where)
     if weights.index_digest() != manifest["indices"]:
         raise damaged(where, "weights of integers were changed after they were written")
-    files = _Files(members)
-    package = Package(
-        graph=graph,
-        report=bytes(members["report.txt"]).decode(),
-        weights=weights,
-        inputs=tuple(map(decode_spec, manifest["inputs"])),
-        outputs=tuple(map(decode_spec, manifest["outputs"])),
-        constraints=tuple(map(str, manifest["constraints"])),
-        general=bytes(members.get(GENERAL, b"")).decode(),
-        metadata={str(k): str(v) for k, v in manifest["metadata"].items()},
+    files = _Files(members) if trusted else None
+    entries = {str(plain["name"]): _entry(plain, members, files, where) for plain in manifest["entries"]}
+    if not entries or len(entries) < len(manifest["entries"]):
+        raise damaged(where, "it has no entries, or two of one name")
+    return Package(
+        entries,
+        weights,
         options={str(k): str(v) for k, v in manifest["options"].items()},
         plugins={str(k): str(v) for k, v in manifest["plugins"].items()},
         signature=signature,
         trusted=trusted,
-        spare=_spare(later, manifest, graph, where),
+        spare=_spare(later, manifest, graphs, where),
         packs={
             str(isa): Packs(plain, weights, _weights_of(later, str(isa), where))
             for isa, plain in (manifest["packs"] if trusted else {}).items()
         },
-        entries=_entries(manifest, files) if trusted else {},
     )
-    if package.main is not None:
-        _check_ports(package, package.main, where)
-    return package
 
 
-def _entries(manifest: dict[str, Any], files: _Files) -> dict[str, Executable]:
-    """The executables, each program with its targets. A ValueError where they do not fit together."""
-    entries = {}
-    for name, plain in manifest["entries"].items():
-        programs = manifest["programs"][name]
-
-        def targets(
-            number: int, name: str = str(name), programs: Sequence[Any] = programs
-        ) -> dict[str, TargetCode]:
-            return _targets(programs[number], f"entries/{name}/{number}", files)
-
-        entries[str(name)] = entry = decode(plain, targets)
-        for program in programs_of(entry):
-            ports = _ports(program.inputs), _ports(program.outputs)
-            if any(target.stored.ports != ports for target in program.targets.values()):
-                raise ValueError("the inputs or outputs of a program are not those of its tasks")
-    return entries
+def _text(members: Members, plain: dict[str, Any], file: str) -> str:
+    """A text of an entry; empty where it has none."""
+    return bytes(members.get(f"{folder_of(plain['name'])}/{file}", b"")).decode()
 
 
-def _check_ports(package: Package, main: Executable, where: str) -> None:
-    """Raise PackageError where the entry, or what it chooses from, takes or gives other values than the
-    package says.
+def _entry(plain: dict[str, Any], members: Members, files: _Files | None, where: str) -> Entry:
+    """An entry; ``files`` are None where what runs is left in the file."""
+    entry = Entry(
+        graph=_text(members, plain, GRAPH),
+        inputs=tuple(map(decode_spec, plain["inputs"])),
+        outputs=tuple(map(decode_spec, plain["outputs"])),
+        executable=None if files is None or plain["executable"] is None else _executable(plain, files),
+        constraints=tuple(map(str, plain["constraints"])),
+        general=_text(members, plain, GENERAL),
+        metadata={str(k): str(v) for k, v in plain["metadata"].items()},
+        report=_text(members, plain, REPORT),
+    )
+    if not entry.graph:
+        raise damaged(where, f"entry {plain['name']!r} has no graph")
+    if entry.executable is not None:
+        _check_ports(entry, entry.executable, where)
+    return entry
+
+
+def _executable(plain: dict[str, Any], files: _Files) -> Executable:
+    """The executable, each program with its targets. A ValueError where they do not fit together."""
+    folder, programs = folder_of(plain["name"]), plain["programs"]
+
+    def targets(number: int) -> dict[str, TargetCode]:
+        return _targets(programs[number], f"{folder}/{number}", files)
+
+    executable = decode(plain["executable"], targets)
+    for program in programs_of(executable):
+        ports = _ports(program.inputs), _ports(program.outputs)
+        if any(target.stored.ports != ports for target in program.targets.values()):
+            raise ValueError("the inputs or outputs of a program are not those of its tasks")
+    return executable
+
+
+def _check_ports(entry: Entry, executable: Executable, where: str) -> None:
+    """Raise PackageError where what runs, or what it chooses from, takes or gives other values than the
+    entry says.
     """
-    wanted = [dtype for _, dtype in (*_ports(package.inputs), *_ports(package.outputs))]
-    if [dtype for _, dtype in (*_ports(main.inputs), *_ports(main.outputs))] != wanted:
-        raise damaged(where, "the inputs or outputs of the entry are not those of the manifest")
-    names = [spec.name for spec in package.inputs], [spec.name for spec in package.outputs]
-    for program in _chosen_from(main):
+    wanted = [dtype for _, dtype in (*_ports(entry.inputs), *_ports(entry.outputs))]
+    if [dtype for _, dtype in (*_ports(executable.inputs), *_ports(executable.outputs))] != wanted:
+        raise damaged(where, "the inputs or outputs of what runs are not those of the entry")
+    names = [spec.name for spec in entry.inputs], [spec.name for spec in entry.outputs]
+    for program in _chosen_from(executable):
         if ([spec.name for spec in program.inputs], [spec.name for spec in program.outputs]) != names:
-            raise damaged(where, "a program names its inputs or outputs otherwise than the manifest")
+            raise damaged(where, "a program names its inputs or outputs otherwise than the entry")
 
 
 def _chosen_from(executable: Executable) -> Iterator[Program]:

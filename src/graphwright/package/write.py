@@ -13,7 +13,18 @@ from graphwright.executable.specs import encode_spec
 from graphwright.executable.target_code import TargetCode
 from graphwright.package.archiver import Piece, write_archive
 from graphwright.package.hashes import hash_members
-from graphwright.package.package import FORMAT, GENERAL, SPARE, WEIGHTS, Package, own_weights
+from graphwright.package.package import (
+    FORMAT,
+    GENERAL,
+    GRAPH,
+    REPORT,
+    SPARE,
+    WEIGHTS,
+    Entry,
+    Package,
+    folder_of,
+    own_weights,
+)
 from graphwright.package.sign import signature
 
 
@@ -22,20 +33,12 @@ def write_package(package: Package, target: Path | BinaryIO, key: bytes | None =
 
     A file at a path appears whole or not at all.
     """
-    members: dict[str, list[Piece]] = {
-        "graph.txt": [package.graph.encode()],
-        **({GENERAL: [package.general.encode()]} if package.general else {}),
-        "report.txt": [package.report.encode()],
-        WEIGHTS: package.weights.pieces(),
-    }
-    entries = {name: encode(entry) for name, entry in package.entries.items()}
-    programs = {
-        name: [
-            _add_targets(program.targets, f"entries/{name}/{number}", members)
-            for number, program in enumerate(programs_of(entry))
-        ]
-        for name, entry in package.entries.items()
-    }
+    members: dict[str, list[Piece]] = {}
+    for name, entry in package.entries.items():
+        texts = {GRAPH: entry.graph, GENERAL: entry.general, REPORT: entry.report}
+        members |= {f"{folder_of(name)}/{file}": [text.encode()] for file, text in texts.items() if text}
+    members[WEIGHTS] = package.weights.pieces()
+    entries = [_add_entry(name, entry, members) for name, entry in package.entries.items()]
     for isa, packs in sorted(package.packs.items()):
         own = packs.own()
         if own.tensors:
@@ -47,14 +50,9 @@ def write_package(package: Package, target: Path | BinaryIO, key: bytes | None =
     manifest = _json(
         {
             "format": FORMAT,
-            "inputs": list(map(encode_spec, package.inputs)),
-            "outputs": list(map(encode_spec, package.outputs)),
-            "constraints": package.constraints,
-            "metadata": dict(package.metadata),
             "options": dict(package.options),
             "plugins": dict(package.plugins),
             "entries": entries,
-            "programs": programs,
             "indices": package.weights.index_digest(),
             "packs": {isa: packs.plain for isa, packs in package.packs.items()},
             "tensors": {WEIGHTS: package.weights.digests(), SPARE: spare.digests()},
@@ -64,6 +62,23 @@ def write_package(package: Package, target: Path | BinaryIO, key: bytes | None =
     signed = signature(manifest, key) if key else package.signature
     head = {"manifest.json": [manifest]} | ({"signature": [signed.encode()]} if signed else {})
     write_archive(target, {**head, **members}, {name: each.crc32 for name, each in hashes.items()})
+
+
+def _add_entry(name: str, entry: Entry, members: dict[str, list[Piece]]) -> dict[str, Any]:
+    """Put the programs of ``entry`` into ``members``; what the manifest says of it."""
+    programs = [] if entry.executable is None else list(programs_of(entry.executable))
+    return {
+        "name": name,
+        "inputs": list(map(encode_spec, entry.inputs)),
+        "outputs": list(map(encode_spec, entry.outputs)),
+        "constraints": entry.constraints,
+        "metadata": dict(entry.metadata),
+        "executable": None if entry.executable is None else encode(entry.executable),
+        "programs": [
+            _add_targets(program.targets, f"{folder_of(name)}/{number}", members)
+            for number, program in enumerate(programs)
+        ],
+    }
 
 
 def _add_targets(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from graphwright import _native
 from graphwright.errors import GraphwrightError
@@ -12,29 +13,30 @@ from graphwright.executable.nodes import buckets_of
 from graphwright.executable.specs import TensorSpec, static_shapes
 from graphwright.ir.names import html_text, terminal
 from graphwright.ir.sizes import span_text
-from graphwright.package.package import Package
+from graphwright.package.package import Entry
 from graphwright.runtime.cpu import Cpu
-from graphwright.runtime.executor import Executor
+
+if TYPE_CHECKING:
+    from graphwright.runtime.model import Model
 
 MOST_ROWS = 20
 """Inputs or outputs that are shown; the others are counted."""
 _RANGE = re.compile(r"  symbol (?P<name>\S+) in \[(?P<low>\d+), (?P<high>\d+|inf)\]")
 
 
-def text(package: Package, executor: Executor, threads: int) -> str:
+def text(model: Model) -> str:
     """For terminals."""
-    found = _rows(package, executor, threads)
+    found = _rows(model)
     width = max(len(title) for title, _ in found)
     lines = [f"  {title:{width}}  {terminal(shown)}" for title, shown in found]
     return "\n".join(["graphwright.Model", *lines])
 
 
-def html(package: Package, executor: Executor, threads: int) -> str:
+def html(model: Model) -> str:
     """For notebooks; names are escaped."""
     left = 'style="text-align:left"'
     rows = "".join(
-        f"<tr><th {left}>{title}</th><td {left}>{html_text(shown)}</td></tr>"
-        for title, shown in _rows(package, executor, threads)
+        f"<tr><th {left}>{title}</th><td {left}>{html_text(shown)}</td></tr>" for title, shown in _rows(model)
     )
     return f"<table><caption>graphwright.Model</caption>{rows}</table>"
 
@@ -49,18 +51,19 @@ def bytes_text(count: int) -> str:
     return f"{amount:.2f} GiB"
 
 
-def _rows(package: Package, executor: Executor, threads: int) -> list[tuple[str, str]]:
-    tensors = package.weights.tensors.values()
+def _rows(model: Model) -> list[tuple[str, str]]:
+    tensors, entry = model.package.weights.tensors.values(), model.entry
     count = f"{len(tensors)} tensor{'' if len(tensors) == 1 else 's'}"
-    rows = [*_ports("inputs", package.feeds), *_ports("outputs", package.outputs)]
-    if package.states:
-        rows += _ports("states", package.states)
-    if sizes := _open_sizes(package):
+    rows = [] if len(model.entries) == 1 else [("entries", ", ".join(model.entries))]
+    rows += [*_ports("inputs", entry.feeds), *_ports("outputs", entry.outputs)]
+    if entry.states:
+        rows += _ports("states", entry.states)
+    if sizes := _open_sizes(entry):
         rows.append(("open sizes", ", ".join(sizes)))
-    if gears := buckets_of(package.main):
+    if gears := buckets_of(entry.executable):
         rows.append(("gears", f"{len(gears)} shapes with programs of their own"))
     rows.append(("weights", f"{bytes_text(sum(tensor.size for tensor in tensors))} in {count}"))
-    return [*rows, ("arena", _arena(package, executor, threads))]
+    return [*rows, ("arena", _arena(model))]
 
 
 def _ports(title: str, specs: Sequence[TensorSpec]) -> list[tuple[str, str]]:
@@ -69,25 +72,25 @@ def _ports(title: str, specs: Sequence[TensorSpec]) -> list[tuple[str, str]]:
     return list(zip([title, *[""] * (len(shown) + len(more) - 1)], shown + more, strict=True))
 
 
-def _open_sizes(package: Package) -> list[str]:
+def _open_sizes(entry: Entry) -> list[str]:
     """Sizes of the inputs that a run decides, with their bounds where the graph's head has some."""
-    dims = dict.fromkeys(d for spec in package.inputs for d in spec.shape or () if isinstance(d, str))
+    dims = dict.fromkeys(d for spec in entry.inputs for d in spec.shape or () if isinstance(d, str))
     bounds = {}
-    for line in package.graph.splitlines()[1:]:
+    for line in entry.graph.splitlines()[1:]:
         if not line.startswith("  symbol "):
             break
         if match := _RANGE.match(line):
             low, high = int(match["low"]), match["high"]
             bounds[match["name"]] = span_text(low, None if high == "inf" else int(high))
-    ranks = [f"rank of {spec.name}" for spec in package.inputs if spec.shape is None]
+    ranks = [f"rank of {spec.name}" for spec in entry.inputs if spec.shape is None]
     return [f"{dim} ({bounds[dim]})" if dim in bounds else dim for dim in dims] + ranks
 
 
-def _arena(package: Package, executor: Executor, threads: int) -> str:
+def _arena(model: Model) -> str:
     """The memory of one run besides weights, inputs and outputs."""
-    shapes = static_shapes(package.inputs)
+    shapes, executor = static_shapes(model.entry.inputs), model.executor
     if isinstance(executor, Cpu) and shapes is not None:
         with suppress(GraphwrightError):  # the model refuses its own sizes, as a run will say
-            return f"{bytes_text(executor.plan(shapes, threads or _native.threads())['arena'])} a run"
+            return f"{bytes_text(executor.plan(shapes, model.threads or _native.threads())['arena'])} a run"
     held = bytes_text(executor.stats().get("arena_bytes", 0))
     return f"depends on the sizes of a run; {held} held now"

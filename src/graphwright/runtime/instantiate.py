@@ -49,9 +49,10 @@ def instantiate(
 
     ``recompiler`` makes what compiles the package for shapes that it has no program for. Raises PackageError.
     """
-    if package.main is None:
+    executable = package.main.executable
+    if executable is None:
         return None
-    return _Assembler(package, options, recompiler, shared or Shared(options.plan_cache)).model(package.main)
+    return _Assembler(package, options, recompiler, shared or Shared(options.plan_cache)).model(executable)
 
 
 class _Assembler:
@@ -93,8 +94,9 @@ class _Assembler:
     def _compiled(self, dispatch: Dispatch, shapes: Shapes) -> Case:
         package = self._recompile(dispatch, shapes)
         executor = instantiate(package, self._options, self._recompiler, self._shared)
-        assert package.main is not None and executor is not None  # it was compiled for these options
-        return Case(package.main, executor)
+        executable = package.main.executable
+        assert executable is not None and executor is not None  # it was compiled for these options
+        return Case(executable, executor)
 
     @cached_property
     def _recompile(self) -> Recompile:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from graphwright.config import Options
@@ -22,7 +23,7 @@ from graphwright.runtime.states import StatefulExecutor, States
 
 
 class Model:
-    """A compiled model.
+    """An entry of a compiled package.
 
     Runs from any thread, several at a time, of a model with states one at a time; results are new arrays,
     inputs are only read. It can be pickled, for workers of other processes, without what states hold; as with
@@ -32,24 +33,38 @@ class Model:
     def __init__(
         self,
         package: Package,
+        name: str,
         executor: Executor,
+        states: States,
         key: bytes | None = None,
         options: Options | None = None,
         sources: frozenset[FileId] = frozenset(),
-        instantiate: Callable[[Package, Options], Executor] | None = None,
+        again: Callable[[Options], Model] | None = None,
     ) -> None:
-        """``executor`` runs ``package``; ``key`` signs the packages that it saves; ``options`` are those that
-        it runs with; ``sources`` are the files that it was made from; ``instantiate`` makes executors for
-        copies.
+        """``executor`` runs the entry ``name`` of ``package``, on ``states`` that all entries share; ``key``
+        signs the packages that it saves; ``options`` are those that it runs with; ``sources`` are the files
+        that it was made from; ``again`` makes the model of the first entry once more, for copies.
         """
-        self.package, self.executor = package, executor
+        self.package, self.entry, self.executor = package, package.entries[name], executor
+        self._name, self._states = name, states
         self._options = options or Options()
-        self._key, self._sources, self._instantiate = key, sources, instantiate
-        self._states = States(package.states)
+        self._key, self._sources, self._again = key, sources, again
+        self._entries: dict[str, Model] = {}
         self._runner: Executor = executor
-        if package.states:
-            self._runner = StatefulExecutor(executor, package.inputs, self._states)
-        self._bindings = Bindings(package.feeds, package.outputs)
+        if kept := self.entry.states:
+            self._runner = StatefulExecutor(executor, self.entry.inputs, kept, states)
+        self._bindings = Bindings(self.entry.feeds, self.entry.outputs)
+
+    @property
+    def entries(self) -> Mapping[str, Model]:
+        """The models of all entries of the package, by name: they share weights, memory of runs and states,
+        and each has its own inputs, outputs and threads.
+        """
+        return MappingProxyType(self._entries or {self._name: self})
+
+    def alone(self) -> Package:
+        """The package of this entry without the others."""
+        return self.package.only(self._name)
 
     @cached_property
     def _fast_path(self) -> FastPath:
@@ -73,7 +88,7 @@ class Model:
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """What it gives."""
-        return self.package.outputs
+        return self.entry.outputs
 
     @property
     def states(self) -> Mapping[str, Array]:
@@ -87,7 +102,7 @@ class Model:
     @property
     def metadata(self) -> Mapping[str, str]:
         """The source model's own texts."""
-        return self.package.metadata
+        return self.entry.metadata
 
     def __call__(self, *arrays: Any, **named: Any) -> tuple[Array, ...]:
         """Run on arrays in the order of :attr:`inputs`, or by name, or on one dict of all. Raises as
@@ -99,13 +114,13 @@ class Model:
     def __repr__(self) -> str:
         from graphwright.runtime import description  # imported where a model is shown
 
-        return description.text(self.package, self.executor, self.threads)
+        return description.text(self)
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
         from graphwright.runtime import description  # imported where a model is shown
 
-        return description.html(self.package, self.executor, self.threads)
+        return description.html(self)
 
     def run(
         self,
@@ -156,7 +171,7 @@ class Model:
 
     def report(self) -> str:
         """What the compiler did: passes, kernels, what runs in Python, and what was left alone and why."""
-        return self.package.report
+        return self.entry.report
 
     def trim(self) -> int:
         """Give back to the system what runs left behind: plans of shapes, and memory that no run uses.
@@ -187,19 +202,17 @@ class Model:
         else:
             raise TypeError(f"save takes a path or a binary file, not {type(target).__name__}")
 
-    def packed(self) -> tuple[bytes, Options]:
-        """What makes the model again: the bytes of its ``.om``, and its options."""
+    def packed(self) -> tuple[bytes, Options, str]:
+        """What makes the model again: the bytes of its ``.om``, its options, and the name of its entry."""
         data = io.BytesIO()
         self.save(data)
-        return data.getvalue(), replace(self._options, threads=self.threads)
+        return data.getvalue(), replace(self._options, threads=self.threads), self._name
 
     def __deepcopy__(self, memo: object) -> Model:
         """A model of its own, on the same weights: these never change."""
-        if self._instantiate is None:
+        if self._again is None:
             raise TypeError("this model has no copies: it was not made by graphwright.compile or load")
-        options = replace(self._options, threads=self.threads)
-        executor = self._instantiate(self.package, options)
-        return Model(self.package, executor, self._key, options, self._sources, self._instantiate)
+        return self._again(replace(self._options, threads=self.threads)).entries[self._name]
 
     def __copy__(self) -> Model:
         return self.__deepcopy__({})
@@ -219,3 +232,23 @@ class Model:
         except FeedError as error:
             hints = (replace(d, hint=d.hint or self._bindings.summary()) for d in error.diagnostics)
             raise FeedError(*hints) from None
+
+
+def make_models(
+    package: Package,
+    executors: Mapping[str, Executor],
+    key: bytes | None,
+    options: Options,
+    sources: frozenset[FileId],
+    again: Callable[[Options], Model],
+) -> Model:
+    """A model for each entry of ``package``, which ``executors`` run by name; that of the first."""
+    states = States({spec.name: spec for entry in package.entries.values() for spec in entry.states}.values())
+    models = {
+        name: Model(package, name, executor, states, key, options, sources, again)
+        for name, executor in executors.items()
+    }
+    if len(models) > 1:  # one alone would only refer to itself
+        for model in models.values():
+            model._entries = models
+    return next(iter(models.values()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from graphwright.errors import Diagnostic, FeedError
@@ -20,7 +20,7 @@ class States(Mapping[str, Array]):
     They are zeros at first; one with open sizes has none before it is set.
     """
 
-    def __init__(self, specs: Sequence[TensorSpec]) -> None:
+    def __init__(self, specs: Iterable[TensorSpec]) -> None:
         self._specs = {spec.name: spec for spec in specs}
         self._arrays: dict[str, Array] = {}
         self.lock = ForkLock()
@@ -80,9 +80,13 @@ class StatefulExecutor:
     A run that fails may have updated states.
     """
 
-    def __init__(self, executor: Executor, inputs: Sequence[TensorSpec], states: States) -> None:
+    def __init__(
+        self, executor: Executor, inputs: Sequence[TensorSpec], kept: Sequence[TensorSpec], states: States
+    ) -> None:
+        """``kept`` are the inputs that it reads from ``states``, which may hold others' as well."""
         self._executor, self.states = executor, states
         self._names = [spec.name for spec in inputs]
+        self.kept = frozenset(spec.name for spec in kept)
 
     def fast_path(self, threads: int) -> FastPath:
         return _StatefulFastPath(self, self._executor.fast_path(threads))
@@ -106,11 +110,11 @@ class StatefulExecutor:
     def completed(self, arrays: Sequence[Any]) -> list[Any]:
         """``arrays`` and the states, in the order of the inputs."""
         fed = iter(arrays)
-        return [self.states.array(name) if name in self.states else next(fed) for name in self._names]
+        return [self.states.array(name) if name in self.kept else next(fed) for name in self._names]
 
     def takes(self, count: int) -> bool:
         """Whether ``count`` arrays are fed."""
-        return count + len(self.states) == len(self._names)
+        return count + len(self.kept) == len(self._names)
 
 
 class _StatefulFastPath:
@@ -146,7 +150,7 @@ class _StatefulFastPath:
             return None if whole is None else self._callee.listed(whole, names)
 
     def _whole(self, feeds: object) -> dict[str, object] | None:
-        states = self._executor.states
-        if type(feeds) is not dict or not states.keys().isdisjoint(feeds):
+        states, kept = self._executor.states, self._executor.kept
+        if type(feeds) is not dict or not kept.isdisjoint(feeds):
             return None
-        return feeds | {name: states.array(name) for name in states}
+        return feeds | {name: states.array(name) for name in kept}

@@ -63,6 +63,10 @@ Outputs = Annotated[
     str | None,
     flag("--outputs", "NAMES", "The outputs to keep, as in a,b; intermediate values can be named too."),
 ]
+EntryName = Annotated[
+    str | None,
+    flag("--entry", "NAME", "The entry of a package that has several; the first is the default."),
+]
 Feeds = Annotated[
     list[str] | None,
     typer.Option(

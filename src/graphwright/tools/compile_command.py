@@ -10,7 +10,7 @@ import typer
 
 from graphwright.config import Options
 from graphwright.executable.nodes import Dispatch, HostProgram, buckets_of
-from graphwright.package.package import Package
+from graphwright.package.package import Entry
 from graphwright.tools.arguments import (
     STANDARD_INPUT,
     Constants,
@@ -117,7 +117,7 @@ def compile(
         sys.stdout.buffer.flush()
         return
     compiled.save(target)
-    note(f"wrote {target} ({bytes_text(target.stat().st_size)}{_kernels_text(compiled.package)})")
+    note(f"wrote {target} ({bytes_text(target.stat().st_size)}{_kernels_text(compiled.entry)})")
 
 
 def _default_output(model: Path) -> Path:
@@ -145,9 +145,9 @@ def _refuse_same_file(target: Path, model: Path) -> None:
         raise typer.BadParameter(message, param_hint="--output")
 
 
-def _kernels_text(package: Package) -> str:
+def _kernels_text(entry: Entry) -> str:
     """What the package holds where it is not one program for all that the model takes."""
-    main = package.main
+    main = entry.executable
     if isinstance(main, HostProgram):
         return f"; {host_program_text(main)}: graphwright inspect shows why"
     if not isinstance(main, Dispatch) or len(main.cases) == 1:

@@ -31,9 +31,10 @@ from graphwright.ir.sizes import Dim, span_of
 from graphwright.ir.subgraph import Subgraph
 from graphwright.ir.symbols import Expr
 from graphwright.lower.tasks import TaskKind
-from graphwright.package.package import Package
+from graphwright.package.package import Entry, Package
 from graphwright.package.weights import UnpackedWeights, Weights
 from graphwright.report import dynamic_lines
+from graphwright.runtime.model import Model
 
 FORMAT: Final = 1
 _LEAST: Final = re.compile(
@@ -43,29 +44,30 @@ Memory = Callable[[], tuple[Mapping[str, Sequence[int]], int, int] | None]
 """Shapes of the inputs, bytes of the arena, and of what is live at once; None where sizes are open."""
 
 
-def model_facts(path: Path, package: Package, module: Module | None, memory: Memory) -> dict[str, Any]:
-    """All facts. ``module`` is the package's graph, None where its plugins are not loaded."""
-    found = memory()
+def model_facts(path: Path, model: Model, module: Module | None, memory: Memory) -> dict[str, Any]:
+    """All facts. ``module`` is the graph of the model's entry, None where its plugins are not loaded."""
+    found, package, entry = memory(), model.package, model.entry
     return {
         "format": FORMAT,
         "graphwright": graphwright.__version__,
         "file": {"path": str(path), "bytes": path.stat().st_size},
-        "inputs": list(map(_spec, package.feeds)),
-        "states": list(map(_spec, package.states)),
-        "outputs": list(map(_spec, package.outputs)),
+        "entries": list(package.entries),
+        "inputs": list(map(_spec, entry.feeds)),
+        "states": list(map(_spec, entry.states)),
+        "outputs": list(map(_spec, entry.outputs)),
         "sizes": {} if module is None else {dim: _span(span) for dim, span in size_spans(module).items()},
-        "constraints": constraint_texts(package),
-        "guards": guard_texts(package),
-        "dynamic": dynamic_lines(package.report),
+        "constraints": constraint_texts(entry),
+        "guards": guard_texts(entry),
+        "dynamic": dynamic_lines(entry.report),
         "options": dict(package.options),
-        "metadata": dict(package.metadata),
+        "metadata": dict(entry.metadata),
         "plugins": dict(package.plugins),
         "ops": None if module is None else op_counts(module),
         "weights": _weights(package.weights),
         "weights_of_the_graph": _weights(package.spare()),
-        "programs": _programs(package),
-        "host_ops": _hosts(package),
-        "gears": _gears(package),
+        "programs": _programs(entry),
+        "host_ops": _hosts(entry),
+        "gears": _gears(entry),
         "memory": None
         if found is None
         else {
@@ -76,9 +78,9 @@ def model_facts(path: Path, package: Package, module: Module | None, memory: Mem
     }
 
 
-def constraint_texts(package: Package) -> list[str]:
+def constraint_texts(entry: Entry) -> list[str]:
     """What the sizes of the inputs must satisfy: ``W >= 33`` for ``0 <= W - 33``."""
-    return [_bound_text(line) for line in package.constraints]
+    return [_bound_text(line) for line in entry.constraints]
 
 
 def _bound_text(constraint: str) -> str:
@@ -126,16 +128,16 @@ def has_all_plugins(package: Package) -> bool:
     return package.plugins.keys() <= registered_ops().keys()
 
 
-def guard_texts(package: Package) -> list[str]:
+def guard_texts(entry: Entry) -> list[str]:
     """What programs that run the whole model assume of sizes; for other sizes it is compiled again."""
-    main = package.main
+    main = entry.executable
     cases = main.cases if isinstance(main, Dispatch) and main.otherwise == COMPILE else ()
     return [text for case in cases for text in case.guards]
 
 
-def _programs(package: Package) -> list[dict[str, Any]]:
+def _programs(entry: Entry) -> list[dict[str, Any]]:
     """Each program with the shapes that it takes."""
-    programs = () if package.main is None else programs_of(package.main)
+    programs = () if entry.executable is None else programs_of(entry.executable)
     return [
         {
             "inputs": list(map(_spec, program.inputs)),
@@ -145,8 +147,8 @@ def _programs(package: Package) -> list[dict[str, Any]]:
     ]
 
 
-def _hosts(package: Package) -> list[dict[str, str]]:
-    programs = () if package.main is None else host_programs_of(package.main)
+def _hosts(entry: Entry) -> list[dict[str, str]]:
+    programs = () if entry.executable is None else host_programs_of(entry.executable)
     return [
         {"op": host.op.partition("[")[0], "node": host.node, "reason": host.reason}
         for program in programs
@@ -154,8 +156,8 @@ def _hosts(package: Package) -> list[dict[str, str]]:
     ]
 
 
-def _gears(package: Package) -> dict[str, Any] | None:
-    main = package.main
+def _gears(entry: Entry) -> dict[str, Any] | None:
+    main = entry.executable
     if not isinstance(main, Dispatch) or not buckets_of(main):
         return None
     shapes = [{spec.name: list(spec.shape or ()) for spec in gear.inputs} for gear in buckets_of(main)]

@@ -67,9 +67,10 @@ class _Gear:
 
     def __init__(self, model: Model, executable: Executable) -> None:
         self.executable = executable
-        entries = {**model.package.entries, MAIN: executable}
-        package = replace(model.package, inputs=executable.inputs, entries=entries)
-        self._model = made(package, None, Options(threads=model.threads))
+        entry = replace(model.entry, inputs=executable.inputs, executable=executable)
+        self._model = made(
+            replace(model.package, entries={MAIN: entry}), None, Options(threads=model.threads)
+        )
 
     def counts(self) -> list[str]:
         """How many subgraphs, tasks and nodes of Python there are."""

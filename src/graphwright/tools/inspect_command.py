@@ -23,7 +23,6 @@ from graphwright.executable.nodes import (
     Program,
     accepts,
     buckets_of,
-    programs_of,
 )
 from graphwright.executable.specs import TensorSpec
 from graphwright.executable.target_code import TargetCode
@@ -35,7 +34,7 @@ from graphwright.loading import made
 from graphwright.lower.tasks import Storage, TaskGraph
 from graphwright.lower.text import print_program
 from graphwright.memory.liveness import live_bytes
-from graphwright.package.package import MAIN, Package
+from graphwright.package.package import Entry, Package
 from graphwright.package.read import read_package
 from graphwright.package.sign import known_keys
 from graphwright.passes.manager import run_passes
@@ -44,7 +43,15 @@ from graphwright.records import replace
 from graphwright.report import dynamic_lines
 from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.model import Model
-from graphwright.tools.arguments import Constants, Outputs, Shapes, Sizes, parse_shapes, with_options
+from graphwright.tools.arguments import (
+    Constants,
+    EntryName,
+    Outputs,
+    Shapes,
+    Sizes,
+    parse_shapes,
+    with_options,
+)
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, say, table
 from graphwright.tools.facts import (
@@ -94,6 +101,7 @@ def inspect(
     shape: Shapes = None,
     const: Constants = None,
     outputs: Outputs = None,
+    entry: EntryName = None,
     gears: GearShapes = None,
     dynamic_batch: Batches = None,
     dynamic_image: Images = None,
@@ -160,24 +168,27 @@ def inspect(
             shapes=sizes,
             constants=const,
             outputs=outputs,
+            entry=entry,
             gears=parse_gears(gears, dynamic_batch, dynamic_image, combine, between),
             observe=observe,
         )
-    if isinstance(opened.package.main, Dispatch) and _is_sized(opened.package.inputs, sizes):
-        opened = _for_sizes(opened.package, opened.package.main, sizes, options)
+    executable = opened.entry.executable
+    if isinstance(executable, Dispatch) and _is_sized(opened.entry.inputs, sizes):
+        opened = _for_sizes(opened, executable, sizes, options)
     if ir is not None or report:
-        say(_ir_text(opened.package, ir) if ir is not None else opened.report())
+        say(_ir_text(opened, ir) if ir is not None else opened.report())
         return
     if as_json:
         say(json.dumps(_facts(model, origin, opened, sizes, options), indent=2))
         return
     _show_file(model, origin, verify)
-    _show_interface(opened.package)
-    _show_dynamic(opened.package)
-    spans = _show_graph(opened.package)
-    if opened.package.main is not None and _show_executable(opened, opened.package.main, timed=measured):
+    _show_interface(opened)
+    _show_dynamic(opened.entry)
+    spans = _show_graph(opened)
+    executable = opened.entry.executable
+    if executable is not None and _show_executable(opened, executable, timed=measured):
         _show_memory(opened, sizes, spans, options.threads)
-    if measured and not _has_gears(opened.package.main):
+    if measured and not _has_gears(executable):
         _show_footprint(model, origin, opened, sizes, options)
 
 
@@ -211,14 +222,13 @@ def _facts(
     """What ``--json`` prints."""
 
     def memory() -> tuple[Mapping[str, Sequence[int]], int, int] | None:
-        if not isinstance(opened.executor, Cpu) or not _is_sized(opened.package.inputs, sizes):
+        if not isinstance(opened.executor, Cpu) or not _is_sized(opened.entry.inputs, sizes):
             return None
-        shapes = input_sizes(opened.package.inputs, sizes)
+        shapes = input_sizes(opened.entry.inputs, sizes)
         return shapes, *arena_and_live(opened, list(shapes.values()), options.threads)
 
-    package = opened.package
-    module = unpacked_module(package) if has_all_plugins(package) else None
-    facts = model_facts(path, package, module, memory)
+    module = _module(opened) if has_all_plugins(opened.package) else None
+    facts = model_facts(path, opened, module, memory)
     facts["file"]["trusted"] = None if origin is None else origin.trusted
     return facts
 
@@ -227,9 +237,14 @@ def _read(path: Path, verify: bool, options: Options) -> Package:
     """The package as it lies in the file; with ``verify``, hashed and its graph verified."""
     keys = known_keys(options)
     package = read_package(path, trust=options.trust, keys=keys, use_mmap=True, verify=verify)
-    if verify:
-        verify_module(unpacked_module(package), str(path))
+    for name in package.entries if verify else ():
+        verify_module(unpacked_module(package.only(name)), str(path))
     return package
+
+
+def _module(model: Model) -> Module:
+    """The graph of the model's entry, constants in row-major order."""
+    return unpacked_module(model.alone())
 
 
 def _is_sized(specs: Sequence[TensorSpec], sizes: Sizes) -> bool:
@@ -240,29 +255,28 @@ def _is_sized(specs: Sequence[TensorSpec], sizes: Sizes) -> bool:
     return True
 
 
-def _for_sizes(package: Package, dispatch: Dispatch, sizes: Sizes, options: Options) -> Model:
+def _for_sizes(model: Model, dispatch: Dispatch, sizes: Sizes, options: Options) -> Model:
     """What runs inputs of these sizes: a case of ``dispatch``, or what is compiled for them."""
-    shapes = input_sizes(package.inputs, sizes)
+    package = model.alone()
+    shapes = input_sizes(package.main.inputs, sizes)
     for case in dispatch.cases:
         if accepts(case, list(shapes.values())) and not case.guards:
-            entries = {**package.entries, MAIN: case}
-            return made(
-                replace(package, inputs=case.inputs, outputs=case.outputs, entries=entries), None, options
-            )
+            entry = replace(package.main, inputs=case.inputs, outputs=case.outputs, executable=case)
+            return made(package.with_main(entry), None, options)
     return compile_model(source_module(package), shapes=shapes, options=options)
 
 
 # -- the IRs --------------------------------------------------------------------------------------------
 
 
-def _ir_text(package: Package, level: Level) -> str:
+def _ir_text(model: Model, level: Level) -> str:
     if level is Level.MID:
-        return package.graph.rstrip()
+        return model.entry.graph.rstrip()
     if level is Level.HIGH:
-        module = unpacked_module(package)
+        module = _module(model)
         run_passes(module, Unfuse(), verify_each=False)
         return print_module(module, constants="short").rstrip()
-    programs = list(programs_of(package.main)) if package.main is not None else []
+    programs = model.alone().programs()
     if not any(program.targets for program in programs):
         message = "the tasks depend on the ranks of the inputs"
         raise FeedError(Diagnostic("unknown-rank", message, hint="give --shape for every input"))
@@ -300,24 +314,28 @@ def _show_file(path: Path, package: Package | None, verified: bool) -> None:
     table(rows)
 
 
-def _show_interface(package: Package) -> None:
-    sides = (("inputs", package.feeds), ("states", package.states), ("outputs", package.outputs))
+def _show_interface(model: Model) -> None:
+    entry = model.entry
+    if len(model.entries) > 1:
+        say("entries (--entry shows another)")
+        table([[name, "shown below" if each is model else ""] for name, each in model.entries.items()])
+    sides = (("inputs", entry.feeds), ("states", entry.states), ("outputs", entry.outputs))
     for title, specs in sides:
         if title == "states" and not specs:
             continue
         say(title)
         table([[spec.name, spec.type_text] for spec in specs])
     for title, lines in (
-        ("constraints", constraint_texts(package)),
-        ("guards", guard_texts(package)),
-        ("options", [f"{name}={value}" for name, value in package.options.items()]),
+        ("constraints", constraint_texts(entry)),
+        ("guards", guard_texts(entry)),
+        ("options", [f"{name}={value}" for name, value in model.package.options.items()]),
     ):
         if lines:
             say(title)
             table([[line] for line in lines])
-    if package.metadata:
+    if entry.metadata:
         say("metadata")
-        table([[key, text] for key, text in package.metadata.items()])
+        table([[key, text] for key, text in entry.metadata.items()])
 
 
 def _show_sizes(module: Module) -> dict[str, Dim]:
@@ -330,23 +348,24 @@ def _show_sizes(module: Module) -> dict[str, Dim]:
     return spans
 
 
-def _show_dynamic(package: Package) -> None:
+def _show_dynamic(entry: Entry) -> None:
     """Sizes and ranks that only a run tells, each with what decides it."""
-    if lines := dynamic_lines(package.report):
+    if lines := dynamic_lines(entry.report):
         say("known only at run time")
         table([[line] for line in lines])
 
 
-def _show_graph(package: Package) -> dict[str, Dim]:
+def _show_graph(model: Model) -> dict[str, Dim]:
     """Shows what the graph holds; the ranges of the inputs' sizes."""
     spans: dict[str, Dim] = {}
+    package = model.package
     if package.plugins:
         say("ops of plugins")
         table([[name, plugin] for name, plugin in sorted(package.plugins.items())])
     if not has_all_plugins(package):
         say("ops: load these plugins to see them")
     else:
-        module = unpacked_module(package)
+        module = _module(model)
         spans = _show_sizes(module)
         _show_ops(module)
     for title, weights in (("weights", package.weights), ("weights for recompiling only", package.spare())):
@@ -376,17 +395,17 @@ def _show_target(target: TargetCode) -> None:
 
 
 def _show_memory(model: Model, sizes: Sizes, spans: Mapping[str, Dim], threads: int) -> None:
-    if isinstance(model.package.main, HostProgram):
+    if isinstance(model.entry.executable, HostProgram):
         say("memory: depends on the sizes of a run; the subgraphs share one arena")
         return
     varies = not sizes or any(isinstance(size, Dim) for shape in sizes.values() for size in shape)
     if isinstance(model.executor, Cpu) and varies and spans:
         _show_extremes(model, spans, threads)
         return
-    if not isinstance(model.executor, Cpu) or not _is_sized(model.package.inputs, sizes):
+    if not isinstance(model.executor, Cpu) or not _is_sized(model.entry.inputs, sizes):
         say(_UNSIZED)
         return
-    shapes = input_sizes(model.package.inputs, sizes)
+    shapes = input_sizes(model.entry.inputs, sizes)
     arena, live = arena_and_live(model, list(shapes.values()), threads)
     say(f"memory for {', '.join(f'{name}: {list(shape)}' for name, shape in shapes.items())}")
     merit = f"{arena / live:.3f}" if live else "1.000"
@@ -398,7 +417,7 @@ def _show_extremes(model: Model, spans: Mapping[str, Dim], threads: int) -> None
     bounded = all(span.high is not None for span in spans.values())
     least = {dim: span.smallest for dim, span in spans.items()}
     most = {dim: span.largest or 0 for dim, span in spans.items()}
-    rows, inputs = [], model.package.inputs
+    rows, inputs = [], model.entry.inputs
     for title, sizes in (("least", least), ("most", most)) if bounded else ():
         shapes = [[dim if isinstance(dim, int) else sizes[dim] for dim in s.shape or ()] for s in inputs]
         try:
@@ -441,7 +460,7 @@ def _show_footprint(
     path: Path, package: Package | None, model: Model, sizes: Sizes, options: Options
 ) -> None:
     """What the operating system counts while the package is loaded and run once."""
-    if package is None or package.main is None:
+    if package is None or package.main.executable is None:
         raise typer.BadParameter(
             "--measure runs packages whose kernels are trusted: compile, or give --trust"
         )

@@ -11,6 +11,7 @@ import graphwright as gw
 from graphwright.config import Options
 from graphwright.gears import Gears
 from graphwright.runtime.model import Model
+from graphwright.spelling import did_you_mean, listed
 from graphwright.tools.arguments import Sizes, parse_constants, parse_names
 
 if TYPE_CHECKING:
@@ -34,11 +35,12 @@ def open_model(
     constants: list[str] | None = None,
     outputs: str | None = None,
     gears: Gears | None = None,
+    entry: str | None = None,
     observe: Observer = lambda name, product: None,
 ) -> Model:
     """Load a package, or compile an ONNX model for ``shapes``. Raises what ``load`` and ``compile`` raise."""
     if not is_package(path):
-        return gw.compile(
+        opened = gw.compile(
             str(path),
             shapes=shapes,
             constants=parse_constants(constants),
@@ -47,8 +49,17 @@ def open_model(
             options=options,
             observe=observe,
         )
-    if constants or outputs or gears:
-        raise typer.BadParameter(
-            "a package is compiled already: --const, --outputs and --gears are for .onnx models"
-        )
-    return gw.load(path, options=options)
+    else:
+        if constants or outputs or gears:
+            raise typer.BadParameter(
+                "a package is compiled already: --const, --outputs and --gears are for .onnx models"
+            )
+        opened = gw.load(path, options=options)
+    return opened if entry is None else _entry(opened, entry)
+
+
+def _entry(model: Model, name: str) -> Model:
+    if name not in model.entries:
+        hint = f"{did_you_mean([name], model.entries)}the entries are {listed(model.entries)}"
+        raise typer.BadParameter(f"there is no entry {name!r}: {hint}", param_hint="--entry")
+    return model.entries[name]

@@ -12,6 +12,7 @@ from graphwright.config import Options
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.tools.arguments import (
     Constants,
+    EntryName,
     Feeds,
     Outputs,
     Seed,
@@ -47,6 +48,7 @@ def run(
     shape: Shapes = None,
     const: Constants = None,
     outputs: Outputs = None,
+    entry: EntryName = None,
     seed: Seed = 0,
     *,
     options: Options,
@@ -75,6 +77,7 @@ def run(
             shapes=parse_shapes(shape),
             constants=const,
             outputs=outputs,
+            entry=entry,
             observe=observe,
         )
     results = compiled.run(make_feeds(compiled.inputs, input, parse_shapes(shape), seed))

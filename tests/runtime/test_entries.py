@@ -1,0 +1,210 @@
+"""Models with several entries, which share weights, states and memory."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphwright as gw
+from graphwright import _native
+from graphwright.config import Options
+from graphwright.errors import FeedError, ModelError, OptionError
+from graphwright.ir.graph import Module
+from graphwright.package.read import read_package
+from tests.package.models import onnx_model
+from tests.tools.support import graphwright
+
+Array = np.ndarray[Any, Any]
+DEVICES = ("cpu", "reference")
+LENGTH, FEATURES, HIDDEN = 16, 8, 64
+WEIGHT = np.random.default_rng(0).standard_normal((FEATURES, HIDDEN)).astype(np.float32)
+CACHE = (LENGTH, HIDDEN)
+
+
+def prefill() -> Module:
+    """Projects all rows of ``x`` and writes them to the first rows of the cache."""
+    b = gw.GraphBuilder()
+    x, cache = b.input("x", "f32", ("N", FEATURES)), b.state("cache", "f32", CACHE)
+    rows = b.matmul(x, WEIGHT)
+    count = b.shape(x, start=0, end=1)
+    zero = np.zeros(1, np.int64)
+    rest = b.slice(cache, count, np.array([LENGTH]), zero, np.ones(1, np.int64))
+    written = b.reshape(b.concat(rows, rest, axis=0), np.array(CACHE))
+    b.update(cache, written)
+    b.output("rows", rows)
+    return b.build()
+
+
+def decode(name: str = "cache", dtype: str = "f32") -> Module:
+    """Writes the projection of one row at ``at``, and sums the cache over rows."""
+    b = gw.GraphBuilder()
+    x, at = b.input("x", "f32", (1, FEATURES)), b.input("at", "i64", (1, 1))
+    cache = b.state(name, dtype, CACHE)
+    row = b.matmul(x, WEIGHT)
+    written = b.scatter_nd(cache, at, b.cast(row, to=dtype) if dtype != "f32" else row)
+    b.update(cache, written)
+    b.output("total", b.reduce_sum(written, axes=(0,), keepdims=False))
+    return b.build()
+
+
+def compiled(device: str = "cpu", **more: Any) -> gw.Model:
+    options = Options(device=device, threads=1, verify=True, **more)
+    return gw.compile({"prefill": prefill(), "decode": decode()}, options=options)
+
+
+def feeds(rows: int = 5) -> tuple[Array, Array]:
+    random = np.random.default_rng(rows)
+    return tuple(random.standard_normal((n, FEATURES)).astype(np.float32) for n in (rows, 1))  # type: ignore[return-value]  # two of them
+
+
+def check_generation(model: gw.Model, rows: int = 5) -> None:
+    """A run of each entry, from zeros: the second reads what the first left."""
+    model.reset()
+    prompt, token = feeds(rows)
+    (made,) = model.entries["prefill"](prompt)
+    np.testing.assert_allclose(made, prompt @ WEIGHT, rtol=1e-5, atol=1e-5)
+    (total,) = model.entries["decode"](token, np.array([[rows]]))
+    expected = np.concatenate([prompt, token]) @ WEIGHT
+    np.testing.assert_allclose(total, expected.sum(axis=0), rtol=1e-4, atol=1e-4)
+    held = model.entries["decode"].states["cache"]
+    np.testing.assert_allclose(held[: rows + 1], expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(held[rows + 1 :], 0)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("rows", [0, 1, 5, 15])
+def test_entries_share_states(device: str, rows: int) -> None:
+    check_generation(compiled(device), rows)
+
+
+def test_the_first_entry_is_the_model() -> None:
+    model = compiled()
+    assert list(model.entries) == ["prefill", "decode"] and model.entries["prefill"] is model
+    assert [spec.name for spec in model.inputs] == ["x"]
+    assert [spec.name for spec in model.entries["decode"].inputs] == ["x", "at"]
+    assert "prefill, decode" in repr(model)
+
+
+def test_one_entry_is_called_main() -> None:
+    model = gw.compile(decode())
+    assert dict(model.entries) == {"main": model}
+
+
+def test_weights_are_held_once() -> None:
+    one = gw.compile(decode(), options={"threads": 1})
+    both = compiled()
+    assert both.package.weights.data.nbytes < one.package.weights.data.nbytes + WEIGHT.nbytes // 2
+    assert one.package.weights.data.nbytes >= WEIGHT.nbytes
+
+
+def test_an_arena_is_shared() -> None:
+    model = compiled()
+    check_generation(model)
+    first, second = (each.stats()["arena_bytes"] for each in model.entries.values())
+    assert first == second
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_file_holds_all_entries(device: str, tmp_path: Path) -> None:
+    compiled(device).save(tmp_path / "m.om")
+    loaded = gw.load(tmp_path / "m.om", trust=True, options={"device": device})
+    check_generation(loaded)
+    again = io.BytesIO()
+    loaded.entries["decode"].save(again)
+    assert again.getvalue() == (tmp_path / "m.om").read_bytes()
+
+
+def test_a_stranger_compiles_all_entries_again(tmp_path: Path) -> None:
+    compiled().save(tmp_path / "m.om")
+    package = read_package(tmp_path / "m.om")
+    assert [entry.executable for entry in package.entries.values()] == [None, None]
+    check_generation(gw.load(tmp_path / "m.om", trust=False, options={"key_dir": tmp_path / "other"}))
+
+
+def test_copies_have_states_of_their_own() -> None:
+    model = compiled()
+    check_generation(model)
+    for other in (
+        copy.deepcopy(model.entries["decode"]),
+        pickle.loads(pickle.dumps(model.entries["decode"])),
+    ):
+        assert [spec.name for spec in other.inputs] == ["x", "at"]
+        assert not other.states["cache"].any()
+        check_generation(other)
+
+
+def test_a_file_for_several_cpus_has_each_entry_for_each() -> None:
+    model = compiled(targets=("v3",))
+    assert [sorted(program.targets) for program in model.package.programs()] == [["v3"], ["v3"]]
+    if _native.isa() == "v4":
+        model = compiled(targets=("v4", "v3"))
+        assert model.package.isas() == ["v3", "v4"]
+    check_generation(model)
+
+
+def test_arguments_are_by_entry() -> None:
+    sources = {"one": decode(), "two": decode("other")}
+    model = gw.compile(sources, constants={"two": {"at": [[3]]}}, outputs={"one": ["total"]})
+    _, token = feeds()
+    model.entries["two"](token)
+    np.testing.assert_allclose(model.states["other"][3], (token @ WEIGHT)[0], rtol=1e-5, atol=1e-5)
+    assert not model.states["cache"].any()
+
+
+def test_gears_and_open_ranks_are_entries_too() -> None:
+    relu = onnx_model_of("Relu", ["N", 4])
+    negated = onnx_model_of("Neg", None)
+    model = gw.compile({"gears": relu, "open": negated}, gears={"gears": {"x": [(2, 4), (8, 4)]}})
+    x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+    np.testing.assert_array_equal(model.entries["gears"](x)[0], np.maximum(x, 0))
+    np.testing.assert_array_equal(model.entries["open"](x.reshape(2, 2, 2))[0], -x.reshape(2, 2, 2))
+    with pytest.raises(FeedError):
+        model.entries["gears"](x[:1])
+
+
+def onnx_model_of(op: str, shape: list[Any] | None) -> bytes:
+    from onnx import TensorProto, helper
+
+    node = helper.make_node(op, ["x"], ["y"])
+    return onnx_model([node], {"x": (TensorProto.FLOAT, shape)}, {"y": (TensorProto.FLOAT, None)})
+
+
+@pytest.mark.parametrize(
+    ("sources", "arguments", "said"),
+    [
+        (lambda: {"a/b": decode()}, {}, "names no entry"),
+        (lambda: {"": decode()}, {}, "names no entry"),
+        (lambda: {3: decode()}, {}, "names no entry"),
+        (lambda: {"one": decode()}, {"shapes": {"on": {"x": (1, 8)}}}, "did you mean 'one'"),
+        (lambda: {"one": decode()}, {"outputs": ["total"]}, "outputs is a dict"),
+    ],
+)
+def test_wrong_arguments_are_named(sources: Any, arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        gw.compile(sources(), **arguments)
+
+
+def test_a_state_has_one_type_in_all_entries() -> None:
+    with pytest.raises(ModelError, match=r"'cache' is f32\[16, 64\] in entry 'one', f64\[16, 64\] in 'two'"):
+        gw.compile({"one": decode(), "two": decode(dtype="f64")})
+
+
+def test_the_command_shows_and_runs_an_entry(tmp_path: Path) -> None:
+    path = tmp_path / "m.om"
+    compiled().save(path)
+    shown = graphwright("inspect", path, "--entry", "decode", "--json")
+    facts = json.loads(shown.stdout)
+    assert facts["entries"] == ["prefill", "decode"]
+    assert [spec["name"] for spec in facts["inputs"]] == ["x", "at"]
+    assert "entries" in graphwright("inspect", path).stdout
+    ran = graphwright("run", path, "--entry", "decode", "--input", "at=[[3]]")
+    assert ran.exit_code == 0 and "total" in ran.stdout
+    wrong = graphwright("run", path, "--entry", "decod")
+    assert wrong.exit_code == 2 and "did you mean 'decode'" in wrong.stderr.replace("\n", " ")

@@ -99,6 +99,7 @@ class NestBuilder:
         return self.buffers[key]
 
     def at(self, walked: Iterable[int]) -> tuple[Index, ...]:
+        """The index of an element along these joined axes."""
         return tuple(self.loops.index[i] for i in walked)
 
     def read(self, value: Value) -> Scalar:
@@ -111,6 +112,7 @@ class NestBuilder:
         return cast(Load(self.buffer(value, walked), self.at(walked)), value.type.dtype.computed)
 
     def store(self, value: Value, scalar: Scalar) -> Store:
+        """``scalar`` to the parameter behind ``value``, rounded to its dtype."""
         walked = self.walks[value]
         return Store(self.buffer(value, walked), self.at(walked), cast(scalar, value.type.dtype))
 
@@ -131,9 +133,11 @@ class NestBuilder:
         return is_reduction and self.walks[node.operand(0)] != self.walks[node.output]
 
     def temporary(self, node: Node) -> str:
+        """A name for the value of ``node``."""
         return self.names.take(identifier(node.op.name.lower(), "t"))
 
     def finish(self, body: Sequence[Statement]) -> RegionKernel:
+        """The kernel with ``body``, its parameters in order: inputs, then outputs."""
         order = sorted(self.order, key=lambda item: item[0] in self.outputs)
         kernel = Kernel(
             self.name,

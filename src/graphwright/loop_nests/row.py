@@ -41,6 +41,7 @@ class Row(NestBuilder):
     """A kernel of its own: grid over the outer axes, stages between reductions."""
 
     def build(self) -> RegionKernel:
+        """The kernel: for each stage what varies with rows alone, then a pass over the row."""
         schedule = self.schedule
         self.loops.extents = [self.size(extent) for extent in schedule.axes]
         self.is_reduced = [k in schedule.reduced for k in range(len(schedule.axes))]

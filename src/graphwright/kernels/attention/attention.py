@@ -98,6 +98,7 @@ class Attention:
 
     @property
     def args(self) -> tuple[Dim, ...]:
+        """The arguments, in the order of the call."""
         strides = {
             "q": self.q_strides,
             "k": self.k_strides,
@@ -129,6 +130,7 @@ class Attention:
         return floordiv(self.heads, self.kv_heads) * self.queries
 
     def grid(self, isa: Isa) -> Dim:
+        """Units of work: tiles of queries of each batch and head of keys."""
         return self.batch * self.kv_heads * ceildiv(ceildiv(self._rows, tile_rows(isa)), _UNIT_TILES)
 
     def scratch_bytes(self, isa: Isa) -> Dim:

@@ -13,6 +13,7 @@ from graphwright.ops.nn.attention import Axes, ScaledDotProductAttention
 
 @candidate(ScaledDotProductAttention)
 def scaled_dot_product_attention(node: Node[ScaledDotProductAttention], context: Context) -> Run | str:
+    """One launch for f32, whatever the order of the axes."""
     op, mask = node.op, node.inputs[3] if len(node.inputs) > 3 else None
     q, k, v = (node.operand(position) for position in range(3))
     batch, heads, queries, depth = _ordered(q.type.dims, op.q_axes)

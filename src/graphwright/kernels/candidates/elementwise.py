@@ -13,6 +13,7 @@ from graphwright.ops.core.clip import Clip
 
 @candidate(Clip)
 def clip(node: Node, context: Context) -> Run:
+    """A kernel of its own where fusion took none: bounds may come at run time."""
     x, y = node.operand(0), node.output
     dtype, count = x.type.dtype.computed, x.type.elements
     draft = Draft(node, context)

@@ -25,6 +25,7 @@ from graphwright.records import replace
 
 @candidate(Fused)
 def fused(node: Node[Fused], context: Context) -> Run | str:
+    """One kernel for the region; with a contraction in it, the library's with an epilogue, or two kernels."""
     region = region_of(node)
     _lay_out_constants(node, region, context)
     walked = physical_region(region) if has_layouts(region) else region

@@ -25,6 +25,7 @@ _FAR = 1 << 40
 
 @candidate(Shape, Size)
 def sizes(node: Node, context: Context) -> Run:
+    """Sizes known when a plan is made, written to a tensor."""
     x, op = node.operand(0).type.dims, node.op
     draft = Draft(node, context)
     values: tuple[Dim, ...] = x[op.start : op.end] if isinstance(op, Shape) else (product(x),)
@@ -35,6 +36,7 @@ def sizes(node: Node, context: Context) -> Run:
 
 @candidate(Range)
 def range_(node: Node[Range], context: Context) -> Run | str:
+    """Integers at even steps, whose bounds are known when a plan is made."""
     op = node.op
     if op.bounds is None or not op.dtype.is_integer:
         return "its bounds are computed at run time"
@@ -50,6 +52,7 @@ def range_(node: Node[Range], context: Context) -> Run | str:
 
 @candidate(ConstantOfShape)
 def constant_of_shape(node: Node[ConstantOfShape], context: Context) -> Run | str:
+    """One value everywhere."""
     op = node.op
     if not context.target.has_code(op.dtype):
         return f"no kernel that fills with {op.dtype}"
@@ -61,6 +64,7 @@ def constant_of_shape(node: Node[ConstantOfShape], context: Context) -> Run | st
 
 @candidate(EyeLike)
 def eye_like(node: Node[EyeLike], context: Context) -> Run | str:
+    """Ones on a diagonal, zeros elsewhere."""
     op, y = node.op, node.output
     if not context.target.has_code(y.type.dtype):
         return f"no kernel that fills with {y.type.dtype}"
@@ -77,6 +81,7 @@ def eye_like(node: Node[EyeLike], context: Context) -> Run | str:
 
 @candidate(Trilu)
 def trilu(node: Node[Trilu], context: Context) -> Run | str:
+    """The triangle above or below a diagonal, zeros elsewhere; the diagonal may come at run time."""
     op, x, y = node.op, node.operand(0), node.output
     dtype = moved_dtype(x.type.dtype)
     if dtype is None:
@@ -101,6 +106,7 @@ def trilu(node: Node[Trilu], context: Context) -> Run | str:
 
 @candidate(OneHot)
 def one_hot(node: Node[OneHot], context: Context) -> Run | str:
+    """The on-value where an index meets its place, else the off-value."""
     op, indices, values, y = node.op, node.operand(0), node.operand(1), node.output
     dtype = moved_dtype(y.type.dtype)
     if dtype is None or op.depth is None or not context.target.has_code(indices.type.dtype):
@@ -121,6 +127,7 @@ def one_hot(node: Node[OneHot], context: Context) -> Run | str:
 
 @candidate(ReverseSequence)
 def reverse_sequence(node: Node[ReverseSequence], context: Context) -> Run | str:
+    """The first elements of each sequence backwards; its lengths come at run time."""
     op, x, lengths, y = node.op, node.operand(0), node.operand(1), node.output
     dtype = moved_dtype(x.type.dtype)
     if dtype is None:

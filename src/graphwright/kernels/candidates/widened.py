@@ -36,6 +36,7 @@ _WIDENED: dict[type[Op], frozenset[DType]] = {
 
 @candidate(*_WIDENED)
 def through_f32(node: Node, context: Context) -> Run | str:
+    """Casts to f32, the op's kernel for f32, and a cast back, for floats that no kernel computes."""
     dtype = node.operand(0).type.dtype
     if dtype not in _WIDENED[type(node.op)]:
         return f"no kernel for {dtype}"

@@ -163,6 +163,7 @@ def convolution(node: Node[Conv | ConvTranspose], context: Context) -> Run | str
 
 @candidate(AveragePool, LpPool)
 def folding_pool(node: Node[AveragePool | LpPool], context: Context) -> Run | str:
+    """Each element of the result by itself: a sum over the taps inside, of powers for LpPool."""
     op, x, y = node.op, node.operand(0), node.output
     dtype = x.type.dtype
     if refusal := _unsupported(dtype, context):

@@ -13,12 +13,14 @@ from graphwright.kernels.ref import KernelRef
 
 @candidate(Fail)
 def fail(node: Node, context: Context) -> Run:
+    """Ends the run with the node's error."""
     writes = tuple(range(len(node.outputs)))
     return Run((Launch(KernelRef(FAIL), node.outputs, writes, (), grid=1),))
 
 
 @candidate(Require)
 def require(node: Node[Require], context: Context) -> Run:
+    """Ends the run unless sizes are equal, or one is at most the other."""
     op = node.op
     symbol = REQUIRE_EQUAL if op.relation == "==" else REQUIRE_AT_MOST
     return Run((Launch(KernelRef(symbol), (), (), (op.left, op.right), grid=1),))

@@ -42,6 +42,7 @@ def _groups(node: Node) -> tuple[int, int]:
 
 @contraction(Conv, _groups, channel_axis=CHANNELS)
 def convolution(call: Contraction[Conv], context: Context) -> Launch | Run | str:
+    """On channel blocks, depthwise or general, for f32 over one to three spatial axes."""
     x, w, bias = _operands(call)
     op = call.node.op
     if is_blocked(call.node.output) or is_blocked(x):
@@ -104,6 +105,7 @@ def _strides(channels: Dim, sizes: tuple[Dim, ...]) -> tuple[Dim, ...]:
 
 @contraction(ConvTranspose, _groups, channel_axis=CHANNELS)
 def transposed(call: Contraction[ConvTranspose], context: Context) -> Launch | Run | str:
+    """On channel blocks as direct convolutions, else by the kernel for planes."""
     x, w, bias = _operands(call)
     op = call.node.op
     if is_blocked(x):

@@ -78,6 +78,7 @@ candidate(MatMulInteger, serves=_multiplies)(alone)
 
 @contraction(MatMulInteger, matmul_groups, channel_axis=-1)
 def byte_product(call: Contraction, context: Context) -> Launch | Run | str:
+    """Bytes multiplied into i32, B packed before or, if it is not constant, in the run."""
     if call.epilogue != Epilogue():
         return "the kernel's store adds and clips nothing"
     found = _product(call.node)

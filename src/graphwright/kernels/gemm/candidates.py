@@ -37,6 +37,7 @@ def matmul_groups(node: Node) -> tuple[int, int]:
 
 @contraction(MatMul, matmul_groups, channel_axis=-1)
 def matmul(call: Contraction, context: Context) -> Launch | str:
+    """f32 with up to two batch axes; a constant B is packed, or laid along K where it has few columns."""
     a, b = call.operand(0), call.operand(1)
     if a.type.dtype != F32:
         return f"no GEMM for {a.type.dtype}"

@@ -28,6 +28,7 @@ def _groups(node: Node) -> tuple[int, int]:
 
 @contraction(MatMulNBits, _groups, channel_axis=-1)
 def product_of_codes(call: Contraction[MatMulNBits], context: Context) -> Launch | str:
+    """f32 times constant weights of 2, 4 or 8 bits, which are decoded on the way."""
     op, (a, codes, scales), rest = call.node.op, map(call.operand, range(3)), call.operands[3:]
     if a.type.dtype != F32:
         return f"no GEMM for {a.type.dtype}"

@@ -19,6 +19,7 @@ _LESS, _NOT_LESS, _MORE = 1, 2, 3
 
 @candidate(TreeEnsemble)
 def trees(node: Node[TreeEnsemble], context: Context) -> Launch | str:
+    """Walks over tables of nodes made of the op's, once they are checked: the kernel trusts them."""
     op, x = node.op, node.operand(0)
     columns = [context.constant(value) for value in node.inputs[1:]]
     known = [column for column in columns if column is not None]

@@ -63,10 +63,12 @@ class Trees:
 
     @property
     def block(self) -> int:
+        """Rows of a unit."""
         return max(8, min(_BLOCK, _MAX_SCORES // self.size))
 
     @property
     def args(self) -> tuple[Dim, ...]:
+        """The arguments, in the order of the call."""
         return ABI.values(
             element_size=self.element_size,
             fold=int(self.fold),
@@ -81,10 +83,12 @@ class Trees:
 
     @property
     def grid(self) -> Dim:
+        """Blocks of rows."""
         return ceildiv(self.rows, self.block)
 
     @property
     def scratch_bytes(self) -> Dim:
+        """Scores of a block, in doubles."""
         return 8 * self.block * self.size
 
     def work_ns(self, isa: Isa) -> Dim:

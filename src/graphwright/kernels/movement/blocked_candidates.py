@@ -33,6 +33,7 @@ def concat(node: Node, context: Context) -> Run | str:
 
 @candidate(Split)
 def split(node: Node, context: Context) -> Run | str:
+    """One copy of channels for each output."""
     x = node.operand(0)
     if not is_blocked(x):
         return ROW_MAJOR

@@ -39,11 +39,13 @@ def _too_deep(*ranks: int) -> str | None:
 
 @candidate(Identity)
 def identity(node: Node, context: Context) -> Alias:
+    """The operand's own memory."""
     return Alias(node.operand(0))
 
 
 @candidate(Transpose)
 def transpose(node: Node[Transpose], context: Context) -> Run | str:
+    """One copy whose source strides are permuted."""
     x, y = node.operand(0), node.output
     shape = x.type.dims
     perm = node.op.perm or tuple(reversed(range(len(shape))))
@@ -57,6 +59,7 @@ def transpose(node: Node[Transpose], context: Context) -> Run | str:
 
 @candidate(Expand)
 def expand(node: Node, context: Context) -> Run | str:
+    """One copy whose source stands still along the new axes."""
     x, y = node.operand(0), node.output
     shape, source = y.type.dims, x.type.dims
     if refusal := _too_deep(len(shape)):
@@ -72,6 +75,7 @@ def expand(node: Node, context: Context) -> Run | str:
 
 @candidate(Slice)
 def slice_(node: Node[Slice], context: Context) -> Run | Alias | str:
+    """One strided copy; none where the elements lie one behind the other."""
     x, y, op = node.operand(0), node.output, node.op
     if op.starts is None:
         return "its bounds are computed at run time"
@@ -104,6 +108,7 @@ def _is_dense(shape: tuple[Dim, ...], strides: list[Dim]) -> bool:
 
 @candidate(Split)
 def split(node: Node[Split], context: Context) -> Run | str:
+    """One copy for each output."""
     x, op = node.operand(0), node.op
     if op.sizes is None:
         return "its sizes are computed at run time"
@@ -148,6 +153,7 @@ def concat(node: Node[Concat], context: Context) -> Run | str:
 
 @candidate(Pad)
 def pad(node: Node[Pad], context: Context) -> Run | str:
+    """One launch for each of the modes; the pads are known when a plan is made."""
     x, y, op = node.operand(0), node.output, node.op
     if op.pads is None:
         return "its pads are computed at run time"
@@ -179,6 +185,7 @@ def pad(node: Node[Pad], context: Context) -> Run | str:
 
 @candidate(Gather)
 def gather(node: Node[Gather], context: Context) -> Run | str:
+    """Slices along one axis, chosen by indices that are checked."""
     x, indices, y, op = node.operand(0), node.operand(1), node.output, node.op
     shape = x.type.dims
     axis = op.axis % len(shape)

@@ -40,6 +40,7 @@ class CopyNd:
 
     @property
     def args(self) -> tuple[Dim, ...]:
+        """The arguments, in the order of the call."""
         return ABI.values(
             size=self.element_size,
             shares=self.grid,
@@ -52,10 +53,12 @@ class CopyNd:
 
     @property
     def grid(self) -> Dim:
+        """Shares of about equal size."""
         return shares(product(self.shape) * self.element_size)
 
     @property
     def scratch_bytes(self) -> Dim:
+        """None."""
         return 0
 
     def work_ns(self, isa: Isa) -> Dim:

@@ -52,6 +52,7 @@ class Gather:
 
     @property
     def args(self) -> tuple[Dim, ...]:
+        """The arguments, in the order of the call."""
         return ABI.values(
             size=self.element_size,
             shares=self.grid,
@@ -68,10 +69,12 @@ class Gather:
 
     @property
     def grid(self) -> Dim:
+        """Shares of about equal size."""
         return shares(self.outer * self.count * self.inner * self.element_size)
 
     @property
     def scratch_bytes(self) -> Dim:
+        """None."""
         return 0
 
     def work_ns(self, isa: Isa) -> Dim:

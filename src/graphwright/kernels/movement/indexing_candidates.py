@@ -78,6 +78,7 @@ def gather_nd_view(node: Node[GatherND], context: Context) -> Alias | str:
 
 @candidate(GatherND)
 def gather_nd(node: Node[GatherND], context: Context) -> Run | str:
+    """Slices that tuples of indices name."""
     x, indices, y, op = node.operand(0), node.operand(1), node.output, node.op
     shape, places = x.type.dims, indices.type.dims
     batch, depth = op.batch_dims, places[-1]
@@ -113,6 +114,7 @@ def _places(indices: list[Load], sizes: list[Dim]) -> tuple[list[Statement], lis
 
 @candidate(GatherElements)
 def gather_elements(node: Node[GatherElements], context: Context) -> Run | str:
+    """Elements along one axis, each chosen by an index at its own place."""
     x, indices, y, op = node.operand(0), node.operand(1), node.output, node.op
     dtype = moved_dtype(x.type.dtype)
     if dtype is None:

@@ -42,6 +42,7 @@ class CheckIndices:
 
     @property
     def args(self) -> tuple[Dim, ...]:
+        """The arguments, in the order of the call."""
         padding = (0,) * (MAX_RANK - len(self.sizes))
         return ABI.values(
             index_size=self.index_size,
@@ -54,6 +55,7 @@ class CheckIndices:
 
     @property
     def grid(self) -> Dim:
+        """Shares of about equal size."""
         return minimum(ceildiv(self.rows, _SHARE), _MAX_SHARES)
 
     def work_ns(self, isa: Isa) -> Dim:

@@ -53,6 +53,7 @@ class PadNd:
 
     @property
     def args(self) -> tuple[Dim, ...]:
+        """The arguments, in the order of the call."""
         return ABI.values(
             size=self.element_size,
             shares=self.grid,
@@ -66,10 +67,12 @@ class PadNd:
 
     @property
     def grid(self) -> Dim:
+        """Shares of about equal size."""
         return shares(product(self.out_shape) * self.element_size)
 
     @property
     def scratch_bytes(self) -> Dim:
+        """None."""
         return 0
 
     def work_ns(self, isa: Isa) -> Dim:

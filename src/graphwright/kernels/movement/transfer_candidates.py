@@ -15,6 +15,7 @@ from graphwright.layout.trans_data import TransData
 
 @candidate(TransData)
 def trans_data(node: Node, context: Context) -> Run | Alias | str:
+    """Between rows and channel blocks; images of one pixel lie alike in both."""
     x, y = node.operand(0), node.output
     lanes = context.isa.lanes
     if is_blocked(x) == is_blocked(y):

@@ -15,6 +15,7 @@ from graphwright.ops.nn.lrn import LRN
 
 @candidate(LRN, serves=lambda node: can_be_blocked(node.output))
 def lrn(node: Node[LRN], context: Context) -> Run | str:
+    """On channel blocks, which hold the channels of a pixel side by side."""
     op, x, y, isa = node.op, node.operand(0), node.output, context.isa
     if not is_blocked(x):
         return ROW_MAJOR

@@ -15,6 +15,7 @@ from graphwright.ops.nn.spatial import Pool
 
 @candidate(MaxPool, AveragePool)
 def pool(node: Node[Pool], context: Context) -> Run | str:
+    """Images in channel blocks."""
     op, x, y, isa = node.op, node.operand(0), node.outputs[0], context.isa
     if not is_blocked(x):
         return ROW_MAJOR

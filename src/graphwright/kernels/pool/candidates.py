@@ -16,6 +16,7 @@ from graphwright.ops.nn.spatial import Pool
 
 @candidate(MaxPool, AveragePool)
 def pool(node: Node[Pool], context: Context) -> Run | str:
+    """f32 in planes, over one to three spatial axes."""
     op, x, y = node.op, node.operand(0), node.outputs[0]
     rank = len(op.kernel)
     if x.type.dtype != F32 or rank > 3:

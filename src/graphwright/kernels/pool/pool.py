@@ -67,6 +67,7 @@ class Pool:
 
     @property
     def args(self) -> tuple[Dim, ...]:
+        """The arguments, in the order of the call."""
         return ABI.values(
             batch=self.batch,
             channels=self.channels,

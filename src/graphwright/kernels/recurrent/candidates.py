@@ -24,6 +24,7 @@ _KINDS = {kind.name.replace("_", "").lower(): kind for kind in ActivationKind}
 
 @candidate(LSTM)
 def long_short_term_memory(node: Node[LSTM], context: Context) -> Run | str:
+    """One launch for the whole sequence, in f32."""
     op = node.op
     refusal = refusal_of(node, op)
     if refusal is not None:
@@ -44,6 +45,7 @@ def long_short_term_memory(node: Node[LSTM], context: Context) -> Run | str:
 
 @candidate(GRU)
 def gated_recurrent_unit(node: Node[GRU], context: Context) -> Run | str:
+    """One launch for the whole sequence, in f32."""
     op = node.op
     refusal = refusal_of(node, op)
     if refusal is not None:
@@ -77,6 +79,7 @@ class Place:
 
 
 def place_of(node: Node, op: Recurrent) -> Place:
+    """Sizes and strides of the operands of ``op``, whose batch or time comes first."""
     first, second, inputs = node.operand(0).type.dims
     hidden, wide = op.hidden, op.directions * op.hidden
     if op.batch_first:
@@ -91,6 +94,7 @@ def place_of(node: Node, op: Recurrent) -> Place:
 
 
 def refusal_of(node: Node, op: Recurrent) -> str | None:
+    """Why the library has no kernel for ``node``; None where it has."""
     if node.operand(0).type.dtype != F32:
         return f"no recurrent kernel for {node.operand(0).type.dtype}"
     if not all(isinstance(d, int) for p in (1, 2) for d in node.operand(p).type.dims):
@@ -107,6 +111,7 @@ def operands_of(node: Node, context: Context, count: int) -> tuple[Value | None,
 
 
 def clip_of(op: Recurrent) -> float:
+    """The bound of the gates' inputs; infinity where there is none."""
     return op.clip if op.clip is not None and op.clip > 0 else math.inf
 
 

@@ -34,6 +34,7 @@ class Rnn(Recurrent):
 
     @property
     def args(self) -> tuple[Dim, ...]:
+        """The arguments, in the order of the call."""
         return self.arguments(
             (self.initial_h_strides, self.y_h_strides),
             {"reverse": self.reverse},

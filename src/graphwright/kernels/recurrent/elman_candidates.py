@@ -128,6 +128,7 @@ def _activation(op: RNN) -> Op:
 
 @candidate(RNN)
 def elman_network(node: Node[RNN], context: Context) -> Run | str:
+    """One launch for the whole sequence, in f32."""
     op = node.op
     refusal = refusal_of(node, op)
     if refusal is not None:
@@ -147,6 +148,7 @@ def elman_network(node: Node[RNN], context: Context) -> Run | str:
 
 @candidate(RNN)
 def plain(node: Node[RNN], context: Context) -> Run | str:
+    """A generated kernel, for other floats with one activation."""
     op, dtype = node.op, node.operand(0).type.dtype
     names = {name.lower() for name in op.activations or op.defaults}
     if not context.target.has_code(dtype) or dtype.computed != dtype:

@@ -36,6 +36,7 @@ class Gru(Recurrent):
 
     @property
     def args(self) -> tuple[Dim, ...]:
+        """The arguments, in the order of the call."""
         return self.arguments(
             (self.initial_h_strides, self.y_h_strides),
             {"reverse": self.reverse, "linear_before_reset": self.linear_before_reset},

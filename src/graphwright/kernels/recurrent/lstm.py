@@ -37,6 +37,7 @@ class Lstm(Recurrent):
 
     @property
     def args(self) -> tuple[Dim, ...]:
+        """The arguments, in the order of the call."""
         return self.arguments(
             (self.initial_h_strides, self.initial_c_strides, self.y_h_strides, self.y_c_strides),
             {"reverse": self.reverse, "input_forget": self.input_forget},

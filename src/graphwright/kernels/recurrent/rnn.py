@@ -69,6 +69,7 @@ class Activation:
 
     @property
     def words(self) -> tuple[int, int, int]:
+        """As arguments: the kind, the bits of ``alpha`` and of ``beta``."""
         return int(self.kind), double_bits(self.alpha), double_bits(self.beta)
 
 
@@ -104,6 +105,7 @@ class Cell:
 
     @cached_property
     def abi(self) -> Abi:
+        """Operands and arguments of the kernel."""
         starts, ends = ([f"{when}_{state}" for state in self.states] for when in ("initial", "y"))
         peepholes = ["p"] if "c" in self.states else []
         sizes = ("sequence", "batch", "inputs", "hidden")
@@ -198,6 +200,7 @@ class Recurrent:
 
     @property
     def scratch_bytes(self) -> Dim:
+        """Of one thread."""
         return self.CELL.scratch_bytes(self.hidden)
 
     def work_ns(self, isa: Isa) -> Dim:

@@ -21,6 +21,7 @@ _RESIZES = {
 
 @candidate(Resize)
 def resize(node: Node[Resize], context: Context) -> Run | str:
+    """The two spatial axes of images in channel blocks."""
     op, x, y, isa = node.op, node.operand(0), node.output, context.isa
     if not is_blocked(x):
         return ROW_MAJOR

@@ -43,6 +43,7 @@ LONGEST = 1 << 24
 
 @candidate(Resize)
 def resize(node: Node[Resize], context: Context) -> Run | str:
+    """The last two axes of f32."""
     x, y = node.operand(0), node.output
     refusal = _planes_refusal(node)
     if refusal is not None:

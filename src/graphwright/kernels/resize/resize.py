@@ -82,6 +82,7 @@ class Resize:
 
     @property
     def args(self) -> tuple[Dim, ...]:
+        """The arguments, in the order of the call."""
         flags = int(self.coordinates), int(self.rounding), int(self.exclude_outside)
         return ABI.values(
             planes=self.planes,

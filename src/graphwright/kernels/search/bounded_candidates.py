@@ -16,6 +16,7 @@ from graphwright.ops.nn.non_max_suppression import BoundedNonMaxSuppression
 
 @candidate(BoundedNonMaxSuppression)
 def non_max_suppression(node: Node[BoundedNonMaxSuppression], context: Context) -> Run:
+    """Boxes of each class, then the rows of all classes joined."""
     op, (rows, total) = node.op, node.outputs
     boxes, scores, *scalars = node.inputs
     most, overlap, least = (*scalars, None, None, None)[:3]
@@ -44,6 +45,7 @@ def non_max_suppression(node: Node[BoundedNonMaxSuppression], context: Context) 
 
 @candidate(BoundedNonZero)
 def non_zero(node: Node, context: Context) -> Run | str:
+    """Counts of each block, then the indices of each."""
     x, (room, total) = node.operand(0), node.outputs
     mask, shape = _mask(x.type.dtype), x.type.dims
     if mask is None or len(shape) > MAX_RANK:

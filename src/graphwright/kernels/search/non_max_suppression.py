@@ -50,12 +50,14 @@ class Choose:
 
     @property
     def args(self) -> tuple[Dim, ...]:
+        """The arguments, in the order of the call."""
         return CHOOSE_ABI.values(
             centered=int(self.centered), classes=self.classes, count=self.count, limit=self.limit
         )
 
     @property
     def grid(self) -> Dim:
+        """Classes of each image."""
         return self.batches * self.classes
 
     @property
@@ -80,6 +82,7 @@ class Join:
 
     @property
     def args(self) -> tuple[Dim, ...]:
+        """The arguments, in the order of the call."""
         return JOIN_ABI.values(parts=self.units, limit=self.limit)
 
     def work_ns(self, isa: Isa) -> Dim:

@@ -41,6 +41,7 @@ class NonZero:
 
     @property
     def args(self) -> tuple[Dim, ...]:
+        """The arguments, in the order of the call."""
         padding = (1,) * (MAX_RANK - len(self.shape))
         elements = product(self.shape)
         return ABI.values(

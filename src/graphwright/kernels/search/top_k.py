@@ -52,6 +52,7 @@ class TopK:
 
     @property
     def args(self) -> tuple[Dim, ...]:
+        """The arguments, in the order of the call."""
         return ABI.values(
             kind=int(self.kind),
             code=self.element_size,
@@ -63,6 +64,7 @@ class TopK:
 
     @property
     def grid(self) -> Dim:
+        """Rows."""
         return self.outer * self.inner
 
     @property

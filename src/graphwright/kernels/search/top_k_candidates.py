@@ -19,6 +19,7 @@ _BF16_SIZE = 3
 
 @candidate(TopK)
 def top_k(node: Node[TopK], context: Context) -> Run | str:
+    """One launch for numbers of 8 bits and more; k is known when the model is compiled."""
     op, x = node.op, node.operand(0)
     dtype = x.type.dtype
     if op.k is None or dtype.kind not in _KINDS or dtype.bits < 8 or (dtype.is_float and dtype.bits < 16):

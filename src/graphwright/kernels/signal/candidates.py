@@ -26,6 +26,7 @@ def _is_fast(node: Node[DFT]) -> bool:
 
 @candidate(DFT, serves=_is_fast)
 def fast_transform(node: Node[DFT], context: Context) -> Run | str:
+    """One launch for f32; ``serves`` leaves other lengths to products with matrices."""
     op, x, y = node.op, node.operand(0), node.output
     assert op.axis is not None
     *rest, dim, parts = x.type.dims

@@ -92,6 +92,7 @@ class Fft:
 
     @property
     def args(self) -> tuple[Dim, ...]:
+        """The arguments, in the order of the call."""
         first, second = sides(self.length) or (1, self.length)
         return ABI.values(
             dim=self.dim,
@@ -108,6 +109,7 @@ class Fft:
 
     @property
     def grid(self) -> Dim:
+        """Rows."""
         return self.rows
 
     def scratch_bytes(self, isa: Isa) -> int:

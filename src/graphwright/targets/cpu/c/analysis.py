@@ -61,12 +61,14 @@ def parts(statement: Statement) -> list[Scalar]:
 
 
 def vectorises(loop: Loop) -> bool:
+    """Whether a vector loop may be one: no other and no microkernel is inside."""
     return not any(
         isinstance(s, Call) or (isinstance(s, Loop) and s.kind is Kind.VECTOR) for s in walk(loop.body)
     )
 
 
 def index_of(value: Scalar) -> Dim:
+    """The index expression of a Position or an integer Const."""
     if isinstance(value, Position):
         return value.index
     assert isinstance(value, Const)

@@ -30,10 +30,12 @@ class SmallFloat:
 
     @property
     def sign(self) -> int:
+        """The code of the sign bit."""
         return 1 << self.bits - 1
 
     @property
     def has_infinity(self) -> bool:
+        """Whether a code between the numbers and NaN is infinity."""
         return self.largest < self.over < self.nan
 
     def widen(self) -> str:

@@ -24,10 +24,18 @@ def check(
     constants: Mapping[str, Array],
     rtol: float = 1e-5,
     atol: float = 0.0,
+    open_sizes: bool = False,
 ) -> None:
-    """Assert that the model of ``nodes``, which gives y, gives the same compiled as node by node."""
+    """Assert that the model of ``nodes``, which gives y, gives the same compiled as node by node.
+
+    Sizes of inputs are symbols where they are to be open.
+    """
     infos = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        helper.make_tensor_value_info(
+            name,
+            helper.np_dtype_to_tensor_dtype(a.dtype),
+            [f"{name}{axis}" for axis in range(a.ndim)] if open_sizes else a.shape,
+        )
         for name, a in feeds.items()
     ]
     graph = helper.make_graph(
@@ -122,4 +130,23 @@ def test_a_quantized_vector_is_no_matrix_of_columns(rows: int) -> None:
         ),
         {"x": RNG.integers(-9, 9, (rows, 4)).astype(np.int8)},
         {"xs": np.float32(0.1), "w": RNG.integers(1, 9, 4).astype(np.int8), "ws": np.abs(normal(4))},
+    )
+
+
+@pytest.mark.parametrize(
+    ("to", "size"), [("UINT8", 300), ("INT8", 300), ("UINT16", 70000), ("INT16", 70000), ("INT32", 300)]
+)
+def test_sizes_wrap_in_narrow_integers(to: str, size: int) -> None:
+    """A size that went through a narrow integer is another one, which only the run tells."""
+    narrow, wide = int(onnx.TensorProto.DataType.Value(to)), int(onnx.TensorProto.INT64)
+    check(
+        (
+            ("Shape", "x", "s", {}),
+            ("Cast", "s", "n", {"to": narrow}),
+            ("Cast", "n", "w", {"to": wide}),
+            ("ConstantOfShape", "w", "y", {}),
+        ),
+        {"x": np.zeros(size, np.float32)},
+        {},
+        open_sizes=True,
     )

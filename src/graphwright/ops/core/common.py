@@ -193,12 +193,16 @@ def elementwise_fact(
     if rows is None:
         return type
     elements = [function(*row) if chooses or None not in row else None for row in rows]
-    fit = [None if isinstance(e, int) and not _fits(e, type.dtype) else e for e in elements]
+    fit = [e if e is None or _fits(e, type.dtype) else None for e in elements]
     return fact_of_parts(type, fit)
 
 
-def _fits(value: int, dtype: DType) -> bool:
-    """Whether ``value`` is exact in ``dtype``: what wraps or rounds is left to folding."""
+def _fits(value: Dim, dtype: DType) -> bool:
+    """Whether ``value`` is exact in ``dtype``: what wraps or rounds is left to folding, and so is a size that
+    is not known where it might: a size may be larger than narrow integers, and differences may be negative.
+    """
+    if not isinstance(value, int):
+        return dtype.kind in ("bool", "float") or (dtype.kind == "int" and dtype.bits >= 32)
     if dtype.kind == "bool":
         return value in (0, 1)
     if dtype.is_float:

@@ -1,6 +1,7 @@
 /* Depthwise convolution of blocks of channels: see blocked_depthwise.py. */
 
-#include "library/sizes.h"
+#include "library/bits.h"
+#include "library/windows.h"
 
 #include "conv/blocked_depthwise.gen.h"
 
@@ -71,11 +72,10 @@ GW_INLINE void fill_ring(struct ring *g, const struct blocked_depthwise_args *s,
 static void find_rows(struct row *r, struct ring *g, const struct blocked_depthwise_args *s, const float *x,
                       const float *w, int64_t oy, const float **rows) {
     const int64_t top = oy * s->stride_h - s->pad_top;
-    const int64_t i0 = top < 0 ? smaller(parts(-top, s->dilation_h), s->kh) : 0;
-    const int64_t i1 = s->h > top ? smaller(parts(s->h - top, s->dilation_h), s->kh) : 0;
-    r->taps = i1 > i0 ? i1 - i0 : 0;
-    r->w = w + i0 * s->kw * VL;
-    int64_t y = top + i0 * s->dilation_h;
+    const struct taps inside = taps_inside(top, s->h, s->kh, s->dilation_h);
+    r->taps = inside.last - inside.first;
+    r->w = w + inside.first * s->kw * VL;
+    int64_t y = top + inside.first * s->dilation_h;
     if (g->slots) {
         fill_ring(g, s, x, top);
         int64_t slot = g->next_slot - (g->next - y);
@@ -108,13 +108,6 @@ GW_INLINE void compute_row(const struct row *r, const struct cuts *c) {
         c->tile_of[c->width - 1](r, ox);
 }
 
-static vf bound(int64_t bits) {
-    const int32_t low = (int32_t)bits;
-    float value;
-    memcpy(&value, &low, sizeof value);
-    return vf_set1(value);
-}
-
 GW_KERNEL(gw_depthwise_blocked_f32) {
     const float *const x = buf[BLOCKED_DEPTHWISE_X], *const w = buf[BLOCKED_DEPTHWISE_W],
                        *const bias = buf[BLOCKED_DEPTHWISE_BIAS],
@@ -139,8 +132,8 @@ GW_KERNEL(gw_depthwise_blocked_f32) {
         .kw = s->kw,
         .step = s->stride_w * VL,
         .tap = s->dilation_w * VL,
-        .lo = s->act == 2 ? bound(s->lo) : (vf){0},
-        .hi = bound(s->hi),
+        .lo = s->act == 2 ? vf_set1(float_of(s->lo)) : (vf){0},
+        .hi = vf_set1(float_of(s->hi)),
         .act = s->act,
     };
     while (begin < end) {

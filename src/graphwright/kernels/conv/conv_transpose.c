@@ -1,6 +1,7 @@
 /* Transposed convolution: see conv_transpose.py. */
 
 #include "library/lanes.h"
+#include "library/sizes.h"
 #include "library/tile.h"
 
 #include "conv/conv_transpose.gen.h"
@@ -15,15 +16,13 @@ struct transposed {
     float *phases, *tile, *columns; /* scratch */
 };
 
-/* Output channels [row, row + rows) of one group, and columns j of the output row, j counted in strides.
-   Where they
-   read beyond the edges of x they read a copy instead: copied columns from copied_at on, of each channel. */
+/* Output channels [row, row + rows) of one group, and columns of an output row from j on, which counts
+   strides. Where they read beyond the edges of x they read a copy: copied columns of each channel, from
+   column copied_at on. */
 struct part {
     const float *x; /* of the image and group */
     int64_t batch, group, oz, oy, row, rows, j, vectors, copied, copied_at;
 };
-
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* The input row (or plane) that a tap brings to an output row, which lies so many rows behind the tap's
    first; -1 if none. */
@@ -121,8 +120,7 @@ static void interleave(const struct transposed *t, const struct part *p, float *
     }
 }
 
-/* Stores a part, or hands it to the hook; ox0 is the output column of its first element, maybe outside of y.
- */
+/* Stores a part, or hands it to the hook. ox0: the output column of its first element, maybe outside. */
 static int32_t finish(const struct transposed *t, const struct part *p) {
     const struct conv_transpose_args *s = &t->s;
     int64_t width = p->vectors * VL * s->stride_w, ox0 = p->j * s->stride_w - s->pad_left,
@@ -187,7 +185,6 @@ static int32_t run_unit(const struct transposed *t, int64_t index) {
     return 0;
 }
 
-/* buf: x, w, bias or NULL, y, hook or NULL, the hook's operands. arg: the fields of args, the hook's args. */
 GW_KERNEL(gw_conv_transpose_f32) {
     struct transposed t = {.x = buf[CONV_TRANSPOSE_X],
                            .w = buf[CONV_TRANSPOSE_W],

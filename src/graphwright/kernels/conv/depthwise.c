@@ -1,7 +1,7 @@
 /* Depthwise convolution: see depthwise.py. */
 
 #include "library/lanes.h"
-#include "library/sizes.h"
+#include "library/windows.h"
 
 #include "conv/depthwise.gen.h"
 
@@ -206,13 +206,11 @@ GW_KERNEL(gw_depthwise_f32) {
         float *to = hook ? NULL : y + image * s->y_n + channel * s->y_c + oz * s->y_d + row * s->y_h;
         const int direct = to && s->y_w == 1;
         const int64_t z = oz * s->stride_d - s->pad_front;
-        int64_t first = z < 0 ? parts(-z, s->dilation_d) : 0; /* planes of taps inside the image */
-        int64_t last = z < s->d ? smaller(s->kd, parts(s->d - z, s->dilation_d)) : 0;
-        const int outside = first >= last;
-        if (outside) {
-            first = 0;
-            last = 1;
-        }
+        struct taps planes_inside = taps_inside(z, s->d, s->kd, s->dilation_d);
+        const int outside = planes_inside.first == planes_inside.last;
+        if (outside) /* one plane of zeros */
+            planes_inside = (struct taps){0, 1};
+        const int64_t first = planes_inside.first, last = planes_inside.last;
         for (int64_t k = first; k < last; k++) {
             const struct fill f = {
                 .in = outside ? in : in + (z + k * s->dilation_d) * s->x_d,

@@ -2,6 +2,7 @@
 
 #include "conv/direct.h"
 #include "conv/direct_pass.h"
+#include "library/bits.h"
 
 /* to[i] = from[i * step] */
 static void copy_scalars(const float *from, int64_t step, int64_t n, float *to) {
@@ -192,13 +193,6 @@ static int32_t run_bands(struct conv *g, int64_t begin, int64_t end, void *scrat
         begin += run;
     }
     return 0;
-}
-
-static float float_of(int64_t bits) {
-    const uint32_t low = (uint32_t)bits;
-    float x;
-    memcpy(&x, &low, sizeof x);
-    return x;
 }
 
 static struct conv conv_of(void *const *buf, const int64_t *arg) {

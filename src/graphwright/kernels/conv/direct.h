@@ -1,9 +1,9 @@
-/* One direct convolution, its bands, and which rows of a window lie inside the image. */
+/* One direct convolution and its bands. */
 
 #ifndef GW_DIRECT_H
 #define GW_DIRECT_H
 
-#include "library/sizes.h"
+#include "library/windows.h"
 
 #include "conv/direct.gen.h"
 
@@ -43,18 +43,9 @@ static const float zeros[VL];
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Rows of the window inside the image for output row y: [first, last). */
-struct rows {
-    int64_t first, last;
-};
-
-static struct rows rows_inside(const struct direct_args *s, int64_t y) {
-    const int64_t top = y * s->stride_h - s->pad_top;
-    struct rows r = {.first = top < 0 ? smaller(s->kh, parts(-top, s->dilation_h)) : 0};
-    r.last = top < s->h ? smaller(s->kh, parts(s->h - top, s->dilation_h)) : 0;
-    if (r.last < r.first)
-        r.last = r.first;
-    return r;
+/* Rows of the window of output row y that lie inside the image. */
+GW_INLINE struct taps rows_inside(const struct direct_args *s, int64_t y) {
+    return taps_inside(y * s->stride_h - s->pad_top, s->h, s->kh, s->dilation_h);
 }
 
 #endif

@@ -115,7 +115,7 @@ static int32_t run_apart(const struct pass *p, struct tile *t, tile_fn run, int6
 static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t count, int64_t y, int64_t x) {
     const struct conv *g = p->g;
     const struct direct_args *s = &g->s;
-    const struct rows rows = rows_inside(s, y);
+    const struct taps rows = rows_inside(s, y);
     const int64_t down = y - p->o->y0, right = x - p->o->x0, outside = s->kh - (rows.last - rows.first);
     const int64_t tap = s->kw * g->lanes * VL;
     struct tile t = p->t;

@@ -79,8 +79,7 @@ static int nest_is_woven(const nest *t, int i, int64_t size) {
     return (t->n[i] == 4 && t->s[inner] == 4 * size) || (t->n[inner] == 4 && t->d[i] == 4 * size);
 }
 
-/* Brings the axis along which src is contiguous next to the one along which dst is; false if there is none.
- */
+/* Brings the axis along which src is contiguous next to the one along which dst is; 0 if there is none. */
 static int nest_find_transposition(nest *t, int64_t size) {
     int inner = t->rank - 1;
     if (t->d[inner] != size || t->s[inner] == size || t->n[inner] < 4)

@@ -2,14 +2,9 @@
 
 #include "normalization/blocked_lrn.gen.h"
 
+#include "library/bits.h"
 #include "library/sizes.h"
 #include "library/templates.h"
-
-static double double_of(int64_t bits) {
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
 
 struct lrn {
     struct lrn_args s;

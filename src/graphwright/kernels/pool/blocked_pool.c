@@ -2,8 +2,8 @@
 
 #include "pool/blocked_pool.gen.h"
 
-#include "library/sizes.h"
 #include "library/templates.h"
+#include "library/windows.h"
 
 #define AHEAD 1024 /* elements that rows are fetched to L1 before they are read, at least */
 
@@ -15,21 +15,12 @@ GW_INLINE vf larger(vf a, vf b) {
     return vf_select(a != a, a, r);
 }
 
-/* Taps [*first, *last) of an output position, whose tap 0 stands at `at`, that lie inside an axis. */
-GW_INLINE void taps(int64_t at, int64_t size, int64_t kernel, int64_t dilation, int64_t *first,
-                    int64_t *last) {
-    *first = at < 0 ? smaller(parts(-at, dilation), kernel) : 0;
-    *last = at < size ? smaller(parts(size - at, dilation), kernel) : 0;
-    *last = *last < *first ? *first : *last;
-}
-
 /* How many taps an average divides by: those inside, or those that the padding allows; 1 if there is none. */
 static int64_t divisor(int64_t at, int64_t size, int64_t kernel, int64_t dilation, int64_t after,
                        int64_t include_pad) {
-    int64_t first, last;
     if (!include_pad) {
-        taps(at, size, kernel, dilation, &first, &last);
-        return last > first ? last - first : 1;
+        const struct taps inside = taps_inside(at, size, kernel, dilation);
+        return inside.last > inside.first ? inside.last - inside.first : 1;
     }
     return at < size + after ? smaller(parts(size + after - at, dilation), kernel) : 1;
 }

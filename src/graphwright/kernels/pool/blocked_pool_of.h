@@ -59,14 +59,14 @@ static float *OF(line)(const struct blocked_pool_args *s, float *line) {
 /* Output row oy of a plane. */
 GW_INLINE void OF(row)(const struct blocked_pool_args *s, const float *x, int64_t oy, float *line, float *y) {
     const int64_t top = oy * s->stride_h - s->pad_top;
-    int64_t first, last;
-    taps(top, s->h, s->kh, s->dilation_h, &first, &last);
+    const struct taps inside = taps_inside(top, s->h, s->kh, s->dilation_h);
+    const int64_t count = inside.last - inside.first;
     const struct rows rows = {
-        .x = x + (top + first * s->dilation_h) * s->x_h,
-        .rows = last - first,
+        .x = x + (top + inside.first * s->dilation_h) * s->x_h,
+        .rows = count,
         .step = s->dilation_h * s->x_h,
         .n = s->w * VL,
-        .ahead = (last - first) * s->dilation_h * s->x_h + (s->x_h < AHEAD ? AHEAD : 0),
+        .ahead = count * s->dilation_h * s->x_h + (s->x_h < AHEAD ? AHEAD : 0),
     };
     const struct columns columns = {
         .line = line,

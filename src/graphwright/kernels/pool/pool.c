@@ -4,6 +4,7 @@
 
 #include "library/lanes.h"
 #include "library/templates.h"
+#include "library/windows.h"
 
 enum { D, H, W };
 
@@ -29,20 +30,10 @@ GW_INLINE vf vf_load_every(const float *p, int64_t step) {
     return vf_load(lane);
 }
 
-/* A division by 1 in place of the machine's slow one, for the usual dilation. */
-GW_INLINE int64_t parts(int64_t length, int64_t step) {
-    return step == 1 ? length : (length + step - 1) / step;
-}
-
-/* Taps [*first, *last) of output position o that lie inside the axis. */
-GW_INLINE void taps(const struct pool_args *t, int axis, int64_t o, int64_t *first, int64_t *last) {
-    int64_t at = o * t->stride[axis] - t->before[axis], step = t->dilation[axis];
-    int64_t left = t->size[axis] - at; /* tap k is inside for 0 <= at + k * step < size */
-    *first = at >= 0 ? 0 : parts(-at, step);
-    *last = left <= 0 ? 0 : parts(left, step);
-    *first = *first < t->kernel[axis] ? *first : t->kernel[axis];
-    *last = *last < t->kernel[axis] ? *last : t->kernel[axis];
-    *last = *last < *first ? *first : *last;
+/* Taps of output position o that lie inside the axis. */
+GW_INLINE struct taps taps_of(const struct pool_args *t, int axis, int64_t o) {
+    return taps_inside(o * t->stride[axis] - t->before[axis], t->size[axis], t->kernel[axis],
+                       t->dilation[axis]);
 }
 
 /* Whether each window has two columns of its own, all of them inside. */
@@ -53,14 +44,12 @@ GW_INLINE int has_pairs(const struct pool_args *t) {
 
 /* How many taps of output position o the average divides by: 1 where there is none, as sums are 0 there. */
 static int64_t divisor(const struct pool_args *t, int axis, int64_t o) {
-    int64_t first, last;
     if (!t->count_include_pad) {
-        taps(t, axis, o, &first, &last);
-        return last > first ? last - first : 1;
+        const struct taps inside = taps_of(t, axis, o);
+        return inside.last > inside.first ? inside.last - inside.first : 1;
     }
-    int64_t left = t->size[axis] + t->after[axis] - (o * t->stride[axis] - t->before[axis]);
-    last = left <= 0 ? 1 : parts(left, t->dilation[axis]);
-    return last < t->kernel[axis] ? last : t->kernel[axis];
+    const int64_t left = t->size[axis] + t->after[axis] - (o * t->stride[axis] - t->before[axis]);
+    return smaller(left <= 0 ? 1 : parts(left, t->dilation[axis]), t->kernel[axis]);
 }
 
 /* An output row. */
@@ -156,8 +145,7 @@ GW_KERNEL(gw_average_pool_f32) {
     return 0;
 }
 
-/* The first of equal maxima counts; the first NaN, if there is
-   one. */
+/* The first of equal maxima counts; where there is a NaN, the first of these. */
 GW_KERNEL(gw_max_pool_indices_f32) {
     (void)scratch;
     const struct pool_args *t = pool_args(arg);
@@ -169,16 +157,14 @@ GW_KERNEL(gw_max_pool_indices_f32) {
         const float *plane = (const float *)buf[POOL_X] + p.n * t->xs[0] + p.c * t->xs[1];
         float *y = output_row(t, buf[POOL_Y], &p);
         int64_t *indices = (int64_t *)buf[POOL_INDICES] + row * t->out[W];
-        int64_t d0, d1, h0, h1, w0, w1;
-        taps(t, D, p.d, &d0, &d1);
-        taps(t, H, p.h, &h0, &h1);
+        const struct taps planes = taps_of(t, D, p.d), rows = taps_of(t, H, p.h);
         for (int64_t o = 0; o < t->out[W]; o++) {
             float best = -__builtin_inff();
             int64_t at = -1;
-            taps(t, W, o, &w0, &w1);
-            for (int64_t kd = d0; kd < d1; kd++)
-                for (int64_t kh = h0; kh < h1; kh++)
-                    for (int64_t kw = w0; kw < w1; kw++) {
+            const struct taps columns = taps_of(t, W, o);
+            for (int64_t kd = planes.first; kd < planes.last; kd++)
+                for (int64_t kh = rows.first; kh < rows.last; kh++)
+                    for (int64_t kw = columns.first; kw < columns.last; kw++) {
                         int64_t z = p.d * t->stride[D] - t->before[D] + kd * t->dilation[D];
                         int64_t i = p.h * t->stride[H] - t->before[H] + kh * t->dilation[H];
                         int64_t j = o * t->stride[W] - t->before[W] + kw * t->dilation[W];

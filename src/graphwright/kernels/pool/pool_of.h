@@ -46,12 +46,11 @@ GW_INLINE void OF(window_rows)(float *line, const float *x, int64_t step, int64_
 /* The rows of the window of output row p, reduced into line. */
 static void OF(rows)(const struct pool_args *t, const float *x, float *line, const place *p) {
     int64_t d = p->d, h = p->h;
-    int64_t d0, d1, h0, h1, step = t->dilation[H] * t->xs[3], width = t->size[W];
+    const struct taps planes = taps_of(t, D, d), rows = taps_of(t, H, h);
+    const int64_t h0 = rows.first, h1 = rows.last, step = t->dilation[H] * t->xs[3], width = t->size[W];
     int first = 1;
-    taps(t, D, d, &d0, &d1);
-    taps(t, H, h, &h0, &h1);
     x += p->n * t->xs[0] + p->c * t->xs[1] + (h * t->stride[H] - t->before[H]) * t->xs[3];
-    for (int64_t kd = d0; kd < d1; kd++) {
+    for (int64_t kd = planes.first; kd < planes.last; kd++) {
         const float *plane = x + (d * t->stride[D] - t->before[D] + kd * t->dilation[D]) * t->xs[2];
         int64_t kh = h0;
         if (first && h1 - h0 == 3)
@@ -115,18 +114,17 @@ GW_INLINE void OF(load_two)(const float *p, int64_t n, vf *low, vf *high) {
    Results are divided by count. False if the window has no row. */
 GW_INLINE int OF(pairs)(const struct pool_args *t, const float *x, float *y, const place *p, int divides,
                         float count) {
-    int64_t d0, d1, h0, h1, step = t->dilation[H] * t->xs[3], out = t->out[W];
-    taps(t, D, p->d, &d0, &d1);
-    taps(t, H, p->h, &h0, &h1);
-    if (d1 <= d0 || h1 <= h0)
+    const struct taps planes = taps_of(t, D, p->d), rows = taps_of(t, H, p->h);
+    const int64_t d0 = planes.first, h0 = rows.first, step = t->dilation[H] * t->xs[3], out = t->out[W];
+    if (planes.last == d0 || rows.last == h0)
         return 0;
     x += p->n * t->xs[0] + p->c * t->xs[1] + (p->h * t->stride[H] - t->before[H]) * t->xs[3] +
          (p->d * t->stride[D] - t->before[D]) * t->xs[2];
     for (int64_t o = 0; o < out; o += VL) {
         int64_t n = out - o < VL ? out - o : VL;
         vf low = vf_set1(0.0f), high = low, a, b;
-        for (int64_t kd = d0; kd < d1; kd++)
-            for (int64_t kh = h0; kh < h1; kh++) {
+        for (int64_t kd = d0; kd < planes.last; kd++)
+            for (int64_t kh = h0; kh < rows.last; kh++) {
                 OF(load_two)(x + kd * t->dilation[D] * t->xs[2] + kh * step + 2 * o, 2 * n, &a, &b);
                 int first = kd == d0 && kh == h0;
                 low = first ? a : COMBINE(low, a);

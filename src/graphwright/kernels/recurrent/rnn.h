@@ -96,8 +96,7 @@ static void project_states(const unit *u, int64_t n, const float *states, const 
     project(u->rows, n, rows, r, first, last, backwards, out, panels * PANEL);
 }
 
-/* The sum of a cell's input and recurrent biases, n each, with PANEL zeros behind it; zeros where b is NULL.
- */
+/* The sums of a cell's input and recurrent biases, n each, and PANEL zeros behind; all zeros if b is NULL. */
 GW_INLINE void add_biases(const float *b, int64_t n, float *to) {
     memset(to, 0, (size_t)(n + PANEL) * sizeof *to);
     for (int64_t j = 0; b && j < n; j++)

@@ -2,14 +2,9 @@
 
 #include "resize/blocked_resize.gen.h"
 
+#include "library/bits.h"
 #include "library/sizes.h"
 #include "resize/taps.h"
-
-static double double_of(int64_t bits) {
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
 
 static axis axis_of(int64_t in, int64_t out, int64_t scale) {
     const double given = double_of(scale);

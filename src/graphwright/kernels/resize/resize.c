@@ -3,15 +3,8 @@
 #include "resize/resize.gen.h"
 
 #include "library/lanes.h"
+#include "library/sizes.h"
 #include "resize/taps.h"
-
-GW_INLINE void copy_line(float *to, const float *from, int64_t n) {
-    int64_t i = 0;
-    for (; i + VL <= n; i += VL)
-        vf_store(to + i, vf_load(from + i));
-    if (i < n)
-        vf_store_n(to + i, vf_load_n(from + i, n - i), n - i);
-}
 
 #define KERNEL gw_resize_nearest_f32
 #define MODE nearest

@@ -2,9 +2,8 @@
 
 #define OF(name) GW_JOIN(name, MODE)
 
-/* For every output column: index[tap][o] and weight[tap][o]. Outputs [from, to) are doubled: index[tap][2m]
-   is
-   m + even[tap], index[tap][2m + 1] is m + odd[tap]. */
+/* For every output column o: index[tap][o] and weight[tap][o]. Columns [from, to) are doubled: index[tap][2m]
+   is m + even[tap], and index[tap][2m + 1] is m + odd[tap]. */
 typedef struct {
     int32_t *index;
     float *weight;
@@ -132,7 +131,7 @@ GW_KERNEL(KERNEL) {
             int64_t slot = index[k] % TAPS; /* taps are neighbours: no two of them share a slot */
             if (TAPS == 1) {
                 if (held[0] == x)
-                    copy_line(y, previous, columns.out);
+                    copy_row(previous, columns.out, y);
                 else
                     OF(resize_columns)(&columns, x, y);
             } else if (held[slot] != x) {

@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from graphwright.api import compile
 from graphwright.building.calls import check_operands, find_op, make_op, op_classes, signature, unknown_op
 from graphwright.building.faults import fault, located
 from graphwright.building.regions import Scope, new_scope, read_region, results_of, share_operands
-from graphwright.config import Options
+from graphwright.config import WHOLE_MODELS, Options, known_device
 from graphwright.ir.conversion import converted
 from graphwright.ir.graph import Graph, Module, Role, Signature, Value
 from graphwright.ir.loop_types import MAX_ROUNDS, DtypesDiffer, widened
@@ -31,7 +32,7 @@ from graphwright.runtime.model import Model
 from graphwright.spelling import did_you_mean
 
 Operand = Value | np.ndarray[Any, Any] | float | bool | None
-_OWN = ("input", "state", "update", "constant", "if_", "loop", "output", "build", "compile")
+_OWN = ("input", "state", "update", "on", "constant", "if_", "loop", "output", "build", "compile")
 
 
 class GraphBuilder:
@@ -49,6 +50,7 @@ class GraphBuilder:
         self.module = Module()
         self._scope = new_scope(self.module, self.module.add_graph(Graph("main")))
         self._outputs: dict[str, Value] = {}
+        self._device = ""
         self._nexts: dict[Value, Value] = {}
         """The value that each state has after a run."""
 
@@ -97,6 +99,33 @@ class GraphBuilder:
                 raise fault("input-size", f"its shape is {tuple(shape)}: {error}") from error
             return graph.add_input(TensorType(_dtype(dtype), dims), name)
 
+    @contextmanager
+    def on(self, device: str) -> Iterator[None]:
+        """Let the ops that are added meanwhile run on ``device``, which may be that of a plugin; others run
+        on that of the option ``device``. Branches and bodies of loops run where these do.
+
+        >>> with b.on("cpu"):
+        ...     y = b.relu(x)
+        """
+        with located():
+            try:
+                known_device(device)
+            except ValueError as error:
+                raise fault("device", f"device {device!r}: {error}") from error
+            if device in WHOLE_MODELS:
+                raise fault("device", f"device {device!r} runs whole models alone, as the option device")
+        around, self._device = self._device, device
+        try:
+            yield
+        finally:
+            self._device = around
+
+    def _add(self, op: Op, *operands: Value | None, name: str, regions: Sequence[Graph] = ()) -> Any:
+        node = self._scope.builder.node(op, *operands, regions=regions, name=name)
+        for value in node.outputs:
+            value.device = self._device
+        return node.outputs[0] if len(node.outputs) == 1 else node.outputs
+
     def constant(self, array: np.ndarray[Any, Any]) -> Value:
         """A constant with the elements of ``array``, which are copied."""
         return self._scope.builder.const(np.array(array))
@@ -112,7 +141,7 @@ class GraphBuilder:
             check_operands(op, operands)
             values = [self._value(operand, operands) for operand in operands]
             with located(name, f"in {op.name}({', '.join(map(_type_text, values))})"):
-                return self._scope.builder(op, *values, name=name)
+                return self._add(op, *values, name=name)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """The op called ``name``, as a function of operands and attributes."""
@@ -150,7 +179,7 @@ class GraphBuilder:
             operands = share_operands(regions)
             chosen = self._value(condition, ())
             graphs = [region.builder.graph for region in regions]
-            return self._scope.builder(If(counts[0]), chosen, *operands, regions=graphs, name=name)
+            return self._add(If(counts[0]), chosen, *operands, regions=graphs, name=name)
 
     def loop(
         self,
@@ -181,7 +210,7 @@ class GraphBuilder:
             scans = len(region.builder.graph.outputs) - len(going) - len(starts)
             op = Loop(len(starts), scans, bool(counted), bool(going), known)
             operands = [*counted, *going, *starts, *region.captured]
-            return self._scope.builder(op, *operands, regions=[region.builder.graph], name=name)
+            return self._add(op, *operands, regions=[region.builder.graph], name=name)
 
     def output(self, name: str, value: Value) -> None:
         """Make ``value`` an output called ``name``."""

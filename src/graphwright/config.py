@@ -22,6 +22,8 @@ NUMERICS: Final = ("default", "strict")
 ISA_NAMES: Final = ("auto", "v3", "v4")
 DEVICES: Final = ("cpu", "null", "reference")
 """Those that graphwright runs on the CPU of this machine."""
+WHOLE_MODELS: Final = ("null", "reference")
+"""Those of them that no single node can be placed on."""
 _OTHER_DEVICES: Final[list[str]] = []
 SPECIALIZE: Final = ("none", "hot")
 
@@ -88,7 +90,8 @@ def add_device(name: str) -> None:
         _OTHER_DEVICES.append(name)
 
 
-def _device(text: str) -> str:
+def known_device(text: str) -> str:
+    """``text``, which is a device. Raises ValueError that lists them."""
     return _one_of(*DEVICES, *_OTHER_DEVICES)(text)
 
 
@@ -155,7 +158,7 @@ class Options:
     device: str = _option(
         "cpu",
         "device: cpu; null, which plans a run but launches no kernel; reference, which is NumPy",
-        _device,
+        known_device,
     )
     streams: int = _option(1, "number of task streams that may run concurrently", _count, True)
     numerics: str = _option(

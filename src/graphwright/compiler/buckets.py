@@ -34,7 +34,7 @@ def bucket_modules(module: Module, gears: Gears, options: Options) -> BucketModu
         raise OptionError(Diagnostic("gears", "a model with states has no gears", hint=hint))
     rows = gears.rows(module.main)
     _take_ranks(module, rows[0])
-    run_passes(module, shape_passes(options), options)
+    run_passes(module, shape_passes(module, options), options)
     bound = [_bound(module, row) for row in rows]
     _raise_faults(bound, rows, OptionError)
     _refuse_open_sizes([made for made in bound if isinstance(made, Module)], rows)
@@ -66,7 +66,7 @@ def _bound(module: Module, row: Row) -> Module | GraphwrightError:
 
 def _inferred(module: Module, options: Options) -> Module | GraphwrightError:
     try:
-        run_passes(module, shape_passes(options), options)
+        run_passes(module, shape_passes(module, options), options)
     except GraphwrightError as error:
         return error
     return module

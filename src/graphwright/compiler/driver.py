@@ -72,7 +72,7 @@ def _draft(source: Source, options: Options, observe: Observer, assume_found: bo
 def _draft_module(module: Module, options: Options, observe: Observer, assume_found: bool) -> EntryDraft:
     if options.device == "reference" or module.symbols.undecided or not _is_static(module):
         module.symbols.assume_nothing()
-        run_passes(module, shape_passes(options), options, observe)
+        run_passes(module, shape_passes(module, options), options, observe)
     if options.device == "reference":
         return Single(module)
     if module.symbols.undecided or _lacks_ranks(module):
@@ -87,7 +87,7 @@ def _draft_assuming(module: Module, options: Options, observe: Observer, assume_
     """
     general, inputs = clone_module(module), [value.type for value in module.main.inputs]
     module.symbols.assumable = None if assume_found else frozenset(symbols_in(inputs))
-    run_passes(module, shape_passes(options), options, observe)
+    run_passes(module, shape_passes(module, options), options, observe)
     if _lacks_ranks(general):
         ranks = ranked(module)
         if is_only(ranks):

@@ -7,7 +7,7 @@ from itertools import count
 
 from graphwright.compiler.host_program import Draft
 from graphwright.compiler.modules import Compilation, Observer, compile_modules, program_of, run_passes
-from graphwright.compiler.partition import partition
+from graphwright.compiler.partition import is_placed, partition
 from graphwright.compiler.pipeline import graph_passes, partition_passes
 from graphwright.config import Options
 from graphwright.executable.nodes import Executable
@@ -15,8 +15,9 @@ from graphwright.ir.graph import Module
 from graphwright.package.weights import Weights, pack_weights
 from graphwright.passes.base import Record
 from graphwright.passes.dynamic import what_stays_dynamic
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
 from graphwright.report import host_program_report, with_dynamic
+from graphwright.runtime.target import for_this_cpu
 
 
 @dataclass(frozen=True)
@@ -33,25 +34,51 @@ def compile_executables(
     """An executable for each of ``modules``, which become what was compiled, on one set of weights and of
     generated kernels. Raises ModelError, ToolchainError.
     """
-    records = [run_passes(module, graph_passes(), options, observe) for module in modules]
+    records = [_simplified(module, options, observe) for module in modules]
     dynamic = [what_stays_dynamic(module) for module in modules]
     numbers = count()
     drafts = [_draft(module, numbers, options, observe) for module in modules]
     hosts = [draft for draft in drafts if draft is not None]
-    whole = [(m, done) for m, draft, done in zip(modules, drafts, records, strict=True) if draft is None]
-    calls = [(module, None) for draft in hosts for module in draft.modules.values()]
+    whole = [_Unit(m, done) for m, draft, done in zip(modules, drafts, records, strict=True) if draft is None]
+    calls = [_Unit(m, None, draft.devices[n]) for draft in hosts for n, m in draft.modules.items()]
     read = {digest: draft.module.constants[ref] for draft in hosts for digest, ref in draft.read.items()}
-    shared = pack_weights(read) if hosts else None
-    units: list[tuple[Module, Sequence[Record] | None]] = [*whole, *calls]
-    prepared = [done for _, done in units]
-    compiled = compile_modules([m for m, _ in units], options, observe, shared, prepared) if units else []
+    compiled, weights = _compile([*whole, *calls], options, observe, pack_weights(read) if hosts else None)
     programs, called = iter(compiled[: len(whole)]), iter(compiled[len(whole) :])
     made = [_whole(next(programs)) if draft is None else _hosted(draft, called) for draft in drafts]
-    weights = compiled[0].weights if compiled else shared or pack_weights({})
-    return [
-        Compiled(each.executable, with_dynamic(each.report, stays))
+    reported = [
+        replace(each, report=with_dynamic(each.report, stays))
         for each, stays in zip(made, dynamic, strict=True)
-    ], weights
+    ]
+    return reported, weights
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """A module that one program runs, with what graph passes did to it; None where they are still to run."""
+
+    module: Module
+    records: Sequence[Record] | None
+    device: str = ""
+    """Empty: the default."""
+
+
+def _compile(
+    units: Sequence[_Unit], options: Options, observe: Observer, weights: Weights | None
+) -> tuple[list[Compilation], Weights]:
+    """What is made of ``units``, device by device: the weights of each begin with those of the one before."""
+    made: dict[Module, Compilation] = {}
+    for device in dict.fromkeys(unit.device for unit in units):
+        there = [unit for unit in units if unit.device == device]
+        target = for_this_cpu(replace(options, device=device)) if device else options
+        modules, prepared = [unit.module for unit in there], [unit.records for unit in there]
+        for compiled in compile_modules(modules, target, observe, weights, prepared):
+            made[compiled.module], weights = compiled, compiled.weights
+    return [made[unit.module] for unit in units], weights or pack_weights({})
+
+
+def _simplified(module: Module, options: Options, observe: Observer) -> list[Record] | None:
+    """What graph passes did to ``module``; None where devices are to part it before they run."""
+    return None if is_placed(module.main) else run_passes(module, graph_passes(), options, observe)
 
 
 def interpreted_executables(modules: Sequence[Module]) -> tuple[list[Compiled], Weights]:

@@ -15,7 +15,7 @@ from graphwright.compiler.modules import (
     spec_of,
 )
 from graphwright.compiler.partition import Group, Kind, Partition, bound_by, partition
-from graphwright.errors import Diagnostic, PackageError
+from graphwright.errors import Diagnostic, ModelError, PackageError
 from graphwright.executable.nodes import (
     COMPILE,
     SIZE_INPUT,
@@ -99,6 +99,12 @@ def _region(main: Graph, node: Node) -> Graph:
     return main
 
 
+def _place(node: Node, device: str) -> None:
+    """Let ``node`` and the nodes of its region, of which passes made some, be on ``device``."""
+    for value in (v for each in (node, *node.regions[0].walk()) for v in each.outputs):
+        value.device = device
+
+
 def _repeats(node: Node, bodies: Sequence[HostProgram]) -> bool:
     """Whether ``node`` is a loop whose body is one program, which sees every size that a run may change."""
     if not isinstance(node.op, LoopOp) or len(bodies[0].steps) != 1:
@@ -121,6 +127,8 @@ class Draft:
         self.module = module
         self.modules: dict[int, Module] = {}
         """What is to be compiled for the subgraph of each number."""
+        self.devices: dict[int, str] = {}
+        """What each of them was placed on; empty: the default."""
         self._nodes: dict[int, Node] = {}
         self.read: dict[str, ConstRef] = {}
         """Constants that the host reads."""
@@ -131,8 +139,10 @@ class Draft:
         """The host program that calls what was ``compiled``; the module holds that as well."""
         callees: dict[int, Executable] = {}
         for number, made in compiled.items():
-            callees[number], node = made.program, self._nodes[number]
+            node, device = self._nodes[number], self.devices[number]
+            callees[number] = replace(made.program, device=device)
             node.regions = (_region(made.module.main, node),)
+            _place(node, device)
             self.module.constants.merge(made.module.constants)
         DeadCode().run(self.module, Record("dead_code"))
         program = with_callees(self._program, callees)
@@ -215,6 +225,11 @@ class Draft:
         module = _module_of(self.module, region, sizes)
         if group.kind is Kind.PROGRAM:
             self.modules[number], self._nodes[number] = module, node
+            self.devices[number] = group.device
+        elif group.device:
+            hint = "give its inputs shapes, or leave it on the default device"
+            message = f"it has inputs of unknown rank, which the device {group.device!r} does not take"
+            raise ModelError(Diagnostic("device", message, group.nodes[0].place, hint))
         numbers = tuple(values.numbers[value] for value in inputs)
         made = tuple(map(values.add, node.outputs))
         callee = Dispatch(input_specs(module), output_specs(module), (), COMPILE, number)

@@ -34,6 +34,8 @@ class Group:
 
     kind: Kind
     nodes: tuple[Node, ...]
+    device: str = ""
+    """What the nodes of a program were placed on; empty: the default."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,16 @@ class Partition:
     """Whether one program runs it all."""
 
 
+def device_of(node: Node) -> str:
+    """What ``node`` was placed on, with the nodes of its regions; empty: the default."""
+    return node.outputs[0].device if node.outputs else ""
+
+
+def is_placed(graph: Graph) -> bool:
+    """Whether some node was placed on a device."""
+    return any(device_of(node) for node in graph)
+
+
 def partition(graph: Graph, bound: Iterable[str] = ()) -> Partition:
     """Partition ``graph``, for which the sizes ``bound`` are known from without.
 
@@ -54,21 +66,33 @@ def partition(graph: Graph, bound: Iterable[str] = ()) -> Partition:
     """
     reasons = _reasons(graph, bound)
     makers = _makers(reasons, bound_by(graph.inputs, bound))
-    rounds: dict[Node, tuple[int, Kind]] = {}
+    devices = list(dict.fromkeys(map(device_of, graph)))
+    rounds: dict[Node, _Turn] = {}
     for node in graph:
         if isinstance(node.op, Constant):
             continue
         kind = _kind(node, reasons)
+        place = kind, 0 if kind is Kind.HOST else devices.index(device_of(node))
         before = [v.producer for v in node.inputs if v is not None and v.producer is not None]
         if makers:
             before += [makers[name] for name in symbols_of(node) if makers.get(name, node) is not node]
-        earliest = (_after(*rounds[each], kind) for each in before if each in rounds)
-        rounds[node] = max(earliest, default=0), kind
-    groups: dict[tuple[int, Kind], list[Node]] = {}
-    for node, key in rounds.items():
-        groups.setdefault(key, []).append(node)
-    whole = all(kind is Kind.PROGRAM for _, kind in groups) and _is_plain(graph)
-    return Partition(tuple(Group(key[1], tuple(groups[key])) for key in sorted(groups)), reasons, whole)
+        earliest = (_after(rounds[each], place) for each in before if each in rounds)
+        rounds[node] = max(earliest, default=0), place
+    turns: dict[_Turn, list[Node]] = {}
+    for node, turn in rounds.items():
+        turns.setdefault(turn, []).append(node)
+    groups = tuple(
+        Group(turn[1][0], tuple(turns[turn]), devices[turn[1][1]] if turn[1][0] else "")
+        for turn in sorted(turns)
+    )
+    whole = all(group.kind is Kind.PROGRAM and not group.device for group in groups) and _is_plain(graph)
+    return Partition(groups, reasons, whole)
+
+
+_Place = tuple[Kind, int]
+"""What runs a node: the number of the device as well."""
+_Turn = tuple[int, _Place]
+"""A round, and what runs in it."""
 
 
 def _is_plain(graph: Graph) -> bool:
@@ -77,9 +101,9 @@ def _is_plain(graph: Graph) -> bool:
     return all(type.dtype.bits and type.shape is not None for type in types)
 
 
-def _after(turn: int, kind: Kind, follower: Kind) -> int:
-    """The first round in which what a node of ``kind`` made in round ``turn`` is there for a ``follower``."""
-    return turn + (kind > follower)
+def _after(turn: _Turn, follower: _Place) -> int:
+    """The first round in which what was made in ``turn`` is there for what runs at ``follower``."""
+    return turn[0] + (turn[1] > follower)
 
 
 def _kind(node: Node, reasons: dict[Node, str]) -> Kind:

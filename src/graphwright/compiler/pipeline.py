@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from graphwright.compiler.partition import is_placed
 from graphwright.config import Options
 from graphwright.fusion.fuse import Fuse
 from graphwright.fusion.schedule import ScheduleRegions
-from graphwright.ir.graph import Node
+from graphwright.ir.graph import Module, Node
 from graphwright.kernels.candidates.registry import candidates_of
 from graphwright.layout.assign import AssignLayouts
 from graphwright.passes.base import Pass
@@ -106,12 +107,13 @@ STAGES: Final = (
 _NAMES: Final = [stage.name for stage in STAGES]
 
 
-def shape_passes(options: Options) -> tuple[Scheduled, ...]:
-    """What infers types, and shows whether all ranks can be known without a feed. The reference device
-    computes what the model says: it recognises no products.
+def shape_passes(module: Module, options: Options) -> tuple[Scheduled, ...]:
+    """What infers types, and shows whether all ranks can be known without a feed. No products are recognised
+    for the reference device, which computes what the model says, and before nodes on devices of their own are
+    parted.
     """
-    is_reference = options.device == "reference"
-    return (SHAPES,) if is_reference else _passes(STAGES[: _NAMES.index("shapes") + 1])
+    as_it_is = options.device == "reference" or is_placed(module.main)
+    return (SHAPES,) if as_it_is else _passes(STAGES[: _NAMES.index("shapes") + 1])
 
 
 def graph_passes() -> tuple[Scheduled, ...]:

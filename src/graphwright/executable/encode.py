@@ -31,7 +31,8 @@ Targets = Callable[[int], Mapping[str, TargetCode]]
 def encode(executable: Executable) -> dict[str, Any]:
     """What :func:`decode` reads."""
     if isinstance(executable, Program):
-        return {"kind": "program", **_encode_interface(executable), "guards": list(executable.guards)}
+        own = {"guards": list(executable.guards), "device": executable.device}
+        return {"kind": "program", **_encode_interface(executable), **own}
     if isinstance(executable, Dispatch):
         return {
             "kind": "dispatch",
@@ -99,7 +100,8 @@ class _Decoder:
         states = _states(plain["states"], inputs)
         if plain["kind"] == "program":
             guards = tuple(map(str, plain["guards"]))
-            return Program(inputs, outputs, guards, self._targets(next(self._numbers)), states)
+            targets = self._targets(next(self._numbers))
+            return Program(inputs, outputs, guards, targets, states, device=str(plain["device"]))
         if plain["kind"] != "dispatch" or plain["otherwise"] not in (ERROR, COMPILE):
             raise ValueError(f"an executable is of an unknown kind: {plain['kind']!r}")
         cases = tuple(self.executable(case, depth + 1) for case in plain["cases"])

@@ -36,6 +36,8 @@ class Program:
     """The inputs that a run updates in place, by number."""
     module: Module | None = None
     """What the reference device interprets; a file does not hold it."""
+    device: str = ""
+    """What it was placed on; empty: what the option ``device`` says."""
 
 
 @dataclass(frozen=True)

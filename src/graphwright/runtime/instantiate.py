@@ -103,15 +103,15 @@ class _Assembler:
         return self._recompiler(self._package, self._options)
 
     def _program(self, program: Program) -> Executor | None:
-        options = self._options
-        if options.device == "reference":
+        options, device = self._options, program.device or self._options.device
+        if device == "reference":
             return self._reference(program)
-        if options.device in _OTHERS:
-            return _OTHERS[options.device](program, self._package, options)
+        if device in _OTHERS:
+            return _OTHERS[device](program, self._package, options)
         target = best_target(program.targets, options)
         if target is None:
             return None
-        executor = NATIVE[options.device](program, target, self._package.weights_of(target.isa), self._shared)
+        executor = NATIVE[device](program, target, self._package.weights_of(target.isa), self._shared)
         if options.verify and isinstance(executor, Cpu):
             from graphwright.runtime.plan_check import verify_plan  # the checker is imported where it is used
 

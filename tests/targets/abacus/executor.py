@@ -23,7 +23,7 @@ from graphwright.runtime.executor import NoFastPath, TaskTime, handed_over
 from graphwright.runtime.hostcall import host_callable
 from graphwright.runtime.instantiate import register_device
 
-from .target import NAME
+from .target import NAME as NAME
 
 FUNCTIONS: Mapping[Code, Callable[[int, int], int]] = {
     Code.ADD: int.__add__,

@@ -82,6 +82,16 @@ def test_weights_of_the_run_with_an_epilogue(op: Any, group: int) -> None:
     check(lambda b, x, w: [b(Tanh(), b(made, x, w))], (x, w), [np.tanh(plain)], [(n, 4, h, 8), weights])
 
 
+@pytest.mark.parametrize("kernel", [(3, 3, 5), (1, 2, 3)])
+def test_volumes_of_which_no_size_is_known(kernel: tuple[int, int, int]) -> None:
+    """Sizes of the result have many terms each: their products are too long to be written out."""
+    made = ConvTranspose(auto_pad="SAME_UPPER", group=2, strides=(2, 2, 3), output_padding=(0, 0, 2))
+    x, w, bias = normal(2, 4, 3, 4, 5), normal(4, 3, *kernel, seed=1), normal(6, seed=2)
+    sizes = [tuple(symbol(f"{name}{k}") for k in range(5)) for name in "XW"]
+    shapes = [sizes[0], sizes[1], (symbol("B"),)]
+    check(lambda b, x, w, v: [b(made, x, w, v)], (x, w, bias), run_reference(made, [x, w, bias]), shapes)
+
+
 @pytest.mark.parametrize("dtype", ["f64", "f16", "bf16", "i32", "i8", "u64"])
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (50, 3, 130), (7, 0, 5), (97, 140, 33)])
 def test_products_of_other_dtypes(dtype: str, sizes: tuple[int, int, int]) -> None:

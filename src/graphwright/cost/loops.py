@@ -33,7 +33,7 @@ from graphwright.ir.loops.nodes import (
     Store,
     walk,
 )
-from graphwright.ir.symbols import Dim, Expr, ceildiv, names_in, product, substitute, symbol
+from graphwright.ir.symbols import Dim, Expr, SymbolError, ceildiv, names_in, product, substitute, symbol
 
 _UNITS: Final = 64
 """Of a cycle: costs are integers, as sizes may be symbols."""
@@ -64,13 +64,26 @@ _WIDE: Final = 5
 
 
 def work_at(work: Work, sizes: Mapping[str, Dim]) -> Work:
-    """``work`` of a kernel in its own sizes (:func:`kernel_work`), for what these stand for."""
-    return Work(cycles=substitute(work.cycles, sizes), moved=substitute(work.moved, sizes))
+    """``work`` of a kernel in its own sizes (:func:`kernel_work`), for what these stand for.
+
+    Where no expression holds so many terms, only what moves counts.
+    """
+    moved = substitute(work.moved, sizes)
+    try:
+        return Work(cycles=substitute(work.cycles, sizes), moved=moved)
+    except SymbolError:
+        return Work(moved=moved)
 
 
 def kernel_work(kernel: Kernel, machine: Machine) -> Work:
-    """The work of ``kernel`` in its own sizes; buffers that are read at computed indices count no bytes."""
-    units = _Body(machine.vector_bytes).units(kernel.body)
+    """The work of ``kernel`` in its own sizes; buffers that are read at computed indices count no bytes.
+
+    Of loops whose extents have so many terms that no expression holds their product, only what moves counts.
+    """
+    try:
+        units = _Body(machine.vector_bytes).units(kernel.body)
+    except SymbolError:
+        units = 0
     gathered = {
         load.buffer.name for load in _loads(kernel.body) if any(isinstance(i, Scalar) for i in load.index)
     }

@@ -19,33 +19,39 @@ from graphwright.ir.loops.nodes import (
     select,
 )
 from graphwright.ir.names import identifier
-from graphwright.ir.symbols import Dim, atoms, product, substitute, symbol
+from graphwright.ir.symbols import Dim, Expr, atoms, product, substitute, symbol
 from graphwright.ir.types import I64, U8, U16, U32, U64, DType
 from graphwright.kernels.candidates.registry import Context
 from graphwright.kernels.launch import Launch
 from graphwright.records import replace
 
+_TERMS = 4
+"""Of a size, at most, to be written out in a kernel."""
 _BITS = {1: U8, 2: U16, 4: U32, 8: U64}
 
 
 class Draft:
     """One kernel of a node while it is written: its parameters in the order of their need, and its sizes.
 
-    The names of the model's own symbols never reach the kernel: :meth:`size` gives each a name of its own.
+    The names of the model's own symbols never reach the kernel: :meth:`size` gives each a name of its own. A
+    size of many terms has one too, since indices multiply sizes.
     """
 
     def __init__(self, node: Node, context: Context, name: str = "") -> None:
         self.node, self.context = node, context
         self.name = identifier(name or node.op.name.lower(), "kernel")
-        self._sizes: dict[str, str] = {}
+        self._sizes: dict[Dim, str] = {}
         self._inputs: list[tuple[Value, Buffer]] = []
         self._outputs: list[tuple[Value, Buffer]] = []
 
     def size(self, dim: Dim) -> Dim:
         """``dim`` of the model in the kernel's sizes."""
-        for atom in atoms(dim):
-            self._sizes.setdefault(atom.name, f"n{len(self._sizes)}")
-        return substitute(dim, {name: symbol(own) for name, own in self._sizes.items()})
+        if isinstance(dim, Expr) and len(dim.terms) > _TERMS:
+            return self._named(dim)
+        return substitute(dim, {atom.name: self._named(symbol(atom.name)) for atom in atoms(dim)})
+
+    def _named(self, dim: Dim) -> Dim:
+        return symbol(self._sizes.setdefault(dim, f"n{len(self._sizes)}"))
 
     def input(
         self,
@@ -84,7 +90,7 @@ class Draft:
         parameters = [*self._inputs, *self._outputs]
         names = tuple(self._sizes.values())
         kernel = Kernel(self.name, tuple(buffer for _, buffer in parameters), names, body)
-        values: Mapping[str, Dim] = {own: symbol(name) for name, own in self._sizes.items()}
+        values: Mapping[str, Dim] = {own: dim for dim, own in self._sizes.items()}
         ref = self.context.generate(kernel, self.node.place)
         return Launch(
             ref,

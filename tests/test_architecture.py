@@ -6,7 +6,8 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,30 @@ def test_modules_are_imported_by_name_where_that_is_meant_alone() -> None:
         if imports_own_by_name(ast.parse(path.read_text()))
     }
     assert found == IMPORTS_BY_NAME.keys()
+
+
+def runtime_edges(path: Path, known: Set[str]) -> set[str]:
+    """The modules of ``known`` that a module imports when it runs, those inside functions as well."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            node.body = []
+    names = set(imported(tree))
+    return {name if name in known else name.rpartition(".")[0] for name in names} & known
+
+
+def test_no_modules_import_each_other() -> None:
+    """Not in a circle of any length; an import inside of a function would hide one."""
+    named = {module_name(path): path for path in FILES}
+    edges = {name: runtime_edges(path, named.keys() - {name}) for name, path in named.items()}
+    order = list(TopologicalSorter(edges).static_order())
+    assert len(order) == len(FILES) and sum(map(len, edges.values())) > 2000
+
+
+def module_name(path: Path) -> str:
+    """As imports spell it."""
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def test_passes_about_all_ops_import_none() -> None:

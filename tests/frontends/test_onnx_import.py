@@ -43,6 +43,12 @@ def test_equal_names_share_a_symbol_and_others_do_not() -> None:
     assert [str(d) for d in z[1:]] == ["z_1", "z_2", "a_b"]
 
 
+@pytest.mark.parametrize("name", ["None", "unk", "Unknown", "dynamic", "*", "-1", "any"])
+def test_names_that_say_nothing_are_not_shared(name: str) -> None:
+    module = load(model_of([toy("Scale", ["x"], ["y"])], [tensor_info("x", [name, name])]))
+    assert [str(dim) for dim in module.main.inputs[0].type.dims] == ["x_0", "x_1"]
+
+
 def test_names_that_become_the_same_identifier_stay_distinct() -> None:
     infos = [tensor_info("x", ["p2o.DynamicDimension.1", "p2o_DynamicDimension_1", "*/;\x1b[31m"])]
     dims = load(model_of([toy("Scale", ["x"], ["y"])], infos)).main.inputs[0].type.dims

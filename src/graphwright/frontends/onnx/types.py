@@ -22,6 +22,12 @@ Binding = int | str | None
 """A number, a name to share, or None for what the model says."""
 
 
+_UNKNOWN = frozenset(
+    ("", "?", "*", "-1", "none", "null", "nan", "any", "unk", "unknown", "dynamic", "undefined")
+)
+"""What exporters call every size that they do not know: two of one such name need not be equal."""
+
+
 class Dims:
     """The symbols of one model: equal names share one, sizes without a usable name get one of their own."""
 
@@ -48,7 +54,7 @@ class Dims:
 def usable_name(dim: onnx.TensorShapeProto.Dimension) -> str:
     """The name that a dimension may be shared by; empty where it has none, or one that says nothing."""
     name = text(dim.dim_param) if dim.WhichOneof("value") == "dim_param" else ""
-    return "" if name.strip() in ("", "?") else name
+    return "" if name.strip().casefold() in _UNKNOWN else name
 
 
 def tensor_type(info: onnx.ValueInfoProto, dims: Dims, bound: Sequence[Binding] | None = None) -> TensorType:

@@ -31,11 +31,20 @@ def test_all_faults_in_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"threads": -1}, {"threads": True}, {"isa": ""}, {"cache_limit": "7"}, {"verify": 2}]
+    "wrong",
+    [
+        {"threads": -1},
+        {"threads": True},
+        {"threads": 10**10},
+        {"plan_cache": 2**40},
+        {"isa": ""},
+        {"cache_limit": "7"},
+        {"verify": 2},
+    ],
 )
 def test_wrong_values_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(OptionError, match=next(iter(wrong))):
-        Options(**wrong)  # type: ignore[arg-type]
+        Options(**wrong)  # type: ignore[arg-type]  # that is what is wrong
 
 
 def test_folders_follow_xdg(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,16 +43,23 @@ def _option(
     return field(default=default, metadata=known)
 
 
+_MOST_DIGITS: Final = 9
+"""Of a number: it then fits the native code's int."""
+
+
 def _count(text: str) -> int:
     if not text.isdecimal():
         raise ValueError("takes a whole number, 0 or more")
+    if len(text.lstrip("0")) > _MOST_DIGITS:
+        raise ValueError(f"takes a number of at most {_MOST_DIGITS} digits")
     return int(text)
 
 
 def _positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
+    number = _count(text) if text.isdecimal() else 0
+    if not number:
         raise ValueError("takes a whole number, 1 or more")
-    return int(text)
+    return number
 
 
 def _one_of(*allowed: str) -> Callable[[str], str]:

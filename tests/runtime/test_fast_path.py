@@ -126,6 +126,8 @@ def test_threads_of_a_model_can_be_changed(model: Model) -> None:
     np.testing.assert_array_equal(model(X, X)[0], 2 * X)
     with pytest.raises(ValueError, match="negative"):
         model.threads = -1
+    model.threads = 10**30
+    assert 2 < model.threads <= 1024
     model.threads = 0
 
 

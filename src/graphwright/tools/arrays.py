@@ -54,7 +54,7 @@ def _load(path: Path) -> Any:
     try:
         return np.load(path, allow_pickle=False)
     except _UNREADABLE as error:
-        raise _unreadable(path, str(error)) from error
+        raise _unreadable(path, getattr(error, "strerror", None) or str(error)) from error
 
 
 def _unreadable(path: Path, reason: str, hint: str = "") -> FeedError:

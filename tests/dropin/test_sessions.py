@@ -379,6 +379,14 @@ def test_sessions_can_be_subclassed() -> None:
     assert plain(Session(sums(), providers=None).run(["total"], FEED)) == plain([ROWS + ROW])
 
 
+def test_the_path_of_a_session_is_where_packages_look_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(sums())
+    for engine in (ours, theirs):
+        assert engine.InferenceSession(str(path))._model_path == str(path)
+        assert not engine.InferenceSession(sums())._model_path
+
+
 def test_what_a_session_was_made_with() -> None:
     options = ours.SessionOptions()
     options.intra_op_num_threads = 1
@@ -388,5 +396,5 @@ def test_what_a_session_was_made_with() -> None:
     session.set_providers(["CPUExecutionProvider"])
     session.disable_fallback()
     assert session.get_tuning_results() == []
-    with pytest.raises(state.Fail, match="graphwright explain"):
+    with pytest.raises(state.Fail, match="graphwright inspect FILE"):
         session.get_provider_graph_assignment_info()

@@ -9,107 +9,88 @@ from typing import ClassVar, Final
 from graphwright.errors import Diagnostic, FeedError, GraphwrightError, ModelError
 from graphwright.runtime.executor import RunError
 
+_PREFIX: Final = "[ONNXRuntimeError]"
+
 
 class Status(Exception):
     """An error with the status code that ONNX Runtime's message of the class begins with."""
 
-    code: ClassVar[int] = 1
-    label: ClassVar[str] = "FAIL"
+    code: ClassVar[int]
+    label: ClassVar[str]
+
+    def __init_subclass__(cls, code: int | None = None, label: str = "") -> None:
+        """Users' own classes have the code of their base."""
+        if code is not None:
+            cls.code, cls.label = code, label
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(f"[ONNXRuntimeError] : {self.code} : {self.label} : {message}")
+        if not message.startswith(_PREFIX):  # it has it where an error comes from another process
+            message = f"{_PREFIX} : {self.code} : {self.label} : {message}"
+        super().__init__(message)
 
 
-class Fail(Status):
+class Fail(Status, code=1, label="FAIL"):
     """The model or a run failed for a reason that has no class of its own."""
 
 
-class InvalidArgument(Status):
+class InvalidArgument(Status, code=2, label="INVALID_ARGUMENT"):
     """A feed, an output's name or a model does not fit."""
 
-    code, label = 2, "INVALID_ARGUMENT"
 
-
-class NoSuchFile(Status):
+class NoSuchFile(Status, code=3, label="NO_SUCHFILE"):
     """The model's file does not exist."""
 
-    code, label = 3, "NO_SUCHFILE"
 
-
-class NoModel(Status):
+class NoModel(Status, code=4, label="NO_MODEL"):
     """No model was loaded. Never raised here."""
 
-    code, label = 4, "NO_MODEL"
 
-
-class EngineError(Status):
+class EngineError(Status, code=5, label="ENGINE_ERROR"):
     """The engine failed. Never raised here."""
 
-    code, label = 5, "ENGINE_ERROR"
 
-
-class RuntimeException(Status):
+class RuntimeException(Status, code=6, label="RUNTIME_EXCEPTION"):
     """A kernel raised an exception."""
 
-    code, label = 6, "RUNTIME_EXCEPTION"
 
-
-class InvalidProtobuf(Status):
+class InvalidProtobuf(Status, code=7, label="INVALID_PROTOBUF"):
     """The bytes are not an ONNX model."""
 
-    code, label = 7, "INVALID_PROTOBUF"
 
-
-class ModelLoaded(Status):
+class ModelLoaded(Status, code=8, label="MODEL_LOADED"):
     """A session loads two models. Never raised here."""
 
-    code, label = 8, "MODEL_LOADED"
 
-
-class NotImplemented(Status):
+class NotImplemented(Status, code=9, label="NOT_IMPLEMENTED"):
     """A part of ONNX Runtime that graphwright does not have."""
-
-    code, label = 9, "NOT_IMPLEMENTED"
 
 
 Unsupported = NotImplemented
 """The same, for modules in which the name would hide Python's own."""
 
 
-class InvalidGraph(Status):
+class InvalidGraph(Status, code=10, label="INVALID_GRAPH"):
     """The graph breaks the standard: an unknown op or attribute."""
 
-    code, label = 10, "INVALID_GRAPH"
 
-
-class EPFail(Status):
+class EPFail(Status, code=11, label="EP_FAIL"):
     """An execution provider failed. Never raised here."""
 
-    code, label = 11, "EP_FAIL"
 
-
-class ModelLoadCanceled(Status):
+class ModelLoadCanceled(Status, code=12, label="MODEL_LOAD_CANCELED"):
     """Loading was cancelled. Never raised here."""
 
-    code, label = 12, "MODEL_LOAD_CANCELED"
 
-
-class ModelRequiresCompilation(Status):
+class ModelRequiresCompilation(Status, code=13, label="MODEL_REQUIRES_COMPILATION"):
     """A provider needs a compiled model. Never raised here."""
 
-    code, label = 13, "MODEL_REQUIRES_COMPILATION"
 
-
-class NotFound(Status):
+class NotFound(Status, code=14, label="NOT_FOUND"):
     """Something asked for is not there. Never raised here."""
 
-    code, label = 14, "NOT_FOUND"
 
-
-class DeviceReset(Status):
+class DeviceReset(Status, code=15, label="DEVICE_RESET"):
     """A device was reset. Never raised here."""
-
-    code, label = 15, "DEVICE_RESET"
 
 
 _OF_MODEL: Final[dict[str, type[Status]]] = {

@@ -66,6 +66,8 @@ REFUSED: Final[dict[str, str]] = {
     "quantize_qdq_matmul_4bits": _WEIGHTS,
 }
 """Reasons by name."""
+PARTS: Final = ("backend", "datasets", "quantization", "tools", "training", "transformers")
+"""Parts of ONNX Runtime that do more than run models."""
 
 
 class _Refused(type):
@@ -85,6 +87,8 @@ def refused(name: str) -> type:
 
     Raises AttributeError for names that ONNX Runtime does not have either.
     """
+    if name in PARTS:
+        raise AttributeError(_missing_text(name))
     if name not in REFUSED:
         raise AttributeError(f"module 'onnxruntime' has no attribute {name!r}")
     return _Refused(name, (), {})
@@ -95,9 +99,12 @@ def _error(name: str) -> Unsupported:
 
 
 def missing_part(name: str) -> ImportError:
-    """That ``onnxruntime.NAME``, which does more than run models, is not here."""
-    return ImportError(
+    """That ``onnxruntime.NAME``, one of :data:`PARTS`, is not here."""
+    return ImportError(_missing_text(name), name=f"onnxruntime.{name}")
+
+
+def _missing_text(name: str) -> str:
+    return (
         f"graphwright.onnxruntime has no {name}: it runs models; for the tools of onnxruntime.{name}, "
-        "import the onnxruntime package in a process of its own and run the model that they write here",
-        name=f"onnxruntime.{name}",
+        "import the onnxruntime package in a process of its own and run the model that they write here"
     )

@@ -20,7 +20,7 @@ from graphwright.onnxruntime.devices import CPU, OrtMemoryInfo, require_cpu
 from graphwright.onnxruntime.errors import Fail, translated
 from graphwright.onnxruntime.options import RunOptions, SessionOptions
 from graphwright.onnxruntime.profile import Profile
-from graphwright.onnxruntime.providers import AVAILABLE, normalized
+from graphwright.onnxruntime.providers import AVAILABLE, warn_of_others
 from graphwright.onnxruntime.signature import ModelMetadata, NodeArg
 from graphwright.onnxruntime.sources import Source, serve
 from graphwright.onnxruntime.values import OrtValue
@@ -50,11 +50,13 @@ class InferenceSession:
         if sess_options is not None and not isinstance(sess_options, SessionOptions):
             raise TypeError(f"sess_options takes SessionOptions, not {type(sess_options).__name__}")
         self._sess_options = sess_options or SessionOptions()
-        self._source = _source(path_or_bytes)
-        self._providers = normalized(providers, provider_options)
+        source = _source(path_or_bytes)
+        self._model_path = source if isinstance(source, str) else None
+        """As ONNX Runtime calls it: packages read it."""
+        warn_of_others(providers, provider_options)
         self._options = _compile_options(self._sess_options)
         with translated():
-            self._served = serve(self._source, self._sess_options, self._options)
+            self._served = serve(source, self._sess_options, self._options)
         self._model, self._about = self._served.model, self._served.about
         self._takes_arrays = all(spec.dtype is not STRING for spec in self._model.inputs)
         self._names = [arg.name for arg in self._about.outputs]
@@ -175,7 +177,7 @@ class InferenceSession:
         self, providers: Sequence[Any] | None = None, provider_options: Sequence[Any] | None = None
     ) -> None:
         """Check the names; the CPU stays what runs it."""
-        self._providers = normalized(providers, provider_options)
+        warn_of_others(providers, provider_options)
 
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
         """The CPU's memory, for each input."""
@@ -190,8 +192,8 @@ class InferenceSession:
         return [None] * len(self._about.inputs)
 
     def get_provider_graph_assignment_info(self) -> list[Any]:
-        """Raises Fail: all nodes are the CPU's, and most are fused (``graphwright explain`` shows them)."""
-        raise Fail("graphwright runs all nodes on the CPU: `graphwright explain FILE` shows its kernels")
+        """Raises Fail: all nodes are the CPU's, and most are fused (``graphwright inspect`` shows them)."""
+        raise Fail("graphwright runs all nodes on the CPU: `graphwright inspect FILE` shows its tasks")
 
     def get_tuning_results(self) -> list[Any]:
         """Empty: nothing is tuned at run time."""

@@ -124,3 +124,23 @@ def test_a_defect_is_reported_without_a_traceback(model: Path, monkeypatch: pyte
     assert "Traceback" not in made.stderr
     made = CliRunner().invoke(app, ["inspect", str(model), "-vv"])
     assert made.exit_code == 1 and "Traceback" in made.stderr
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+sys.argv = ["graphwright", "run", "absent.onnx"]
+
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == "graphwright.tools.cli":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+from graphwright.__main__ import main
+main()
+"""
+
+
+def test_an_interrupt_while_modules_are_imported_leaves_no_traceback() -> None:
+    made = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=120)
+    assert (made.returncode, made.stderr) == (130, "")

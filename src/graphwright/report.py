@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from graphwright.executable.nodes import BindSize, CallProgram, HostProgram, Program
 from graphwright.ir.names import terminal
-from graphwright.kernels.launch import Copy, Launch, Run, Step
+from graphwright.kernels.launch import Alternative, Copy, Launch, Run, Step
 from graphwright.kernels.select import host_steps
 from graphwright.memory.storage import all_steps
 from graphwright.passes.base import Reason, Record
@@ -18,7 +18,8 @@ MAX_REASONS = 200
 
 def compile_report(records: Sequence[Record], steps: Sequence[Step]) -> str:
     """Passes and what each changed, kernels in use, what runs in Python, what was left alone and why."""
-    return "\n".join([*_passes(records), *_kernels(steps), *_hosts(steps), *_reasons(records)]) + "\n"
+    sections = _passes(records), _kernels(steps), _choices(steps), _hosts(steps), _reasons(records)
+    return "\n".join(line for section in sections for line in section) + "\n"
 
 
 def host_program_report(program: HostProgram, reports: Mapping[int, str]) -> str:
@@ -86,6 +87,24 @@ def _name(launch: Launch | Copy) -> str:
     if isinstance(launch, Copy):
         return "copy"
     return launch.kernel.symbol + (f" with {launch.hook.kernel.symbol}" if launch.hook else "")
+
+
+def _choices(steps: Sequence[Step]) -> Iterable[str]:
+    """Nodes that several kernels could do: the one that was taken, and those predicted to take longer."""
+    nodes: dict[tuple[Alternative, ...], list[str]] = {}
+    for step in all_steps(steps):
+        if step.alternatives:
+            nodes.setdefault(step.alternatives, []).append(step.node.place)
+    if nodes:
+        yield "chosen by predicted time on one core"
+    for (taken, *others), places in list(nodes.items())[:MAX_REASONS]:
+        more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
+        slower = ", ".join(map(_predicted, others))
+        yield f"  {terminal(places[0])}{more}: {_predicted(taken)}; not {slower}"
+
+
+def _predicted(alternative: Alternative) -> str:
+    return f"{' + '.join(alternative.kernels) or 'no kernel'} ({alternative.ns / 1000:.1f} us)"
 
 
 def _hosts(steps: Sequence[Step]) -> Iterable[str]:

@@ -7,11 +7,12 @@ import pytest
 
 from graphwright.cost.images import reblock_work
 from graphwright.cost.machine import MACHINES
+from graphwright.cost.nominal import nominal
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module
 from graphwright.ir.symbols import Range, SymbolTable, floordiv, maximum, symbol
 from graphwright.ir.types import F32, tensor
-from graphwright.layout.forms import Blocks, LayoutChoice, form_of, nominal, transfer_ns
+from graphwright.layout.forms import Blocks, LayoutChoice, form_of, transfer_ns
 from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.max_pool import MaxPool

@@ -9,7 +9,7 @@ from typing import Final
 from graphwright.errors import Collector, PluginError, ToolchainError
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.loops.text import print_kernel
-from graphwright.kernels.candidates.registry import GENERATED, GeneratedKernels
+from graphwright.kernels.candidates.generated import GENERATED, GeneratedKernels
 from graphwright.runtime.target import export_faults
 from graphwright.targets.base import Compiler, Target
 from graphwright.targets.cpu.isa import ISAS

@@ -18,7 +18,8 @@ from graphwright.ir.deferred import Deferred
 from graphwright.ir.graph import Array, Graph, Module, Role, Value
 from graphwright.ir.op import ConstRef
 from graphwright.ir.symbols import Constraint
-from graphwright.kernels.candidates.registry import GeneratedKernels, load
+from graphwright.kernels.candidates.generated import GeneratedKernels
+from graphwright.kernels.candidates.registry import load
 from graphwright.kernels.launch import Step
 from graphwright.kernels.select import Selection, select_kernels
 from graphwright.lower.lower import lower, refuse_unknown_ranks

@@ -43,6 +43,10 @@ _SCALAR: Final = 40
 """One on a single element."""
 _PRODUCT: Final = 150
 """A vector of multiply-adds of the matrix product, with the loads that feed it."""
+_SUM: Final = 6 * _UNITS
+"""A vector of its sums, which is loaded and stored."""
+_COLUMN: Final = 5 * _UNITS
+"""A vector of its second operand, which is read in columns of a tile."""
 _TURN: Final = 32
 """One more iteration."""
 _ENTRY: Final = 10 * _UNITS
@@ -122,8 +126,12 @@ class _Body:
                 return 0 if fill is None else ceildiv(product(buffer.shape) * _OPERATION, 16)
             case Call(_, out, operands):
                 lanes = self.vector_bytes // out.buffer.dtype.bytes
-                rows, columns = product(out.sizes[:-1]), ceildiv(out.sizes[-1], lanes)
-                return rows * columns * operands[0].sizes[-1] * _PRODUCT
+                rows, columns, terms = (
+                    product(out.sizes[:-1]),
+                    ceildiv(out.sizes[-1], lanes),
+                    operands[0].sizes[-1],
+                )
+                return columns * (rows * (terms * _PRODUCT + _SUM) + terms * _COLUMN)
 
     def _loop(self, loop: Loop) -> Dim:
         vectors = loop.kind is Kind.VECTOR and not any(

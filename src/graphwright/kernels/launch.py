@@ -133,11 +133,21 @@ class Host:
 
 
 @dataclass(frozen=True)
+class Alternative:
+    """Kernels that could do a node, and the nanoseconds of one core that they are predicted to take."""
+
+    kernels: tuple[str, ...]
+    ns: int
+
+
+@dataclass(frozen=True)
 class Step:
     """A node and how it is done."""
 
     node: Node
     action: Run | Alias | Branch | NativeLoop | Host
+    alternatives: tuple[Alternative, ...] = ()
+    """What it was chosen from, itself first, where there is more than one way."""
 
     @property
     def blocks(self) -> tuple[tuple[Step, ...], ...]:

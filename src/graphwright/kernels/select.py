@@ -11,7 +11,9 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Trait
 from graphwright.ir.plugin_ops import defined_at
 from graphwright.kernels.candidates import registry
-from graphwright.kernels.candidates.registry import Context, GeneratedKernels
+from graphwright.kernels.candidates.choose import choose
+from graphwright.kernels.candidates.generated import GeneratedKernels
+from graphwright.kernels.candidates.registry import Context
 from graphwright.kernels.launch import Alias, Branch, CarriedValue, Host, Launch, NativeLoop, Run, Step
 from graphwright.ops.control.case import Case
 from graphwright.ops.control.if_ import If
@@ -47,7 +49,7 @@ def select_kernels(
 
 def _steps(graph: Graph, context: Context) -> tuple[Step, ...]:
     nodes = [node for node in graph if not isinstance(node.op, Constant)]
-    steps = tuple(Step(node, _action(node, context)) for node in nodes)
+    steps = tuple(_step(node, context) for node in nodes)
     for step in steps:
         _read_packed(graph, step, context)
     return steps
@@ -64,23 +66,20 @@ def _read_packed(graph: Graph, step: Step, context: Context) -> None:
                 graph.replace_input(step.node, position, packed)
 
 
-def _action(node: Node, context: Context) -> Run | Alias | Branch | NativeLoop | Host:
+def _step(node: Node, context: Context) -> Step:
     if isinstance(node.op, If | Case):
-        return Branch(node.operand(0), tuple(_steps(region, context) for region in node.regions))
+        return Step(node, Branch(node.operand(0), tuple(_steps(region, context) for region in node.regions)))
     if isinstance(node.op, Loop):
-        return _repeat(node, node.op, context)
+        return Step(node, _repeat(node, node.op, context))
     if Trait.VIEW in node.op.traits:
-        return Alias(node.operand(0))
-    reasons: list[str] = []
-    for candidate in registry.candidates_of(node):
-        found = context.attempt(candidate, node)
-        if not isinstance(found, str):
-            return found
-        reasons.append(found)
+        return Step(node, Alias(node.operand(0)))
+    choice = choose(node, context)
+    if choice.made is not None:
+        return Step(node, choice.made, choice.alternatives)
     values = (*node.inputs, *node.outputs)
     if isinstance(node.op, BlockedForm) and any(value is not None and value.layout for value in values):
-        raise _no_kernel_on_blocks(node, reasons)
-    return Host("; ".join(reasons) or f"{node.op.name} has no native kernel")
+        raise _no_kernel_on_blocks(node, choice.reasons)
+    return Step(node, Host("; ".join(choice.reasons) or f"{node.op.name} has no native kernel"))
 
 
 def _no_kernel_on_blocks(node: Node, reasons: Sequence[str]) -> PluginError:

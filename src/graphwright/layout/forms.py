@@ -25,23 +25,20 @@ from graphwright.cost.images import (
     reblock_work,
 )
 from graphwright.cost.machine import Machine
+from graphwright.cost.nominal import nominal
 from graphwright.cost.predict import Work, predict, stream_ns
 from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.constant import Constant, is_constant
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Op, Trait, folding
-from graphwright.ir.symbols import Dim, Range, SymbolTable, atoms, evaluate, product
+from graphwright.ir.symbols import Dim, SymbolTable, evaluate, product
 from graphwright.layout.cut import INFINITE
 from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.ops.nn.spatial import Pool
 from graphwright.records import dataclass, field
-
-NOMINAL_SIZES = (64, 256, 1024, 4096, 16384)
-"""What a size that is not known counts as: the first of these with which there is something to compute."""
-
 
 Operands = Sequence[Value | None]
 
@@ -300,22 +297,3 @@ def _waste(value: Value, blocks: Blocks) -> float:
     assert isinstance(channels, int)
     wasted = blocks.nominal(value.type.bytes) * (-channels % blocks.lanes) // channels
     return evaluate(stream_ns(wasted, blocks.machine), {})
-
-
-def nominal(dim: Dim, symbols: SymbolTable, guesses: Sequence[int] = NOMINAL_SIZES) -> int:
-    """``dim`` with a guess for every size that is not known: the geometric mean of a range, for sizes differ
-    by factors; of no range the first of ``guesses`` with which there is something to compute.
-    """
-    if isinstance(dim, int):
-        return max(dim, 0)
-    spans = {atom.name: symbols.ranges.get(atom.name, Range()) for atom in atoms(dim)}
-    for unknown in guesses:
-        guess = evaluate(dim, {name: _guess(span, unknown) for name, span in spans.items()})
-        if guess > 0:
-            return guess
-    return 0
-
-
-def _guess(span: Range, unknown: int) -> int:
-    """A size within ``span``; ``unknown`` where that has no end."""
-    return max(span.low, unknown) if span.high is None else math.isqrt(max(span.low, 1) * span.high)

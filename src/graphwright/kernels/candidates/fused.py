@@ -7,12 +7,12 @@ from __future__ import annotations
 from graphwright.ir.fused import Fused, Schedule, region_of, region_values
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.names import identifier
+from graphwright.kernels.candidates.choose import choose
 from graphwright.kernels.candidates.epilogues import epilogue_of
 from graphwright.kernels.candidates.registry import (
     Context,
     Contraction,
     candidate,
-    candidates_of,
     contraction_of,
 )
 from graphwright.kernels.launch import Hook, Launch, Run
@@ -23,7 +23,7 @@ from graphwright.passes.cse import region_key
 from graphwright.records import replace
 
 
-@candidate(Fused)
+@candidate(Fused, blocks=True)
 def fused(node: Node[Fused], context: Context) -> Run | str:
     """One kernel for the region; with a contraction in it, the library's with an epilogue, or two kernels."""
     region = region_of(node)
@@ -56,10 +56,10 @@ def _in_two(node: Node, region: Graph, walked: Graph, anchor: Node, context: Con
         alone.outputs = (outer[anchor.output],)
     else:
         alone.outputs = (context.temporary(anchor.output.type, "contraction", anchor.output.layout),)
-    attempts = [context.attempt(kernel, alone) for kernel in candidates_of(anchor)]
-    found = next((attempt for attempt in attempts if isinstance(attempt, Run)), None)
-    if found is None:
-        return "; ".join(reason for reason in attempts if isinstance(reason, str))
+    choice = choose(alone, context)
+    found = choice.made
+    if not isinstance(found, Run):
+        return "; ".join(choice.reasons)
     result = anchor_of(walked)
     assert result is not None
     rest, inner = _without(walked, result)

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import itertools
 import pkgutil
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import Any, Generic, TypeVar, overload
 
 import graphwright.kernels as kernels
-from graphwright.cost.loops import kernel_work, work_at
-from graphwright.cost.machine import Machine
-from graphwright.cost.predict import Work, predict
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.constant import Constant, constant_of
 from graphwright.ir.deferred import Deferred, Packing
@@ -22,74 +18,21 @@ from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.mapped import release
 from graphwright.ir.op import ConstRef, Op
 from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op, plugin_of
-from graphwright.ir.symbols import Dim, SymbolTable, substitute
+from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.types import Layout, TensorType, dtype_of
 from graphwright.kernels.candidates.epilogues import Epilogue
+from graphwright.kernels.candidates.generated import GeneratedKernels, KernelCost
 from graphwright.kernels.checks import checked_candidate
 from graphwright.kernels.launch import Alias, Copy, Hook, Launch, Run
-from graphwright.kernels.ref import FOREIGN, KernelRef
+from graphwright.kernels.ref import KernelRef
 from graphwright.layout.transform import pack_jobs, packed_shape
-from graphwright.loop_nests import RegionKernel
-from graphwright.records import dataclass, field, replace
+from graphwright.records import dataclass, field
 from graphwright.targets.base import Target
 from graphwright.targets.cpu.isa import ISAS, Isa
 from graphwright.targets.cpu.source import CSource
 
 A = TypeVar("A", bound=Op)
 B = TypeVar("B", bound=Op)
-
-GENERATED = "generated"
-"""The module name of kernels that are compiled for one model."""
-
-
-@dataclass(frozen=True)
-class KernelCost:
-    """What a launch of a kernel takes, in the kernel's own sizes."""
-
-    grid: Dim
-    scratch: Dim
-    work: Work
-
-    def at(self, sizes: Mapping[str, Dim], machine: Machine) -> tuple[Dim, Dim, Dim]:
-        """Units of work, bytes of scratch and nanoseconds of one core where ``sizes`` are known."""
-        work_ns = predict(work_at(self.work, sizes), machine)
-        return substitute(self.grid, sizes), substitute(self.scratch, sizes), work_ns
-
-
-@dataclass
-class GeneratedKernels:
-    """The model's own kernels, each once: equal kernels share a symbol."""
-
-    names: dict[Kernel, str] = field(default_factory=dict)
-    comments: dict[str, str] = field(default_factory=dict)
-    units: dict[CSource, str] = field(default_factory=dict)
-    """The users' own C, and the module name of each."""
-    functions: dict[CSource, dict[str, None]] = field(default_factory=dict)
-    """What is called of it."""
-    regions: dict[Hashable, tuple[RegionKernel, list[Value]]] = field(default_factory=dict)
-    """Kernels of regions and the values of each region, by what equal regions have in common."""
-    costs: dict[str, KernelCost] = field(default_factory=dict)
-    """Of kernels that were launched, by their final names."""
-
-    def add(self, kernel: Kernel, comment: str) -> KernelRef:
-        """Keep ``kernel`` under a name made from its own and a counter."""
-        key = replace(kernel, name="")
-        if key not in self.names:
-            self.names[key] = f"{kernel.name}_{len(self.names)}"
-            self.comments[self.names[key]] = comment
-        return KernelRef(self.names[key], GENERATED)
-
-    def add_source(self, source: CSource, function: str) -> KernelRef:
-        """A function of a user's own C."""
-        if source not in self.units:
-            names = (f"{FOREIGN}{source.stem}{k or ''}" for k in itertools.count())
-            self.units[source] = next(name for name in names if name not in self.units.values())
-        self.functions.setdefault(source, {})[function] = None
-        return KernelRef(function, self.units[source])
-
-    def kernels(self) -> list[tuple[Kernel, str]]:
-        """Kernels with their final names, and their provenance."""
-        return [(replace(kernel, name=name), self.comments[name]) for kernel, name in self.names.items()]
 
 
 class Unsupported(Exception):
@@ -165,12 +108,7 @@ class Context:
 
     def cost_of(self, ref: KernelRef, kernel: Kernel) -> KernelCost:
         """What a launch of ``kernel`` takes, which was generated as ``ref``."""
-        known = self.generated.costs
-        if ref.symbol not in known:
-            target = self.target
-            work = kernel_work(kernel, target.machine)
-            known[ref.symbol] = KernelCost(target.grid_of(kernel), target.scratch_of(kernel), work)
-        return known[ref.symbol]
+        return self.generated.cost_of(ref, kernel, self.target)
 
     def c_function(self, source: CSource, name: str) -> KernelRef:
         """The function ``name`` of a user's own C, which is compiled with the model. Raises PluginError."""
@@ -334,44 +272,54 @@ Groups = Callable[[Node], tuple[int, int]]
 hook's ABI).
 """
 
-_CANDIDATES: dict[type[Op], list[tuple[Candidate, Callable[[Node[Any]], bool]]]] = {}
+
+@dataclass(frozen=True)
+class _Registered:
+    candidate: Candidate
+    serves: Callable[[Node[Any]], bool]
+    blocks: bool
+
+
+_CANDIDATES: dict[type[Op], list[_Registered]] = {}
 _CONTRACTIONS: dict[type[Op], tuple[ContractionCandidate, Groups, int]] = {}
 
 
 @overload
 def candidate(
-    op: type[A], /, *, serves: Callable[[Node[A]], bool] = ...
+    op: type[A], /, *, serves: Callable[[Node[A]], bool] = ..., blocks: bool = ...
 ) -> Callable[[Callable[[Node[A], Context], Made]], Candidate]: ...
 
 
 @overload
 def candidate(
-    op: type[A], other: type[B], /, *, serves: Callable[[Node[A | B]], bool] = ...
+    op: type[A], other: type[B], /, *, serves: Callable[[Node[A | B]], bool] = ..., blocks: bool = ...
 ) -> Callable[[Callable[[Node[A | B], Context], Made]], Candidate]: ...
 
 
 @overload
 def candidate(
-    *ops: type[Op], serves: Callable[[Node], bool] = ...
+    *ops: type[Op], serves: Callable[[Node], bool] = ..., blocks: bool = ...
 ) -> Callable[[Callable[[Node, Context], Made]], Candidate]: ...
 
 
 def candidate(
-    *ops: type[Op], serves: Callable[[Node[Any]], bool] = lambda node: True
+    *ops: type[Op], serves: Callable[[Node[Any]], bool] = lambda node: True, blocks: bool = False
 ) -> Callable[[Candidate], Candidate]:
-    """Register a function as a way to do nodes of ``ops``; those registered first are preferred, and users'
-    own before graphwright's. It is called with nodes of these ops alone.
+    """Register a function as a way to do nodes of ``ops``. It is called with nodes of these ops alone. Of all
+    candidates that accept a node, the one of the shortest predicted time does it; a user's own goes before
+    graphwright's.
 
-    ``serves`` tells nodes apart that must be decomposed, since no candidate will do them. Raises PluginError
-    for a user's kernel of what is no op, or of an op that fusion computes from its expression.
+    ``serves`` tells nodes apart that must be decomposed, since no candidate will do them. ``blocks``: it
+    takes operands in channel blocks; a user's own does. Raises PluginError for a user's kernel of what is no
+    op, or of an op that fusion computes from its expression.
     """
 
     def register(function: Candidate) -> Candidate:
         if is_plugin_op(function):
             _check_registration(function, ops)
         for op in ops:
-            _CANDIDATES.setdefault(op, []).append((function, serves))
-            _CANDIDATES[op].sort(key=lambda entry: not is_plugin_op(entry[0]))
+            made = _Registered(function, serves, blocks or is_plugin_op(function))
+            _CANDIDATES.setdefault(op, []).append(made)
         return function
 
     return register
@@ -406,10 +354,14 @@ def contraction(
     return register
 
 
-@cache
 def load() -> None:
     """Import all candidates, once: those beside the kernels of each family, then those that are generated."""
-    for family in pkgutil.iter_modules(kernels.__path__):
+    _load_from(tuple(kernels.__path__))
+
+
+@cache
+def _load_from(folders: tuple[str, ...]) -> None:
+    for family in pkgutil.iter_modules(folders):
         if family.ispkg and family.name != "candidates":
             _load(f"{kernels.__name__}.{family.name}", "candidates")
     _load(f"{kernels.__name__}.candidates", "")
@@ -423,13 +375,15 @@ def _load(package: str, ending: str) -> None:
 
 
 def candidates_of(node: Node) -> list[Candidate]:
-    """What is registered for nodes like ``node``."""
-    return [function for function, serves in _CANDIDATES.get(type(node.op), ()) if serves(node)]
+    """What is registered for nodes like ``node``, in the order of registration."""
+    blocked = any(v is not None and v.layout is not None for v in (*node.inputs, *node.outputs))
+    registered = _CANDIDATES.get(type(node.op), ())
+    return [each.candidate for each in registered if each.serves(node) and (each.blocks or not blocked)]
 
 
 def registered_candidates() -> list[tuple[type[Op], Candidate]]:
     """All of them, with the ops that they do."""
-    return [(op, function) for op, registered in _CANDIDATES.items() for function, _ in registered]
+    return [(op, each.candidate) for op, registered in _CANDIDATES.items() for each in registered]
 
 
 def contraction_of(op: Op) -> tuple[ContractionCandidate, Groups, int] | None:

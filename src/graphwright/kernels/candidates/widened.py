@@ -7,8 +7,9 @@ from graphwright.ir.loops.nodes import Load, Store, cast
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, F16, F32, I8, I16, U8, U16, DType, TensorType
+from graphwright.kernels.candidates.choose import choose
 from graphwright.kernels.candidates.loops import Draft, nest
-from graphwright.kernels.candidates.registry import Context, candidate, candidates_of
+from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Launch, Run
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.nn.average_pool import AveragePool
@@ -46,9 +47,8 @@ def through_f32(node: Node, context: Context) -> Run | str:
     outputs = [_narrow_later(v, context) if v.type.dtype == dtype else v for v in node.outputs]
     wide = Node(node.op, inputs, [v.type for v in outputs], name=node.name, sources=node.sources)
     wide.outputs = tuple(outputs)
-    attempts = (context.attempt(kernel, wide) for kernel in candidates_of(wide))
-    found = next((attempt for attempt in attempts if isinstance(attempt, Run)), None)
-    if found is None:
+    found = choose(wide, context).made
+    if not isinstance(found, Run):
         return f"{node.op.name} has no kernel for f32 either"
     pairs = zip(outputs, node.outputs, strict=True)
     narrowed = (_cast(source, target, node, context) for source, target in pairs if source is not target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from graphwright.cost.nominal import nominal
 from graphwright.ir.graph import Value
 from graphwright.ir.symbols import Dim, numbers
 from graphwright.ir.types import Layout
@@ -21,7 +22,6 @@ from graphwright.kernels.conv.sliding import Sliding, sliding
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library.abi import Abi
 from graphwright.layout.blocks import is_blocked
-from graphwright.layout.forms import nominal
 from graphwright.ops.nn.spatial import Windows
 from graphwright.records import dataclass, replace
 

@@ -29,7 +29,7 @@ from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.records import replace
 
-candidate(Conv, ConvTranspose)(alone)
+candidate(Conv, ConvTranspose, blocks=True)(alone)
 
 
 def _groups(node: Node) -> tuple[int, int]:

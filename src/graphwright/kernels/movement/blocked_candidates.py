@@ -15,7 +15,7 @@ from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.split import Split
 
 
-@candidate(Concat)
+@candidate(Concat, blocks=True)
 def concat(node: Node, context: Context) -> Run | str:
     """Operands that end inside a block; those of whole blocks are memory side by side."""
     y, lanes = node.output, context.isa.lanes
@@ -31,7 +31,7 @@ def concat(node: Node, context: Context) -> Run | str:
     return Run(tuple(launches))
 
 
-@candidate(Split)
+@candidate(Split, blocks=True)
 def split(node: Node, context: Context) -> Run | str:
     """One copy of channels for each output."""
     x = node.operand(0)

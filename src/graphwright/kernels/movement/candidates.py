@@ -128,12 +128,12 @@ def split(node: Node[Split], context: Context) -> Run | str:
     return Run(tuple(launches))
 
 
-@candidate(Concat)
+@candidate(Concat, blocks=True)
 def concat(node: Node[Concat], context: Context) -> Run | str:
     """Each input to its place in the output; places are contiguous along the outermost axis that is not 1."""
     y, op = node.output, node.op
     shape, size, axis = y.memory_shape, y.type.dtype.bytes, op.axis % len(y.type.dims)
-    if refusal := _too_deep(len(shape)):
+    if refusal := _too_deep(len(shape)) or _inside_blocks(node):
         return refusal
     strides = row_major_strides(shape)
     contiguous = product(shape[:axis]) == 1
@@ -149,6 +149,14 @@ def concat(node: Node[Concat], context: Context) -> Run | str:
             launches.append(_launch(copy, y, x, context))
         offset = offset + x.memory_shape[axis]
     return Run(tuple(launches), frozenset(range(len(launches))) if contiguous else frozenset())
+
+
+def _inside_blocks(node: Node[Concat]) -> str | None:
+    """Why operands in channel blocks do not lie side by side in the result."""
+    layout = node.output.layout
+    sizes = () if layout is None else layout.blocks
+    ends = any(v.type.dims[axis] % size != 0 for v in node.inputs if v is not None for axis, size in sizes)
+    return "an operand ends inside of a block" if ends else None
 
 
 @candidate(Pad)

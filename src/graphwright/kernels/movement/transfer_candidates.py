@@ -13,7 +13,7 @@ from graphwright.layout.blocks import is_blocked
 from graphwright.layout.trans_data import TransData
 
 
-@candidate(TransData)
+@candidate(TransData, blocks=True)
 def trans_data(node: Node, context: Context) -> Run | Alias | str:
     """Between rows and channel blocks; images of one pixel lie alike in both."""
     x, y = node.operand(0), node.output

@@ -13,7 +13,7 @@ from graphwright.layout.blocks import is_blocked
 from graphwright.ops.nn.lrn import LRN
 
 
-@candidate(LRN, serves=lambda node: can_be_blocked(node.output))
+@candidate(LRN, serves=lambda node: can_be_blocked(node.output), blocks=True)
 def lrn(node: Node[LRN], context: Context) -> Run | str:
     """On channel blocks, which hold the channels of a pixel side by side."""
     op, x, y, isa = node.op, node.operand(0), node.output, context.isa

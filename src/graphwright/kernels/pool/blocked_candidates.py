@@ -13,7 +13,7 @@ from graphwright.ops.nn.max_pool import MaxPool
 from graphwright.ops.nn.spatial import Pool
 
 
-@candidate(MaxPool, AveragePool)
+@candidate(MaxPool, AveragePool, blocks=True)
 def pool(node: Node[Pool], context: Context) -> Run | str:
     """Images in channel blocks."""
     op, x, y, isa = node.op, node.operand(0), node.outputs[0], context.isa

@@ -19,7 +19,7 @@ _RESIZES = {
 }
 
 
-@candidate(Resize)
+@candidate(Resize, blocks=True)
 def resize(node: Node[Resize], context: Context) -> Run | str:
     """The two spatial axes of images in channel blocks."""
     op, x, y, isa = node.op, node.operand(0), node.output, context.isa

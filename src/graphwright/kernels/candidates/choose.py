@@ -1,0 +1,97 @@
+"""Of the candidates that accept a node, the one that is predicted to be the fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from graphwright.cost.nominal import nominal
+from graphwright.cost.predict import Work, predict
+from graphwright.ir.graph import Node
+from graphwright.ir.plugin_ops import is_plugin_op
+from graphwright.ir.symbols import Dim
+from graphwright.kernels.candidates.generated import Addition
+from graphwright.kernels.candidates.registry import Candidate, Context, candidates_of
+from graphwright.kernels.launch import Alias, Alternative, Copy, Launch, Run
+from graphwright.records import dataclass
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a candidate makes of a node, which is predicted to take ``ns`` nanoseconds of one core."""
+
+    made: Run | Alias
+    ns: int
+    additions: Sequence[Addition]
+    """What it adds to the generated kernels."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a node is done, and what else could do it."""
+
+    made: Run | Alias | None
+    """None where no candidate applies."""
+    offers: tuple[Offer, ...]
+    """Of all that apply, the one that was taken first."""
+    reasons: tuple[str, ...]
+    """Why others do not apply."""
+
+    @property
+    def alternatives(self) -> tuple[Alternative, ...]:
+        """The offers in words, where there is more than one."""
+        if len(self.offers) < 2:
+            return ()
+        return tuple(Alternative(tuple(_names(offer.made)), offer.ns) for offer in self.offers)
+
+
+def choose(node: Node, context: Context) -> Choice:
+    """The fastest way to do ``node``; of equal ones that which is registered first.
+
+    Users' own candidates come before graphwright's: these are asked where none of theirs applies.
+    """
+    offered: list[Offer] = []
+    reasons: list[str] = []
+    candidates = candidates_of(node)
+    for own in (True, False):
+        for candidate in candidates:
+            if is_plugin_op(candidate) == own:
+                found = _offer(candidate, node, context)
+                reasons.append(found) if isinstance(found, str) else offered.append(found)
+        if offered:
+            break
+    offers = tuple(sorted(offered, key=lambda offer: offer.ns))
+    if offers:
+        context.generated.put_back(offers[0].additions)
+    return Choice(offers[0].made if offers else None, offers, tuple(reasons))
+
+
+def _names(made: Run | Alias) -> Iterator[str]:
+    """Kernels in the order of their launches."""
+    for launch in made.launches if isinstance(made, Run) else ():
+        yield "copy" if isinstance(launch, Copy) else launch.kernel.symbol
+
+
+def _offer(candidate: Candidate, node: Node, context: Context) -> Offer | str:
+    """What ``candidate`` makes of ``node``, whose additions are taken back."""
+    mark = context.generated.mark()
+    found = context.attempt(candidate, node)
+    additions = context.generated.take_back(mark)
+    return found if isinstance(found, str) else Offer(found, predicted_ns(found, context), additions)
+
+
+def predicted_ns(made: Run | Alias, context: Context) -> int:
+    """Nanoseconds of one core; sizes that are not known yet count as usual ones."""
+    if isinstance(made, Alias):
+        return 0
+    machine = context.target.machine
+    works = [_work(launch, context) for k, launch in enumerate(made.launches) if k not in made.slots]
+    return sum(works) + machine.task_ns * max(0, len(works) - 1)
+
+
+def _work(launch: Launch | Copy, context: Context) -> int:
+    work: Dim = (
+        predict(Work(moved=2 * launch.source.type.bytes), context.target.machine)
+        if isinstance(launch, Copy)
+        else launch.work
+    )
+    return nominal(work, context.symbols)

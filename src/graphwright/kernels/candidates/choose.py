@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from graphwright.cost.nominal import nominal
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.graph import Node
 from graphwright.ir.plugin_ops import is_plugin_op
 from graphwright.ir.symbols import Dim
-from graphwright.kernels.candidates.generated import Addition
+from graphwright.kernels.candidates.generated import GENERATED, Addition
 from graphwright.kernels.candidates.registry import Candidate, Context, candidates_of
 from graphwright.kernels.launch import Alias, Alternative, Copy, Launch, Run
 from graphwright.records import dataclass
@@ -41,7 +41,9 @@ class Choice:
         """The offers in words, where there is more than one."""
         if len(self.offers) < 2:
             return ()
-        return tuple(Alternative(tuple(_names(offer.made)), offer.ns) for offer in self.offers)
+        taken, *others = self.offers
+        named = (_names(taken.made), *(_names(offer.made, kept=False) for offer in others))
+        return tuple(Alternative(n, offer.ns) for n, offer in zip(named, self.offers, strict=True))
 
 
 def choose(node: Node, context: Context) -> Choice:
@@ -65,10 +67,16 @@ def choose(node: Node, context: Context) -> Choice:
     return Choice(offers[0].made if offers else None, offers, tuple(reasons))
 
 
-def _names(made: Run | Alias) -> Iterator[str]:
-    """Kernels in the order of their launches."""
-    for launch in made.launches if isinstance(made, Run) else ():
-        yield "copy" if isinstance(launch, Copy) else launch.kernel.symbol
+def _names(made: Run | Alias, kept: bool = True) -> tuple[str, ...]:
+    """Kernels in the order of their launches; a generated one that is not ``kept`` has no name."""
+    return tuple(_name(launch, kept) for launch in made.launches) if isinstance(made, Run) else ()
+
+
+def _name(launch: Launch | Copy, kept: bool) -> str:
+    if isinstance(launch, Copy):
+        return "copy"
+    symbol, module = launch.kernel.symbol, launch.kernel.module
+    return symbol if kept or module != GENERATED else f"generated {symbol.rpartition('_')[0]}"
 
 
 def _offer(candidate: Candidate, node: Node, context: Context) -> Offer | str:

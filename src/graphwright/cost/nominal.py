@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from graphwright.ir.symbols import Dim, Range, SymbolTable, atoms, evaluate
+from graphwright.ir.symbols import Dim, Range, SymbolTable, evaluate, names_in
 
 NOMINAL_SIZES: Final = (64, 256, 1024, 4096, 16384)
 """Guesses: the first of them with which there is something to compute."""
@@ -18,7 +18,7 @@ def nominal(dim: Dim, symbols: SymbolTable, guesses: Sequence[int] = NOMINAL_SIZ
     """
     if isinstance(dim, int):
         return max(dim, 0)
-    spans = {atom.name: symbols.ranges.get(atom.name, Range()) for atom in atoms(dim)}
+    spans = {name: symbols.ranges.get(name, Range()) for name in names_in(dim)}
     for unknown in guesses:
         guess = evaluate(dim, {name: _guess(span, unknown) for name, span in spans.items()})
         if guess > 0:

@@ -12,17 +12,17 @@ from graphwright.ir.symbols import Dim
 from graphwright.kernels.candidates.generated import GENERATED, Addition
 from graphwright.kernels.candidates.registry import Candidate, Context, candidates_of
 from graphwright.kernels.launch import Alias, Alternative, Copy, Launch, Run
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What a candidate makes of a node, which is predicted to take ``ns`` nanoseconds of one core."""
+    """What a candidate makes of a node, and what it adds to the generated kernels for that."""
 
     made: Run | Alias
-    ns: int
     additions: Sequence[Addition]
-    """What it adds to the generated kernels."""
+    ns: int = 0
+    """Predicted nanoseconds of one core, where it is not the only offer."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ def choose(node: Node, context: Context) -> Choice:
                 reasons.append(found) if isinstance(found, str) else offered.append(found)
         if offered:
             break
+    if len(offered) > 1:
+        offered = [replace(offer, ns=predicted_ns(offer.made, context)) for offer in offered]
     offers = tuple(sorted(offered, key=lambda offer: offer.ns))
     if offers:
         context.generated.put_back(offers[0].additions)
@@ -84,7 +86,7 @@ def _offer(candidate: Candidate, node: Node, context: Context) -> Offer | str:
     mark = context.generated.mark()
     found = context.attempt(candidate, node)
     additions = context.generated.take_back(mark)
-    return found if isinstance(found, str) else Offer(found, predicted_ns(found, context), additions)
+    return found if isinstance(found, str) else Offer(found, additions)
 
 
 def predicted_ns(made: Run | Alias, context: Context) -> int:

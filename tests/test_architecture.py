@@ -57,6 +57,7 @@ RULES_BY_OP = {
     "passes/integer_products.py": "products of bytes as exporters write them",
     "passes/loop_invariants.py": "loops",
     "passes/tail_duplication.py": "branches of different rank",
+    "passes/translate.py": "nodes that the import put off",
     "passes/weight_only_quantization.py": "products of weights of few bits",
 }
 """Passes about ops of a name, with what they are about. All others ask traits and interfaces of ``ir``."""

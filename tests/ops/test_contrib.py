@@ -147,11 +147,14 @@ def test_fused_matmul_under_its_old_name() -> None:
     compare("TransposeMatMul", [normal(2, 4, 3), normal(2, 4, 5)], transA=1)
 
 
-def test_an_unknown_rank_is_named() -> None:
-    model = one_node("FusedMatMul", [normal(3, 4), normal(4, 5)], {"transA": 1}, ("y",), DOMAIN, False, ())
+def test_a_rank_that_the_model_leaves_open() -> None:
+    """The node is translated once there is a feed."""
+    operands = [normal(3, 4), normal(3, 5)]
+    model = one_node("FusedMatMul", operands, {"transA": 1}, ("y",), DOMAIN, False, ())
     model.graph.input[1].type.tensor_type.ClearField("shape")
-    with pytest.raises(ModelError, match="the number of axes of input 1 is not known"):
-        gw.compile(model, options=REFERENCE)
+    feeds = dict(zip((value.name for value in model.graph.input), operands, strict=True))
+    (actual,) = gw.compile(model, options=REFERENCE).run(feeds).values()
+    np.testing.assert_allclose(actual, operands[0].T @ operands[1], rtol=1e-5)
 
 
 def test_fused_matmul_in_f64() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from graphwright.ir.inference import Array
@@ -34,6 +34,10 @@ class Importer(Protocol):
     @property
     def output_count(self) -> int:
         """Number of outputs that the node declares, trailing unused ones included."""
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """All attributes but graphs by name, each as :meth:`attr` gives it."""
 
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute as int, float, str, tuple, array (tensors) or Graph; ``default`` if absent."""

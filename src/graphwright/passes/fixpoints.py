@@ -18,14 +18,22 @@ from graphwright.passes.loop_invariants import LoopInvariants
 from graphwright.passes.manager import Fixpoint
 from graphwright.passes.remove_noops import RemoveNoops
 from graphwright.passes.tail_duplication import TailDuplication
+from graphwright.passes.translate import TRANSLATE
 
 SHAPES = Fixpoint(
     "shapes and constants",
-    (FoldConstants(), DeadBranches(), CanonicalizeLoops(), CANONICALIZE_SEQUENCES, TailDuplication()),
+    (
+        FoldConstants(),
+        TRANSLATE,
+        DeadBranches(),
+        CanonicalizeLoops(),
+        CANONICALIZE_SEQUENCES,
+        TailDuplication(),
+    ),
 )
-"""One walk infers types and folds what they decide; branches and loops that constants decide are inlined,
-sequences that are taken apart again are not built, and what follows branches of different rank moves into
-them."""
+"""One walk infers types and folds what they decide; nodes that waited for ranks are translated; branches and
+loops that constants decide are inlined, sequences that are taken apart again are not built, and what follows
+branches of different rank moves into them."""
 
 SIMPLIFY = Fixpoint(
     "simplify",

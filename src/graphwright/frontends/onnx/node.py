@@ -66,6 +66,12 @@ class OnnxNode:
         """Number of outputs that the node declares, trailing unused ones included."""
         return self._outputs
 
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """All attributes but graphs by name, each as :meth:`attr` gives it."""
+        graphs = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+        return {name: self.attr(name) for name, a in self._attributes.items() if a.proto.type not in graphs}
+
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute as int, float, str, tuple or array; ``default`` if absent. Graphs: :meth:`region`."""
         given = self._attributes.get(name)

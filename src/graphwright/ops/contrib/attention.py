@@ -11,13 +11,14 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer
 from graphwright.ir.symbols import Dim, floordiv
 from graphwright.ir.types import F32, I32
-from graphwright.ops.contrib.common import added, contribute, ranked
+from graphwright.ops.contrib.common import added, contribute
 from graphwright.ops.core.binary import Add, And, Greater, GreaterOrEqual, Less, Where
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.range import Range
+from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.split import Split

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from graphwright.ir.graph import Value
@@ -16,19 +14,6 @@ DOMAIN = "com.microsoft"
 def contribute(cls: type[Op], **imports: Import) -> None:
     """Add ops of the domain, by name, to what imports as ``cls``, alone or among others."""
     cls.onnx = {**cls.onnx, **{(name, 1, DOMAIN): convert for name, convert in imports.items()}}
-
-
-def ranked(convert: Import) -> Import:
-    """``convert``, for inputs of known rank alone: what it emits depends on sizes."""
-
-    def checked(i: Importer) -> Any:
-        for index, value in enumerate(i.inputs()):
-            if value is not None and value.type.shape is None:
-                hint = "give the sizes of the model's inputs with shapes="
-                raise i.fail(f"the number of axes of input {index} is not known", hint=hint)
-        return convert(i)
-
-    return checked
 
 
 def scalar(i: Importer, value: float, like: Value) -> Value:

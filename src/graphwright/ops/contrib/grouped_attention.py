@@ -11,13 +11,14 @@ from graphwright.ir.op import Importer
 from graphwright.ir.symbols import Dim, floordiv, maximum
 from graphwright.ir.types import I64
 from graphwright.ops.contrib.attention import Heads, attended, hidden, split_heads, wide
-from graphwright.ops.contrib.common import contribute, ranked
+from graphwright.ops.contrib.common import contribute
 from graphwright.ops.contrib.rotary import looked_up, rotated
 from graphwright.ops.core.binary import Add, And, Greater, Less, LessOrEqual, Max, Min, Sub, Where
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.gather_nd import GatherND
 from graphwright.ops.core.pad import Pad
 from graphwright.ops.core.range import Range
+from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.split import Split
 from graphwright.ops.core.unsqueeze import Unsqueeze

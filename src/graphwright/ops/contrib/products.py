@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, Op
-from graphwright.ops.contrib.common import added, contribute, ranked, scalar
+from graphwright.ops.contrib.common import added, contribute, scalar
 from graphwright.ops.core.binary import Mul
 from graphwright.ops.core.clip import Clip
 from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.gemm import Gemm
 from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unary import Relu, Sigmoid, Softplus, Softsign, Tanh
 from graphwright.ops.nn.activations import Elu, HardSigmoid, LeakyRelu, ThresholdedRelu

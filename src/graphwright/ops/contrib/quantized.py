@@ -15,13 +15,14 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer, Op
 from graphwright.ir.types import F32, U8, DType
 from graphwright.ops.contrib.attention import import_attention
-from graphwright.ops.contrib.common import added, contribute, ranked
+from graphwright.ops.contrib.common import added, contribute
 from graphwright.ops.core.binary import Add, Mul, Sub, Where
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reductions import ReduceMean
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.transpose import Transpose

@@ -1,16 +1,17 @@
-"""Rotary embeddings (Su et al. 2021) as ONNX Runtime's ops have them."""
+"""Rotary embeddings (Su et al. 2021) as ONNX and ONNX Runtime have them."""
 
 from __future__ import annotations
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer
 from graphwright.ir.symbols import floordiv
-from graphwright.ops.contrib.common import contribute, ranked
+from graphwright.ops.contrib.common import contribute
 from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.range import Range
+from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.split import Split
 from graphwright.ops.core.unsqueeze import Unsqueeze
@@ -66,4 +67,23 @@ def _import(i: Importer) -> Value:
     return i.emit(Reshape(shape), turned) if flat else turned
 
 
+def _import_onnx(i: Importer) -> Value:
+    """Rows of [B, S, N * H] or of [B, N, S, H]; angles by position, or of each row of each batch."""
+    x, tables, positions = i.input(0), (i.input(1), i.input(2)), i.optional(3)
+    flat, shape = rank_of(x) == 3, x.type.dims
+    if flat:
+        heads = int(i.attr("num_heads", 0))
+        if heads < 1:
+            raise i.fail("an input of 3 axes needs num_heads", "export the model again")
+        x = i.emit(Reshape((0, 0, heads, floordiv(shape[2], heads))), x)
+    heads_axis = -2 if flat else -3
+    if positions is None:
+        cosine, sine = (i.emit(Unsqueeze((heads_axis,)), table) for table in tables)
+    else:
+        cosine, sine = looked_up(i, tables, positions, heads_axis)
+    turned = rotated(i, x, cosine, sine, bool(i.attr("interleaved", 0)))
+    return i.emit(Reshape(shape), turned) if flat else turned
+
+
 contribute(Gather, RotaryEmbedding=ranked(_import))
+Gather.onnx = {**Gather.onnx, ("RotaryEmbedding", 23): ranked(_import_onnx)}

@@ -20,18 +20,25 @@ from graphwright.ops.core.binary import (
     Sub,
     Xor,
 )
+from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.gemm import Gemm
+from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.unsqueeze import Unsqueeze
 
 
 def _import(cls: type[Op]) -> Import:
     """With ``broadcast``, operand 1 has the axes of operand 0 from ``axis`` on, or its last ones."""
 
+    @ranked
+    def spread(i: Importer) -> Any:
+        a, b = i.input(0), i.input(1)
+        behind = rank_of(a) - i.attr("axis") % max(rank_of(a), 1) - rank_of(b)
+        return i.emit(cls(), a, _behind(i, b, behind))
+
     def convert(i: Importer) -> Any:
-        a, b, axis = i.input(0), i.input(1), i.attr("axis")
-        if i.attr("broadcast", 0) and axis is not None:
-            b = _behind(i, b, _rank(i, a) - axis % max(_rank(i, a), 1) - _rank(i, b))
-        return i.emit(cls(), a, b)
+        if i.attr("broadcast", 0) and i.attr("axis") is not None:
+            return spread(i)
+        return i.emit(cls(), i.input(0), i.input(1))
 
     return convert
 
@@ -39,8 +46,8 @@ def _import(cls: type[Op]) -> Import:
 def _import_prelu(i: Importer) -> Any:
     """One slope, or one per channel (axis 1)."""
     x, slope = i.input(0), i.input(1)
-    if _rank(i, slope) == 1 and slope.type.dims != (1,):
-        slope = _behind(i, slope, max(_rank(i, x) - 2, 0))
+    if rank_of(slope) == 1 and slope.type.dims != (1,):
+        slope = _behind(i, slope, max(rank_of(x) - 2, 0))
     return i.emit(PRelu(), x, slope)
 
 
@@ -50,18 +57,12 @@ def _behind(i: Importer, b: Value, count: int) -> Value:
         raise i.fail(
             f"an operand has {-count} axes more than it can broadcast to", hint="export the model again"
         )
-    rank = _rank(i, b)
+    rank = rank_of(b)
     made: Value = i.emit(Unsqueeze(tuple(range(rank, rank + count))), b) if count else b
     return made
 
 
-def _rank(i: Importer, x: Value) -> int:
-    if x.type.rank is None:
-        raise i.fail("the number of axes of an operand is not known", hint="convert the model to opset 7")
-    return x.type.rank
-
-
 for _cls in (Add, Sub, Mul, Div, And, Or, Xor, Equal, Greater, Less, Pow):
     _cls.onnx = {**_cls.onnx, (_cls.name, 1): _import(_cls)}
-PRelu.onnx = {**PRelu.onnx, ("PRelu", 1): _import_prelu}
+PRelu.onnx = {**PRelu.onnx, ("PRelu", 1): ranked(_import_prelu)}
 Gemm.onnx = {**Gemm.onnx, ("Gemm", 1): Gemm.onnx["Gemm", 7]}

@@ -18,6 +18,7 @@ from graphwright.ops.core.identity import Identity
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.pad import Pad
 from graphwright.ops.core.range import Range
+from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reductions import ReduceMax
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.transpose import Transpose
@@ -137,9 +138,6 @@ class _Attention:
         self.i = i
         q, k, v = (i.input(number) for number in range(3))
         ranks = {x.type.rank for x in (q, k, v)}
-        if None in ranks:
-            hint = "give the sizes of the model's inputs with shapes="
-            raise i.fail("the number of axes of Q, K or V is not known", hint)
         if ranks not in ({3}, {4}):
             raise i.fail("Q, K and V need 3 or 4 axes each, all alike")
         self.flat = ranks == {3}
@@ -311,7 +309,7 @@ class _Attention:
         return self.i.emit(Range((value, value + 1, 1)))
 
 
-ScaledDotProductAttention.onnx = {("Attention", 23): lambda i: _Attention(i).outputs()}
+ScaledDotProductAttention.onnx = {("Attention", 23): ranked(lambda i: _Attention(i).outputs())}
 
 
 def _sample(given: ScaledDotProductAttention, *shapes: Sequence[Dim], error: str = "") -> Sample:

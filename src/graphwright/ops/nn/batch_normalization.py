@@ -14,6 +14,7 @@ from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
 from graphwright.ops.core.binary import Add, Div, Mul, Sub
 from graphwright.ops.core.cast import Cast, as_dtype, in_f32
 from graphwright.ops.core.common import FLOATS, like, need_dtype, quiet, rank_of, widened
+from graphwright.ops.core.ranked_import import put_off
 from graphwright.ops.core.reductions import ReduceMean
 from graphwright.ops.core.unary import Reciprocal, Sqrt
 from graphwright.ops.nn.normalization import along_channels, channels, need_channels
@@ -94,7 +95,7 @@ def _trained(i: Importer) -> tuple[Any, ...]:
     """The result by mean and variance of the batch, what becomes of the running ones, and these two."""
     x, scale, bias, *running = (i.input(k) for k in range(5))
     if x.type.rank is None:
-        raise i.fail("the number of axes of its input is not known", "give its sizes with shapes=")
+        return put_off(i)
     axes = tuple(axis for axis in range(x.type.rank) if axis != 1)
     wide = _as(i, x, F32 if x.type.dtype in (F16, BF16) else x.type.dtype)
     kept = i.emit(ReduceMean(axes), wide)

@@ -22,8 +22,8 @@ class TargetCode:
     from is ``NAME.loops``.
     """
 
-    isa: str
-    """The name of the target."""
+    name: str
+    """Of the target."""
     stored: StoredTasks
     """The tasks, as a package holds them."""
     objects: Mapping[str, bytes]

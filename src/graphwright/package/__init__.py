@@ -9,9 +9,9 @@ A zip of stored, 64-byte aligned members; the same model and options give the sa
   contributes
 - ``entries/NAME/general.txt``: its graph that assumes nothing of sizes; absent where the programs assume
   nothing
-- ``entries/NAME/NUMBER/ISA/``: of one of its programs ``tasks.json``, kernels as shared objects, and their
-  sources beside them
+- ``entries/NAME/NUMBER/TARGET/``: of one of its programs ``tasks.json``, kernels as binaries (shared
+  objects on a CPU), and their sources beside them
 - ``weights.safetensors``: every constant that tasks read, once, packed for the first target
 - ``graph.safetensors``: constants of the graphs alone, which no run loads; absent if there are none
-- ``weights/ISA.safetensors``: weights that only the programs for a further ISA read
+- ``weights/TARGET.safetensors``: weights that only the programs for a further target read
 """

@@ -309,14 +309,14 @@ def _name_of(digest: str, graph: str) -> str:
 
 
 def _targets(entries: dict[str, Any], folder: str, files: _Files) -> dict[str, TargetCode]:
-    return {isa: _target(isa, names, f"{folder}/{isa}", files) for isa, names in entries.items()}
+    return {name: _target(name, names, f"{folder}/{name}", files) for name, names in entries.items()}
 
 
-def _target(isa: str, names: dict[str, Any], folder: str, files: _Files) -> TargetCode:
+def _target(target: str, names: dict[str, Any], folder: str, files: _Files) -> TargetCode:
     tasks = StoredTasks(files.data(f"{folder}/tasks.json"))
     tasks.check()
     return TargetCode(
-        isa,
+        target,
         tasks,
         {str(name): files.data(member) for name, member in names["objects"].items()},
         {str(name): files.text(member) for name, member in names["sources"].items()},

@@ -85,17 +85,27 @@ def _add_targets(
     targets: Mapping[str, TargetCode], folder: str, members: dict[str, list[Piece]]
 ) -> dict[str, Any]:
     """Put ``targets`` into ``members`` under ``folder``; what the manifest says of them."""
-    return {isa: _add_target(target, f"{folder}/{isa}", members) for isa, target in sorted(targets.items())}
+    return {
+        name: _add_target(target, f"{folder}/{name}", members) for name, target in sorted(targets.items())
+    }
 
 
 def _add_target(target: TargetCode, folder: str, members: dict[str, list[Piece]]) -> dict[str, Any]:
     members[f"{folder}/tasks.json"] = [target.stored.data]
     sources = {name: text.encode() for name, text in target.sources.items()}
     return {
-        "objects": {n: _member(members, f"{folder}/{n}.so", data) for n, data in target.objects.items()},
+        "objects": {
+            name: _member(members, f"{folder}/{name}{_ending(data)}", data)
+            for name, data in target.objects.items()
+        },
         "sources": {name: _member(members, f"{folder}/{name}", data) for name, data in sources.items()},
         "library": target.library,
     }
+
+
+def _ending(binary: bytes) -> str:
+    """How a kernel's file is called: other targets than CPUs have binaries of their own."""
+    return ".so" if binary.startswith(b"\x7fELF") else ".bin"
 
 
 def _member(members: dict[str, list[Piece]], name: str, data: bytes) -> str:

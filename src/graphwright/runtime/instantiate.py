@@ -111,7 +111,7 @@ class _Assembler:
         target = best_target(program.targets, options)
         if target is None:
             return None
-        executor = NATIVE[device](program, target, self._package.weights_of(target.isa), self._shared)
+        executor = NATIVE[device](program, target, self._package.weights_of(target.name), self._shared)
         if options.verify and isinstance(executor, Cpu):
             from graphwright.runtime.plan_check import verify_plan  # the checker is imported where it is used
 

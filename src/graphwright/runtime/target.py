@@ -73,7 +73,7 @@ def best_target(targets: Mapping[str, TargetCode], options: Options) -> TargetCo
     newest = target_isa(options)
     usable = LEVELS[: LEVELS.index(newest) + 1] if options.isa == "auto" else (newest,)
     held = (targets[isa] for isa in reversed(usable) if isa in targets)
-    return next((target for target in held if target.library == library_digest(target.isa)), None)
+    return next((target for target in held if target.library == library_digest(target.name)), None)
 
 
 @dataclass
@@ -115,7 +115,7 @@ def _load(program: Program, target: TargetCode, weights: Weights, shared: Shared
 
 def _linked(program: Program, target: TargetCode, weights: Weights, shared: Shared) -> _native.Program:
     libraries = {name: shared.library(data) for name, data in target.objects.items()}
-    library = kernel_library(target.isa)
+    library = kernel_library(target.name)
     return _native.Program(
         target.stored.words,
         weights.data,

@@ -115,7 +115,7 @@ def target_facts(target: TargetCode) -> dict[str, Any]:
     program = target.task_graph
     generated = sum(bool(kernel.module) for kernel in program.kernels)
     return {
-        "isa": target.isa,
+        "isa": target.name,
         "tasks": dict(Counter(task.kind.name.lower() for task in program.tasks).most_common()),
         "shape_instructions": len(program.shape),
         "kernels": {"library": len(program.kernels) - generated, "generated": generated},

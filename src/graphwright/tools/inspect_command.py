@@ -291,7 +291,7 @@ def _ir_text(model: Model, level: Level) -> str:
 
 def _target_text(target: TargetCode) -> str:
     loops = "\n".join(text for name, text in target.sources.items() if name.endswith(".loops"))
-    return f"// tasks for {target.isa}\n{print_program(target.task_graph, loops)}".rstrip()
+    return f"// tasks for {target.name}\n{print_program(target.task_graph, loops)}".rstrip()
 
 
 # -- the report -----------------------------------------------------------------------------------------
@@ -386,7 +386,7 @@ def _show_ops(module: Module) -> None:
 def _show_target(target: TargetCode) -> None:
     found = target_facts(target)
     tasks, kernels = found["tasks"], found["kernels"]
-    say(f"tasks for {target.isa}: {sum(tasks.values())}, {found['shape_instructions']} shape instructions")
+    say(f"tasks for {target.name}: {sum(tasks.values())}, {found['shape_instructions']} shape instructions")
     table([[str(count), kind] for kind, count in tasks.items()] or [["none"]])
     say(f"kernels: {kernels['library']} of the library, {kernels['generated']} generated")
     if found["numpy_ops"]:

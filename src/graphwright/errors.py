@@ -90,11 +90,14 @@ class Collector:
         self.diagnostics: list[Diagnostic] = []
 
     def add(self, code: str, message: str, where: str = "", hint: str = "") -> None:
+        """Gather a diagnostic of these fields."""
         self.diagnostics.append(Diagnostic(code, message, where, hint))
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Gather all of ``diagnostics``."""
         self.diagnostics.extend(diagnostics)
 
     def raise_if_any(self) -> None:
+        """Raise one error with all that was gathered; nothing happens where that is none."""
         if self.diagnostics:
             raise self.error(*self.diagnostics)

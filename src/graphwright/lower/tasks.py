@@ -111,6 +111,8 @@ ABSENT: Final = None
 
 
 class TaskKind(enum.IntEnum):
+    """What a task does with its operands and args; the native runtime has the same numbers."""
+
     LAUNCH = 0
     """``kernels[kernel](operands, args, begin, end, scratch)`` over chunks of ``[0, grid)``"""
     COPY = 1

@@ -10,13 +10,13 @@ from graphwright.errors import Diagnostic
 from graphwright.executable.nodes import BindSize
 from graphwright.ops.control.bind_size import first_elements, shape_with
 from graphwright.runtime.executor import RunError
-from graphwright.runtime.host_steps import Run
+from graphwright.runtime.host_steps import Run, Step
 
 NO_NUMBER: Final = -(2**63)
 """The i64 that a conversion gives for floats that are not finite, or too large."""
 
 
-class BindSizeRunner:
+class BindSizeRunner(Step):
     """Views of what programs made, by a count that one of them made too: no bytes are moved."""
 
     def __init__(self, step: BindSize) -> None:

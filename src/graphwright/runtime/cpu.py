@@ -12,7 +12,7 @@ from graphwright.executable.nodes import SIZE_INPUT, Program
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.arrays import Array, np
 from graphwright.package.weights import Weights
-from graphwright.runtime.executor import RunError, TaskTime
+from graphwright.runtime.executor import Executor, RunError, TaskTime
 from graphwright.runtime.target import Shared, load_program
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _BRANCH_FAULTS = {
 }
 
 
-class Cpu:
+class Cpu(Executor):
     """A target of a program, loaded into the native runtime."""
 
     def __init__(

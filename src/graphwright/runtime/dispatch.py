@@ -34,7 +34,7 @@ Compile = Callable[[Shapes], Case]
 """Compiles what takes shapes that no case takes. Raises FeedError where they do not fit the model."""
 
 
-class DispatchExecutor:
+class DispatchExecutor(Executor):
     """Runs the first case that takes the shapes at hand, and no guard of which they break.
 
     Without ``compile`` shapes that none takes are an error; else it makes the case that takes them.
@@ -208,7 +208,7 @@ def _check_sizes(inputs: Sequence[TensorSpec], shapes: Shapes) -> None:
     faults.raise_if_any()
 
 
-class DispatchFastPath:
+class DispatchFastPath(FastPath):
     """The fast path of the case for the shapes at hand."""
 
     def __init__(self, dispatch: DispatchExecutor, names: Sequence[str], threads: int) -> None:

@@ -59,7 +59,7 @@ class FastPath(Protocol):
         """As :meth:`named`, in the order of ``names``."""
 
 
-class NoFastPath:
+class NoFastPath(FastPath):
     """That of an executor that has none: it runs nothing."""
 
     def __init__(self, threads: int) -> None:

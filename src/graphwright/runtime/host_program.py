@@ -22,7 +22,7 @@ Executors = Mapping[int, Executor]
 """What runs the callee of each call, by the call's number."""
 
 
-class HostProgramExecutor:
+class HostProgramExecutor(Executor):
     """Runs the steps of a host program in order; ``constants`` are the weights by digest.
 
     Raises PackageError for a bad one.

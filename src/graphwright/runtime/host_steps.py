@@ -57,7 +57,7 @@ class Step(Protocol):
         """Read and write ``run.values``. Raises FeedError and RunError."""
 
 
-class CallProgramRunner:
+class CallProgramRunner(Step):
     """A call. ``indices`` are those of its outputs among the model's, None for inner ones."""
 
     def __init__(self, call: CallProgram, executor: Executor, indices: Sequence[int | None]) -> None:
@@ -131,7 +131,7 @@ class Body(Protocol):
         """The loop whose body this is, from ``arrays`` on; None where no native code runs it."""
 
 
-class CallHostRunner:
+class CallHostRunner(Step):
     """A node on its reference, or one with regions, which are run from here."""
 
     def __init__(self, host: CallHost, values: Sequence[Spec], bodies: Sequence[Body]) -> None:

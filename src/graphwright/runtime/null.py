@@ -10,11 +10,11 @@ from graphwright.executable.target_code import TargetCode
 from graphwright.ir.arrays import Array, np
 from graphwright.package.weights import Weights
 from graphwright.runtime.cpu import Cpu
-from graphwright.runtime.executor import NoFastPath, RunError, TaskTime
+from graphwright.runtime.executor import Executor, NoFastPath, RunError, TaskTime
 from graphwright.runtime.target import Shared
 
 
-class Null:
+class Null(Executor):
     """Outputs have the right shapes and are zero; those of the caller are left as they are."""
 
     def __init__(

@@ -17,6 +17,7 @@ from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import PassManager
 from graphwright.runtime.executor import (
     REFERENCE_FAULTS,
+    Executor,
     NoFastPath,
     RunError,
     TaskTime,
@@ -26,7 +27,7 @@ from graphwright.runtime.executor import (
 )
 
 
-class Reference:
+class Reference(Executor):
     """A module, interpreted."""
 
     def __init__(self, module: Module) -> None:

@@ -74,7 +74,7 @@ class States(Mapping[str, Array]):
         return array
 
 
-class StatefulExecutor:
+class StatefulExecutor(Executor):
     """Runs ``executor``, which takes ``inputs``, on what is fed and on ``states``: one run at a time.
 
     A run that fails may have updated states.
@@ -117,7 +117,7 @@ class StatefulExecutor:
         return count + len(self.kept) == len(self._names)
 
 
-class _StatefulFastPath:
+class _StatefulFastPath(FastPath):
     """That of an executor, which is handed the states."""
 
     def __init__(self, executor: StatefulExecutor, callee: FastPath) -> None:

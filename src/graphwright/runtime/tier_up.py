@@ -50,7 +50,7 @@ class _Seen:
     wanted: bool = False
 
 
-class TierUp:
+class TierUp(Executor):
     """Runs ``general``, and for shapes that recur a static program that ``package`` is compiled to for them.
 
     A variant that was not used since a newcomer was first seen makes room for it. Faults of compilations are
@@ -226,7 +226,7 @@ class TierUp:
             worker.join(PATIENCE)
 
 
-class _TierUpFastPath:
+class _TierUpFastPath(FastPath):
     """That of a :class:`TierUp`: hands arrays to the fast path of what runs their shapes."""
 
     def __init__(self, hot: TierUp, names: tuple[str, ...], general: FastPath) -> None:

@@ -29,9 +29,11 @@ class Verbs(TyperGroup):
     """Turns errors into messages and exit codes."""
 
     def list_commands(self, ctx: Any) -> list[str]:
+        """The verbs, in the order of the help text."""
         return list(VERBS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a verb, whose module is imported now; None where there is no such verb."""
         if cmd_name not in VERBS:
             return None
         command = typer.main.get_command(importlib.import_module(f"graphwright.tools.{cmd_name}_command").app)
@@ -46,6 +48,7 @@ class Verbs(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def main(self, *arguments: Any, **settings: Any) -> NoReturn:
+        """Run the command and end the process: any exception becomes lines on stderr and an exit status."""
         try:
             super().main(*arguments, **settings)
         except Exception as error:

@@ -45,7 +45,8 @@ def wheel(requirement: str) -> Path:
 
 def installed(*requirements: str, alone: bool = False) -> Path:
     """A folder in the cache with packages as pip installs them; ``alone``: without those that they need."""
-    name = requirements[0] if len(requirements) == 1 else sha256("\n".join(requirements).encode()).hexdigest()
+    single = alone and len(requirements) == 1
+    name = requirements[0] if single else sha256("\n".join(requirements).encode()).hexdigest()
 
     def install(folder: Path) -> None:
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder)]

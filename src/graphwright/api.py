@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
@@ -84,7 +85,7 @@ def compile(
     start, observe = time.perf_counter(), _timed(observe) if log.is_debugged() else observe
     options = Options.of(options, specialize=specialize, external_data=external_data)
     arguments = read_entries(source, shapes=shapes, constants=constants, outputs=outputs, gears=gears)
-    given = {name: _opened(entry.source, options) for name, entry in arguments.items()}
+    given = _apart({name: _opened(entry.source, options) for name, entry in arguments.items()})
     plugins.use(options)
     load_candidates()
     key = user_key(options.key_folder, create=True)
@@ -103,7 +104,8 @@ class _Entry:
     """The module of one entry, and the arguments that are for it."""
 
     def __init__(self, name: str, given: Module | Opened, arguments: EntryArguments) -> None:
-        self.name, self._given, self._arguments = name, given, arguments
+        self.name, self._arguments = name, arguments
+        self._is_imported = isinstance(given, Opened)
         self.module = (
             load_onnx(given, constants=arguments.constants, outputs=arguments.outputs)
             if isinstance(given, Opened)
@@ -113,7 +115,7 @@ class _Entry:
     def bind(self, observe: Observer) -> None:
         """Apply the arguments that change inputs and outputs."""
         module, arguments = self.module, self._arguments
-        if module is self._given:
+        if not self._is_imported:
             bind_constants(module, arguments.constants)
         observe("import", module)
         shape_inputs(module, read_shapes(arguments.shapes, [value.name for value in module.main.inputs]))
@@ -125,12 +127,21 @@ class _Entry:
         module = clone_module(self.module) if copy else self.module
         if self._arguments.gears is not None:
             return bucket_modules(module, self._arguments.gears, options)
-        return retyped(module) if self.module is self._given else module
+        return module if self._is_imported else retyped(module)
 
 
 def _opened(source: AnySource, options: Options) -> Module | Opened:
     """``source``, read where it is an ONNX model. Raises ModelError."""
     return source if isinstance(source, Module | Opened) else open_model(source, options.external_data)
+
+
+def _apart(given: Mapping[str, Module | Opened]) -> dict[str, Module | Opened]:
+    """``given`` by entry, where a module that several entries are made from is copied for each."""
+    counts = Counter(map(id, given.values()))
+    return {
+        name: clone_module(each) if isinstance(each, Module) and counts[id(each)] > 1 else each
+        for name, each in given.items()
+    }
 
 
 def _package(entries: Sequence[_Entry], options: Options, observe: Observer) -> Package:

@@ -158,6 +158,16 @@ def test_arguments_are_by_entry() -> None:
     assert not model.states["cache"].any()
 
 
+def test_two_entries_of_one_module() -> None:
+    module = decode()
+    model = gw.compile({"first": module, "fourth": module}, constants={"fourth": {"at": [[3]]}})
+    _, token = feeds()
+    model.entries["first"](token, [[0]])
+    model.entries["fourth"](token)
+    held = np.asarray(model.states["cache"])
+    np.testing.assert_allclose(held[[0, 3]], np.repeat(token @ WEIGHT, 2, axis=0), rtol=1e-5, atol=1e-5)
+
+
 def test_gears_and_open_ranks_are_entries_too() -> None:
     relu = onnx_model_of("Relu", ["N", 4])
     negated = onnx_model_of("Neg", None)

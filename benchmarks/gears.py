@@ -70,7 +70,7 @@ def switch_cost(run: Callable[[int], object]) -> tuple[float, float, float]:
         alone[0].append(first)
         alone[1].append(second)
         added.append(turns - first - second)
-    return (*(1e6 * min(times) / RUNS for times in alone), 1e6 * median(added) / (2 * RUNS))  # type: ignore[return-value]
+    return (*(1e6 * min(times) / RUNS for times in alone), 1e6 * median(added) / (2 * RUNS))  # type: ignore[return-value]  # two numbers, and one
 
 
 def _seconds(run: Callable[[int], object], order: Sequence[int]) -> float:

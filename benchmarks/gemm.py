@@ -104,13 +104,13 @@ def _launch(case: Case, isa: Isa) -> Callable[[], None]:
         None,
         _room(batch * m * n, 768),
     ]
-    scratch = _room(int(gemm.scratch_bytes(isa, args, packed=packed)) // 4 + 16, 128)  # type: ignore[arg-type]
+    scratch = _room(int(gemm.scratch_bytes(isa, args, packed=packed)) // 4 + 16, 128)  # type: ignore[arg-type]  # args are numbers
     pointers = [0 if x is None else x.ctypes.data for x in (*operands, None)]
     call_args = (
         (ctypes.c_void_p * len(pointers))(*pointers),
-        (ctypes.c_int64 * len(args))(*map(int, args)),  # type: ignore[arg-type]
+        (ctypes.c_int64 * len(args))(*map(int, args)),  # type: ignore[arg-type]  # args are numbers
         ctypes.c_int64(0),
-        ctypes.c_int64(int(gemm.grid(isa, args))),  # type: ignore[arg-type]
+        ctypes.c_int64(int(gemm.grid(isa, args))),  # type: ignore[arg-type]  # args are numbers
         ctypes.c_void_p(scratch.ctypes.data),
     )
     kernel = library(gemm, isa)[gemm.PACKED if packed else gemm.UNPACKED]

@@ -137,7 +137,7 @@ def test_attributes_are_taken_as_users_write_them() -> None:
 
 def line() -> int:
     """The line of its caller."""
-    return inspect.currentframe().f_back.f_lineno  # type: ignore[union-attr]
+    return inspect.currentframe().f_back.f_lineno  # type: ignore[union-attr]  # a frame has one behind it
 
 
 FAULTS: list[tuple[Callable[[Any, Any], Any], str]] = [
@@ -295,7 +295,7 @@ def test_branches_inside_of_loops_read_what_is_around_both(tmp_path: Path) -> No
     b.output("y", b.loop(run, b.mul(x, 0.0), trips=5))
     with pytest.raises(ModelError, match="belongs to another builder, or to a body that has ended"):
         kept: list[Any] = []
-        b.loop(lambda step, t: kept.append(t) or t, x, trips=2)  # type: ignore[func-returns-value]
+        b.loop(lambda step, t: kept.append(t) or t, x, trips=2)  # type: ignore[func-returns-value]  # append gives None
         b.relu(kept[0])
     model = b.compile()
     fed = np.float32([1, 2, 3])

@@ -67,9 +67,9 @@ def test_names_that_are_not_there_are_said_once() -> None:
 
 def test_element_types_are_those_of_numpy() -> None:
     for dtype in DTYPES.values():
-        assert np.dtype(dtype) == dtype.numpy  # type: ignore[call-overload]
+        assert np.dtype(dtype) == dtype.numpy  # type: ignore[call-overload]  # NumPy takes what has a dtype
     (spec,) = gw.compile(_one_input().build()).inputs
-    assert np.zeros((2, 3), spec.dtype).dtype == np.float32  # type: ignore[call-overload]
+    assert np.zeros((2, 3), spec.dtype).dtype == np.float32  # type: ignore[call-overload]  # NumPy takes what has a dtype
     assert repr(spec) == "TensorSpec(name='x', dtype=f32, shape=('N', 3))"
 
 

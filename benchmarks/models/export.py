@@ -36,7 +36,7 @@ def randomise(model: torch.nn.Module, seed: int) -> torch.nn.Module:
                 uniform(module.weight, 0.5, 1.5)
             if isinstance(module, torch.nn.BatchNorm2d):
                 uniform(module.running_mean, -0.2, 0.2)  # type: ignore[arg-type]  # tracked: never None here
-                uniform(module.running_var, 0.5, 1.5)  # type: ignore[arg-type]
+                uniform(module.running_var, 0.5, 1.5)  # type: ignore[arg-type]  # a buffer of this kind of module
         for name, parameter in model.named_parameters():
             if name.endswith(".bias"):
                 uniform(parameter, -0.1, 0.1)

@@ -35,7 +35,7 @@ def test_shapes_of_one_input() -> None:
 
 def test_sizes_may_be_numpys() -> None:
     shapes = [np.array(shape) for shape in SHAPES]
-    assert rows(cnn(), gw.Gears({"x": shapes})) == ["x:1,3,8,8", "x:2,3,8,8"]  # type: ignore[dict-item]
+    assert rows(cnn(), gw.Gears({"x": shapes})) == ["x:1,3,8,8", "x:2,3,8,8"]  # type: ignore[dict-item]  # shapes as lists
 
 
 def test_sizes_beyond_any_memory_are_refused() -> None:
@@ -144,7 +144,7 @@ def test_a_gear_that_the_graph_refuses_is_named_with_its_node() -> None:
 
 @pytest.mark.parametrize("between", ["error", "pad", "dynamic"])
 def test_inputs_of_unknown_rank_are_of_that_of_their_gears(between: str) -> None:
-    model = onnx_model([node("Neg", ["x"], ["y"])], {"x": (FLOAT, None)}, {"y": (FLOAT, None)})  # type: ignore[dict-item]
+    model = onnx_model([node("Neg", ["x"], ["y"])], {"x": (FLOAT, None)}, {"y": (FLOAT, None)})  # type: ignore[dict-item]  # no rank
     gears = gw.Gears({"x": [(2, 3), (4, 3)]}, between=between)
     compiled = gw.compile(model, gears=gears, options=gw.CompileOptions(device="reference"))
     assert len(compiled.inputs[0].shape or ()) == 2
@@ -154,5 +154,5 @@ def test_inputs_of_unknown_rank_are_of_that_of_their_gears(between: str) -> None
 
 
 def test_a_model_of_unknown_rank_takes_ranks_from_its_gears() -> None:
-    model = onnx_model([node("Relu", ["x"], ["y"])], {"x": (INT64, None)}, {"y": (INT64, None)})  # type: ignore[dict-item]
+    model = onnx_model([node("Relu", ["x"], ["y"])], {"x": (INT64, None)}, {"y": (INT64, None)})  # type: ignore[dict-item]  # no rank
     assert rows(model, gw.Gears({"x": [(2, 3), (4, 3)]})) == ["x:2,3", "x:4,3"]

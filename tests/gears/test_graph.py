@@ -79,7 +79,7 @@ def test_the_graph_of_a_package_means_what_the_model_does(between: str, options:
     shapes = {"x": ["N", 3, 16, 16]} if between == "pad" else None
     model = gw.compile(
         cnn(), shapes=shapes, gears=gw.Gears(batch=(1, 3), between=between, **choice), options=options
-    )  # type: ignore[arg-type]
+    )  # type: ignore[arg-type]  # shapes as a user writes them
     module = unpacked_module(model.package)
     inputs = module.main.inputs
     assert [v.name for v in inputs] == ["x", SIZES] and module.signatures["main"].roles == (

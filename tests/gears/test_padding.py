@@ -292,7 +292,7 @@ def feeds_of(model: bytes, n: int, m: int) -> list[Array]:
     return [
         random.integers(0, 2, shapes[value.name]).astype(value.type.dtype.numpy)
         if not value.type.dtype.is_float
-        else random.standard_normal(shapes[value.name]).astype(np.float32)  # type: ignore[arg-type]
+        else random.standard_normal(shapes[value.name]).astype(np.float32)  # type: ignore[arg-type]  # numbers alone by now
         for value in load(model).main.inputs
     ]
 

@@ -91,7 +91,7 @@ def test_feeds_of_gears_in_any_order_leave_earlier_results_alone(options: Option
     """Gears share the memory of their runs, not what they give."""
     made = case(Random(next(with_symbols(20_500, 1))))
     rows = [{"N": 2, "M": 3}, {"N": 7, "M": 5}]
-    model = gw.compile(clone_module(made.module), gears=shapes_of(made, rows), options=options)  # type: ignore[arg-type]
+    model = gw.compile(clone_module(made.module), gears=shapes_of(made, rows), options=options)  # type: ignore[arg-type]  # a list of a narrower type
     kept, bits = [], []
     for turn in range(12):
         results = model(*made.feeds(rows[turn % 2], turn))

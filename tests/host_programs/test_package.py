@@ -67,7 +67,7 @@ def test_memory_that_programs_share_is_counted_once(options: Options) -> None:
     source = onnx_model(
         nodes,
         {"x": (TensorProto.FLOAT, ["N", 64]), "to": (TensorProto.INT64, [2])},
-        {"y": (TensorProto.FLOAT, None)},  # type: ignore[dict-item]
+        {"y": (TensorProto.FLOAT, None)},  # type: ignore[dict-item]  # no rank
         {"w": np.ones((64, 64), np.float32)},
     )
     model = gw.compile(source, options=options)

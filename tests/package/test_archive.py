@@ -59,7 +59,7 @@ def test_a_failed_write_leaves_what_was_there(path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_archive(path, {"x": pieces()})  # type: ignore[dict-item]
+        write_archive(path, {"x": pieces()})  # type: ignore[dict-item]  # pieces that raise
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == [path.name]
 
@@ -249,7 +249,7 @@ def test_sizes_and_places_about_2_and_4_gib(
     path, data = tmp_path / "x.om", zeros(edge + 2)
     for size in (*range(edge - 260, edge - 255), *range(edge - 130, edge - 60), *range(edge - 3, edge + 3)):
         with open(path, "wb") as file:
-            write_archive(Holes(file), {"large": [data[:size]], "small": [b"abc"]})  # type: ignore[arg-type]
+            write_archive(Holes(file), {"large": [data[:size]], "small": [b"abc"]})  # type: ignore[arg-type]  # it has write alone
         members = read_archive(path, use_mmap=True)
         assert {name: len(member) for name, member in members.items()} == {"large": size, "small": 3}
         assert bytes(members["small"]) == b"abc"
@@ -263,7 +263,7 @@ def test_what_stays_in_its_file_may_be_large(
 ) -> None:
     monkeypatch.setattr(archiver, "checksum", lambda pieces: 0)
     with open(tmp_path / "x.om", "wb") as file:
-        write_archive(Holes(file), {"small": [b"abc"], "large": [zeros(edge)], "last": [b"x"]})  # type: ignore[arg-type]
+        write_archive(Holes(file), {"small": [b"abc"], "large": [zeros(edge)], "last": [b"x"]})  # type: ignore[arg-type]  # it has write alone
     members, later = open_archive(tmp_path / "x.om", later="large".__eq__)
     assert {name: bytes(member) for name, member in members.items()} == {"small": b"abc", "last": b"x"}
     assert later["large"].size == edge
@@ -275,7 +275,7 @@ def test_the_standard_library_writes_64_bit_records_from_2_gib_on(
 ) -> None:
     """As earlier versions did: the numbers between 2 and 4 GiB are in the 32-bit record as well."""
     monkeypatch.setattr(zipfile, "crc32", lambda data, value=0: 0)
-    with open(tmp_path / "x.om", "wb") as file, zipfile.ZipFile(Holes(file), "w") as archive:  # type: ignore[type-var]
+    with open(tmp_path / "x.om", "wb") as file, zipfile.ZipFile(Holes(file), "w") as archive:  # type: ignore[type-var]  # it has no read
         for name, data in (("large", zeros(size)), ("small", memoryview(b"abc"))):
             info = zipfile.ZipInfo(name)
             padding = -(file.tell() + 30 + len(name) + 4 + 20) % ALIGNMENT
@@ -299,5 +299,5 @@ class Slowly:
 
 def test_a_pipe_gets_the_same_bytes(path: Path) -> None:
     pipe = Slowly()
-    write_archive(pipe, {name: [data] for name, data in MEMBERS.items()})  # type: ignore[arg-type]
+    write_archive(pipe, {name: [data] for name, data in MEMBERS.items()})  # type: ignore[arg-type]  # a pipe, without seek
     assert pipe.content == path.read_bytes()

@@ -148,7 +148,7 @@ def test_weights_are_there_once(options: Options, tmp_path: Path) -> None:
     """The weights of products differ in the width of their panels alone."""
     sizes = {}
     for name, chosen in (("both", {"targets": BOTH}), ("one", {"isa": HERE})):
-        gw.compile(products(), options=replace(options, **chosen)).save(tmp_path / f"{name}.om")  # type: ignore[arg-type]
+        gw.compile(products(), options=replace(options, **chosen)).save(tmp_path / f"{name}.om")  # type: ignore[arg-type]  # options by name
         sizes[name] = (tmp_path / f"{name}.om").stat().st_size
     weights = 4 * 384 * 384 * 4
     assert sizes["one"] > weights and sizes["both"] < sizes["one"] + 0.1 * weights

@@ -28,7 +28,7 @@ def doubler(options: Options) -> gw.Model:
     return gw.compile(onnx_model([node], {"x": spec}, {"y": spec}), options=options)
 
 
-class Named(np.ndarray):  # type: ignore[type-arg]
+class Named(np.ndarray):  # type: ignore[type-arg]  # of any element type
     """A subclass, as libraries make them."""
 
 

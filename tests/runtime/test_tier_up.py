@@ -187,7 +187,7 @@ def test_closing_stops_a_build_and_makes_no_more(hot: TierUpOf) -> None:
     begun, stopped = threading.Event(), threading.Event()
 
     def make(shapes: Shapes, build: Build) -> Doubles:
-        build.stop = stopped.set  # type: ignore[method-assign]
+        build.stop = stopped.set  # type: ignore[method-assign]  # a build that notes its end
         begun.set()
         assert stopped.wait(SECONDS)
         raise OSError("killed")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -50,12 +51,12 @@ def wait_for(child: int, seconds: float) -> int:
     raise AssertionError("the forked process hangs")
 
 
-def in_fork(work: object) -> int:
+def in_fork(work: Callable[[], object]) -> int:
     child = os.fork()
     if child:
         return wait_for(child, 20)
     try:
-        work()  # type: ignore[operator]
+        work()
         os._exit(0)
     except BaseException:
         os._exit(1)
@@ -128,6 +129,7 @@ def test_workers_take_no_signals(library: _native.Library) -> None:
 
 EXIT_SCRIPT = """
 import sys, threading, time
+from collections.abc import Callable
 from pathlib import Path
 from graphwright import _native
 from tests.runtime.native.handmade import load

@@ -41,6 +41,8 @@ class Machine:
     l2: Level
     l3: Level
     memory: Level
+    l1_ways: int = 8
+    """Lines that L1 holds of those whose addresses differ by multiples of :attr:`l1_period`."""
     task_ns: int = 4000
     """One task more: its launch, a barrier of the threads, and caches that hold other values behind it."""
 
@@ -49,6 +51,14 @@ class Machine:
         """f32 elements of a vector."""
         return self.vector_bytes // 4
 
+    @property
+    def l1_period(self) -> int:
+        """f32 elements after which addresses meet in a set of L1."""
+        return self.l1.bytes // self.l1_ways // 4
+
+
+FMA_SUMS: Final = 8
+"""Independent sums that keep the FMA units of a core busy: two units of latency 4."""
 
 _L1: Final = Level(32 << 10, load=180, store=180)
 _L2: Final = Level(1 << 20, load=112, store=112)

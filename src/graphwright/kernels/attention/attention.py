@@ -16,6 +16,7 @@ import re
 from enum import IntEnum
 from typing import Final
 
+from graphwright.cost.machine import FMA_SUMS
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.library.abi import Abi
@@ -191,17 +192,13 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
     )
 
 
-_LATENCY_BOUND: Final = 8
-"""Independent sums that keep two FMA units of latency 4 busy."""
-
-
 def _product(rows: int, vectors: int) -> str:
     """C function: c[rows][vectors * VL] = a[rows][k] @ b[k][NR], or added to it; sums stay in registers.
 
     Rows of a and c are PITCH apart. Few rows split k over several sets of sums, else each FMA would wait for
     the last.
     """
-    splits = min(4, -(-_LATENCY_BOUND // (rows * vectors)))
+    splits = min(4, -(-FMA_SUMS // (rows * vectors)))
     turn = max(splits, 2)
     cells = [(r, v) for r in range(rows) for v in range(vectors)]
     lines = [

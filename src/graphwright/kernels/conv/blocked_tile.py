@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from graphwright.cost.machine import FMA_SUMS
 from graphwright.kernels.library.assembly import (
     clobbered,
     outer_product,
@@ -25,9 +26,6 @@ from graphwright.kernels.library.assembly import (
 )
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
-
-LATENCY_BOUND: Final = 8
-"""Independent sums that keep two FMA units of latency 4 busy."""
 
 _UNROLL: Final = 4
 """Channels, or taps of a planar input, per turn of the inner loop: longer ones are fetched more slowly."""
@@ -145,7 +143,7 @@ class _Assembly:
     @property
     def splits(self) -> int:
         """Sets of sums."""
-        return next(n for n in (1, 2, 4) if n * self.tile.sums >= LATENCY_BOUND or n == 4)
+        return next(n for n in (1, 2, 4) if n * self.tile.sums >= FMA_SUMS or n == 4)
 
     @property
     def middle(self) -> int:

@@ -52,8 +52,6 @@ WIDE: Final = "gw_conv_bytes_wide"
 INTERLEAVE: Final = "gw_interleave_bytes"
 
 
-_BLOCK_BYTES: Final = 512 * 1024
-"""Of gathered panels, in the second-level cache."""
 _MOST_PANELS: Final = 8
 _UNIT_CHANNELS: Final = 64
 """Output channels per unit: few enough that small images still give work to several threads."""
@@ -128,9 +126,14 @@ def _quads(args: ByteConvArgs) -> Dim:
     return ceildiv(args.cin, QUAD) * args.taps
 
 
+def _block_bytes(isa: Isa) -> int:
+    """Of gathered panels, in the second-level cache."""
+    return isa.machine.l2.bytes // 2
+
+
 def _block_panels(isa: Isa, args: ByteConvArgs) -> Dim:
     """Panels of pixels per unit."""
-    fitting = floordiv(_BLOCK_BYTES, maximum(_quads(args), 1) * (panel_columns(isa) * QUAD))
+    fitting = floordiv(_block_bytes(isa), maximum(_quads(args), 1) * (panel_columns(isa) * QUAD))
     return minimum(maximum(fitting, 1), _MOST_PANELS)
 
 
@@ -211,7 +214,7 @@ def header(isa: Isa) -> str:
     """What ``byte_conv.c`` includes."""
     constants = f"""
 #define NR {panel_columns(isa)} /* output pixels of a tile, and of a panel */
-#define BLOCK_BYTES {_BLOCK_BYTES}
+#define BLOCK_BYTES {_block_bytes(isa)}
 #define MOST_PANELS {_MOST_PANELS}
 #define UNIT_TILES {_UNIT_CHANNELS // TILE_ROWS}
 #define PIXELS {_PIXELS} /* of a unit that interleaves */

@@ -83,7 +83,7 @@ static void cut_bands(struct conv *g) {
     g->row_bands = smaller(s->oh, larger(parts(s->oh, fitting), wished));
     const int64_t narrowest = s->ow / larger(1, g->column_bands), tiles = larger(1, parts(narrowest, WIDEST));
     if (s->images * s->groups * g->row_bands * g->column_bands * g->units < UNITS &&
-        narrowest / tiles >= LATENCY_BOUND) {
+        narrowest / tiles >= FMA_SUMS) {
         g->units = larger(1, g->blocks);
         g->unit_blocks = 1;
     }

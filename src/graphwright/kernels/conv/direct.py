@@ -20,10 +20,11 @@ from functools import lru_cache
 from typing import Final
 
 from graphwright.cost.images import DIRECT, PLANAR, direct_work
+from graphwright.cost.machine import FMA_SUMS
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod, symbol
 from graphwright.kernels.conv.arguments import BlockedConvolutionArgs
-from graphwright.kernels.conv.blocked_tile import LATENCY_BOUND, STEPS, families, widest
+from graphwright.kernels.conv.blocked_tile import STEPS, families, widest
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
     BITS,
@@ -88,9 +89,6 @@ is some channels (rows) and pixels (columns) of an image (batch)."""
 KEPT: Final = 512
 """Convolutions whose blocking is kept: those of a model repeat."""
 
-_BAND_BYTES: Final = 512 << 10
-"""Input of a band: beside it the weights of two output blocks and some output fit the L2 cache."""
-
 _MIN_COLUMNS: Final = 112
 """Rows are cut into columns no narrower than this."""
 
@@ -104,14 +102,9 @@ _PART: Final = 1024
 """Taps times input channels of a part: the weights of four output blocks take 256 KB."""
 
 
-_DEEP: Final = 64 << 10
-"""Weights of a tile of more bytes than this come from the L2 cache for each tile."""
-
-_STREAMED: Final = 64 << 10
-"""More weights than this, in elements, are fetched to the L2 cache ahead of their use."""
-
-_CACHED: Final = 1 << 20
-"""Images of more elements are not in the caches when they are written."""
+def _band_bytes(isa: Isa) -> int:
+    """Input of a band: beside it the weights of two output blocks and some output fit the L2 cache."""
+    return isa.machine.l2.bytes // 2
 
 
 def unit_blocks(isa: Isa) -> int:
@@ -133,7 +126,7 @@ def _units(isa: Isa, args: DirectArgs) -> Dim:
     wide, (rows, columns) = _wide_units(isa, args), _bands(isa, args)
     missing = _UNITS - args.images * args.groups * rows * columns * wide
     narrowest = floordiv(args.ow, maximum(1, columns))
-    whole = floordiv(narrowest, maximum(1, ceildiv(narrowest, widest(isa)[0]))) - (LATENCY_BOUND - 1)
+    whole = floordiv(narrowest, maximum(1, ceildiv(narrowest, widest(isa)[0]))) - (FMA_SUMS - 1)
     split = minimum(1, maximum(0, missing)) * minimum(1, maximum(0, whole))
     return wide + split * maximum(0, ceildiv(args.cout, isa.lanes) - wide)
 
@@ -148,9 +141,9 @@ def _bands(isa: Isa, args: DirectArgs) -> tuple[Dim, Dim]:
     """Bands of rows and of columns that each image is cut into."""
     tall = _read(args.kh, args.stride_h)
     row = maximum(1, 4 * args.cin * args.stride_w)  # columns in between take room in the cache, read or not
-    columns = ceildiv(args.ow, maximum(_MIN_COLUMNS, floordiv(_BAND_BYTES, row * maximum(1, args.kh))))
+    columns = ceildiv(args.ow, maximum(_MIN_COLUMNS, floordiv(_band_bytes(isa), row * maximum(1, args.kh))))
     width = ceildiv(args.ow, maximum(1, columns))
-    fitting = maximum(1, floordiv(_BAND_BYTES, maximum(1, row * tall * width)))
+    fitting = maximum(1, floordiv(_band_bytes(isa), maximum(1, row * tall * width)))
     others = args.images * args.groups * columns * _wide_units(isa, args)
     wished = minimum(ceildiv(_UNITS, maximum(1, others)), maximum(1, floordiv(args.oh * width, _MIN_PIXELS)))
     return minimum(args.oh, maximum(ceildiv(args.oh, fitting), wished)), columns
@@ -251,18 +244,18 @@ def _extent(isa: Isa, name: str, lanes: int, scratch: Dim) -> Extent:
 
 def header(isa: Isa) -> str:
     """What ``direct.c`` includes."""
-    pixels = widest(isa)
+    pixels, machine = widest(isa), isa.machine
     constants = f"""
-#define BAND_BYTES {_BAND_BYTES}
+#define BAND_BYTES {_band_bytes(isa)}
 #define MIN_COLUMNS {_MIN_COLUMNS}
 #define MIN_PIXELS {_MIN_PIXELS}
 #define UNITS {_UNITS}
 #define UNIT_BLOCKS {unit_blocks(isa)}
 #define PART {_PART}
-#define CACHED {_CACHED}
-#define STREAMED {_STREAMED}
-#define DEEP {_DEEP}
-#define LATENCY_BOUND {LATENCY_BOUND}
+#define CACHED {machine.l3.bytes // 16} /* elements of an image that caches hold until it is written */
+#define STREAMED {machine.l2.bytes // 16} /* more weights (elements) are fetched to L2 ahead of their use */
+#define DEEP {2 * machine.l1.bytes} /* a tile's weights of more bytes come from L2 for each tile */
+#define FMA_SUMS {FMA_SUMS}
 #define LINE 16 /* elements of a cache line */
 #define STEPS {STEPS[-1]}
 #define MAX_BLOCKS {len(pixels)}

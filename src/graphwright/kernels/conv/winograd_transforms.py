@@ -23,9 +23,6 @@ _FINITE: Final = (0.0, ROOT, -ROOT, 2 * ROOT, -2 * ROOT)
 STORED: Final = 4
 """Points of a line whose weights are packed: those at +-sqrt(2) take less time to make than to read."""
 
-_TRANSFORMED_BYTES: Final = 512 << 10
-"""Of weights in f64, which are rounded before they leave the cache."""
-
 
 def _weight_matrix(m: int) -> Array:
     """G [m + 2, 3], f64: a filter's values at the points."""
@@ -52,7 +49,7 @@ def transform_weights(out: Array, w: Array, m: int, isa: Isa) -> None:
         first, last = blocks * group // groups, blocks * (group + 1) // groups
         part, width = w[first * lanes : last * lanes], (last - first) * lanes
         made = out[first:last].reshape(planes, cin, width)
-        step = max(1, _TRANSFORMED_BYTES // (planes * width * 8))
+        step = max(1, isa.machine.l2.bytes // 2 // (planes * width * 8))  # f64, rounded while in the cache
         for channel in range(0, cin, step):
             some = part[:, channel : channel + step]
             padded = np.zeros((9, some.shape[1], width))

@@ -41,8 +41,6 @@ WIDE: Final = "gw_gemm_bytes_wide"
 PACK: Final = "gw_pack_bytes"
 
 
-_BLOCK_BYTES: Final = 384 * 1024
-"""Of packed A, in the second-level cache."""
 _LEAST_TILES: Final = 6
 _MOST_TILES: Final = 48
 """Tiles of rows of a block."""
@@ -112,22 +110,27 @@ def pack(out: Array, b: Array, isa: Isa) -> None:
     target[..., width * QUAD :] = parts.reshape(matrices, panels, width * QUAD * quads).view(np.uint8)
 
 
-def _block_rows(k: Dim) -> Dim:
+def _block_bytes(isa: Isa) -> int:
+    """Of packed A, in the second-level cache."""
+    return isa.machine.l2.bytes * 3 // 8
+
+
+def _block_rows(isa: Isa, k: Dim) -> Dim:
     """Rows of a block at most."""
-    tiles = floordiv(_BLOCK_BYTES, TILE_ROWS * maximum(k, 1))
+    tiles = floordiv(_block_bytes(isa), TILE_ROWS * maximum(k, 1))
     return TILE_ROWS * maximum(minimum(tiles, _MOST_TILES), _LEAST_TILES)
 
 
 def grid(isa: Isa, args: ByteGemmArgs) -> Dim:
     """Units of work: blocks of rows times pairs of panels, in each batch."""
     columns = _UNIT_PANELS * panel_columns(isa)
-    blocks = ceildiv(args.m, _block_rows(args.k))
+    blocks = ceildiv(args.m, _block_rows(isa, args.k))
     return args.batch0 * args.batch1 * blocks * ceildiv(args.n, columns)
 
 
 def scratch_bytes(isa: Isa, args: ByteGemmArgs) -> Dim:
     """Packed A and the sums of its rows."""
-    rows = minimum(ceildiv(args.m, TILE_ROWS) * TILE_ROWS, _block_rows(args.k))
+    rows = minimum(ceildiv(args.m, TILE_ROWS) * TILE_ROWS, _block_rows(isa, args.k))
     return rows * (ceildiv(args.k, RUN) * RUN + 4) + 64
 
 
@@ -193,7 +196,7 @@ def header(isa: Isa) -> str:
     """What ``byte_gemm.c`` includes."""
     constants = f"""
 #define NR {panel_columns(isa)} /* columns of a panel of B */
-#define BLOCK_BYTES {_BLOCK_BYTES}
+#define BLOCK_BYTES {_block_bytes(isa)}
 #define LEAST_TILES {_LEAST_TILES}
 #define MOST_TILES {_MOST_TILES}
 #define UNIT_PANELS {_UNIT_PANELS}

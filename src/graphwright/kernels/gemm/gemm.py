@@ -52,8 +52,6 @@ _STREAM_K_BLOCK: Final = 2048
 """Longest block of K where B is streamed: the few rows of A stay in the second-level cache."""
 _STREAM_AHEAD: Final = 768
 """Elements that each stream of B is fetched ahead."""
-_SHARED_BYTES: Final = 8192
-"""Of each stream of B that several groups of rows read in turns: they stay in the first-level cache."""
 _BLOCK_ROWS: Final = 144
 """Rows of A per unit: B is read (and packed, where it is not) once for so many rows."""
 DOT_LENGTH: Final = 32
@@ -273,14 +271,14 @@ def header(isa: Isa) -> str:
 #define FEW_ROWS {_FEW_ROWS}
 #define GROUP_ROWS {_group_rows(isa)} /* of few rows, those that are computed together */
 #define STREAM_K_BLOCK {_STREAM_K_BLOCK}
-#define SHARED_K_BLOCK {_SHARED_BYTES // (4 * shape.columns(isa))}
+#define SHARED_K_BLOCK {isa.machine.l1.bytes // 16 // shape.columns(isa)} /* of each stream of B, in L1 */
 #define A_PITCH {_A_PITCH}
 #define BLOCK_TILES {_BLOCK_ROWS // shape.rows} /* tiles of rows of a unit */
 #define UNIT_PANELS {_UNIT_PANELS}
 #define RUN_PANELS {_RUN_PANELS}
 #define GROUP_PANELS {_GROUP_PANELS}
 #define K_RUN {K_RUN}
-#define SET_PERIOD 1024 /* elements after which addresses meet in a set of the first-level cache */
+#define SET_PERIOD {isa.machine.l1_period} /* elements after which addresses meet in a set of L1 */
 #define SET_APART 4 /* elements beyond that which put the rows of a tile in several sets */
 #define STREAM_CELLS {stream_cells(shape, isa)} /* the most that a tile of few rows has */
 #define CODES_ROWS {nbits.stream_rows(isa)} /* as many are computed without decoding B to memory */

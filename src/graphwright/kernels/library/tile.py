@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from graphwright.cost.machine import FMA_SUMS
 from graphwright.kernels.library.assembly import (
     clobbered,
     outer_product,
@@ -24,9 +25,6 @@ K_RUN: Final = 16
 
 _UNROLL: Final = 4
 """Values of k per turn of a tile's loop."""
-
-_LATENCY_BOUND: Final = 8
-"""Independent sums that keep two FMA units of latency 4 busy."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ class _Tile:
     @property
     def splits(self) -> int:
         """Sets of sums."""
-        return next(n for n in (1, 2, 4) if n * self.rows * self.vectors >= _LATENCY_BOUND or n == 4)
+        return next(n for n in (1, 2, 4) if n * self.rows * self.vectors >= FMA_SUMS or n == 4)
 
     def sum(self, row: int, vector: int, split: int = 0) -> str:
         return register(self.isa, (split * self.rows + row) * self.vectors + vector)

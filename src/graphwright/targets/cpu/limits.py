@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from graphwright.cost.machine import MACHINES
 from graphwright.ir.loops.nodes import Level
 from graphwright.loop_nests.limits import Limits
+
+_MACHINE: Final = MACHINES["v3"]
+"""Its first-level cache is that of all of them."""
 
 LIMITS: Final = Limits(
     memory=frozenset(Level),
@@ -20,8 +24,8 @@ LIMITS: Final = Limits(
     lane_row=8,
     lane_columns=16,
     register_row=32,
-    cache_ways=8,
-    page=1024,
+    cache_ways=_MACHINE.l1_ways,
+    page=_MACHINE.l1_period,
     lane_block=256,
     lane_sums=8,
 )

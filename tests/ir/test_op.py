@@ -6,7 +6,13 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from graphwright.ir.op import Op, family, op
+from graphwright import ops
+from graphwright.ir.blocked_form import BlockedForm
+from graphwright.ir.bounded_form import BoundedForm
+from graphwright.ir.copied_elements import CopiesElements
+from graphwright.ir.op import Op, family, op, registered_ops
+from graphwright.ir.padding import PaddingRule
+from graphwright.ir.region_op import LoopOp, RegionOp
 
 
 @family
@@ -63,3 +69,25 @@ def test_attributes_are_given_once_and_known(values: tuple[object, ...], named: 
     with pytest.raises(TypeError, match="takes the attributes stride"):
         Stride()
     assert Stride(2).stride == Stride(stride=2).stride == 2
+
+
+@pytest.mark.parametrize("interface", [PaddingRule, BlockedForm, BoundedForm, CopiesElements, LoopOp])
+def test_ops_define_the_methods_of_their_interfaces(interface: type) -> None:
+    ops.load()
+    names = [name for name, made in vars(interface).items() if callable(made) and not name.startswith("_")]
+    implementing = [cls for cls in registered_ops().values() if issubclass(cls, interface)]
+    lacking = [(c.name, n) for c in implementing for n in names if getattr(c, n) is getattr(interface, n)]
+    assert names
+    assert implementing
+    assert not lacking
+
+
+def test_ops_have_inference() -> None:
+    ops.load()
+    built_in = [c for c in registered_ops().values() if c.__module__.startswith("graphwright.")]
+    for cls in built_in:
+        if issubclass(cls, RegionOp):
+            assert cls.infer_regions is not RegionOp.infer_regions, cls.name
+            assert cls.region_inputs is not RegionOp.region_inputs, cls.name
+        else:
+            assert cls.infer is not Op.infer, cls.name

@@ -27,7 +27,7 @@ class Blocked:
 
 
 class BlockedForm:
-    """Interface of ops that have a kernel on channel blocks.
+    """Interface of ops that have a kernel on channel blocks. They define its method.
 
     Ops with an expression need none: the loops of a region walk blocks as they do rows.
     """
@@ -40,7 +40,7 @@ class BlockedForm:
         ``operands`` are those of ``node``, as the graph around a fused region knows them: there, constants
         can be told.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} is a BlockedForm without blocked_form")
 
 
 def can_be_blocked(value: Value) -> bool:

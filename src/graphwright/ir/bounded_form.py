@@ -10,7 +10,9 @@ from graphwright.ir.types import TensorType
 
 
 class BoundedForm:
-    """Interface of ops with results whose sizes depend on elements, but have a bound that does not."""
+    """Interface of ops with results whose sizes depend on elements, but have a bound that does not. They
+    define its method.
+    """
 
     __slots__ = ()
 
@@ -19,4 +21,4 @@ class BoundedForm:
         decided by :class:`graphwright.ops.control.bind_size.BindSize` alone; None where there is no bound on
         what is written before a size is known, or it is too large.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} is a BoundedForm without bounded_form")

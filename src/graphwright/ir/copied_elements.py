@@ -14,7 +14,8 @@ def are_vectors(node: Node) -> bool:
 
 
 class CopiesElements:
-    """Interface of ops that move or convert elements of vectors, of which sizes are made.
+    """Interface of ops that move or convert elements of vectors, of which sizes are made. They define its
+    method.
 
     Ops with the trait VIEW need none: their elements are those of operand 0, in its order.
     """
@@ -27,4 +28,4 @@ class CopiesElements:
         """The operand, and its element, that ``element`` (None: each) of the only output of ``node`` is; None
         where that is not known. ``facts`` has what is known of operands.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} is a CopiesElements without copied_from")

@@ -155,7 +155,11 @@ def dtype_field(value: DType | str) -> DType:
 
 @dataclass(frozen=True, init=False)
 class Op:
-    """Base of all ops. Subclass with :func:`op`; override what applies. Attributes are the fields."""
+    """Base of all ops. Subclass with :func:`op`; override what applies. Attributes are the fields.
+
+    Every op without regions has ``infer``. ``reference`` and ``expression`` raise NotImplementedError in ops
+    that have none: passes and devices then take another way, or say so.
+    """
 
     name: ClassVar[str]
     traits: ClassVar[Trait] = Trait.NONE

@@ -43,7 +43,7 @@ class Padded:
 
 
 class PaddingRule:
-    """Interface of ops that take padded operands, for what no trait tells.
+    """Interface of ops that take padded operands, for what no trait tells. They define its method.
 
     Ops with the traits ELEMENTWISE, VIEW and REDUCTION need no rule. An op without rule and trait is
     decomposed, or refused where a bucket's shape would pad its operands.
@@ -56,7 +56,7 @@ class PaddingRule:
 
         Ranks are known. Of ops with regions: what is to be said besides the nodes in the regions.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} is a PaddingRule without padding_leak")
 
 
 def broadcast_leak(operands: Iterable[Sequence[Dim]], result: Sequence[Dim], padded: Padded) -> str:

@@ -15,7 +15,9 @@ RunRegion = Callable[[int, Sequence[Array | None]], tuple[Array, ...]]
 
 @family
 class RegionOp(Op):
-    """Base of ops with regions. They have ``infer_regions`` instead of ``infer``, and no ``reference``."""
+    """Base of ops with regions. They define ``region_inputs`` and ``infer_regions``, which stands for
+    ``infer``, and have no ``reference``.
+    """
 
     def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
         """What region number ``region`` receives, given the node's inputs."""
@@ -56,7 +58,8 @@ class LoopCarried:
 
 @family
 class LoopOp(RegionOp):
-    """Base of ops that run their one region again and again, each time on what it gave.
+    """Base of ops that run their one region again and again, each time on what it gave. They define all of
+    its methods.
 
     What the region receives of that is only known once inference has found types that hold in every run
     (:mod:`graphwright.ir.loop_types`): ``region_inputs`` has None there.

@@ -39,8 +39,8 @@ class Random(Op):
         return np.asarray(self.drawn(generator(self.seed), shape)).astype(self.dtype.numpy)
 
     def drawn(self, source: np.random.RandomState, shape: tuple[int, ...]) -> Any:
-        """Numbers of f64."""
-        raise NotImplementedError
+        """Numbers of f64; each op of the family defines them."""
+        raise NotImplementedError(self.name)
 
 
 def generator(seed: float | None) -> np.random.RandomState:

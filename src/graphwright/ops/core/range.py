@@ -101,7 +101,7 @@ class Range(BoundedForm, PaddingRule, Op):
     def reference(self) -> Array:
         assert self.bounds is not None
         if not self.dtype.is_float:
-            return np.arange(*self.bounds, dtype=self.dtype.numpy)  # type: ignore[arg-type]
+            return np.arange(*self.bounds, dtype=self.dtype.numpy)  # type: ignore[arg-type]  # numbers by now
         start, _, step = self._wide()
         return np.asarray(start + np.arange(self._count()).astype(step.dtype) * step).astype(self.dtype.numpy)
 

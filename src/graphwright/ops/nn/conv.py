@@ -15,7 +15,6 @@ from graphwright.ir.op import (
     Fact,
     Importer,
     Inference,
-    InferError,
     Op,
     Sample,
     Trait,
@@ -24,17 +23,20 @@ from graphwright.ir.op import (
     op,
 )
 from graphwright.ir.padding import Padded, PaddingRule
-from graphwright.ir.symbols import Dim, floordiv, symbol
+from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, TensorType
 from graphwright.ops.core.common import FLOATS, need_dtype, same_dtype
 from graphwright.ops.core.shaping import number
 from graphwright.ops.nn.spatial import (
-    AUTO_PADS,
     Windows,
     accumulator,
     import_padding,
+    need_alike_ranks,
+    need_bias,
+    need_groups,
     same_pads,
     tap,
+    verify_groups,
     window_leak,
     windows,
 )
@@ -60,10 +62,7 @@ class Conv(BlockedForm, PaddingRule, Op):
     optional_inputs = frozenset({2})
 
     def verify(self) -> None:
-        if self.group < 1:
-            raise InferError(f"{self.group} groups: at least 1 is needed")
-        if self.auto_pad not in AUTO_PADS:
-            raise InferError(f"auto_pad {self.auto_pad!r} is not one of {AUTO_PADS}")
+        verify_groups(self.group, self.auto_pad)
 
     def windows(self, kernel: tuple[Dim, ...]) -> Windows:
         """The geometry, given the weight's spatial sizes."""
@@ -78,19 +77,12 @@ class Conv(BlockedForm, PaddingRule, Op):
     def infer(self, at: Inference, x: Fact, w: Fact, bias: Fact | None = None) -> TensorType:
         need_dtype(at, x, FLOATS)
         same_dtype(at, x, w, *([] if bias is None else [bias]))
-        if x.rank < 3 or w.rank != x.rank:
-            raise at.fail(
-                f"an input of {x.type} and a weight of {w.type}: their ranks must be equal and at least 3"
-            )
+        need_alike_ranks(at, x, w)
         if self.auto_pad:
             raise UnknownRank
         features = w.shape[0]
-        at.equal(x.shape[1], w.shape[1] * self.group, "channels of the input and of the weight times groups")
-        at.equal(floordiv(features, self.group) * self.group, features, f"features in {self.group} groups")
-        if bias is not None:
-            if bias.rank != 1:
-                raise at.fail(f"the bias is {bias.type}; it must be a vector")
-            at.equal(bias.shape[0], features, "bias and features")
+        need_groups(at, x, w, self.group)
+        need_bias(at, bias, features)
         return TensorType(x.dtype, (x.shape[0], features, *self.windows(w.shape[2:]).infer(at, x.shape[2:])))
 
     def padding_leak(self, node: Node, padded: Padded) -> str:

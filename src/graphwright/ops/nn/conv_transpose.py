@@ -29,13 +29,15 @@ from graphwright.ir.types import F32, F64, TensorType
 from graphwright.ops.core.common import FLOATS, need_dtype, same_dtype
 from graphwright.ops.core.shaping import number
 from graphwright.ops.nn.spatial import (
-    AUTO_PADS,
     Windows,
     accumulator,
     halves,
     import_padding,
+    need_alike_ranks,
+    need_bias,
     span,
     tap,
+    verify_groups,
     windows,
 )
 from graphwright.records import replace
@@ -59,10 +61,7 @@ class ConvTranspose(BlockedForm, PaddingRule, Op):
     optional_inputs = frozenset({2})
 
     def verify(self) -> None:
-        if self.group < 1:
-            raise InferError(f"{self.group} groups: at least 1 is needed")
-        if self.auto_pad not in AUTO_PADS:
-            raise InferError(f"auto_pad {self.auto_pad!r} is not one of {AUTO_PADS}")
+        verify_groups(self.group, self.auto_pad)
         if any(isinstance(extra, int) and extra < 0 for extra in self.output_padding):
             raise InferError(f"output paddings of {list(self.output_padding)}: at least 0 is needed")
 
@@ -100,10 +99,7 @@ class ConvTranspose(BlockedForm, PaddingRule, Op):
     def infer(self, at: Inference, x: Fact, w: Fact, bias: Fact | None = None) -> TensorType:
         need_dtype(at, x, FLOATS)
         same_dtype(at, x, w, *([] if bias is None else [bias]))
-        if x.rank < 3 or w.rank != x.rank:
-            raise at.fail(
-                f"an input of {x.type} and a weight of {w.type}: their ranks must be equal and at least 3"
-            )
+        need_alike_ranks(at, x, w)
         if self.auto_pad or self.output_shape:
             if len(self.output_shape) not in (0, x.rank - 2, x.rank):
                 raise at.fail(f"an output_shape of {list(self.output_shape)} for {x.rank - 2} spatial axes")
@@ -116,10 +112,7 @@ class ConvTranspose(BlockedForm, PaddingRule, Op):
         if isinstance(w.shape[0], int) and w.shape[0] % self.group:
             raise at.fail(f"{w.shape[0]} channels in {self.group} groups")
         features = w.shape[1] * self.group
-        if bias is not None:
-            if bias.rank != 1:
-                raise at.fail(f"the bias is {bias.type}; it must be a vector")
-            at.equal(bias.shape[0], features, "bias and features")
+        need_bias(at, bias, features)
         sizes = []
         for axis, size in enumerate(self._uncropped(shape, x.shape[2:])):
             sizes.append(size - shape.pads[axis] - shape.pads[axis + shape.rank])

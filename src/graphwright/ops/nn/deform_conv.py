@@ -28,7 +28,14 @@ from graphwright.ops.core.sampling import (
 from graphwright.ops.core.shaping import number
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
-from graphwright.ops.nn.spatial import Windows, accumulator, windows
+from graphwright.ops.nn.spatial import (
+    Windows,
+    accumulator,
+    need_alike_ranks,
+    need_bias,
+    need_groups,
+    windows,
+)
 
 
 @op("DeformConv")
@@ -67,10 +74,7 @@ class DeformConv(Op):
     ) -> TensorType:
         need_dtype(at, x, FLOATS)
         same_dtype(at, x, w, offset, *(fact for fact in (bias, mask) if fact is not None))
-        if x.rank < 3 or w.rank != x.rank:
-            raise at.fail(
-                f"an input of {x.type} and a weight of {w.type}: their ranks must be equal and at least 3"
-            )
+        need_alike_ranks(at, x, w)
         kernel, features, groups = w.shape[2:], w.shape[0], self.offset_group
         if len(self.kernel) not in (0, len(kernel)):
             raise at.fail(f"a kernel of {list(self.kernel)} for a weight of {w.type}")
@@ -78,8 +82,7 @@ class DeformConv(Op):
             at.equal(kernel[axis], size, f"the kernel's size along spatial axis {axis}")
         for axis, dim in enumerate(x.shape[2:]):
             at.at_least(dim, 1, f"spatial axis {axis}")
-        at.equal(x.shape[1], w.shape[1] * self.group, "channels of the input and of the weight times groups")
-        at.equal(floordiv(features, self.group) * self.group, features, f"features in {self.group} groups")
+        need_groups(at, x, w, self.group)
         at.equal(floordiv(x.shape[1], groups) * groups, x.shape[1], f"channels in {groups} groups of offsets")
         counts = self.windows(kernel).infer(at, x.shape[2:])
         taken = groups * product(kernel)
@@ -91,10 +94,7 @@ class DeformConv(Op):
                 raise at.fail(f"the {what} is {fact.type}; it needs {len(wanted)} axes")
             for axis, (have, want) in enumerate(zip(fact.shape, wanted, strict=True)):
                 at.equal(have, want, f"axis {axis} of the {what}")
-        if bias is not None:
-            if bias.rank != 1:
-                raise at.fail(f"the bias is {bias.type}; it must be a vector")
-            at.equal(bias.shape[0], features, "bias and features")
+        need_bias(at, bias, features)
         return TensorType(x.dtype, (x.shape[0], features, *counts))
 
     @quiet

@@ -167,7 +167,9 @@ class Recurrent(PaddingRule, Op):
         return np.asarray(state[:, direction] if self.batch_first else state[direction]).astype(wide)
 
     def stepper(self, functions: Sequence[Function], r: Array, bias: Array, peepholes: Array | None) -> Step:
-        """One step of one direction: ``step(x @ w.T, states) -> states``, the hidden state first."""
+        """One step of one direction: ``step(x @ w.T, states) -> states``, the hidden state first. Each op of
+        the family defines it.
+        """
         raise NotImplementedError(self.name)
 
 

@@ -20,6 +20,38 @@ from graphwright.records import dataclass, replace
 AUTO_PADS = ("", "SAME_UPPER", "SAME_LOWER")
 
 
+def verify_groups(group: int, auto_pad: str) -> None:
+    """An InferError for attributes that no convolution can have."""
+    if group < 1:
+        raise InferError(f"{group} groups: at least 1 is needed")
+    if auto_pad not in AUTO_PADS:
+        raise InferError(f"auto_pad {auto_pad!r} is not one of {AUTO_PADS}")
+
+
+def need_alike_ranks(at: Inference, x: Fact, w: Fact) -> None:
+    """Refuse an input and a weight without a spatial axis, or with unequal numbers of them."""
+    if x.rank < 3 or w.rank != x.rank:
+        raise at.fail(
+            f"an input of {x.type} and a weight of {w.type}: their ranks must be equal and at least 3"
+        )
+
+
+def need_groups(at: Inference, x: Fact, w: Fact, group: int) -> None:
+    """Demand that channels of ``x`` and features of ``w`` [M, C/group, K...] make ``group`` groups."""
+    features = w.shape[0]
+    at.equal(x.shape[1], w.shape[1] * group, "channels of the input and of the weight times groups")
+    at.equal(floordiv(features, group) * group, features, f"features in {group} groups")
+
+
+def need_bias(at: Inference, bias: Fact | None, features: Dim) -> None:
+    """Demand that the bias, if there is one, has an element for each feature."""
+    if bias is None:
+        return
+    if bias.rank != 1:
+        raise at.fail(f"the bias is {bias.type}; it must be a vector")
+    at.equal(bias.shape[0], features, "bias and features")
+
+
 def span(kernel: Dim, dilation: int) -> Dim:
     """Elements from the first to the last tap of a window."""
     return (kernel - 1) * dilation + 1

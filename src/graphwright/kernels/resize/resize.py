@@ -107,8 +107,8 @@ class Resize:
 
     @property
     def scratch_bytes(self) -> Dim:
-        """Indices and weights of the columns, and as many resized rows as there are taps."""
-        return self.out_width * (12 * self.taps) + 64
+        """Indices and weights of rows and columns, and as many resized rows as there are taps."""
+        return 16 * self.taps * self.out_height + 12 * self.taps * self.out_width + 64
 
     def work_ns(self, isa: Isa) -> Dim:
         """Nanoseconds of one core: cycles for each tap of an element."""

@@ -108,7 +108,13 @@ static void OF(blend)(const float *const *line, const float *weight, float *y, i
     vf_store_n(y + i, sum, some);
 }
 
-/* Scratch: indices, weights, one resized row of x per tap. */
+/* The taps of an output row. */
+typedef struct {
+    int64_t index[TAPS];
+    float weight[TAPS];
+} OF(row);
+
+/* Scratch: the taps of each output row of a plane, indices, weights, one resized row of x per tap. */
 GW_KERNEL(KERNEL) {
     struct resize_args t;
     memcpy(&t, arg, sizeof t);
@@ -116,16 +122,18 @@ GW_KERNEL(KERNEL) {
         return 0;
     t.h.scale = t.h.scale != 0.0 ? t.h.scale : (double)t.h.out / (double)t.h.in;
     t.w.scale = t.w.scale != 0.0 ? t.w.scale : (double)t.w.out / (double)t.w.in;
-    OF(columns) columns = OF(columns_of)(&t, scratch);
+    OF(row) *const rows = scratch;
+    OF(columns) columns = OF(columns_of)(&t, (int32_t *)(rows + t.h.out));
     float *lines = columns.weight + TAPS * columns.out;
     const float *held[TAPS] = {0}; /* the row of x that each line was made of */
     const float *previous = NULL;
     int64_t plane = begin / t.h.out, o = begin % t.h.out;
     for (int64_t row = begin; row < end; row++) {
-        int64_t index[TAPS];
-        float weight[TAPS], *y = (float *)buf[RESIZE_Y] + plane * t.y_plane + o * t.y_row;
+        float *const y = (float *)buf[RESIZE_Y] + plane * t.y_plane + o * t.y_row;
         const float *line[TAPS];
-        OF(taps)(&t.how, &t.h, o, index, weight);
+        if (row - begin < t.h.out) /* the rows of later planes are the same */
+            OF(taps)(&t.how, &t.h, o, rows[o].index, rows[o].weight);
+        const int64_t *const index = rows[o].index;
         for (int k = 0; k < TAPS; k++) {
             const float *x = (const float *)buf[RESIZE_X] + plane * t.x_plane + index[k] * t.x_row;
             int64_t slot = index[k] % TAPS; /* taps are neighbours: no two of them share a slot */
@@ -141,7 +149,7 @@ GW_KERNEL(KERNEL) {
             line[k] = lines + slot * columns.out;
         }
         if (TAPS > 1)
-            OF(blend)(line, weight, y, columns.out);
+            OF(blend)(line, rows[o].weight, y, columns.out);
         previous = y;
         if (++o < t.h.out)
             continue;

@@ -127,11 +127,6 @@ class NestBuilder:
             result = cast(expression_of(node.op, operands), node.output.type.dtype.computed)
         return result
 
-    def folds(self, node: Node) -> bool:
-        """Whether ``node`` is a reduction over axes of the loop."""
-        is_reduction = Trait.REDUCTION in node.op.traits
-        return is_reduction and self.walks[node.operand(0)] != self.walks[node.output]
-
     def temporary(self, node: Node) -> str:
         """A name for the value of ``node``."""
         return self.names.take(identifier(node.op.name.lower(), "t"))

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import compress
 
-from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Strategy
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import (
@@ -32,8 +31,9 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.op import Trait, folding
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
 from graphwright.ir.types import DType
-from graphwright.loop_nests.builder import NestBuilder, RegionKernel, expression_of, weight_of
+from graphwright.loop_nests.builder import NestBuilder, RegionKernel
 from graphwright.loop_nests.jam import jam
+from graphwright.loop_nests.stages import Stages
 from graphwright.records import replace
 
 
@@ -47,16 +47,16 @@ class Row(NestBuilder):
         self.is_reduced = [k in schedule.reduced for k in range(len(schedule.axes))]
         self.columns = schedule.strategy is Strategy.COLUMNS
         self.short = schedule.strategy is Strategy.SHORT_ROWS
-        self.stages = self._stages()
+        self.stages = Stages(self.region, self.walks, schedule)
         self.bound: dict[Value, Scalar] = {}
         self.kept: dict[Value, Buffer] = {}
         self.accumulators: dict[Value, Buffer] = {}
         self.inner: list[Statement] = []
         self.fixed: dict[Value, Let] = {}
-        self.keep = self._choose_kept()
+        self.keep = self.stages.kept() if schedule.keeps_rows else set[Value]()
         self._name_axes()
         body: list[Statement] = []
-        for stage in range(1 + max(self.stages.values(), default=0)):
+        for stage in range(self.stages.count):
             body += self._rows(stage)
             body += self._pass(stage)
         rereads = bool(schedule.reduced)  # a later pass walks the row again
@@ -129,48 +129,16 @@ class Row(NestBuilder):
 
     # -- stages ---------------------------------------------------------------------------------------------
 
-    def _nodes(self) -> list[Node]:
-        return [node for node in self.region if not isinstance(node.op, Constant)]
-
-    def _stages(self) -> dict[Value, int]:
-        """The pass in which each value can be had: a reduction's result one after the pass that folds it."""
-        stages: dict[Value, int] = {}
-        for node in self._nodes():
-            stage = max((stages.get(v, 0) for v in node.inputs if v is not None), default=0)
-            stages[node.output] = stage + self.folds(node)
-        return stages
-
-    def _is_row(self, value: Value) -> bool:
-        """Whether ``value`` does not vary along the reduced axes."""
-        reduced = self.schedule.reduced
-        return bool(reduced) and not set(self.walks[value]) & set(reduced)
-
-    def _choose_kept(self) -> set[Value]:
-        """Values that vary along the row, cost more than a load, and are wanted in a later pass."""
-        if not self.schedule.keeps_rows:
-            return set()
-        kept = set()
-        for node in self._nodes():
-            value = node.output
-            if self._is_row(value) or not _is_costly(node):
-                continue
-            users = [n for n in value.users if n.output in self.stages]
-            if any(self._pass_of(n) > self.stages[value] for n in users):
-                kept.add(value)
-        return kept
-
-    def _pass_of(self, node: Node) -> int:
-        """The pass in which ``node`` itself is computed."""
-        return self.stages[node.output] - self.folds(node)
-
     def _rows(self, stage: int) -> list[Statement]:
         """Values of this stage that do not vary along the reduced axes."""
         nodes = [
             n
-            for n in self._nodes()
-            if self._is_row(n.output) and not self.folds(n) and self.stages[n.output] == stage
+            for n in self.stages.nodes
+            if self.stages.is_row(n.output) and not self.stages.folds(n) and self.stages.of[n.output] == stage
         ]
-        finished = [n for n in self._nodes() if self.folds(n) and self.stages[n.output] == stage]
+        finished = [
+            n for n in self.stages.nodes if self.stages.folds(n) and self.stages.of[n.output] == stage
+        ]
         statements: list[Statement] = []
         for node in (*finished, *nodes):
             statements += self._row_value(node)
@@ -184,7 +152,7 @@ class Row(NestBuilder):
 
     def _row_value(self, node: Node) -> list[Statement]:
         value, name = node.output, self.temporary(node)
-        if self.folds(node):
+        if self.stages.folds(node):
             folded = Load(self.accumulators[value], self._lane_index())
             count = product(self._reduced_extents())
             scalar = folding(node.op).finish(folded, count)
@@ -205,12 +173,14 @@ class Row(NestBuilder):
 
     def _pass(self, stage: int) -> list[Statement]:
         """One pass over the row: fold this stage's reductions, keep and store this stage's values."""
-        reductions = [n for n in self._nodes() if self.folds(n) and self._pass_of(n) == stage]
+        reductions = [
+            n for n in self.stages.nodes if self.stages.folds(n) and self.stages.pass_of(n) == stage
+        ]
         wanted = [
             n.output
-            for n in self._nodes()
-            if not self._is_row(n.output)
-            and self.stages[n.output] == stage
+            for n in self.stages.nodes
+            if not self.stages.is_row(n.output)
+            and self.stages.of[n.output] == stage
             and (n.output in self.region.outputs or n.output in self.keep)
         ]
         if not reductions and not wanted:
@@ -258,20 +228,17 @@ class Row(NestBuilder):
 
     def _may_hold(self, output: Value, value: Value, dtype: DType) -> bool:
         """Whether ``value`` may lie in the memory of ``output`` until that is stored."""
-        last = self.stages.get(output, 0)
+        last = self.stages.of.get(output, 0)
         return (
             output.type.dtype == dtype
-            and last > self.stages[value]
+            and last > self.stages.of[value]
             and self.walks[output] == self._everywhere()
-            and all(n.output is output or self._pass_of(n) < last for n in self._users(value))
+            and all(
+                n.output is output or self.stages.pass_of(n) < last
+                for n in self.stages.users(value, self.keep)
+            )
             and self.buffers.get((output, self._everywhere())) not in self.kept.values()
         )
-
-    def _users(self, value: Value) -> list[Node]:
-        """Nodes of the region that need ``value``, also through cheap ones that are computed again."""
-        users = [n for n in value.users if n.output in self.stages]
-        again = [n for n in users if n.output not in self.keep and not self._is_row(n.output)]
-        return [*users, *(user for node in again for user in self._users(node.output))]
 
     def _everywhere(self) -> tuple[int, ...]:
         return tuple(range(len(self.loops.extents)))
@@ -294,7 +261,7 @@ class Row(NestBuilder):
         value = node.inputs[position]
         if value is None:
             raise ValueError(f"{node.place}: an absent operand in a fused region")
-        if value not in self.stages:
+        if value not in self.stages.of:
             return self.read(value)
         return self._value(value)
 
@@ -314,11 +281,3 @@ class Row(NestBuilder):
             self.inner.append(Let(name, scalar))
             self.bound[value] = Ref(name, scalar.dtype)
         return self.bound[value]
-
-
-def _is_costly(node: Node) -> bool:
-    """Whether the expression of ``node`` holds a function worth keeping the result of."""
-    if Trait.VIEW in node.op.traits or Trait.REDUCTION in node.op.traits:
-        return False
-    dummies = [Ref(f"x{p}", v.type.dtype.computed) for p, v in enumerate(node.inputs) if v is not None]
-    return weight_of(expression_of(node.op, dummies)) >= 50

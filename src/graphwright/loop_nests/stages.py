@@ -1,0 +1,71 @@
+"""Passes over a row: when each value of a region can be had, and what is kept from one pass for the next."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from graphwright.ir.constant import Constant
+from graphwright.ir.fused import Schedule
+from graphwright.ir.graph import Graph, Node, Value
+from graphwright.ir.loops.nodes import Ref
+from graphwright.ir.op import Trait
+from graphwright.loop_nests.builder import expression_of, weight_of
+
+
+class Stages:
+    """The stages of a region: a reduction's result can be had one stage after the pass that folds it."""
+
+    def __init__(self, region: Graph, walks: Mapping[Value, tuple[int, ...]], schedule: Schedule) -> None:
+        self.nodes = [node for node in region if not isinstance(node.op, Constant)]
+        self.of: dict[Value, int] = {}
+        """The pass in which each value can be had."""
+        self._walks, self._reduced = walks, set(schedule.reduced)
+        for node in self.nodes:
+            stage = max((self.of.get(v, 0) for v in node.inputs if v is not None), default=0)
+            self.of[node.output] = stage + self.folds(node)
+
+    @property
+    def count(self) -> int:
+        """How many stages there are."""
+        return 1 + max(self.of.values(), default=0)
+
+    def folds(self, node: Node) -> bool:
+        """Whether ``node`` is a reduction over axes of the loop."""
+        is_reduction = Trait.REDUCTION in node.op.traits
+        return is_reduction and self._walks[node.operand(0)] != self._walks[node.output]
+
+    def is_row(self, value: Value) -> bool:
+        """Whether ``value`` does not vary along the reduced axes."""
+        return bool(self._reduced) and not self._reduced & set(self._walks[value])
+
+    def pass_of(self, node: Node) -> int:
+        """The pass in which ``node`` itself is computed."""
+        return self.of[node.output] - self.folds(node)
+
+    def kept(self) -> set[Value]:
+        """Values that vary along the row, cost more than a load, and are wanted in a later pass."""
+        kept = set()
+        for node in self.nodes:
+            value = node.output
+            if self.is_row(value) or not _is_costly(node):
+                continue
+            if any(self.pass_of(user) > self.of[value] for user in self._users(value)):
+                kept.add(value)
+        return kept
+
+    def users(self, value: Value, kept: Collection[Value]) -> list[Node]:
+        """Nodes that need ``value``, also through cheap ones that are computed again: those not ``kept``."""
+        users = self._users(value)
+        again = [n for n in users if n.output not in kept and not self.is_row(n.output)]
+        return [*users, *(user for node in again for user in self.users(node.output, kept))]
+
+    def _users(self, value: Value) -> list[Node]:
+        return [node for node in value.users if node.output in self.of]
+
+
+def _is_costly(node: Node) -> bool:
+    """Whether the expression of ``node`` holds a function worth keeping the result of."""
+    if Trait.VIEW in node.op.traits or Trait.REDUCTION in node.op.traits:
+        return False
+    dummies = [Ref(f"x{p}", v.type.dtype.computed) for p, v in enumerate(node.inputs) if v is not None]
+    return weight_of(expression_of(node.op, dummies)) >= 50

@@ -31,7 +31,7 @@ from graphwright.loading import made
 from graphwright.package.package import Package
 from graphwright.package.sign import user_key
 from graphwright.passes.bind_sizes import shape_inputs
-from graphwright.passes.interface import bind_constants, keep_outputs
+from graphwright.passes.interface import bind_constants, keep_outputs, keep_states
 from graphwright.records import replace
 from graphwright.runtime.model import Model
 
@@ -60,6 +60,7 @@ def compile(
     constants: Mapping[str, Any] | None = None,
     outputs: Sequence[str] | str | Mapping[str, Sequence[str] | str] | None = None,
     gears: Gears | Mapping[str, Any] | None = None,
+    states: Mapping[str, Any] | None = None,
     specialize: str | None = None,
     external_data: str | os.PathLike[str] | None = None,
     options: Options | Mapping[str, Any] | None = None,
@@ -71,20 +72,24 @@ def compile(
     or the sizes alone where the model has one input. ``constants`` replaces inputs by arrays, numbers or
     lists; ``outputs`` keeps these values and what they need, inner values as well. ``gears`` are shapes that
     get programs of their own, a dict of lists of shapes by input or a :class:`graphwright.Gears`.
-    ``options`` is a :class:`graphwright.CompileOptions`, or a dict of some of them above those of the
-    environment. ``specialize`` is the option of that name, and so is ``external_data``, a folder that weights
-    may lie in beside the model's own. ``observe(stage, product)`` is called after each stage.
+    ``states`` are inputs that the model keeps from run to run, each with the output that is its next value:
+    callers neither feed nor receive them. ``options`` is a :class:`graphwright.CompileOptions`, or a dict of
+    some of them above those of the environment. ``specialize`` is the option of that name, and so is
+    ``external_data``, a folder that weights may lie in beside the model's own. ``observe(stage, product)`` is
+    called after each stage.
 
     A dict of sources gives a model with several entries, on one set of weights and of states: that of the
-    first entry, whose :attr:`Model.entries` has all. ``shapes``, ``constants``, ``outputs`` and ``gears`` are
-    then dicts by entry.
+    first entry, whose :attr:`Model.entries` has all. ``shapes``, ``constants``, ``outputs``, ``gears`` and
+    ``states`` are then dicts by entry.
 
     Raises ModelError with all faults of the model, FeedError for sizes that the model does not have,
     OptionError, PluginError, ToolchainError.
     """
     start, observe = time.perf_counter(), _timed(observe) if log.is_debugged() else observe
     options = Options.of(options, specialize=specialize, external_data=external_data)
-    arguments = read_entries(source, shapes=shapes, constants=constants, outputs=outputs, gears=gears)
+    arguments = read_entries(
+        source, shapes=shapes, constants=constants, outputs=outputs, gears=gears, states=states
+    )
     given = _apart({name: _opened(entry.source, options) for name, entry in arguments.items()})
     plugins.use(options)
     load_candidates()
@@ -107,7 +112,7 @@ class _Entry:
         self.name, self._arguments = name, arguments
         self._is_imported = isinstance(given, Opened)
         self.module = (
-            load_onnx(given, constants=arguments.constants, outputs=arguments.outputs)
+            load_onnx(given, constants=arguments.constants, outputs=arguments.read())
             if isinstance(given, Opened)
             else given
         )
@@ -119,6 +124,8 @@ class _Entry:
             bind_constants(module, arguments.constants)
         observe("import", module)
         shape_inputs(module, read_shapes(arguments.shapes, [value.name for value in module.main.inputs]))
+        if arguments.states:
+            keep_states(module, arguments.states)
         if arguments.outputs is not None:
             keep_outputs(module, arguments.outputs)
 

@@ -28,6 +28,11 @@ class EntryArguments:
     constants: Mapping[str, Any]
     outputs: Sequence[str] | None
     gears: Gears | None
+    states: Mapping[str, str]
+
+    def read(self) -> list[str] | None:
+        """The values of an ONNX model that must be read for its outputs; None for all."""
+        return None if self.outputs is None else list(dict.fromkeys([*self.outputs, *self.states.values()]))
 
 
 def read_entries(source: Any, **arguments: Any) -> dict[str, EntryArguments]:
@@ -57,11 +62,12 @@ def read_entries(source: Any, **arguments: Any) -> dict[str, EntryArguments]:
     }
 
 
-def _entry(source: Any, shapes: Any, constants: Any, outputs: Any, gears: Any) -> EntryArguments:
+def _entry(source: Any, shapes: Any, constants: Any, outputs: Any, gears: Any, states: Any) -> EntryArguments:
     if gears is not None and not isinstance(gears, Gears):
         gears = Gears(read_mapping("gears", gears, "gears={'x': [(1, 64), (8, 64)]}"))
     constants = read_mapping("constants", constants, "constants={'sr': 16000}")
-    return EntryArguments(source, shapes, constants, read_outputs(outputs), gears)
+    states = read_mapping("states", states, "states={'h': 'h_next'}")
+    return EntryArguments(source, shapes, constants, read_outputs(outputs), gears, states)
 
 
 def read_outputs(outputs: Sequence[str] | str | None) -> list[str] | None:

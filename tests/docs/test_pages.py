@@ -21,6 +21,7 @@ from graphwright import _native, ops
 from graphwright.frontends.onnx.opsets import Mappings, has_body
 from tests.plugins.support import MODELS as PLUGIN_MODELS
 from tests.plugins.support import isolated, node_model
+from tests.runtime.test_onnx_states import recurrent
 
 ROOT = Path(__file__).parents[2]
 MARKDOWN = sorted(
@@ -61,6 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("median", "l2_normalize"):
             gw.plugins.load(made / "examples" / "plugins" / f"{name}.py")
             gw.compile(made / f"{name}.onnx").save(made / f"{name}.om")
+    (made / "recurrent.onnx").write_bytes(recurrent())
     shutil.copy(MODELS["ppocr_rec"].path(), made / "model.onnx")
     gw.compile(made / "model.onnx").save(made / "model.om")
     return made

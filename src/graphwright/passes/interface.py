@@ -8,7 +8,7 @@ from typing import Any
 
 from graphwright.errors import Collector, ModelError
 from graphwright.ir.build import Builder
-from graphwright.ir.graph import Graph, Module, Signature, Value
+from graphwright.ir.graph import Graph, Module, Role, Signature, Value
 from graphwright.ir.symbols import Dim, Expr
 from graphwright.ir.user_inputs import constant_for
 from graphwright.passes.base import Record
@@ -87,6 +87,41 @@ def keep_outputs(module: Module, names: Sequence[str]) -> None:
         aliases = tuple((len(names) + k, source) for k, source in enumerate(updates.values()))
         module.signatures["main"] = Signature(module.signatures["main"].roles, aliases)
     _remove_inputs(module, [value for value in needed if not _is_read(graph, value)])
+
+
+def keep_states(module: Module, states: Mapping[str, str]) -> None:
+    """Make each input that ``states`` names a state, which is the output of the other name after a run: that
+    is no output any more.
+
+    A ModelError lists names that nothing has, outputs that two inputs are to become, and types that differ.
+    """
+    graph, faults = module.main, Collector(ModelError)
+    inputs = {value.name: value for value in graph.inputs}
+    outputs = dict(zip(graph.output_names, graph.outputs, strict=True))
+    if module.updates():
+        faults.add("states", "the module has states of its own", hint="declare all of them where it is built")
+    for known, names, what in ((inputs, [*states], "input"), (outputs, [*states.values()], "output")):
+        for name, count in Counter(names).items():
+            if name not in known:
+                hint = f"{did_you_mean([name], known)}the {what}s are {listed(known)}"
+                faults.add("states", f"there is no {what} {name!r}", hint=hint)
+            elif count > 1:
+                faults.add("states", f"{what} {name!r} is the next value of {count} states")
+    faults.raise_if_any()
+    for name, following in states.items():
+        kept, made = inputs[name].type, outputs[following].type
+        if kept != made:
+            message = f"state {name!r} is {kept}, and {following!r}, its next value, {made}"
+            faults.add(
+                "states", message, hint="give all sizes of both with shapes, if they are equal in truth"
+            )
+    faults.raise_if_any()
+    data = [name for name in outputs if name not in states.values()]
+    nexts = {f"next {name}": outputs[following] for name, following in states.items()}
+    graph.set_outputs([*(outputs[name] for name in data), *nexts.values()], [*data, *nexts])
+    roles = (Role.STATE if value.name in states else Role.DATA for value in graph.inputs)
+    aliases = tuple((len(data) + k, inputs[name].index) for k, name in enumerate(states))
+    module.signatures["main"] = Signature(tuple(roles), aliases)
 
 
 def _is_read(graph: Graph, value: Value) -> bool:

@@ -63,6 +63,12 @@ Outputs = Annotated[
     str | None,
     flag("--outputs", "NAMES", "The outputs to keep, as in a,b; intermediate values can be named too."),
 ]
+States = Annotated[
+    list[str] | None,
+    flag(
+        "--state", "INPUT=OUTPUT", "Keep an input from run to run: an output is its next value. Repeatable."
+    ),
+]
 EntryName = Annotated[
     str | None,
     flag("--entry", "NAME", "The entry of a package that has several; the first is the default."),
@@ -80,6 +86,17 @@ Feeds = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the random inputs.", min=0)]
+
+
+def parse_states(texts: Sequence[str] | None) -> dict[str, str]:
+    """``["h=h_next"]`` as ``{"h": "h_next"}``."""
+    states = {}
+    for text in texts or ():
+        name, separator, following = text.partition("=")
+        if not (name and separator and following):
+            raise typer.BadParameter(f"{text!r} is not INPUT=OUTPUT", param_hint="--state")
+        states[name] = following
+    return states
 
 
 def parse_shapes(texts: Sequence[str] | None) -> Sizes:

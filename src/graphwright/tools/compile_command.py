@@ -16,6 +16,7 @@ from graphwright.tools.arguments import (
     Constants,
     Outputs,
     Shapes,
+    States,
     parse_shapes,
     require_folder,
     with_options,
@@ -56,6 +57,7 @@ def compile(
     shape: Shapes = None,
     const: Constants = None,
     outputs: Outputs = None,
+    state: States = None,
     gears: GearShapes = None,
     dynamic_batch: Batches = None,
     dynamic_image: Images = None,
@@ -83,6 +85,7 @@ def compile(
       graphwright compile model.onnx -o model.om --shape x:N=1..16,3,H=64..2048%32,W=64..2048%32
       graphwright compile model.onnx -o model.om --dynamic-batch 1,2,4,8
       graphwright compile vad.onnx -o vad.om --const sr=16000 --outputs output
+      graphwright compile vad.onnx -o vad.om --shape state:2,1,128 --state state=stateN
       graphwright compile - -o - < model.onnx > model.om
       graphwright compile model.onnx --print-after fuse --time-passes
       graphwright compile model.onnx --plugin my_ops.py --plugin my_rules.py
@@ -107,6 +110,7 @@ def compile(
             constants=const,
             outputs=outputs,
             gears=wanted,
+            states=state,
             observe=observe,
         )
     watch.warn_unknown()

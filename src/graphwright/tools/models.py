@@ -12,7 +12,7 @@ from graphwright.config import Options
 from graphwright.gears import Gears
 from graphwright.runtime.model import Model
 from graphwright.spelling import did_you_mean, listed
-from graphwright.tools.arguments import Sizes, parse_constants, parse_names
+from graphwright.tools.arguments import Sizes, parse_constants, parse_names, parse_states
 
 if TYPE_CHECKING:
     from graphwright.compiler.modules import Observer
@@ -35,6 +35,7 @@ def open_model(
     constants: list[str] | None = None,
     outputs: str | None = None,
     gears: Gears | None = None,
+    states: list[str] | None = None,
     entry: str | None = None,
     observe: Observer = lambda name, product: None,
 ) -> Model:
@@ -46,13 +47,14 @@ def open_model(
             constants=parse_constants(constants),
             outputs=parse_names(outputs),
             gears=gears,
+            states=parse_states(states),
             options=options,
             observe=observe,
         )
     else:
-        if constants or outputs or gears:
+        if constants or outputs or gears or states:
             raise typer.BadParameter(
-                "a package is compiled already: --const, --outputs and --gears are for .onnx models"
+                "a package is compiled already: --const, --outputs, --gears and --state are for .onnx models"
             )
         opened = gw.load(path, options=options)
     return opened if entry is None else _entry(opened, entry)

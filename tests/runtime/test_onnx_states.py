@@ -1,0 +1,113 @@
+"""Inputs of ONNX models that become states."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import graphwright as gw
+from graphwright.errors import ModelError
+from tests.tools.support import graphwright
+
+Array = np.ndarray[Any, Any]
+FEATURES, HIDDEN = 8, 5
+
+
+def recurrent(batch: int | str = 1) -> bytes:
+    """A GRU that takes its hidden state and gives the next, with a projection behind it."""
+    random = np.random.default_rng(0)
+    shapes = {"w": (1, 3 * HIDDEN, FEATURES), "r": (1, 3 * HIDDEN, HIDDEN), "p": (HIDDEN, 2)}
+    weights = [
+        numpy_helper.from_array(random.standard_normal(s).astype(np.float32), n) for n, s in shapes.items()
+    ]
+    nodes = [
+        helper.make_node("GRU", ["x", "w", "r", "", "", "h"], ["all", "h_next"], hidden_size=HIDDEN),
+        helper.make_node("MatMul", ["all", "p"], ["y"]),
+    ]
+    info = helper.make_tensor_value_info
+    state = [1, batch, HIDDEN]
+    inputs = [info("x", TensorProto.FLOAT, ["T", batch, FEATURES]), info("h", TensorProto.FLOAT, state)]
+    outputs = [info("y", TensorProto.FLOAT, None), info("h_next", TensorProto.FLOAT, state)]
+    graph = helper.make_graph(nodes, "recurrent", inputs, outputs, weights)
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    ).SerializeToString()
+
+
+def chunks(count: int = 4, batch: int = 1) -> list[Array]:
+    random = np.random.default_rng(1)
+    return [random.standard_normal((3 + n, batch, FEATURES)).astype(np.float32) for n in range(count)]
+
+
+def expected(model: bytes, fed: list[Array]) -> tuple[list[Array], Array]:
+    """What ONNX Runtime gives where the caller carries the state, and the last state."""
+    session = onnxruntime.InferenceSession(model)
+    h, results = np.zeros((1, fed[0].shape[1], HIDDEN), np.float32), []
+    for x in fed:
+        y, h = session.run(["y", "h_next"], {"x": x, "h": h})
+        results.append(y)
+    return results, h
+
+
+def check(model: gw.Model, source: bytes, batch: int = 1) -> None:
+    fed = chunks(batch=batch)
+    wanted, last = expected(source, fed)
+    for x, y in zip(fed, wanted, strict=True):
+        np.testing.assert_allclose(*model(x), y, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(model.states["h"], last, rtol=1e-4, atol=1e-5)
+
+
+def test_the_model_carries_the_state(tmp_path: Path) -> None:
+    model = gw.compile(recurrent(), states={"h": "h_next"})
+    assert [spec.name for spec in model.inputs] == ["x"] and [spec.name for spec in model.outputs] == ["y"]
+    check(model, recurrent())
+    model.save(tmp_path / "m.om")
+    check(gw.load(tmp_path / "m.om"), recurrent())
+    check(gw.load(tmp_path / "m.om", trust=False, options={"key_dir": tmp_path / "other"}), recurrent())
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_state_of_open_sizes_is_set_first(batch: int) -> None:
+    source = recurrent("N")
+    model = gw.compile(source, states={"h": "h_next"})
+    model.reset({"h": np.zeros((1, batch, HIDDEN), np.float32)})
+    check(model, source, batch)
+
+
+@pytest.mark.parametrize("outputs", ["y", ["y", "h_next"], ["all"]])
+def test_outputs_are_chosen_beside_states(outputs: Any) -> None:
+    model = gw.compile(recurrent(), states={"h": "h_next"}, outputs=outputs)
+    assert [spec.name for spec in model.outputs] == ([outputs] if isinstance(outputs, str) else outputs)
+    fed = chunks(2)
+    for x in fed:
+        model(x)
+    np.testing.assert_allclose(model.states["h"], expected(recurrent(), fed)[1], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("states", "said"),
+    [
+        ({"hh": "h_next"}, "no input 'hh'.*did you mean 'h'"),
+        ({"h": "h_nex"}, "no output 'h_nex'.*did you mean 'h_next'"),
+        ({"h": "h_next", "x": "h_next"}, "'h_next' is the next value of 2 states"),
+        ({"x": "h_next"}, r"state 'x' is f32\[T, 1, 8\], and 'h_next', its next value, f32\[1, 1, 5\]"),
+    ],
+)
+def test_what_is_no_state_is_named(states: dict[str, str], said: str) -> None:
+    with pytest.raises(ModelError, match=f"(?s){said}"):
+        gw.compile(recurrent(), states=states)
+
+
+def test_the_command_keeps_states(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(recurrent())
+    target = tmp_path / "m.om"
+    made = graphwright("compile", tmp_path / "m.onnx", "-o", target, "--state", "h=h_next")
+    assert made.exit_code == 0
+    check(gw.load(target), recurrent())
+    wrong = graphwright("compile", tmp_path / "m.onnx", "-o", target, "--state", "h")
+    assert wrong.exit_code == 2 and "'h' is not INPUT=OUTPUT" in wrong.stderr.replace("\n", " ")

@@ -9,7 +9,7 @@ from graphwright.executable.nodes import BindSize, CallProgram, HostProgram, Pro
 from graphwright.ir.names import terminal
 from graphwright.kernels.launch import Alternative, Copy, Launch, Run, Step
 from graphwright.kernels.select import host_steps
-from graphwright.memory.storage import all_steps
+from graphwright.memory.steps import all_steps
 from graphwright.passes.base import Reason, Record
 
 MAX_REASONS = 200

@@ -23,7 +23,7 @@ from graphwright.kernels.candidates.registry import load
 from graphwright.kernels.launch import Step
 from graphwright.kernels.select import Selection, select_kernels
 from graphwright.lower.lower import lower, refuse_unknown_ranks
-from graphwright.memory.storage import all_steps, step_values
+from graphwright.memory.steps import all_steps, step_values
 from graphwright.package.weights import Weights, pack_weights
 from graphwright.passes.base import Record
 from graphwright.passes.dead_code import DeadCode

@@ -28,7 +28,8 @@ from graphwright.lower.tasks import (
 )
 from graphwright.memory.liveness import conflicts
 from graphwright.memory.order import order_steps
-from graphwright.memory.storage import Assignment, LoopMoves, Memory, Move, Place, Weights, assign_storage
+from graphwright.memory.places import Memory, Move, Place
+from graphwright.memory.storage import Assignment, LoopMoves, Weights, assign_storage
 from graphwright.records import dataclass, replace
 from graphwright.schedule.dependencies import Access, Hazards
 from graphwright.schedule.streams import assign_streams

@@ -1,10 +1,4 @@
-"""An independent check of a plan: liveness is derived from the tasks anew, by means of its own.
-
-Each task is two events, its start and its end. An edge ``a -> b`` of ``after`` orders a's end before b's
-start; the tasks of a branch lie between the start of their If and its end. Of two branches one alone runs:
-their tasks never meet. The events of a loop's body stand for one run, which is over before the next begins;
-what a run may hand to a later one is in use from the loop's start to its end.
-"""
+"""An independent check of a plan: liveness is derived from the tasks anew, by means of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +8,8 @@ from itertools import combinations, product
 from typing import Any
 
 from graphwright.lower.tasks import Buffer, FunctionOperand, Operand, Storage, Task, TaskGraph, TaskKind
-from graphwright.records import dataclass, replace
+from graphwright.memory.events import Access, Events
+from graphwright.records import replace
 
 ALIGNMENT = 64
 NUMBER_BYTES = 8
@@ -23,20 +18,6 @@ _PLANNED = (Storage.ARENA, Storage.SCRATCH)
 _READ_ONLY = (Storage.INPUT, Storage.WEIGHT)
 _GIVEN = (*_READ_ONLY, Storage.STATE)
 """What holds something before any task has run."""
-
-
-@dataclass(frozen=True)
-class _Access:
-    """A task touches ``buffer`` between two events."""
-
-    task: int
-    buffer: int
-    offset: int
-    writes: bool
-    start: int
-    end: int
-    position: int = -1
-    """Among the task's operands."""
 
 
 def check_plan(program: TaskGraph, plan: Mapping[str, Any], threads: int) -> list[str]:
@@ -87,14 +68,8 @@ class _Checker:
         self.arena: int = plan["arena"]
         self.offsets: Sequence[int] = plan["offsets"]
         self.sizes = [self._bytes(buffer, threads) for buffer in program.buffers]
-        self.block_of = {
-            t: number for number, b in enumerate(program.blocks) for t in range(b.first, b.first + b.count)
-        }
-        self.parent = {block: index for index, task in enumerate(program.tasks) for block in task.blocks}
-        self.before = [0] * (2 * len(program.tasks))
-        """For each event, the set of events that surely came before it, as a bit mask."""
-        self._order(0, 0)
-        self.accesses: dict[int, list[_Access]] = defaultdict(list)
+        self.events = Events(program)
+        self.accesses: dict[int, list[Access]] = defaultdict(list)
         for index, task in enumerate(program.tasks):
             for access in self._accesses_of(index, task):
                 self.accesses[access.buffer].append(access)
@@ -116,61 +91,16 @@ class _Checker:
         size = self.registers[buffer.size]
         return -(-size // ALIGNMENT) * ALIGNMENT * threads if buffer.storage is Storage.SCRATCH else size
 
-    # -- order ----------------------------------------------------------------------------------------------
-
-    def _order(self, number: int, outer: int) -> int:
-        """Fill ``before`` for the tasks of a block entered after ``outer``; all events up to its end."""
-        block, everything = self.program.blocks[number], 0
-        for index in range(block.first, block.first + block.count):
-            task, start, end = self.program.tasks[index], 2 * index, 2 * index + 1
-            self.before[start] = outer
-            for earlier in task.after:
-                self.before[start] |= self.before[2 * earlier + 1] | 1 << 2 * earlier + 1
-            self.before[end] = self.before[start] | 1 << start
-            for branch in task.blocks:
-                self.before[end] |= self._order(branch, self.before[start] | 1 << start)
-            everything |= self.before[end] | 1 << end
-        return everything
-
-    def _ordered(self, a: _Access, b: _Access) -> bool:
-        """Whether ``a`` is over before ``b`` begins."""
-        return bool(self.before[b.start] >> a.end & 1)
-
-    def _chain(self, task: int) -> Iterator[tuple[int, int]]:
-        """``(block, task in it)`` from the task outwards."""
-        while True:
-            block = self.block_of[task]
-            yield block, task
-            if block not in self.parent:
-                return
-            task = self.parent[block]
-
-    def _exclusive(self, a: int, b: int) -> bool:
-        """Whether two tasks lie in different branches of one If."""
-        entered = {self.parent.get(block): block for block, _ in self._chain(a)}
-        for block, _ in self._chain(b):
-            task = self.parent.get(block)
-            if task in entered:
-                return entered[task] != block
-        return False
-
-    def _accesses_of(self, index: int, task: Task) -> Iterator[_Access]:
+    def _accesses_of(self, index: int, task: Task) -> Iterator[Access]:
         start = end = 2 * index
         if task.kind is not TaskKind.IF:  # which reads, then chooses
             end += 1
         for position, operand in enumerate(task.operands):
             if isinstance(operand, Operand):
                 offset = self.registers[operand.offset]
-                yield _Access(index, operand.buffer, offset, position in task.writes, start, end, position)
+                yield Access(index, operand.buffer, offset, position in task.writes, start, end, position)
         if task.scratch >= 0:
-            yield _Access(index, task.scratch, 0, True, start, end)
-
-    def _loops_around(self, task: int) -> Iterator[int]:
-        """The loops that hold a task, innermost first."""
-        for block, _ in self._chain(task):
-            parent = self.parent.get(block)
-            if parent is not None and self.program.tasks[parent].kind is TaskKind.LOOP:
-                yield parent
+            yield Access(index, task.scratch, 0, True, start, end)
 
     def _name(self, buffer: int) -> str:
         made = self.program.buffers[buffer]
@@ -213,7 +143,7 @@ class _Checker:
             if task.scratch >= 0 and self.program.buffers[task.scratch].storage is not Storage.SCRATCH:
                 yield f"task {index} has {self._name(task.scratch)} for scratch"
 
-    def _touched(self, task: Task, access: _Access) -> int:
+    def _touched(self, task: Task, access: Access) -> int:
         """Bytes that the runtime itself touches; those of rows are looked at apart."""
         args = [self.registers[register] for register in task.args]
         if task.kind is TaskKind.COPY:
@@ -227,7 +157,7 @@ class _Checker:
         for index, task in enumerate(self.program.tasks):
             if task.kind is not TaskKind.COPY or len(task.operands) < 3:
                 continue
-            loop = next(self._loops_around(index), None)
+            loop = next(self.events.loops_around(index), None)
             if loop is None or self.program.tasks[loop].operands[0] != task.operands[2]:
                 yield f"task {index} copies to rows that the loop around it does not count"
             elif self._room(task) < self._most_runs(loop) * self.registers[task.args[0]]:
@@ -245,7 +175,7 @@ class _Checker:
     def _loops(self) -> Iterator[str]:
         """A body leaves alone what counts its loop's runs."""
         for index, task in enumerate(self.program.tasks):
-            for loop in self._loops_around(index):
+            for loop in self.events.loops_around(index):
                 steering = {o.buffer for o in self.program.tasks[loop].operands[:2] if isinstance(o, Operand)}
                 for access in self._accesses_of(index, task):
                     if access.writes and access.buffer in steering:
@@ -264,14 +194,19 @@ class _Checker:
         for buffer, accesses in self.accesses.items():
             for a, b in combinations(accesses, 2):
                 harmless = not (a.writes or b.writes) or (a.writes and b.writes and a.offset != b.offset)
-                in_order = a.task == b.task or self._ordered(a, b) or self._ordered(b, a)
-                if harmless or in_order or self._exclusive(a.task, b.task) or self._steers(a.task, b.task):
+                in_order = a.task == b.task or self.events.is_over(a, b) or self.events.is_over(b, a)
+                if (
+                    harmless
+                    or in_order
+                    or self.events.are_exclusive(a.task, b.task)
+                    or self._steers(a.task, b.task)
+                ):
                     continue
                 yield f"tasks {a.task} and {b.task} may touch {self._name(buffer)} at once"
 
     def _steers(self, a: int, b: int) -> bool:
         """Whether one is the loop around the other: it touches its operands between two runs."""
-        return a in self._loops_around(b) or b in self._loops_around(a)
+        return a in self.events.loops_around(b) or b in self.events.loops_around(a)
 
     def _reads(self) -> Iterator[str]:
         """What is read was written before, whatever branches ran."""
@@ -284,10 +219,10 @@ class _Checker:
 
     def _is_written_before(self, buffer: int, task: int, outermost: int = 0) -> bool:
         """Whether tasks of the blocks around ``task``, as far as ``outermost``, surely wrote it before."""
-        for number, anchor in self._chain(task):
+        for number, anchor in self.events.chain(task):
             block = self.program.blocks[number]
             for earlier in range(block.first, block.first + block.count):
-                if self.before[2 * anchor] >> 2 * earlier + 1 & 1 and self._surely_writes(earlier, buffer):
+                if self.events.has_ended(earlier, anchor) and self._surely_writes(earlier, buffer):
                     return True
             if number == outermost:
                 break
@@ -295,7 +230,7 @@ class _Checker:
 
     def _is_number(self, buffer: int, task: int) -> bool:
         """Whether it counts the runs of a loop around ``task``, which writes it before each."""
-        numbers = (self.program.tasks[loop].operands[0] for loop in self._loops_around(task))
+        numbers = (self.program.tasks[loop].operands[0] for loop in self.events.loops_around(task))
         return any(isinstance(number, Operand) and number.buffer == buffer for number in numbers)
 
     def _surely_writes(self, index: int, buffer: int) -> bool:
@@ -356,11 +291,11 @@ class _Checker:
                     yield f"{self._name(other[2])} and {self._name(span[2])} share bytes, and {reason}"
             active.append(span)
 
-    def _in_use(self, buffer: int) -> list[_Access]:
+    def _in_use(self, buffer: int) -> list[Access]:
         """Accesses, each as long as the outermost loop around it that hands the buffer from run to run."""
-        spans: list[_Access] = []
+        spans: list[Access] = []
         for access in self.accesses[buffer]:
-            loops = [loop for loop in self._loops_around(access.task) if self._hands_on(loop, buffer)]
+            loops = [loop for loop in self.events.loops_around(access.task) if self._hands_on(loop, buffer)]
             if loops:
                 access = replace(access, task=loops[-1], start=2 * loops[-1], end=2 * loops[-1] + 1)
             spans.append(access)
@@ -370,7 +305,7 @@ class _Checker:
         """Whether what one run of ``loop`` finds or leaves in ``buffer`` may matter outside of that run."""
         body = self.program.tasks[loop].blocks[0]
         for access in self.accesses[buffer]:
-            if loop not in self._loops_around(access.task):
+            if loop not in self.events.loops_around(access.task):
                 return True
             if not access.writes and not self._is_written_before(buffer, access.task, body):
                 return True
@@ -380,9 +315,9 @@ class _Checker:
         """Why two buffers may hold something at the same time; None if they never do."""
         forward = backward = False
         for a, b in product(self._in_use(x), self._in_use(y)):
-            if self._exclusive(a.task, b.task):
+            if self.events.are_exclusive(a.task, b.task):
                 continue
-            first, second = self._ordered(a, b), self._ordered(b, a)
+            first, second = self.events.is_over(a, b), self.events.is_over(b, a)
             if not first and not second:
                 return f"tasks {a.task} and {b.task} may run at once"
             forward, backward = forward or first, backward or second

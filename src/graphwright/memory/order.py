@@ -10,7 +10,9 @@ from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim, atoms, evaluate
 from graphwright.kernels.launch import Alias, Launch, NativeLoop, Run, Step
 from graphwright.lower.tasks import Storage
-from graphwright.memory.storage import Assignment, Memory, all_steps, step_values
+from graphwright.memory.places import Memory
+from graphwright.memory.steps import all_steps, step_values
+from graphwright.memory.storage import Assignment
 from graphwright.schedule.order import Item, order_for_memory, peak
 
 SAMPLES = (512, 32)

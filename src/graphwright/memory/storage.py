@@ -4,8 +4,7 @@ directly."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
 
 from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Graph, Node, Value
@@ -13,7 +12,6 @@ from graphwright.ir.symbols import Dim
 from graphwright.kernels.launch import (
     Alias,
     Branch,
-    ByteRange,
     CarriedValue,
     Copy,
     Launch,
@@ -22,42 +20,12 @@ from graphwright.kernels.launch import (
     Step,
 )
 from graphwright.lower.tasks import Storage
+from graphwright.memory.places import Memory, Move, Place, in_sequence
+from graphwright.memory.steps import NEVER_ENDS, all_steps, last_uses, launch_values, shareable, step_values
 from graphwright.records import dataclass, field
 
 Weights = Mapping[Value, tuple[int, int]]
 """Byte offset and size of each constant in the package's weights."""
-
-NEVER_ENDS: Final = 2**62
-"""The last use of a value that must outlive all steps."""
-
-
-@dataclass(eq=False)
-class Memory:
-    """One buffer to be. ``size`` in bytes."""
-
-    storage: Storage
-    size: Dim
-    name: str
-    index: int = 0
-    slotted: bool = False
-    """Whether parts of it are written by different steps: never reused in place."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a value lies: ``offset`` bytes into ``memory``."""
-
-    memory: Memory
-    offset: Dim = 0
-
-
-@dataclass(frozen=True)
-class Move:
-    """``size`` bytes that must be copied."""
-
-    source: Place
-    target: Place
-    size: Dim
 
 
 @dataclass
@@ -118,14 +86,14 @@ class _Assigner:
         self.views: dict[Value, list[Value]] = defaultdict(list)
         for view in self.roots:
             self.views[self._root(view)[0]].append(view)
-        self.last_use = _last_uses(steps)
+        self.last_use = last_uses(steps)
         for value in self.graph.outputs:
             self.last_use[value] = NEVER_ENDS
         copied = self._preset_outputs()
         copied += self._preset_states(steps, [value for value, _ in copied])
         self._preset_slots(steps)
         self._steps(steps)
-        self.result.end_moves = self._in_sequence([self._move_to(*pair) for pair in copied])
+        self.result.end_moves = in_sequence([self._move_to(*pair) for pair in copied])
         return self.result
 
     def _put(self, value: Value, place: Place) -> None:
@@ -234,7 +202,7 @@ class _Assigner:
         """The memory of an input that ends with this step and may be overwritten by ``value``."""
         if not isinstance(step.action, Run):
             return None
-        for launch, output, source in _shareable(step.action):
+        for launch, output, source in shareable(step.action):
             place = self.places.get(source)
             if output is not value or place is None or place.memory.slotted:
                 continue
@@ -319,7 +287,7 @@ class _Assigner:
             root = self._root(value)[0]
             first = root.producer if self._is_fresh(root) and root.graph is region else None
             moves.rows[first].append(self._move(value, output))
-        moves.end = self._in_sequence([self._move(*pair) for pair in copied])
+        moves.end = in_sequence([self._move(*pair) for pair in copied])
         self.last_use |= dict.fromkeys((*region.inputs, *region.outputs), self.last_use[step.node])
         self.result.loop_moves[step.node] = moves
 
@@ -372,89 +340,11 @@ class _Assigner:
             return False
         return any(
             (output, source) == (new, read[0])
-            for launch, output, source in _shareable(step.action)
+            for launch, output, source in shareable(step.action)
             if isinstance(launch, Copy) or len(step.action.launches) == 1
         )
-
-    def _in_sequence(self, moves: Sequence[Move]) -> list[Move]:
-        """``moves``, which are meant to happen at once, one after the other: none overwrites what a later one
-        reads. A circle is cut by a copy (Leroy et al., 2008).
-        """
-        pending, ordered = list(moves), list[Move]()
-        while pending:
-            free = [
-                m
-                for m in pending
-                if not any(o.source.memory is m.target.memory for o in pending if o is not m)
-            ]
-            if free:
-                ordered.append(free[0])
-                pending.remove(free[0])
-                continue
-            lost = pending[0].target
-            spare = Place(Memory(Storage.ARENA, lost.memory.size, f"{lost.memory.name} spare"))
-            ordered.append(Move(Place(lost.memory), spare, lost.memory.size))
-            pending = [
-                Move(Place(spare.memory, m.source.offset), m.target, m.size)
-                if m.source.memory is lost.memory
-                else m
-                for m in pending
-            ]
-        return ordered
 
     def _place_constant(self, value: Value) -> None:
         if value not in self.places and is_constant(value):
             offset, size = self.weights[value]
             self._put(value, Place(Memory(Storage.WEIGHT, size, value.name, offset)))
-
-
-def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
-    """Steps in order, those of regions behind the step that holds them."""
-    for step in steps:
-        yield step
-        for block in step.blocks:
-            yield from all_steps(block)
-
-
-def step_values(step: Step) -> Iterator[Value]:
-    """Every value that a step reads: what the launches do, whatever the node's inputs are."""
-    if not isinstance(step.action, Run):
-        yield from (value for value in step.node.inputs if value is not None)
-        return
-    for launch in step.action.launches:
-        yield from (value for value in launch_values(launch) if value not in step.node.outputs)
-
-
-def launch_values(launch: Launch | Copy) -> Iterator[Value]:
-    """What a launch is handed, and what a copy reads."""
-    if isinstance(launch, Copy):
-        yield launch.source
-        return
-    for operand in (*launch.operands, *(launch.hook.operands if launch.hook else ())):
-        value = operand.value if isinstance(operand, ByteRange) else operand
-        if value is not None:
-            yield value
-
-
-def _shareable(run: Run) -> Iterator[tuple[Launch | Copy, Value, Value]]:
-    """Launches, each with an output and an input that may share memory: it reads each element at its own
-    place before it writes it, or copies all of the input to the output, which later launches change.
-    """
-    for number, launch in enumerate(run.launches):
-        if isinstance(launch, Launch):
-            yield from ((launch, output, source) for output, source in launch.in_place)
-        elif number not in run.slots and launch.offset == 0 and launch.source.bytes == launch.target.bytes:
-            yield launch, launch.target, launch.source
-
-
-def _last_uses(steps: Sequence[Step]) -> dict[Value | Node, int]:
-    """The number of the last step that reads each value, and the number of each node's own step."""
-    last: dict[Value | Node, int] = {}
-    for number, step in enumerate(all_steps(steps)):
-        last[step.node] = number
-        for value in step_values(step):
-            last[value] = number
-        for region in step.node.regions if step.blocks else ():
-            for value in region.outputs:
-                last[value] = NEVER_ENDS
-    return last

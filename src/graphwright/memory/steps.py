@@ -1,0 +1,64 @@
+"""What steps read, and which of their operands may share memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from graphwright.ir.graph import Node, Value
+from graphwright.kernels.launch import ByteRange, Copy, Launch, Run, Step
+
+NEVER_ENDS: Final = 2**62
+"""The last use of a value that must outlive all steps."""
+
+
+def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
+    """Steps in order, those of regions behind the step that holds them."""
+    for step in steps:
+        yield step
+        for block in step.blocks:
+            yield from all_steps(block)
+
+
+def step_values(step: Step) -> Iterator[Value]:
+    """Every value that a step reads: what the launches do, whatever the node's inputs are."""
+    if not isinstance(step.action, Run):
+        yield from (value for value in step.node.inputs if value is not None)
+        return
+    for launch in step.action.launches:
+        yield from (value for value in launch_values(launch) if value not in step.node.outputs)
+
+
+def launch_values(launch: Launch | Copy) -> Iterator[Value]:
+    """What a launch is handed, and what a copy reads."""
+    if isinstance(launch, Copy):
+        yield launch.source
+        return
+    for operand in (*launch.operands, *(launch.hook.operands if launch.hook else ())):
+        value = operand.value if isinstance(operand, ByteRange) else operand
+        if value is not None:
+            yield value
+
+
+def shareable(run: Run) -> Iterator[tuple[Launch | Copy, Value, Value]]:
+    """Launches, each with an output and an input that may share memory: it reads each element at its own
+    place before it writes it, or copies all of the input to the output, which later launches change.
+    """
+    for number, launch in enumerate(run.launches):
+        if isinstance(launch, Launch):
+            yield from ((launch, output, source) for output, source in launch.in_place)
+        elif number not in run.slots and launch.offset == 0 and launch.source.bytes == launch.target.bytes:
+            yield launch, launch.target, launch.source
+
+
+def last_uses(steps: Sequence[Step]) -> dict[Value | Node, int]:
+    """The number of the last step that reads each value, and the number of each node's own step."""
+    last: dict[Value | Node, int] = {}
+    for number, step in enumerate(all_steps(steps)):
+        last[step.node] = number
+        for value in step_values(step):
+            last[value] = number
+        for region in step.node.regions if step.blocks else ():
+            for value in region.outputs:
+                last[value] = NEVER_ENDS
+    return last

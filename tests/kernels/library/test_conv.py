@@ -17,11 +17,12 @@ from graphwright.kernels.conv.pack import conv_layout, conv_panels, conv_unpanel
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import Array, call, call_hooked, compile_module, hook, load, strided, zig
+from tests.kernels.library.harness import call, compile_module, hook, load, strided, zig
 from tests.kernels.library.windows import (
     DEEP_WINDOWS,
     LAYOUTS,
     WINDOWS,
+    Prepared,
     Window,
     assert_near,
     deep_strides,
@@ -32,7 +33,7 @@ from tests.kernels.library.windows import (
 )
 
 
-class Convolution:
+class Convolution(Prepared):
     """Operands laid out in guarded memory and ready to run."""
 
     def __init__(
@@ -55,19 +56,6 @@ class Convolution:
         self.operands = [x, panels, bias, self.y]
         self.kernel = load(conv, isa)[conv.SYMBOL]
         self.grid, self.scratch = conv.grid(isa, self.args), conv.scratch_bytes(isa, self.args)
-
-    def run(self, chunks: list[tuple[int, int]] | None = None) -> Array:
-        self.y[...] = np.nan
-        chunks = chunks or chunkings(self.grid)[2]
-        assert call(self.kernel, self.operands, self.args, self.grid, self.scratch, chunks=chunks) == 0
-        return self.y.copy()
-
-    def run_hooked(self) -> Array:
-        n, cout, *counts = self.y.shape
-        operands, shape = [*self.operands[:3], None], (n, cout, prod(counts))
-        return call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, shape).reshape(
-            self.y.shape
-        )
 
 
 def operands(

@@ -15,11 +15,12 @@ from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.conv import depthwise
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import Array, call, call_hooked, compile_module, hook, load, strided, zig
+from tests.kernels.library.harness import call, compile_module, hook, load, strided, zig
 from tests.kernels.library.windows import (
     DEEP_WINDOWS,
     LAYOUTS,
     WINDOWS,
+    Prepared,
     Window,
     assert_near,
     deep_strides,
@@ -30,7 +31,7 @@ from tests.kernels.library.windows import (
 )
 
 
-class Depthwise:
+class Depthwise(Prepared):
     """Operands laid out in guarded memory and ready to run."""
 
     def __init__(
@@ -54,19 +55,6 @@ class Depthwise:
         self.operands = [x, w, bias, self.y]
         self.kernel = load(depthwise, isa)[depthwise.SYMBOL]
         self.grid, self.scratch = depthwise.grid(self.args), depthwise.scratch_bytes(isa, self.args)
-
-    def run(self, chunks: list[tuple[int, int]] | None = None) -> Array:
-        self.y[...] = np.nan
-        chunks = chunks or chunkings(self.grid)[2]
-        assert call(self.kernel, self.operands, self.args, self.grid, self.scratch, chunks=chunks) == 0
-        return self.y.copy()
-
-    def run_hooked(self) -> Array:
-        n, channels, *counts = self.y.shape
-        operands, shape = [*self.operands[:3], None], (n, channels, prod(counts))
-        return call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, shape).reshape(
-            self.y.shape
-        )
 
 
 def operands(rng: np.random.Generator, n: int, cin: int, multiplier: int, *sizes_and_window: Any) -> Any:

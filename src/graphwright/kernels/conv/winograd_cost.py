@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from graphwright.cost.images import direct_work
 from graphwright.cost.predict import Work, cycles_ns, overlapped, predict
-from graphwright.ir.symbols import Dim, ceildiv, evaluate, floordiv, maximum, minimum
+from graphwright.ir.symbols import Dim, ceildiv, evaluate, floordiv, maximum, minimum, numbers
 from graphwright.kernels.conv.winograd import (
     WinogradArgs,
     dense_args,
@@ -71,8 +71,8 @@ def _direct_ns(isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Dim) -> 
 
 def pays(m: int, isa: Isa, args: WinogradArgs) -> Dim:
     """1 where the kernel should be faster than direct convolution, else 0; for sizes known at run time."""
-    assert isinstance(args.cin, int) and isinstance(args.cout, int)
-    direct = _direct_ns(isa, args.images, args.cin, args.cout, args.oh, args.ow)
+    cin, cout = numbers((args.cin, args.cout))
+    direct = _direct_ns(isa, args.images, cin, cout, args.oh, args.ow)
     return minimum(1, maximum(0, direct - work_ns(m, isa, args)))
 
 

@@ -32,7 +32,7 @@ def sample() -> Module:
         inner.graph.set_outputs([inner(ToyScale(3.0), p)])
         regions.append(inner.graph)
     b.graph.set_outputs([b(ToyBranch(), t, regions=regions)], ["out"])
-    module.signatures["main"] = Signature((Role.DATA, Role.WEIGHT))
+    module.signatures["main"] = Signature((Role.DATA, Role.DATA))
     verify(module)
     return module
 

@@ -329,7 +329,6 @@ class Role(enum.StrEnum):
     """What an entry's input is for."""
 
     DATA = "data"
-    WEIGHT = "weight"
     STATE = "state"
     SIZES = "sizes"
     """The dims of all other inputs in their order, i64: the runtime fills it, never the caller."""

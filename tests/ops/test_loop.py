@@ -110,7 +110,7 @@ def test_a_rank_that_runs_change_is_unknown() -> None:
 
 
 def chain(length: int) -> Any:
-    """LoopCarried values of which each becomes the next one: a size ripples through them, one run at a
+    """Carried values of which each becomes the next one: a size ripples through them, one run at a
     time.
     """
     names = [f"h{k}" for k in range(length)]

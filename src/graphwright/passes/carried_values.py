@@ -45,7 +45,7 @@ def _is_used(value: Value, graph: Graph) -> bool:
 
 
 def _needed(graph: Graph, node: Node, op: Loop) -> set[int]:
-    """LoopCarried values that the loop's condition, its effects or what is read behind it depend on."""
+    """Carried values that the loop's condition, its effects or what is read behind it depend on."""
     where, region = op.loop_carried(), node.regions[0]
     last = where.result + where.count
     wanted = [*region.outputs[: where.result]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from graphwright.cost.images import TRANSPOSED
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, product, symbol
 from graphwright.kernels.conv.arguments import ConvolutionArgs
@@ -31,6 +32,8 @@ from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_conv_transpose_f32"
 
+_FEW_ROWS: Final = 4
+"""Features: fewer leave the units waiting for what feeds them."""
 UNIT_COLUMNS: Final = 256
 """Columns of one unit of the grid, counted in strides: a multiple of every tile's."""
 
@@ -84,8 +87,11 @@ def work_ns(isa: Isa, args: ConvTransposeArgs) -> Dim:
     outputs = product([rows, args.od, args.oh, args.ow])
     pixels = product([args.d, args.h, args.w])
     taps = product([rows, pixels, args.kd, args.kh, args.kw])
-    cycles = floordiv(taps, 8) + 2 * outputs
-    return predict(Work(fmas=taps * args.cin, efficiency=50, cycles=cycles), isa.machine)
+    if isinstance(args.cout, int) and args.cout < _FEW_ROWS:
+        cycles, efficiency = floordiv(7 * taps, 6) + 5 * outputs, TRANSPOSED
+    else:
+        cycles, efficiency = floordiv(taps, 8) + 2 * outputs, 50
+    return predict(Work(fmas=taps * args.cin, efficiency=efficiency, cycles=cycles), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

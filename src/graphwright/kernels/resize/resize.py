@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import ClassVar, Final
 
 from graphwright.cost.predict import Work, predict
-from graphwright.ir.symbols import Dim, floordiv, product
+from graphwright.ir.symbols import Dim, floordiv, minimum
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, arguments, within
@@ -111,9 +111,15 @@ class Resize:
         return 16 * self.taps * self.out_height + 12 * self.taps * self.out_width + 64
 
     def work_ns(self, isa: Isa) -> Dim:
-        """Nanoseconds of one core: cycles for each tap of an element."""
-        made = product([self.planes, self.out_height, self.out_width])
-        return predict(Work(cycles=floordiv(5 * made * self.taps, 8), moved=4 * made), isa.machine)
+        """Nanoseconds of one core: rows of x that are read are resized, and as many as there are taps are
+        blended. Columns come one by one, but where there are twice as many of them."""
+        rows, taps = self.planes * self.out_height, self.taps
+        resized = self.planes * minimum(self.height, taps * self.out_height) * self.out_width
+        doubled = self.out_width == 2 * self.width
+        columns = floordiv(resized * taps, 5) if doubled else floordiv(5 * resized * taps, 4)
+        made = rows * self.out_width
+        cycles = 30 * rows + floordiv(made * (taps if taps > 1 else 0), 4) + columns
+        return predict(Work(cycles=cycles, moved=4 * made), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

@@ -16,6 +16,7 @@ import pytest
 import graphwright as gw
 from graphwright.building.calls import op_classes
 from graphwright.errors import FeedError, ModelError
+from graphwright.ir.text import print_module
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.split import Split
@@ -302,3 +303,19 @@ def test_branches_inside_of_loops_read_what_is_around_both(tmp_path: Path) -> No
     model.save(tmp_path / "loop.om")
     for each in (model, gw.load(tmp_path / "loop.om")):
         np.testing.assert_allclose(each(fed)[0], 2 * 3 * fed - 2 * fed, rtol=1e-6)
+
+
+def test_a_builder_is_compiled_again_and_goes_on() -> None:
+    weights = np.arange(12, dtype=np.float32).reshape(3, 4)
+    b = gw.GraphBuilder()
+    x = b.input("x", "f32", ("N", 3))
+    y = b.matmul(x, weights)
+    b.output("y", y)
+    before = print_module(b.build())
+    given = np.array([[1, 2, 3]], np.float32)
+    for options in ({}, {"device": "reference"}, {}):
+        np.testing.assert_array_equal(b.compile(options)(given)[0], given @ weights)
+        np.testing.assert_array_equal(gw.compile(b.build(), shapes={"x": (1, 3)})(given)[0], given @ weights)
+    assert print_module(b.build()) == before
+    b.output("z", b.neg(y))
+    np.testing.assert_array_equal(b.compile()(given)[1], -(given @ weights))

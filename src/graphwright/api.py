@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
@@ -66,7 +65,8 @@ def compile(
     options: Options | Mapping[str, Any] | None = None,
     observe: Observer = observe_nothing,
 ) -> Model:
-    """Compile an ONNX model (path, bytes, open binary file or ModelProto) or a module built by hand.
+    """Compile an ONNX model (path, bytes, open binary file or ModelProto) or a module built by hand, which
+    stays as it is.
 
     ``shapes`` gives sizes of inputs, or ranges of them: a dict such as ``{"x": (1, 3, 224, "W=64..2048")}``,
     or the sizes alone where the model has one input. ``constants`` replaces inputs by arrays, numbers or
@@ -90,7 +90,7 @@ def compile(
     arguments = read_entries(
         source, shapes=shapes, constants=constants, outputs=outputs, gears=gears, states=states
     )
-    given = _apart({name: _opened(entry.source, options) for name, entry in arguments.items()})
+    given = {name: _opened(entry.source, options) for name, entry in arguments.items()}
     plugins.use(options)
     load_candidates()
     key = user_key(options.key_folder, create=True)
@@ -119,9 +119,11 @@ class _Entry:
 
     def bind(self, observe: Observer) -> None:
         """Apply the arguments that change inputs and outputs."""
-        module, arguments = self.module, self._arguments
+        arguments = self._arguments
         if not self._is_imported:
-            bind_constants(module, arguments.constants)
+            self.module = clone_module(self.module)  # the caller's stays as it is
+            bind_constants(self.module, arguments.constants)
+        module = self.module
         observe("import", module)
         shape_inputs(module, read_shapes(arguments.shapes, [value.name for value in module.main.inputs]))
         if arguments.states:
@@ -140,15 +142,6 @@ class _Entry:
 def _opened(source: AnySource, options: Options) -> Module | Opened:
     """``source``, read where it is an ONNX model. Raises ModelError."""
     return source if isinstance(source, Module | Opened) else open_model(source, options.external_data)
-
-
-def _apart(given: Mapping[str, Module | Opened]) -> dict[str, Module | Opened]:
-    """``given`` by entry, where a module that several entries are made from is copied for each."""
-    counts = Counter(map(id, given.values()))
-    return {
-        name: clone_module(each) if isinstance(each, Module) and counts[id(each)] > 1 else each
-        for name, each in given.items()
-    }
 
 
 def _package(entries: Sequence[_Entry], options: Options, observe: Observer) -> Package:

@@ -224,7 +224,7 @@ class GraphBuilder:
             self._outputs[name] = value
 
     def build(self) -> Module:
-        """The module, which the builder no longer changes."""
+        """The module. What is added to the builder afterwards is added to it as well."""
         if not self._outputs and not self._nexts:
             raise fault("outputs", "the graph has no outputs", "call output(name, value)")
         graph, count = self.module.main, len(self._outputs)
@@ -236,9 +236,7 @@ class GraphBuilder:
         return self.module
 
     def compile(self, options: Options | None = None, **arguments: Any) -> Model:
-        """The compiled model; ``arguments`` are those of :func:`graphwright.compile`. The builder is used
-        up.
-        """
+        """The compiled model; ``arguments`` are those of :func:`graphwright.compile`."""
         return compile(self.build(), options=options, **arguments)
 
     def _region(self, what: str, types: Sequence[TensorType], build: Callable[..., Any]) -> Scope:

@@ -368,6 +368,14 @@ def test_run_async(pair: dict[ModuleType, Any]) -> None:
     assert same(lambda engine: pair[engine].run_async(None, {"a": ROWS}, print, None)) == "ValueError"
 
 
+def test_profiles_that_end_together_are_apart(tmp_path: Path) -> None:
+    options = ours.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "p")
+    sessions = [ours.InferenceSession(sums(), options) for _ in range(8)]
+    paths = {session.end_profiling() for session in sessions}
+    assert len(paths) == 8 and all(json.loads(Path(path).read_text()) == [] for path in paths)
+
+
 def test_sessions_can_be_subclassed() -> None:
     """As insightface and others do."""
 

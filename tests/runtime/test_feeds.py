@@ -291,6 +291,13 @@ def test_names_of_outputs_are_any_collection_of_texts(doubler: gw.Model) -> None
             doubler.run({"x": BASE}, wrong)  # type: ignore[arg-type]  # no names
 
 
+def test_an_input_may_be_called_self(options: Options) -> None:
+    spec = (TensorProto.FLOAT, [2])
+    node = helper.make_node("Neg", ["self"], ["y"])
+    model = gw.compile(onnx_model([node], {"self": spec}, {"y": spec}), options=options)
+    assert model(self=[1, 2])[0].tolist() == [-1, -2]
+
+
 def test_calls_take_names_and_dicts(options: Options) -> None:
     specs = {name: (TensorProto.FLOAT, ["N", 2]) for name in "ab"}
     node = helper.make_node("Sub", ["a", "b"], ["y"])

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TextIO
 
 from graphwright.fork_lock import ForkLock
 from graphwright.runtime.executor import TaskTime
@@ -33,12 +33,11 @@ class Profile:
             self._events += [run, *tasks]
 
     def write(self) -> str:
-        """Write the file; its path."""
+        """Write a new file; its path. Raises OSError."""
         stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S_%f")[:-3]
-        path = f"{self._prefix}_{stamp}.json"
-        with self._lock, open(path, "x", encoding="utf-8") as file:
+        with self._lock, _new_file(f"{self._prefix}_{stamp}") as file:
             json.dump(self._events, file)
-        return path
+        return file.name
 
     def _event(
         self, name: str, kind: str, begin: int, end: int, thread: int, details: dict[str, str]
@@ -54,3 +53,11 @@ class Profile:
             "name": name,
             "args": details,
         }
+
+
+def _new_file(path: str, number: int = 0) -> TextIO:
+    """``path.json``, or with a number behind it where another session ended in the same millisecond."""
+    try:
+        return open(f"{path}{f'_{number}' * bool(number)}.json", "x", encoding="utf-8")
+    except FileExistsError:
+        return _new_file(path, number + 1)

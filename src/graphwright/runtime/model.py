@@ -104,7 +104,7 @@ class Model:
         """The source model's own texts."""
         return self.entry.metadata
 
-    def __call__(self, *arrays: Any, **named: Any) -> tuple[Array, ...]:
+    def __call__(self, /, *arrays: Any, **named: Any) -> tuple[Array, ...]:
         """Run on arrays in the order of :attr:`inputs`, or by name, or on one dict of all. Raises as
         :meth:`run` does.
         """

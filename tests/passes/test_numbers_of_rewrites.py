@@ -84,6 +84,22 @@ def test_scores_that_are_replaced_leave_no_trace(filler: float, hidden: float) -
     check(attention(("Where", "m,n,s", "w", {})), {"q": q, "k": k, "v": v, "m": ~seen}, constants, 1e-4, 1e-5)
 
 
+@pytest.mark.parametrize("scale", [1e25, 1e-25])
+def test_scales_beyond_the_range_of_queries_stay_behind_the_product(scale: float) -> None:
+    q, k, v = (normal(1, 2, n, 4) for n in (3, 5, 5))
+    feeds = {"q": q / np.float32(scale**0.5), "k": k / np.float32(scale**0.5), "v": v}
+    nodes = attention(("Mul", "s,c", "w", {}))
+    check(nodes, feeds, {"c": np.float32(scale)}, 1e-4, 1e-5)
+    twice = (("Mul", "q,c", "q1", {}), ("Mul", "q1,c", "q2", {}), ("Div", "q2,c", "q3", {}))
+    renamed = [
+        (op, i.replace("q,kt", "q3,kt"), o, given)
+        for op, i, o, given in attention(("Identity", "s", "w", {}))
+    ]
+    check(
+        (*twice, *renamed), {"q": q / np.float32(scale), "k": k, "v": v}, {"c": np.float32(scale)}, 1e-4, 1e-5
+    )
+
+
 @pytest.mark.parametrize("op", ["Mul", "Div"])
 @pytest.mark.parametrize(
     ("x", "w", "scale"), [(1e-30, 1e20, 1e25), (1e30, 1e-20, 1e-25), (0.0, 1.0, 1e-40), (1.0, 2.0, 3.0)]

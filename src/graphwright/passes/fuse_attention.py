@@ -33,6 +33,8 @@ from graphwright.records import dataclass, replace
 
 HIDDEN: Final = -1e31
 """A mask at or below this leaves nothing of a score: it is less than half a unit in its last place."""
+MOST_SCALE: Final = 2.0**32
+"""Beyond this factor, or one less than its reciprocal, it matters whether queries or scores are scaled."""
 
 
 # ---- the core
@@ -101,10 +103,15 @@ def _leads_to_product(value: Value) -> bool:
 def _without_scale(value: Value, module: Module) -> tuple[Value, float]:
     """``value`` in front of products with and divisions by numbers, and their product."""
     scale = 1.0
-    while (found := _scaled(value, module)) is not None:
+    while (found := _scaled(value, module)) is not None and _is_moderate(scale * found[1]):
         value, factor = found
         scale *= factor
     return value, scale
+
+
+def _is_moderate(scale: float) -> bool:
+    """Whether queries times ``scale`` are far from overflow and underflow, where the scores are."""
+    return 1 / MOST_SCALE <= abs(scale) <= MOST_SCALE
 
 
 def _scaled(value: Value, module: Module) -> tuple[Value, float] | None:
@@ -282,6 +289,8 @@ def _scaled_operand(m: Match, op: ScaledDotProductAttention, position: int) -> _
     if found is None:
         return None
     source, factor = found
+    if not _is_moderate(op.scale * factor):
+        return None
     return _Change(replace(op, scale=op.scale * factor), {position: (source, source.type.dims)})
 
 

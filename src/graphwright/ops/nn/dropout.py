@@ -32,21 +32,18 @@ def _import_1(i: Importer) -> Any:
     return _dropped(i, i.const(np.array(i.attr("ratio", 0.5), np.float32)), None)
 
 
-def _import_7(i: Importer) -> Any:
-    """Nothing is dropped; before opset 10, the mask has the dtype of the input."""
-    made = _kept(i)
-    if i.output_count < 2 or i.version >= 10:
-        return made
-    return made[0], i.emit(Cast(i.input(0).type.dtype), made[1])
-
-
 def _kept(i: Importer) -> Any:
     """The input, and a mask that is true."""
     x = i.input(0)
     same = i.emit(Identity(), x)
     if i.output_count < 2:
         return same
-    return same, i.emit(Or(), i.emit(Cast(BOOL), x), i.const(np.array(True)))
+    return same, _mask(i, i.emit(Or(), i.emit(Cast(BOOL), x), i.const(np.array(True))))
+
+
+def _mask(i: Importer, kept: Value) -> Value:
+    """Where elements are kept: before opset 10 as numbers of the input's dtype."""
+    return kept if i.version >= 10 else _as(i, kept, i.input(0).type.dtype)
 
 
 def _dropped(i: Importer, ratio: Value, training: Value | None) -> Any:
@@ -61,7 +58,7 @@ def _dropped(i: Importer, ratio: Value, training: Value | None) -> Any:
     if training is not None:
         mask = i.emit(Or(), mask, i.emit(Not(), training))
         y = i.emit(Where(), training, y, x)
-    return (y, mask)[: max(i.output_count, 1)]
+    return y if i.output_count < 2 else (y, _mask(i, mask))
 
 
 def _as(i: Importer, x: Value, dtype: Any) -> Value:
@@ -78,6 +75,6 @@ def _is(i: Importer, index: int, value: float) -> bool:
 Identity.onnx = {
     **Identity.onnx,
     ("Dropout", 1): _import_1,
-    ("Dropout", 7): _import_7,
+    ("Dropout", 7): _kept,
     ("Dropout", 12): _import_12,
 }

@@ -15,7 +15,7 @@ from graphwright.ops.core.binary import Pow
 from graphwright.ops.core.common import FLOATS, need_dtype, rank_of, simple
 from graphwright.ops.core.reductions import ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceSum
 from graphwright.ops.core.unary import Abs
-from graphwright.ops.nn.spatial import accumulator
+from graphwright.ops.nn.spatial import accumulator, norm_of
 
 
 def _infer(at: Inference, x: Fact) -> TensorType:
@@ -85,7 +85,7 @@ class GlobalLpPool(Op):
 
 
 def _import_lp(i: Importer) -> Any:
-    return i.emit(GlobalLpPool(i.attr("p", 2)), i.input(0))
+    return i.emit(GlobalLpPool(norm_of(i)), i.input(0))
 
 
 GlobalAveragePool.onnx = {("GlobalAveragePool", 1): simple(GlobalAveragePool)}

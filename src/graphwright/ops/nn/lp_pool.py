@@ -10,7 +10,7 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Samp
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, F64, I32, TensorType
 from graphwright.ops.core.common import FLOATS, need_dtype
-from graphwright.ops.nn.spatial import Pool, accumulator, import_pool
+from graphwright.ops.nn.spatial import Pool, accumulator, import_pool, norm_of
 
 
 @op("LpPool")
@@ -38,7 +38,7 @@ class LpPool(Pool):
 
 
 def _import(i: Importer) -> Any:
-    return i.emit(LpPool(**import_pool(i), p=i.attr("p", 2)), i.input(0))
+    return i.emit(LpPool(**import_pool(i), p=norm_of(i)), i.input(0))
 
 
 LpPool.onnx = {("LpPool", 2): _import}

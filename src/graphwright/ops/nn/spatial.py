@@ -205,6 +205,14 @@ def import_padding(i: Importer) -> tuple[tuple[int, ...], str]:
     return (), auto
 
 
+def norm_of(i: Importer) -> int:
+    """The attribute ``p``, a float in opset 1."""
+    p = i.attr("p", 2)
+    if p != int(p):
+        raise i.fail(f"a norm of p = {p}", hint="p is a whole number")
+    return int(p)
+
+
 @family
 class Pool(PaddingRule, Op):
     """Attributes of pooling: every window of each channel becomes one element."""

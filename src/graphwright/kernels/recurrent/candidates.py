@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from graphwright.ir.graph import Node, Value
+from graphwright.ir.graph import Node
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32
 from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import Context, candidate
 from graphwright.kernels.launch import Launch, Run
-from graphwright.kernels.recurrent import gru, lstm
+from graphwright.kernels.recurrent import gru, lstm, rnn
 from graphwright.kernels.recurrent.rnn import WEIGHTS_LAYOUT, Activation, ActivationKind
 from graphwright.kernels.ref import KernelRef
 from graphwright.ops.nn.gru import GRU
@@ -29,18 +29,15 @@ def long_short_term_memory(node: Node[LSTM], context: Context) -> Run | str:
     refusal = refusal_of(node, op)
     if refusal is not None:
         return refusal
-    place = place_of(node, op)
-    inputs, hidden, directions, state = node.operand(0).type.dims[2], op.hidden, op.directions, place.state
+    sizes = sizes_of(node, op)
+    inputs, hidden, directions, state = node.operand(0).type.dims[2], op.hidden, op.directions, sizes.state
     made = lstm.Lstm(
-        place.sequence, place.batch, inputs, hidden, directions, x_strides=place.x, y_strides=place.y,
+        sizes.sequence, sizes.batch, inputs, hidden, directions, x_strides=sizes.x, y_strides=sizes.y,
         initial_h_strides=state, initial_c_strides=state, y_h_strides=state, y_c_strides=state,
         reverse=op.direction == "reverse", input_forget=op.coupled,
         clip=clip_of(op), activations=activations_of(op),
     )  # fmt: skip
-    operands = (*operands_of(node, context, 8), *node.outputs)
-    costs = made.args, made.grid, made.scratch_bytes, made.work_ns(context.isa)
-    written = lstm.CELL.abi.positions("y", "y_h", "y_c")
-    return Run((Launch(KernelRef(lstm.SYMBOL), operands, written, *costs),))
+    return launched(lstm.SYMBOL, made, made.args, node, context)
 
 
 @candidate(GRU)
@@ -50,22 +47,19 @@ def gated_recurrent_unit(node: Node[GRU], context: Context) -> Run | str:
     refusal = refusal_of(node, op)
     if refusal is not None:
         return refusal
-    place = place_of(node, op)
-    inputs, hidden, directions, state = node.operand(0).type.dims[2], op.hidden, op.directions, place.state
+    sizes = sizes_of(node, op)
+    inputs, hidden, directions, state = node.operand(0).type.dims[2], op.hidden, op.directions, sizes.state
     made = gru.Gru(
-        place.sequence, place.batch, inputs, hidden, directions, x_strides=place.x, y_strides=place.y,
+        sizes.sequence, sizes.batch, inputs, hidden, directions, x_strides=sizes.x, y_strides=sizes.y,
         initial_h_strides=state, y_h_strides=state,
         reverse=op.direction == "reverse", linear_before_reset=op.linear_before_reset,
         clip=clip_of(op), activations=activations_of(op),
     )  # fmt: skip
-    operands = (*operands_of(node, context, 6), *node.outputs)
-    costs = made.args, made.grid, made.scratch_bytes, made.work_ns(context.isa)
-    written = gru.CELL.abi.positions("y", "y_h")
-    return Run((Launch(KernelRef(gru.SYMBOL), operands, written, *costs),))
+    return launched(gru.SYMBOL, made, made.args, node, context)
 
 
 @dataclass(frozen=True)
-class Place:
+class LayerSizes:
     """Sizes, and strides in elements.
 
     Of x by sequence and batch, of y by sequence, direction and batch, of states by direction and batch.
@@ -78,13 +72,15 @@ class Place:
     state: tuple[Dim, Dim]
 
 
-def place_of(node: Node, op: Recurrent) -> Place:
+def sizes_of(node: Node, op: Recurrent) -> LayerSizes:
     """Sizes and strides of the operands of ``op``, whose batch or time comes first."""
     first, second, inputs = node.operand(0).type.dims
     hidden, wide = op.hidden, op.directions * op.hidden
     if op.batch_first:
-        return Place(second, first, (inputs, second * inputs), (wide, hidden, second * wide), (hidden, wide))
-    return Place(
+        return LayerSizes(
+            second, first, (inputs, second * inputs), (wide, hidden, second * wide), (hidden, wide)
+        )
+    return LayerSizes(
         first,
         second,
         (second * inputs, inputs),
@@ -103,11 +99,15 @@ def refusal_of(node: Node, op: Recurrent) -> str | None:
     return f"no kernel with activation {unknown[0]}" if unknown else None
 
 
-def operands_of(node: Node, context: Context, count: int) -> tuple[Value | None, ...]:
-    """The operands, weights packed, absent ones at the end filled in."""
-    x, _, _, *rest = node.inputs
+def launched(symbol: str, made: rnn.Recurrent, args: tuple[Dim, ...], node: Node, context: Context) -> Run:
+    """A layer in one launch: weights packed, absent operands at the end filled in."""
+    abi, (x, _, _, *rest) = made.CELL.abi, node.inputs
     weights = (packed(node.operand(position), WEIGHTS_LAYOUT, node, context) for position in (1, 2))
-    return (x, *weights, *rest, *[None] * (count - 3 - len(rest)))
+    absent = [None] * (len(abi.operands) - 3 - len(rest) - len(node.outputs))
+    operands = (x, *weights, *rest, *absent, *node.outputs)
+    written = tuple(range(len(operands) - len(node.outputs), len(operands)))
+    costs = made.grid, made.scratch_bytes, made.work_ns(context.isa)
+    return Run((Launch(KernelRef(symbol), operands, written, args, *costs),))
 
 
 def clip_of(op: Recurrent) -> float:

@@ -31,16 +31,15 @@ from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import I64
 from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.registry import Context, candidate
-from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.launch import Run
 from graphwright.kernels.recurrent import elman
 from graphwright.kernels.recurrent.candidates import (
     activations_of,
     clip_of,
-    operands_of,
-    place_of,
+    launched,
     refusal_of,
+    sizes_of,
 )
-from graphwright.kernels.ref import KernelRef
 from graphwright.ops.core.unary import Relu, Sigmoid, Tanh
 from graphwright.ops.nn.rnn import RNN
 
@@ -133,17 +132,14 @@ def elman_network(node: Node[RNN], context: Context) -> Run | str:
     refusal = refusal_of(node, op)
     if refusal is not None:
         return refusal
-    place, functions = place_of(node, op), activations_of(op)
-    state = place.state
+    sizes, functions = sizes_of(node, op), activations_of(op)
+    state = sizes.state
     made = elman.Rnn(
-        place.sequence, place.batch, node.operand(0).type.dims[2], op.hidden, op.directions,
-        x_strides=place.x, y_strides=place.y, initial_h_strides=state, y_h_strides=state,
+        sizes.sequence, sizes.batch, node.operand(0).type.dims[2], op.hidden, op.directions,
+        x_strides=sizes.x, y_strides=sizes.y, initial_h_strides=state, y_h_strides=state,
         reverse=op.direction == "reverse", clip=clip_of(op), activations=(functions[0], functions[1]),
     )  # fmt: skip
-    operands = (*operands_of(node, context, 6), *node.outputs)
-    costs = made.args, made.grid, made.scratch_bytes, made.work_ns(context.isa)
-    written = elman.CELL.abi.positions("y", "y_h")
-    return Run((Launch(KernelRef(elman.SYMBOL), operands, written, *costs),))
+    return launched(elman.SYMBOL, made, made.args, node, context)
 
 
 @candidate(RNN)

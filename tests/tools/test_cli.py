@@ -383,3 +383,11 @@ def test_constants_and_outputs_that_do_not_fit(
     assert result.exit_code == status
     assert said in " ".join(result.stderr.replace("│", " ").split())
     assert not Path("m.om").exists()
+
+
+def test_a_package_is_not_compiled_for_other_sizes(model: Path) -> None:
+    assert graphwright("compile", model, "-o", "m.om").exit_code == 0
+    made = graphwright("compile", "m.om", "-o", "n.om", "--shape", "x:2,4")
+    assert made.exit_code == 2 and "a package keeps the sizes" in " ".join(made.stderr.split())
+    assert not Path("n.om").exists()
+    assert graphwright("compile", "m.om", "-o", "n.om").exit_code == 0

@@ -34,7 +34,7 @@ from graphwright.tools.gear_arguments import (
     parse_gears,
 )
 from graphwright.tools.host_program_table import host_program_text
-from graphwright.tools.models import open_model
+from graphwright.tools.models import is_package, open_model
 from graphwright.tools.progress import Watch, stages
 
 STANDARD_OUTPUT: Final = Path("-")
@@ -100,6 +100,9 @@ def compile(
     else:
         require_folder(target, "--output")
         _refuse_same_file(target, model)
+    if shape and is_package(model):
+        message = "a package keeps the sizes that it was compiled for: give the .onnx model"
+        raise typer.BadParameter(message, param_hint="--shape")
     wanted = parse_gears(gears, dynamic_batch, dynamic_image, combine, between)
     watch = Watch(["*"] if print_after_all else print_after or [])
     with stages(watch) as observe:

@@ -38,10 +38,13 @@ def direct_work(lanes: int, pixels: Dim, cout: Dim, taps: Dim, efficiency: int =
 
 
 def im2col_work(lanes: int, pixels: Dim, cout: Dim, taps: Dim) -> Work:
-    """Row-major convolution as a product of gathered panels with the weights."""
-    gathered = pixels * taps
+    """Row-major convolution as a product of gathered panels with the weights. The last panel of weights, of
+    half as many channels as a vector has lanes, takes as long as a whole one.
+    """
+    gathered, panel = pixels * taps, lanes // 2
+    few = isinstance(cout, int) and cout < panel
     return Work(
-        fmas=gathered * cout,
+        fmas=gathered * (cout if few else ceildiv(cout, panel) * panel),
         efficiency=IM2COL,
         cycles=gathered - floordiv(gathered, 16) + STORED * cout * ceildiv(pixels, lanes),
         weights=4 * cout * taps,

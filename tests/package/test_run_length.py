@@ -13,10 +13,11 @@ import safetensors.numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphwright.package.header import BadWeights
 from graphwright.package.package import Entry, Package
 from graphwright.package.read import read_package
 from graphwright.package.run_length import LINE, SHRINKS, fill_jobs, find_runs
-from graphwright.package.weights import BadWeights, Weights, pack_weights, read_weights
+from graphwright.package.weights import Weights, pack_weights, read_weights
 from graphwright.package.write import write_package
 
 Array = np.ndarray[Any, Any]

@@ -26,9 +26,10 @@ from graphwright.errors import PackageError
 from graphwright.ir.deferred import Deferred
 from graphwright.ir.types import DTYPES, F32
 from graphwright.package import weights as weights_module
+from graphwright.package.header import BadWeights
 from graphwright.package.package import Entry, Package
 from graphwright.package.read import read_package
-from graphwright.package.weights import BadWeights, UnpackedWeights, Weights, pack_weights, read_weights
+from graphwright.package.weights import UnpackedWeights, Weights, pack_weights, read_weights
 from graphwright.package.write import write_package
 
 from .models import onnx_model

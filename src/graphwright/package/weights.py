@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from math import prod
 from typing import Any
@@ -21,39 +21,30 @@ from typing import Any
 from graphwright._native import condense_all
 from graphwright.ir.arrays import Array, is_repeated, np
 from graphwright.ir.deferred import Deferred, Packing
-from graphwright.ir.dtypes import DTYPES, STRING, DType, dtype_of
+from graphwright.ir.dtypes import STRING, dtype_of
 from graphwright.ir.mapped import equal_bytes, mapped_file, release
 from graphwright.package.archive import ALIGNMENT, aligned_memory
+from graphwright.package.header import (
+    BadWeights,
+    Kind,
+    Tensor,
+    aligned,
+    check_size,
+    dtype_and_shape,
+    firsts_of,
+    header_of,
+    laid_out,
+    read_tensor,
+)
 from graphwright.package.parts import PART, do_side_by_side, thread_count
 from graphwright.package.run_length import fill_jobs, find_runs
 from graphwright.records import dataclass, field
 
 Piece = bytes | memoryview
-MAX_RANK = 32
 _CONDENSED = 1 << 16
 """Bytes of content that are hashed as they are; more are condensed first (see ``_native.condense_all``)."""
 MOST_EXPANDED = 1 << 31
 """Bytes in memory that a file may ask for with few of its own."""
-
-_NAMES = {
-    "bool": "BOOL", "i8": "I8", "i16": "I16", "i32": "I32", "i64": "I64",
-    "u8": "U8", "u16": "U16", "u32": "U32", "u64": "U64",
-    "f16": "F16", "bf16": "BF16", "f32": "F32", "f64": "F64", "f8e4m3fn": "F8_E4M3", "f8e5m2": "F8_E5M2",
-}  # fmt: skip
-
-
-class BadWeights(ValueError):
-    """The bytes are not what :func:`pack_weights` makes."""
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """Where one tensor lies in the data: ``size`` bytes from byte ``start`` on."""
-
-    dtype: DType
-    shape: tuple[int, ...]
-    start: int
-    size: int
 
 
 @dataclass(frozen=True)
@@ -80,7 +71,7 @@ class Weights:
 
     def _lines(self, name: str) -> Array:
         tensor = self.tensors[name]
-        return np.frombuffer(self.data[tensor.start : tensor.start + _aligned(tensor.size)], np.uint8)
+        return np.frombuffer(self.data[tensor.start : tensor.start + aligned(tensor.size)], np.uint8)
 
     def with_own_indices(self) -> Weights:
         """These weights, read-only. Where they are mapped from a file, the pages of wide integers are copied:
@@ -133,8 +124,8 @@ class UnpackedWeights:
     def __init__(self, arrays: Mapping[str, Array | Deferred]) -> None:
         self.arrays = {name: a.make() if isinstance(a, Deferred) else a for name, a in arrays.items()}
         kinds = {name: _kind(array) for name, array in self.arrays.items()}
-        tensors, _ = _laid_out(kinds)
-        self.tensors, _ = _laid_out(kinds, _same_bytes(tensors, self._content))
+        tensors, _ = laid_out(kinds)
+        self.tensors, _ = laid_out(kinds, _same_bytes(tensors, self._content))
 
     def pieces(self) -> list[Piece]:
         """As :meth:`Weights.pieces`."""
@@ -160,8 +151,8 @@ def _pieces(
     tensors: Mapping[str, Tensor], runs: Mapping[str, bytes], content: Callable[[str], memoryview]
 ) -> list[Piece]:
     """The header, and the bytes of each tensor with what pads them; ``runs`` of those that repeat."""
-    stored: list[Piece] = [_header(tensors, {name: len(data) for name, data in runs.items()})]
-    for name, first in _firsts(tensors).items():
+    stored: list[Piece] = [header_of(tensors, {name: len(data) for name, data in runs.items()})]
+    for name, first in firsts_of(tensors).items():
         if name == first:
             piece = runs[name] if name in runs else content(name)
             stored += [piece, bytes(-len(piece) % ALIGNMENT)]
@@ -170,7 +161,7 @@ def _pieces(
 
 def _digests(tensors: Mapping[str, Tensor], content: Callable[[str], memoryview]) -> dict[str, str]:
     found: dict[str, str] = {}
-    own = [name for name, first in _firsts(tensors).items() if name == first]
+    own = [name for name, first in firsts_of(tensors).items() if name == first]
 
     def hash_one(name: str) -> None:
         found[name] = _hash(content(name))
@@ -184,8 +175,8 @@ def _all_runs(tensors: Mapping[str, Tensor], lines: Callable[[str], Array]) -> d
     """The tensors that repeat, by name; ``lines`` gives their bytes, padded to whole lines."""
     found: dict[str, bytes] = {}
     bytes_left = MOST_EXPANDED
-    for name, first in _firsts(tensors).items():
-        size = _aligned(tensors[name].size)
+    for name, first in firsts_of(tensors).items():
+        size = aligned(tensors[name].size)
         if name != first or tensors[name].dtype is STRING or size > bytes_left:
             continue
         content = lines(name)
@@ -203,7 +194,7 @@ def pack_weights(arrays: Mapping[str, Array | Deferred]) -> Weights:
     Each array is let go when it has been read: where the caller does not hold it, its memory is free then.
     """
     kinds = {name: _kind(array) for name, array in arrays.items()}
-    tensors, end = _laid_out(kinds)
+    tensors, end = laid_out(kinds)
     data = aligned_memory(end)
     target = np.frombuffer(data, np.uint8)
     places = {name: target[t.start : t.start + t.size] for name, t in tensors.items()}
@@ -212,7 +203,7 @@ def pack_weights(arrays: Mapping[str, Array | Deferred]) -> Weights:
     do_side_by_side(jobs, thread_count(end))
     if same := _same_bytes(tensors, places.__getitem__):
         before = tensors
-        tensors, end = _laid_out(kinds, same)
+        tensors, end = laid_out(kinds, same)
         for name, tensor in tensors.items():  # which only move towards the beginning
             start, size = before[name].start, tensor.size
             if name not in same and tensor.start < start:
@@ -220,8 +211,8 @@ def pack_weights(arrays: Mapping[str, Array | Deferred]) -> Weights:
         data = data[:end]
     for tensor in tensors.values():
         stop = tensor.start + tensor.size
-        data[stop : _aligned(stop)] = bytes(-stop % ALIGNMENT)
-    return Weights(_header(tensors), data.toreadonly(), tensors)
+        data[stop : aligned(stop)] = bytes(-stop % ALIGNMENT)
+    return Weights(header_of(tensors), data.toreadonly(), tensors)
 
 
 def _jobs(place: Array, array: Array | Deferred) -> Iterator[Callable[[], object]]:
@@ -241,27 +232,10 @@ def _copy(place: Array, source: Array) -> None:
     release(source)
 
 
-_Kind = tuple[DType, tuple[int, ...], int]
-"""Of a tensor: its dtype, its shape, its bytes."""
-
-
-def _kind(array: Array | Deferred) -> _Kind:
+def _kind(array: Array | Deferred) -> Kind:
     if isinstance(array, Deferred):
         return array.dtype, array.shape, array.nbytes
     return dtype_of(array), array.shape, _bytes(array).size if array.dtype == object else array.nbytes
-
-
-def _laid_out(
-    kinds: Mapping[str, _Kind], same: Mapping[str, str] | None = None
-) -> tuple[dict[str, Tensor], int]:
-    """Tensors one behind the other, those of ``same`` on the ones that they equal; where the last ends."""
-    tensors: dict[str, Tensor] = {}
-    end = 0
-    for name, (dtype, shape, size) in kinds.items():
-        first = (same or {}).get(name)
-        tensors[name] = Tensor(dtype, shape, end if first is None else tensors[first].start, size)
-        end = _aligned(end + size) if first is None else end
-    return tensors, end
 
 
 def _same_bytes(tensors: Mapping[str, Tensor], content: Callable[[str], Array]) -> dict[str, str]:
@@ -298,12 +272,6 @@ _PROBES = 64
 """Bytes of a tensor that tell it from most others."""
 
 
-def _firsts(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """By name, the first tensor at the same place: itself where it is alone."""
-    places: dict[int, str] = {}
-    return {name: places.setdefault(t.start, name) if t.size else name for name, t in tensors.items()}
-
-
 def no_weights() -> Weights:
     """None at all."""
     return pack_weights({})
@@ -322,38 +290,6 @@ def _strings(data: memoryview, shape: tuple[int, ...]) -> Array:
     return array.reshape(shape)
 
 
-def _aligned(position: int) -> int:
-    return position + -position % ALIGNMENT
-
-
-def _header(tensors: Mapping[str, Tensor], runs: Mapping[str, int] | None = None) -> bytes:
-    """The length and the JSON behind it, padded to the alignment; ``runs`` has the bytes of what repeats."""
-    kinds: dict[str, str] = {}
-    header: dict[str, Any] = {"__metadata__": kinds}
-    start = 0
-    for name, first in _firsts(tensors).items():
-        tensor, stored = tensors[name], (runs or {}).get(name)
-        theirs = _NAMES.get(tensor.dtype.name) if stored is None else None
-        kinds[name] = (
-            tensor.dtype.name if theirs and name == first else f"{tensor.dtype.name} {list(tensor.shape)}"
-        )
-        if name != first:
-            kinds[name] += f" as {first}"
-            continue
-        if stored is not None:
-            kinds[name] += " runs"
-        size = tensor.size if stored is None else stored
-        end = start + size
-        shape = list(tensor.shape) if theirs else [size]
-        header[name] = {"dtype": theirs or "U8", "shape": shape, "data_offsets": [start, end]}
-        if padding := -end % ALIGNMENT:
-            header[f"pad{end}"] = {"dtype": "U8", "shape": [padding], "data_offsets": [end, end + padding]}
-        start = end + padding
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-(len(text) + 8) % ALIGNMENT)
-    return len(text).to_bytes(8, "little") + text
-
-
 def read_weights(member: memoryview) -> Weights:
     """The weights in a member; every offset is checked against the data, every size against its shape."""
     try:
@@ -367,7 +303,7 @@ def read_weights(member: memoryview) -> Weights:
             return _expanded(header, kinds, data)
         tensors: dict[str, Tensor] = {}
         for name, kind in kinds.items():
-            tensors[name] = _tensor(len(data), _entry(header, name, kind, tensors), kind)
+            tensors[name] = read_tensor(len(data), _entry(header, name, kind, tensors), kind)
         return Weights(text, data, tensors)
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise BadWeights(f"bad header: {error}") from error
@@ -385,66 +321,36 @@ def _entry(header: Mapping[str, Any], name: str, kind: str, tensors: Mapping[str
 def _expanded(header: Mapping[str, Any], kinds: Mapping[str, str], data: memoryview) -> Weights:
     """The weights in memory of their own, in the header's order: what repeats has its size there."""
     stored: dict[str, Tensor] = {}
-    made: dict[str, _Kind] = {}
+    made: dict[str, Kind] = {}
     same: dict[str, str] = {}
     expanded = 0
     for name, kind in kinds.items():
         if first := kind.partition("] as ")[2]:
             same[name] = first
-            made[name] = (*_dtype_and_shape(kind, {}), made[first][2])
-            _check_size(*made[name])
+            made[name] = (*dtype_and_shape(kind, {}), made[first][2])
+            check_size(*made[name])
             continue
         if not kind.endswith("] runs"):
-            stored[name] = _tensor(len(data), header[name], kind)
+            stored[name] = read_tensor(len(data), header[name], kind)
             made[name] = (stored[name].dtype, stored[name].shape, stored[name].size)
             continue
-        stored[name] = _tensor(len(data), header[name], "u8")
-        dtype, shape = _dtype_and_shape(kind, {})
+        stored[name] = read_tensor(len(data), header[name], "u8")
+        dtype, shape = dtype_and_shape(kind, {})
         made[name] = dtype, shape, prod(shape) * dtype.bytes
-        _check_size(*made[name])
-        expanded += _aligned(made[name][2])
+        check_size(*made[name])
+        expanded += aligned(made[name][2])
     if expanded > MOST_EXPANDED:
         raise BadWeights(f"what repeats would take {expanded} bytes, more than {MOST_EXPANDED}")
-    tensors, end = _laid_out(made, same)
+    tensors, end = laid_out(made, same)
     memory = aligned_memory(end)
     target = np.frombuffer(memory, np.uint8)
     jobs: list[Callable[[], object]] = []
     for name, tensor in stored.items():
         source, place = data[tensor.start : tensor.start + tensor.size], tensors[name]
         if kinds[name].endswith("] runs"):
-            jobs += fill_jobs(source, target[place.start : _aligned(place.start + place.size)])
+            jobs += fill_jobs(source, target[place.start : aligned(place.start + place.size)])
         else:
             content = np.frombuffer(source, np.uint8)
             jobs.append(partial(np.copyto, target[place.start : place.start + place.size], content))
     do_side_by_side(jobs, thread_count(end))
-    return Weights(_header(tensors), memory.toreadonly(), tensors)
-
-
-def _dtype_and_shape(kind: str, entry: Mapping[str, Any]) -> tuple[DType, tuple[int, ...]]:
-    """What the metadata says of a tensor; the shape is in its entry where the format names its dtype."""
-    name, _, rest = kind.partition(" ")
-    shape, closing, _ = rest.partition("]")
-    sizes = json.loads(shape + closing) if rest else entry["shape"]
-    if len(sizes) > MAX_RANK or not _are_counts(sizes):
-        raise BadWeights("sizes must be whole numbers, 0 or more")
-    return DTYPES[name], tuple(sizes)
-
-
-def _check_size(dtype: DType, shape: tuple[int, ...], size: int) -> None:
-    if dtype is not STRING and size != prod(shape) * dtype.bytes:
-        raise BadWeights("the size of a tensor is wrong")
-
-
-def _tensor(data_size: int, entry: dict[str, Any], kind: str) -> Tensor:
-    dtype, shape = _dtype_and_shape(kind, entry)
-    start, end = entry["data_offsets"]
-    if not _are_counts((start, end)):
-        raise BadWeights("sizes must be whole numbers, 0 or more")
-    if not start <= end <= data_size:
-        raise BadWeights("a tensor lies outside of the data")
-    _check_size(dtype, shape, end - start)
-    return Tensor(dtype, shape, start, end - start)
-
-
-def _are_counts(numbers: Iterable[object]) -> bool:
-    return all(type(n) is int and n >= 0 for n in numbers)
+    return Weights(header_of(tensors), memory.toreadonly(), tensors)

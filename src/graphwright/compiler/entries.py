@@ -62,7 +62,8 @@ class EntryDraft(Protocol):
     """An entry before ``modules`` are compiled for it."""
 
     @property
-    def modules(self) -> Sequence[Module]: ...
+    def modules(self) -> Sequence[Module]:
+        """What is compiled for it, in this order."""
 
     def finished(self, compiled: Sequence[Compiled]) -> Finished:
         """The entry of what was made of each module, which is now what was compiled."""
@@ -77,9 +78,11 @@ class Single:
 
     @property
     def modules(self) -> Sequence[Module]:
+        """The one module."""
         return (self.module,)
 
     def finished(self, compiled: Sequence[Compiled]) -> Finished:
+        """A program, behind a dispatch where it assumes something of sizes."""
         (made,) = compiled
         if self.general is None or not self.module.symbols.guards:
             return Finished(self.module, made)

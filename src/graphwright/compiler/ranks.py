@@ -84,9 +84,11 @@ class RankVariants:
 
     @property
     def modules(self) -> Sequence[Module]:
+        """One for each choice of ranks."""
         return self.variants
 
     def finished(self, compiled: Sequence[Compiled]) -> Finished:
+        """A dispatch by rank."""
         cases = [made.executable for made in compiled]
         report = with_dynamic("", what_stays_dynamic(self.general))
         return Finished(self.general, Compiled(jit_dispatch(self.general, cases), report))

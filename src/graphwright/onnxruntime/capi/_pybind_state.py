@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphwright.onnxruntime.capi.onnxruntime_pybind11_state import *  # noqa: F403
+from graphwright.onnxruntime.capi.onnxruntime_pybind11_state import *  # noqa: F403  # the same names, as there
 from graphwright.onnxruntime.refused import refused
 
 

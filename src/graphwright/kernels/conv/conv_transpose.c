@@ -129,16 +129,18 @@ static int32_t finish(const struct transposed *t, const struct part *p) {
     int64_t channel = p->group * s->cout + p->row;
     if (last <= first)
         return 0;
+    if (t->hook) { /* there is no y */
+        interleave(t, p, t->tile, pitch);
+        return t->hook(t->hook_buf, t->hook_arg, t->tile + first, pitch, p->batch, channel, p->rows,
+                       (p->oz * s->oh + p->oy) * s->ow + ox0 + first, last - first);
+    }
     float *y =
         t->y + p->batch * s->y_batch + channel * s->y_channel + p->oz * s->y_depth + p->oy * s->y_row + ox0;
-    if (!t->hook && first == 0 && last == width) {
+    if (first == 0 && last == width) {
         interleave(t, p, y, s->y_channel);
         return 0;
     }
     interleave(t, p, t->tile, pitch);
-    if (t->hook)
-        return t->hook(t->hook_buf, t->hook_arg, t->tile + first, pitch, p->batch, channel, p->rows,
-                       (p->oz * s->oh + p->oy) * s->ow + ox0 + first, last - first);
     for (int64_t r = 0; r < p->rows; r++)
         memcpy(y + r * s->y_channel + first, t->tile + r * pitch + first, (size_t)(last - first) * sizeof *y);
     return 0;

@@ -39,13 +39,13 @@ static void pack_rows(const uint8_t *a, int64_t a_m, int64_t rows, int64_t k, ui
 /* Sums of the rows of a packed tile. */
 static void sum_rows(const uint8_t *tile, int64_t rows, int64_t k, int32_t *sums) {
     for (int64_t r = 0; r < rows; r++, tile += RUN) {
-        vi total = {0};
+        vq total = {0}; /* sums wrap */
         for (int64_t j = 0; j < k; j += RUN)
             for (int64_t i = 0; i < RUN; i += (int64_t)sizeof(vi))
-                total += quad_sums(quads_at(tile + j * TILE_ROWS + i));
+                total += (vq)quad_sums(quads_at(tile + j * TILE_ROWS + i));
         uint32_t sum = 0;
         for (int i = 0; i < VL; i++)
-            sum += (uint32_t)total[i];
+            sum += total[i];
         sums[r] = (int32_t)sum;
     }
 }

@@ -26,6 +26,9 @@ from graphwright.records import replace
 X, W, BIAS, C = Var("x"), Const("weight"), Opt("bias"), Const("c")
 SCALE, SHIFT, MEAN, VARIANCE = Const("scale"), Const("shift"), Const("mean"), Const("variance")
 PRODUCT = P((Conv, ConvTranspose, Gemm), X, W, BIAS, once=True)
+DROWNED = 2.0**64
+"""A bias that is so many times the least subnormal number hides what underflow takes from a weight: in f32 as
+long as the magnitudes of a sum's operands add up to less than 2**40. No f16 is as large."""
 Affine = tuple[Array, Array]
 """Scale and shift of each channel, in float64."""
 
@@ -74,7 +77,10 @@ def _vector(m: Match) -> Array:
 def _lost(m: Match, affine: Affine) -> str | None:
     """Why the folded weight and bias would not be numbers of their dtype with all their digits."""
     op, (scale, shift), w = m.op(PRODUCT), affine, m.array(W)
-    tiny = float(np.finfo(np.float32 if m[W].type.dtype == BF16 else w.dtype).smallest_normal)
+    is_bf16 = m[W].type.dtype == BF16  # the range of f32, with steps of 2**-7
+    info = np.finfo(np.float32 if is_bf16 else w.dtype)
+    tiny = float(info.smallest_normal)
+    drowned = tiny * (2.0**-7 if is_bf16 else float(info.eps)) * DROWNED
     with np.errstate(all="ignore"):
         before = _largest_of_features(op, w)
         after = before * np.abs(scale)
@@ -82,7 +88,7 @@ def _lost(m: Match, affine: Affine) -> str | None:
         for what, numbers in (("weights", after), ("biases", shifted)):
             if bool((np.isfinite(numbers) & ~np.isfinite(numbers.astype(w.dtype))).any()):
                 return f"the folded {what} would overflow"
-    if bool(((after > 0) & (after < tiny) & (before >= tiny)).any()):
+    if bool(((after > 0) & (after < tiny) & (before >= tiny) & (np.abs(shifted) <= drowned)).any()):
         return "the folded weights would lose digits to underflow"
     return None
 

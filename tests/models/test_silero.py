@@ -14,7 +14,7 @@ import pytest
 
 import graphwright as gw
 from graphwright.runtime.cpu import Cpu
-from graphwright.tools.inspect_command import arena_and_live
+from graphwright.tools.memory_tables import arena_and_live
 from tests.models.support import distance, file_of, host_calls, session
 from tests.tools.support import graphwright
 

@@ -1,0 +1,127 @@
+"""What ``graphwright inspect`` shows of a model: its file, interface, graph, and the programs of a target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from graphwright.compiler.recompile import unpacked_module
+from graphwright.executable.target_code import TargetCode
+from graphwright.ir.graph import Module
+from graphwright.ir.sizes import Dim
+from graphwright.package.package import Entry, Package
+from graphwright.report import dynamic_lines
+from graphwright.runtime.model import Model
+from graphwright.tools.console import bytes_text, say, table
+from graphwright.tools.facts import (
+    constraint_texts,
+    guard_texts,
+    has_all_plugins,
+    op_counts,
+    size_spans,
+    target_facts,
+)
+
+
+def graph_of(model: Model) -> Module:
+    """The graph of the model's entry, constants in row-major order."""
+    return unpacked_module(model.alone())
+
+
+def show_file(path: Path, package: Package | None, verified: bool) -> None:
+    """Show the name and size of the file, and of a package its targets and whether it is trusted."""
+    rows = [["file", str(path)], ["size", bytes_text(path.stat().st_size)]]
+    if package is not None:
+        trusted = (
+            "yes"
+            if package.trusted
+            else "no: its graph and weights were compiled again here (--trust runs its kernels)"
+        )
+        held = ", ".join(
+            f"{isa}, whose weights are packed again when it is loaded" if isa in package.packs else isa
+            for isa in package.isas()
+        )
+        rows += [["targets", held]] if held else []
+        rows += [["trusted", trusted], *([["verified", "members, weights and graph"]] if verified else [])]
+    table(rows)
+
+
+def show_interface(model: Model) -> None:
+    """Show inputs, states, outputs, constraints, guards, options and the source's own texts."""
+    entry = model.entry
+    if len(model.entries) > 1:
+        say("entries (--entry shows another)")
+        table([[name, "shown below" if each is model else ""] for name, each in model.entries.items()])
+    sides = (("inputs", entry.feeds), ("states", entry.states), ("outputs", entry.outputs))
+    for title, specs in sides:
+        if title == "states" and not specs:
+            continue
+        say(title)
+        table([[spec.name, spec.type_text] for spec in specs])
+    for title, lines in (
+        ("constraints", constraint_texts(entry)),
+        ("guards", guard_texts(entry)),
+        ("options", [f"{name}={value}" for name, value in model.package.options.items()]),
+    ):
+        if lines:
+            say(title)
+            table([[line] for line in lines])
+    if entry.metadata:
+        say("metadata")
+        table([[key, text] for key, text in entry.metadata.items()])
+
+
+def _show_sizes(module: Module) -> dict[str, Dim]:
+    """Ranges of the inputs' sizes, by the sizes' texts."""
+    spans = size_spans(module)
+    rows = [[dim, span.words] for dim, span in spans.items() if span != Dim()]
+    if rows:
+        say("sizes")
+        table(rows)
+    return spans
+
+
+def show_dynamic(entry: Entry) -> None:
+    """Sizes and ranks that only a run tells, each with what decides it."""
+    if lines := dynamic_lines(entry.report):
+        say("known only at run time")
+        table([[line] for line in lines])
+
+
+def show_graph(model: Model) -> dict[str, Dim]:
+    """Shows what the graph holds; the ranges of the inputs' sizes."""
+    spans: dict[str, Dim] = {}
+    package = model.package
+    if package.plugins:
+        say("ops of plugins")
+        table([[name, plugin] for name, plugin in sorted(package.plugins.items())])
+    if not has_all_plugins(package):
+        say("ops: load these plugins to see them")
+    else:
+        module = graph_of(model)
+        spans = _show_sizes(module)
+        _show_ops(module)
+    for title, weights in (("weights", package.weights), ("weights for recompiling only", package.spare())):
+        tensors = weights.tensors.values()
+        if tensors or title == "weights":
+            say(f"{title}: {len(tensors)} tensors, {bytes_text(sum(tensor.size for tensor in tensors))}")
+    return spans
+
+
+def _show_ops(module: Module) -> None:
+    counts = op_counts(module)
+    alone = counts["count"] - counts["fused"]
+    inside = f"{counts['fused']} in {counts['fused_regions']} fused regions"
+    say(f"ops: {counts['count']}, {inside}, {alone} outside")
+    table([[str(count), name] for name, count in counts["by_name"].items()] or [["none"]])
+
+
+def show_target(target: TargetCode) -> None:
+    """Show the tasks, kernels and NumPy ops of one program for one ISA."""
+    found = target_facts(target)
+    tasks, kernels = found["tasks"], found["kernels"]
+    say(f"tasks for {target.name}: {sum(tasks.values())}, {found['shape_instructions']} shape instructions")
+    table([[str(count), kind] for kind, count in tasks.items()] or [["none"]])
+    say(f"kernels: {kernels['library']} of the library, {kernels['generated']} generated")
+    if found["numpy_ops"]:
+        say("run in NumPy, as there is no kernel")
+        table([[name] for name in found["numpy_ops"]])

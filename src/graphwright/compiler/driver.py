@@ -11,9 +11,11 @@ from graphwright.compiler.partition import partition
 from graphwright.compiler.pipeline import shape_passes
 from graphwright.compiler.ranks import RankVariants, is_only, lacks_ranks, ranked
 from graphwright.config import Options
+from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.clone import clone_module
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Module
+from graphwright.ir.symbols import SymbolError
 from graphwright.package.package import MAIN, Package
 from graphwright.passes.buckets import BucketModules, split_module
 from graphwright.passes.retype import retype
@@ -39,8 +41,12 @@ def compile_sources(
     Raises ModelError, ToolchainError, PluginError.
     """
     options = for_this_cpu(options)
-    drafts = {name: _draft(each, options, observe, assume_found) for name, each in sources.items()}
-    return compile_entries(drafts, options, observe)
+    try:
+        drafts = {name: _draft(each, options, observe, assume_found) for name, each in sources.items()}
+        return compile_entries(drafts, options, observe)
+    except SymbolError as error:  # products of sums of sizes, which no type states
+        hint = "give some of the sizes that are open, as in shapes={'x': (8, 64)}"
+        raise ModelError(Diagnostic("sizes", f"open sizes make {error}", hint=hint)) from error
 
 
 def compile_module(

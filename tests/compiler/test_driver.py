@@ -1,0 +1,27 @@
+"""Faults that only the whole of a compilation meets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphwright as gw
+
+
+def outer_product(inputs: int) -> gw.GraphBuilder:
+    """Rows of many inputs, each as many as a size of its own says, times themselves."""
+    b = gw.GraphBuilder()
+    rows = b.concat(*(b.input(f"x{k}", "f32", (f"N{k}", 2)) for k in range(inputs)), axis=0)
+    b.output("y", b.relu(b.matmul(rows, b.transpose(rows, perm=(1, 0)))))
+    return b
+
+
+def test_products_of_many_open_sizes_are_refused_with_a_remedy() -> None:
+    with pytest.raises(gw.ModelError, match=r"open sizes make a size of more than 256 terms(?s:.*)shapes="):
+        outer_product(40).compile()
+
+
+def test_the_remedy_helps() -> None:
+    model = outer_product(40).compile(shapes={f"x{k}": (1, 2) for k in range(30)})
+    ones = np.ones((1, 2), np.float32)
+    np.testing.assert_array_equal(*model(*[ones] * 40), np.full((40, 40), 2))

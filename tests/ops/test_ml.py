@@ -107,6 +107,19 @@ def test_linear_classifiers(
     )
 
 
+@pytest.mark.parametrize("features", [1, 2])
+def test_of_too_many_coefficients_the_first_are_taken(features: int) -> None:
+    """As in ``logreg_iris.onnx``, an example of ONNX Runtime's: 12 coefficients, 3 classes, 2 features."""
+    compare(
+        "LinearClassifier",
+        rows(5, features),
+        coefficients=numbers(3, 4),
+        intercepts=numbers(3, seed=2),
+        post_transform="LOGISTIC",
+        **labels_of(3, False, "classlabels_ints"),
+    )
+
+
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("targets", [1, 3])
 def test_linear_regressors(targets: int, transform: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from typing import Any, ClassVar
 
 import numpy as np
@@ -261,6 +262,14 @@ def widened(array: Array) -> Array:
     return array.astype(np.float32) if array.dtype.name in ("float16", "bfloat16") else array
 
 
+@cache
+def _operand_count(expression: Callable[..., object]) -> int | None:
+    """How many operands a method ``expression`` takes; None for any number."""
+    parameters = list(inspect.signature(expression).parameters.values())[1:]
+    is_open = any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters)
+    return None if is_open else len(parameters)
+
+
 class Pointwise(Op):
     """Base of elementwise ops: operands of one dtype broadcast to the output."""
 
@@ -270,6 +279,9 @@ class Pointwise(Op):
     """The output's dtype; None is that of the operands."""
 
     def infer(self, at: Inference, *operands: Fact) -> TensorType | Fact:
+        needed = _operand_count(self.__class__.expression)
+        if needed is not None and len(operands) != needed:
+            raise at.fail(f"{needed} operands are needed, {len(operands)} are given")
         dtype = same_dtype(at, *operands)
         need_dtype(at, operands[0], self.dtypes, "the operand")
         if len(operands) == 1:

@@ -192,5 +192,5 @@ class _Importer:
 RankedImport.samples = (
     Sample(RankedImport("Add", 6, "", (("axis", 1), ("broadcast", 1))), (arg(F32, 2, 3, 4), arg(F32, 3))),
     Sample(RankedImport("NoSuchOp", 6), (arg(F32, 2),), "has no translation"),
-    Sample(RankedImport("Add", 14), (arg(F32, 2),), "input 1 is missing"),
+    Sample(RankedImport("Add", 14), (arg(F32, 2),), "2 operands are needed, 1 are given"),
 )

@@ -15,6 +15,7 @@ from graphwright.ops.ml.post_transforms import (
     feature_rows,
     matrix,
     post_transform,
+    rows_of_features,
     transformed,
     transformed_alone,
     vector,
@@ -22,8 +23,17 @@ from graphwright.ops.ml.post_transforms import (
 
 
 def linear(i: Importer, coefficients: Array, intercepts: Array) -> Value:
-    """Rows of features times ``coefficients``, f32[targets, features], plus ``intercepts``."""
-    x = feature_rows(i, coefficients.shape[1])
+    """Rows of features times ``coefficients``, f32[targets, features], plus ``intercepts``.
+
+    Of coefficients for more features than the input has, the first are taken, as ONNX Runtime does: a model
+    that it ships as an example has such.
+    """
+    targets, features = coefficients.shape
+    given = rows_of_features(i).type.dims[1]
+    if isinstance(given, int) and given < features:
+        features = given
+        coefficients = coefficients.ravel()[: targets * features].reshape(targets, features)
+    x = feature_rows(i, features)
     product = i.emit(MatMul(), x, i.const(np.ascontiguousarray(coefficients.T)))
     made: Value = i.emit(Add(), product, i.const(intercepts)) if intercepts.any() else product
     return made

@@ -12,6 +12,7 @@ _BOUND: Final = "bound by multiply-adds, as the peer is: 0.9 to 1.1 in several r
 _SCALARS: Final = (
     "bound by arithmetic; errors stay below 2 units in the last place: 0.95 to 1.1 in several runs"
 )
+_GATHERS: Final = "on more threads each unit gathers its pixels again"
 _SEQUENCE: Final = "up to 6 sequences run on one core; ONNX Runtime splits the product of each step"
 _BOOLS: Final = "a bool is widened to 32 bits where it is computed with: a vector holds 16 of them, not 64"
 
@@ -20,11 +21,12 @@ REASONS: Final[dict[str, str]] = {
     "matmul f64": _SINGLE,
     "exp f64": _SINGLE,
     "transposed conv 9x9": "one output channel fills a twelfth of the register tile",
-    "transposed conv depthwise": "each channel is a group with a register tile of its own",
     "conv dilation 12": "taps in the padding are copied and multiplied as zeros",
     "conv stem 4x4": "a tenth of the time brings blocks of channels into the order of the model's output",
     "conv 3-D depthwise": "sums of planes of taps wait in the second-level cache: 0.9 to 1.1 in several runs",
-    "conv 3-D patches": "on more threads each unit gathers its pixels again",
+    "conv 3-D patches": _GATHERS,
+    "conv patches": _GATHERS,
+    "conv 1-D waveform": _GATHERS,
     "conv ": _BOUND,
     "qlinear conv": _BOUND,
     "pool": "on more threads a share of the time is the change to blocks of channels and back",
@@ -41,10 +43,10 @@ REASONS: Final[dict[str, str]] = {
     "picture with alpha": "four planes are written side by side, beyond the second-level cache: 1.04 to 1.7",
     "rotate half": "halves are copied out, negated and copied back: four passes over memory",
     "cumsum first": "memory-bound: reads and writes each element once, and the row before",
+    "matmul 16x20000x16": "on one thread at the speed of memory; the sum over K is not split among threads",
     "matmul N": _WRITES,
     "matmul K": _WRITES,
     "matmul points": _WRITES,
-    "matmul 16x20000x16": "memory-bound: 2.5 MB are read once, at the peer's speed",
     "matmul ": _BOUND,
     "gemm": _BOUND,
     "einsum": _BOUND,

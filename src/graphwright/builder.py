@@ -20,7 +20,7 @@ from graphwright.building.faults import fault, located
 from graphwright.building.regions import Scope, new_scope, read_region, results_of, share_operands
 from graphwright.config import WHOLE_MODELS, Options, known_device
 from graphwright.ir.conversion import converted
-from graphwright.ir.graph import Graph, Module, Role, Signature, Value
+from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.loop_types import MAX_ROUNDS, DtypesDiffer, widened
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import SymbolError, parse_dim
@@ -227,12 +227,7 @@ class GraphBuilder:
         """The module. What is added to the builder afterwards is added to it as well."""
         if not self._outputs and not self._nexts:
             raise fault("outputs", "the graph has no outputs", "call output(name, value)")
-        graph, count = self.module.main, len(self._outputs)
-        names = [*self._outputs, *(f"next {state.name}" for state in self._nexts)]
-        graph.set_outputs([*self._outputs.values(), *self._nexts.values()], names)
-        roles = (Role.STATE if value in self._nexts else Role.DATA for value in graph.inputs)
-        aliases = tuple((count + k, state.index) for k, state in enumerate(self._nexts))
-        self.module.signatures["main"] = Signature(tuple(roles), aliases)
+        self.module.set_results(self._outputs, self._nexts)
         return self.module
 
     def compile(self, options: Options | None = None, **arguments: Any) -> Model:

@@ -40,7 +40,7 @@ def compile_executables(
     drafts = [_draft(module, numbers, options, observe) for module in modules]
     hosts = [draft for draft in drafts if draft is not None]
     whole = [_Unit(m, done) for m, draft, done in zip(modules, drafts, records, strict=True) if draft is None]
-    calls = [_Unit(m, None, draft.devices[n]) for draft in hosts for n, m in draft.modules.items()]
+    calls = [_Unit(m, None, draft.device(n)) for draft in hosts for n, m in draft.modules.items()]
     read = {digest: draft.module.constants[ref] for draft in hosts for digest, ref in draft.read.items()}
     compiled, weights = _compile([*whole, *calls], options, observe, pack_weights(read) if hosts else None)
     programs, called = iter(compiled[: len(whole)]), iter(compiled[len(whole) :])

@@ -14,7 +14,7 @@ from graphwright.compiler.modules import (
     output_specs,
     spec_of,
 )
-from graphwright.compiler.partition import Group, Kind, Partition, bound_by, partition
+from graphwright.compiler.partition import Group, Kind, Partition, bound_by, device_of, partition
 from graphwright.errors import Diagnostic, ModelError, PackageError
 from graphwright.executable.nodes import (
     COMPILE,
@@ -99,9 +99,9 @@ def _region(main: Graph, node: Node) -> Graph:
     return main
 
 
-def _place(node: Node, device: str) -> None:
-    """Let ``node`` and the nodes of its region, of which passes made some, be on ``device``."""
-    for value in (v for each in (node, *node.regions[0].walk()) for v in each.outputs):
+def _place(nodes: Iterable[Node], device: str) -> None:
+    """Let ``nodes`` be on ``device``: passes made some of them, which know of none."""
+    for value in (value for node in nodes for value in node.outputs):
         value.device = device
 
 
@@ -127,22 +127,24 @@ class Draft:
         self.module = module
         self.modules: dict[int, Module] = {}
         """What is to be compiled for the subgraph of each number."""
-        self.devices: dict[int, str] = {}
-        """What each of them was placed on; empty: the default."""
         self._nodes: dict[int, Node] = {}
         self.read: dict[str, ConstRef] = {}
         """Constants that the host reads."""
         self._numbers = numbers
         self._program = self._graph(module.main, found, (), module.updates())
 
+    def device(self, number: int) -> str:
+        """What the subgraph of that number was placed on; empty: the default."""
+        return device_of(self._nodes[number])
+
     def completed(self, compiled: Mapping[int, Compilation]) -> HostProgram:
         """The host program that calls what was ``compiled``; the module holds that as well."""
         callees: dict[int, Executable] = {}
         for number, made in compiled.items():
-            node, device = self._nodes[number], self.devices[number]
+            node, device = self._nodes[number], self.device(number)
             callees[number] = replace(made.program, device=device)
             node.regions = (_region(made.module.main, node),)
-            _place(node, device)
+            _place(node.regions[0].walk(), device)
             self.module.constants.merge(made.module.constants)
         DeadCode().run(self.module, Record("dead_code"))
         program = with_callees(self._program, callees)
@@ -217,6 +219,7 @@ class Draft:
         sources = tuple(source for node in group.nodes for source in node.sources)
         op = Subgraph(len(outputs), number)
         node = graph.append(Node(op, inputs, types, (region,), sources=sources))
+        _place([node], group.device)
         sizes = _unbound_sizes(region)
         for old, new in zip(outputs, node.outputs, strict=True):
             graph.replace_all_uses(old, new)
@@ -225,7 +228,6 @@ class Draft:
         module = _module_of(self.module, region, sizes)
         if group.kind is Kind.PROGRAM:
             self.modules[number], self._nodes[number] = module, node
-            self.devices[number] = group.device
         elif group.device:
             hint = "give its inputs shapes, or leave it on the default device"
             message = f"it has inputs of unknown rank, which the device {group.device!r} does not take"

@@ -82,8 +82,8 @@ def partition(graph: Graph, bound: Iterable[str] = ()) -> Partition:
     for node, turn in rounds.items():
         turns.setdefault(turn, []).append(node)
     groups = tuple(
-        Group(turn[1][0], tuple(turns[turn]), devices[turn[1][1]] if turn[1][0] else "")
-        for turn in sorted(turns)
+        Group(kind, tuple(nodes), "" if kind is Kind.HOST else devices[device])
+        for (_, (kind, device)), nodes in sorted(turns.items(), key=lambda item: item[0])
     )
     whole = all(group.kind is Kind.PROGRAM and not group.device for group in groups) and _is_plain(graph)
     return Partition(groups, reasons, whole)

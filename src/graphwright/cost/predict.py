@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from graphwright.cost.machine import Machine
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum
 from graphwright.records import dataclass
 
 
@@ -48,14 +48,19 @@ def predict(work: Work, machine: Machine) -> Dim:
         return ceildiv(streams, _UNITS)
     if isinstance(streams, int) and streams == 0:
         return ceildiv(busy, _UNITS)
-    return ceildiv(maximum(5 * busy + streams, busy + 5 * streams), 5 * _UNITS)  # as overlapped() does
+    return ceildiv(_fivefold(busy, streams), 5 * _UNITS)
 
 
 def overlapped(first: Dim, second: Dim) -> Dim:
     """Two that run side by side; measured, the shorter still costs a fifth of itself."""
     if first == 0 or second == 0:
         return first + second
-    return maximum(first, second) + floordiv(minimum(first, second), 5)
+    return floordiv(_fivefold(first, second), 5)
+
+
+def _fivefold(first: Dim, second: Dim) -> Dim:
+    """Five times the longer, and the shorter."""
+    return maximum(5 * first + second, first + 5 * second)
 
 
 def cycles_ns(cycles: Dim, machine: Machine) -> Dim:
@@ -70,7 +75,8 @@ def stream_ns(moved: Dim, machine: Machine) -> Dim:
 
 def _stream_units(moved: Dim, machine: Machine) -> Dim:
     """As each level is slower than the one before it, the longest of three lines: one for the bytes beyond
-    each size."""
+    each size.
+    """
     l2, l3, memory = (_UNITS // level.moved for level in (machine.l2, machine.l3, machine.memory))
     beyond_l2 = (l3 - l2) * machine.l2.bytes
     beyond_l3 = beyond_l2 + (memory - l3) * machine.l3.bytes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -505,6 +505,16 @@ class Module:
         """
         signature = self.signatures.get("main")
         return dict(signature.aliases) if signature is not None else {}
+
+    def set_results(self, outputs: Mapping[str, Value], nexts: Mapping[Value, Value]) -> None:
+        """Let the entry give ``outputs``, by name; ``nexts`` are the inputs that are states, each with its
+        value after a run.
+        """
+        names = [*outputs, *(f"next {state.name}" for state in nexts)]
+        self.main.set_outputs([*outputs.values(), *nexts.values()], names)
+        roles = tuple(Role.STATE if value in nexts else Role.DATA for value in self.main.inputs)
+        aliases = tuple((len(outputs) + k, state.index) for k, state in enumerate(nexts))
+        self.signatures["main"] = Signature(roles, aliases)
 
     def walk(self) -> Iterator[Node]:
         """All nodes of all graphs."""

@@ -57,6 +57,10 @@ class Entry:
         """The text of the graph that is compiled again where the programs do not serve."""
         return self.general or self.graph
 
+    def programs(self) -> list[Program]:
+        """Its programs, in the order in which a file numbers them."""
+        return [] if self.executable is None else list(programs_of(self.executable))
+
     @property
     def states(self) -> tuple[TensorSpec, ...]:
         """The inputs that a model keeps from run to run."""
@@ -115,8 +119,7 @@ class Package:
 
     def programs(self) -> list[Program]:
         """The programs of all entries."""
-        held = (entry.executable for entry in self.entries.values() if entry.executable is not None)
-        return [program for executable in held for program in programs_of(executable)]
+        return [program for entry in self.entries.values() for program in entry.programs()]
 
     def isas(self) -> list[str]:
         """The ISAs that it holds kernels for."""

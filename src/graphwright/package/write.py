@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from graphwright.executable.encode import encode
-from graphwright.executable.nodes import programs_of
 from graphwright.executable.specs import encode_spec
 from graphwright.executable.target_code import TargetCode
 from graphwright.package.archiver import Piece, write_archive
@@ -66,7 +65,6 @@ def write_package(package: Package, target: Path | BinaryIO, key: bytes | None =
 
 def _add_entry(name: str, entry: Entry, members: dict[str, list[Piece]]) -> dict[str, Any]:
     """Put the programs of ``entry`` into ``members``; what the manifest says of it."""
-    programs = [] if entry.executable is None else list(programs_of(entry.executable))
     return {
         "name": name,
         "inputs": list(map(encode_spec, entry.inputs)),
@@ -76,7 +74,7 @@ def _add_entry(name: str, entry: Entry, members: dict[str, list[Piece]]) -> dict
         "executable": None if entry.executable is None else encode(entry.executable),
         "programs": [
             _add_targets(program.targets, f"{folder_of(name)}/{number}", members)
-            for number, program in enumerate(programs)
+            for number, program in enumerate(entry.programs())
         ],
     }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphwright.errors import Collector, ModelError
 from graphwright.ir.build import Builder
-from graphwright.ir.graph import Graph, Module, Role, Signature, Value
+from graphwright.ir.graph import Graph, Module, Signature, Value
 from graphwright.ir.symbols import Dim, Expr
 from graphwright.ir.user_inputs import constant_for
 from graphwright.passes.base import Record
@@ -79,13 +79,12 @@ def keep_outputs(module: Module, names: Sequence[str]) -> None:
             faults.add("output-name", f"output {name!r} is given {count} times")
     faults.raise_if_any()
     needed = [value for value in graph.inputs if _is_read(graph, value)]
-    updates = module.updates()
-    nexts = {graph.output_names[k]: graph.outputs[k] for k in updates}
-    graph.set_outputs([named[name] for name in names] + list(nexts.values()), [*names, *nexts])
+    kept = {name: named[name] for name in names}
+    if updates := module.updates():
+        module.set_results(kept, {graph.inputs[source]: graph.outputs[k] for k, source in updates.items()})
+    else:
+        graph.set_outputs(list(kept.values()), list(kept))
     DeadCode().run(module, Record("dead_code"))
-    if updates:
-        aliases = tuple((len(names) + k, source) for k, source in enumerate(updates.values()))
-        module.signatures["main"] = Signature(module.signatures["main"].roles, aliases)
     _remove_inputs(module, [value for value in needed if not _is_read(graph, value)])
 
 
@@ -116,12 +115,8 @@ def keep_states(module: Module, states: Mapping[str, str]) -> None:
                 "states", message, hint="give all sizes of both with shapes, if they are equal in truth"
             )
     faults.raise_if_any()
-    data = [name for name in outputs if name not in states.values()]
-    nexts = {f"next {name}": outputs[following] for name, following in states.items()}
-    graph.set_outputs([*(outputs[name] for name in data), *nexts.values()], [*data, *nexts])
-    roles = (Role.STATE if value.name in states else Role.DATA for value in graph.inputs)
-    aliases = tuple((len(data) + k, inputs[name].index) for k, name in enumerate(states))
-    module.signatures["main"] = Signature(tuple(roles), aliases)
+    data = {name: value for name, value in outputs.items() if name not in states.values()}
+    module.set_results(data, {inputs[name]: outputs[following] for name, following in states.items()})
 
 
 def _is_read(graph: Graph, value: Value) -> bool:

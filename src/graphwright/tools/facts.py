@@ -19,7 +19,6 @@ from graphwright.executable.nodes import (
     between_buckets,
     buckets_of,
     host_programs_of,
-    programs_of,
 )
 from graphwright.executable.specs import TensorSpec
 from graphwright.executable.target_code import TargetCode
@@ -137,13 +136,12 @@ def guard_texts(entry: Entry) -> list[str]:
 
 def _programs(entry: Entry) -> list[dict[str, Any]]:
     """Each program with the shapes that it takes."""
-    programs = () if entry.executable is None else programs_of(entry.executable)
     return [
         {
             "inputs": list(map(_spec, program.inputs)),
             "targets": list(map(target_facts, program.targets.values())),
         }
-        for program in programs
+        for program in entry.programs()
     ]
 
 

@@ -17,7 +17,6 @@ from graphwright.executable.nodes import (
 )
 from graphwright.executable.specs import shapes_text
 from graphwright.loading import made
-from graphwright.package.package import MAIN
 from graphwright.records import replace
 from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.executor import RunError
@@ -68,9 +67,7 @@ class _Gear:
     def __init__(self, model: Model, executable: Executable) -> None:
         self.executable = executable
         entry = replace(model.entry, inputs=executable.inputs, executable=executable)
-        self._model = made(
-            replace(model.package, entries={MAIN: entry}), None, Options(threads=model.threads)
-        )
+        self._model = made(model.alone().with_main(entry), None, Options(threads=model.threads))
 
     def counts(self) -> list[str]:
         """How many subgraphs, tasks and nodes of Python there are."""

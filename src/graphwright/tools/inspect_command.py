@@ -256,7 +256,7 @@ def _ir_text(model: Model, level: Level) -> str:
         module = graph_of(model)
         run_passes(module, Unfuse(), verify_each=False)
         return print_module(module, constants="short").rstrip()
-    programs = model.alone().programs()
+    programs = model.entry.programs()
     if not any(program.targets for program in programs):
         message = "the tasks depend on the ranks of the inputs"
         raise FeedError(Diagnostic("unknown-rank", message, hint="give --shape for every input"))

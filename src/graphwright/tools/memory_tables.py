@@ -10,9 +10,7 @@ import typer
 from graphwright import _native
 from graphwright.config import Options, to_environment
 from graphwright.errors import FeedError
-from graphwright.executable.nodes import (
-    HostProgram,
-)
+from graphwright.executable.nodes import HostProgram
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.sizes import Dim
 from graphwright.lower.tasks import Storage, TaskGraph
@@ -21,9 +19,7 @@ from graphwright.memory.liveness import live_bytes
 from graphwright.package.package import Package
 from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.model import Model
-from graphwright.tools.arguments import (
-    Sizes,
-)
+from graphwright.tools.arguments import Sizes
 from graphwright.tools.console import bytes_text, say, table
 from graphwright.tools.feeds import input_sizes, make_feeds
 from graphwright.tools.footprint import measure

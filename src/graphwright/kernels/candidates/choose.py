@@ -58,7 +58,10 @@ def choose(node: Node, context: Context) -> Choice:
         for candidate in candidates:
             if is_plugin_op(candidate) == own:
                 found = _offer(candidate, node, context)
-                reasons.append(found) if isinstance(found, str) else offered.append(found)
+                if isinstance(found, str):
+                    reasons.append(found)
+                else:
+                    offered.append(found)
         if offered:
             break
     if len(offered) > 1:

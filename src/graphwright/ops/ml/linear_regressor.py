@@ -15,7 +15,6 @@ from graphwright.ops.ml.post_transforms import (
     feature_rows,
     matrix,
     post_transform,
-    rows_of_features,
     transformed,
     transformed_alone,
     vector,
@@ -29,7 +28,7 @@ def linear(i: Importer, coefficients: Array, intercepts: Array) -> Value:
     that it ships as an example has such.
     """
     targets, features = coefficients.shape
-    given = rows_of_features(i).type.dims[1]
+    *_, given = i.input(0).type.shape or (None,)
     if isinstance(given, int) and given < features:
         features = given
         coefficients = coefficients.ravel()[: targets * features].reshape(targets, features)

@@ -93,7 +93,7 @@ def test_batches(isa: Isa, own: bool) -> None:
 
 
 @each_isa
-@pytest.mark.parametrize(("m", "n", "k"), [(205, 300, 100), (1, 700, 64), (13, 97, 5)])
+@pytest.mark.parametrize(("m", "n", "k"), [(205, 300, 100), (1, 700, 64), (13, 97, 5), (101, 40, 70)])
 def test_any_chunking_gives_the_same_bits(isa: Isa, m: int, n: int, k: int) -> None:
     rng = np.random.default_rng(2)
     product = Product(isa, random_bytes(rng, np.int8, m, k), random_bytes(rng, np.uint8, k, n))

@@ -208,15 +208,39 @@ def test_a_short_inner_axis(
     assert_near(product.run_hooked(), 3 * reference(a, b, bias, act, residual, scale) + 1, 9 * k)
 
 
+GRIDS = [
+    (205, 300, 1100), (1, 700, 64), (97, 1030, 5), (13, 1700, 900), (101, 40, 70), (293, 1, 64),
+    (311, 90, 900),
+]  # fmt: skip
+
+
 @each_isa
 @either_b
-@pytest.mark.parametrize("m, n, k", [(205, 300, 1100), (1, 700, 64), (97, 1030, 5), (13, 1700, 900)])
+@pytest.mark.parametrize("m, n, k", GRIDS)
 def test_any_chunking_gives_the_same_bits(isa: Isa, packed: bool, m: int, n: int, k: int) -> None:
     rng = np.random.default_rng(1)
     product = Product(isa, normal(rng, 2, 1, m, k), normal(rng, 2, 1, k, n), normal(rng, 1, n), packed=packed)
     whole, *others = [product.run(chunks) for chunks in chunkings(product.grid)]
     assert not np.isnan(whole).any()
     assert all(np.array_equal(whole, other) for other in others)
+
+
+UNITS = [
+    (1, 16, 80, 1),  # few rows read B once
+    (1, 100, 80, 6),  # parts of two tiles of rows
+    (1, 128, 512, 12),  # six pairs of panels
+    (1, 1000, 80, 8),
+    (3, 100, 80, 9),
+    (8, 100, 80, 8),
+    (1, 1024, 4096, 8 * 43),  # blocks of 128 rows
+    (1, 100, 0, 0),
+]
+
+
+@pytest.mark.parametrize("batch, m, n, units", UNITS)
+def test_few_blocks_are_cut_by_rows(batch: int, m: int, n: int, units: int) -> None:
+    args = gemm.GemmArgs(batch, 1, m, n, *[0] * (len(gemm.GemmArgs._fields) - 4))
+    assert gemm.grid(ISAS["v4"], args) == units
 
 
 @each_isa

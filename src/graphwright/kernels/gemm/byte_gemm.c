@@ -175,17 +175,19 @@ static int64_t block_tiles(int64_t k) {
 
 static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, uint8_t *scratch) {
     const int64_t tiles = parts(g->s.m, TILE_ROWS), panels = parts(g->s.n, NR), most = block_tiles(g->s.k);
-    const int64_t m_blocks = parts(g->s.m, most * TILE_ROWS), n_units = parts(panels, UNIT_PANELS);
+    const int64_t n_units = parts(panels, UNIT_PANELS), batches = g->s.batch0 * g->s.batch1;
+    const int64_t m_parts = row_parts(parts(g->s.m, most * TILE_ROWS), tiles, batches * n_units);
     while (begin < end) {
-        const int64_t batch = begin / (m_blocks * n_units), inner = begin % (m_blocks * n_units);
-        const int64_t m_block = inner / n_units, n_unit = inner % n_units;
+        const int64_t batch = begin / (m_parts * n_units), inner = begin % (m_parts * n_units);
+        const int64_t m_part = inner / n_units, n_unit = inner % n_units;
         const int64_t run = smaller(end - begin, n_units - n_unit);
-        const struct block o =
-            block_of(batch, g->s.batch1, tiles, (struct part){m_block, m_blocks}, panels, n_unit, run);
+        const int64_t whole = run == n_units ? (end - begin) / n_units : 1;
+        const struct part rows = joined(m_part, smaller(m_part + whole, m_parts), m_parts, tiles, most);
+        const struct block o = block_of(batch, g->s.batch1, tiles, rows, panels, n_unit, run);
         const int32_t error = run_block(g, &o, scratch, most);
         if (error)
             return error;
-        begin += run;
+        begin += run * (rows.end - rows.at);
     }
     return 0;
 }

@@ -8,8 +8,8 @@ With sums of columns from the packing, and of rows where B has a zero point,
 
 (Jacob et al., 2018, section 2.3). All of it wraps like s32, so every way and any chunking give the same bits.
 
-Loops: a unit of the grid is a block of rows and two panels of columns; units of a chunk that share their rows
-share the packed A, which stays in the second-level cache while the panels pass by.
+Loops: a unit of the grid is a part of the rows and two panels of columns; units of a chunk that share their
+rows share the packed A, which stays in the second-level cache while the panels pass by.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.kernels.gemm import grid as grids
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.byte_tile import (
     QUAD,
@@ -44,7 +45,6 @@ PACK: Final = "gw_pack_bytes"
 _LEAST_TILES: Final = 6
 _MOST_TILES: Final = 48
 """Tiles of rows of a block."""
-_UNIT_PANELS: Final = 2
 
 
 class ByteGemmArgs(NamedTuple):
@@ -122,10 +122,9 @@ def _block_rows(isa: Isa, k: Dim) -> Dim:
 
 
 def grid(isa: Isa, args: ByteGemmArgs) -> Dim:
-    """Units of work: blocks of rows times pairs of panels, in each batch."""
-    columns = _UNIT_PANELS * panel_columns(isa)
-    blocks = ceildiv(args.m, _block_rows(isa, args.k))
-    return args.batch0 * args.batch1 * blocks * ceildiv(args.n, columns)
+    """Units of work."""
+    tiles, blocks = ceildiv(args.m, TILE_ROWS), ceildiv(args.m, _block_rows(isa, args.k))
+    return grids.units(args.batch0 * args.batch1, blocks, tiles, args.n, panel_columns(isa))
 
 
 def scratch_bytes(isa: Isa, args: ByteGemmArgs) -> Dim:
@@ -199,6 +198,7 @@ def header(isa: Isa) -> str:
 #define BLOCK_BYTES {_block_bytes(isa)}
 #define LEAST_TILES {_LEAST_TILES}
 #define MOST_TILES {_MOST_TILES}
-#define UNIT_PANELS {_UNIT_PANELS}
 """
-    return "\n".join([ABI.c_text(), PACK_ABI.c_text(), constants, byte_tiles(isa, a_signed=False)])
+    return "\n".join(
+        [ABI.c_text(), PACK_ABI.c_text(), constants, grids.c_text(), byte_tiles(isa, a_signed=False)]
+    )

@@ -169,22 +169,27 @@ static int32_t run_few_rows_of_codes(const struct gemm *g, const struct block *o
     return 0;
 }
 
+_Static_assert((2 * PART_TILES - 1) * MR >= FEW_ROWS, "few rows are one part");
+
 static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float *scratch) {
     const int64_t tiles = parts(g->s.m, MR), panels = parts(g->s.n, NR);
-    const int64_t m_blocks = parts(tiles, BLOCK_TILES), n_units = parts(panels, UNIT_PANELS);
+    const int64_t n_units = parts(panels, UNIT_PANELS);
+    const int64_t m_parts = row_parts(parts(tiles, BLOCK_TILES), tiles, g->s.batch0 * g->s.batch1 * n_units);
     const int few = g->packed && g->s.m <= FEW_ROWS && g->s.a_k == 1 && g->scale == 1;
     const int few_of_codes = g->codes && g->s.m <= CODES_ROWS && g->s.a_k == 1 && g->scale == 1;
     const int64_t most = (g->s.k > K_BLOCK ? RUN_PANELS : GROUP_PANELS) / UNIT_PANELS;
     const int line = is_line(g), is_flat = !line && is_short(g);
     const int64_t group = few || few_of_codes || line ? n_units : most;
     while (begin < end) {
-        const int64_t batch = begin / (m_blocks * n_units), outer = begin % (m_blocks * n_units);
-        const int64_t first = outer / (m_blocks * group) * group, width = smaller(n_units - first, group);
-        const int64_t inner = outer - first * m_blocks;
-        const int64_t m_block = inner / width, n_unit = first + inner % width;
+        const int64_t batch = begin / (m_parts * n_units), outer = begin % (m_parts * n_units);
+        const int64_t first = outer / (m_parts * group) * group, width = smaller(n_units - first, group);
+        const int64_t inner = outer - first * m_parts;
+        const int64_t m_part = inner / width, n_unit = first + inner % width;
         const int64_t run = smaller(end - begin, first + width - n_unit);
-        const struct block o =
-            block_of(batch, g->s.batch1, tiles, (struct part){m_block, m_blocks}, panels, n_unit, run);
+        const int64_t whole = run == width ? (end - begin) / width : 1; /* parts with all of these panels */
+        const struct part rows =
+            joined(m_part, smaller(m_part + whole, m_parts), m_parts, tiles, BLOCK_TILES);
+        const struct block o = block_of(batch, g->s.batch1, tiles, rows, panels, n_unit, run);
         const int32_t error = line           ? run_line(g, &o)
                               : is_flat      ? run_short(g, &o)
                               : few          ? run_few_rows(g, &o, scratch)
@@ -192,7 +197,7 @@ static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float
                                              : run_block(g, &o, scratch);
         if (error)
             return error;
-        begin += run;
+        begin += run * (rows.end - rows.at);
     }
     return 0;
 }

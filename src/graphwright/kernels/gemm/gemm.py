@@ -9,7 +9,7 @@ time; :data:`CODES` takes it as codes of few bits (see :mod:`~graphwright.kernel
 Two batch axes, since the heads of attention ([batch, sequence, head, feature] read as [batch, head, ...])
 cannot be flattened to one stride. A stride of 0 broadcasts.
 
-Loops: a unit of the grid is one block of rows and one or two panels of columns; neighbouring units of a
+Loops: a unit of the grid is a part of the rows and one or two panels of columns; neighbouring units of a
 chunk are computed together, so that a block of A in the second-level cache serves all of them; it is read in
 place where its rows are dense and vectors long, else packed. With no more rows than a tile has and a packed
 B, what counts is to read B once at the speed of the memory: several panels are read side by side. Blocks of
@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod, symbol
 from graphwright.kernels.gemm import gemv, nbits
+from graphwright.kernels.gemm import grid as grids
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import BITS, FLAG, Extent, Reach, Tiles, dense, stride_bounds, within
 from graphwright.kernels.library.tile import (
@@ -53,10 +54,9 @@ _STREAM_K_BLOCK: Final = 2048
 _STREAM_AHEAD: Final = 768
 """Elements that each stream of B is fetched ahead."""
 _BLOCK_ROWS: Final = 144
-"""Rows of A per unit: B is read (and packed, where it is not) once for so many rows."""
+"""Rows of A that are computed together: B is read (and packed, where it is not) once for so many rows."""
 DOT_LENGTH: Final = 32
 """Elements of K from which dot products take less time than tiles: two vectors of the widest kind."""
-_UNIT_PANELS: Final = 2
 _RUN_PANELS: Final = 16
 """Panels computed together at most: what the sums between blocks of K have room for."""
 _GROUP_PANELS: Final = 64
@@ -139,10 +139,10 @@ def _group_rows(isa: Isa) -> int:
 
 
 def grid(isa: Isa, args: GemmArgs) -> Dim:
-    """Units of work: blocks of rows times pairs of panels, in each batch."""
-    columns = _UNIT_PANELS * panel_columns(isa)
+    """Units of work."""
+    tiles = ceildiv(args.m, tile_shape(isa).rows)
     blocks = ceildiv(args.m, _BLOCK_ROWS)
-    return args.batch0 * args.batch1 * blocks * ceildiv(args.n, columns)
+    return grids.units(args.batch0 * args.batch1, blocks, tiles, args.n, panel_columns(isa))
 
 
 def scratch_bytes(isa: Isa, args: GemmArgs, *, packed: bool) -> Dim:
@@ -274,7 +274,6 @@ def header(isa: Isa) -> str:
 #define SHARED_K_BLOCK {isa.machine.l1.bytes // 16 // shape.columns(isa)} /* of each stream of B, in L1 */
 #define A_PITCH {_A_PITCH}
 #define BLOCK_TILES {_BLOCK_ROWS // shape.rows} /* tiles of rows of a unit */
-#define UNIT_PANELS {_UNIT_PANELS}
 #define RUN_PANELS {_RUN_PANELS}
 #define GROUP_PANELS {_GROUP_PANELS}
 #define K_RUN {K_RUN}
@@ -291,4 +290,4 @@ def header(isa: Isa) -> str:
         nbits.c_text(isa, shape),
         gemv.c_text(),
     ]
-    return "\n".join([ABI.c_text(), CODES_ABI.c_text(), constants, *unrolled])
+    return "\n".join([ABI.c_text(), CODES_ABI.c_text(), constants, grids.c_text(), *unrolled])

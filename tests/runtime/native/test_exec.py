@@ -602,3 +602,35 @@ def test_integer_functions_follow_python(library: _native.Library) -> None:
     ]
     registers = load(b.program(), library).plan([])["registers"]
     assert [registers[index] for index, _ in found] == [value for _, value in found]
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("size", [0, 1, 1023, 1024, 1025, 40_000])
+def test_long_copies_are_handed_out_in_pieces(library: _native.Library, threads: int, size: int) -> None:
+    """Of floats, 1024 to a piece: y is x, and behind it once more."""
+    b = Builder()
+    x, (n,) = b.input(1)
+    y = b.output((b.const(2 * size),))
+    bytes_ = b.bytes_of(n)
+    b.task(TaskKind.COPY, [b.at(y), b.at(x)], [0], args=(bytes_,), work=b.const(HEAVY))
+    b.task(TaskKind.COPY, [b.at(y, 4 * size), b.at(x)], [0], args=(bytes_,), work=b.const(HEAVY))
+    model, value = load(b.program(), library), numbers(size)
+    for _ in range(5):
+        (twice,) = model.run([value], threads=threads)
+        np.testing.assert_array_equal(twice, np.concatenate([value, value]))
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("shift", [-1000, 0, 1000])
+def test_copies_that_overlap_move_what_was_there(library: _native.Library, threads: int, shift: int) -> None:
+    b, size = Builder(), 40_000
+    x, (n,) = b.input(1)
+    y = b.output((b.const(size + 1000),))
+    bytes_, first = b.bytes_of(n), max(0, -shift)
+    b.task(TaskKind.COPY, [b.at(y, 4 * first), b.at(x)], [0], args=(bytes_,), work=b.const(HEAVY))
+    moved = [b.at(y, 4 * (first + shift)), b.at(y, 4 * first)]
+    b.task(TaskKind.COPY, moved, [0], args=(bytes_,), after=(0,), work=b.const(HEAVY))
+    model, value = load(b.program(), library), numbers(size)
+    for _ in range(5):
+        (result,) = model.run([value], threads=threads)
+        np.testing.assert_array_equal(result[first + shift :][:size], value)

@@ -81,8 +81,6 @@ static void launch(run *r, int64_t task, int64_t begin, int64_t end, int slot) {
     const gw_task *t = &r->call->program->tasks[task];
     const gw_step *s = &r->call->plan->steps[task];
     char *scratch = s->scratch < 0 ? NULL : r->call->context->arena + s->scratch + slot * s->scratch_stride;
-    if (begin >= end || atomic_load_explicit(&r->failed, memory_order_relaxed))
-        return;
     if (r->call->poison && scratch)
         gw_poison_fill(scratch, s->scratch_stride);
     if (s->refused) {
@@ -137,7 +135,19 @@ static bool begin_run(run *r, int64_t task, int64_t number) {
     return true;
 }
 
-static void copy(run *r, int64_t task) {
+/* Bytes of one place in pieces [begin, end). A copy within memory that overlaps is one piece. */
+static void copy_pieces(char *target, const char *source, int64_t bytes, int64_t begin, int64_t end) {
+    if (target < source + bytes && source < target + bytes) {
+        if (begin == 0)
+            memmove(target, source, (size_t)bytes);
+        return;
+    }
+    int64_t first = begin * GW_PIECE, last = end * GW_PIECE < bytes ? end * GW_PIECE : bytes;
+    if (first < last)
+        memcpy(target + first, source + first, (size_t)(last - first));
+}
+
+static void copy(run *r, int64_t task, int64_t begin, int64_t end) {
     void *const *operands = operands_of(r, task);
     const gw_step *s = &r->call->plan->steps[task];
     char *target = operands[0];
@@ -150,18 +160,25 @@ static void copy(run *r, int64_t task) {
         target += row * s->bytes;
     }
     if (s->bytes > 0)
-        memmove(target, operands[1], (size_t)s->bytes);
+        copy_pieces(target, operands[1], s->bytes, begin, end);
+}
+
+/* Units [begin, end) of a launch or of a copy. */
+static void perform_units(run *r, int64_t task, int64_t begin, int64_t end, int slot) {
+    if (begin >= end || atomic_load_explicit(&r->failed, memory_order_relaxed))
+        return;
+    if (r->call->program->tasks[task].kind == GW_COPY)
+        copy(r, task, begin, end);
+    else
+        launch(r, task, begin, end, slot);
 }
 
 /* All of a task without blocks, on this thread. */
 static void perform(run *r, int64_t task, int slot) {
-    if (atomic_load_explicit(&r->failed, memory_order_relaxed))
-        return;
-    switch (r->call->program->tasks[task].kind) {
-    case GW_LAUNCH: launch(r, task, 0, r->call->plan->steps[task].grid, slot); break;
-    case GW_COPY: copy(r, task); break;
-    default: call_host(r, task);
-    }
+    if (r->call->program->tasks[task].kind != GW_HOSTCALL)
+        perform_units(r, task, 0, r->call->plan->steps[task].grid, slot);
+    else if (!atomic_load_explicit(&r->failed, memory_order_relaxed))
+        call_host(r, task);
 }
 
 /* ---- trace: of a task in a loop, its last run ---- */
@@ -362,7 +379,7 @@ static bool help_region(run *r, region *g, int slot, int64_t *next) {
     int64_t each = s->grid / s->chunks, rest = s->grid % s->chunks;
     int64_t begin = each * index + rest * index / s->chunks;
     int64_t end = each * (index + 1) + rest * (index + 1) / s->chunks;
-    launch(r, task, begin, end, slot);
+    perform_units(r, task, begin, end, slot);
     *next = NONE;
     if (atomic_fetch_sub_explicit(&g->left, 1, memory_order_acq_rel) > 1)
         return true;

@@ -196,7 +196,9 @@ static bool make_step(const maker *m, int64_t index) {
     s->most = most_of(m, t);
     s->scratch = t->scratch < 0 ? -1 : m->plan->offsets[t->scratch];
     s->scratch_stride = t->scratch < 0 ? 0 : align(m->plan->sizes[t->scratch]);
-    s->grid = t->kind == GW_LAUNCH ? size_in(t, registers[t->grid]) : 1;
+    s->grid = t->kind == GW_LAUNCH ? size_in(t, registers[t->grid])
+              : t->kind == GW_COPY ? 1 + s->bytes / GW_PIECE
+                                   : 1;
     if (s->grid < 0)
         return gw_fail(m->error, GW_E_PLAN, "task %lld has a grid of %lld", (long long)index,
                        (long long)s->grid);

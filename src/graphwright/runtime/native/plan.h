@@ -4,11 +4,12 @@
 #include "program.h"
 
 enum { GW_MAX_THREADS = 256 };
+enum { GW_PIECE = 4096 };       /* bytes of a copy that one thread does at least */
 enum { GW_REACHES_BEYOND = 3 }; /* the code of a launch that was refused */
 
 /* A task's numbers. */
 typedef struct {
-    int64_t grid;
+    int64_t grid;                    /* of a COPY, its pieces */
     int64_t bytes;                   /* COPY; of an IF's index */
     int64_t most;                    /* runs of a LOOP, rows of a COPY to rows */
     int64_t scratch, scratch_stride; /* offset in the arena; from one thread's to the next; -1 if none */

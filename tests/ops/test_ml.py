@@ -470,6 +470,10 @@ def test_scalers(dtype: Any, count: int) -> None:
     compare("Scaler", rows(4, 3, dtype=dtype), offset=numbers(count), scale=numbers(count, seed=2))
 
 
+def test_scalers_round_doubles_last() -> None:
+    compare("Scaler", np.array([[2.0**30 + 1, 3, 5]]), offset=[2.0**30], scale=[2.0])
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("norm", ["MAX", "L1", "L2"])
 def test_normalizers(dtype: Any, norm: str) -> None:
@@ -525,6 +529,17 @@ def test_label_encoders(version: int, keys: str, values: str) -> None:
     """ONNX Runtime finds NaN from version 4 on, ONNX's text at version 2 already."""
     given: dict[str, Any] = {f"keys_{keys}": KEYS[keys], f"values_{values}": KEYS[values]}
     compare("LabelEncoder", FED[keys][int(version < 4) :], version, **given)
+
+
+def test_of_equal_keys_one_counts() -> None:
+    """The first; where they stand for categories, the last."""
+    x, texts = np.array([[1], [2], [3]]), np.array([["a"], ["b"]], object)
+    for version in (2, 4):
+        compare("LabelEncoder", x, version, keys_int64s=[1, 2, 2, 1], values_int64s=[10, 20, 30, 40])
+        compare("LabelEncoder", texts, version, keys_strings=["a", "a", "b"], values_int64s=[10, 20, 30])
+    compare("LabelEncoder", texts, classes_strings=["a", "b", "a"])
+    compare("CategoryMapper", texts, cats_strings=["a", "b", "a"], cats_int64s=[1, 2, 3])
+    compare("CategoryMapper", x, cats_strings=["a", "b", "c"], cats_int64s=[1, 1, 3])
 
 
 def test_feature_vectorizers() -> None:
@@ -591,6 +606,11 @@ SPARSE = {"map_form": "SPARSE", "max_map": 4, "cast_to": "TO_STRING"}
         (mapped("DictVectorizer", T.INT64, T.STRING, int64_vocabulary=[4, 2]), {2: "two"}, ["", "two"]),
         (mapped("CastMap", T.INT64, T.STRING, cast_to="TO_FLOAT"), {4: "0.5", 2: "2"}, [2, 0.5]),
         (mapped("CastMap", T.INT64, T.STRING, **SPARSE), {1: "x"}, ["", "x", "", ""]),
+        (
+            mapped("CastMap", T.INT64, T.STRING, cast_to="TO_INT64"),
+            {4: "9007199254740993", 2: "-1.5"},
+            [-1, 9007199254740993],
+        ),
     ],
 )
 def test_maps_that_python_cannot_feed_to_onnx_runtime(model: bytes, fed: Any, wanted: list[Any]) -> None:

@@ -47,7 +47,15 @@ class CastMap(Op):
     def _cast(self, value: Any) -> Any:
         if self.to == STRING:
             return value if isinstance(value, str) else f"{value:f}"
-        return float(value) if self.to == F32 else int(float(value))
+        return float(value) if self.to == F32 else _integer(value)
+
+
+def _integer(value: float | str) -> int:
+    """``value`` cut to an integer; a text of digits keeps all of them."""
+    try:
+        return int(value)
+    except ValueError:
+        return int(float(value))
 
 
 def _import(i: Importer) -> Any:

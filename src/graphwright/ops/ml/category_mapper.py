@@ -13,7 +13,7 @@ from graphwright.ops.ml.post_transforms import DOMAIN
 
 
 def _import(i: Importer) -> Any:
-    """A LabelEncoder whose keys and values the input's dtype tells apart."""
+    """A LabelEncoder whose keys and values the input's dtype tells apart; the last of equal keys counts."""
     texts, integers = (
         np.array(i.attr("cats_strings", ()), object),
         np.array(i.attr("cats_int64s", ()), np.int64),
@@ -26,7 +26,7 @@ def _import(i: Importer) -> Any:
     else:
         default = np.asarray(i.attr("default_string", "_Unused"), object)
         keys, values = integers, texts
-    return i.emit(LabelEncoder(), i.input(0), *map(i.const, (keys, values, default)))
+    return i.emit(LabelEncoder(), i.input(0), *map(i.const, (keys[::-1], values[::-1], default)))
 
 
 LabelEncoder.onnx = {**LabelEncoder.onnx, ("CategoryMapper", 1, DOMAIN): _import}

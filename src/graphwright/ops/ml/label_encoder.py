@@ -30,7 +30,7 @@ _NAN = "nan"
 class LabelEncoder(Op):
     """Each element's value in a table: operands are x, keys[K], values[K], and the value of all others.
 
-    The last of equal keys counts; NaN is a key like any other.
+    The first of equal keys counts, as in ONNX Runtime; NaN is a key like any other.
     """
 
     def infer(self, at: Inference, x: Fact, keys: Fact, values: Fact, default: Fact) -> TensorType:
@@ -74,19 +74,22 @@ def _key(element: Any) -> Any:
 
 
 def _table(keys: Array) -> dict[Any, int]:
-    """The place of each key; that of the last of equal ones."""
-    return {_key(key): place for place, key in enumerate(keys.tolist())}
+    """The place of each key; that of the first of equal ones."""
+    table: dict[Any, int] = {}
+    for place, key in enumerate(keys.tolist()):
+        table.setdefault(_key(key), place)
+    return table
 
 
 def _import_1(i: Importer) -> Any:
-    """A list of strings and their places, in the direction that the input's dtype tells."""
+    """A list of strings and their places, in the direction that the input's dtype tells; the last of equal
+    strings counts.
+    """
     words = [str(word) for word in i.required_attr("classes_strings")]
     places, texts = np.arange(len(words), dtype=np.int64), np.array(words, dtype=object)
     if i.input(0).type.dtype != STRING:
         return _emitted(i, places, texts, str(i.attr("default_string", "_Unused")))
-    first = {word: place for place, word in reversed(list(enumerate(words)))}
-    keys, values = np.array(list(first), dtype=object), np.array(list(first.values()), dtype=np.int64)
-    return _emitted(i, keys, values, int(i.attr("default_int64", -1)))
+    return _emitted(i, texts[::-1], places[::-1], int(i.attr("default_int64", -1)))
 
 
 def _import_2(i: Importer) -> Any:

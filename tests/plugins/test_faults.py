@@ -14,6 +14,7 @@ from graphwright.ir.op import Inference, Op, op, op_class
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch
 from graphwright.targets.cpu.source import CSource
+from graphwright.targets.cpu.target import CpuTarget
 
 from .support import graphwright, node, node_model, numbers
 
@@ -198,6 +199,19 @@ LAUNCHES = {
 def test_a_launch_that_cannot_be(message: str) -> None:
     text = CANDIDATE.format(body=GOOD, launch=LAUNCHES[message])
     assert message in failure(HEAD, INFER, REFERENCE, ONNX, text)
+
+
+def test_what_the_context_refuses_a_candidate_is_a_reason() -> None:
+    """The op runs on its reference then, as after a reason that the candidate gives itself."""
+    refused = "context.generate(Refused(), '')"
+    head = "class Refused:\n    pass\n\n" + HEAD
+    load(head, INFER, REFERENCE, ONNX, CANDIDATE.format(body=GOOD, launch=refused))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CpuTarget, "kernel_refusal", lambda self, kernel: "no kernels of this kind here")
+        model = gw.compile(MODEL)
+    x = numbers(4, 5)
+    np.testing.assert_array_equal(model(x)[0], x + 1)
+    assert "no kernels of this kind here" in model.report()
 
 
 def test_several_sources_that_do_not_compile_are_all_shown() -> None:

@@ -94,10 +94,17 @@ class Context:
         self._plugin = f"{plugin_of(candidate)}: "
         try:
             return checked_candidate(
-                lambda: candidate(node, self), candidate, node, self._temporaries, self.target.machine
+                lambda: self._asked(candidate, node), candidate, node, self._temporaries, self.target.machine
             )
         finally:
             self._plugin = ""
+
+    def _asked(self, candidate: Candidate, node: Node) -> Made:
+        """What a user's ``candidate`` gives: what the context refuses it is a reason, as for any other."""
+        try:
+            return candidate(node, self)
+        except Unsupported as reason:
+            return str(reason)
 
     def generate(self, kernel: Kernel, comment: str) -> KernelRef:
         """``kernel`` as one of the model's own; ``comment`` says what it is for. Raises Unsupported."""

@@ -70,7 +70,7 @@ def _folded_arrays(op: Op, arrays: Sequence[Array | None], place: str) -> tuple[
     try:
         moved = op.fold_operands(*facts)
     except InferError as error:
-        raise ModelError(Diagnostic("type", f"{op.name}: {error}", place)) from error
+        raise ModelError(Diagnostic("type", f"{op.source_name}: {error}", place)) from error
     if moved is None:
         return None
     gone = [fact for position, fact in enumerate(facts) if fact is not None and position not in moved[1]]
@@ -92,7 +92,7 @@ def _check_operands(op: Op, operands: Sequence[Fact | None], place: str) -> None
             fact.type.is_static
             and number_of(fact.type.elements * fact.type.dtype.bytes, {}) > physical_memory()
         ):
-            message = f"{op.name}: the result, {fact.type}, is larger than the memory of this machine"
+            message = f"{op.source_name}: the result, {fact.type}, is larger than the memory of this machine"
             raise ModelError(Diagnostic("memory", message, place))
 
 
@@ -171,17 +171,17 @@ def infer_outputs(
             raise ModelError(
                 Diagnostic(
                     "unknown-rank",
-                    f"{op.name}: the number of axes of an operand is not known",
+                    f"{op.source_name}: the number of axes of an operand is not known",
                     place,
                     "give the sizes of the model's inputs with shapes=",
                 )
             ) from None
         return tuple(Fact(TensorType(t.dtype, None)) for t in known)
     except InferError as error:
-        raise ModelError(Diagnostic("type", f"{op.name}: {error}", place)) from error
+        raise ModelError(Diagnostic("type", f"{op.source_name}: {error}", place)) from error
     except SymbolError as error:
         hint = f"sizes are kept to {MAX_TERMS} terms" if "terms" in str(error) else ""
-        raise ModelError(Diagnostic("size", f"{op.name}: {error}", place, hint)) from error
+        raise ModelError(Diagnostic("size", f"{op.source_name}: {error}", place, hint)) from error
     except GraphwrightError:
         raise
     except Exception as error:
@@ -242,7 +242,7 @@ def infer_node(
     try:
         given = [region_op(op).region_inputs(i, inputs) for i in range(len(node.regions))]
     except InferError as error:
-        raise ModelError(Diagnostic("type", f"{op.name}: {error}", node.place)) from error
+        raise ModelError(Diagnostic("type", f"{op.source_name}: {error}", node.place)) from error
     inside = [regions(region, facts) for region, facts in zip(node.regions, given, strict=True)]
     known = [value.type for value in node.outputs]
     received = received_by(node.regions)
@@ -269,8 +269,8 @@ def _check_size(type: TensorType, op: Op, place: str) -> None:
         if not isinstance(dim, int):
             count = 0
         elif dim < 0:
-            raise ModelError(Diagnostic("size", f"{op.name}: a negative size in {type}", place))
+            raise ModelError(Diagnostic("size", f"{op.source_name}: a negative size in {type}", place))
         else:
             count *= dim or 1  # NumPy skips 0 too
     if count * type.dtype.bytes > MAX_BYTES:
-        raise ModelError(Diagnostic("size", f"{op.name}: {type} is larger than any memory", place))
+        raise ModelError(Diagnostic("size", f"{op.source_name}: {type} is larger than any memory", place))

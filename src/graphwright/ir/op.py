@@ -205,6 +205,11 @@ class Op:
             object.__setattr__(self, "_text", known)
         return known
 
+    @property
+    def source_name(self) -> str:
+        """What errors call the op: its name, or that of the model's op that it stands for."""
+        return self.name
+
     def output_count(self) -> int:
         return self.outputs
 

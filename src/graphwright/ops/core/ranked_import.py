@@ -76,9 +76,13 @@ class RankedImport(Op):
     results: int = 1
     optional_inputs = frozenset(range(MOST_OPERANDS))
 
+    @property
+    def source_name(self) -> str:
+        return self.op_type
+
     def verify(self) -> None:
         if self._convert() is None:
-            raise InferError(f"{self.op_type} of domain {self.domain!r} has no translation")
+            raise InferError(f"this op of domain {self.domain!r} has no translation")
 
     def output_count(self) -> int:
         return self.results
@@ -119,10 +123,10 @@ class RankedImport(Op):
             raise
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             ranks = ", ".join("none" if value is None else str(value.type) for value in operands)
-            raise InferError(f"{self.op_type} of {ranks} breaks ONNX's rules ({error})") from error
+            raise InferError(f"operands of {ranks} break ONNX's rules ({error})") from error
         results = tuple(made) if isinstance(made, list | tuple) else (made,)
         if len(results) < self.results or None in results[: self.results]:
-            raise InferError(f"{self.op_type} does not compute all of its {self.results} outputs")
+            raise InferError(f"not all of its {self.results} outputs are computed")
         return results[: self.results]
 
     def _convert(self) -> Import | None:
@@ -186,7 +190,7 @@ class _Importer:
         raise self.fail(f"graph {name!r} is not kept")
 
     def fail(self, message: str, hint: str = "") -> Exception:
-        return InferError(f"{self.op_type}: {message}{hint and f' ({hint})'}")
+        return InferError(f"{message}{hint and f' ({hint})'}")
 
 
 RankedImport.samples = (

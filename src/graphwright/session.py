@@ -144,10 +144,13 @@ def holds_package(source: str | os.PathLike[str] | bytes) -> bool:
 
 def _head(path: Path) -> bytes:
     """The first bytes of a file; none where it cannot be read, which compiling it reports."""
-    if not path.is_file():
+    try:
+        if not path.is_file():
+            return b""
+        with open(path, "rb") as file:
+            return file.read(HEAD)
+    except OSError:
         return b""
-    with open(path, "rb") as file:
-        return file.read(HEAD)
 
 
 def _node_arg(spec: TensorSpec) -> NodeArg:

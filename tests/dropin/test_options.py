@@ -6,11 +6,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import graphwright.onnxruntime as ours
 from graphwright.onnxruntime.errors import Unsupported
-from tests.dropin.support import same
+from tests.dropin.support import same, sums
 
 
 def fields(engine: ModuleType, kind: str) -> dict[str, Any]:
@@ -30,6 +31,7 @@ def test_fields_and_defaults(kind: str) -> None:
         ("intra_op_num_threads", 2),
         ("intra_op_num_threads", "2"),
         ("intra_op_num_threads", 2.0),
+        ("intra_op_num_threads", np.int64(2)),
         ("enable_profiling", 1),
         ("enable_mem_pattern", False),
         ("graph_optimization_level", 99),
@@ -75,3 +77,21 @@ def test_what_has_no_meaning_here_says_so() -> None:
         ours.RunOptions().add_active_adapter(None)
     with pytest.raises(AttributeError, match=r"its fields are .*intra_op_num_threads"):
         ours.SessionOptions().inter_threads = 3
+
+
+@pytest.mark.parametrize("sizes", [(2, 3), (0,), (np.int64(4),), ("2",), (2.0,)])
+def test_sizes_of_dimensions(sizes: tuple[Any, ...]) -> None:
+    """The first size of a name counts."""
+
+    def shape(engine: ModuleType) -> Any:
+        options = engine.SessionOptions()
+        for size in sizes:
+            options.add_free_dimension_override_by_name("N", size)
+        return engine.InferenceSession(sums(), options).get_inputs()[0].shape
+
+    same(shape)
+
+
+def test_a_size_below_0_is_refused() -> None:
+    with pytest.raises(ValueError, match="dimension 'N' cannot have size -2"):
+        ours.SessionOptions().add_free_dimension_override_by_name("N", -2)

@@ -406,3 +406,73 @@ def test_what_a_session_was_made_with() -> None:
     assert session.get_tuning_results() == []
     with pytest.raises(state.Fail, match="graphwright inspect FILE"):
         session.get_provider_graph_assignment_info()
+
+
+@pytest.mark.parametrize(
+    "named",
+    [lambda: {"total": 1}.keys(), lambda: (name for name in ("less", "total"))],
+)
+def test_names_come_from_any_iterable(pair: dict[ModuleType, Any], named: Any) -> None:
+    assert same(lambda engine: pair[engine].run(named(), FEED))[-1][1] == (2, 3)
+
+
+def test_the_native_classes_are_the_session_and_its_values() -> None:
+    """Scripts reach through ONNX Runtime's Python classes for what these wrap."""
+
+    def run(engine: ModuleType) -> Any:
+        session = engine.InferenceSession(sums())
+        binding = session.io_binding()
+        for name, array in FEED.items():
+            binding.bind_cpu_input(name, array)
+        binding.bind_output("total")
+        session._sess.run_with_iobinding(binding._iobinding, None)
+        (value,) = [engine.OrtValue(native) for native in binding._iobinding.get_outputs()]
+        native = engine.OrtValue.ortvalue_from_numpy(ROW)._ortvalue
+        return session._sess.run(["less"], FEED, None), value.numpy(), native.numpy(), native.shape()
+
+    assert same(run) != "AttributeError"
+
+
+@pytest.mark.parametrize("form", ["folder", "memory", "other folder"])
+def test_external_data_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    """It lies in the working folder, or in the memory that the options name."""
+    model = onnx.load_from_string(with_default())
+    onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="w", size_threshold=0)
+    data = (tmp_path / "model.onnx").read_bytes()
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path if form == "folder" else tmp_path / "other")
+
+    def run(engine: ModuleType) -> Any:
+        options = engine.SessionOptions()
+        if form == "memory":
+            file = (tmp_path / "w").read_bytes()
+            options.add_external_initializers_from_files_in_memory(["w"], [file], [len(file)])
+        return engine.InferenceSession(data, options).run(["total"], {"a": ROWS})
+
+    found = same(run)
+    assert found == ("Fail" if form == "other folder" else plain([ROWS + 1]))
+
+
+def test_a_model_without_a_version() -> None:
+    model = onnx.load_from_string(sums())
+    model.ClearField("model_version")
+    data = model.SerializeToString()
+    assert same(lambda engine: engine.InferenceSession(data).get_modelmeta().version) == 2**63 - 1
+
+
+def test_paths_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(state.InvalidArgument, match="the path is empty"):
+        ours.InferenceSession("")
+    with pytest.raises(state.InvalidProtobuf, match="File name too long"):
+        ours.InferenceSession("x" * 300)
+    options = ours.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "nowhere" / "model.onnx")
+    with pytest.raises(state.InvalidArgument, match="there is no folder"):
+        ours.InferenceSession(sums(), options)
+
+
+def test_texts_of_bytes_are_utf8() -> None:
+    """ONNX Runtime reads past the end of elements that fill their place."""
+    session = ours.InferenceSession(copied(TensorProto.STRING))
+    (found,) = session.run(None, {"x": np.array(["\u00e9".encode(), b"ab"])})
+    assert plain(found)[1:] == ((2,), ["\u00e9", "ab"])

@@ -227,3 +227,35 @@ def test_strings_stay_texts() -> None:
     session = ours.InferenceSession(copied(TensorProto.STRING))
     (found,) = session.run_with_ort_values(None, {"x": ours.OrtValue(np.array(["a", "b"], object))})
     assert found.data_type() == "tensor(string)" and plain(found.numpy())[2] == ["a", "b"]
+
+
+def test_a_vector_of_values(pair: dict[ModuleType, Any]) -> None:
+    def run(engine: ModuleType) -> Any:
+        binding = bound(engine, pair[engine])
+        binding.bind_output("total")
+        pair[engine].run_with_iobinding(binding)
+        found = binding.get_outputs_as_ortvaluevector()
+        found.reserve(2)
+        found.push_back(engine.OrtValue.ortvalue_from_numpy(ROW)._ortvalue)
+        found.shrink_to_fit()
+        assert isinstance(found, engine.capi.onnxruntime_pybind11_state.OrtValueVector)
+        return len(found), [value.numpy() for value in found]
+
+    assert same(run)[0] == 2
+
+
+@pytest.mark.parametrize("shape", [[-1, 2], [10**12, 10**9]])
+def test_shapes_that_no_array_has(shape: list[int]) -> None:
+    found = same(lambda engine: engine.OrtValue.ortvalue_from_shape_and_type(shape, np.float32))
+    assert found == "RuntimeError"
+
+
+def test_arrays_are_no_values(pair: dict[ModuleType, Any]) -> None:
+    binding = pair[ours].io_binding()
+    for call in (
+        lambda: binding.bind_ortvalue_input("a", ROWS),
+        lambda: binding.bind_ortvalue_output("total", ROWS),
+        lambda: pair[ours].run_with_ort_values(None, {"a": ROWS, "b": ROW}),
+    ):
+        with pytest.raises(TypeError, match=r"takes an OrtValue, not ndarray: OrtValue\.ortvalue_from_numpy"):
+            call()

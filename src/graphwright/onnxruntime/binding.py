@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from graphwright.ir.arrays import Array, np
 from graphwright.onnxruntime.devices import require_cpu
-from graphwright.onnxruntime.values import OrtValue, array_at
+from graphwright.onnxruntime.values import OrtValue, OrtValueVector, array_at, held
 
 
 class IOBinding:
@@ -43,8 +43,8 @@ class IOBinding:
         self._bind(name, array_at(buffer_ptr, element_type, shape))
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
-        """Read input ``name`` from a value. Raises RuntimeError."""
-        self._bind(name, ortvalue.held())
+        """Read input ``name`` from a value. Raises RuntimeError, and TypeError for what is no OrtValue."""
+        self._bind(name, held(ortvalue, f"input {name!r}"))
 
     def bind_output(
         self,
@@ -68,7 +68,8 @@ class IOBinding:
         self._outputs[name] = OrtValue(array_at(buffer_ptr, element_type, shape))
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        """Write output ``name`` to the memory of a value."""
+        """Write output ``name`` to the memory of a value. Raises TypeError for what is no OrtValue."""
+        held(ortvalue, f"output {name!r}")
         self._outputs[name] = ortvalue
 
     def run(self, serve: Callable[[list[str], Mapping[str, Any]], list[Any]]) -> None:
@@ -83,9 +84,14 @@ class IOBinding:
         """The outputs of the last run, in the order in which they were bound."""
         return list(self._results)
 
-    def get_outputs_as_ortvaluevector(self) -> list[OrtValue]:
+    def get_outputs_as_ortvaluevector(self) -> OrtValueVector:
         """As :meth:`get_outputs`."""
-        return self.get_outputs()
+        return OrtValueVector(self._results)
+
+    @property
+    def _iobinding(self) -> IOBinding:
+        """The native binding, which ONNX Runtime's Python class wraps and some scripts call."""
+        return self
 
     def copy_outputs_to_cpu(self) -> list[Any]:
         """The outputs of the last run as arrays of their own."""

@@ -52,7 +52,10 @@ def _array(spec: TensorSpec, given: Any) -> Array:
 
 def _texts(given: Any) -> Any:
     """Elements of lists and object arrays as texts, whatever they are."""
-    if not isinstance(given, _PLAIN) and getattr(given, "dtype", None) != np.dtype(object):
+    dtype = getattr(given, "dtype", None)
+    if dtype is not None and dtype.kind == "S":
+        return np.char.decode(given, "utf-8")
+    if not isinstance(given, _PLAIN) and dtype != np.dtype(object):
         return given
     array = np.asarray(given, object)
     return np.array([*map(str, array.flat), None], object)[:-1].reshape(array.shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import index
 from typing import Any
 
 from graphwright.ir.arrays import Array
@@ -27,6 +28,8 @@ class _Fields:
         if name not in fields:
             raise AttributeError(f"{kind!r} has no field {name!r}: its fields are {', '.join(fields)}")
         wanted = type(getattr(type(self), name))
+        if wanted is int and hasattr(value, "__index__"):
+            value = index(value)
         if not isinstance(value, int if wanted is bool else wanted):
             raise TypeError(f"{kind}.{name} takes {wanted.__name__}, not {type(value).__name__}")
         super().__setattr__(name, wanted(value))
@@ -42,13 +45,21 @@ class _Fields:
         return self._entries[key]
 
 
+def _size(what: str, given: int) -> int:
+    size = index(given)
+    if size < 0:
+        raise ValueError(f"dimension {what!r} cannot have size {size}: give a number from 0")
+    return size
+
+
 @dataclass(frozen=True)
 class Overrides:
-    """Sizes of dimensions, by their name or denotation, and elements of initializers."""
+    """Sizes of dimensions, by their name or denotation, elements of initializers, and files by their name."""
 
     sizes: Mapping[str, int]
     denotations: Mapping[str, int]
     initializers: Mapping[str, Array]
+    files: Mapping[str, bytes]
 
 
 class SessionOptions(_Fields):
@@ -81,12 +92,13 @@ class SessionOptions(_Fields):
         self._sizes: dict[str, int] = {}
         self._denotations: dict[str, int] = {}
         self._initializers: dict[str, OrtValue] = {}
+        self._files: dict[str, bytes] = {}
 
     @property
     def overrides(self) -> Overrides:
         """What it replaces in a model."""
         arrays = {name: value.array() for name, value in self._initializers.items()}
-        return Overrides(dict(self._sizes), dict(self._denotations), arrays)
+        return Overrides(dict(self._sizes), dict(self._denotations), arrays, dict(self._files))
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Kept; graphwright follows ``session.model_external_initializers_file_folder_path``.
@@ -104,12 +116,12 @@ class SessionOptions(_Fields):
         return self._get(key)
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
-        """Fix each dimension that the model calls ``name``."""
-        self._sizes[name] = int(size)
+        """Fix each dimension that the model calls ``name``. Raises TypeError; ValueError below 0."""
+        self._sizes.setdefault(name, _size(name, size))
 
     def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
-        """Fix each dimension with this denotation, such as ``DATA_BATCH``."""
-        self._denotations[denotation] = int(size)
+        """Fix each dimension with this denotation, such as ``DATA_BATCH``. Raises as the one above."""
+        self._denotations.setdefault(denotation, _size(denotation, size))
 
     def add_initializer(self, name: str, value: OrtValue) -> None:
         """Give an initializer of the model the elements of ``value``. Raises RuntimeError for no OrtValue."""
@@ -122,9 +134,12 @@ class SessionOptions(_Fields):
         for name, value in zip(names, values, strict=True):
             self.add_initializer(name, value)
 
-    def add_external_initializers_from_files_in_memory(self, *_: object) -> None:
-        """Raises NotImplemented."""
-        raise Unsupported("external data comes from files: use add_external_initializers, or write them")
+    def add_external_initializers_from_files_in_memory(
+        self, names: Sequence[str], buffers: Sequence[bytes], lengths: Sequence[int]
+    ) -> None:
+        """Give the bytes of files that the model's initializers lie in, by the names that it has for them."""
+        for name, buffer, length in zip(names, buffers, lengths, strict=True):
+            self._files[name] = bytes(memoryview(buffer)[:length])
 
     def register_custom_ops_library(self, path: str) -> None:
         """Raises NotImplemented: such a library is built against ONNX Runtime's C structures."""

@@ -46,7 +46,6 @@ REFUSED: Final[dict[str, str]] = {
     "get_model_compatibility_for_ep_devices": _DEVICES,
     "get_compatibility_info_from_model": _DEVICES,
     "get_compatibility_info_from_model_bytes": _DEVICES,
-    "OrtValueVector": _NATIVE,
     "SessionObjectInitializer": _NATIVE,
     "get_session_initializer": _NATIVE,
     "ArenaExtendStrategy": _NATIVE,

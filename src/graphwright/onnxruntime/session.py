@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from graphwright.onnxruntime.profile import Profile
 from graphwright.onnxruntime.providers import AVAILABLE, warn_of_others
 from graphwright.onnxruntime.signature import ModelMetadata, NodeArg
 from graphwright.onnxruntime.sources import Source, serve
-from graphwright.onnxruntime.values import OrtValue
+from graphwright.onnxruntime.values import OrtValue, held
 from graphwright.records import replace
 from graphwright.runtime.model import Model
 from graphwright.session import EXTERNAL_DATA
@@ -66,7 +66,7 @@ class InferenceSession:
 
     def run(
         self,
-        output_names: Sequence[str] | None,
+        output_names: Iterable[str] | None,
         input_feed: Mapping[str, Any],
         run_options: RunOptions | None = None,
     ) -> list[Any]:
@@ -77,8 +77,9 @@ class InferenceSession:
         _begin(run_options)
         if isinstance(output_names, str):
             raise TypeError(f"output_names takes a sequence of names, not the text {output_names!r}")
+        names = output_names if isinstance(output_names, list) else list(output_names or ())
         with translated():
-            return self._results(output_names or self._names, input_feed)
+            return self._results(names or self._names, input_feed)
 
     def run_async(
         self,
@@ -102,8 +103,8 @@ class InferenceSession:
         input_dict_ort_values: Mapping[str, OrtValue],
         run_options: RunOptions | None = None,
     ) -> list[OrtValue]:
-        """As :meth:`run`, with OrtValues."""
-        feed = {name: value.held() for name, value in input_dict_ort_values.items()}
+        """As :meth:`run`, with OrtValues. Raises TypeError for other values."""
+        feed = {name: held(value, f"input {name!r}") for name, value in input_dict_ort_values.items()}
         return [OrtValue(value) for value in self.run(output_names, feed, run_options)]
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
@@ -128,6 +129,11 @@ class InferenceSession:
         """As :meth:`run_with_ort_values`; the results are appended to ``fetches``."""
         found = self.run_with_ort_values(fetch_names, dict(zip(feed_names, feeds, strict=True)), run_options)
         fetches[:] = found
+
+    @property
+    def _sess(self) -> InferenceSession:
+        """The native session, which ONNX Runtime's Python class wraps and some scripts call."""
+        return self
 
     def io_binding(self) -> IOBinding:
         """Bindings of inputs and outputs to memory."""

@@ -14,6 +14,8 @@ from graphwright.records import dataclass, field
 from graphwright.runtime.model import Model
 from graphwright.session import type_text
 
+_NO_VERSION = 2**63 - 1
+"""ONNX Runtime's version of a model whose file has none."""
 Size = int | str | None
 """A number, the model's name for a size, or None for one without a name."""
 
@@ -137,5 +139,5 @@ def _metadata(proto: onnx.ModelProto) -> ModelMetadata:
         graph.doc_string,
         graph.name,
         proto.producer_name,
-        proto.model_version,
+        proto.model_version if proto.HasField("model_version") else _NO_VERSION,
     )

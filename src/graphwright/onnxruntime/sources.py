@@ -16,7 +16,7 @@ from graphwright.config import Options
 from graphwright.frontends.onnx import Opened, open_model
 from graphwright.ir.graph import Module
 from graphwright.onnxruntime import signature
-from graphwright.onnxruntime.errors import Unsupported
+from graphwright.onnxruntime.errors import InvalidArgument, Unsupported
 from graphwright.onnxruntime.options import Overrides, SessionOptions
 from graphwright.onnxruntime.signature import Signature
 from graphwright.runtime.model import Model
@@ -70,7 +70,8 @@ def serve(source: Source, given: SessionOptions, options: Options) -> Served:
         model = gw.load(source, options=options)
         return Served(model, signature.of_package(model), options)
     _refuse_others(source)
-    opened = open_model(source, options.external_data)
+    beside = Path.cwd() if isinstance(source, bytes) else None
+    opened = open_model(source, options.external_data or beside)
     override(opened.model, given.overrides)
     model = gw.compile(opened, options=options)
     about = signature.of_file(model, opened.model)
@@ -89,6 +90,21 @@ def override(proto: onnx.ModelProto, given: Overrides) -> None:
     for tensor in graph.initializer:
         if tensor.name in given.initializers:
             tensor.CopyFrom(numpy_helper.from_array(given.initializers[tensor.name], tensor.name))
+        elif given.files and tensor.data_location == onnx.TensorProto.EXTERNAL:
+            _read(tensor, given.files)
+
+
+def _read(tensor: onnx.TensorProto, files: Mapping[str, bytes]) -> None:
+    """Take the data of ``tensor`` from the file in memory that it lies in, if there is one."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    numbers = [entries[key] for key in ("offset", "length") if key in entries]
+    if entries.get("location") not in files or not all(number.isdecimal() for number in numbers):
+        return
+    data = files[entries["location"]]
+    start, length = (int(entries.get(key, whole)) for key, whole in (("offset", 0), ("length", len(data))))
+    tensor.raw_data = data[start : start + length]
+    tensor.data_location = onnx.TensorProto.DEFAULT
+    del tensor.external_data[:]
 
 
 def _fix(dim: onnx.TensorShapeProto.Dimension, given: Overrides) -> None:
@@ -108,6 +124,8 @@ def _refuse_others(source: Source) -> None:
 def _write(source: Source, given: SessionOptions) -> None:
     """Write the model to ``optimized_model_filepath``: as it was read, with its overrides."""
     target = Path(given.optimized_model_filepath)
+    if not target.parent.is_dir():
+        raise InvalidArgument(f"optimized_model_filepath is {target}: there is no folder {target.parent}")
     proto = onnx.load_from_string(source) if isinstance(source, bytes) else onnx.load(source)
     override(proto, given.overrides)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:

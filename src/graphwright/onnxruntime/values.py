@@ -21,8 +21,14 @@ class OrtValue:
     """A value of a model. Made by the functions below, which share memory with what they are given."""
 
     def __init__(self, value: Any, dtype: DType | None = None) -> None:
-        """For this package's own use: ``value`` as a model takes or gives it."""
-        self._value, self._dtype = value, dtype or value_type(value)
+        """``value`` as a model takes or gives it, or an OrtValue, whose memory is shared."""
+        self._value: Any = value.held() if isinstance(value, OrtValue) else value
+        self._dtype: DType = value.dtype() if isinstance(value, OrtValue) else dtype or value_type(value)
+
+    @property
+    def _ortvalue(self) -> OrtValue:
+        """The native value, which ONNX Runtime's Python class wraps and some scripts hand on."""
+        return self
 
     @classmethod
     def ortvalue_from_numpy(
@@ -60,7 +66,10 @@ class OrtValue:
         """A new array of zeros; the type is NumPy's, or a number of TensorProto. Raises RuntimeError."""
         require_cpu(device_type, device_id, vendor_id)
         dtype = element_dtype(element_type)
-        return cls(np.zeros(tuple(shape), dtype.numpy), dtype)
+        try:
+            return cls(np.zeros(tuple(shape), dtype.numpy), dtype)
+        except (MemoryError, ValueError) as error:
+            raise RuntimeError(f"there is no array of {dtype} with shape {list(shape)}: {error}") from error
 
     @classmethod
     def ort_value_from_sparse_tensor(cls, sparse_tensor: object) -> OrtValue:
@@ -85,6 +94,10 @@ class OrtValue:
     def held(self) -> Any:
         """What it holds, as a model takes it."""
         return self._value
+
+    def dtype(self) -> DType:
+        """Its type in graphwright."""
+        return self._dtype
 
     def numpy(self) -> Array:
         """The array, not a copy. Raises RuntimeError where it holds none."""
@@ -153,6 +166,30 @@ class OrtValue:
     def as_sparse_tensor(self) -> object:
         """Raises RuntimeError: there are no sparse values here."""
         raise RuntimeError("this OrtValue holds no sparse tensor: graphwright has none")
+
+
+class OrtValueVector(list[OrtValue]):
+    """A list of values, with the methods of ONNX Runtime's."""
+
+    def push_back(self, value: OrtValue) -> None:
+        """Append a value."""
+        self.append(value)
+
+    def reserve(self, count: int) -> None:
+        """Nothing: a list grows by itself."""
+
+    def shrink_to_fit(self) -> None:
+        """Nothing, as :meth:`reserve`."""
+
+
+def held(value: object, what: str) -> Any:
+    """What an OrtValue holds; raises TypeError, which names ``what``, for anything else."""
+    if not isinstance(value, OrtValue):
+        kind = type(value).__name__
+        raise TypeError(
+            f"{what} takes an OrtValue, not {kind}: OrtValue.ortvalue_from_numpy(array) makes one"
+        )
+    return value.held()
 
 
 class _Capsule:

@@ -34,6 +34,8 @@ def read(source: Source, external_data: Path | None = None) -> tuple[onnx.ModelP
         return _from_bytes(bytes(source), "the model's bytes", Folder(None, also=external_data))
     if not isinstance(source, str | os.PathLike):
         return _from_file(source, external_data)
+    if not os.fspath(source):
+        raise ModelError(Diagnostic("file", "the path is empty", hint="give the path of an ONNX file"))
     return _from_path(Path(source), external_data)
 
 

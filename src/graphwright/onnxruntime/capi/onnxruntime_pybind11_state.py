@@ -59,6 +59,7 @@ from graphwright.onnxruntime.session import InferenceSession as InferenceSession
 from graphwright.onnxruntime.signature import ModelMetadata as ModelMetadata
 from graphwright.onnxruntime.signature import NodeArg as NodeArg
 from graphwright.onnxruntime.values import OrtValue as OrtValue
+from graphwright.onnxruntime.values import OrtValueVector as OrtValueVector
 from graphwright.onnxruntime.values import copy_tensors as copy_tensors
 
 SessionIOBinding = IOBinding

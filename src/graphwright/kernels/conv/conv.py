@@ -77,13 +77,13 @@ def _pixel_blocks(isa: Isa, args: ConvArgs) -> Dim:
 
 
 def _run_tiles(isa: Isa) -> int:
-    """256 output channels at most share gathered panels; the sums between blocks have room for so many."""
-    return 256 // panel_rows(isa)
+    """512 output channels at most share gathered panels; the sums between blocks have room for so many."""
+    return 512 // panel_rows(isa)
 
 
 def _block_panels(isa: Isa) -> int:
-    """192 pixels per unit."""
-    return 192 // tile_shape(isa).columns(isa)
+    """96 pixels per unit: of fewer, rows of the output would be written in short pieces."""
+    return 96 // tile_shape(isa).columns(isa)
 
 
 def grid(isa: Isa, args: ConvArgs) -> Dim:

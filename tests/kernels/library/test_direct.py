@@ -186,6 +186,32 @@ def test_parts_of_channels_and_any_chunking_give_the_same_bits(isa: Isa, name: s
     assert all(np.array_equal(whole, other) for other in others)
 
 
+PATCHES = {
+    "3": (Window((3, 3), (3, 3)), 20, 101),
+    "4": (Window((4, 4), (4, 4)), 22, 147),
+    "4, wider": (Window((11, 11), (4, 4), (2, 2, 2, 2)), 39, 73),
+    "8": (Window((2, 8), (2, 8), (0, 3, 0, 7)), 4, 251),
+    "9": (Window((3, 11), (2, 9), (0, 4, 1, 6)), 5, 160),
+    "14": (Window((14, 14), (14, 14)), 29, 224),
+    "16": (Window((16, 16), (16, 16), (3, 5, 1, 40)), 40, 203),
+    "20": (Window((1, 20), (1, 20), (0, 19, 0, 19)), 2, 31),
+    "8, dilated": (Window((2, 9), (2, 8), (0, 30, 0, 0), (1, 3)), 4, 90),
+    "8, all padding": (Window((1, 16), (1, 8), (0, 40, 0, 40)), 1, 3),
+}
+
+
+@each_isa
+@pytest.mark.parametrize("planar", [False, True])
+@pytest.mark.parametrize("name", PATCHES)
+def test_long_strides(isa: Isa, name: str, planar: bool) -> None:
+    window, h, w = PATCHES[name]
+    x, weights, bias = operands(np.random.default_rng(7), 1, 1, 3, 20, h, w, window)
+    case = Direct(isa, x, weights, bias, 1, window, planar=planar)
+    whole, *others = [case.run(chunks) for chunks in chunkings(case.grid)]
+    assert_near(whole, reference(x, weights, bias, 1, window, 0), 3 * window.kernel[0] * window.kernel[1])
+    assert all(np.array_equal(whole, other) for other in others)
+
+
 @each_isa
 @pytest.mark.parametrize("planar", [False, True])
 @pytest.mark.parametrize("cin, cout, size", [(3, 13, 9), (50, 40, 7), (600, 40, 16)])

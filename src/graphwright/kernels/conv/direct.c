@@ -10,6 +10,11 @@ static void copy_scalars(const float *from, int64_t step, int64_t n, float *to) 
         copy_row(from, n, to);
         return;
     }
+    if (step >= 2 && step <= 4) {
+        static void (*const pick[])(char *, const char *, int64_t) = {pick_2_4, pick_3_4, pick_4_4};
+        pick[step - 2]((char *)to, (const char *)from, n);
+        return;
+    }
     for (int64_t i = 0; i < n; i++)
         to[i] = from[i * step];
 }
@@ -36,6 +41,26 @@ static void copy_columns(const struct conv *g, const float *row, int64_t x, int6
         to[i] = 0;
 }
 
+/* Columns that lie `step` apart, of each of the first `planes` remainders, whose planes are g->plane apart: n
+   of each, from column x of a dense row on. Blocks of them inside the image are transposed in registers. */
+static void copy_planes(const struct conv *g, const float *row, int64_t x, int64_t n, int64_t step,
+                        int64_t planes, float *to) {
+    float block[VL * VL] __attribute__((aligned(64)));
+    const int64_t first = smaller(n, x < 0 ? parts(-x, step) : 0), past = g->s.w - x - planes + 1;
+    const int64_t last = larger(first, smaller(n, past > 0 ? parts(past, step) : 0));
+    for (int64_t p = 0; p < planes && (first > 0 || last < n); p++) {
+        copy_columns(g, row, x + p, first, step, to + p * g->plane);
+        copy_columns(g, row, x + p + last * step, n - last, step, to + p * g->plane + last);
+    }
+    for (int64_t i = first; i < last; i += VL)
+        for (int64_t p = 0; p < planes; p += VL) {
+            const int64_t rows = smaller(VL, last - i), cols = smaller(VL, planes - p);
+            transpose(row + x + i * step + p, step, rows, cols, block, VL);
+            for (int64_t c = 0; c < cols; c++)
+                copy_row(block + c * VL, rows, to + (p + c) * g->plane + i);
+        }
+}
+
 /* The rows of the image that a band reads; columns x, x + sorted, ... of each lie together. */
 static void copy_band(const struct conv *g, const struct band *o, const float *x) {
     const struct direct_args *s = &g->s;
@@ -44,11 +69,20 @@ static void copy_band(const struct conv *g, const struct band *o, const float *x
     const int64_t sorted = s->stride_w / g->step, planes = s->kw == 1 ? 1 : sorted;
     const int64_t columns = (o->x1 - 1 - o->x0) * g->step + 1 + (s->kw - 1) * s->dilation_w / sorted;
     const int64_t left = o->x0 * s->stride_w - s->pad_left;
+    const int transposed = g->lanes == 1 && s->x_w == 1 && planes >= TRANSPOSED_PLANES;
     for (int64_t c = 0; c * g->lanes < s->cin; c++)
-        for (int64_t i = 0, y = top; i < rows; i++, y += step)
-            for (int64_t p = 0; p < planes && y >= 0 && y < s->h; p++)
-                copy_columns(g, x + c * s->x_c + y * s->x_h, left + p, columns, sorted,
-                             g->copy + c * g->x_block + i * g->row_pitch + p * g->plane);
+        for (int64_t i = 0, y = top; i < rows; i++, y += step) {
+            const float *row = x + c * s->x_c + y * s->x_h;
+            float *to = g->copy + c * g->x_block + i * g->row_pitch;
+            if (y < 0 || y >= s->h)
+                continue;
+            if (transposed) {
+                copy_planes(g, row, left, columns, sorted, planes, to);
+                continue;
+            }
+            for (int64_t p = 0; p < planes; p++)
+                copy_columns(g, row, left + p, columns, sorted, to + p * g->plane);
+        }
 }
 
 /* Input and first tap of the band's first pixel; copies the band if need be. */

@@ -37,6 +37,8 @@ from graphwright.kernels.library.extent import (
     window_bounds,
     within,
 )
+from graphwright.kernels.library.tile import transpose
+from graphwright.kernels.movement import strided
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -246,6 +248,8 @@ def header(isa: Isa) -> str:
     """What ``direct.c`` includes."""
     pixels, machine = widest(isa), isa.machine
     constants = f"""
+#include "movement/elements.h"
+
 #define BAND_BYTES {_band_bytes(isa)}
 #define MIN_COLUMNS {_MIN_COLUMNS}
 #define MIN_PIXELS {_MIN_PIXELS}
@@ -257,6 +261,7 @@ def header(isa: Isa) -> str:
 #define DEEP {2 * machine.l1.bytes} /* a tile's weights of more bytes come from L2 for each tile */
 #define FMA_SUMS {FMA_SUMS}
 #define LINE 16 /* elements of a cache line */
+#define TRANSPOSED_PLANES {isa.lanes // 2} /* as many are copied faster by transposing blocks of them */
 #define STEPS {STEPS[-1]}
 #define MAX_BLOCKS {len(pixels)}
 #define TILE_PIXELS {", ".join(map(str, pixels))} /* of the widest tile of 1, 2, ... blocks */
@@ -264,4 +269,5 @@ def header(isa: Isa) -> str:
 
 #include "conv/blocked_tile.h"
 """
-    return "\n".join([ABI.c_text(), constants, families(isa)])
+    picks = strided.picks(4, isa)
+    return "\n".join([ABI.c_text(), constants, families(isa), transpose(isa), picks])

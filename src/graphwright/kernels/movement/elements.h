@@ -33,4 +33,8 @@ typedef struct {
     uint64_t half[2];
 } __attribute__((may_alias)) e_16;
 
+#undef ELEMENT
+#undef WIDEST
+#undef VECTOR
+
 #endif

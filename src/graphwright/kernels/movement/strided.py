@@ -19,10 +19,18 @@ def c_text(size: int, isa: Isa) -> str:
 
     Bytes and pairs of bytes are shuffled within 16 bytes: wider shuffles of these take several instructions.
     """
-    widths = (16,) if size < 4 else tuple(sorted({16, isa.vector_bytes}, reverse=True))
-    picks = (_pick(size, step, widths) for step in STEPS)
+    widths = _widths(size, isa)
     weaves = (_weave(size, step, widths) for step in STEPS)
-    return "\n".join([*picks, *weaves, _reverse(size, widths)])
+    return "\n".join([picks(size, isa), *weaves, _reverse(size, widths)])
+
+
+def picks(size: int, isa: Isa) -> str:
+    """``pick_STEP_SIZE(to, from, n)`` of each step: every second, third or fourth element."""
+    return "\n".join(_pick(size, step, _widths(size, isa)) for step in STEPS)
+
+
+def _widths(size: int, isa: Isa) -> tuple[int, ...]:
+    return (16,) if size < 4 else tuple(sorted({16, isa.vector_bytes}, reverse=True))
 
 
 def _shuffle(a: str, b: str, lanes: Sequence[int]) -> str:

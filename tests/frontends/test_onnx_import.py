@@ -183,6 +183,31 @@ def test_a_domain_without_opset_is_named() -> None:
         load(model)
 
 
+@pytest.mark.parametrize(
+    ("domain", "op_type", "wanted"),
+    [("com.microsoft", "QuickGelu", X / (1 + np.exp(-1.702 * X))), ("ai.onnx.ml", "Binarizer", X > 0)],
+)
+def test_a_known_domain_without_opset_is_taken_at_its_newest(domain: str, op_type: str, wanted: Any) -> None:
+    """As ONNX Runtime does: its own tools write such models."""
+    model = model_of([helper.make_node(op_type, ["x"], ["y"], domain=domain)])
+    np.testing.assert_allclose(run(load(model), {"x": X})["y"], wanted, rtol=1e-6)
+
+
+def test_an_unsupported_op_of_a_known_domain_without_opset_is_listed() -> None:
+    model = model_of([helper.make_node("Scale", ["x"], ["y"], domain="com.microsoft")])
+    with pytest.raises(ModelError, match=r"com\.microsoft\.Scale at opset 1 is not supported"):
+        load(model)
+
+
+def test_sparse_constants_are_dense() -> None:
+    values, places = np.array([5, 6], np.float32), np.array([[0, 1], [1, 2]])
+    sparse = helper.make_sparse_tensor(
+        numpy_helper.from_array(values), numpy_helper.from_array(places), [2, 3]
+    )
+    model = model_of([helper.make_node("Constant", [], ["y"], sparse_value=sparse)])
+    np.testing.assert_array_equal(run(load(model), {"x": X})["y"], [[0, 5, 0], [0, 0, 6]])
+
+
 # Functions
 
 

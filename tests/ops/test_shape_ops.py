@@ -294,9 +294,9 @@ def test_constants(attributes: dict[str, Any], expected: Any) -> None:
     np.testing.assert_array_equal(y, expected)
 
 
-def test_a_constant_without_a_dense_value_is_refused() -> None:
-    with pytest.raises(RefusedError, match="no dense value"):
-        imported("Constant", [], {"sparse_value": object()}, 13)
+def test_a_constant_without_a_value_is_refused() -> None:
+    with pytest.raises(RefusedError, match="the constant has no value"):
+        imported("Constant", [], {}, 13)
 
 
 def test_a_block_that_does_not_divide_a_symbol_is_a_constraint() -> None:

@@ -53,7 +53,7 @@ class Catalogue:
         """What the node's op means under these opsets; a function of the model comes first."""
         key = (domain_of(text(node.domain)), text(node.op_type), text(node.overload))
         domain, op_type, _ = key
-        version = opsets.get(domain)
+        version = self._version(domain, opsets)
         if key in self._functions:
             return Meaning(key, version or 1, function=self._functions[key])
         if version is None:
@@ -63,6 +63,13 @@ class Catalogue:
         if mapping is None and (schema is None or not has_body(schema, version)):
             raise Unsupported
         return Meaning(key, version, mapping=mapping, schema=schema)
+
+    def _version(self, domain: str, opsets: Mapping[str, int]) -> int | None:
+        """The opset of ``domain``. A domain beside ONNX's own that the model does not import is taken at its
+        newest version, as ONNX Runtime does; None where no op of it is known.
+        """
+        version = opsets.get(domain)
+        return self._mappings.newest(domain) if version is None and domain else version
 
     def list_unsupported(self, nodes: Sequence[onnx.NodeProto], opsets: Mapping[str, int]) -> bool:
         """Report every node of ``nodes``, their subgraphs and functions, whose op is not supported; whether
@@ -101,7 +108,8 @@ class Catalogue:
             known = ", ".join(map(str, versions))
             hint = f"known are versions {known}: convert the model to opset {versions[0]} or later"
         name = f"{domain}.{op_type}" if domain else op_type
-        self._report.unsupported(f"{name} at opset {opsets[domain]}", hint, trail + node_name(node))
+        version = self._version(domain, opsets)
+        self._report.unsupported(f"{name} at opset {version}", hint, trail + node_name(node))
 
 
 def node_name(node: onnx.NodeProto) -> str:

@@ -64,6 +64,11 @@ class Mappings:
         """Versions with an import function."""
         return [since for since, _ in self.table.get((domain, op_type), ())]
 
+    def newest(self, domain: str) -> int | None:
+        """The newest version of ``domain`` with an import function; None if there is none."""
+        versions = (found[-1][0] for (of, _), found in self.table.items() if of == domain)
+        return max(versions, default=None)
+
     def find(self, domain: str, op_type: str, version: int) -> Import | None:
         """The newest function not above ``version``."""
         fitting = [function for since, function in self.table.get((domain, op_type), ()) if since <= version]

@@ -20,14 +20,15 @@ _SCALARS = {
 
 
 def _import(i: Importer) -> Any:
-    value = i.attr("value")
-    if value is not None:
-        return i.const(value)
+    for name in ("value", "sparse_value"):
+        value = i.attr(name)
+        if value is not None:
+            return i.const(value)
     for name, dtype in _SCALARS.items():
         plain = i.attr(name)
         if plain is not None:
             return i.const(np.array(plain, dtype=dtype))
-    raise i.fail("the constant has no dense value", hint="store sparse_value as a dense tensor")
+    raise i.fail("the constant has no value", hint="export the model again")
 
 
 Constant.onnx = {("Constant", 1): _import}

@@ -8,8 +8,9 @@ import pytest
 from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.op import Op
-from graphwright.ir.types import BOOL, DTYPES, F16, F32, F64, I8, I16, I32, I64, U8, U64, DType, tensor
+from graphwright.ir.types import BOOL, DTYPES, F16, F32, F64, I8, I16, I32, I64, U8, U32, U64, DType, tensor
 from graphwright.ops.core.binary import Add, Div, Mul, Pow, Sub
+from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.clip import Clip
 from graphwright.passes.algebraic import ALGEBRAIC, holds_all
 from graphwright.passes.base import Record
@@ -94,6 +95,25 @@ def test_chains_of_clips(
     record, before, after = simplified(lambda b, x: b(Clip(*outer), b(Clip(*inner), x)))
     assert bool(record.counts) == merges
     assert_same_array(before[0], after[0], 0, Closeness.BITS)
+
+
+@pytest.mark.parametrize(
+    ("have", "between", "to", "merges"),
+    [
+        (U32, F64, I32, False),  # 2**32 - 1 wraps to -1 as an integer, and is out of range as a float
+        (U8, F32, I8, False),
+        (U32, U64, I32, True),
+        (I8, F32, I32, True),
+        (F16, F32, I8, True),
+    ],
+)
+def test_chains_of_casts(have: DType, between: DType, to: DType, merges: bool) -> None:
+    module = Module()
+    b, (x,) = new_graph(module, "main", [("x", tensor(have, 3))])
+    b.graph.set_outputs([b(Cast(to), b(Cast(between), x))])
+    record = Record("algebraic")
+    ALGEBRAIC.run(module, record)
+    assert bool(record.counts) == merges
 
 
 @pytest.mark.parametrize(

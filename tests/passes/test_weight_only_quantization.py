@@ -114,6 +114,34 @@ def test_scales_of_each_element_of_a_sum_are_folded_as_before() -> None:
     np.testing.assert_allclose(own.run({"x": x})["y"], x @ (w * scale[:, None]), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("perm", [[0, 1], [1, 0]])
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("of_bytes", [False, True])
+def test_a_transpose_that_moves_nothing_turns_no_weights(
+    perm: list[int], axis: int | None, of_bytes: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    w, scale = rng.integers(-8, 8, (16, 16)), rng.uniform(0.5, 1.5, () if axis is None else 16)
+    constants = {
+        "w": w.astype(np.int8),
+        "scale": scale.astype(np.float32),
+        "step": np.array(0.5, np.float32),
+        "zero": np.array(3, np.uint8),
+    }
+    of_axis = {} if axis is None else {"axis": axis}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "step", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "step", "zero"], ["a"]),
+        helper.make_node("DequantizeLinear", ["w", "scale"], ["d"], **of_axis),
+        helper.make_node("Transpose", ["d"], ["t"], perm=perm),
+        helper.make_node("MatMul", ["a" if of_bytes else "x", "t"], ["y"]),
+    ]
+    x = rng.integers(0, 40, (3, 16)).astype(np.float32)
+    weights = (w * (scale[:, None] if axis == 0 else scale)).transpose(perm)
+    made = gw.compile(model_of(nodes if of_bytes else nodes[2:], constants, 16), options=CPU)
+    np.testing.assert_allclose(made.run({"x": x})["y"], x @ weights, rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.parametrize("rows", [3, "rows"])
 def test_bytes_times_bytes_stay_integers_at_any_batch(rows: Any) -> None:
     """Weights are not folded to floats while shapes are inferred."""

@@ -266,9 +266,11 @@ def _chosen(name: str, condition: Const, wildcard: Var) -> Rule:
 
 
 def _first_cast_is_lossless(m: Match) -> str | None:
-    have, between = m[X].type.dtype, m.op(FIRST_CAST).to
-    if m.op(LOSSLESS).to == STRING:
+    have, between, to = m[X].type.dtype, m.op(FIRST_CAST).to, m.op(LOSSLESS).to
+    if to == STRING:
         return "as text, 1 and 1.0 differ"
+    if have.is_integer and between.is_float and to.is_integer and not holds_all(to, have):
+        return f"{to} does not hold every {have}: integers wrap around, floats out of range do not"
     return None if holds_all(between, have) else f"{between} does not hold every {have}"
 
 

@@ -23,7 +23,8 @@ from graphwright.passes.base import RulePass
 
 X, W, SCALE, ZERO, BIAS = Var("x"), Const("w"), Const("scale"), Opt("zero"), Opt("bias")
 RIGHT = P(DequantizeLinear, W, SCALE, ZERO)
-MATMUL, TURNED = P(MatMul, X, RIGHT), P(MatMul, X, P(Transpose, RIGHT))
+TURN = P(Transpose, RIGHT, where=lambda op: op.perm != (0, 1))
+MATMUL, TURNED = P(MatMul, X, RIGHT), P(MatMul, X, TURN)
 GEMM = P(Gemm, X, RIGHT, BIAS)
 
 _BLOCK = 128

@@ -160,6 +160,17 @@ def test_equalities_are_transitive_and_enter_expressions() -> None:
     assert not table.proves_equal(N, T)
 
 
+def test_equalities_that_lead_to_what_cannot_be_formed_prove_nothing() -> None:
+    table = SymbolTable()
+    table.demand("==", N, 0, "")
+    assert not table.proves_equal(floordiv(M, N), 3)
+    table = SymbolTable()
+    wide = sum((symbol(f"s{k}") for k in range(20)), start=0)
+    table.demand("==", N, wide, "")
+    assert product([N] * 6) not in (0, 1)
+    assert not table.proves_equal(product([N] * 6), M)
+
+
 def test_an_equality_without_a_symbol_to_solve_for_serves_as_it_stands() -> None:
     table = SymbolTable()
     table.demand("==", 2 * floordiv(N + 31, 32), floordiv(N + 15, 16), "a")

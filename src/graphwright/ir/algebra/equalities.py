@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import gcd
 
 from graphwright.ir.algebra.constraints import Constraint
-from graphwright.ir.algebra.expressions import Dim, Expr, Monomial, Symbol, floordiv, names_in, terms_of
+from graphwright.ir.algebra.expressions import Dim, Expr, Monomial, Symbol, SymbolError, floordiv, names_in, terms_of
 from graphwright.ir.algebra.substitution import substitute
 from graphwright.records import dataclass
 
@@ -16,9 +16,13 @@ def follows(a: Dim, b: Dim, equalities: Iterable[Constraint]) -> bool:
     """Whether ``a == b`` follows from ``equalities``, by elimination (Gauss, over the integers).
 
     An equality is solved for one of its symbols where that can be: it vanishes inside of functions as well.
-    Others relate monomials, of which each eliminates one.
+    Others relate monomials, of which each eliminates one. What cannot be formed (a division by what is 0, a
+    sum of too many terms) proves nothing.
     """
-    return _eliminated(tuple(equalities)).reduced(a - b) == 0
+    try:
+        return _eliminated(tuple(equalities)).reduced(a - b) == 0
+    except SymbolError:
+        return False
 
 
 @dataclass(frozen=True)

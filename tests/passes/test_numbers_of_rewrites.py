@@ -84,6 +84,13 @@ def test_scores_that_are_replaced_leave_no_trace(filler: float, hidden: float) -
     check(attention(("Where", "m,n,s", "w", {})), {"q": q, "k": k, "v": v, "m": ~seen}, constants, 1e-4, 1e-5)
 
 
+@pytest.mark.parametrize(("queries", "keys"), [(1, 5), (3, 1), (1, 1)])
+def test_scores_that_a_choice_widens_are_no_attention_of_their_own_size(queries: int, keys: int) -> None:
+    q, k, v = normal(1, 2, queries, 4), normal(1, 2, keys, 4), normal(1, 2, 5, 4)
+    feeds = {"q": q, "k": k, "v": v, "m": RNG.random((1, 1, 3, 5)) < 0.6}
+    check(attention(("Where", "m,s,n", "w", {})), feeds, {"n": np.float32(-1e4)}, 1e-4, 1e-5)
+
+
 @pytest.mark.parametrize("scale", [1e25, 1e-25])
 def test_scales_beyond_the_range_of_queries_stay_behind_the_product(scale: float) -> None:
     q, k, v = (normal(1, 2, n, 4) for n in (3, 5, 5))

@@ -62,6 +62,8 @@ def _read_scores(value: Value, module: Module) -> _Scores | str:
         if (kept := _kept(node, module)) is None:
             return "scores are not replaced by one number other than 0"
         choice, value = node, node.operand(kept)
+        if value.type != node.output.type:
+            return f"the scores, {value.type}, are broadcast to {node.output.type}"
     elif node is not None and isinstance(node.op, Add):
         sides = [(node.operand(0), node.operand(1)), (node.operand(1), node.operand(0))]
         found = next(((s, m) for s, m in sides if s.type == value.type and _leads_to_product(s)), None)

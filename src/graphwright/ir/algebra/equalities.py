@@ -7,7 +7,16 @@ from functools import lru_cache
 from math import gcd
 
 from graphwright.ir.algebra.constraints import Constraint
-from graphwright.ir.algebra.expressions import Dim, Expr, Monomial, Symbol, SymbolError, floordiv, names_in, terms_of
+from graphwright.ir.algebra.expressions import (
+    Dim,
+    Expr,
+    Monomial,
+    Symbol,
+    SymbolError,
+    floordiv,
+    names_in,
+    terms_of,
+)
 from graphwright.ir.algebra.substitution import substitute
 from graphwright.records import dataclass
 

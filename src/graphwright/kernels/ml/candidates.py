@@ -79,7 +79,8 @@ def _at_most(
     Less than a split is at most the number before it, none before -inf; the contrary goes the other way; and
     what is equal is at most the split, and then, in a node of its own, not at most the number before it.
     """
-    before = np.where(splits == -np.inf, np.nan, np.nextafter(splits, splits.dtype.type(-np.inf)))
+    with np.errstate(over="ignore"):  # the number before the least finite one is -inf
+        before = np.where(splits == -np.inf, np.nan, np.nextafter(splits, splits.dtype.type(-np.inf)))
     turned = (modes == _NOT_LESS) | (modes == _MORE)
     below = np.where((modes == _LESS) | (modes == _NOT_LESS), before, splits)
     leaf = (yes == np.arange(yes.size)) & (no == np.arange(no.size))

@@ -110,6 +110,7 @@ def test_shapes_by_position() -> None:
         ({"outputs": 3}, "outputs is 3, not a list"),
         ({"outputs": [3]}, r"outputs are names of values, not \[3\]"),
         ({"outputs": {"total": 1}}, "outputs are names of values"),
+        ({"outputs": []}, "outputs is empty"),
         ({"outputs": "totl"}, "there is no value 'totl'(.|\n)*did you mean 'total'"),
         ({"constants": [1]}, r"constants is a dict by name of input, not \[1\]"),
         ({"gears": [(1, 3)]}, r"gears is a dict by name of input, not \[\(1, 3\)\]"),

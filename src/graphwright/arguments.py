@@ -78,6 +78,8 @@ def read_outputs(outputs: Sequence[str] | str | None) -> list[str] | None:
         return [outputs]
     if isinstance(outputs, Mapping) or not all(isinstance(name, str) for name in _items("outputs", outputs)):
         raise _fault(f"outputs are names of values, not {outputs!r:.100}", "as in outputs=['scores']")
+    if not outputs:
+        raise _fault("outputs is empty: name the values to keep", "None keeps all outputs of the model")
     return list(outputs)
 
 

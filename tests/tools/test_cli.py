@@ -226,6 +226,7 @@ def test_ranges_are_kept_shown_and_checked(model: Path) -> None:
         ("compile", "model.onnx", "--isa", "v9"),
         ("compile", "model.onnx", "--threads", "many"),
         ("compile", "model.onnx", "-o", "nowhere/model.om"),
+        ("compile", "model.onnx", "-o", "."),
         ("run", "model.onnx", "-o", "y.txt"),
         ("run", "model.onnx", "-i", "x=1.5.5"),
         ("compile", "model.onnx", "--shape", "x:4..1,4"),

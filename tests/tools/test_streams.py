@@ -92,6 +92,20 @@ def test_closed_streams_are_no_model(model: Path) -> None:
     assert closed("2>&-", "run", "absent.onnx").returncode == 1
 
 
+@pytest.mark.parametrize("verb", [["run", "--shape", "x:2,4", "-o", "y.npy"], ["compile", "-o", "made.om"]])
+def test_a_pipe_with_a_name_is_read_once(model: Path, verb: list[str]) -> None:
+    """As a shell gives one for ``<(command)``."""
+    os.mkfifo("pipe")
+    command = [sys.executable, "-m", "graphwright", verb[0], "pipe", *verb[1:]]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        Path("pipe").write_bytes(model.read_bytes())
+        assert process.wait(60) == 0
+    if verb[0] == "compile":
+        np.testing.assert_allclose(gw.load("made.om")(X)[0], expected(X), rtol=1e-5, atol=1e-6)
+    else:
+        assert np.load("y.npy").shape == (2, 3)
+
+
 def test_a_pipe_with_a_name_is_written_and_stays(model: Path) -> None:
     os.mkfifo("pipe")
     command = [sys.executable, "-m", "graphwright", "compile", str(model), "-o", "pipe"]

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, TextIO
+from typing import Annotated, Any, BinaryIO, Final, TextIO
 
 import numpy as np
 import typer
@@ -188,9 +188,11 @@ def as_array(value: Any, dtype: np.dtype[Any], name: str) -> np.ndarray[Any, Any
 
 
 def require_folder(file: Path | None, flag: str) -> None:
-    """Refuse a file that cannot be written because its folder is not there, before the work is done."""
+    """Refuse what cannot be written, a folder or a file in one that is not there, before the work is done."""
     if file is not None and not file.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {str(file.parent)!r}", param_hint=flag)
+    if file is not None and file.is_dir():
+        raise typer.BadParameter(f"{str(file)!r} is a folder: name a file in it", param_hint=flag)
 
 
 def parse_names(text: str | None) -> list[str] | None:
@@ -240,20 +242,28 @@ STANDARD_INPUT: Final = "standard-input"
 
 @contextlib.contextmanager
 def _given_model(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """``arguments``, with a file that holds standard input in place of a model called ``-``."""
-    if arguments.get("model") != Path("-"):
+    """``arguments``, with a file in place of a model that can be read once: ``-``, or a named pipe."""
+    model = arguments.get("model")
+    if not isinstance(model, Path) or not (model == Path("-") or model.is_fifo()):
         yield arguments
         return
+    with tempfile.TemporaryDirectory(prefix="graphwright-") as folder, _stream(model) as given:
+        path = Path(folder) / STANDARD_INPUT
+        with open(path, "wb") as file:
+            shutil.copyfileobj(given, file, 1 << 20)
+        yield {**arguments, "model": path}
+
+
+def _stream(model: Path) -> contextlib.AbstractContextManager[BinaryIO]:
+    """A named pipe, or standard input, which stays open."""
+    if model.is_fifo():
+        return open(model, "rb")
     given: TextIO | None = sys.stdin
     if given is None or given.isatty():
         what = "closed" if given is None else "a terminal"
         message = f"standard input is {what}: redirect a model into it, or give its path"
         raise typer.BadParameter(message, param_hint="MODEL")
-    with tempfile.TemporaryDirectory(prefix="graphwright-") as folder:
-        path = Path(folder) / STANDARD_INPUT
-        with open(path, "wb") as file:
-            shutil.copyfileobj(given.buffer, file, 1 << 20)
-        yield {**arguments, "model": path}
+    return contextlib.nullcontext(given.buffer)
 
 
 def _verbosity() -> list[inspect.Parameter]:

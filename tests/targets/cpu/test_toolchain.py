@@ -79,6 +79,14 @@ def test_a_refused_source_is_kept_and_named() -> None:
     source.unlink()
 
 
+def test_a_program_that_is_no_compiler_is_named(fresh: None, tmp_path: Path) -> None:
+    fake = tmp_path / "cc"
+    fake.write_text("#!/bin/sh\nexit 0\n")
+    fake.chmod(0o700)
+    with pytest.raises(ToolchainError, match=r"cc ended without an error and without an object: is it a C"):
+        compile_shared("int x;\n", RUNNABLE[0], find_toolchain(Options(cc=str(fake))))
+
+
 def test_a_compiler_that_hangs_is_stopped(
     fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ LINK_FLAGS: Final = ("-shared", "-fPIC", "-fvisibility=hidden", "-Wl,--as-needed
 CODE_FLAGS: Final = ("-fwrapv",)
 """Beside the ISA's own: integers wrap around, as NumPy's do."""
 _MESSAGE_LIMIT: Final = 4000
+_OBJECT: Final = "kernel.so"
 _SOURCE: Final = "graphwright.kernel.c"
 """A name that no user's own C is likely to have: messages of the compiler are told apart by it."""
 
@@ -179,7 +180,7 @@ def compile_shared(source: str, isa: Isa, toolchain: Toolchain, compilers: Compi
         path.write_text(source, encoding="utf-8")
         fault = _run(toolchain, isa, folder, compilers or Compilers())
         if fault is None:
-            return (folder / "kernel.so").read_bytes()
+            return (folder / _OBJECT).read_bytes()
         keep = compilers is None or not compilers.is_stopped
         hint = "the source is kept there for inspection; a compiler as old as gcc 11 is too old"
         raise ToolchainError(Diagnostic("compile-failed", fault, str(path), hint))
@@ -208,7 +209,7 @@ def _run(toolchain: Toolchain, isa: Isa, folder: Path, compilers: Compilers) -> 
     """Compile :data:`_SOURCE` in ``folder``; what went wrong, or None."""
     if compilers.is_stopped:
         return "the compilation was interrupted"
-    command = [*toolchain.command, *toolchain.flags(isa), "-o", "kernel.so", _SOURCE, "-lm"]
+    command = [*toolchain.command, *toolchain.flags(isa), "-o", _OBJECT, _SOURCE, "-lm"]
     debug("running %s", " ".join(command))
     process = subprocess.Popen(
         command,
@@ -232,6 +233,10 @@ def _run(toolchain: Toolchain, isa: Isa, folder: Path, compilers: Compilers) -> 
         raise
     if process.returncode:
         return f"{' '.join(toolchain.command)} refused the source:\n{message.strip()[:_MESSAGE_LIMIT]}"
+    if not (folder / _OBJECT).is_file():
+        return (
+            f"{' '.join(toolchain.command)} ended without an error and without an object: is it a C compiler?"
+        )
     return None
 
 

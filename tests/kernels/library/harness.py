@@ -50,11 +50,12 @@ def compile_c(sources: Sequence[Path], name: str, command: Sequence[str], flags:
     return target
 
 
-def compile_module(module: KernelModule, isa: Isa, command: Sequence[str]) -> Path:
+def compile_module(module: KernelModule, isa: Isa, command: Sequence[str], sanitizer: str = "") -> Path:
     """A shared object of the kernels of ``module``."""
     flags = isa.zig_flags if command == zig() else isa.flags
+    flags += (f"-fsanitize={sanitizer}",) if sanitizer else ()
     folder = _folder() / isa.name
-    name = f"{module.__name__}_{isa.name}_{Path(command[-1]).stem}"
+    name = f"{module.__name__}_{isa.name}_{Path(command[-1]).stem}{sanitizer}"
     return compile_c(write_module(module, isa, folder), name, command, (*flags, *include_flags(folder)))
 
 
@@ -64,10 +65,10 @@ def zig() -> tuple[str, ...]:
 
 
 @cache
-def load(module: KernelModule, isa: Isa) -> ctypes.CDLL:
+def load(module: KernelModule, isa: Isa, sanitizer: str = "") -> ctypes.CDLL:
     """The kernels of ``module`` for ``isa``, compiled once per session with gcc (or zig's clang)."""
     gcc = shutil.which("gcc")
-    made = ctypes.CDLL(str(compile_module(module, isa, (gcc,) if gcc else zig())))
+    made = ctypes.CDLL(str(compile_module(module, isa, (gcc,) if gcc else zig(), sanitizer)))
     _LOADED.append(made)
     return made
 

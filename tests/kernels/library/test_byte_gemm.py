@@ -46,16 +46,19 @@ class Product:
         wide_b -= 0 if b_zero is None else b_zero.astype(np.int64)
         self.expected = (wide_a @ wide_b).astype(np.int32).reshape(self.c.shape)
 
-    def run(self, name: str = byte_gemm.SYMBOL, chunks: Any = None, **hooked: Any) -> Any:
+    def run(
+        self, name: str = byte_gemm.SYMBOL, chunks: Any = None, sanitizer: str = "", **hooked: Any
+    ) -> Any:
         self.c[...] = 77
-        kernel, scratch = load(byte_gemm, self.isa)[name], byte_gemm.scratch_bytes(self.isa, self.args)
+        kernel = load(byte_gemm, self.isa, sanitizer)[name]
+        scratch = byte_gemm.scratch_bytes(self.isa, self.args)
         grid = byte_gemm.grid(self.isa, self.args)
         error = call(kernel, self.operands, self.args, grid, scratch, chunks=chunks, **hooked)
         return error or self.c.copy()
 
-    def check(self) -> None:
+    def check(self, sanitizer: str = "") -> None:
         for kernel in (byte_gemm.SYMBOL, byte_gemm.WIDE):
-            np.testing.assert_array_equal(self.run(kernel), self.expected)
+            np.testing.assert_array_equal(self.run(kernel, sanitizer=sanitizer), self.expected)
 
 
 @each_isa
@@ -71,17 +74,29 @@ def test_is_exact(isa: Isa, m: int, n: int, k: int, a_dtype: Any, b_dtype: Any, 
     Product(isa, a, b, a_zero, b_zero).check()
 
 
-@each_isa
-@pytest.mark.parametrize("signs", [(a, b) for a in BYTES for b in BYTES])
-def test_the_largest_bytes_do_not_saturate_and_sums_wrap(isa: Isa, signs: Any) -> None:
+def largest_bytes(isa: Isa, signs: Any, k: int) -> Product:
     """255 * 127 twice does not fit s16; 70,000 products of the farthest differences do not fit s32."""
     (least_a, most_a), (least_b, most_b) = (
         (np.iinfo(dtype).min, np.iinfo(dtype).max) for dtype in signs
     )  # fmt: skip
+    a, b = np.full((3, k), most_a, signs[0]), np.full((k, 5), most_b, signs[1])
+    a[1], b[:, 2] = least_a, least_b
+    return Product(isa, a, b, np.array([least_a], signs[0]), np.array([least_b], signs[1]))
+
+
+@each_isa
+@pytest.mark.parametrize("signs", [(a, b) for a in BYTES for b in BYTES])
+def test_the_largest_bytes_do_not_saturate_and_sums_wrap(isa: Isa, signs: Any) -> None:
     for k in (1, 2, 300, 70_000):
-        a, b = np.full((3, k), most_a, signs[0]), np.full((k, 5), most_b, signs[1])
-        a[1], b[:, 2] = least_a, least_b
-        Product(isa, a, b, np.array([least_a], signs[0]), np.array([least_b], signs[1])).check()
+        largest_bytes(isa, signs, k).check()
+
+
+@each_isa
+def test_sums_wrap_without_overflow_of_signed_numbers(isa: Isa, capfd: pytest.CaptureFixture[str]) -> None:
+    """Which is undefined in C, and which the sanitizer would report."""
+    for signs in [(a, b) for a in BYTES for b in BYTES]:
+        largest_bytes(isa, signs, 70_000).check("signed-integer-overflow")
+    assert "runtime error" not in capfd.readouterr().err
 
 
 @each_isa

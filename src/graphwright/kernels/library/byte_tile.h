@@ -40,6 +40,12 @@ GW_INLINE vi pairs_dot(vs a, vs b) {
     __asm__("vpmaddwd %2, %1, %0" : "=v"(c) : "v"(a), "v"(b));
     return c;
 }
+/* a + b, which wraps. An instruction since the compiler may not know better: the overflow of a signed sum is
+   undefined, and sums of unsigned numbers are put in an order that takes 1.3 times as long. */
+GW_INLINE vi wrapping_sum(vi a, vi b) {
+    __asm__("vpaddd %1, %0, %0" : "+v"(a) : "v"(b));
+    return a;
+}
 /* Even and odd bytes in 16 bits each. */
 GW_INLINE vs even_unsigned(vi x) { return (vs)((vu)x & 0xff); }
 GW_INLINE vs odd_unsigned(vi x) { return (vs)((vu)x >> 8); }

@@ -164,7 +164,8 @@ def _wide_step(number: int, rows: int, vectors: int, a_signed: bool) -> list[str
             f"                const vs even = even_{of_a}(y), odd = odd_{of_a}(y);",
         ]
         lines += [
-            f"                c{r}_{v} += pairs_dot(even, even{v}) + pairs_dot(odd, odd{v});"
+            f"                c{r}_{v} = wrapping_sum(c{r}_{v}, wrapping_sum(pairs_dot(even, even{v}),"
+            f" pairs_dot(odd, odd{v})));"
             for v in range(vectors)
         ]
         lines += ["                }"]

@@ -117,6 +117,29 @@ def test_bools_scatter_and_rank() -> None:
     assert TensorType(BOOL, x.shape).dtype == BOOL
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_slices_of_any_width_are_scattered_in_order(reduction: str, threads: int) -> None:
+    """The last of the slices that name one place stays, or all of them are added, one after the other."""
+    module, wide = Module(), symbol("W")
+    types = [
+        ("x", TensorType(F32, (5, wide))),
+        ("rows", TensorType(I64, (40, 1))),
+        ("updates", TensorType(F32, (40, wide))),
+    ]
+    b, values = new_graph(module, "main", types)
+    b.graph.set_outputs(b.node(ScatterND(reduction), *values).outputs)
+    model = gw.compile(module, options=gw.CompileOptions(threads=threads))
+    rng = np.random.default_rng(3)
+    for width in (0, 1, 2, 127, 128, 129, 511, 1024):
+        x, updates = data(rng, (5, width), F32), data(rng, (40, width), F32)
+        rows = rng.integers(-5, 5, (40, 1))
+        expected = x.copy()
+        for row, update in zip(rows[:, 0], updates, strict=True):
+            expected[row] = update if reduction == "none" else expected[row] + update
+        np.testing.assert_array_equal(model(x, rows, updates)[0], expected)
+
+
 _X = np.zeros((3, 4), np.float32)
 _ROW = np.ones((1, 4), np.float32)
 OUT_OF_RANGE: list[tuple[Op, tuple[Array, ...], int, str]] = [

@@ -19,7 +19,7 @@ from graphwright.ir.loops.nodes import (
     Store,
     cast,
 )
-from graphwright.ir.symbols import Dim, numbers, product, symbol
+from graphwright.ir.symbols import Dim, ceildiv, minimum, numbers, product, symbol
 from graphwright.ir.types import I64, DType
 from graphwright.kernels.candidates.loops import Draft, from_end, moved_dtype, nest
 from graphwright.kernels.candidates.registry import Context, candidate
@@ -31,6 +31,9 @@ from graphwright.ops.core.gather_elements import GatherElements
 from graphwright.ops.core.gather_nd import GatherND
 from graphwright.ops.core.scatter_elements import ScatterElements
 from graphwright.ops.core.scatter_nd import ScatterND
+
+_COLUMNS = 128
+"""Of slices, in a unit of work that scatters them: runs of memory that are worth a row's index."""
 
 
 def check_lengths(lengths: Value, most: Dim, guarded: Value, context: Context) -> Launch:
@@ -155,7 +158,9 @@ def scatter_elements(node: Node[ScatterElements], context: Context) -> Run | str
 
 @candidate(ScatterND)
 def scatter_nd(node: Node[ScatterND], context: Context) -> Run | str:
-    """Slices in the order of the indices; columns of the slices never meet."""
+    """Slices in the order of the indices, since several may name one place; columns of the slices never
+    meet.
+    """
     x, indices, updates, y = (*map(node.operand, range(3)), node.output)
     op = node.op
     dtype, depth = _scattered_dtype(x.type.dtype, op.reduction, context), indices.type.dims[-1]
@@ -166,12 +171,17 @@ def scatter_nd(node: Node[ScatterND], context: Context) -> Run | str:
     draft = Draft(node, context)
     table = draft.input(indices, (rows, depth))
     added, target = draft.input(updates, (rows, inner), dtype), draft.output(y, (*sizes, inner), dtype)
-    r, c = symbol("r"), 0 if inner == 1 else symbol("c")
+    r, first = symbol("r"), symbol("b") * _COLUMNS
+    c = 0 if inner == 1 else first + symbol("c")
     lets, found = _places([Load(table, (r, k)) for k in range(depth)], [draft.size(s) for s in sizes])
     change = _changed(target, (*found, c), Load(added, (r, c)), op.reduction)
-    body = Loop("r", Kind.SERIAL, draft.size(rows), (*lets, change))
-    if inner != 1:
-        body = nest((("c", draft.size(inner)),), body)
+    if inner == 1:
+        body = Loop("r", Kind.SERIAL, draft.size(rows), (*lets, change))
+    else:
+        width = draft.size(inner)
+        columns = Loop("c", Kind.VECTOR, minimum(_COLUMNS, width - first), (change,))
+        slices = Loop("r", Kind.SERIAL, draft.size(rows), (*lets, columns))
+        body = nest((("b", ceildiv(width, _COLUMNS)),), slices, innermost=Kind.PARALLEL)
     launch = draft.launch(body)
     return Run((*_check(indices, sizes, y, context), Copy(x, y), launch))
 

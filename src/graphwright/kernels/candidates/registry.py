@@ -22,6 +22,7 @@ from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.types import Layout, TensorType, dtype_of
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.generated import GeneratedKernels, KernelCost
+from graphwright.kernels.candidates.truth_bytes import on_bytes
 from graphwright.kernels.checks import checked_candidate
 from graphwright.kernels.launch import Alias, Copy, Hook, Launch, Run
 from graphwright.kernels.ref import KernelRef
@@ -108,14 +109,15 @@ class Context:
 
     def generate(self, kernel: Kernel, comment: str) -> KernelRef:
         """``kernel`` as one of the model's own; ``comment`` says what it is for. Raises Unsupported."""
-        refusal = self.target.kernel_refusal(kernel)
+        made = on_bytes(kernel)
+        refusal = self.target.kernel_refusal(made)
         if refusal is not None:
             raise Unsupported(refusal)
-        return self.generated.add(kernel, comment)
+        return self.generated.add(made, comment)
 
     def cost_of(self, ref: KernelRef, kernel: Kernel) -> KernelCost:
         """What a launch of ``kernel`` takes, which was generated as ``ref``."""
-        return self.generated.cost_of(ref, kernel, self.target)
+        return self.generated.cost_of(ref, on_bytes(kernel), self.target)
 
     def c_function(self, source: CSource, name: str) -> KernelRef:
         """The function ``name`` of a user's own C, which is compiled with the model. Raises PluginError."""

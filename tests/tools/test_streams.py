@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -155,6 +156,42 @@ main()
 """
 
 
-def test_an_interrupt_while_modules_are_imported_leaves_no_traceback() -> None:
-    made = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=120)
-    assert (made.returncode, made.stderr) == (130, "")
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_signal_while_modules_are_imported_leaves_no_traceback(name: str, status: int) -> None:
+    script = INTERRUPTED.replace("SIGINT", name)
+    made = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert (made.returncode, made.stderr) == (status, "")
+
+
+COMPILER = """#!/bin/sh
+[ "$1" = --version ] && echo slow && exit
+echo $$ > "{folder}/started"
+exec sleep 60
+"""
+
+
+def test_a_command_that_is_ended_stops_its_compilers_and_leaves_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As supervisors end it, by SIGTERM."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "temporary").mkdir()
+    compiler = tmp_path / "cc"
+    compiler.write_text(COMPILER.format(folder=tmp_path))
+    compiler.chmod(0o700)
+    options = ["--cc", str(compiler), "--cache-dir", str(tmp_path / "cache")]
+    text = (
+        "<ir_version: 8, opset_import: ['': 17]> g (float[N] x) => (float[N] y) { t = Exp(x) y = Add(t, x) }"
+    )
+    onnx.save(onnx.parser.parse_model(text.replace("'", '"')), "fused.onnx")
+    command = [sys.executable, "-m", "graphwright", "compile", "fused.onnx", "-o", "ended.om", *options]
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    with subprocess.Popen(command, env=environment) as process:
+        started = tmp_path / "started"
+        while not (started.exists() and started.read_text()) and process.poll() is None:
+            time.sleep(0.02)
+        process.terminate()
+        assert process.wait(60) == 143
+    assert not list((tmp_path / "temporary").iterdir()) and not Path("ended.om").exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)

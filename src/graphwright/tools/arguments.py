@@ -6,6 +6,7 @@ import contextlib
 import functools
 import inspect
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -191,6 +192,8 @@ def require_folder(file: Path | None, flag: str) -> None:
     """Refuse what cannot be written, a folder or a file in one that is not there, before the work is done."""
     if file is not None and not file.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {str(file.parent)!r}", param_hint=flag)
+    if file is not None and (file.is_file() or not file.exists()) and not os.access(file.parent, os.W_OK):
+        raise typer.BadParameter(f"the folder {str(file.parent)!r} cannot be written", param_hint=flag)
     if file is not None and file.is_dir():
         raise typer.BadParameter(f"{str(file)!r} is a folder: name a file in it", param_hint=flag)
 

@@ -30,11 +30,13 @@ def _clipped(text: str) -> str:
 
 
 class GraphwrightError(Exception):
-    """Base of every error that graphwright raises on purpose; carries all faults of a kind at once."""
+    """Base of every error that graphwright raises on purpose; carries all faults of a kind at once, each once:
+    one node of a model may be several ops, which all refuse its operands.
+    """
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
-        super().__init__("\n".join(map(str, diagnostics)))
-        self.diagnostics = diagnostics
+        self.diagnostics = tuple(dict.fromkeys(diagnostics))
+        super().__init__("\n".join(map(str, self.diagnostics)))
 
     def __reduce__(self) -> tuple[object, ...]:
         """Errors of other processes arrive whole."""

@@ -548,6 +548,21 @@ def test_feature_vectorizers() -> None:
     assert_same(gw.compile(model)(*inputs.values()), runtime(model, inputs))
 
 
+def test_feature_vectorizers_of_more_axes() -> None:
+    x = rows(2, 12).reshape(2, 3, 4)
+    compare("FeatureVectorizer", x, inputdimensions=[12])
+    compare("FeatureVectorizer", rows(1, 3)[0], inputdimensions=[3])
+
+
+def test_widths_that_the_model_leaves_open_must_be_those_of_the_attribute() -> None:
+    model = onnx.load_from_string(model_of("FeatureVectorizer", {"x": rows(2, 3)}, inputdimensions=[3]))
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "W"
+    made = gw.compile(model)
+    np.testing.assert_array_equal(made(rows(2, 3))[0], rows(2, 3))
+    with pytest.raises(gw.FeedError, match="input 'x', axis 1 is 3, not 4"):
+        made(rows(2, 4))
+
+
 # ---- maps
 
 

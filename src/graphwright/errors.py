@@ -30,8 +30,8 @@ def _clipped(text: str) -> str:
 
 
 class GraphwrightError(Exception):
-    """Base of every error that graphwright raises on purpose; carries all faults of a kind at once, each once:
-    one node of a model may be several ops, which all refuse its operands.
+    """Base of every error that graphwright raises on purpose; carries all faults of a kind, each once: one
+    node of a model may be several ops, which all refuse its operands.
     """
 
     def __init__(self, *diagnostics: Diagnostic) -> None:

@@ -27,8 +27,8 @@ from graphwright.kernels.launch import Launch, Run
 from graphwright.ops.core.cumulative import CumProd, CumSum, Cumulative
 from graphwright.records import dataclass
 
-_BLOCK = 256
-"""Columns with running totals of their own, which stay in the first-level cache."""
+_BLOCK = 128
+"""Columns of a unit of work: their totals stay in the first-level cache, and several threads find units."""
 _LANES = 16
 """Rows of floats side by side: one alone waits for the latency of each addition."""
 

@@ -390,6 +390,23 @@ def test_votes_for_the_second_class_count_beside_two_base_values() -> None:
     np.testing.assert_allclose(scores, np.stack([0 * votes, votes + 0.3], 1), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("mode", MODES)
+def test_the_least_number_is_a_split(mode: str) -> None:
+    least = np.finfo(np.float32).min
+    nodes = {f"nodes_{name}": column for name, column in grow(0, 1, 1, 1, [mode]).items()}
+    compare(
+        "TreeEnsembleRegressor",
+        np.array([[-np.inf], [least], [0], [np.inf], [np.nan]], np.float32),
+        n_targets=1,
+        target_treeids=[0, 0],
+        target_nodeids=[1, 2],
+        target_ids=[0, 0],
+        target_weights=[1.0, 2.0],
+        **nodes | {"nodes_values": [float(least), 0.0, 0.0]},
+    )
+
+
 def test_doubles_are_compared_as_doubles() -> None:
     split = 0.1
     x = np.array([[split], [np.nextafter(split, 1)]])

@@ -173,3 +173,20 @@ def test_sizes_wrap_in_narrow_integers(to: str, size: int) -> None:
         {},
         open_sizes=True,
     )
+
+
+@pytest.mark.parametrize("zero", [None, 0, 5])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_a_zero_that_was_an_integer_has_no_sign(zero: int | None, dtype: Any) -> None:
+    """-0.1 is quantised to 0, of which the reciprocal is infinity, not minus infinity."""
+    constants: dict[str, Any] = {"s": np.float32(1)}
+    if zero is not None:
+        constants["z"] = np.array(zero, dtype)
+    operands = ",".join(constants)
+    given = {} if zero is not None else {"output_dtype": helper.np_dtype_to_tensor_dtype(np.dtype(dtype))}
+    nodes = (
+        ("QuantizeLinear", f"x,{operands}", "q", given),
+        ("DequantizeLinear", f"q,{operands}", "d", {}),
+        ("Reciprocal", "d", "y", {}),
+    )
+    check(nodes, {"x": np.array([-0.1, 0.1, -0.0, 7, -300, 300], np.float32)}, constants)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
 from graphwright.ir.match import Match, P, Rest, Rule
 from graphwright.ir.types import F32
+from graphwright.ops.core.binary import Add
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.quantized.round_to_range import RoundToRange
 from graphwright.passes.base import RulePass
@@ -17,9 +20,16 @@ def _refusal(m: Match) -> str | None:
     return None if dtype == F32 else f"steps in {dtype}"
 
 
-RULES: tuple[Rule, ...] = (
-    Rule("narrowing casts that are widened again", WIDENED, _refusal, lambda b, m: m.node(STEPS).output),
-)
+def _steps(b: Builder, m: Match) -> Value:
+    """The steps themselves. As an integer -0.0 is 0: so is a sum with 0, be it that with the zero point."""
+    steps = m.node(STEPS)
+    if m.op(STEPS).low >= 0 or len(steps.inputs) > 1:
+        return steps.output
+    made: Value = b(Add(), steps.output, b.const(0.0, F32))
+    return made
+
+
+RULES: tuple[Rule, ...] = (Rule("narrowing casts that are widened again", WIDENED, _refusal, _steps),)
 
 FOLD_REQUANTIZE = RulePass("fold_requantize", RULES)
 """The pass. It runs behind fusion: what leaves a kernel does so as integers, which take fewer bytes."""

@@ -109,11 +109,10 @@ class Context:
 
     def generate(self, kernel: Kernel, comment: str) -> KernelRef:
         """``kernel`` as one of the model's own; ``comment`` says what it is for. Raises Unsupported."""
-        made = on_bytes(kernel)
-        refusal = self.target.kernel_refusal(made)
+        refusal = self.target.kernel_refusal(kernel)
         if refusal is not None:
             raise Unsupported(refusal)
-        return self.generated.add(made, comment)
+        return self.generated.add(on_bytes(kernel), comment)
 
     def cost_of(self, ref: KernelRef, kernel: Kernel) -> KernelCost:
         """What a launch of ``kernel`` takes, which was generated as ``ref``."""

@@ -167,6 +167,27 @@ def test_what_elements_decide_is_assumed_too() -> None:
         np.testing.assert_allclose(compiled.run(feed)["y"], session.run(None, feed)[0])
 
 
+def test_what_elements_decide_may_be_1_where_all_inputs_are_static(tmp_path: Path) -> None:
+    """As in PyTorch's export of EmbeddingBag: parts of two rows, of which one may be a single element."""
+    text = """<ir_version: 9, opset_import: ["": 17]>
+        g (float[2, 6] a, int64[4] cuts) => (float[M, K] y) {
+            axis = Constant <value = int64[1] {1}> ()
+            b = Constant <value = float[8] {1, 2, 3, 4, 5, 6, 7, 8}> ()
+            from_a, to_a, from_b, to_b = Split (cuts)
+            left = Slice (a, from_a, to_a, axis)
+            right = Slice (b, from_b, to_b)
+            y = Mul (left, right)
+        }"""
+    a, b = np.arange(12, dtype=np.float32).reshape(2, 6), np.arange(1, 9, dtype=np.float32)
+    gw.compile(onnx.parser.parse_model(text)).save(tmp_path / "cut.om")
+    for compiled in (gw.compile(onnx.parser.parse_model(text)), gw.load(tmp_path / "cut.om")):
+        for cuts in ((0, 6, 1, 7), (1, 2, 1, 5), (0, 5, 3, 4), (2, 2, 0, 1), (0, 3, 5, 8)):
+            wanted = a[:, cuts[0] : cuts[1]] * b[cuts[2] : cuts[3]]
+            np.testing.assert_array_equal(compiled(a, np.array(cuts))[0], wanted)
+        with pytest.raises(gw.GraphwrightError, match="2 and 3 differ"):
+            compiled(a, np.array((0, 2, 0, 3)))
+
+
 @pytest.mark.parametrize(
     "guards, sizes, expected",
     [

@@ -104,7 +104,8 @@ def _draft_assuming(module: Module, options: Options, observe: Observer, assume_
 
 
 def _is_static(module: Module) -> bool:
-    return all(value.type.is_static for value in module.main.inputs)
+    """Whether all sizes are numbers: those of inputs, and none that elements decide."""
+    return not module.symbols.ranges and all(value.type.is_static for value in module.main.inputs)
 
 
 def _lacks_ranks(module: Module) -> bool:

@@ -144,6 +144,7 @@ def test_a_defect_is_reported_without_a_traceback(model: Path, monkeypatch: pyte
 INTERRUPTED = """
 import os, signal, sys, threading
 sys.argv = ["graphwright", "run", "absent.onnx"]
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup around the tests ignores it, and so would they
 
 class Interrupts:
     def find_spec(self, name, path=None, target=None):

@@ -13,10 +13,12 @@
 
 enum { REGIONS = 8, NONE = -1, BAD_ROW = -1 };
 enum { LONG_LOOP = 64, PATIENCE_NS = 50000000 };
+enum { WORD = 64, WORDS = GW_MOST_CHUNKS / WORD };
 
-/* A launch whose chunks are being handed out. The ticket's upper half tells one use from the next. */
+/* A launch whose chunks are being handed out. */
 typedef struct {
-    _Alignas(128) atomic_uint_least64_t ticket; /* epoch << 32 | chunks not handed out yet */
+    _Alignas(128) atomic_uint_least64_t open[WORDS]; /* a bit for each chunk that is not handed out yet */
+    atomic_int_least32_t share;                      /* chunks for each thread, unless others are faster */
     int64_t task;
     bool busy;                               /* under the run's lock */
     _Alignas(128) atomic_int_least32_t left; /* chunks that have not ended */
@@ -34,6 +36,7 @@ typedef struct {
     atomic_bool asleep;  /* the caller */
     atomic_bool is_long; /* some loop has had LONG_LOOP runs */
     int64_t asked;       /* when the caller did so last */
+    int words;           /* of a region that its chunks may take */
     region regions[REGIONS];
 } run;
 
@@ -365,16 +368,37 @@ static int64_t start_loop(run *r, int64_t task, int slot) {
     return take_and_unlock(r);
 }
 
+/* Whether chunk `index` was still open; it is this thread's then. */
+static bool claim(region *g, int index) {
+    const uint64_t bit = (uint64_t)1 << index % WORD;
+    return atomic_fetch_and_explicit(&g->open[index / WORD], ~bit, memory_order_acq_rel) & bit;
+}
+
+/* A chunk that is not handed out yet, or NONE. Of each launch a thread takes the same share first, since
+   parts of what it reads lie in its cache where it wrote them; then it takes from the end of what others have
+   left. */
+static int take_chunk(const run *r, region *g, int slot) {
+    const int share = atomic_load_explicit(&g->share, memory_order_relaxed);
+    for (int index = slot * share; index < (slot + 1) * share; index++)
+        if (atomic_load_explicit(&g->open[index / WORD], memory_order_relaxed) >> index % WORD & 1)
+            if (claim(g, index))
+                return index;
+    for (int word = r->words; word-- > 0;)
+        for (uint64_t open; (open = atomic_load_explicit(&g->open[word], memory_order_relaxed)) != 0;) {
+            const int index = word * WORD + WORD - 1 - __builtin_clzll(open);
+            if (claim(g, index))
+                return index;
+        }
+    return NONE;
+}
+
 /* One chunk of any open region, if there is one; *next is a task that it made ready, or NONE. */
 static bool help_region(run *r, region *g, int slot, int64_t *next) {
-    uint64_t ticket = atomic_load_explicit(&g->ticket, memory_order_relaxed);
-    do
-        if ((uint32_t)ticket == 0)
-            return false;
-    while (!atomic_compare_exchange_weak_explicit(&g->ticket, &ticket, ticket - 1, memory_order_acq_rel,
-                                                  memory_order_relaxed));
-    const gw_step *s = &r->call->plan->steps[g->task];
-    int64_t task = g->task, index = s->chunks - (int64_t)(uint32_t)ticket;
+    const int64_t index = take_chunk(r, g, slot);
+    if (index == NONE)
+        return false;
+    const int64_t task = g->task;
+    const gw_step *s = &r->call->plan->steps[task];
     /* grid * index may overflow: split the quotient and the rest apart */
     int64_t each = s->grid / s->chunks, rest = s->grid % s->chunks;
     int64_t begin = each * index + rest * index / s->chunks;
@@ -407,8 +431,12 @@ static region *open_region(run *r, int64_t task) {
         return NULL;
     found->task = task;
     atomic_store_explicit(&found->left, s->chunks, memory_order_relaxed);
-    uint64_t epoch = (atomic_load_explicit(&found->ticket, memory_order_relaxed) >> 32) + 1;
-    atomic_store_explicit(&found->ticket, epoch << 32 | (uint64_t)s->chunks, memory_order_release);
+    const int threads = r->call->plan->threads;
+    atomic_store_explicit(&found->share, s->chunks > threads ? s->chunks / threads : 1, memory_order_relaxed);
+    for (int word = 0, chunks = s->chunks; chunks > 0; word++, chunks -= WORD) {
+        const uint64_t open = chunks < WORD ? ((uint64_t)1 << chunks) - 1 : UINT64_MAX;
+        atomic_store_explicit(&found->open[word], open, memory_order_release);
+    }
     announce(r, s->chunks - 1);
     return found;
 }
@@ -542,6 +570,7 @@ bool gw_execute(const gw_call *call, gw_error *error) {
     memset(&r, 0, call->plan->parallel ? sizeof r : offsetof(run, regions));
     r.team.help = help;
     r.team.limit = call->plan->threads - 1;
+    r.words = (gw_most_chunks(call->plan->threads) + WORD - 1) / WORD;
     r.call = call;
     r.error = error;
     pthread_mutex_init(&r.lock, NULL);

@@ -11,10 +11,12 @@
 
 /* Measured: a thread that wakes costs about 5 us, handing out a chunk 0.1 us; 8 to 16 chunks a region even
    out neighbours. */
-enum { HEAVY_NS = 8000, CHUNK_NS = 2500, MOST_CHUNKS = 16, BRIEF_NS = 5000 };
+enum { HEAVY_NS = 8000, CHUNK_NS = 2500, CHUNKS = 16, BRIEF_NS = 5000 };
+
+int gw_most_chunks(int threads) { return threads * 4 > CHUNKS ? threads * 4 : CHUNKS; }
 
 static int32_t chunk_count(int64_t grid, int64_t work, int threads) {
-    int64_t chunks = threads * 4 > MOST_CHUNKS ? threads * 4 : MOST_CHUNKS;
+    int64_t chunks = gw_most_chunks(threads);
     if (work / CHUNK_NS < chunks)
         chunks = work / CHUNK_NS;
     if (grid < chunks)

@@ -4,6 +4,9 @@
 #include "program.h"
 
 enum { GW_MAX_THREADS = 256 };
+enum { GW_MOST_CHUNKS = 4 * GW_MAX_THREADS };
+/* How many chunks a launch has at most on so many threads. */
+int gw_most_chunks(int threads);
 enum { GW_PIECE = 4096 };       /* bytes of a copy that one thread does at least */
 enum { GW_REACHES_BEYOND = 3 }; /* the code of a launch that was refused */
 

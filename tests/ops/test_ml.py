@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
@@ -168,6 +168,7 @@ def svm(kernel: str, counts: Sequence[int], features: int) -> dict[str, Any]:
     strings=st.booleans(),
     dtype=st.sampled_from(DTYPES),
 )
+@example([1, 1, 1], "LINEAR", "SOFTMAX_ZERO", True, False, np.float32)  # a probability of 1e-8 is none
 def test_svm_classifiers(
     counts: list[int], kernel: str, transform: str, chances: bool, strings: bool, dtype: Any
 ) -> None:

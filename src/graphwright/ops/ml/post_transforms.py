@@ -11,18 +11,20 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer
 from graphwright.ir.types import F32, I64, DType
 from graphwright.ops.core.arg_reduce import ArgMax
-from graphwright.ops.core.binary import Equal, Greater, Sub, Where
+from graphwright.ops.core.binary import Greater, LessOrEqual, Sub, Where
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.squeeze import Squeeze
-from graphwright.ops.core.unary import Neg, Sigmoid
+from graphwright.ops.core.unary import Abs, Neg, Sigmoid
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.ml.probit import Probit
 from graphwright.ops.nn.softmax import Softmax
 
 DOMAIN = "ai.onnx.ml"
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+NO_SCORE = 1e-7
+"""The largest score that SOFTMAX_ZERO takes for 0 (ml_common.h of ONNX Runtime)."""
 
 
 def feature_rows(i: Importer, features: int) -> Value:
@@ -56,12 +58,14 @@ def post_transform(i: Importer) -> str:
 
 
 def transformed(i: Importer, y: Value, transform: str) -> Value:
-    """Scores [N, classes], transformed along each row. With ``SOFTMAX_ZERO`` scores of 0 stay 0."""
+    """Scores [N, classes], transformed along each row. With ``SOFTMAX_ZERO`` scores of 0 stay 0, and so
+    do those that ONNX Runtime takes for 0.
+    """
     if transform == "NONE":
         return y
     if transform == "SOFTMAX_ZERO":
         zero, least = number(i, 0, y), number(i, -math.inf, y)
-        absent = i.emit(Equal(), y, zero)
+        absent = i.emit(LessOrEqual(), i.emit(Abs(), y), number(i, NO_SCORE, y))
         present = i.emit(Softmax(), i.emit(Where(), absent, least, y))
         chosen: Value = i.emit(Where(), absent, zero, present)
         return chosen

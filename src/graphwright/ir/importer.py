@@ -1,9 +1,9 @@
-"""What the import functions of ops may ask of a source node, whichever format it comes from."""
+"""What import functions may ask of a source node: what all formats have, and what one has alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from graphwright.ir.inference import Array
 from graphwright.ir.types import TensorType
@@ -15,11 +15,8 @@ if TYPE_CHECKING:
 
 
 class Importer(Protocol):
-    """What an op's frontend mapping sees of one source node; the same for every frontend."""
+    """One source node, whichever format it comes from."""
 
-    version: int
-    """The opset version that the model declares for the node's domain."""
-    domain: str
     op_type: str
 
     def input(self, index: int) -> Value:
@@ -30,14 +27,6 @@ class Importer(Protocol):
 
     def inputs(self) -> list[Value | None]:
         """All inputs."""
-
-    @property
-    def output_count(self) -> int:
-        """Number of outputs that the node declares, trailing unused ones included."""
-
-    @property
-    def attributes(self) -> Mapping[str, Any]:
-        """All attributes but graphs by name, each as :meth:`attr` gives it."""
 
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute as int, float, str, tuple, array (tensors) or Graph; ``default`` if absent."""
@@ -58,22 +47,60 @@ class Importer(Protocol):
     def builder(self) -> Builder:
         """At the end of the graph that is being read: for what :meth:`emit` does not do."""
 
-    def declared_ranks(self, name: str) -> list[int | None]:
-        """Ranks that a graph attribute declares for its inputs, None where it does not."""
-
     def region(self, name: str, receives: Sequence[TensorType] = ()) -> tuple[Graph, list[Value]]:
         """A graph attribute as a closed region, and the outer values that became its last inputs.
 
         ``receives``: the types of its own inputs, instead of what the graph declares.
         """
 
+    def fail(self, message: str, hint: str = "") -> Exception:
+        """``raise i.fail("...")``: a diagnostic for this source node; import goes on with the next one."""
+
+
+class OnnxImporter(Importer, Protocol):
+    """A node of ONNX."""
+
+    version: int
+    """The opset version that the model declares for the node's domain."""
+    domain: str
+
+    @property
+    def output_count(self) -> int:
+        """Number of outputs that the node declares, trailing unused ones included."""
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """All attributes but graphs by name, each as :meth:`attr` gives it."""
+
+    def declared_ranks(self, name: str) -> list[int | None]:
+        """Ranks that a graph attribute declares for its inputs, None where it does not."""
+
     def inline(self, name: str) -> list[Value]:
         """A graph attribute without inputs added in place: its outputs. For a branch that is known to be
         taken.
         """
 
-    def fail(self, message: str, hint: str = "") -> Exception:
-        """``raise i.fail("...")``: a diagnostic for this source node; import goes on with the next one."""
+
+class AtenImporter(Importer, Protocol):
+    """A call of an operator of PyTorch's. Inputs are arguments by their position in the operator's schema,
+    attributes are arguments by name: numbers, dtypes, texts, tuples of these; open sizes are dims.
+    """
+
+    @property
+    def results(self) -> Sequence[TensorType]:
+        """The types of its results, as PyTorch infers them."""
+
+    def promoted(self, *positions: int, floats: bool = False) -> tuple[Value, ...]:
+        """Arguments, tensors or numbers, in the one dtype that PyTorch computes them in; ``floats``: which is
+        a float, of integers the default one.
+        """
+
+    def listed(self, index: int) -> list[Value | None]:
+        """The tensors of an argument that is a list of them."""
+
+    def result(self, value: Value) -> Value:
+        """``value`` in the dtype of the first result."""
 
 
-Import = Callable[[Importer], Any]
+Import: TypeAlias = Callable[[OnnxImporter], Any]
+AtenImport: TypeAlias = Callable[[AtenImporter], Any]

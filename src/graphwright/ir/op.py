@@ -32,7 +32,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, cast, dataclass_transform
 
 from graphwright.errors import Diagnostic, PluginError
-from graphwright.ir.importer import Import, Importer
+from graphwright.ir.importer import AtenImport, AtenImporter, Import, Importer, OnnxImporter
 from graphwright.ir.inference import (
     Array,
     Fact,
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Arg",
     "Array",
+    "AtenImport",
+    "AtenImporter",
     "ConstRef",
     "Fact",
     "Folding",
@@ -62,6 +64,7 @@ __all__ = [
     "Importer",
     "InferError",
     "Inference",
+    "OnnxImporter",
     "Op",
     "OpType",
     "Sample",
@@ -173,7 +176,8 @@ class Op:
     """``(op_type, since_version[, domain]) -> import function``; the newest version not above the model's
     serves.
     """
-    aten: ClassVar[Mapping[str, Import]] = {}
+    aten: ClassVar[Mapping[str, AtenImport]] = {}
+    """``operator, or operator.overload -> import function``, as in ``"relu"`` and ``"add.Tensor"``."""
     samples: ClassVar[tuple[Sample, ...]] = ()
     attribute_defaults: ClassVar[Mapping[str, Any]] = {}
     """By attribute, in order; MISSING where one must be given."""

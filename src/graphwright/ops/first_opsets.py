@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Import, Importer, Op
+from graphwright.ir.op import Import, Importer, OnnxImporter, Op
 from graphwright.ir.types import I64
 from graphwright.ops.core.binary import (
     Add,
@@ -72,7 +72,7 @@ def _import(cls: type[Op]) -> Import:
         behind = rank_of(a) - i.attr("axis") % max(rank_of(a), 1) - rank_of(b)
         return i.emit(cls(), a, _behind(i, b, behind))
 
-    def convert(i: Importer) -> Any:
+    def convert(i: OnnxImporter) -> Any:
         if i.attr("broadcast", 0) and i.attr("axis") is not None:
             return spread(i)
         return i.emit(cls(), i.input(0), i.input(1))
@@ -121,12 +121,12 @@ def _import_pad(i: Importer) -> Any:
     return i.emit(Pad(tuple(i.required_attr("paddings")), i.attr("mode", "constant")), x, value)
 
 
-def _import_reshape(i: Importer) -> Any:
+def _import_reshape(i: OnnxImporter) -> Any:
     """``shape`` as an attribute."""
     return i.emit(Reshape(tuple(i.attr("shape", ()))), i.input(0))
 
 
-def _import_split(i: Importer) -> Any:
+def _import_split(i: OnnxImporter) -> Any:
     """Sizes as an operand, of the dtype of the input, or as an attribute."""
     sizes = i.optional(1)
     if sizes is None:

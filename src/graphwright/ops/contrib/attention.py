@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Importer
+from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.symbols import Dim, floordiv
 from graphwright.ir.types import F32, I32
 from graphwright.ops.contrib.common import added, contribute
@@ -127,7 +127,7 @@ def _after(i: Importer, past: Value | None, x: Heads) -> Heads:
     return x if past is None else Heads(i.emit(Concat(2), past, x.canonical(i)), CANONICAL)
 
 
-def import_attention(i: Importer) -> Any:
+def import_attention(i: OnnxImporter) -> Any:
     """Self-attention of projections by merged weights; the cache holds keys, then values."""
     for name, default in (("do_rotary", 0), ("past_present_share_buffer", 0)):
         if i.attr(name, default):
@@ -154,7 +154,7 @@ def import_attention(i: Importer) -> Any:
     return y, i.emit(Concat(0), *(i.emit(Unsqueeze((0,)), part.canonical(i)) for part in (k, v)))
 
 
-def _import_multi_head(i: Importer) -> Any:
+def _import_multi_head(i: OnnxImporter) -> Any:
     """Attention of projections: each alone, keys and values packed, all packed, or keys of another pass."""
     if i.optional(8) is not None or i.optional(9) is not None:
         raise i.fail("caches that are written in place are not supported", hint="export without sharing them")

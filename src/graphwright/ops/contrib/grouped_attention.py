@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Importer
+from graphwright.ir.op import OnnxImporter
 from graphwright.ir.symbols import Dim, floordiv, maximum
 from graphwright.ir.types import I64
 from graphwright.ops.contrib.attention import Heads, attended, hidden, split_heads, wide
@@ -32,7 +32,7 @@ class _GroupQueryAttention:
     Row b of the cache holds ``done[b]`` rows; the new ones follow it. What lies behind them is unspecified.
     """
 
-    def __init__(self, i: Importer) -> None:
+    def __init__(self, i: OnnxImporter) -> None:
         self.i = i
         self._refuse()
         heads, groups = int(i.required_attr("num_heads")), int(i.required_attr("kv_num_heads"))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Importer
+from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.types import F32, I32
 from graphwright.ops.contrib.common import DOMAIN, added, contribute, scalar
 from graphwright.ops.core.binary import Add, Equal, Mul
@@ -25,7 +25,7 @@ _SMALL = 1e-12
 """What ``epsilon`` defaults to where ONNX Runtime normalises a sum."""
 
 
-def _import_simplified(i: Importer) -> Any:
+def _import_simplified(i: OnnxImporter) -> Any:
     """RMSNormalization, which ONNX had not yet; the second output is ``1 / sqrt(mean(x * x) + epsilon)``."""
     x = i.input(0)
     made = RMSNormalization(int(i.attr("axis", -1)), float(i.attr("epsilon", 1e-5)))
@@ -56,7 +56,7 @@ def _import_skip_simplified(i: Importer) -> Any:
     return i.emit(norm, total, i.input(2)), None, None, total
 
 
-def _import_embed(i: Importer) -> Any:
+def _import_embed(i: OnnxImporter) -> Any:
     """Outputs: the normalised sum of embeddings, each row's words before the padding, the sum."""
     words, segments, mask, positions = i.input(0), i.optional(1), i.optional(7), i.optional(8)
     batch, length = words.type.dims

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Importer, Op
+from graphwright.ir.op import Importer, OnnxImporter, Op
 from graphwright.ops.contrib.common import added, contribute, scalar
 from graphwright.ops.core.binary import Mul
 from graphwright.ops.core.clip import Clip
@@ -59,12 +59,12 @@ def _import_matmul(i: Importer) -> Value:
     return product if factor == 1 else i.emit(Mul(), product, scalar(i, factor, product))
 
 
-def _import_gemm(i: Importer) -> Value:
+def _import_gemm(i: OnnxImporter) -> Value:
     given = (i.attr(name) for name in _PARAMETERS)
     return _activated(i, _GEMM(i), [value for value in given if value is not None])
 
 
-def _import_conv(i: Importer) -> Value:
+def _import_conv(i: OnnxImporter) -> Value:
     """The activation is of the sum with the fourth input."""
     return _activated(i, added(i, _CONV(i), i.optional(3)), i.attr("activation_params", ()))
 

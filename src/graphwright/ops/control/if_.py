@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphwright.ir.graph import Graph, Value
-from graphwright.ir.op import Fact, Importer, Inference, op
+from graphwright.ir.op import Fact, Inference, OnnxImporter, op
 from graphwright.ir.types import BOOL
 from graphwright.ops.control.branches import BranchOp, chosen_by, joined
 
@@ -40,7 +40,7 @@ class If(BranchOp):
         return joined(at, outputs, self.results)
 
 
-def _import(i: Importer) -> Any:
+def _import(i: OnnxImporter) -> Any:
     condition = i.constant(0)
     if condition is not None and condition.size == 1:  # the other branch need not even have types that fit
         return i.inline("then_branch" if condition.item() else "else_branch")

@@ -16,6 +16,7 @@ from graphwright.ir.op import (
     Importer,
     Inference,
     InferError,
+    OnnxImporter,
     Op,
     is_known,
     op,
@@ -218,7 +219,7 @@ def _outside(at: Inference, start: Dim, inside: Dim, given: Dim) -> Dim:
 # -- from ONNX ----------------------------------------------------------------------------------------------
 
 
-def _import(i: Importer) -> Any:
+def _import(i: OnnxImporter) -> Any:
     """ONNX leaves the condition that a body gives without meaning where the node has none; inside the body it
     is always true.
     """
@@ -254,7 +255,7 @@ def _present(i: Importer, index: int, value: Value | None) -> Value:
     return value
 
 
-def _read_body(i: Importer, starts: Sequence[Value]) -> tuple[Graph, list[Value]]:
+def _read_body(i: OnnxImporter, starts: Sequence[Value]) -> tuple[Graph, list[Value]]:
     """The body, for types of the carried values that hold in every run."""
     number = TensorType(I64, (1,)) if i.declared_ranks("body")[:1] == [1] else ITERATION
     types = [value.type for value in starts]

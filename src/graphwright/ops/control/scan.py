@@ -10,7 +10,7 @@ import numpy as np
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Value
 from graphwright.ir.loop_types import MAX_ROUNDS
-from graphwright.ir.op import Importer
+from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.require import Require
 from graphwright.ir.types import I64, TensorType
 from graphwright.ops.control.loop import ITERATION, Loop, arrange, widened_types
@@ -44,7 +44,7 @@ class _Scan:
     backward: Sequence[bool]
 
 
-def _import(i: Importer) -> Any:
+def _import(i: OnnxImporter) -> Any:
     """Since opset 9: no batch axis, axes to choose."""
     count = int(i.required_attr("num_scan_inputs"))
     operands = _operands(i, 0, count, 0)
@@ -68,7 +68,7 @@ def _import(i: Importer) -> Any:
     return (*made[: len(states)], *results)
 
 
-def _import_batched(i: Importer) -> Any:
+def _import_batched(i: OnnxImporter) -> Any:
     """Opset 8: axis 0 is a batch, axis 1 is scanned, and sequences may have lengths of their own.
 
     Beyond its length a sequence's states stay and its scan outputs are 0. A Loop over the batch holds the
@@ -110,7 +110,7 @@ def _import_batched(i: Importer) -> Any:
     return i.emit(loop, size, *outer, length, regions=[batch])
 
 
-def _operands(i: Importer, first: int, scanned: int, batched: int) -> list[Value]:
+def _operands(i: OnnxImporter, first: int, scanned: int, batched: int) -> list[Value]:
     """The operands from ``first`` on, of which the last ``scanned`` have an axis more than in the body, and
     all ``batched`` more.
     """

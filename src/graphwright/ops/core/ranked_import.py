@@ -15,9 +15,9 @@ from graphwright.ir.op import (
     Array,
     Fact,
     Import,
-    Importer,
     Inference,
     InferError,
+    OnnxImporter,
     Op,
     Sample,
     UnknownRank,
@@ -35,7 +35,7 @@ def ranked(convert: Import) -> Import:
     """``convert``, whose translation depends on ranks: put off where one of the operands' is not known."""
 
     @wraps(convert)
-    def checked(i: Importer) -> Any:
+    def checked(i: OnnxImporter) -> Any:
         if all(value is None or value.type.shape is not None for value in i.inputs()):
             return convert(i)
         return put_off(i)
@@ -43,7 +43,7 @@ def ranked(convert: Import) -> Import:
     return checked
 
 
-def put_off(i: Importer) -> tuple[Value, ...]:
+def put_off(i: OnnxImporter) -> tuple[Value, ...]:
     """The node as a :class:`RankedImport`: its outputs. A diagnostic where its attributes hold tensors."""
     given = tuple(sorted(i.attributes.items()))
     if not all(_is_plain(value) for _, value in given):

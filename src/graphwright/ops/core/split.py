@@ -10,7 +10,7 @@ import numpy as np
 
 from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Inference, InferError, OnnxImporter, Op, Sample, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
 from graphwright.ir.types import F32, I64, TensorType
@@ -96,13 +96,13 @@ class Split(BlockedForm, PaddingRule, Op):
         return tuple(np.split(x, ends[:-1], self.axis))
 
 
-def _import_1(i: Importer) -> Any:
+def _import_1(i: OnnxImporter) -> Any:
     sizes = i.attr("split")
     parts, axis = i.output_count, i.attr("axis", 0)
     return i.emit(Split(parts, axis, None if sizes is None else tuple(sizes)), i.input(0))
 
 
-def _import_13(i: Importer) -> Any:
+def _import_13(i: OnnxImporter) -> Any:
     sizes, axis = i.optional(1), i.attr("axis", 0)
     if sizes is not None:
         return i.emit(Split(i.output_count, axis, from_operand=True), i.input(0), sizes)

@@ -10,7 +10,7 @@ import numpy as np
 from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Inference, OnnxImporter, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, BOOL, C64, F32, I64, STRING, DType, TensorType
 from graphwright.ops.control.bind_size import bind_size
@@ -129,7 +129,7 @@ def _ranks(x: Array) -> Array:
     return np.unique(widened(x).reshape(-1), return_inverse=True)[1].reshape(x.shape)
 
 
-def _import(i: Importer) -> Any:
+def _import(i: OnnxImporter) -> Any:
     axis = i.attr("axis")
     made = i.emit(Unique(None if axis is None else int(axis), bool(i.attr("sorted", 1))), i.input(0))
     return made[: i.output_count]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, OnnxImporter, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, evaluate, symbol
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, DType, TensorType
 from graphwright.ops.core.binary import Add, And, Div, Equal, Less, LessOrEqual, Mul, Sub, Where
@@ -134,7 +134,7 @@ class _Attention:
     after each step.
     """
 
-    def __init__(self, i: Importer) -> None:
+    def __init__(self, i: OnnxImporter) -> None:
         self.i = i
         q, k, v = (i.input(number) for number in range(3))
         ranks = {x.type.rank for x in (q, k, v)}

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Importer, Inference, OnnxImporter, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
 from graphwright.ops.core.binary import Add, Div, Mul, Sub
@@ -57,7 +57,7 @@ class BatchNormalization(Op):
         return as_dtype(b, b(Add(), scaled, along_channels(b, shift, rank)), x.type.dtype)
 
 
-def _import_14(i: Importer) -> Any:
+def _import_14(i: OnnxImporter) -> Any:
     if i.attr("training_mode", 0):
         return _trained(i)[: max(i.output_count, 1)]
     if i.output_count > 1:
@@ -65,22 +65,22 @@ def _import_14(i: Importer) -> Any:
     return _run(i)
 
 
-def _import_7(i: Importer) -> Any:
+def _import_7(i: OnnxImporter) -> Any:
     """Outputs behind the first are those of training: running mean and variance, then the batch's own."""
     if not i.attr("spatial", 1):
         return _run_by_element(i)
     return _trained(i)[: i.output_count] if i.output_count > 1 else _run(i)
 
 
-def _import_1(i: Importer) -> Any:
+def _import_1(i: OnnxImporter) -> Any:
     return _import_7(i) if i.attr("is_test", 0) or i.output_count > 1 else _trained(i)[0]
 
 
-def _run(i: Importer) -> Any:
+def _run(i: OnnxImporter) -> Any:
     return i.emit(BatchNormalization(float(i.attr("epsilon", 1e-5))), *i.inputs())
 
 
-def _run_by_element(i: Importer) -> Any:
+def _run_by_element(i: OnnxImporter) -> Any:
     """``spatial=0`` of opsets before 9: parameters [C, D...], one for each element of a batch's entry."""
     if i.output_count > 1:
         raise i.fail(f"{i.output_count} outputs with spatial=0: only the first is known")
@@ -91,7 +91,7 @@ def _run_by_element(i: Importer) -> Any:
     return i.emit(Add(), i.emit(Mul(), i.emit(Sub(), x, mean), factor), bias)
 
 
-def _trained(i: Importer) -> tuple[Any, ...]:
+def _trained(i: OnnxImporter) -> tuple[Any, ...]:
     """The result by mean and variance of the batch, what becomes of the running ones, and these two."""
     x, scale, bias, *running = (i.input(k) for k in range(5))
     if x.type.rank is None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Importer
+from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.types import BOOL, F64
 from graphwright.ops.core.binary import Div, GreaterOrEqual, Mul, Or, Sub, Where
 from graphwright.ops.core.cast import Cast
@@ -16,7 +16,7 @@ from graphwright.ops.core.random import RandomUniform, seed_of
 from graphwright.ops.core.unary import Not
 
 
-def _import_12(i: Importer) -> Any:
+def _import_12(i: OnnxImporter) -> Any:
     """The mode is operand 2, false where it is absent; elements of ratio (operand 1) are dropped."""
     if i.optional(2) is None or _is(i, 2, False) or _is(i, 1, 0.0):
         return _kept(i)
@@ -25,14 +25,14 @@ def _import_12(i: Importer) -> Any:
     return _dropped(i, ratio, None if _is(i, 2, True) else i.input(2))
 
 
-def _import_1(i: Importer) -> Any:
+def _import_1(i: OnnxImporter) -> Any:
     """The mode is the attribute ``is_test``, and training if that is 0."""
     if i.attr("is_test", 0):
         return _kept(i)
     return _dropped(i, i.const(np.array(i.attr("ratio", 0.5), np.float32)), None)
 
 
-def _kept(i: Importer) -> Any:
+def _kept(i: OnnxImporter) -> Any:
     """The input, and a mask that is true."""
     x = i.input(0)
     same = i.emit(Identity(), x)
@@ -41,12 +41,12 @@ def _kept(i: Importer) -> Any:
     return same, _mask(i, i.emit(Or(), i.emit(Cast(BOOL), x), i.const(np.array(True))))
 
 
-def _mask(i: Importer, kept: Value) -> Value:
+def _mask(i: OnnxImporter, kept: Value) -> Value:
     """Where elements are kept: before opset 10 as numbers of the input's dtype."""
     return kept if i.version >= 10 else _as(i, kept, i.input(0).type.dtype)
 
 
-def _dropped(i: Importer, ratio: Value, training: Value | None) -> Any:
+def _dropped(i: OnnxImporter, ratio: Value, training: Value | None) -> Any:
     """The elements of which a draw is at least the ratio, scaled up for the sum of the others; where
     ``training`` is false, all of them as they are."""
     x = i.input(0)

@@ -6,7 +6,7 @@ from typing import Any
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, OnnxImporter, Op, Sample, arg, op
 from graphwright.ir.symbols import floordiv, mod, product, symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.binary import Add, Mul
@@ -102,7 +102,7 @@ def _import_instance(i: Importer) -> Any:
     return i.emit(InstanceNormalization(float(i.attr("epsilon", 1e-5))), *i.inputs())
 
 
-def _import_group(i: Importer) -> Any:
+def _import_group(i: OnnxImporter) -> Any:
     """Opset 18 scales groups, 21 channels."""
     made = GroupNormalization(
         int(i.required_attr("num_groups")), float(i.attr("epsilon", 1e-5)), i.version < 21

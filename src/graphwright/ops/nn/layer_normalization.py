@@ -8,7 +8,7 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Importer, Inference, OnnxImporter, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
 from graphwright.ops.core.binary import Add, Div, Mul
@@ -115,7 +115,7 @@ def _check_stash(i: Importer) -> None:
         raise i.fail("stash_type is not f32", hint="export the model with stash_type 1")
 
 
-def _import_layer(i: Importer) -> Any:
+def _import_layer(i: OnnxImporter) -> Any:
     _check_stash(i)
     made = LayerNormalization(int(i.attr("axis", -1)), float(i.attr("epsilon", 1e-5)), i.output_count > 1)
     results = i.emit(made, *i.inputs())

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Importer, Inference, Sample, arg, op
+from graphwright.ir.op import Array, Fact, Inference, OnnxImporter, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, F64, I8, I64, U8, TensorType
 from graphwright.ops.nn.spatial import BlockedPool, Pool, import_pool
@@ -58,7 +58,7 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
     return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
 
 
-def _import(i: Importer) -> Any:
+def _import(i: OnnxImporter) -> Any:
     pool = MaxPool(
         **import_pool(i), indices=i.output_count > 1, column_major=bool(i.attr("storage_order", 0))
     )

@@ -90,10 +90,19 @@ class AtenImporter(Importer, Protocol):
     def results(self) -> Sequence[TensorType]:
         """The types of its results, as PyTorch infers them."""
 
+    def is_used(self, index: int) -> bool:
+        """Whether a node reads result ``index``; those that none reads may be None."""
+
+    def owns_memory(self, index: int) -> bool:
+        """Whether the elements of an argument are all of its memory, in the order of its axes."""
+
     def promoted(self, *positions: int, floats: bool = False) -> tuple[Value, ...]:
         """Arguments, tensors or numbers, in the one dtype that PyTorch computes them in; ``floats``: which is
         a float, of integers the default one.
         """
+
+    def ignore(self, *names: str) -> None:
+        """Note that these arguments, of those that there are, do not change the results."""
 
     def listed(self, index: int) -> list[Value | None]:
         """The tensors of an argument that is a list of them."""

@@ -9,7 +9,20 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Sample, arg, family, op
+from graphwright.ir.op import (
+    Array,
+    AtenImport,
+    AtenImporter,
+    Fact,
+    Import,
+    Importer,
+    Inference,
+    Op,
+    Sample,
+    arg,
+    family,
+    op,
+)
 from graphwright.ir.symbols import maximum, product, symbol
 from graphwright.ir.types import F16, F32, I32, I64, STRING, TensorType
 from graphwright.ops.core.binary import Equal, Or, Where
@@ -113,3 +126,32 @@ for _cls in (ArgMax, ArgMin):
         Sample(_cls(2), (arg(F32, 2, 3),), "axis 2 is outside a rank of 2"),
         Sample(_cls(), (arg(STRING, 2),), "the input is string"),
     )
+
+
+def _index(cls: type[ArgReduce]) -> AtenImport:
+    """Without ``dim``, the place in the flattened tensor."""
+
+    def convert(i: AtenImporter) -> Any:
+        x, axis, keeps = i.input(0), i.attr("dim"), bool(i.attr("keepdim"))
+        if axis is not None or not rank_of(x):
+            return i.emit(cls(axis or 0, keeps), x)
+        place = i.emit(cls(0, False), i.emit(Reshape((x.type.elements,), True), x))
+        return i.emit(Reshape(i.results[0].dims, True), place)
+
+    return convert
+
+
+def _extremum(cls: type[ArgReduce]) -> AtenImport:
+    """The extreme elements along ``dim``, and where the first of them stand."""
+
+    def convert(i: AtenImporter) -> Any:
+        x, axis, keeps = i.input(0), i.attr("dim"), bool(i.attr("keepdim"))
+        if not rank_of(x):
+            return x, i.const(np.zeros((), np.int64))
+        return i.emit(cls.extremum((axis,), keeps), x), i.emit(cls(axis, keeps), x)
+
+    return convert
+
+
+ArgMax.aten = {"argmax": _index(ArgMax), "max.dim": _extremum(ArgMax)}
+ArgMin.aten = {"argmin": _index(ArgMin), "min.dim": _extremum(ArgMin)}

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.graph import Value
 from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.loops.nodes import Const, Scalar, apply, select
 from graphwright.ir.op import (
     Array,
+    AtenImport,
+    AtenImporter,
     Fact,
     Import,
     Importer,
@@ -27,8 +30,10 @@ from graphwright.ir.symbols import Dim, Range, SymbolTable, floordiv, mod, symbo
 from graphwright.ir.symbols import maximum as maximum_dim
 from graphwright.ir.symbols import minimum as minimum_dim
 from graphwright.ir.types import BOOL, F16, F32, F64, I32, I64, STRING, U8, DType, TensorType
+from graphwright.ops.core.aten import by_overload, elementwise
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import (
+    FLOATS,
     INTEGERS,
     LOGICAL,
     NUMBERS,
@@ -40,6 +45,7 @@ from graphwright.ops.core.common import (
     simple,
     with_attributes,
 )
+from graphwright.ops.core.unary import Not, Round, Trunc
 
 Known = Callable[[SymbolTable, Dim, Dim], Dim | None]
 
@@ -47,7 +53,7 @@ Known = Callable[[SymbolTable, Dim, Dim], Dim | None]
 def binary(
     name: str,
     doc: str,
-    onnx: dict[int, Import] | int,
+    onnx: dict[int, Import] | int | None,
     reference: Callable[[Array, Array], Any],
     expression: Callable[[Scalar, Scalar], Scalar] | str,
     dtypes: frozenset[DType] = NUMBERS,
@@ -57,7 +63,8 @@ def binary(
     commutative: bool = False,
     divisor: bool = False,
 ) -> type[Op]:
-    """Register one row. ``onnx``: the opset from which ``name`` maps straight to it, or imports by opset.
+    """Register one row. ``onnx``: the opset from which ``name`` maps straight to it, or imports by opset;
+    None where ONNX has no such op.
 
     ``divisor``: the second operand of samples is positive.
     """
@@ -79,7 +86,7 @@ def binary(
     if known_real is not None:
         body["known_real"] = lambda self, symbols, a, b: known_real(symbols, a, b)
     cls: type[Op] = op(name)(type(name, (Pointwise,), body))
-    imports = {onnx: simple(cls)} if isinstance(onnx, int) else onnx
+    imports = {onnx: simple(cls)} if isinstance(onnx, int) else onnx or {}
     cls.onnx = {(name, since): convert for since, convert in imports.items()}
     cls.samples = binary_samples(cls(), dtypes, divisor)
     return cls
@@ -241,6 +248,8 @@ Greater = binary("Greater", "Whether ``a > b``", 7, np.greater, lambda a, b: a >
                  known=_compare(_above(1)))  # fmt: skip
 GreaterOrEqual = binary("GreaterOrEqual", "Whether ``a >= b``", 12, np.greater_equal, lambda a, b: a >= b,
                         gives=BOOL, known=_compare(_above(0)))  # fmt: skip
+Atan2 = binary("Atan2", "The angle of the point (``b``, ``a``) in radians, from -pi to pi", None, np.arctan2,
+               "atan2", FLOATS)  # fmt: skip
 PRelu = binary("PRelu", "``a`` where it is at least 0, else ``b * a`` (He et al. 2015)", 7,
                lambda a, b: np.where(a < 0, a * b, a), lambda a, b: select(a < 0, a * b, a))  # fmt: skip
 
@@ -383,3 +392,127 @@ Where.samples = (
     Sample(Where(), (arg(BOOL, 2), arg(F32, 2), arg(F64, 2)), "one dtype"),
     Sample(Where(), (arg(BOOL, 2), arg(F32, 3), arg(F32, 3)), "2 and 3 differ"),
 )
+
+
+def _scaled(op: Op, of_bools: Op | None = None) -> AtenImport:
+    """``op`` of the first operand and ``alpha`` times the second; ``of_bools`` serves for these."""
+
+    def convert(i: AtenImporter) -> Any:
+        a, b = i.promoted(0, 1)
+        alpha = i.attr("alpha", 1)
+        if a.type.dtype == BOOL and of_bools is not None:
+            return i.emit(of_bools, a, b)
+        return i.emit(op, a, b if alpha == 1 else i.emit(Mul(), b, _number(i, alpha, b)))
+
+    return convert
+
+
+def _number(i: AtenImporter, value: Any, model: Value) -> Value:
+    return i.const(np.asarray(value, model.type.dtype.numpy))
+
+
+def _reversed_difference(i: AtenImporter) -> Any:
+    a, b = i.promoted(0, 1)
+    alpha = i.attr("alpha", 1)
+    return i.emit(Sub(), b, a if alpha == 1 else i.emit(Mul(), a, _number(i, alpha, a)))
+
+
+def _product(i: AtenImporter) -> Any:
+    a, b = i.promoted(0, 1)
+    return i.emit(And() if a.type.dtype == BOOL else Mul(), a, b)
+
+
+def _quotient(i: AtenImporter) -> Any:
+    """Rounded as ``rounding_mode`` says, in the dtype of the operands."""
+    mode = i.attr("rounding_mode")
+    if mode is None:
+        return i.emit(Div(), *i.promoted(0, 1, floats=True))
+    a, b = i.promoted(0, 1)
+    return _floored(i, a, b) if mode == "floor" else _truncated(i, a, b)
+
+
+def _floored(i: AtenImporter, a: Value, b: Value) -> Any:
+    """Of floats the quotient without the remainder, so that it is right where it would round up."""
+    rest = i.emit(Mod(), a, b)
+    whole = i.emit(Div(), i.emit(Sub(), a, rest), b)
+    return i.emit(Round(), whole) if a.type.dtype.is_float else whole
+
+
+def _truncated(i: AtenImporter, a: Value, b: Value) -> Any:
+    quotient = i.emit(Div(), a, b)
+    return i.emit(Trunc(), quotient) if a.type.dtype.is_float else quotient
+
+
+def _bits(of_integers: Op, of_bools: Op) -> AtenImport:
+    def convert(i: AtenImporter) -> Any:
+        a, b = i.promoted(0, 1)
+        return i.emit(of_bools if a.type.dtype == BOOL else of_integers, a, b)
+
+    return convert
+
+
+def _logical(op: Op, operands: int = 2) -> AtenImport:
+    """``op`` of whether the operands are other than 0."""
+
+    def convert(i: AtenImporter) -> Any:
+        return i.emit(op, *(_is_true(i, i.input(k)) for k in range(operands)))
+
+    return convert
+
+
+def _is_true(i: AtenImporter, x: Value) -> Any:
+    if x.type.dtype == BOOL:
+        return x
+    return i.emit(Not(), i.emit(Equal(), x, _number(i, 0, x)))
+
+
+def _differ(i: AtenImporter) -> Any:
+    return i.emit(Not(), i.emit(Equal(), *i.promoted(0, 1)))
+
+
+def _selected(i: AtenImporter) -> Any:
+    return i.emit(Where(), i.input(0), *i.promoted(1, 2))
+
+
+_OVERLOADS = ("Tensor", "Scalar")
+_POWERS = ("Tensor_Tensor", "Tensor_Scalar", "Scalar")
+Add.aten = by_overload("add", _scaled(Add(), Or()), *_OVERLOADS)
+Sub.aten = by_overload("sub", _scaled(Sub()), *_OVERLOADS) | by_overload(
+    "rsub", _reversed_difference, *_OVERLOADS
+)
+Mul.aten = by_overload("mul", _product, *_OVERLOADS)
+Div.aten = {
+    **by_overload("div", elementwise(Div(), 2, floats=True), *_OVERLOADS),
+    **by_overload("div", _quotient, "Tensor_mode", "Scalar_mode"),
+    "floor_divide": lambda i: _floored(i, *i.promoted(0, 1)),
+}
+Atan2.aten = {"atan2": elementwise(Atan2(), 2, floats=True)}
+Pow.aten = {
+    **by_overload("pow", elementwise(Pow(), 2), *_POWERS),
+    "exp2": lambda i: i.emit(
+        Pow(), _number(i, 2, i.promoted(0, floats=True)[0]), *i.promoted(0, floats=True)
+    ),
+}
+Min.aten = {"minimum": elementwise(Min(), 2)}
+Max.aten = {"maximum": elementwise(Max(), 2)}
+And.aten = {
+    "logical_and": _logical(And()),
+    **by_overload("bitwise_and", _bits(BitwiseAnd(), And()), *_OVERLOADS),
+}
+Or.aten = {"logical_or": _logical(Or()), **by_overload("bitwise_or", _bits(BitwiseOr(), Or()), *_OVERLOADS)}
+Xor.aten = {
+    "logical_xor": _logical(Xor()),
+    **by_overload("bitwise_xor", _bits(BitwiseXor(), Xor()), *_OVERLOADS),
+}
+for _cls, _name in {Less: "lt", LessOrEqual: "le", Greater: "gt", GreaterOrEqual: "ge"}.items():
+    _cls.aten = by_overload(_name, elementwise(_cls(), 2), *_OVERLOADS)
+Equal.aten = {
+    **by_overload("eq", elementwise(Equal(), 2), *_OVERLOADS),
+    **by_overload("ne", _differ, *_OVERLOADS),
+    "logical_not": _logical(Not(), 1),
+}
+Mod.aten = {
+    **by_overload("remainder", elementwise(Mod(), 2), *_OVERLOADS),
+    **by_overload("fmod", elementwise(Mod(True), 2), *_OVERLOADS),
+}
+Where.aten = by_overload("where", _selected, "self", "ScalarOther", "ScalarSelf", "Scalar")

@@ -13,6 +13,7 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import Const, Scalar, apply, bits, cast, maximum, minimum, select
 from graphwright.ir.op import (
     Array,
+    AtenImporter,
     Fact,
     Importer,
     Inference,
@@ -187,3 +188,17 @@ Cast.samples = (
     *(Sample(Cast(F32), (arg(DTYPES[n], 4, fill="index"),)) for n in ("i4", "u2", "f4e2m1", "f8e5m2")),
     Sample(Cast(F32, round_mode="sideways"), (arg(F32, 2),), "sideways"),
 )  # fmt: skip
+
+
+def _converted(i: AtenImporter) -> Any:
+    return i.result(i.input(0)) if i.attr("dtype") is not None else i.input(0)
+
+
+Cast.aten = {
+    "_to_copy": _converted,
+    "clone": lambda i: i.input(0),
+    "alias": lambda i: i.input(0),
+    "detach": lambda i: i.input(0),
+    "lift_fresh_copy": lambda i: i.input(0),
+    "prims.convert_element_type": _converted,
+}

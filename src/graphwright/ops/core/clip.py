@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.loops.nodes import Const, Operand, Scalar, maximum, minimum
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.symbols import maximum as maximum_dim
 from graphwright.ir.symbols import minimum as minimum_dim
@@ -132,3 +132,13 @@ Clip.samples = (
     Sample(Clip(), (arg(F32, 3), arg(F64)), "the lower bound is f64"),
     Sample(Clip(), (arg(F32, 3), None, arg(F32, 3)), "must be a scalar"),
 )
+
+
+def _clamped(i: AtenImporter) -> Any:
+    low, high = (i.attr(name) for name in _NAMES[i.op_type.split(".")[1]])
+    x = i.result(i.input(0))
+    return i.emit(Clip(low, high), x)
+
+
+_NAMES = {"clamp": ("min", "max"), "hardtanh": ("min_val", "max_val")}
+Clip.aten = {"clamp": _clamped, "hardtanh": _clamped, "relu6": lambda i: i.emit(Clip(0.0, 6.0), i.input(0))}

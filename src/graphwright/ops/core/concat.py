@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.copied_elements import CopiesElements, are_vectors
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.core.common import same_dtype
 from graphwright.ops.core.shaping import carried
+from graphwright.ops.core.slice import Slice
 
 
 @op("Concat")
@@ -91,3 +93,33 @@ Concat.samples = (
     Sample(Concat(0), (arg(F32, 2), arg(F32, 2, 1)), "ranks [1, 2]"),
     Sample(Concat(2), (arg(F32, 2), arg(F32, 2)), "axis 2 is outside"),
 )
+
+
+def _import_cat(i: AtenImporter) -> Any:
+    """Vectors without elements join tensors of any rank."""
+    tensors = [value for value in i.listed(0) if value is not None]
+    parts = [value for value in tensors if value.type.shape != (0,)] or tensors[:1]
+    return i.emit(Concat(i.attr("dim", 0)), *map(i.result, parts))
+
+
+Concat.aten = {"cat": _import_cat}
+
+
+def _written(i: AtenImporter) -> Any:
+    """A slice of the first tensor replaced by the second: what lies in front of it, it, and the rest."""
+    x, source, axis, step = i.input(0), i.input(1), i.attr("dim"), i.attr("step")
+    if step != 1:
+        raise i.fail(f"step={step} is not supported")
+    size = x.type.dims[axis]
+    start, end = i.attr("start", 0), i.attr("end", size)
+    if not (isinstance(start, int) and isinstance(end, int) and isinstance(size, int)):
+        raise i.fail("open bounds are not supported")
+    start, end, _ = slice(start, end).indices(size)
+    before, behind = (
+        i.emit(Slice((low,), (high,), (axis,), (1,)), x)
+        for low, high in ((0, start), (max(start, end), size))
+    )
+    return i.emit(Concat(axis), before, i.result(source), behind)
+
+
+Concat.aten = {**Concat.aten, "slice_scatter": _written}

@@ -10,7 +10,19 @@ import numpy as np
 from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.op import (
+    Array,
+    AtenImport,
+    AtenImporter,
+    Fact,
+    Importer,
+    Inference,
+    Op,
+    Sample,
+    Trait,
+    arg,
+    op,
+)
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, I64, DType, TensorType, dtype_of
@@ -86,3 +98,25 @@ ConstantOfShape.samples = (
     Sample(ConstantOfShape(), (arg(I64, 1, values=(-2,)),), "negative size"),
     Sample(ConstantOfShape(), (arg(I64, 2, values=(2**62, 0)),), "larger than any memory"),
 )
+
+
+def _filled(value: float | None = None, name: str = "fill_value") -> AtenImport:
+    """With ``value``, or the argument called ``name``, in the size and dtype that PyTorch infers."""
+
+    def convert(i: AtenImporter) -> Any:
+        i.ignore("size", "self", "dtype", "requires_grad")
+        type = i.results[0]
+        filler = value if value is not None else i.attr(name)
+        return i.emit(ConstantOfShape(filler, type.dtype, type.dims))
+
+    return convert
+
+
+ConstantOfShape.aten = {
+    **dict.fromkeys(("full", "full_like", "new_full"), _filled()),
+    **dict.fromkeys(
+        ("zeros", "zeros_like", "new_zeros", "empty.memory_format", "empty_like", "new_empty"), _filled(0)
+    ),
+    "scalar_tensor": _filled(name="s"),
+    **dict.fromkeys(("ones", "ones_like", "new_ones"), _filled(1)),
+}

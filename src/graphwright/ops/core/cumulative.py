@@ -7,7 +7,21 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphwright.ir.graph import Node
-from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Sample, arg, family, is_known, op
+from graphwright.ir.op import (
+    Array,
+    AtenImport,
+    AtenImporter,
+    Fact,
+    Import,
+    Importer,
+    Inference,
+    Op,
+    Sample,
+    arg,
+    family,
+    is_known,
+    op,
+)
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, I64, STRING, TensorType
@@ -100,3 +114,15 @@ for _cls in (CumSum, CumProd):
         Sample(_cls(), (arg(F32, 2, 3),), "gives the axis"),
         Sample(_cls(0), (arg(STRING, 2),), "the input is string"),
     )
+
+
+def _running(cls: type[Cumulative]) -> AtenImport:
+    def convert(i: AtenImporter) -> Any:
+        i.ignore("dtype")
+        return i.emit(cls(i.attr("dim")), i.result(i.input(0)))
+
+    return convert
+
+
+CumSum.aten = {"cumsum": _running(CumSum)}
+CumProd.aten = {"cumprod": _running(CumProd)}

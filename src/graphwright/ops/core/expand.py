@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from graphwright.ir.graph import Node
-from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
 from graphwright.ir.symbols import Dim, numbers, symbol
 from graphwright.ir.types import F32, I64, TensorType
@@ -67,3 +68,20 @@ Expand.samples = (
     Sample(Expand((-3,)), (arg(I64, 1, values=(5,)),), "negative size"),
     Sample(Expand((2,)), (arg(F32, 3),), "3 and 2 differ"),
 )
+
+
+def _expanded(i: AtenImporter) -> Any:
+    i.ignore("size", "implicit")
+    return i.emit(Expand(i.results[0].dims), i.input(0))
+
+
+Expand.aten = {"expand": _expanded}
+
+
+def _copied(i: AtenImporter) -> Any:
+    """The second tensor in the shape and dtype of the first."""
+    i.ignore("self")
+    return i.emit(Expand(i.results[0].dims), i.result(i.input(1)))
+
+
+Expand.aten = {**Expand.aten, "copy": _copied}

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from graphwright.ir.copied_elements import CopiesElements, are_vectors
 from graphwright.ir.graph import Graph, Node, Value
-from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, is_known, op
+from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, Trait, arg, is_known, op
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shaping import carried, known_ints
 from graphwright.ops.core.transpose import Transpose
 
@@ -90,3 +92,33 @@ Gather.samples = (
     Sample(Gather(), (arg(F32, 5, 3), arg(F32, 1)), "the index tensor is f32"),
     Sample(Gather(), (arg(F32), arg(I64, 1, fill="index")), "a scalar has no axis"),
 )
+
+
+def _embedded(i: AtenImporter) -> Any:
+    """The arguments that are not read steer gradients."""
+    i.ignore("padding_idx", "scale_grad_by_freq", "sparse")
+    return i.emit(Gather(), i.input(0), i.input(1))
+
+
+Gather.aten = {
+    "embedding": _embedded,
+    "index_select": lambda i: i.emit(Gather(i.attr("dim")), i.input(0), i.input(2)),
+}
+
+
+def _strided(i: AtenImporter) -> Any:
+    """Elements of a dense tensor by their places in its memory."""
+    x, sizes, strides = i.input(0), i.attr("size"), i.attr("stride")
+    if (
+        not x.type.is_static
+        or not i.owns_memory(0)
+        or not all(isinstance(n, int) for n in (*sizes, *strides))
+    ):
+        raise i.fail("only tensors that are dense and of known sizes are supported")
+    places = np.full(sizes, i.attr("storage_offset", 0), np.int64)
+    for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
+        places += (np.arange(size) * stride).reshape(-1, *[1] * (len(sizes) - 1 - axis))
+    return i.emit(Gather(), i.emit(Reshape((x.type.elements,), True), x), i.const(places))
+
+
+Gather.aten = {**Gather.aten, "as_strided": _strided}

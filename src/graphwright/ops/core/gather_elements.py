@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.common import need_dtype, rank_of
 from graphwright.ops.core.gather import INDICES, check_bounds
 
 
@@ -57,3 +59,14 @@ GatherElements.samples = (
     Sample(GatherElements(0), (arg(F32, 4, 2), arg(I64, 1, 3, fill="index")), "3 indices for 2 elements"),
     Sample(GatherElements(0), (arg(F32, 4), arg(I64, 1, values=(4,))), "index 4 is outside"),
 )
+
+
+def _gathered(i: AtenImporter) -> Any:
+    i.ignore("sparse_grad")
+    x, indices = i.input(0), i.input(2)
+    if not rank_of(x) or not rank_of(indices):
+        raise i.fail("scalars are not supported")
+    return i.emit(GatherElements(i.attr("dim")), x, indices)
+
+
+GatherElements.aten = {"gather": _gathered}

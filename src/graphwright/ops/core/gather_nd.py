@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Inference, Op, Sample, UnknownRank, arg, op
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, UnknownRank, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.binary import Add, Mul
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.common import need_dtype, rank_of
+from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.gather import INDICES
+from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.core.unsqueeze import Unsqueeze
 
 
 @op("GatherND")
@@ -64,3 +73,35 @@ GatherND.samples = (
     Sample(GatherND(1), (arg(F32, 3, 4), arg(I64, 2, 1, fill="index")), "batch axis 0: 3 and 2 differ"),
     Sample(GatherND(2), (arg(F32, 3, 4), arg(I64, 2, 1, fill="index")), "2 batch axes"),
 )
+
+
+def indexed_axes(i: AtenImporter, indices: Sequence[Value | None]) -> tuple[Value, list[int]]:
+    """Index tensors, of which None stands for a whole axis, as one of GatherND's; and the axes they index."""
+    given = [index for index in indices if index is not None]
+    if any(index.type.dtype not in INDICES for index in given):
+        raise i.fail("masks as indices are not supported: their elements decide a size")
+    zero = i.const(np.zeros((), np.int64))
+    whole = zero
+    for index in given:
+        whole = i.emit(Add(), whole, i.emit(Mul(), i.emit(Cast(I64), index), zero))
+    spread = [i.emit(Add(), whole, i.emit(Cast(I64), index)) for index in given]
+    columns = [i.emit(Unsqueeze((-1,)), index) for index in spread]
+    axes = [axis for axis, index in enumerate(indices) if index is not None]
+    return i.emit(Concat(-1), *columns), axes
+
+
+def _indexed(i: AtenImporter) -> Any:
+    """The axes of the index tensors stand where those they index stood if these are neighbours, else in
+    front.
+    """
+    x, indices = i.input(0), i.listed(1)
+    place, axes = indexed_axes(i, indices)
+    rest = [axis for axis in range(rank_of(x)) if axis not in axes]
+    made = i.emit(GatherND(), i.emit(Transpose((*axes, *rest)), x), place)
+    new = rank_of(place) - 1
+    at = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
+    order = (*range(new, new + at), *range(new), *range(new + at, new + len(rest)))
+    return i.emit(Transpose(order), made)
+
+
+GatherND.aten = {"index.Tensor": _indexed}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from graphwright.ir.graph import Node
-from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I32, TensorType
+from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.common import NUMBERS, like, need_dtype, quiet, same_dtype, simple, widened
 
 
@@ -59,3 +62,23 @@ MatMul.samples = (
     Sample(MatMul(), (arg(F32, 3, 4), arg(F64, 4, 2)), "one dtype"),
     Sample(MatMul(), (arg(BOOL, 3, 4), arg(BOOL, 4, 2)), "the operand is bool"),
 )
+
+
+def _added_to(i: AtenImporter) -> Any:
+    """``beta * input + alpha * (a @ b)``."""
+    product = i.emit(MatMul(), i.input(1), i.input(2))
+    alpha, beta = i.attr("alpha", 1), i.attr("beta", 1)
+    if alpha != 1:
+        product = i.emit(Mul(), product, i.const(np.asarray(alpha, product.type.dtype.numpy)))
+    if beta == 0:
+        return product
+    x = i.input(0)
+    scaled = x if beta == 1 else i.emit(Mul(), x, i.const(np.asarray(beta, x.type.dtype.numpy)))
+    return i.emit(Add(), product, scaled)
+
+
+MatMul.aten = {
+    **{name: lambda i: i.emit(MatMul(), i.input(0), i.input(1)) for name in ("mm", "bmm", "mv", "dot")},
+    "addmm": _added_to,
+    "baddbmm": _added_to,
+}

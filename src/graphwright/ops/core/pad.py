@@ -9,6 +9,8 @@ import numpy as np
 from graphwright.ir.graph import Node
 from graphwright.ir.op import (
     Array,
+    AtenImport,
+    AtenImporter,
     Fact,
     Importer,
     Inference,
@@ -21,7 +23,7 @@ from graphwright.ir.op import (
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, minimum, symbol
 from graphwright.ir.types import F32, I64, STRING, TensorType
-from graphwright.ops.core.common import same_dtype, zero_of
+from graphwright.ops.core.common import rank_of, same_dtype, zero_of
 from graphwright.ops.core.shaping import carried, known_dims, known_ints, open_sizes
 
 MODES = ("constant", "reflect", "edge", "wrap")
@@ -161,3 +163,25 @@ Pad.samples = (
     Sample(Pad((1, 1), "edge"), (arg(F32, 0),), "of which mode edge takes elements"),
     Sample(Pad((1, 1)), (arg(F32, 2), arg(I64)), "operands of f32 and i64"),
 )
+
+
+def _around(mode: str) -> AtenImport:
+    """``pad`` has the beginning and the end of the last axis first."""
+
+    def convert(i: AtenImporter) -> Any:
+        x, pairs = i.input(0), i.attr("pad" if mode == "constant" else "padding")
+        pads: list[Dim] = [0] * (2 * rank_of(x))
+        for k in range(len(pairs) // 2):
+            pads[rank_of(x) - 1 - k], pads[-1 - k] = pairs[2 * k], pairs[2 * k + 1]
+        value = i.attr("value") if mode == "constant" else 0
+        filler = i.const(np.asarray(value, x.type.dtype.numpy)) if value else None
+        return i.emit(Pad(tuple(pads), mode), x, *([] if filler is None else [filler]))
+
+    return convert
+
+
+Pad.aten = {
+    "constant_pad_nd": _around("constant"),
+    **{f"reflection_pad{n}d": _around("reflect") for n in (1, 2, 3)},
+    **{f"replication_pad{n}d": _around("edge") for n in (1, 2, 3)},
+}

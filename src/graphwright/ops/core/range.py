@@ -11,9 +11,9 @@ import numpy as np
 from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.op import Array, AtenImporter, Fact, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
-from graphwright.ir.symbols import Dim, ceildiv
+from graphwright.ir.symbols import Dim, Expr, ceildiv
 from graphwright.ir.types import BF16, F16, F32, F64, I64, DType, TensorType
 from graphwright.ops.control.bind_size import tell
 from graphwright.ops.core.binary import Add, Div, Less, Max, Mul, Sub, Where
@@ -139,3 +139,21 @@ Range.samples = (
     Sample(Range((0.5, 3, 1)), (), "fractions in a range of i64"),
     Sample(Range(), (_scalar(1), _scalar(9), _scalar(1.0, F32)), "operands of i64 and f32"),
 )
+
+
+def _counted(i: AtenImporter) -> Any:
+    """Whole numbers in the dtype of the result."""
+    i.ignore("dtype")
+    bounds = (i.attr("start"), i.attr("end"), i.attr("step"))
+    if not all(isinstance(bound, int | Expr) for bound in bounds):
+        raise i.fail("ranges of floats are not supported")
+    return i.result(i.emit(Range(bounds)))
+
+
+Range.aten = {"arange.start_step": _counted}
+
+
+def scalar_of(b: Builder, dim: Dim) -> Value:
+    """A size as an i64 scalar."""
+    made: Value = b(Reshape(()), b(Range((dim, dim + 1, 1))))
+    return made

@@ -16,6 +16,8 @@ from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.loops.nodes import Position, Scalar, apply, cast
 from graphwright.ir.op import (
     Array,
+    AtenImport,
+    AtenImporter,
     Fact,
     Import,
     Importer,
@@ -29,10 +31,10 @@ from graphwright.ir.op import (
     is_known,
     op,
 )
-from graphwright.ir.symbols import Dim, maximum, minimum, symbol
+from graphwright.ir.symbols import Dim, maximum, minimum, product, symbol
 from graphwright.ir.types import BOOL, F16, F32, F64, I32, I64, STRING, U8, DType, TensorType, dtype_of
-from graphwright.ops.core.binary import Add, Sub, Where
-from graphwright.ops.core.cast import as_dtype, in_f32
+from graphwright.ops.core.binary import Add, Div, Mul, Sub, Where
+from graphwright.ops.core.cast import Cast, as_dtype, in_f32
 from graphwright.ops.core.common import (
     INTEGERS,
     NUMBERS,
@@ -312,3 +314,66 @@ ReduceSum.samples += (Sample(ReduceSum((0,)), _SIZES),)
 ReduceProd.samples += (Sample(ReduceProd(None, False), _SIZES),)
 ReduceMax.samples += (Sample(ReduceMax(), _SIZES), Sample(ReduceMax((1,)), (arg(BOOL, 3, 4),)))
 ReduceMin.samples += (Sample(ReduceMin(), _SIZES), Sample(ReduceMin((1,)), (arg(U8, 3, 4),)))
+
+
+def _reduced(cls: type[Reduction], along: bool) -> AtenImport:
+    """Over the axes ``dim`` if ``along``, all where there are none; in the dtype of the result."""
+
+    def convert(i: AtenImporter) -> Any:
+        i.ignore("dtype")
+        axes = i.attr("dim") if along else None
+        axes = (axes,) if isinstance(axes, int) else axes
+        x = i.result(i.input(0))
+        made = cls(tuple(axes) if axes and rank_of(x) else None, along and bool(i.attr("keepdim")))
+        return i.emit(made, x)
+
+    return convert
+
+
+for _cls, _whole, _along in (
+    (ReduceSum, "sum", "sum.dim_IntList"),
+    (ReduceMean, "mean", "mean.dim"),
+    (ReduceProd, "prod", "prod.dim_int"),
+    (ReduceMax, "max", "amax"),
+    (ReduceMin, "min", "amin"),
+):
+    _cls.aten = {_whole: _reduced(_cls, along=False), _along: _reduced(_cls, along=True)}
+
+
+def _decided(cls: type[Reduction]) -> AtenImport:
+    """Whether any (ReduceMax) or every (ReduceMin) element is other than 0."""
+
+    def convert(i: AtenImporter) -> Any:
+        along = not i.op_type.endswith(".default")
+        axes = i.attr("dim") if along else None
+        axes = (axes,) if isinstance(axes, int) else axes
+        x = i.input(0)
+        true = x if x.type.dtype == BOOL else i.emit(Cast(BOOL), x)
+        made = cls(tuple(axes) if axes and rank_of(x) else None, along and bool(i.attr("keepdim")))
+        return i.emit(Cast(BOOL), i.emit(made, i.emit(Cast(U8), true)))
+
+    return convert
+
+
+def _variance(i: AtenImporter) -> Any:
+    """Around the mean; divided by the number of elements less ``correction``. The variance, and the mean."""
+    x, correction, keeps = i.result(i.input(0)), i.attr("correction", 1), bool(i.attr("keepdim"))
+    axes = tuple(i.attr("dim") or range(rank_of(x))) if rank_of(x) else ()
+    count = product([x.type.dims[axis] for axis in axes])
+    if not isinstance(count, int):
+        raise i.fail("variances of open sizes are not supported")
+    mean = i.emit(ReduceMean(axes or None), x)
+    rest = i.emit(Sub(), x, mean)
+    total = i.emit(ReduceSum(axes or None, keeps), i.emit(Mul(), rest, rest))
+    divisor = np.asarray(max(count - correction, 0), x.type.dtype.numpy)
+    variance = i.emit(Div(), total, i.const(divisor))
+    return variance, mean if keeps else i.emit(ReduceMean(axes or None, False), x)
+
+
+for _cls, _name in ((ReduceMax, "any"), (ReduceMin, "all")):
+    _cls.aten = {**_cls.aten, **dict.fromkeys((_name, f"{_name}.dim", f"{_name}.dims"), _decided(_cls))}
+ReduceMean.aten = {
+    **ReduceMean.aten,
+    "var.correction": lambda i: _variance(i)[0],
+    "var_mean.correction": _variance,
+}

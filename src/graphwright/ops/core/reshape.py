@@ -7,6 +7,7 @@ from typing import Any
 
 from graphwright.ir.op import (
     Array,
+    AtenImporter,
     Fact,
     Importer,
     Inference,
@@ -129,3 +130,11 @@ Reshape.samples = (
     Sample(Reshape((1, 1, 0)), (arg(F32, 4, 3),), "but it has only 2 axes"),
     Sample(Reshape((0, 0, -1), allow_zero=True), (arg(F32, 0, 3),), "as another size is 0"),
 )
+
+
+def _viewed(i: AtenImporter) -> Any:
+    i.ignore("size", "shape")
+    return i.emit(Reshape(i.results[0].dims, True), i.input(0))
+
+
+Reshape.aten = dict.fromkeys(("view", "_unsafe_view", "reshape"), _viewed)

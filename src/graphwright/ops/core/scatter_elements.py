@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.op import (
+    Array,
+    AtenImport,
+    AtenImporter,
+    Fact,
+    Importer,
+    Inference,
+    InferError,
+    Op,
+    Sample,
+    arg,
+    op,
+)
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.core.common import need_dtype, quiet, same_dtype
+from graphwright.ops.core.common import need_dtype, quiet, rank_of, same_dtype
+from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import INDICES
 from graphwright.ops.core.gather_elements import check_elements, element_index
+from graphwright.ops.core.slice import Slice
 
 REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
@@ -76,3 +92,37 @@ ScatterElements.samples = (
     Sample(ScatterElements(1), (arg(F32, 1, 5), _TWO, arg(F32, 1, 3)), "2 and 3 differ"),
     Sample(ScatterElements(1), (arg(F32, 1, 5), _TWO, arg(I64, 1, 2)), "operands of f32 and i64"),
 )
+
+
+def _scattered(reduction: str = "none") -> AtenImport:
+    """Of ``src`` that part is taken which has the shape of the indices; a number is spread to it."""
+
+    def convert(i: AtenImporter) -> Any:
+        x, indices = i.input(0), i.input(2)
+        if not rank_of(x) or not rank_of(indices):
+            raise i.fail("scalars are not supported")
+        updates = i.result(i.input(3))
+        shape = indices.type.dims
+        if not rank_of(updates):
+            updates = i.emit(Expand(shape), updates)
+        elif updates.type.dims != shape:
+            axes = tuple(range(len(shape)))
+            updates = i.emit(Slice((0,) * len(axes), shape, axes, (1,) * len(axes)), updates)
+        return i.emit(ScatterElements(i.attr("dim"), reduction), x, indices, updates)
+
+    return convert
+
+
+def _combined(i: AtenImporter) -> Any:
+    known = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+    if i.attr("reduce") not in known or not i.attr("include_self"):
+        raise i.fail(f"reduce={i.attr('reduce')} is not supported")
+    return _scattered(known[i.attr("reduce")])(i)
+
+
+ScatterElements.aten = {
+    "scatter.src": _scattered(),
+    "scatter.value": _scattered(),
+    "scatter_add": _scattered("add"),
+    "scatter_reduce.two": _combined,
+}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.core.common import need_dtype, quiet, same_dtype
+from graphwright.ops.core.common import need_dtype, quiet, rank_of, same_dtype
+from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import INDICES
-from graphwright.ops.core.gather_nd import index_depth, refuse_no_indices
+from graphwright.ops.core.gather_nd import index_depth, indexed_axes, refuse_no_indices
 from graphwright.ops.core.scatter_elements import REDUCTIONS, check_reduction, scattered
 
 
@@ -59,3 +62,18 @@ ScatterND.samples = (
     Sample(ScatterND(), (arg(F32, 4, 3), _ROWS, arg(F32, 2)), "with these indices the rank must be 2"),
     Sample(ScatterND("sum"), (arg(F32, 4, 3), _ROWS, arg(F32, 2, 3)), "reduction 'sum'"),
 )
+
+
+def _written(i: AtenImporter) -> Any:
+    """Values are spread over what the indices name, and added to it if they are to be accumulated."""
+    x, indices, values = i.input(0), i.listed(1), i.input(2)
+    place, axes = indexed_axes(i, indices)
+    rest = [axis for axis in range(rank_of(x)) if axis not in axes]
+    if axes != list(range(len(axes))):
+        raise i.fail("indices behind a whole axis are not supported")
+    shape = (*place.type.dims[:-1], *(x.type.dims[axis] for axis in rest))
+    spread = i.emit(Expand(shape), i.result(values))
+    return i.emit(ScatterND("add" if i.attr("accumulate") else "none"), x, place, spread)
+
+
+ScatterND.aten = {"index_put": _written}

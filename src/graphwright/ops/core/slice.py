@@ -8,11 +8,16 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.graph import Node
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, symbol
 from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.constant_of_shape import ConstantOfShape
+from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shaping import carried, known_dims, known_ints, length_of, not_negative, number
+from graphwright.ops.core.squeeze import Squeeze
+from graphwright.ops.core.transpose import Transpose
 
 TO_THE_END = 2**31 - 1
 """A bound at least this far off stands for the end, or the beginning, whatever the size."""
@@ -182,3 +187,47 @@ Slice.samples = (
     Sample(Slice((0, 0), (1, 1), (0, -2), (1, 1)), (arg(F32, 4, 5),), "sliced twice"),
     Sample(Slice((0, 0), (1,), (0,), (1,)), (arg(F32, 4, 5),), "2 starts, 1 ends"),
 )
+
+
+def _sliced(i: AtenImporter) -> Any:
+    axis, step = i.attr("dim", 0), i.attr("step", 1)
+    start, end = i.attr("start", 0), i.attr("end", _END)
+    return i.emit(Slice((start,), (end,), (axis,), (step,)), i.input(0))
+
+
+def _selected(i: AtenImporter) -> Any:
+    axis, index = i.attr("dim"), i.attr("index")
+    row = i.emit(Slice((index,), (_END if index == -1 else index + 1,), (axis,), (1,)), i.input(0))
+    return i.emit(Squeeze((axis,)), row)
+
+
+def _flipped(i: AtenImporter) -> Any:
+    axes = i.attr("dims")
+    if not axes:
+        return i.input(0)
+    ends, back = (-_END,) * len(axes), (-1,) * len(axes)
+    return i.emit(Slice((-1,) * len(axes), ends, tuple(axes), back), i.input(0))
+
+
+def _diagonal(i: AtenImporter) -> Any:
+    """The diagonal as the last axis: every (columns + 1)-th element of the two axes taken as one."""
+    x, offset = i.input(0), i.attr("offset")
+    rank = rank_of(x)
+    first, second = i.attr("dim1") % rank, i.attr("dim2") % rank
+    rest = [axis for axis in range(rank) if axis not in (first, second)]
+    rows, columns = x.type.dims[first], x.type.dims[second]
+    count = i.results[0].dims[-1]
+    if count == 0:
+        return i.emit(ConstantOfShape(0, x.type.dtype, i.results[0].dims))
+    start = offset if offset >= 0 else -offset * columns
+    flat = i.emit(Transpose((*rest, first, second)), x)
+    flat = i.emit(Reshape((*(x.type.dims[a] for a in rest), rows * columns), True), flat)
+    end = start + (count - 1) * (columns + 1) + 1
+    if not isinstance(columns, int):
+        raise i.fail("diagonals of an open number of columns are not supported")
+    return i.emit(Slice((start,), (end,), (-1,), (columns + 1,)), flat)
+
+
+_END = 2**62
+"""Beyond all axes."""
+Slice.aten = {"slice.Tensor": _sliced, "select.int": _selected, "flip": _flipped, "diagonal": _diagonal}

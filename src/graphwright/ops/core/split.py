@@ -10,7 +10,18 @@ import numpy as np
 
 from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.op import Array, Fact, Inference, InferError, OnnxImporter, Op, Sample, arg, op
+from graphwright.ir.op import (
+    Array,
+    AtenImporter,
+    Fact,
+    Inference,
+    InferError,
+    OnnxImporter,
+    Op,
+    Sample,
+    arg,
+    op,
+)
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
 from graphwright.ir.types import F32, I64, TensorType
@@ -123,3 +134,12 @@ Split.samples = (
     Sample(Split(2, 2), (arg(F32, 4),), "axis 2 is outside"),
     *(Sample(Split(parts), (arg(F32, 4),), f"{parts} parts") for parts in (0, 2**62)),
 )
+
+
+def _by_sizes(i: AtenImporter) -> Any:
+    sizes = i.attr("split_sizes")
+    made = i.emit(Split(len(sizes), i.attr("dim", 0), sizes), i.input(0))
+    return made if isinstance(made, tuple) else (made,)
+
+
+Split.aten = {"split_with_sizes": _by_sizes}

@@ -7,10 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, UnknownRank, arg, op
+from graphwright.ir.op import (
+    Array,
+    AtenImporter,
+    Fact,
+    Importer,
+    Inference,
+    Op,
+    Sample,
+    Trait,
+    UnknownRank,
+    arg,
+    op,
+)
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.core.common import positive_axes, resolve_axes
+from graphwright.ops.core.common import positive_axes, rank_of, resolve_axes
 from graphwright.ops.core.shaping import carried, known_ints
 
 
@@ -78,3 +90,19 @@ Squeeze.samples = (
     Sample(Squeeze((1,)), (arg(F32, 1, 3),), "axis 1 is squeezed: 3 and 1 differ"),
     Sample(Squeeze((2,)), (arg(F32, 1, 3),), "axis 2 is outside a rank of 2"),
 )
+
+
+def _without(i: AtenImporter, axes: Sequence[int]) -> Any:
+    """Of ``axes`` those are left out that have the size 1."""
+    x = i.input(0)
+    ones = (
+        tuple(sorted({axis % rank_of(x) for axis in axes if x.type.dims[axis] == 1})) if x.type.dims else ()
+    )
+    return i.emit(Squeeze(ones), x) if ones else x
+
+
+Squeeze.aten = {
+    "squeeze": lambda i: _without(i, range(rank_of(i.input(0)))),
+    "squeeze.dim": lambda i: _without(i, (i.attr("dim"),)),
+    "squeeze.dims": lambda i: _without(i, i.attr("dim")),
+}

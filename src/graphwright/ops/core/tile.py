@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import Dim, numbers, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.core.common import simple
+from graphwright.ops.core.common import rank_of, simple
 from graphwright.ops.core.shaping import carried, known_dims, known_parts
+from graphwright.ops.core.unsqueeze import Unsqueeze
 
 
 @op("Tile")
@@ -61,3 +63,13 @@ Tile.samples = (
     Sample(Tile((-1,)), (arg(F32, 2),), "negative size"),
     Sample(Tile((-1,)), (arg(I64, 2, values=(4, 5)),), "negative size"),
 )
+
+
+def _repeated(i: AtenImporter) -> Any:
+    """``repeats`` may be longer than the shape: new axes stand in front."""
+    x, repeats = i.input(0), tuple(i.attr("repeats"))
+    new = len(repeats) - rank_of(x)
+    return i.emit(Tile(repeats), i.emit(Unsqueeze(tuple(range(new))), x) if new else x)
+
+
+Tile.aten = {"repeat": _repeated}

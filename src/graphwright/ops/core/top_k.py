@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from typing import Any
 
 import numpy as np
 
 from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.control.bind_size import tell
-from graphwright.ops.core.common import widened
+from graphwright.ops.core.common import rank_of, widened
 from graphwright.ops.core.shaping import known_dims, number
 
 
@@ -100,3 +101,22 @@ TopK.samples = (
     Sample(TopK(2, k=1), (arg(F32, 2, 5),), "axis 2 is outside"),
     Sample(TopK(0, k=1), (arg(F32),), "a scalar has no axis"),
 )
+
+
+def _ranked(i: AtenImporter) -> Any:
+    x = i.input(0)
+    if not rank_of(x):
+        raise i.fail("scalars are not supported")
+    return i.emit(TopK(i.attr("dim"), i.attr("largest"), i.attr("sorted"), i.attr("k")), x)
+
+
+def _sorted(i: AtenImporter) -> Any:
+    """Stable, as of equal elements the first comes first."""
+    i.ignore("stable")
+    x, axis = i.input(0), i.attr("dim")
+    if not rank_of(x):
+        raise i.fail("scalars are not supported")
+    return i.emit(TopK(axis, bool(i.attr("descending")), True, x.type.dims[axis]), x)
+
+
+TopK.aten = {"topk": _ranked, "sort": _sorted, "sort.stable": _sorted}

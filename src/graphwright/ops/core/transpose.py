@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from graphwright.ir.graph import Node
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.shaping import carried
 
 
@@ -49,3 +52,24 @@ Transpose.samples = (
     Sample(Transpose(()), (arg(F32),)),
     Sample(Transpose((0, 0)), (arg(F32, 2, 3),), "is not a permutation of the 2 axes"),
 )
+
+
+def _swapped(i: AtenImporter) -> Any:
+    x = i.input(0)
+    order = list(range(rank_of(x)))
+    if order:
+        a, b = i.attr("dim0", 0) % len(order), i.attr("dim1", 1) % len(order)
+        order[a], order[b] = order[b], order[a]
+    return i.emit(Transpose(tuple(order)), x)
+
+
+def _permuted(i: AtenImporter) -> Any:
+    x = i.input(0)
+    return i.emit(Transpose(tuple(axis % rank_of(x) for axis in i.attr("dims"))), x)
+
+
+Transpose.aten = {
+    "permute": _permuted,
+    "transpose.int": _swapped,
+    "t": lambda i: i.emit(Transpose(tuple(reversed(range(rank_of(i.input(0)))))), i.input(0)),
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, AtenImport, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, I64, STRING, TensorType
 from graphwright.ops.core.common import zero_of
@@ -55,3 +55,10 @@ Trilu.samples = (
     Sample(Trilu(True, 1), (arg(STRING, 3, 3),)),
     Sample(Trilu(True, 0), (arg(F32, 3),), "it must have at least 2 axes"),
 )
+
+
+def _triangle(upper: bool) -> AtenImport:
+    return lambda i: i.emit(Trilu(upper, i.attr("diagonal")), i.input(0))
+
+
+Trilu.aten = {"triu": _triangle(True), "tril": _triangle(False)}

@@ -9,10 +9,11 @@ import numpy as np
 
 from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.loops.nodes import Scalar, apply, maximum, minimum
-from graphwright.ir.op import Array, Importer, Op, Sample, arg, op
+from graphwright.ir.op import Array, AtenImport, AtenImporter, Importer, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.symbols import maximum as maximum_dim
 from graphwright.ir.types import BOOL, F16, F32, I32, I64, U8, DType
+from graphwright.ops.core.aten import elementwise
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import (
     FLOATS,
@@ -30,7 +31,7 @@ from graphwright.ops.core.common import (
 def unary(
     name: str,
     doc: str,
-    since: int,
+    since: int | None,
     reference: Callable[[Array], Any],
     expression: Callable[[Scalar], Scalar] | str,
     dtypes: frozenset[DType] = FLOATS,
@@ -39,7 +40,8 @@ def unary(
     known: Callable[[SymbolTable, Dim], Dim | None] | None = None,
     keeps_sizes: bool = False,
 ) -> type[Op]:
-    """Register one row: ONNX ``name`` from opset ``since`` on. ``expression`` may name a loop IR function.
+    """Register one row: ONNX ``name`` from opset ``since`` on, if ONNX has it. ``expression`` may name a
+    loop IR function.
 
     ``keeps_sizes``: integers >= 0 in a float stay what they are.
     """
@@ -60,7 +62,8 @@ def unary(
     if keeps_sizes:
         body["known_real"] = lambda self, symbols, x: x
     cls: type[Op] = op(name)(type(name, (Pointwise,), body))
-    cls.onnx = {(name, since): simple(cls)}
+    if since is not None:
+        cls.onnx = {(name, since): simple(cls)}
     first, *others = sorted(dtypes & {F32, I64, BOOL, U8, F16}, key=str, reverse=True)
     cls.samples = (
         *(Sample(cls(), (arg(dtype, 2, 7, fill=fill),)) for dtype in (first, *others)),
@@ -105,6 +108,9 @@ Sign = unary("Sign", "-1, 0 or 1, as ``x`` is; NaN of NaN", 9, np.sign, "sign", 
 Reciprocal = unary("Reciprocal", "``1 / x``", 6, lambda x: 1 / x, lambda x: 1.0 / x)
 Sqrt = unary("Sqrt", "The square root; NaN below zero", 6, np.sqrt, "sqrt", fill="positive")
 Exp = unary("Exp", "``e ** x``", 6, np.exp, "exp")
+Expm1 = unary("Expm1", "``e ** x - 1``, near 0 as well", None, np.expm1, "expm1")
+Log1p = unary("Log1p", "The logarithm of ``1 + x``, near 0 as well", None, np.log1p, "log1p", fill="positive")
+Trunc = unary("Trunc", "The integer next to ``x`` towards 0", None, np.trunc, "trunc")
 Log = unary("Log", "The natural logarithm; NaN below zero", 6, np.log, "log", fill="positive")
 Floor = unary("Floor", "The largest integer not above ``x``", 6, np.floor, "floor", keeps_sizes=True)
 Ceil = unary("Ceil", "The smallest integer not below ``x``", 6, np.ceil, "ceil", keeps_sizes=True)
@@ -154,3 +160,37 @@ Mish = unary("Mish", "``x * tanh(log(1 + exp(x)))`` (Misra 2019)", 18,
 Not = unary("Not", "Logical negation", 1, np.logical_not, "not", LOGICAL, known=lambda _, x: 1 - x)
 BitwiseNot = unary("BitwiseNot", "All bits inverted", 18, np.invert, "not", INTEGERS)
 IsNaN = unary("IsNaN", "Whether ``x`` is NaN", 9, np.isnan, "isnan", gives=BOOL)
+
+
+def _inverted(i: AtenImporter) -> Any:
+    x = i.input(0)
+    return i.emit(Not() if x.type.dtype == BOOL else BitwiseNot(), x)
+
+
+def _rounded(made: Op) -> AtenImport:
+    """``made``; integers are whole already."""
+
+    def convert(i: AtenImporter) -> Any:
+        x = i.input(0)
+        return x if x.type.dtype in INTEGERS else i.emit(made, x)
+
+    return convert
+
+
+for _cls, _name in {Abs: "abs", Neg: "neg", Sign: "sign", Relu: "relu"}.items():
+    _cls.aten = {_name: elementwise(_cls())}
+for _cls, _name in {Floor: "floor", Ceil: "ceil", Round: "round", Trunc: "trunc"}.items():
+    _cls.aten = {_name: _rounded(_cls())}
+for _cls in (
+    Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Erf, Exp, Expm1, Log, Log1p, Reciprocal, Sigmoid, Sin,
+    Sinh, Sqrt, Tan, Tanh,
+):  # fmt: skip
+    _cls.aten = {_cls.name.lower(): elementwise(_cls(), floats=True)}
+Not.aten = {"bitwise_not": _inverted}
+IsNaN.aten = {"isnan": elementwise(IsNaN())}
+HardSwish.aten = {"hardswish": elementwise(HardSwish())}
+Mish.aten = {"mish": elementwise(Mish())}
+Reciprocal.aten = {
+    **Reciprocal.aten,
+    "rsqrt": lambda i: i.emit(Reciprocal(), i.emit(Sqrt(), *i.promoted(0, floats=True))),
+}

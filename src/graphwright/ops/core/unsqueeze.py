@@ -47,3 +47,5 @@ Unsqueeze.samples = (
     Sample(Unsqueeze((1, 1)), (arg(F32, 3),), "name an axis twice"),
     Sample(Unsqueeze((3,)), (arg(F32, 3, 4),), "axis 3 is outside a rank of 3"),
 )
+
+Unsqueeze.aten = {"unsqueeze": lambda i: i.emit(Unsqueeze((i.attr("dim"),)), i.input(0))}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.loops.nodes import Const, Scalar, apply, maximum, minimum, select
-from graphwright.ir.op import Array, Importer, InferError, Op, Sample, arg, op
+from graphwright.ir.op import Array, AtenImporter, Importer, InferError, Op, Sample, arg, op
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I32, DType
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import FLOATS, Pointwise, like, quiet, with_attributes
@@ -220,3 +220,24 @@ for _cls, _more in _OTHERS.items():
 for _cls, (_made, _text) in _ERRORS.items():
     _cls.samples += (Sample(_made, (arg(F32, 2),), _text),)
 Shrink.onnx = {(Shrink.name, 9): _import_shrink}
+
+
+def _leaky(i: AtenImporter) -> Any:
+    return i.emit(LeakyRelu(float(i.attr("negative_slope"))), i.input(0))
+
+
+def _gelu(i: AtenImporter) -> Any:
+    return i.emit(Gelu(i.attr("approximate")), i.input(0))
+
+
+def _elu(i: AtenImporter) -> Any:
+    if i.attr("scale") != 1 or i.attr("input_scale") != 1:
+        raise i.fail("elu with a scale is not supported")
+    return i.emit(Elu(float(i.attr("alpha"))), i.input(0))
+
+
+LeakyRelu.aten = {"leaky_relu": _leaky}
+Gelu.aten = {"gelu": _gelu}
+Elu.aten = {"elu": _elu}
+Swish.aten = {"silu": lambda i: i.emit(Swish(), i.input(0))}
+HardSigmoid.aten = {"hardsigmoid": lambda i: i.emit(HardSigmoid(1 / 6), i.input(0))}

@@ -7,7 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, OnnxImporter, Op, Sample, arg, op
+from graphwright.ir.op import (
+    Array,
+    AtenImporter,
+    Fact,
+    Importer,
+    Inference,
+    InferError,
+    OnnxImporter,
+    Op,
+    Sample,
+    arg,
+    op,
+)
 from graphwright.ir.symbols import Dim, evaluate, symbol
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, DType, TensorType
 from graphwright.ops.core.binary import Add, And, Div, Equal, Less, LessOrEqual, Mul, Sub, Where
@@ -357,3 +369,19 @@ ScaledDotProductAttention.samples = (
     _sample(ScaledDotProductAttention(), *_SELF, (4, 5), error="axis -2 of the mask: 4 and 5 differ"),
     Sample(ScaledDotProductAttention(), tuple(arg(F64, 1, 1, 2, 3) for _ in range(3)), "the query is f64"),
 )  # fmt: skip
+
+
+def _flash(i: AtenImporter) -> Any:
+    """Without the logarithms of the sums of exponentials, which gradients need."""
+    if i.is_used(1):
+        raise i.fail("the logarithms of its sums are not computed")
+    q, k, v, mask = i.input(0), i.input(1), i.input(2), i.optional(_MASK)
+    scale = i.attr("scale")
+    if scale is None:
+        q, scale = scaled(i, q, q.type.dims[-1])
+    y = i.emit(ScaledDotProductAttention(float(scale), causal=bool(i.attr("is_causal"))), q, k, v, mask)
+    return y, None
+
+
+_MASK = 5
+ScaledDotProductAttention.aten = {"_scaled_dot_product_flash_attention_for_cpu": _flash}

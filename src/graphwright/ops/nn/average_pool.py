@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Importer, Inference, Sample, arg, op
+from graphwright.ir.op import Array, AtenImport, AtenImporter, Fact, Importer, Inference, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
-from graphwright.ops.core.common import FLOATS, need_dtype
+from graphwright.ops.core.common import FLOATS, need_dtype, rank_of
 from graphwright.ops.core.shaping import number
+from graphwright.ops.core.squeeze import Squeeze
+from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.nn.spatial import BlockedPool, Pool, accumulator, import_pool
 
 
@@ -68,3 +70,25 @@ AveragePool.samples = (
     Sample(AveragePool((2, 2), pads=(1, 1)), (_X,), "2 pads for 2 spatial axes: 4 are needed"),
     Sample(AveragePool((2, 9)), (_X,), "less a window of 9"),
 )
+
+
+def _averaged(rank: int) -> AtenImport:
+    """Of a batch of images, or of one; ``divisor_override`` counts in place of the elements of a window."""
+
+    def convert(i: AtenImporter) -> Any:
+        kernel = i.attr("kernel_size")
+        sizes = (kernel, i.attr("stride") or kernel, i.attr("padding"))
+        kernel, strides, padding = (tuple(n) * (rank if len(n) == 1 else 1) for n in sizes)
+        pads, overhangs = bool(i.attr("count_include_pad")), bool(i.attr("ceil_mode"))
+        if rank > 1 and i.attr("divisor_override") is not None:
+            raise i.fail("divisor_override is not supported")
+        made = AveragePool(kernel, strides, padding * 2, (), overhangs, include_pads=pads)
+        x = i.input(0)
+        if rank_of(x) == rank + 2:
+            return i.emit(made, x)
+        return i.emit(Squeeze((0,)), i.emit(made, i.emit(Unsqueeze((0,)), x)))
+
+    return convert
+
+
+AveragePool.aten = {f"avg_pool{n}d": _averaged(n) for n in (1, 2, 3)}

@@ -8,12 +8,24 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Importer, Inference, OnnxImporter, Op, Sample, arg, op
+from graphwright.ir.op import (
+    Array,
+    AtenImporter,
+    Fact,
+    Importer,
+    Inference,
+    OnnxImporter,
+    Op,
+    Sample,
+    arg,
+    op,
+)
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
 from graphwright.ops.core.binary import Add, Div, Mul, Sub
 from graphwright.ops.core.cast import Cast, as_dtype, in_f32
 from graphwright.ops.core.common import FLOATS, like, need_dtype, quiet, rank_of, widened
+from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.ranked_import import put_off
 from graphwright.ops.core.reductions import ReduceMean
 from graphwright.ops.core.unary import Reciprocal, Sqrt
@@ -140,3 +152,19 @@ BatchNormalization.samples = (
     Sample(BatchNormalization(), (arg(F32, 4), *_parameters(F32, 4)), "needs a batch axis"),
     Sample(BatchNormalization(), (arg(I32, 4, 3), *_parameters(F32, 3)), "the input is i32"),
 )
+
+
+def _normalized(i: AtenImporter) -> Any:
+    """With running statistics; the others of its results are empty."""
+    i.ignore("momentum", "training", "cudnn_enabled")
+    x = i.input(0)
+    dtype = i.input(3).type.dtype
+    count = i.input(3).type.dims
+    scale, bias = i.optional(1), i.optional(2)
+    one, zero = (i.emit(Expand(count), i.const(np.full(1, v, dtype.numpy))) for v in (1, 0))
+    y = i.emit(BatchNormalization(i.attr("eps")), x, scale or one, bias or zero, i.input(3), i.input(4))
+    none = i.const(np.zeros(0, dtype.numpy))
+    return y, none, none
+
+
+BatchNormalization.aten = {"_native_batch_norm_legit_no_training": _normalized}

@@ -12,6 +12,7 @@ from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import (
     Array,
+    AtenImporter,
     Fact,
     Importer,
     Inference,
@@ -25,8 +26,9 @@ from graphwright.ir.op import (
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, TensorType
-from graphwright.ops.core.common import FLOATS, need_dtype, same_dtype
+from graphwright.ops.core.common import FLOATS, need_dtype, rank_of, same_dtype
 from graphwright.ops.core.shaping import number
+from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.ops.nn.spatial import (
     Windows,
     accumulator,
@@ -169,3 +171,21 @@ Conv.samples = (
     Sample(Conv(), (arg(I32, 2, 4, 7, 5), arg(I32, 6, 4, 3, 3)), "the input is i32"),
     Sample(Conv(group=0), (_X, _W), "0 groups"),
 )
+
+
+def _convolved(i: AtenImporter) -> Any:
+    """A batch of images; transposed where ``transposed`` is set."""
+    x, w, bias = i.input(0), i.input(1), i.optional(2)
+    rank = rank_of(x) - 2
+    strides, padding, dilations, outer = (
+        tuple(i.attr(name)) * (rank if len(i.attr(name)) == 1 else 1)
+        for name in ("stride", "padding", "dilation", "output_padding")
+    )
+    group = i.attr("groups")
+    if i.attr("transposed"):
+        made = ConvTranspose(strides, padding * 2, dilations, outer, group)
+        return i.emit(made, x, w, bias)
+    return i.emit(Conv(strides, padding * 2, dilations, group), x, w, bias)
+
+
+Conv.aten = {"convolution": _convolved}

@@ -8,13 +8,14 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.binary import Pow
 from graphwright.ops.core.common import FLOATS, need_dtype, rank_of, simple
 from graphwright.ops.core.reductions import ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceSum
 from graphwright.ops.core.unary import Abs
+from graphwright.ops.nn.interpolate import Interpolate
 from graphwright.ops.nn.spatial import accumulator, norm_of
 
 
@@ -104,3 +105,32 @@ GlobalLpPool.samples += (
     Sample(GlobalLpPool(3), (arg(F32, 2, 3, 4),)),
     Sample(GlobalLpPool(0), (arg(F32, 2, 3, 4),), "p = 0"),
 )
+
+
+def _adaptive(i: AtenImporter) -> Any:
+    """Window k of n goes from ``floor(k * size / n)`` to ``ceil((k + 1) * size / n)``: along each axis sums
+    of elements with equal weights.
+    """
+    x, sizes = i.input(0), i.attr("output_size")
+    rank = rank_of(x)
+    if all(size == 1 for size in sizes) and rank == len(sizes) + 2:
+        return i.emit(GlobalAveragePool(), x)
+    for axis, size in zip(range(rank - len(sizes), rank), sizes, strict=True):
+        whole = x.type.dims[axis]
+        if not isinstance(whole, int) or not isinstance(size, int):
+            raise i.fail("adaptive pools of open sizes are not supported")
+        places, weights = _windows(whole, size)
+        x = i.emit(Interpolate(axis), x, i.const(places), i.const(weights.astype(x.type.dtype.numpy)))
+    return x
+
+
+def _windows(whole: int, count: int) -> tuple[Array, Array]:
+    """The elements of each of ``count`` windows over ``whole``, -1 where there is none, and their weights."""
+    starts = np.arange(count) * whole // count
+    sizes = -(-(np.arange(count) + 1) * whole // count) - starts
+    steps = np.arange(max(sizes, default=0))
+    inside = steps < sizes[:, None]
+    return np.where(inside, starts[:, None] + steps, -1), inside / sizes[:, None]
+
+
+GlobalAveragePool.aten = {"_adaptive_avg_pool2d": _adaptive, "_adaptive_avg_pool3d": _adaptive}

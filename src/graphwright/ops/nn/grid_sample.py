@@ -8,7 +8,7 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, C64, F16, F32, F64, I32, I64, STRING, U8, DType, TensorType
 from graphwright.ops.core.binary import Add, Div, Mul, Sub
@@ -153,3 +153,14 @@ GridSample.samples = (
     Sample(GridSample(), (arg(STRING, 2, 3, 4, 5), _GRID), "mode nearest"),
     Sample(GridSample(), (arg(F32, 2, 3, 0, 5), _GRID), "spatial axis 0: 0 is less than 1"),
 )
+
+
+def _sampled(i: AtenImporter) -> Any:
+    modes, paddings = ("linear", "nearest", "cubic"), ("zeros", "border", "reflection")
+    made = GridSample(
+        modes[i.attr("interpolation_mode")], paddings[i.attr("padding_mode")], bool(i.attr("align_corners"))
+    )
+    return i.emit(made, i.input(0), i.input(1))
+
+
+GridSample.aten = {"grid_sampler_2d": _sampled, "grid_sampler_3d": _sampled}

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, OnnxImporter, Op, Sample, arg, op
+from graphwright.ir.op import (
+    Array,
+    AtenImporter,
+    Fact,
+    Importer,
+    Inference,
+    InferError,
+    OnnxImporter,
+    Op,
+    Sample,
+    arg,
+    op,
+)
 from graphwright.ir.symbols import floordiv, mod, product, symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.cast import as_dtype, in_f32
 from graphwright.ops.core.common import like, need_dtype, quiet, rank_of, widened
+from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.nn.normalization import (
     along_channels,
@@ -135,3 +150,18 @@ GroupNormalization.samples = (
     ),
     Sample(GroupNormalization(0), (arg(F32, 2, 6), arg(F32, 6), arg(F32, 6)), "at least 1 is needed"),
 )
+
+
+def _grouped(i: AtenImporter) -> Any:
+    """Without mean and deviation, which gradients need."""
+    i.ignore("N", "C", "HxW")
+    if i.is_used(1) or i.is_used(2):
+        raise i.fail("its mean and deviation are not given")
+    x = i.input(0)
+    channels, dtype = x.type.dims[1:2], x.type.dtype.numpy
+    scale = i.optional(1) or i.emit(Expand(channels), i.const(np.ones(1, dtype)))
+    bias = i.optional(2) or i.emit(Expand(channels), i.const(np.zeros(1, dtype)))
+    return i.emit(GroupNormalization(i.attr("group"), i.attr("eps")), x, scale, bias), None, None
+
+
+GroupNormalization.aten = {"native_group_norm": _grouped}

@@ -8,14 +8,26 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Importer, Inference, OnnxImporter, Op, Sample, arg, op
+from graphwright.ir.op import (
+    Array,
+    AtenImporter,
+    Fact,
+    Importer,
+    Inference,
+    OnnxImporter,
+    Op,
+    Sample,
+    arg,
+    op,
+)
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
 from graphwright.ops.core.binary import Add, Div, Mul
 from graphwright.ops.core.cast import Cast, as_dtype, in_f32
 from graphwright.ops.core.common import FLOATS, like, need_broadcast, need_dtype, quiet, rank_of, widened
+from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.reductions import ReduceMean
-from graphwright.ops.core.unary import Sqrt
+from graphwright.ops.core.unary import Reciprocal, Sqrt
 from graphwright.ops.nn.normalization import standardize, standardized
 
 
@@ -153,3 +165,29 @@ RMSNormalization.samples = (
     Sample(RMSNormalization(), (arg(F32, _N, _H), arg(F32, _H))),
     Sample(RMSNormalization(), (arg(F32, 2, 4), arg(F32, 3)), "3 and 4 differ"),
 )
+
+
+def _layer(i: AtenImporter) -> Any:
+    """The result, mean and inverse deviation."""
+    shape = i.attr("normalized_shape")
+    x, dtype = i.input(0), i.input(0).type.dtype
+    scale = i.optional(2) or i.emit(Expand(tuple(shape)), i.const(np.ones((), dtype.numpy)))
+    return i.emit(LayerNormalization(-len(shape), i.attr("eps"), True), x, scale, i.optional(3))
+
+
+def _rms(i: AtenImporter) -> Any:
+    """The result, and the inverse of the root."""
+    shape, epsilon = i.attr("normalized_shape"), i.attr("eps")
+    x, dtype = i.input(0), i.input(0).type.dtype
+    epsilon = float(np.finfo(dtype.numpy).eps) if epsilon is None else epsilon
+    axes = tuple(range(-len(shape), 0))
+    scale = i.optional(2) or i.emit(Expand(tuple(shape)), i.const(np.ones((), dtype.numpy)))
+    y = i.emit(RMSNormalization(-len(shape), epsilon), x, scale)
+    wide = in_f32(i.builder, x)
+    square = i.emit(ReduceMean(axes), i.emit(Mul(), wide, wide))
+    root = i.emit(Sqrt(), i.emit(Add(), square, i.builder.const(epsilon, wide.type.dtype)))
+    return y, i.emit(Reciprocal(), root)
+
+
+LayerNormalization.aten = {"native_layer_norm": _layer}
+RMSNormalization.aten = {"_fused_rms_norm": _rms}

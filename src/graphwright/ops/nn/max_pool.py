@@ -6,9 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Inference, OnnxImporter, Sample, arg, op
-from graphwright.ir.symbols import symbol
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, AtenImport, AtenImporter, Fact, Inference, OnnxImporter, Sample, arg, op
+from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F32, F64, I8, I64, U8, TensorType
+from graphwright.ops.core.binary import Mod
+from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.range import scalar_of
+from graphwright.ops.core.squeeze import Squeeze
+from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.nn.spatial import BlockedPool, Pool, import_pool
 
 
@@ -83,3 +89,28 @@ MaxPool.samples = (
     Sample(MaxPool((2, 2), (0, 1)), (_X,), "strides of [0, 1]"),
     Sample(MaxPool((2, 2), auto_pad="SAME"), (_X,), "auto_pad 'SAME'"),
 )
+
+
+def _pooled(rank: int) -> AtenImport:
+    """The largest of each window, and where it lies in its image; of a batch of images, or of one."""
+
+    def convert(i: AtenImporter) -> Any:
+        kernel = i.attr("kernel_size")
+        sizes = (kernel, i.attr("stride") or kernel, i.attr("padding"), i.attr("dilation"))
+        kernel, strides, padding, dilations = (tuple(n) * (rank if len(n) == 1 else 1) for n in sizes)
+        made = MaxPool(kernel, strides, padding * 2, dilations, bool(i.attr("ceil_mode")), indices=True)
+        x = i.input(0)
+        if rank_of(x) == rank + 2:
+            return _with_places(i, made, x)
+        return tuple(i.emit(Squeeze((0,)), y) for y in _with_places(i, made, i.emit(Unsqueeze((0,)), x)))
+
+    return convert
+
+
+def _with_places(i: AtenImporter, made: MaxPool, x: Value) -> tuple[Value, Value]:
+    """Places count within an image, those of ONNX through the whole batch."""
+    y, places = i.emit(made, x)
+    return y, i.emit(Mod(), places, scalar_of(i.builder, product(x.type.dims[2:])))
+
+
+MaxPool.aten = {f"max_pool{n}d_with_indices": _pooled(n) for n in (2, 3)}

@@ -14,6 +14,8 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import (
     Array,
+    AtenImport,
+    AtenImporter,
     Fact,
     Importer,
     Inference,
@@ -27,6 +29,7 @@ from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, floordiv, symbol
 from graphwright.ir.types import F16, F32, F64, I64, U8, DType, TensorType
 from graphwright.ops.control.bind_size import tell_each
+from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.shaping import known_dims, known_floats, number
 from graphwright.ops.nn.resize_open import (
     Method,
@@ -540,3 +543,37 @@ Resize.samples = (
     Sample(Resize(), (_X, None, None, None), "exactly one of scales and sizes"),
     Sample(Resize(sizes=(5,), axes=(1,), policy="not_larger"), (arg(F32, 2, _H),), "must be numbers"),
 )
+
+
+def _scaled_to(mode: str) -> AtenImport:
+    """To the size of the result; ``scale_factors`` place its elements where they are given."""
+
+    def convert(i: AtenImporter) -> Any:
+        i.ignore("output_size")
+        x, factors = i.input(0), i.attr("scale_factors")
+        aligned = mode != "nearest" and bool(i.attr("align_corners"))
+        axes = tuple(range(2, rank_of(x)))
+        coordinates = (
+            "asymmetric" if mode == "nearest" else "align_corners" if aligned else "pytorch_half_pixel"
+        )
+        if mode == "cubic":
+            coordinates = "align_corners" if aligned else "half_pixel"
+        elif not aligned and mode == "linear":
+            coordinates = "half_pixel"
+        made = Resize(
+            mode, coordinates, "floor" if mode == "nearest" else "round_prefer_floor",
+            scales=None if factors is None or aligned else tuple(map(float, factors)),
+            sizes=i.results[0].dims[2:], axes=axes,
+        )  # fmt: skip
+        return i.emit(made, x)
+
+    return convert
+
+
+Resize.aten = {
+    **{f"upsample_nearest{n}d.vec": _scaled_to("nearest") for n in (1, 2, 3)},
+    "upsample_linear1d.vec": _scaled_to("linear"),
+    "upsample_bilinear2d.vec": _scaled_to("linear"),
+    "upsample_trilinear3d.vec": _scaled_to("linear"),
+    "upsample_bicubic2d.vec": _scaled_to("cubic"),
+}

@@ -8,7 +8,20 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Sample, arg, family, op
+from graphwright.ir.op import (
+    Array,
+    AtenImport,
+    AtenImporter,
+    Fact,
+    Import,
+    Importer,
+    Inference,
+    Op,
+    Sample,
+    arg,
+    family,
+    op,
+)
 from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.arg_reduce import ArgMax
@@ -140,3 +153,16 @@ for _cls in (Softmax, LogSoftmax, Hardmax):
         Sample(_cls(2), (arg(F32, 2, 3),), "axis 2 is outside a rank of 2"),
         Sample(_cls(), (arg(I32, 2),), "the input is i32"),
     )
+
+
+def _along(cls: type[Normalized]) -> AtenImport:
+    def convert(i: AtenImporter) -> Any:
+        i.ignore("half_to_float")
+        x = i.result(i.input(0))
+        return i.emit(cls(i.attr("dim")), x) if rank_of(x) else i.emit(cls(0), x)
+
+    return convert
+
+
+Softmax.aten = {"_softmax": _along(Softmax)}
+LogSoftmax.aten = {"_log_softmax": _along(LogSoftmax)}

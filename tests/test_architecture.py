@@ -37,6 +37,8 @@ BENCHMARKED = {
     "tools/one_run.py": ("onnxruntime",),
 }
 """Files that run other engines beside this one, for those who ask for it."""
+SERVES_PYTORCH = ("frontends/torch/", "torch/")
+"""Folders for those who have PyTorch."""
 
 
 RULES_BY_OP = {
@@ -113,7 +115,8 @@ def test_packages_import_in_the_order_of_the_path() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(SOURCE).as_posix())
 def test_no_other_engine_is_imported(path: Path) -> None:
-    allowed = BENCHMARKED.get(path.relative_to(SOURCE).as_posix(), ())
+    where = path.relative_to(SOURCE).as_posix()
+    allowed = ("torch",) if where.startswith(SERVES_PYTORCH) else BENCHMARKED.get(where, ())
     for name in imported(ast.parse(path.read_text())):
         for foreign in FOREIGN:
             assert foreign in allowed or not f"{name}.".startswith(f"{foreign}."), f"{path} imports {name}"

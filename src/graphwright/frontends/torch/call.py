@@ -1,0 +1,186 @@
+"""One call of an operator of PyTorch's as its op's import function sees it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import fx
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as PROMOTION
+from torch._prims_common import elementwise_dtypes
+
+from graphwright.frontends.torch.types import Unsupported, dtype_from, type_from
+from graphwright.ir.build import Builder
+from graphwright.ir.constant import constant_of
+from graphwright.ir.graph import Graph, Value
+from graphwright.ir.op import Array, Op
+from graphwright.ir.symbols import Expr
+from graphwright.ir.types import I64, DType, TensorType
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.range import scalar_of
+
+WITHOUT_MEANING = frozenset({"layout", "device", "pin_memory", "memory_format", "non_blocking"})
+"""Arguments that say where a result lies and not what it is: the types of results are checked for that."""
+
+Regions = Callable[[fx.GraphModule, Sequence[TensorType]], tuple[Graph, list[Value]]]
+
+
+class Call:
+    """An :class:`~graphwright.ir.importer.AtenImporter`. It notes which arguments are read: an operator that
+    leaves one unread that differs from its default is not what the import function makes of it.
+    """
+
+    def __init__(
+        self, node: fx.Node, resolve: Callable[[Any], Any], builder: Builder, regions: Regions
+    ) -> None:
+        """``resolve`` gives values, dims and dtypes for the arguments of ``node``."""
+        self.op_type = str(node.target)
+        self._node, self._builder, self._regions = node, builder, regions
+        target: Any = node.target
+        self._arguments = target._schema.arguments
+        names = [argument.name for argument in self._arguments]
+        self._nodes = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
+        self._given = {name: resolve(value) for name, value in self._nodes.items()}
+        self._read: set[str] = set()
+
+    @property
+    def builder(self) -> Builder:
+        """At the end of the graph that is being read."""
+        return self._builder
+
+    @property
+    def results(self) -> list[TensorType]:
+        """The types of its results, as PyTorch infers them."""
+        made = self._node.meta["val"]
+        return [type_from(each) for each in (made if isinstance(made, tuple | list) else (made,))]
+
+    def is_used(self, index: int) -> bool:
+        """Whether a node reads result ``index``."""
+        return any(user.args[1] == index for user in self._node.users if user.target is operator.getitem)
+
+    def owns_memory(self, index: int) -> bool:
+        """Whether the elements of an argument are all of its memory, in the order of its axes."""
+        given = self._nodes[self._arguments[index].name]
+        fake = given.meta["val"] if isinstance(given, fx.Node) else torch.tensor(given)
+        return bool(fake.is_contiguous() and fake.untyped_storage().nbytes() == fake.nbytes)
+
+    def optional(self, index: int) -> Value | None:
+        """Argument ``index`` as a tensor, or None."""
+        given = self._argument(index)
+        return None if given is None else self._value(given)
+
+    def input(self, index: int) -> Value:
+        """Argument ``index`` as a tensor."""
+        value = self.optional(index)
+        if value is None:
+            raise self.fail(f"{self._arguments[index].name} is None")
+        return value
+
+    def inputs(self) -> list[Value | None]:
+        """All arguments that are tensors."""
+        return [
+            self.optional(k) for k, name in enumerate(self._given) if isinstance(self._given[name], Value)
+        ]
+
+    def ignore(self, *names: str) -> None:
+        """Note that these arguments, of those that there are, do not change the results."""
+        self._read.update(names)
+
+    def listed(self, index: int) -> list[Value | None]:
+        """The tensors of an argument that is a list of them."""
+        given = self._argument(index)
+        return [None if each is None else self._value(each) for each in given or ()]
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """An argument as int, float, bool, str, dim, DType, or a tuple of these; its default, or ``default``,
+        where it is not given.
+        """
+        self._read.add(name)
+        given = self._given.get(name, self._default(name))
+        return default if given is None else given
+
+    def required_attr(self, name: str) -> Any:
+        """An argument that is not None."""
+        given = self.attr(name)
+        if given is None:
+            raise self.fail(f"{name} is None")
+        return given
+
+    def promoted(self, *positions: int, floats: bool = False) -> tuple[Value, ...]:
+        """Arguments, tensors or numbers, in the one dtype that PyTorch computes them in."""
+        nodes = [self._nodes[self._arguments[k].name] for k in positions]
+        fakes = [node.meta["val"] if isinstance(node, fx.Node) else node for node in nodes]
+        kind = PROMOTION.INT_TO_FLOAT if floats else PROMOTION.DEFAULT
+        _, dtype = elementwise_dtypes(*fakes, type_promotion_kind=kind)
+        made = dtype_from(dtype)
+        return tuple(self._as(self._argument(k), made) for k in positions)
+
+    def result(self, value: Value) -> Value:
+        """``value`` in the dtype of the first result."""
+        return self._cast(value, self.results[0].dtype)
+
+    def constant(self, index: int) -> Array | None:
+        """Argument ``index`` as an array if it is a constant of the source; None if absent or computed."""
+        value = self.optional(index)
+        known = None if value is None else constant_of(value)
+        return None if known is None else self._builder.module.constants[known.value]
+
+    def const(self, array: Array) -> Value:
+        """A constant."""
+        return self._builder.const(array)
+
+    def emit(self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = ()) -> Any:
+        """Append a node; returns its Value, or a tuple of Values when the op has several outputs."""
+        return self._builder(op, *inputs, regions=regions)
+
+    def region(self, name: str, receives: Sequence[TensorType] = ()) -> tuple[Graph, list[Value]]:
+        """An argument that is a graph as a region, and the outer values that became its last inputs."""
+        return self._regions(self.required_attr(name), receives)
+
+    def fail(self, message: str, hint: str = "") -> Exception:
+        """``raise i.fail("...")``: the operator runs in PyTorch."""
+        return Unsupported(message)
+
+    def unread(self) -> Mapping[str, Any]:
+        """Arguments that differ from their defaults, and that no one asked for."""
+        return {
+            name: given
+            for name, given in self._given.items()
+            if name not in self._read | WITHOUT_MEANING and not _equal(given, self._default(name))
+        }
+
+    def _argument(self, index: int) -> Any:
+        name = self._arguments[index].name
+        self._read.add(name)
+        return self._given.get(name, self._default(name))
+
+    def _default(self, name: str) -> Any:
+        known = next((each for each in self._arguments if each.name == name), None)
+        if known is None:
+            raise KeyError(f"{self.op_type} has no argument {name}")
+        return tuple(known.default_value) if isinstance(known.default_value, list) else known.default_value
+
+    def _value(self, given: Any) -> Value:
+        """A tensor as it is; a number as a scalar of the dtype that PyTorch gives it."""
+        if isinstance(given, Value):
+            return given
+        dtype = I64 if isinstance(given, Expr) else dtype_from(torch.tensor(given).dtype)
+        return self._as(given, dtype)
+
+    def _as(self, given: Any, dtype: DType) -> Value:
+        if isinstance(given, Value):
+            return self._cast(given, dtype)
+        if isinstance(given, Expr):
+            return self._cast(scalar_of(self._builder, given), dtype)
+        return self.const(np.asarray(given).astype(dtype.numpy))
+
+    def _cast(self, value: Value, dtype: DType) -> Value:
+        made: Value = value if value.type.dtype == dtype else self.emit(Cast(dtype), value)
+        return made
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return type(a) in (type(b), bool, int, float) and bool(a == b)

@@ -1,0 +1,29 @@
+"""Which op stands for an operator of PyTorch's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from torch import _ops as torch_ops
+
+from graphwright import ops
+from graphwright.ir.op import AtenImport, registered_ops
+
+
+@cache
+def import_functions() -> Mapping[str, AtenImport]:
+    """By operator, ``"add.Tensor"`` or ``"relu"``, whose overload is the default one."""
+    ops.load()
+    return {name: convert for cls in registered_ops().values() for name, convert in cls.aten.items()}
+
+
+def import_function(target: Any) -> AtenImport | None:
+    """The import function of the operator that a node calls; None where there is none."""
+    if not isinstance(target, torch_ops.OpOverload) or target.namespace not in ("aten", "prims"):
+        return None
+    name, overload = str(target).removeprefix("aten.").rsplit(".", 1)
+    known = import_functions()
+    suffix = "" if overload == "default" else f".{overload}"
+    return known.get(f"{name}{suffix}") or known.get(f"{name.removesuffix('_copy')}{suffix}")

@@ -1,0 +1,44 @@
+"""What PyTorch takes apart before graphwright reads a graph, and what it takes apart when that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+from torch._decomp import core_aten_decompositions, global_decomposition_table
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from graphwright.frontends.torch.catalogue import import_function
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """PyTorch's decompositions to its core operators, but of those that stand for an op of graphwright."""
+    table: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
+    return {op: body for op, body in table.items() if import_function(op) is None}
+
+
+def decomposed(node: fx.Node) -> fx.GraphModule | None:
+    """The call of ``node`` in simpler operators, by PyTorch's decomposition of it: a graph of all its
+    arguments that are tensors or sizes, in their order; None where there is no decomposition.
+    """
+    table: dict[Any, Callable[..., Any]] = global_decomposition_table["post_autograd"]
+    body = table.get(node.target)
+    if body is None:
+        return None
+    fakes = [each.meta["val"] for each in node.all_input_nodes]
+
+    def call(*given: Any) -> Any:
+        values = dict(zip(node.all_input_nodes, given, strict=True))
+        arguments, named = fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
+        return body(*arguments, **named)
+
+    mode = next((each.fake_mode for each in fakes if hasattr(each, "fake_mode")), None)
+    if mode is None:
+        return None
+    try:
+        with mode, torch.no_grad():
+            return make_fx(call, decomposition_table=decompositions())(*fakes)
+    except (NotImplementedError, RuntimeError):  # some decompositions refuse some arguments
+        return None

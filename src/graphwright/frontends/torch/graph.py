@@ -1,0 +1,149 @@
+"""Reads graphs of ATen operators, as AOTAutograd and ``torch.export`` make them, into a module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+from graphwright.frontends.torch.interface import Input, Interface, Output, inverse
+from graphwright.frontends.torch.nodes import Foreign, NodeReader
+from graphwright.frontends.torch.types import Unsupported, dim_from, order_in_memory, type_from
+from graphwright.ir.build import new_graph
+from graphwright.ir.graph import Module, Role, Signature, Value
+from graphwright.ir.symbols import Dim, Expr, Range, symbol
+from graphwright.ir.types import U8, TensorType
+from graphwright.ops.core.transpose import Transpose
+from graphwright.records import dataclass
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What became of a graph. ``missing``: why nodes have no op; their results are inputs of the module."""
+
+    module: Module
+    interface: Interface
+    missing: dict[fx.Node, str]
+
+
+def read_graph(graph: fx.Graph, owner: torch.nn.Module) -> Reading:
+    """The module of ``graph``, whose tensors and subgraphs are attributes of ``owner``."""
+    return _GraphReader(graph, owner).read()
+
+
+class _GraphReader:
+    def __init__(self, graph: fx.Graph, owner: torch.nn.Module) -> None:
+        self._graph = graph
+        self._builder, _ = new_graph(Module(), "main", ())
+        self._nodes = NodeReader(self._builder, owner)
+        self._interface = Interface()
+        self._missing: dict[fx.Node, str] = {}
+        self._sizes: dict[Dim, int] = {}
+        """The arguments that are sizes, by position."""
+
+    def read(self) -> Reading:
+        for position, node in enumerate(self._graph.find_nodes(op="placeholder")):
+            self._nodes.made[node] = self._input(node, position)
+        for node in self._graph.nodes:
+            if node.op in ("get_attr", "call_function"):
+                self._read(node)
+        self._set_results(self._graph.output_node())
+        self._add_sizes()
+        module = self._builder.module
+        module.signatures["main"] = Signature((Role.DATA,) * len(module.main.inputs))
+        return Reading(module, self._interface, self._missing)
+
+    def _read(self, node: fx.Node) -> None:
+        self._builder.sources = (node.name,)
+        try:
+            self._nodes.read(node)
+        except Unsupported as error:
+            self._missing[node] = str(error)
+            self._nodes.made[node] = self._stand_ins(node)
+
+    def _stand_ins(self, node: fx.Node) -> Any:
+        """Inputs in place of what a node gives, so that the rest can be read."""
+        fake = node.meta.get("val")
+        if not isinstance(fake, tuple | list):
+            return self._stand_in(node.name, fake)
+        return tuple(self._stand_in(f"{node.name}_{k}", each) for k, each in enumerate(fake))
+
+    def _stand_in(self, name: str, fake: Any) -> Any:
+        if not isinstance(fake, torch.Tensor):
+            return fake
+        try:
+            return self._builder.graph.add_input(type_from(fake), name)
+        except Unsupported as error:
+            return Foreign(str(error))
+
+    def _input(self, node: fx.Node, position: int) -> Any:
+        fake = node.meta.get("val")
+        if isinstance(fake, torch.SymInt):
+            dim = dim_from(fake)
+            self._note_range(fake)
+            self._note_symbol(dim, position, None)
+            self._sizes.setdefault(dim, position)
+            return dim
+        if not isinstance(fake, torch.Tensor):
+            return fake  # a number, which PyTorch makes a constant of the graph
+        try:
+            return self._tensor(node.name, fake, position)
+        except Unsupported as error:
+            self._missing[node] = str(error)
+            return Foreign(str(error))
+
+    def _tensor(self, name: str, fake: torch.Tensor, position: int) -> Value:
+        """An input, which lies in memory as the argument does."""
+        type, order = type_from(fake), order_in_memory(fake)
+        for axis, (dim, size) in enumerate(zip(type.dims, fake.shape, strict=True)):
+            self._note_symbol(dim, position, axis)
+            self._note_range(size)
+        lies = TensorType(type.dtype, tuple(type.dims[axis] for axis in order))
+        self._interface.inputs.append(Input(position, name, order))
+        return self._ordered(self._builder.graph.add_input(lies, name), inverse(order))
+
+    def _note_symbol(self, dim: Dim, position: int, axis: int | None) -> None:
+        if isinstance(dim, Expr) and dim == symbol(str(dim)):
+            self._interface.symbols.setdefault(str(dim), (position, axis))
+
+    def _note_range(self, size: int | torch.SymInt) -> None:
+        """Keep the bounds that PyTorch guards."""
+        if not isinstance(size, torch.SymInt):
+            return
+        ranges = size.node.shape_env.var_to_range
+        for each in size.node.expr.free_symbols & ranges.keys():
+            low, high = ranges[each].lower, ranges[each].upper
+            bounded = high.is_Integer and high < 2**31
+            self._builder.module.symbols.ranges[each.name] = Range(
+                max(0, int(low)), int(high) if bounded else None
+            )
+
+    def _ordered(self, value: Value, order: tuple[int, ...]) -> Value:
+        if order == tuple(range(len(order))):
+            return value
+        made: Value = self._builder(Transpose(order), value)
+        return made
+
+    def _add_sizes(self) -> None:
+        """Inputs for the sizes that no tensor among the arguments has."""
+        graph = self._builder.graph
+        known = {dim for value in graph.inputs for dim in value.type.dims}
+        for dim, position in self._sizes.items():
+            if isinstance(dim, Expr) and dim not in known:
+                name = f"size_{position}"
+                graph.add_input(TensorType(U8, (dim, 0)), name)
+                self._interface.inputs.append(Input(position, name, None))
+
+    def _set_results(self, node: fx.Node) -> None:
+        results: Any = node.args[0]
+        values: list[Value] = []
+        for result in results if isinstance(results, list | tuple) else (results,):
+            made = self._nodes.made[result] if isinstance(result, fx.Node) else result
+            if not isinstance(made, Value):
+                self._interface.outputs.append(Output(None, made))
+                continue
+            order = order_in_memory(result.meta["val"])
+            values.append(self._ordered(made, order))
+            self._interface.outputs.append(Output(order))
+        self._builder.graph.set_outputs(values, [f"output_{k}" for k in range(len(values))])

@@ -1,0 +1,84 @@
+"""How the arguments and results of a captured graph become inputs and outputs of its module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from graphwright.frontends.torch.types import array_from
+from graphwright.ir.op import Array
+from graphwright.ir.symbols import Expr, evaluate, names_in
+from graphwright.records import dataclass, field
+
+
+def inverse(order: Sequence[int]) -> tuple[int, ...]:
+    """The order of axes that undoes ``order``."""
+    return tuple(map(int, np.argsort(order)))
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of the module: argument ``position`` of the graph, its axes in ``order``; ``order`` None: an
+    array without elements whose first size is the argument, a number.
+    """
+
+    position: int
+    name: str
+    order: tuple[int, ...] | None
+
+    def array(self, argument: Any) -> Array:
+        """What the module is fed for ``argument``."""
+        if self.order is None:
+            return np.empty((argument, 0), np.uint8)
+        return array_from(argument.permute(self.order))
+
+
+@dataclass(frozen=True)
+class Output:
+    """A result of the graph: an output of the module, whose axes ``order`` names; or a number or dim."""
+
+    order: tuple[int, ...] | None
+    plain: Any = None
+
+    @cached_property
+    def place(self) -> tuple[int, ...]:
+        """Where each axis of the result stands in the module's output."""
+        return inverse(self.order or ())
+
+    @property
+    def is_as_it_lies(self) -> bool:
+        """Whether the result is the module's output, its axes in order."""
+        return self.order is not None and self.order == tuple(range(len(self.order)))
+
+
+@dataclass
+class Interface:
+    """The arguments and results of a graph."""
+
+    inputs: list[Input] = field(default_factory=list)
+    """Of the module, in their order."""
+    outputs: list[Output] = field(default_factory=list)
+    symbols: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+    """Where the value of a symbol stands: an argument, and its axis, or None where it is a size."""
+
+    def results(self, made: Sequence[torch.Tensor], arguments: Sequence[Any]) -> list[Any]:
+        """The graph's results, of the outputs of its module."""
+        left = iter(made)
+        return [
+            self._number(each.plain, arguments) if each.order is None else next(left).permute(each.place)
+            for each in self.outputs
+        ]
+
+    def _number(self, plain: Any, arguments: Sequence[Any]) -> Any:
+        """A result that is no tensor: a size in numbers, anything else as it is."""
+        if not isinstance(plain, Expr):
+            return plain
+        sizes = {}
+        for name in names_in(plain):
+            position, axis = self.symbols[name]
+            sizes[name] = int(arguments[position] if axis is None else arguments[position].shape[axis])
+        return evaluate(plain, sizes)

@@ -1,0 +1,42 @@
+"""Parts a graph into subgraphs that graphwright compiles and operators that PyTorch runs."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+
+class _Compiled(OperatorSupportBase):
+    """Which nodes graphwright compiles: all calls that compute tensors but ``missing`` ones."""
+
+    def __init__(self, missing: Collection[fx.Node]) -> None:
+        self._missing = missing
+
+    def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
+        if node.op == "get_attr":
+            return isinstance(node.meta.get("val"), torch.Tensor)
+        if node.op != "call_function" or node in self._missing:
+            return False
+        if node.target is operator.getitem:
+            source = node.args[0]
+            return not isinstance(source, fx.Node) or self.is_node_supported(submodules, source)
+        return _gives_tensors(node.meta.get("val"))
+
+
+def _gives_tensors(made: Any) -> bool:
+    each = made if isinstance(made, tuple | list) else (made,)
+    return any(isinstance(one, torch.Tensor) for one in each)
+
+
+def partition(module: fx.GraphModule, missing: Collection[fx.Node]) -> list[str]:
+    """Make a submodule of every largest group of nodes that graphwright compiles: their names."""
+    parted = CapabilityBasedPartitioner(
+        module, _Compiled(missing), allows_single_node_partition=True
+    ).partition_and_fuse()
+    return [node.target for node in parted.graph.nodes if node.op == "call_module"]

@@ -1,0 +1,142 @@
+"""Dtypes and sizes of PyTorch as graphwright has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import sympy
+import torch
+from torch.utils._sympy import functions as torch_sympy
+
+from graphwright.ir.op import Array
+from graphwright.ir.symbols import Dim, floordiv, maximum, minimum, mod, symbol
+from graphwright.ir.types import DTYPES, DType, TensorType
+
+_NAMES = {
+    torch.bool: "bool", torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64",
+    torch.uint8: "u8", torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64",
+    torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64",
+}  # fmt: skip
+_DTYPES = {theirs: DTYPES[name] for theirs, name in _NAMES.items()}
+_THEIRS = {dtype: theirs for theirs, dtype in _DTYPES.items()}
+
+
+_DLPACK = {"int": 0, "uint": 1, "float": 2, "bool": 6}
+_DLPACK_BFLOAT = 4
+
+
+def dlpack_type(dtype: DType) -> tuple[int, int]:
+    """DLPack's code of a type of elements, and its bits."""
+    return _DLPACK_BFLOAT if dtype.name == "bf16" else _DLPACK[dtype.kind], dtype.bits
+
+
+class Unsupported(Exception):
+    """What graphwright does not have, in words: the operator then runs in PyTorch."""
+
+
+def dtype_from(dtype: torch.dtype) -> DType:
+    """graphwright's dtype. Raises Unsupported."""
+    try:
+        return _DTYPES[dtype]
+    except KeyError:
+        raise Unsupported(f"tensors of {dtype} are not supported") from None
+
+
+def torch_dtype(dtype: DType) -> torch.dtype:
+    """PyTorch's dtype."""
+    return _THEIRS[dtype]
+
+
+def type_from(tensor: torch.Tensor) -> TensorType:
+    """The type of a tensor, whose open sizes are symbols. Raises Unsupported for those that are not dense on
+    the CPU.
+    """
+    if tensor.layout != torch.strided:
+        raise Unsupported(f"tensors with the layout {tensor.layout} are not supported")
+    if tensor.device.type not in ("cpu", "meta"):
+        raise Unsupported(f"tensors on {tensor.device} are not supported: graphwright runs on the CPU")
+    return TensorType(dtype_from(tensor.dtype), tuple(map(dim_from, tensor.shape)))
+
+
+def array_from(tensor: torch.Tensor) -> Array:
+    """The elements of a tensor; its own memory, where that is contiguous."""
+    flat = tensor.detach().contiguous()
+    if tensor.dtype == torch.bfloat16:
+        return np.asarray(flat.view(torch.uint16).numpy().view(ml_dtypes.bfloat16))
+    return np.asarray(flat.numpy())
+
+
+def tensor_from(array: Array) -> torch.Tensor:
+    """A tensor in the memory of ``array``, or, where that is read-only, of a copy."""
+    array = array if array.flags.writeable else array.copy()
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def order_in_memory(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The axes of a tensor from the largest stride to the smallest: by it, one in channels_last is dense."""
+    strides = [_likely(stride) for stride in tensor.stride()]
+    sizes = [_likely(size) for size in tensor.shape]
+    axes = range(tensor.dim())
+    dense = tuple(sorted(axes, key=lambda axis: (-strides[axis], -sizes[axis])))
+    expected = 1
+    for axis in reversed(dense):
+        if strides[axis] != expected and sizes[axis] != 1:
+            return tuple(axes)
+        expected *= sizes[axis]
+    moved = [axis for axis in dense if sizes[axis] != 1]
+    return tuple(axes) if moved == sorted(moved) else dense
+
+
+def _likely(size: Any) -> int:
+    """A size as it was when the graph was captured."""
+    return int(size.node.hint) if isinstance(size, torch.SymInt) else int(size)
+
+
+def dim_from(size: Any) -> Dim:
+    """A size: a number, or an expression of PyTorch's symbols. Raises Unsupported."""
+    if isinstance(size, torch.SymInt):
+        return _dim(size.node.expr)
+    return int(size)
+
+
+def _dim(e: sympy.Expr) -> Dim:
+    if e.is_Integer:
+        return int(e)
+    if e.is_Symbol:
+        return symbol(e.name)
+    made = [_dim(arg) for arg in e.args]
+    match e:
+        case sympy.Add():
+            return sum(made[1:], made[0])
+        case sympy.Mul():
+            total: Dim = 1
+            for each in made:
+                total = total * each
+            return total
+        case sympy.Pow() if isinstance(made[1], int) and made[1] >= 0:
+            total = 1
+            for _ in range(made[1]):
+                total = total * made[0]
+            return total
+        case torch_sympy.FloorDiv() | torch_sympy.CleanDiv():
+            return floordiv(*made)
+        case torch_sympy.Mod() | torch_sympy.PythonMod():
+            return mod(*made)
+        case torch_sympy.ModularIndexing():
+            return mod(floordiv(made[0], made[1]), made[2])
+        case sympy.Max() | torch_sympy.Max():
+            return _folded(maximum, made)
+        case sympy.Min() | torch_sympy.Min():
+            return _folded(minimum, made)
+    raise Unsupported(f"a size is {e}")
+
+
+def _folded(function: Any, dims: list[Dim]) -> Dim:
+    result = dims[0]
+    for each in dims[1:]:
+        result = function(result, each)
+    return result

@@ -1,0 +1,91 @@
+"""Every operator of PyTorch's that has an import function, beside PyTorch itself.
+
+Samples are those of PyTorch's own database of operators, for several dtypes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+from graphwright.frontends.torch.catalogue import import_functions
+from graphwright.frontends.torch.types import Unsupported
+from tests.frontends.torch.support import reading, run
+
+SAMPLES = 6
+"""Of each operator and dtype."""
+DTYPES = (torch.float32, torch.int64, torch.bool)
+UNDEFINED = ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
+"""Operators whose results may be anything."""
+UNSTABLE = {"topk": 1, "sort": 0}
+"""Operators that leave open which of equal elements comes first, by the position of their argument dim."""
+NOTHING_TAKEN = ("round.decimals", "scatter_reduce.mean", "as_strided.partial_views")
+"""Operators of which graphwright takes no sample."""
+
+
+def _name(info: Any) -> str:
+    return f"{info.name}.{info.variant_test_name}" if info.variant_test_name else info.name
+
+
+def _own(info: Any) -> bool:
+    """Whether an operator of the database is one with an import function."""
+    names = {name.partition(".")[0] for name in import_functions()}
+    return (info.aten_name in names or f"_{info.aten_name}" in names) and info.name not in UNDEFINED
+
+
+@pytest.mark.parametrize("name", import_functions())
+def test_operators_are_of_pytorch(name: str) -> None:
+    namespace, _, rest = name.rpartition("prims.")
+    operator, _, overload = rest.partition(".")
+    packet = getattr(torch.ops.prims if namespace or name.startswith("prims.") else torch.ops.aten, operator)
+    assert (overload or "default") in packet.overloads()
+
+
+@pytest.mark.parametrize("info", [info for info in op_db if _own(info)], ids=_name)
+def test_equal_pytorch(info: Any) -> None:
+    done = 0
+    for dtype in DTYPES:
+        if dtype not in info.dtypes:
+            continue
+        for sample in list(info.sample_inputs("cpu", dtype, requires_grad=False))[:SAMPLES]:
+            done += _check(info, sample)
+    assert done or _name(info).startswith(NOTHING_TAKEN)
+
+
+def _check(info: Any, sample: Any) -> bool:
+    """Compare one call; whether graphwright takes it."""
+    leaves, spec = torch.utils._pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+    places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    tensors = [leaves[k] for k in places]
+
+    def call(*given: torch.Tensor) -> Any:
+        filled = list(leaves)
+        for k, tensor in zip(places, given, strict=True):
+            filled[k] = tensor
+        first, rest, named = torch.utils._pytree.tree_unflatten(filled, spec)
+        return info.op(first, *rest, **named)
+
+    try:
+        made = reading(call, *tensors)
+    except Unsupported:
+        return False
+    if made.missing:
+        return False
+    expected = call(*tensors)
+    expected = list(expected) if isinstance(expected, tuple | list) else [expected]
+    with torch.no_grad():
+        results = run(made, *tensors)
+    if info.name in UNSTABLE:
+        axis = _axis(info, sample)
+        results[1], expected[1] = (sample.input.gather(axis, r) for r in (results[1], expected[1]))
+    torch.testing.assert_close(results, expected, rtol=2e-5, atol=2e-5, equal_nan=True)
+    return True
+
+
+def _axis(info: Any, sample: Any) -> int:
+    """The axis along which elements are sorted."""
+    given = sample.args[UNSTABLE[info.name] :]
+    return int(sample.kwargs.get("dim", given[0] if given and type(given[0]) is int else -1))

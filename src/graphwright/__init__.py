@@ -15,6 +15,7 @@ from graphwright.gc_pause import gc_paused
 
 if TYPE_CHECKING:
     from graphwright import plugins as plugins
+    from graphwright import torch as torch
     from graphwright._native import set_threads as set_threads
     from graphwright.api import compile as compile
     from graphwright.builder import GraphBuilder as GraphBuilder
@@ -48,6 +49,7 @@ _HOMES = {
     "GraphBuilder": ("graphwright.builder", "GraphBuilder"),
     "set_threads": ("graphwright._native", "set_threads"),
     "plugins": ("graphwright.plugins", ""),
+    "torch": ("graphwright.torch", ""),
     **{
         name: ("graphwright.errors", name)
         for name in (

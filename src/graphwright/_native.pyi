@@ -168,6 +168,33 @@ class Entry:
         """As :meth:`named`, in the order of ``names``."""
 
 @final
+class TensorEntry:
+    """As :class:`Entry`, for tensors of a library that has DLPack's functions for C: it reads them, and makes
+    those of the outputs, by these.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        type: type,
+        inputs: list[tuple[int, int, int, tuple[int, ...] | None]],
+        outputs: list[tuple[int, int]],
+        watched: list[int],
+        arguments: tuple[object, ...],
+        threads: int = 0,
+    ) -> None:
+        """``type``: of the tensors. ``inputs``: the position of each among the arguments of a call, DLPack's
+        code and bits of its elements, and its axes from the outermost in memory, or None for a number, which
+        is the first size of an input without elements. ``outputs``: code and bits of each. ``watched``:
+        arguments that must stay where they are in ``arguments``, and of the same version.
+
+        Raises ValueError for what does not fit the program.
+        """
+
+    def __call__(self, arguments: tuple[object, ...]) -> list[Any] | None:
+        """The outputs; None where an argument is not plain or has changed, or the run fails."""
+
+@final
 class Repeat:
     """A loop whose body is one program: what a run gives goes to the next, and rows of results pile up."""
 

@@ -61,6 +61,17 @@ class Cpu(Executor):
             threads,
         )
 
+    def tensor_path(
+        self,
+        type: type,
+        inputs: list[tuple[int, int, int, tuple[int, ...] | None]],
+        outputs: list[tuple[int, int]],
+        watched: list[int],
+        arguments: tuple[object, ...],
+    ) -> _native.TensorEntry:
+        """As :meth:`fast_path`, for tensors of ``type``: see :class:`graphwright._native.TensorEntry`."""
+        return _native.TensorEntry(self._native, type, inputs, outputs, watched, arguments)
+
     def run(
         self,
         arrays: Sequence[Array],

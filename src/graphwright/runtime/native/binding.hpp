@@ -131,6 +131,7 @@ bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const 
 
 void define_dlpack(nb::module_ &m);
 void define_entry(nb::module_ &m);
+void define_tensor_entry(nb::module_ &m);
 
 /* ---- loops ---- */
 

@@ -263,6 +263,7 @@ NB_MODULE(_native, m) {
         .def("trim", &Program::trim);
     define_dlpack(m);
     define_entry(m);
+    define_tensor_entry(m);
     define_repeat(m);
     watch_interpreter();
 }

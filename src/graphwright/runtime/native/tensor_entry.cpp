@@ -1,0 +1,237 @@
+/* An entry for the tensors of another library, PyTorch's above all, which are read and made by the functions
+   that DLPack defines for C: no copy, and no Python call for each tensor.
+
+   As `Entry`, it serves the plain case, and returns None for all others. */
+#include <tuple>
+#include <vector>
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
+
+#include "binding.hpp"
+#include "dlpack_exchange.h"
+
+namespace {
+
+constexpr int MOST_AXES = 32;
+
+/* A tensor of a call. `order`: its axes from the outermost in memory, as the program has them. */
+struct Port {
+    int64_t position;
+    int code, bits;
+    std::vector<int> order;
+    bool is_size; /* a number, for an input of no elements whose first size it is */
+};
+
+/* An argument that must lie where it did and be of the version that it was. */
+struct Watched {
+    int64_t position;
+    void *data;
+    int64_t version;
+};
+
+void set_error(void *, const char *kind, const char *message) {
+    PyErr_Format(PyExc_RuntimeError, "%s: %s", kind, message);
+}
+
+struct TensorEntry {
+    nb::object owner, type;
+    Program &program;
+    const dlpack_exchange *api;
+    std::vector<Port> inputs;
+    std::vector<std::pair<int, int>> outputs; /* DLPack's code and bits */
+    std::vector<Watched> watched;
+    int threads;
+
+    TensorEntry(nb::object program_, nb::object type_, nb::list inputs_,
+                std::vector<std::pair<int, int>> outputs_, std::vector<int64_t> watched_, nb::tuple arguments,
+                int threads_);
+
+    nb::object call(nb::tuple arguments);
+
+  private:
+    bool see(PyObject *object, dlpack_tensor *seen) const;
+    bool has_changed(nb::tuple arguments) const;
+    bool take(const Port &port, gw_list expected, PyObject *object, int64_t *dims, void **data) const;
+    bool make(size_t output, const gw_plan *plan, PyObject *results, void **data) const;
+};
+
+std::vector<Port> ports(nb::list given) {
+    std::vector<Port> made;
+    for (nb::handle each : given) {
+        auto [position, code, bits, order] = nb::cast<std::tuple<int64_t, int, int, nb::object>>(each);
+        Port port{position, code, bits, {}, order.is_none()};
+        if (!port.is_size)
+            port.order = nb::cast<std::vector<int>>(order);
+        if (port.order.size() > MOST_AXES)
+            throw nb::value_error("a tensor has too many axes");
+        made.push_back(std::move(port));
+    }
+    return made;
+}
+
+TensorEntry::TensorEntry(nb::object program_, nb::object type_, nb::list inputs_,
+                         std::vector<std::pair<int, int>> outputs_, std::vector<int64_t> watched_,
+                         nb::tuple arguments, int threads_)
+    : owner(program_), type(type_), program(nb::cast<Program &>(program_)), inputs(ports(inputs_)),
+      outputs(std::move(outputs_)), threads(threads_) {
+    nb::object capsule = type.attr("__dlpack_c_exchange_api__");
+    api = (const dlpack_exchange *)PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api");
+    if (!api)
+        throw nb::python_error();
+    if (api->major != DLPACK_MAJOR || !api->tensor_from_object)
+        throw nb::value_error("this version of DLPack's functions is not known");
+    if ((int64_t)inputs.size() != program.program->input_count ||
+        (int64_t)outputs.size() != program.program->output_count)
+        throw nb::value_error("the ports must be those of the program");
+    for (size_t i = 0; i < inputs.size(); i++) {
+        const size_t rank = inputs[i].is_size ? 2 : inputs[i].order.size();
+        if ((int64_t)rank != program.program->inputs[i].dims.count ||
+            (inputs[i].bits + 7) / 8 != program.program->inputs[i].item ||
+            (size_t)inputs[i].position >= arguments.size())
+            throw nb::value_error("an input differs from that of the program");
+    }
+    for (size_t i = 0; i < outputs.size(); i++)
+        if ((outputs[i].second + 7) / 8 != program.program->outputs[i].item ||
+            program.program->outputs[i].dims.count > MOST_AXES)
+            throw nb::value_error("an output differs from that of the program");
+    for (int64_t position : watched_) {
+        if ((size_t)position >= arguments.size())
+            throw nb::value_error("a watched argument is none");
+        dlpack_tensor seen;
+        nb::handle tensor = arguments[position];
+        if (!see(tensor.ptr(), &seen))
+            throw nb::value_error("a watched argument is no tensor");
+        watched.push_back({position, seen.data, nb::cast<int64_t>(tensor.attr("_version"))});
+    }
+    program.prepare();
+}
+
+/* Where an object's elements lie; false for what is not of the type, or not on the CPU. */
+bool TensorEntry::see(PyObject *object, dlpack_tensor *seen) const {
+    if (!PyObject_TypeCheck(object, (PyTypeObject *)type.ptr()))
+        return false;
+    if (api->tensor_from_object(object, seen)) {
+        PyErr_Clear();
+        return false;
+    }
+    return seen->device_type == DLPACK_CPU && seen->lanes == 1;
+}
+
+bool TensorEntry::has_changed(nb::tuple arguments) const {
+    static PyObject *name = PyUnicode_InternFromString("_version");
+    for (const Watched &each : watched) {
+        dlpack_tensor seen;
+        PyObject *object = arguments[each.position].ptr();
+        if (!see(object, &seen) || seen.data != each.data)
+            return true;
+        PyObject *version = PyObject_GetAttr(object, name);
+        const int64_t number = version ? PyLong_AsLongLong(version) : -1;
+        Py_XDECREF(version);
+        if (PyErr_Occurred())
+            PyErr_Clear();
+        if (number != each.version)
+            return true;
+    }
+    return false;
+}
+
+/* The sizes of an input in the program's order, and its elements; false where they lie otherwise. */
+bool TensorEntry::take(const Port &port, gw_list expected, PyObject *object, int64_t *dims,
+                       void **data) const {
+    static char nothing;
+    if (port.is_size) {
+        dims[0] = PyLong_AsLongLong(object), dims[1] = 0;
+        *data = &nothing;
+        if (!PyErr_Occurred())
+            return true;
+        PyErr_Clear();
+        return false;
+    }
+    dlpack_tensor seen;
+    if (!see(object, &seen) || seen.code != port.code || seen.bits != port.bits ||
+        seen.ndim != expected.count)
+        return false;
+    int64_t stride = 1;
+    for (int k = seen.ndim; k-- > 0;) {
+        const int axis = port.order[(size_t)k];
+        dims[k] = seen.shape[axis];
+        if (dims[k] > 1 && seen.strides[axis] != stride)
+            return false;
+        stride *= dims[k];
+    }
+    *data = seen.data ? (char *)seen.data + seen.byte_offset : &nothing;
+    return true;
+}
+
+/* A new tensor for an output, as an item of `results`, and where its elements lie. */
+bool TensorEntry::make(size_t output, const gw_plan *plan, PyObject *results, void **data) const {
+    static char nothing;
+    const gw_list dims = program.program->outputs[output].dims;
+    int64_t shape[MOST_AXES];
+    for (int k = 0; k < dims.count; k++)
+        shape[k] = plan->registers[dims.at[k]];
+    dlpack_tensor prototype = {};
+    prototype.device_type = DLPACK_CPU, prototype.ndim = (int32_t)dims.count, prototype.shape = shape;
+    prototype.code = (uint8_t)outputs[output].first, prototype.bits = (uint8_t)outputs[output].second;
+    prototype.lanes = 1;
+    dlpack_managed *made = nullptr;
+    if (api->allocate(&prototype, &made, nullptr, set_error))
+        return false;
+    *data = made->tensor.data ? (char *)made->tensor.data + made->tensor.byte_offset : &nothing;
+    void *object = nullptr;
+    if (api->object_from_managed(made, &object))
+        return false;
+    PyList_SET_ITEM(results, (Py_ssize_t)output, (PyObject *)object);
+    return true;
+}
+
+/* The outputs as a list; None for arguments that are not plain, have changed, or where the run fails. */
+nb::object TensorEntry::call(nb::tuple arguments) {
+    const gw_program *p = program.program;
+    for (const Port &port : inputs)
+        if ((size_t)port.position >= arguments.size())
+            return nb::none();
+    if (has_changed(arguments))
+        return nb::none();
+    std::vector<int64_t> dims((size_t)p->input_dim_count);
+    std::vector<void *> sources(inputs.size()), targets(outputs.size());
+    int64_t count = 0;
+    for (size_t i = 0; i < inputs.size(); i++) {
+        PyObject *object = arguments[inputs[i].position].ptr();
+        if (!take(inputs[i], p->inputs[i].dims, object, dims.data() + count, &sources[i]))
+            return nb::none();
+        count += p->inputs[i].dims.count;
+    }
+    gw_error error = {};
+    gw_plan *plan = program.take_plan(dims.data(), threads > 0 ? threads : gw_pool_threads(), &error);
+    if (!plan)
+        return nb::none();
+    nb::object results = nb::steal(PyList_New((Py_ssize_t)outputs.size()));
+    bool is_made = results.is_valid();
+    for (size_t i = 0; is_made && i < outputs.size(); i++)
+        is_made = make(i, plan, results.ptr(), &targets[i]);
+    PyObject *exception = nullptr;
+    const bool is_done = is_made && run_plan(program, plan, sources.data(), targets.data(), false, nullptr,
+                                             &error, &exception);
+    gw_plan_release(plan);
+    if (exception) {
+        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+        Py_DECREF(exception);
+        throw nb::python_error();
+    }
+    if (!is_made && PyErr_Occurred())
+        throw nb::python_error();
+    return is_done ? results : nb::none();
+}
+
+} // namespace
+
+void define_tensor_entry(nb::module_ &m) {
+    nb::class_<TensorEntry>(m, "TensorEntry")
+        .def(nb::init<nb::object, nb::object, nb::list, std::vector<std::pair<int, int>>,
+                      std::vector<int64_t>, nb::tuple, int>(),
+             nb::arg("program"), nb::arg("type"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("watched"),
+             nb::arg("arguments"), nb::arg("threads") = 0)
+        .def("__call__", &TensorEntry::call, nb::arg("arguments"));
+}

@@ -1,0 +1,76 @@
+"""The backend of ``torch.compile``: graphs that PyTorch captures, compiled and run by graphwright."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+
+from graphwright.frontends.torch.decompositions import decompositions
+from graphwright.frontends.torch.graph import read_graph
+from graphwright.frontends.torch.partition import partition
+from graphwright.torch.compiled_graph import CompiledGraph
+from graphwright.torch.reports import GraphReport, record
+from graphwright.torch.settings import Settings
+
+
+def backend(
+    module: fx.GraphModule,
+    examples: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """What ``torch.compile`` calls with each graph that it captures. Raises OptionError.
+
+    ``options``: those of ``graphwright.compile``, and ``strict``: whether operators that graphwright does not
+    have are an error, instead of running in PyTorch.
+    """
+    settings = Settings.of(mode, options)
+
+    def compile_graph(graph: fx.GraphModule, fakes: Sequence[Any]) -> Callable[..., Any]:
+        return _boxed(_executor(graph, settings))
+
+    made = aot_autograd(fw_compiler=compile_graph, decompositions=decompositions())
+    result: Callable[..., Any] = made(module, examples)
+    return result
+
+
+def _executor(graph: fx.GraphModule, settings: Settings) -> Callable[..., Any]:
+    """Runs ``graph``: whole, or in parts where there are operators that stay with PyTorch."""
+    reading = read_graph(graph.graph, graph)
+    record(GraphReport.of(graph.graph, reading.missing), settings.strict)
+    if not reading.missing:
+        return CompiledGraph(reading, settings.options, _parameters(), single=False)
+    for name in partition(graph, reading.missing):
+        part: Any = graph.get_submodule(name)
+        single = not isinstance(part.graph.output_node().args[0], list | tuple)
+        made = CompiledGraph(read_graph(part.graph, part), settings.options, frozenset(), single)
+        setattr(graph, name, made)
+    return graph
+
+
+def _boxed(run: Callable[..., Any]) -> Callable[[list[Any]], Any]:
+    """``run`` as AOTAutograd calls it: with one list of arguments, which it empties."""
+
+    def call(arguments: list[Any]) -> Any:
+        given = list(arguments)
+        arguments.clear()
+        return run(*given)
+
+    call._boxed_call = True  # type: ignore[attr-defined]  # what AOTAutograd looks at
+    return call
+
+
+def _parameters() -> frozenset[int]:
+    """Parameters and buffers among the inputs of the graph that is being compiled, but for those that it
+    changes; none while gradients are recorded.
+    """
+    context = torch._guards.TracingContext.try_get()
+    if context is None or context.fw_metadata is None or torch.is_grad_enabled():
+        return frozenset()
+    changed = {k for k, info in enumerate(context.fw_metadata.input_info) if info.mutates_data}
+    return frozenset(context.fw_metadata.static_input_indices) - changed

@@ -1,0 +1,238 @@
+"""Modules under ``torch.compile(backend=...)`` beside PyTorch's own results."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import graphwright as gw
+from graphwright.torch import backend, report
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    yield
+    torch._dynamo.reset()
+
+
+def compiled(function: Any, **arguments: Any) -> Any:
+    return torch.compile(function, backend=backend, **arguments)
+
+
+def images() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(8 * 4 * 4, 5), nn.GELU(), nn.LayerNorm(5),
+    )  # fmt: skip
+
+
+def close(result: Any, expected: Any) -> None:
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_name_is_registered() -> None:
+    assert "graphwright" in torch._dynamo.list_backends()
+
+
+def test_images_without_gradients() -> None:
+    model, x = images().eval(), torch.randn(2, 3, 8, 8)
+    with torch.no_grad():
+        close(compiled(model)(x), model(x))
+    assert report()[-1].missing == ()
+
+
+def test_images_with_gradients() -> None:
+    model, x = images(), torch.randn(4, 3, 8, 8)
+    mine = copy.deepcopy(model)
+    for run in (model, compiled(mine)):
+        run(x).square().sum().backward()
+    for want, got in zip(model.parameters(), mine.parameters(), strict=True):
+        torch.testing.assert_close(got.grad, want.grad, rtol=1e-3, atol=1e-4)
+    for want, got in zip(model.buffers(), mine.buffers(), strict=True):
+        close(got, want)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.load_state_dict({"weight": torch.ones(3, 4), "bias": torch.zeros(3)}),
+        lambda m: m.weight.add_(1),
+        lambda m: setattr(m.weight, "data", torch.full((3, 4), 2.0)),
+        lambda m: setattr(m, "weight", nn.Parameter(torch.full((3, 4), 3.0))),
+        lambda m: nn.init.zeros_(m.bias),
+    ],
+    ids=["load_state_dict", "in place", "data", "replaced", "init"],
+)
+def test_changed_parameters_are_noticed(change: Callable[[nn.Module], Any]) -> None:
+    model, x = nn.Linear(4, 3), torch.randn(2, 4)
+    with torch.no_grad():
+        run = compiled(model)
+        close(run(x), model(x))
+        for _ in range(4):
+            change(model)
+            close(run(x), model(x))
+
+
+def test_one_graph_serves_several_modules() -> None:
+    layers, x = [nn.Linear(4, 4) for _ in range(3)], torch.randn(2, 4)
+    run = compiled(lambda layer, given: layer(given).relu())
+    with torch.no_grad():
+        for _ in range(2):
+            for layer in layers:
+                close(run(layer, x), layer(x).relu())
+
+
+def test_open_sizes_are_compiled_once() -> None:
+    run = compiled(lambda a, b: (a @ b).softmax(-1).reshape(-1), dynamic=True)
+    before = len(report())
+    for n, m in ((3, 5), (7, 2), (11, 13)):
+        a, b = torch.randn(n, m), torch.randn(m, n)
+        close(run(a, b), (a @ b).softmax(-1).reshape(-1))
+    assert len(report()) - before == 1
+
+
+def test_sizes_are_results() -> None:
+    run = compiled(lambda x: (x + x.shape[0], x.shape[0] * 2, None), dynamic=True)
+    for n in (3, 5):
+        x = torch.randn(n, 2)
+        result, size, nothing = run(x)
+        close(result, x + n)
+        assert (size, nothing) == (2 * n, None)
+
+
+def test_a_size_that_no_tensor_has() -> None:
+    run = compiled(lambda x, n: torch.ones(n) * x.sum(), dynamic=True)
+    for n in (4, 9):
+        x = torch.randn(3)
+        close(run(x, n), torch.ones(n) * x.sum())
+
+
+def test_operators_that_stay_with_pytorch() -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.cholesky(x @ x.T + torch.eye(3)).relu() + 1
+
+    x = torch.randn(3, 3)
+    close(compiled(call)(x), call(x))
+    missing = {each.operator: each.lines for each in report()[-1].missing}
+    assert "test_backend.py" in missing["aten.linalg_cholesky_ex.default"][0]
+
+
+def test_strict_lists_them() -> None:
+    with pytest.raises(Exception, match=r"aten\.linalg_cholesky_ex"):
+        compiled(torch.linalg.cholesky, options={"strict": True})(torch.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"options": {"thread": 2}}, "there is no option thread"),
+        ({"mode": "fastest"}, "the modes are default"),
+        ({"options": {"strict": 1}}, "neither True nor False"),
+    ],
+)
+def test_wrong_options_are_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(Exception, match=message):
+        compiled(lambda x: x + 1, **arguments)(torch.ones(2))
+
+
+def test_memory_order_is_that_of_eager() -> None:
+    model, x = nn.Conv2d(3, 8, 3), torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        result, expected = compiled(model)(x), model(x)
+        close(result, expected)
+        assert result.stride() == expected.stride()
+        turned = compiled(lambda t: (t + 1).transpose(0, 1))(torch.randn(2, 3))
+    assert turned.stride() == (1, 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.uint8])
+def test_dtypes(dtype: torch.dtype) -> None:
+    x = torch.arange(12).reshape(3, 4).to(dtype)
+    result = compiled(lambda t: (t * 2 + 1).sum(0))(x)
+    assert result.dtype == (x * 2 + 1).sum(0).dtype
+    close(result.double(), (x * 2 + 1).sum(0).double())
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (0, 3), (3, 0), (1, 1)])
+def test_sizes_of_zero_and_one(shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape)
+    close(compiled(lambda t: (t.exp() + 1, t.sum(), t * t))(x), (x.exp() + 1, x.sum(), x * x))
+
+
+def test_buffers_that_change() -> None:
+    class Counter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(2))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.count.add_(x)
+            return self.count * 2
+
+    model = Counter()
+    run = compiled(model)
+    with torch.no_grad():
+        for k in range(1, 6):
+            close(run(torch.ones(2)), torch.full((2,), 2.0 * k))
+    assert model.count.tolist() == [5, 5]
+
+
+def test_randomness_is_that_of_eager() -> None:
+    run, x = compiled(lambda t: nn.functional.dropout(t, 0.5) * 2), torch.randn(50)
+    torch.manual_seed(3)
+    result = run(x)
+    torch.manual_seed(3)
+    close(result, nn.functional.dropout(x, 0.5) * 2)
+
+
+def test_parameters_made_in_inference_mode() -> None:
+    with torch.inference_mode():
+        model, x = nn.Linear(4, 3), torch.randn(2, 4)
+        run = compiled(model)
+        for _ in range(3):
+            close(run(x), model(x))
+            model.weight.add_(1)
+
+
+def test_threads() -> None:
+    model, wrong = images().eval(), []
+    run = compiled(model)
+    with torch.no_grad():
+        run(torch.randn(2, 3, 8, 8))
+
+    def work(seed: int) -> None:
+        x = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
+        with torch.no_grad():
+            for _ in range(20):
+                if not torch.allclose(run(x), model(x), rtol=1e-4, atol=1e-5):
+                    wrong.append(seed)
+
+    workers = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+def test_results_do_not_share_memory() -> None:
+    run = compiled(lambda x: (x + 1, torch.ones(3)))
+    first, constant = run(torch.zeros(3))
+    constant.add_(5)
+    second, again = run(torch.ones(3))
+    assert first.tolist() == [1, 1, 1]
+    assert second.tolist() == [2, 2, 2]
+    assert again.tolist() == [1, 1, 1]
+
+
+def test_the_package_is_found() -> None:
+    assert "torch" in dir(gw)
+    assert gw.torch.report is report

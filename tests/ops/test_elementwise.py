@@ -81,6 +81,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "Sin": np.sin, "Cos": np.cos, "Tan": np.tan, "Asin": np.arcsin, "Acos": np.arccos, "Atan": np.arctan,
     "Sinh": np.sinh, "Cosh": np.cosh, "Asinh": np.arcsinh,
     "Acosh": np.arccosh, "Atanh": np.arctanh, "Sigmoid": sigmoid, "Tanh": np.tanh,
+    "Expm1": np.expm1, "Log1p": np.log1p, "Trunc": np.trunc,
     "Relu": lambda x: np.where(x <= 0, 0, x), "Softplus": softplus, "Softsign": lambda x: x / (1 + np.abs(x)),
     "HardSwish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1), "Mish": lambda x: x * np.tanh(softplus(x)),
     "Identity": lambda x: x, "IsNaN": np.isnan,
@@ -147,6 +148,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Pow": np.power,
     "Min": np.minimum, "Max": np.maximum, "Less": np.less, "LessOrEqual": np.less_equal,
     "Greater": np.greater, "Equal": np.equal, "GreaterOrEqual": np.greater_equal, "Mod": np.mod,
+    "Atan2": np.arctan2,
     "PRelu": lambda a, b: np.where(a < 0, a * b, a),
 }  # fmt: skip
 

@@ -81,9 +81,8 @@ class Call:
 
     def inputs(self) -> list[Value | None]:
         """All arguments that are tensors."""
-        return [
-            self.optional(k) for k, name in enumerate(self._given) if isinstance(self._given[name], Value)
-        ]
+        names = [argument.name for argument in self._arguments]
+        return [self.optional(k) for k, name in enumerate(names) if isinstance(self._given.get(name), Value)]
 
     def ignore(self, *names: str) -> None:
         """Note that these arguments, of those that there are, do not change the results."""

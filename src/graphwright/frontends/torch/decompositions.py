@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from graphwright.frontends.torch.catalogue import import_function
 
 
+@cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """PyTorch's decompositions to its core operators, but of those that stand for an op of graphwright."""
     table: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())

@@ -20,8 +20,6 @@ _NAMES = {
     torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64",
 }  # fmt: skip
 _DTYPES = {theirs: DTYPES[name] for theirs, name in _NAMES.items()}
-_THEIRS = {dtype: theirs for theirs, dtype in _DTYPES.items()}
-
 
 _DLPACK = {"int": 0, "uint": 1, "float": 2, "bool": 6}
 _DLPACK_BFLOAT = 4
@@ -42,11 +40,6 @@ def dtype_from(dtype: torch.dtype) -> DType:
         return _DTYPES[dtype]
     except KeyError:
         raise Unsupported(f"tensors of {dtype} are not supported") from None
-
-
-def torch_dtype(dtype: DType) -> torch.dtype:
-    """PyTorch's dtype."""
-    return _THEIRS[dtype]
 
 
 def type_from(tensor: torch.Tensor) -> TensorType:

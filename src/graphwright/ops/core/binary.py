@@ -30,7 +30,7 @@ from graphwright.ir.symbols import Dim, Range, SymbolTable, floordiv, mod, symbo
 from graphwright.ir.symbols import maximum as maximum_dim
 from graphwright.ir.symbols import minimum as minimum_dim
 from graphwright.ir.types import BOOL, F16, F32, F64, I32, I64, STRING, U8, DType, TensorType
-from graphwright.ops.core.aten import by_overload, elementwise
+from graphwright.ops.core.aten import by_overload, elementwise, number
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import (
     FLOATS,
@@ -394,32 +394,27 @@ Where.samples = (
 )
 
 
-def _scaled(op: Op, of_bools: Op | None = None) -> AtenImport:
-    """``op`` of the first operand and ``alpha`` times the second; ``of_bools`` serves for these."""
-
-    def convert(i: AtenImporter) -> Any:
-        a, b = i.promoted(0, 1)
-        alpha = i.attr("alpha", 1)
-        if a.type.dtype == BOOL and of_bools is not None:
-            return i.emit(of_bools, a, b)
-        return i.emit(op, a, b if alpha == 1 else i.emit(Mul(), b, _number(i, alpha, b)))
-
-    return convert
+def _times_alpha(i: AtenImporter, x: Value) -> Any:
+    alpha = i.attr("alpha", 1)
+    return x if alpha == 1 else i.emit(Mul(), x, number(i, alpha, x))
 
 
-def _number(i: AtenImporter, value: Any, model: Value) -> Value:
-    return i.const(np.asarray(value, model.type.dtype.numpy))
+def _sum(i: AtenImporter) -> Any:
+    a, b = i.promoted(0, 1)
+    if a.type.dtype == BOOL:
+        i.ignore("alpha")
+        return i.emit(Or(), a, b)
+    return i.emit(Add(), a, _times_alpha(i, b))
+
+
+def _difference(i: AtenImporter) -> Any:
+    a, b = i.promoted(0, 1)
+    return i.emit(Sub(), a, _times_alpha(i, b))
 
 
 def _reversed_difference(i: AtenImporter) -> Any:
     a, b = i.promoted(0, 1)
-    alpha = i.attr("alpha", 1)
-    return i.emit(Sub(), b, a if alpha == 1 else i.emit(Mul(), a, _number(i, alpha, a)))
-
-
-def _product(i: AtenImporter) -> Any:
-    a, b = i.promoted(0, 1)
-    return i.emit(And() if a.type.dtype == BOOL else Mul(), a, b)
+    return i.emit(Sub(), b, _times_alpha(i, a))
 
 
 def _quotient(i: AtenImporter) -> Any:
@@ -443,10 +438,10 @@ def _truncated(i: AtenImporter, a: Value, b: Value) -> Any:
     return i.emit(Trunc(), quotient) if a.type.dtype.is_float else quotient
 
 
-def _bits(of_integers: Op, of_bools: Op) -> AtenImport:
+def _by_kind(of_numbers: Op, of_bools: Op) -> AtenImport:
     def convert(i: AtenImporter) -> Any:
         a, b = i.promoted(0, 1)
-        return i.emit(of_bools if a.type.dtype == BOOL else of_integers, a, b)
+        return i.emit(of_bools if a.type.dtype == BOOL else of_numbers, a, b)
 
     return convert
 
@@ -463,7 +458,7 @@ def _logical(op: Op, operands: int = 2) -> AtenImport:
 def _is_true(i: AtenImporter, x: Value) -> Any:
     if x.type.dtype == BOOL:
         return x
-    return i.emit(Not(), i.emit(Equal(), x, _number(i, 0, x)))
+    return i.emit(Not(), i.emit(Equal(), x, number(i, 0, x)))
 
 
 def _differ(i: AtenImporter) -> Any:
@@ -474,13 +469,18 @@ def _selected(i: AtenImporter) -> Any:
     return i.emit(Where(), i.input(0), *i.promoted(1, 2))
 
 
+def _power_of_two(i: AtenImporter) -> Any:
+    (x,) = i.promoted(0, floats=True)
+    return i.emit(Pow(), number(i, 2, x), x)
+
+
 _OVERLOADS = ("Tensor", "Scalar")
 _POWERS = ("Tensor_Tensor", "Tensor_Scalar", "Scalar")
-Add.aten = by_overload("add", _scaled(Add(), Or()), *_OVERLOADS)
-Sub.aten = by_overload("sub", _scaled(Sub()), *_OVERLOADS) | by_overload(
+Add.aten = by_overload("add", _sum, *_OVERLOADS)
+Sub.aten = by_overload("sub", _difference, *_OVERLOADS) | by_overload(
     "rsub", _reversed_difference, *_OVERLOADS
 )
-Mul.aten = by_overload("mul", _product, *_OVERLOADS)
+Mul.aten = by_overload("mul", _by_kind(Mul(), And()), *_OVERLOADS)
 Div.aten = {
     **by_overload("div", elementwise(Div(), 2, floats=True), *_OVERLOADS),
     **by_overload("div", _quotient, "Tensor_mode", "Scalar_mode"),
@@ -489,20 +489,21 @@ Div.aten = {
 Atan2.aten = {"atan2": elementwise(Atan2(), 2, floats=True)}
 Pow.aten = {
     **by_overload("pow", elementwise(Pow(), 2), *_POWERS),
-    "exp2": lambda i: i.emit(
-        Pow(), _number(i, 2, i.promoted(0, floats=True)[0]), *i.promoted(0, floats=True)
-    ),
+    "exp2": _power_of_two,
 }
 Min.aten = {"minimum": elementwise(Min(), 2)}
 Max.aten = {"maximum": elementwise(Max(), 2)}
 And.aten = {
     "logical_and": _logical(And()),
-    **by_overload("bitwise_and", _bits(BitwiseAnd(), And()), *_OVERLOADS),
+    **by_overload("bitwise_and", _by_kind(BitwiseAnd(), And()), *_OVERLOADS),
 }
-Or.aten = {"logical_or": _logical(Or()), **by_overload("bitwise_or", _bits(BitwiseOr(), Or()), *_OVERLOADS)}
+Or.aten = {
+    "logical_or": _logical(Or()),
+    **by_overload("bitwise_or", _by_kind(BitwiseOr(), Or()), *_OVERLOADS),
+}
 Xor.aten = {
     "logical_xor": _logical(Xor()),
-    **by_overload("bitwise_xor", _bits(BitwiseXor(), Xor()), *_OVERLOADS),
+    **by_overload("bitwise_xor", _by_kind(BitwiseXor(), Xor()), *_OVERLOADS),
 }
 for _cls, _name in {Less: "lt", LessOrEqual: "le", Greater: "gt", GreaterOrEqual: "ge"}.items():
     _cls.aten = by_overload(_name, elementwise(_cls(), 2), *_OVERLOADS)

@@ -102,9 +102,6 @@ def _import_cat(i: AtenImporter) -> Any:
     return i.emit(Concat(i.attr("dim", 0)), *map(i.result, parts))
 
 
-Concat.aten = {"cat": _import_cat}
-
-
 def _written(i: AtenImporter) -> Any:
     """A slice of the first tensor replaced by the second: what lies in front of it, it, and the rest."""
     x, source, axis, step = i.input(0), i.input(1), i.attr("dim"), i.attr("step")
@@ -122,4 +119,4 @@ def _written(i: AtenImporter) -> Any:
     return i.emit(Concat(axis), before, i.result(source), behind)
 
 
-Concat.aten = {**Concat.aten, "slice_scatter": _written}
+Concat.aten = {"cat": _import_cat, "slice_scatter": _written}

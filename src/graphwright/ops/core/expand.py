@@ -75,13 +75,10 @@ def _expanded(i: AtenImporter) -> Any:
     return i.emit(Expand(i.results[0].dims), i.input(0))
 
 
-Expand.aten = {"expand": _expanded}
-
-
 def _copied(i: AtenImporter) -> Any:
     """The second tensor in the shape and dtype of the first."""
     i.ignore("self")
     return i.emit(Expand(i.results[0].dims), i.result(i.input(1)))
 
 
-Expand.aten = {**Expand.aten, "copy": _copied}
+Expand.aten = {"expand": _expanded, "copy": _copied}

@@ -100,12 +100,6 @@ def _embedded(i: AtenImporter) -> Any:
     return i.emit(Gather(), i.input(0), i.input(1))
 
 
-Gather.aten = {
-    "embedding": _embedded,
-    "index_select": lambda i: i.emit(Gather(i.attr("dim")), i.input(0), i.input(2)),
-}
-
-
 def _strided(i: AtenImporter) -> Any:
     """Elements of a dense tensor by their places in its memory."""
     x, sizes, strides = i.input(0), i.attr("size"), i.attr("stride")
@@ -121,4 +115,8 @@ def _strided(i: AtenImporter) -> Any:
     return i.emit(Gather(), i.emit(Reshape((x.type.elements,), True), x), i.const(places))
 
 
-Gather.aten = {**Gather.aten, "as_strided": _strided}
+Gather.aten = {
+    "embedding": _embedded,
+    "index_select": lambda i: i.emit(Gather(i.attr("dim")), i.input(0), i.input(2)),
+    "as_strided": _strided,
+}

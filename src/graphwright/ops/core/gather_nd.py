@@ -12,7 +12,7 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, 
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.binary import Add, Mul
-from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import need_dtype, rank_of
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.gather import INDICES
@@ -80,14 +80,21 @@ def indexed_axes(i: AtenImporter, indices: Sequence[Value | None]) -> tuple[Valu
     given = [index for index in indices if index is not None]
     if any(index.type.dtype not in INDICES for index in given):
         raise i.fail("masks as indices are not supported: their elements decide a size")
-    zero = i.const(np.zeros((), np.int64))
-    whole = zero
-    for index in given:
-        whole = i.emit(Add(), whole, i.emit(Mul(), i.emit(Cast(I64), index), zero))
-    spread = [i.emit(Add(), whole, i.emit(Cast(I64), index)) for index in given]
-    columns = [i.emit(Unsqueeze((-1,)), index) for index in spread]
+    columns = [i.emit(Unsqueeze((-1,)), index) for index in _broadcast(i, given)]
     axes = [axis for axis, index in enumerate(indices) if index is not None]
     return i.emit(Concat(-1), *columns), axes
+
+
+def _broadcast(i: AtenImporter, indices: Sequence[Value]) -> list[Value]:
+    """Index tensors in their common shape."""
+    same = [as_dtype(i.builder, index, I64) for index in indices]
+    if len({index.type for index in same}) == 1:
+        return same
+    zero = i.const(np.zeros((), np.int64))
+    whole = zero
+    for index in same:
+        whole = i.emit(Add(), whole, i.emit(Mul(), index, zero))
+    return [i.emit(Add(), whole, index) for index in same]
 
 
 def _indexed(i: AtenImporter) -> Any:

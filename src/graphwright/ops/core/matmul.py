@@ -11,6 +11,7 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, 
 from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I32, TensorType
+from graphwright.ops.core.aten import number
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.common import NUMBERS, like, need_dtype, quiet, same_dtype, simple, widened
 
@@ -69,11 +70,11 @@ def _added_to(i: AtenImporter) -> Any:
     product = i.emit(MatMul(), i.input(1), i.input(2))
     alpha, beta = i.attr("alpha", 1), i.attr("beta", 1)
     if alpha != 1:
-        product = i.emit(Mul(), product, i.const(np.asarray(alpha, product.type.dtype.numpy)))
+        product = i.emit(Mul(), product, number(i, alpha, product))
     if beta == 0:
         return product
     x = i.input(0)
-    scaled = x if beta == 1 else i.emit(Mul(), x, i.const(np.asarray(beta, x.type.dtype.numpy)))
+    scaled = x if beta == 1 else i.emit(Mul(), x, number(i, beta, x))
     return i.emit(Add(), product, scaled)
 
 

@@ -23,6 +23,7 @@ from graphwright.ir.op import (
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, minimum, symbol
 from graphwright.ir.types import F32, I64, STRING, TensorType
+from graphwright.ops.core.aten import number
 from graphwright.ops.core.common import rank_of, same_dtype, zero_of
 from graphwright.ops.core.shaping import carried, known_dims, known_ints, open_sizes
 
@@ -174,8 +175,8 @@ def _around(mode: str) -> AtenImport:
         for k in range(len(pairs) // 2):
             pads[rank_of(x) - 1 - k], pads[-1 - k] = pairs[2 * k], pairs[2 * k + 1]
         value = i.attr("value") if mode == "constant" else 0
-        filler = i.const(np.asarray(value, x.type.dtype.numpy)) if value else None
-        return i.emit(Pad(tuple(pads), mode), x, *([] if filler is None else [filler]))
+        filler = [number(i, value, x)] if value else []
+        return i.emit(Pad(tuple(pads), mode), x, *filler)
 
     return convert
 

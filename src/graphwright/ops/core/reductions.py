@@ -34,7 +34,7 @@ from graphwright.ir.op import (
 from graphwright.ir.symbols import Dim, maximum, minimum, product, symbol
 from graphwright.ir.types import BOOL, F16, F32, F64, I32, I64, STRING, U8, DType, TensorType, dtype_of
 from graphwright.ops.core.binary import Add, Div, Mul, Sub, Where
-from graphwright.ops.core.cast import Cast, as_dtype, in_f32
+from graphwright.ops.core.cast import as_dtype, in_f32
 from graphwright.ops.core.common import (
     INTEGERS,
     NUMBERS,
@@ -316,43 +316,30 @@ ReduceMax.samples += (Sample(ReduceMax(), _SIZES), Sample(ReduceMax((1,)), (arg(
 ReduceMin.samples += (Sample(ReduceMin(), _SIZES), Sample(ReduceMin((1,)), (arg(U8, 3, 4),)))
 
 
+def _over(i: AtenImporter, cls: type[Reduction], x: Value, along: bool) -> Any:
+    """``x`` reduced over the axes ``dim`` if ``along``, over all where there are none."""
+    axes = i.attr("dim") if along else None
+    axes = (axes,) if isinstance(axes, int) else axes
+    return i.emit(cls(tuple(axes) if axes and rank_of(x) else None, along and bool(i.attr("keepdim"))), x)
+
+
 def _reduced(cls: type[Reduction], along: bool) -> AtenImport:
-    """Over the axes ``dim`` if ``along``, all where there are none; in the dtype of the result."""
+    """In the dtype of the result."""
 
     def convert(i: AtenImporter) -> Any:
         i.ignore("dtype")
-        axes = i.attr("dim") if along else None
-        axes = (axes,) if isinstance(axes, int) else axes
-        x = i.result(i.input(0))
-        made = cls(tuple(axes) if axes and rank_of(x) else None, along and bool(i.attr("keepdim")))
-        return i.emit(made, x)
+        return _over(i, cls, i.result(i.input(0)), along)
 
     return convert
 
 
-for _cls, _whole, _along in (
-    (ReduceSum, "sum", "sum.dim_IntList"),
-    (ReduceMean, "mean", "mean.dim"),
-    (ReduceProd, "prod", "prod.dim_int"),
-    (ReduceMax, "max", "amax"),
-    (ReduceMin, "min", "amin"),
-):
-    _cls.aten = {_whole: _reduced(_cls, along=False), _along: _reduced(_cls, along=True)}
-
-
-def _decided(cls: type[Reduction]) -> AtenImport:
+def _decided(cls: type[Reduction], along: bool) -> AtenImport:
     """Whether any (ReduceMax) or every (ReduceMin) element is other than 0."""
+    return lambda i: as_dtype(i.builder, _over(i, cls, _as_bits(i), along), BOOL)
 
-    def convert(i: AtenImporter) -> Any:
-        along = not i.op_type.endswith(".default")
-        axes = i.attr("dim") if along else None
-        axes = (axes,) if isinstance(axes, int) else axes
-        x = i.input(0)
-        true = x if x.type.dtype == BOOL else i.emit(Cast(BOOL), x)
-        made = cls(tuple(axes) if axes and rank_of(x) else None, along and bool(i.attr("keepdim")))
-        return i.emit(Cast(BOOL), i.emit(made, i.emit(Cast(U8), true)))
 
-    return convert
+def _as_bits(i: AtenImporter) -> Value:
+    return as_dtype(i.builder, as_dtype(i.builder, i.input(0), BOOL), U8)
 
 
 def _variance(i: AtenImporter) -> Any:
@@ -370,8 +357,20 @@ def _variance(i: AtenImporter) -> Any:
     return variance, mean if keeps else i.emit(ReduceMean(axes or None, False), x)
 
 
+for _cls, _whole, _along in (
+    (ReduceSum, "sum", "sum.dim_IntList"),
+    (ReduceMean, "mean", "mean.dim"),
+    (ReduceProd, "prod", "prod.dim_int"),
+    (ReduceMax, "max", "amax"),
+    (ReduceMin, "min", "amin"),
+):
+    _cls.aten = {_whole: _reduced(_cls, along=False), _along: _reduced(_cls, along=True)}
 for _cls, _name in ((ReduceMax, "any"), (ReduceMin, "all")):
-    _cls.aten = {**_cls.aten, **dict.fromkeys((_name, f"{_name}.dim", f"{_name}.dims"), _decided(_cls))}
+    _cls.aten = {
+        **_cls.aten,
+        _name: _decided(_cls, along=False),
+        **dict.fromkeys((f"{_name}.dim", f"{_name}.dims"), _decided(_cls, along=True)),
+    }
 ReduceMean.aten = {
     **ReduceMean.aten,
     "var.correction": lambda i: _variance(i)[0],

@@ -10,6 +10,7 @@ import numpy as np
 from graphwright.ir.op import Array, AtenImport, AtenImporter, Fact, Importer, Inference, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
+from graphwright.ops.core.aten import per_axis
 from graphwright.ops.core.common import FLOATS, need_dtype, rank_of
 from graphwright.ops.core.shaping import number
 from graphwright.ops.core.squeeze import Squeeze
@@ -73,12 +74,12 @@ AveragePool.samples = (
 
 
 def _averaged(rank: int) -> AtenImport:
-    """Of a batch of images, or of one; ``divisor_override`` counts in place of the elements of a window."""
+    """Of a batch of images, or of one."""
 
     def convert(i: AtenImporter) -> Any:
         kernel = i.attr("kernel_size")
         sizes = (kernel, i.attr("stride") or kernel, i.attr("padding"))
-        kernel, strides, padding = (tuple(n) * (rank if len(n) == 1 else 1) for n in sizes)
+        kernel, strides, padding = (per_axis(n, rank) for n in sizes)
         pads, overhangs = bool(i.attr("count_include_pad")), bool(i.attr("ceil_mode"))
         if rank > 1 and i.attr("divisor_override") is not None:
             raise i.fail("divisor_override is not supported")

@@ -161,8 +161,9 @@ def _normalized(i: AtenImporter) -> Any:
     dtype = i.input(3).type.dtype
     count = i.input(3).type.dims
     scale, bias = i.optional(1), i.optional(2)
-    one, zero = (i.emit(Expand(count), i.const(np.full(1, v, dtype.numpy))) for v in (1, 0))
-    y = i.emit(BatchNormalization(i.attr("eps")), x, scale or one, bias or zero, i.input(3), i.input(4))
+    scale = scale or i.emit(Expand(count), i.const(np.ones(1, dtype.numpy)))
+    bias = bias or i.emit(Expand(count), i.const(np.zeros(1, dtype.numpy)))
+    y = i.emit(BatchNormalization(i.attr("eps")), x, scale, bias, i.input(3), i.input(4))
     none = i.const(np.zeros(0, dtype.numpy))
     return y, none, none
 

@@ -26,6 +26,7 @@ from graphwright.ir.op import (
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, TensorType
+from graphwright.ops.core.aten import per_axis
 from graphwright.ops.core.common import FLOATS, need_dtype, rank_of, same_dtype
 from graphwright.ops.core.shaping import number
 from graphwright.ops.nn.conv_transpose import ConvTranspose
@@ -178,8 +179,7 @@ def _convolved(i: AtenImporter) -> Any:
     x, w, bias = i.input(0), i.input(1), i.optional(2)
     rank = rank_of(x) - 2
     strides, padding, dilations, outer = (
-        tuple(i.attr(name)) * (rank if len(i.attr(name)) == 1 else 1)
-        for name in ("stride", "padding", "dilation", "output_padding")
+        per_axis(i.attr(name), rank) for name in ("stride", "padding", "dilation", "output_padding")
     )
     group = i.attr("groups")
     if i.attr("transposed"):

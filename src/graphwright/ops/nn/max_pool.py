@@ -10,6 +10,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, AtenImport, AtenImporter, Fact, Inference, OnnxImporter, Sample, arg, op
 from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F32, F64, I8, I64, U8, TensorType
+from graphwright.ops.core.aten import per_axis
 from graphwright.ops.core.binary import Mod
 from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.range import scalar_of
@@ -97,7 +98,7 @@ def _pooled(rank: int) -> AtenImport:
     def convert(i: AtenImporter) -> Any:
         kernel = i.attr("kernel_size")
         sizes = (kernel, i.attr("stride") or kernel, i.attr("padding"), i.attr("dilation"))
-        kernel, strides, padding, dilations = (tuple(n) * (rank if len(n) == 1 else 1) for n in sizes)
+        kernel, strides, padding, dilations = (per_axis(n, rank) for n in sizes)
         made = MaxPool(kernel, strides, padding * 2, dilations, bool(i.attr("ceil_mode")), indices=True)
         x = i.input(0)
         if rank_of(x) == rank + 2:

@@ -19,6 +19,7 @@ from graphwright.records import dataclass, field, fields, replace
 from graphwright.spelling import close_names, did_you_mean
 
 NUMERICS: Final = ("default", "strict")
+WEIGHTS: Final = ("default", "int8", "int4")
 ISA_NAMES: Final = ("auto", "v3", "v4")
 DEVICES: Final = ("cpu", "null", "reference")
 """Those that graphwright runs on the CPU of this machine."""
@@ -174,6 +175,12 @@ class Options:
         _one_of(*NUMERICS),
         True,
     )
+    weights: str = _option(
+        "default",
+        "default, as the model has them; int8 or int4: round the weights of matrix products to 8 or 4 bits",
+        _one_of(*WEIGHTS),
+        True,
+    )
     verify: bool = _option(False, "verify the graph after every pass", _switch)
     plugins: tuple[str, ...] = _option(
         (), "a plugin to load: a .py file, a module, or the name of an installed one", _names
@@ -246,6 +253,11 @@ class Options:
             for option in fields(self)
             if option.metadata["in_key"]
         }
+
+    @property
+    def keeps_types(self) -> bool:
+        """Whether all is computed in the types of the model: no option asks for fewer bits."""
+        return self.weights == "default"
 
     @property
     def cache_folder(self) -> Path:

@@ -16,6 +16,7 @@ from graphwright.ir.graph import Module
 from graphwright.ir.op import Op
 from graphwright.ops.quantized.matmul_integer import MatMulInteger
 from graphwright.ops.quantized.matmul_nbits import MatMulNBits
+from graphwright.records import replace
 
 CPU = gw.CompileOptions(device="cpu", threads=1)
 DTYPES = {
@@ -32,7 +33,7 @@ def model_of(nodes: list[Any], constants: dict[str, Any], k: int, rows: Any = "r
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)], ir_version=11)
 
 
-def compiled(model: ModelProto, kind: type[Op]) -> tuple[gw.Model, int]:
+def compiled(model: ModelProto, kind: type[Op], **options: Any) -> tuple[gw.Model, int]:
     """The model, and how many nodes of ``kind`` its kernels were chosen for."""
     counts: list[int] = []
 
@@ -40,7 +41,7 @@ def compiled(model: ModelProto, kind: type[Op]) -> tuple[gw.Model, int]:
         if isinstance(made, Module):
             counts.append(sum(isinstance(node.op, kind) for node in made.walk()))
 
-    own = gw.compile(model, options=CPU, observe=observe)
+    own = gw.compile(model, options=replace(CPU, **options), observe=observe)
     assert own.stats()["host_calls"] == 0
     return own, max(counts)
 

@@ -27,6 +27,7 @@ from graphwright.passes.fuse_attention import FUSE_ATTENTION
 from graphwright.passes.integer_products import INTEGER_PRODUCTS
 from graphwright.passes.manager import Fixpoint, Scheduled
 from graphwright.passes.plugin_passes import Point
+from graphwright.passes.quantize_weights import quantize_weights
 from graphwright.passes.weight_only_quantization import WEIGHT_ONLY_QUANTIZATION
 from graphwright.records import dataclass
 from graphwright.targets.base import Target
@@ -35,13 +36,14 @@ from graphwright.targets.base import Target
 @dataclass(frozen=True)
 class Stage:
     """A step of a compilation; ``passes`` are those that it runs over the module, behind those
-    ``for_target``.
+    ``for_target`` and those that options ask for, ``on_request``.
     """
 
     name: str
     does: str
     passes: tuple[Scheduled, ...] = ()
     for_target: Callable[[Target], tuple[Pass, ...]] | None = None
+    on_request: Callable[[Options], tuple[Pass, ...]] | None = None
 
 
 def has_kernel(node: Node) -> bool:
@@ -53,6 +55,11 @@ def _layouts(target: Target) -> tuple[Pass, ...]:
     return (AssignLayouts(target.channel_block, target.machine),) if target.channel_block else ()
 
 
+def _precision(options: Options) -> tuple[Pass, ...]:
+    return quantize_weights(options.weights)
+
+
+_ALL_REQUESTS: Final = Options(weights="int4")
 PARTITION: Final = "partition"
 STAGES: Final = (
     Stage("import", "translates the model's nodes to ops, and binds the sizes that the caller gives"),
@@ -84,6 +91,11 @@ STAGES: Final = (
         "decompose",
         "replaces ops without a kernel of their own by ops that have one",
         (Decompose(has_kernel), SHAPES, CommonSubexpressions(), DeadCode()),
+    ),
+    Stage(
+        "precision",
+        "rounds weights of products to fewer bits, where options ask for it",
+        on_request=_precision,
     ),
     Stage("decomposed", "runs users' passes on the ops that get kernels", (Point.DECOMPOSED,)),
     Stage(
@@ -126,24 +138,30 @@ def partition_passes() -> tuple[Scheduled, ...]:
     return _passes([STAGES[_NAMES.index(PARTITION)]])
 
 
-def kernel_passes(target: Target) -> tuple[Scheduled, ...]:
+def kernel_passes(target: Target, options: Options | None = None) -> tuple[Scheduled, ...]:
     """From the graph of one program to the one that kernels are selected for."""
-    return _passes(STAGES[_NAMES.index(PARTITION) + 1 :], target)
+    return _passes(STAGES[_NAMES.index(PARTITION) + 1 :], target, options)
 
 
-def _passes(stages: Sequence[Stage], target: Target | None = None) -> tuple[Scheduled, ...]:
+def _passes(
+    stages: Sequence[Stage], target: Target | None = None, options: Options | None = None
+) -> tuple[Scheduled, ...]:
     made: list[Scheduled] = []
     for stage in stages:
         if stage.for_target is not None and target is not None:
             made += stage.for_target(target)
+        if stage.on_request is not None and options is not None:
+            made += stage.on_request(options)
         made += stage.passes
     return tuple(made)
 
 
 def passes_of(stage: Stage, target: Target) -> list[Pass]:
-    """The passes of ``stage``, without users' own; those of a fixpoint in their order."""
+    """The passes of ``stage``, without users' own; those of a fixpoint in their order, and all that options
+    can ask for.
+    """
     made: list[Pass] = []
-    for scheduled in _passes([stage], target):
+    for scheduled in _passes([stage], target, _ALL_REQUESTS):
         if not isinstance(scheduled, Point):
             made += scheduled.passes if isinstance(scheduled, Fixpoint) else (scheduled,)
     return made

@@ -23,11 +23,12 @@ class EvaluationError(GraphwrightError):
 
 @dataclass(frozen=True)
 class Distance:
-    """How far an array is from the expected one, over the greatest magnitude there."""
+    """How far an array is from the expected one."""
 
     most: float
+    """The largest difference over the greatest magnitude expected."""
     rms: float
-    """Root mean square."""
+    """The root mean square of differences over that of what is expected."""
 
 
 def reference_outputs(module: Module, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -69,7 +70,12 @@ def distance(array: Any, expected: Any) -> Distance:
     if not apart.any():
         return Distance(0.0, 0.0)
     scale = float(finite.max(initial=0.0)) or 1.0
-    return Distance(float(apart.max()) / scale, float(np.sqrt(np.mean((apart / scale) ** 2))))
+    size = _rms(finite / scale) or 1.0
+    return Distance(float(apart.max()) / scale, _rms(apart / scale) / size)
+
+
+def _rms(x: Array) -> float:
+    return float(np.sqrt(np.mean(x**2))) if x.size else 0.0
 
 
 def _farthest(value: Any, expected: Any) -> Distance:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -53,16 +54,23 @@ def check(
     shape: Shapes = None,
     const: Constants = None,
     tolerance: Annotated[
-        float, typer.Option(help="Maximum error relative to the maximum magnitude of the output.", min=0)
-    ] = 1e-4,
+        float | None,
+        typer.Option(
+            help="Maximum error relative to the maximum magnitude of the output; default: 1e-4, or none "
+            "where an option asks for fewer bits.",
+            min=0,
+            show_default=False,
+        ),
+    ] = None,
     seed: Seed = 0,
     *,
     options: Options,
 ) -> None:
     """Hold a model's results against an evaluation of the original in f64.
 
-    Errors are those of each output over its greatest magnitude: of graphwright and, where it is installed, of
-    ONNX Runtime. The exit status is 1 if graphwright's exceeds the tolerance.
+    Errors are those of each output over its greatest magnitude, and relative: their root mean square over
+    that of the output; of graphwright and, where it is installed, of ONNX Runtime. The exit status is 1 if
+    graphwright's greatest error exceeds the tolerance.
 
     \b
     [bold]Examples[/bold]
@@ -88,10 +96,18 @@ def check(
     peer = _peer_results(source, feeds, constants)
     worst = _show(results, expected, peer)
     _refuse_other_shapes(results, expected)
-    if not worst <= tolerance:
-        message = f"an output is off by {worst:.2e} of its maximum magnitude, more than {tolerance:g}"
+    limit = _limit(tolerance, options)
+    if not worst <= limit:
+        message = f"an output is off by {worst:.2e} of its maximum magnitude, more than {limit:g}"
         raise EvaluationError(Diagnostic("tolerance", message, str(model)))
-    say(f"  all outputs are within {tolerance:g}")
+    say(f"  all outputs are within {limit:g}")
+
+
+def _limit(tolerance: float | None, options: Options) -> float:
+    """The tolerance that was given, or that of the model's own types."""
+    if tolerance is not None:
+        return tolerance
+    return 1e-4 if options.keeps_types else math.inf
 
 
 def _reference(compiled: Model, source: Path | None, constants: Mapping[str, Any]) -> Module:
@@ -128,7 +144,7 @@ def _refuse_other_shapes(results: Mapping[str, Any], expected: Mapping[str, Any]
 
 def _show(results: Mapping[str, Array], expected: Mapping[str, Array], peer: Mapping[str, Array]) -> float:
     """A row for each output; the greatest error of graphwright."""
-    head = ["output", "type", "error", "rms", *([f"{PEER} error", "rms"] if peer else [])]
+    head = ["output", "type", "error", "relative rms", *([f"{PEER} error", "relative rms"] if peer else [])]
     rows = []
     worst = 0.0
     for name, array in results.items():

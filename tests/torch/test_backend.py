@@ -167,16 +167,17 @@ def test_sizes_of_zero_and_one(shape: tuple[int, ...]) -> None:
     close(compiled(lambda t: (t.exp() + 1, t.sum(), t * t))(x), (x.exp() + 1, x.sum(), x * x))
 
 
+class Counter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count.add_(x)
+        return self.count * 2
+
+
 def test_buffers_that_change() -> None:
-    class Counter(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.register_buffer("count", torch.zeros(2))
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            self.count.add_(x)
-            return self.count * 2
-
     model = Counter()
     run = compiled(model)
     with torch.no_grad():
@@ -236,3 +237,51 @@ def test_results_do_not_share_memory() -> None:
 def test_the_package_is_found() -> None:
     assert "torch" in dir(gw)
     assert gw.torch.report is report
+
+
+def test_the_report_of_a_compiled_function() -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        y = torch.linalg.cholesky(x @ x.T + torch.eye(3))
+        torch._dynamo.graph_break()
+        return torch.linalg.cholesky(y @ y.T + torch.eye(3)) * 2
+
+    run, other = compiled(call), compiled(lambda x: x + 1)
+    x = torch.randn(3, 3)
+    run(x), other(x)
+    found = gw.torch.report(run)
+    assert len(found) == 2
+    (missing,) = [each for each in found.missing if each.operator == "aten.linalg_cholesky_ex.default"]
+    assert len(missing.lines) == 2
+    (stop,) = found.breaks
+    assert "graph_break" in stop.reason
+    assert "test_backend.py" in stop.line
+    assert [graph.parts for graph in found] == [1, 2]
+    assert all(graph.seconds > 0 and graph.compilations == graph.parts for graph in found)
+    assert str(found).startswith("2 graphs, 1 graph break, ")
+    assert f"  PyTorch runs {found[0].missing[0]}" in str(found)
+    assert [graph.missing for graph in gw.torch.report(other)] == [()]
+
+
+def test_the_report_of_modules() -> None:
+    model, x = images().eval(), torch.randn(2, 3, 8, 8)
+    run = compiled(model)
+    assert len(gw.torch.report(run)) == 0
+    run(x)
+    assert [graph.kind for graph in gw.torch.report(run)] == ["forward"]
+    with torch.no_grad():
+        run(x)
+    assert [graph.kind for graph in gw.torch.report(run)] == ["forward", "inference"]
+    for _ in range(2):  # the second shares the graph of the first
+        mine = Counter()
+        mine.compile(backend=backend)
+        with torch.no_grad():
+            mine(torch.ones(2))
+        assert [graph.kind for graph in gw.torch.report(mine)] == ["inference"]
+    with pytest.raises(TypeError, match=r"takes what torch\.compile gave, not Sequential"):
+        gw.torch.report(images())
+
+
+def test_an_operator_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    for n in (2, 3, 4):
+        compiled(lambda x: torch.linalg.eigvalsh(x) + 1, dynamic=False)(torch.eye(n))
+    assert sum("aten._linalg_eigh" in text for text in caplog.messages) == 1

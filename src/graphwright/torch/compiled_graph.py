@@ -16,6 +16,7 @@ from graphwright.frontends.torch.types import dlpack_type, tensor_from
 from graphwright.records import dataclass
 from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.model import Model
+from graphwright.torch.reports import GraphReport
 
 MAX_OWNERS = 64
 """Modules that share a graph, of which each has a model with its own parameters."""
@@ -40,11 +41,13 @@ class CompiledGraph(torch.nn.Module):
     one that was loaded, replaced or written to is packed again.
     """
 
-    def __init__(self, reading: Reading, options: Options, frozen: frozenset[int], single: bool) -> None:
+    def __init__(
+        self, reading: Reading, options: Options, frozen: frozenset[int], single: bool, report: GraphReport
+    ) -> None:
         """``frozen``: arguments that are parameters or buffers; ``single``: a graph of one result."""
         super().__init__()
         self._module, self._interface = reading.module, reading.interface
-        self._options, self._single = options, single
+        self._options, self._single, self._report = options, single, report
         self._frozen = sorted(frozen & {each.position for each in reading.interface.inputs})
         self._changes = dict.fromkeys(self._frozen, 0)
         self._models: dict[tuple[int, ...], _Frozen] = {}
@@ -104,7 +107,9 @@ class CompiledGraph(torch.nn.Module):
             for each in self._interface.inputs
             if each.position in self._changes
         }
-        return compile(self._module, constants=constants, options=self._options)
+        with self._report.timed():
+            self._report.compilations += 1
+            return compile(self._module, constants=constants, options=self._options)
 
     def _entry_of(self, model: Model, arguments: tuple[Any, ...]) -> TensorEntry | None:
         if not isinstance(model.executor, Cpu):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,10 +11,11 @@ from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 
 from graphwright.frontends.torch.decompositions import decompositions
-from graphwright.frontends.torch.graph import read_graph
+from graphwright.frontends.torch.graph import Reading, read_graph
 from graphwright.frontends.torch.partition import partition
+from graphwright.torch.captured import current_backend
 from graphwright.torch.compiled_graph import CompiledGraph
-from graphwright.torch.reports import GraphReport, record
+from graphwright.torch.reports import Break, GraphReport, record
 from graphwright.torch.settings import Settings
 
 
@@ -30,25 +32,42 @@ def backend(
     have are an error, instead of running in PyTorch.
     """
     settings = Settings.of(mode, options)
+    broken, name, captured_for = Break.of(module), str(module.meta.get("backend_id", "")), current_backend()
 
-    def compile_graph(graph: fx.GraphModule, fakes: Sequence[Any]) -> Callable[..., Any]:
-        return _boxed(_executor(graph, settings))
+    def compiler(kind: str) -> Callable[..., Any]:
+        def compile_graph(graph: fx.GraphModule, fakes: Sequence[Any]) -> Callable[..., Any]:
+            start = time.perf_counter()
+            reading = read_graph(graph.graph, graph)
+            made = GraphReport.of(kind, graph.graph, reading.missing, broken)
+            record(made, name, captured_for, settings.strict)
+            run = _executor(graph, reading, settings, made)
+            made.seconds += time.perf_counter() - start
+            return _boxed(run)
 
-    made = aot_autograd(fw_compiler=compile_graph, decompositions=decompositions())
+        return compile_graph
+
+    made = aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        decompositions=decompositions(),
+    )
     result: Callable[..., Any] = made(module, examples)
     return result
 
 
-def _executor(graph: fx.GraphModule, settings: Settings) -> Callable[..., Any]:
+def _executor(
+    graph: fx.GraphModule, reading: Reading, settings: Settings, report: GraphReport
+) -> Callable[..., Any]:
     """Runs ``graph``: whole, or in parts where there are operators that stay with PyTorch."""
-    reading = read_graph(graph.graph, graph)
-    record(GraphReport.of(graph.graph, reading.missing), settings.strict)
     if not reading.missing:
-        return CompiledGraph(reading, settings.options, _parameters(), single=False)
-    for name in partition(graph, reading.missing):
+        return CompiledGraph(reading, settings.options, _parameters(), single=False, report=report)
+    names = partition(graph, reading.missing)
+    report.parts = len(names)
+    for name in names:
         part: Any = graph.get_submodule(name)
         single = not isinstance(part.graph.output_node().args[0], list | tuple)
-        made = CompiledGraph(read_graph(part.graph, part), settings.options, frozenset(), single)
+        made = CompiledGraph(read_graph(part.graph, part), settings.options, frozenset(), single, report)
         setattr(graph, name, made)
     return graph
 

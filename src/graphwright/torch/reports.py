@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Self
+import time
+import weakref
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Self, overload
 
 from torch import fx
 
 from graphwright.errors import Diagnostic, ModelError
-from graphwright.log import warn
+from graphwright.log import warn_once
 from graphwright.records import dataclass
+from graphwright.torch.captured import backend_of, graph_names
+
+MOST_GRAPHS: Final = 10_000
+"""Graphs that are remembered, the latest ones."""
 
 
 @dataclass(frozen=True)
@@ -27,39 +35,165 @@ class Missing:
 
 
 @dataclass(frozen=True)
-class GraphReport:
-    """One graph: how many calls it has, and which of them PyTorch runs."""
+class Break:
+    """Why a graph ends before its function does: ``line`` of the user's source, if it is known."""
 
-    calls: int
-    missing: tuple[Missing, ...]
+    reason: str
+    line: str
+
+    def __str__(self) -> str:
+        return f"{self.line or 'an unknown line'}: {self.reason}"
 
     @classmethod
-    def of(cls, graph: fx.Graph, missing: Mapping[fx.Node, str]) -> Self:
+    def of(cls, graph: fx.GraphModule) -> Self | None:
+        """Of a graph as dynamo hands it to a backend; None where the function ends with it."""
+        why: Any = getattr(graph, "compile_subgraph_reason", None)
+        if why is None or not why.graph_break:
+            return None
+        lines = [f"{frame.filename}:{frame.lineno}" for frame in why.user_stack]
+        return cls(str(why.reason).partition("\n")[0], lines[-1] if lines else "")
+
+
+@dataclass
+class GraphReport:
+    """One graph: what it is, which of its calls PyTorch runs, and what its compilation took."""
+
+    kind: str
+    """``inference``, ``forward`` or ``backward``."""
+    calls: int
+    """Operators of the graph."""
+    missing: tuple[Missing, ...]
+    broken: Break | None = None
+    parts: int = 1
+    """Subgraphs that graphwright compiles: 1 where it compiles the whole graph."""
+    seconds: float = 0.0
+    """Of graphwright's own work: reading, compiling, packing parameters."""
+    compilations: int = 0
+    """Programs that were made: of each part at its first call, and again for parameters that changed."""
+    cached: int = 0
+    """Those among them that the cache had."""
+
+    @classmethod
+    def of(
+        cls, kind: str, graph: fx.Graph, missing: Mapping[fx.Node, str], broken: Break | None = None
+    ) -> Self:
         """The report of ``graph``, of whose nodes PyTorch runs ``missing`` for these reasons."""
         lines: dict[tuple[str, str], list[str]] = {}
         for node, reason in missing.items():
             lines.setdefault((str(node.target), reason), []).extend(_line(node))
         found = tuple(Missing(*key, tuple(dict.fromkeys(where))) for key, where in lines.items())
-        return cls(sum(node.op == "call_function" for node in graph.nodes), found)
+        return cls(kind, sum(node.op == "call_function" for node in graph.nodes), found, broken)
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count the time of a ``with`` block."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += time.perf_counter() - start
+
+    def __str__(self) -> str:
+        parts = "" if self.parts == 1 else f" in {self.parts} parts"
+        made = f", {self.cached} of {self.compilations} programs from the cache" if self.cached else ""
+        calls = _count(self.calls, "operator")
+        lines = [f"{self.kind} graph: {calls}{parts}, {self.seconds:.2f} s to compile{made}"]
+        lines += [f"  PyTorch runs {each}" for each in self.missing]
+        lines += [f"  graph break at {self.broken}"] if self.broken else []
+        return "\n".join(lines)
 
 
-_REPORTS: list[GraphReport] = []
+@dataclass(frozen=True)
+class Report(Sequence[GraphReport]):
+    """Graphs in the order in which they were captured."""
+
+    graphs: tuple[GraphReport, ...]
+
+    @property
+    def breaks(self) -> tuple[Break, ...]:
+        """The graph breaks, of whose two sides each is a graph of its own."""
+        return tuple(graph.broken for graph in self.graphs if graph.broken is not None)
+
+    @property
+    def missing(self) -> tuple[Missing, ...]:
+        """The operators that PyTorch runs, each once, with all their lines."""
+        lines: dict[tuple[str, str], list[str]] = {}
+        for each in (each for graph in self.graphs for each in graph.missing):
+            lines.setdefault((each.operator, each.reason), []).extend(each.lines)
+        return tuple(Missing(*key, tuple(dict.fromkeys(where))) for key, where in lines.items())
+
+    @property
+    def seconds(self) -> float:
+        """What graphwright took to compile all of them."""
+        return sum(graph.seconds for graph in self.graphs)
+
+    @property
+    def cached(self) -> int:
+        """Programs that the cache had."""
+        return sum(graph.cached for graph in self.graphs)
+
+    @overload
+    def __getitem__(self, index: int) -> GraphReport: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[GraphReport, ...]: ...
+    def __getitem__(self, index: int | slice) -> GraphReport | tuple[GraphReport, ...]:
+        return self.graphs[index]
+
+    def __len__(self) -> int:
+        return len(self.graphs)
+
+    def __str__(self) -> str:
+        head = (
+            f"{_count(len(self.graphs), 'graph')}, {_count(len(self.breaks), 'graph break')}, "
+            f"{_count(len(self.missing), 'operator')} left to PyTorch, {self.seconds:.2f} s to compile"
+        )
+        return "\n".join([head, *map(str, self.graphs)])
 
 
-def report() -> list[GraphReport]:
-    """All graphs that were captured in this process, in their order."""
-    return list(_REPORTS)
+@dataclass(frozen=True)
+class _Captured:
+    """A graph with the name that dynamo gave it, and the backend that it was captured for."""
+
+    report: GraphReport
+    name: str
+    backend: weakref.ref[Any] | None
 
 
-def record(graph: GraphReport, strict: bool) -> None:
-    """Keep the report of a graph. Missing operators are a warning, or a ModelError if ``strict``."""
-    _REPORTS.append(graph)
-    if not graph.missing:
-        return
-    if strict:
+_CAPTURED: deque[_Captured] = deque(maxlen=MOST_GRAPHS)
+
+
+def report(compiled: Any = None) -> Report:
+    """The graphs of what ``torch.compile`` gave; without an argument, all of this process.
+
+    Raises TypeError for what ``torch.compile`` did not give.
+    """
+    if compiled is None:
+        return Report(tuple(each.report for each in _CAPTURED))
+    own, names = backend_of(compiled), graph_names(compiled)
+    return Report(
+        tuple(
+            each.report
+            for each in _CAPTURED
+            if each.name in names or (each.backend is not None and each.backend() is own)
+        )
+    )
+
+
+def record(graph: GraphReport, name: str, captured_for: Any, strict: bool) -> None:
+    """Keep the report of a graph that was captured for a backend. Missing operators are a warning, one for
+    each operator, or a ModelError that has all of them if ``strict``.
+    """
+    known = None if captured_for is None else weakref.ref(captured_for)
+    _CAPTURED.append(_Captured(graph, name, known))
+    if graph.missing and strict:
         hint = "leave out strict=True, and they run in PyTorch"
         raise ModelError(*(Diagnostic("unsupported-op", str(each), hint=hint) for each in graph.missing))
-    warn("PyTorch runs %s", "; ".join(map(str, graph.missing)))
+    for each in graph.missing:
+        warn_once(f"PyTorch runs {each.operator}", "PyTorch runs %s", each)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _line(node: fx.Node) -> list[str]:

@@ -1,0 +1,75 @@
+"""Which graphs dynamo captured for a function or module that ``torch.compile`` gave."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+import torch
+from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
+from torch._dynamo.eval_frame import OptimizedModule, innermost_backend
+from torch._dynamo.symbolic_convert import InstructionTranslator
+
+_GRAPH, _RESUMED = "__compiled_fn_", "__resume_at_"
+"""How dynamo's names of graphs begin, and those of what follows a graph break."""
+
+
+def current_backend() -> Any:
+    """The backend that a graph is being captured for; None outside of a capture."""
+    try:
+        return innermost_backend(InstructionTranslator.current_tx().output.compiler_fn)  # type: ignore[arg-type]
+    except AttributeError:  # nothing is being captured in this thread
+        return None
+
+
+def backend_of(compiled: Any) -> Any:
+    """The backend that ``torch.compile`` made for ``compiled``. Raises TypeError for anything else."""
+    if isinstance(compiled, OptimizedModule):
+        return innermost_backend(compiled.dynamo_ctx.callback)  # type: ignore[arg-type]
+    wrapper = _wrapper(compiled)
+    return innermost_backend(inspect.getclosurevars(wrapper).nonlocals["callback"])
+
+
+def graph_names(compiled: Any) -> set[str]:
+    """Dynamo's names of the graphs that calls of ``compiled`` may run, other functions' graphs excepted:
+    those may have been captured for another compiled function with the same options.
+    """
+    function = _function(compiled)
+    names: set[str] = set()
+    if function is not None:
+        _add_names(function.__code__, function.__globals__, names, set())
+    return names
+
+
+def _add_names(code: CodeType, namespace: dict[str, Any], names: set[str], seen: set[CodeType]) -> None:
+    seen.add(code)
+    for entry in _debug_get_cache_entry_list(code):
+        names.update(each for each in entry.code.co_names if each.startswith(_GRAPH))
+        for each in entry.code.co_names:
+            resumed = namespace.get(each) if each.startswith(_RESUMED) else None
+            if resumed is not None and resumed.__code__ not in seen:
+                _add_names(resumed.__code__, namespace, names, seen)
+
+
+def _wrapper(compiled: Any) -> Callable[..., Any]:
+    """The function that ``torch.compile`` made. Raises TypeError."""
+    wrapper: Any = (
+        getattr(compiled, "_compiled_call_impl", None) if isinstance(compiled, torch.nn.Module) else compiled
+    )
+    if not hasattr(wrapper, "_torchdynamo_orig_callable"):
+        raise TypeError(f"report takes what torch.compile gave, not {type(compiled).__name__}")
+    made: Callable[..., Any] = wrapper
+    return made
+
+
+def _function(compiled: Any) -> Any:
+    """The Python function whose frames dynamo compiles; None where it is none."""
+    held = compiled._orig_mod if isinstance(compiled, OptimizedModule) else compiled
+    if isinstance(held, torch.nn.Module):
+        return type(held).forward
+    while hasattr(held, "_torchdynamo_orig_callable"):
+        held = held._torchdynamo_orig_callable
+    held = inspect.unwrap(held)
+    return getattr(held, "__func__", held) if hasattr(held, "__code__") else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,18 +13,7 @@ from torch import nn
 
 import graphwright as gw
 from graphwright.torch import backend, report
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    yield
-    torch._dynamo.reset()
-
-
-def compiled(function: Any, **arguments: Any) -> Any:
-    return torch.compile(function, backend=backend, **arguments)
+from tests.torch.support import close, compiled
 
 
 def images() -> nn.Module:
@@ -32,10 +21,6 @@ def images() -> nn.Module:
         nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
         nn.Linear(8 * 4 * 4, 5), nn.GELU(), nn.LayerNorm(5),
     )  # fmt: skip
-
-
-def close(result: Any, expected: Any) -> None:
-    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_the_name_is_registered() -> None:

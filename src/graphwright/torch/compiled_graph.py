@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.autograd.graph import increment_version
 
 from graphwright._native import TensorEntry
 from graphwright.api import compile
@@ -60,10 +61,21 @@ class CompiledGraph(torch.nn.Module):
         if made is None:
             held = self._held(arguments)
             self._entry = held.entry
-            arrays = held.model(*[each.array(arguments[each.position]) for each in self._fed()])
-            made = list(map(tensor_from, arrays))
+            made = self._run(held.model, arguments)
+        if self._interface.changed:
+            increment_version([arguments[k] for k in self._interface.changed])
         results = made if self._is_plain else self._interface.results(made, arguments)
         return results[0] if self._single else results
+
+    def _run(self, model: Model, arguments: Sequence[Any]) -> list[torch.Tensor]:
+        """A run on arguments that lie in any way; those that it changes are written where they lie."""
+        fed = self._fed()
+        arrays = [each.array(arguments[each.position]) for each in fed]
+        made = model.executor.run(arrays, None, model.threads)
+        for each, array in zip(fed, arrays, strict=True):
+            if each.position in self._interface.changed:
+                each.write(array, arguments[each.position])
+        return list(map(tensor_from, made))
 
     def _fed(self) -> list[Input]:
         return [each for each in self._interface.inputs if each.position not in self._changes]
@@ -116,7 +128,7 @@ class CompiledGraph(torch.nn.Module):
             return None
         inputs = [
             (each.position, *dlpack_type(spec.dtype), each.order)
-            for each, spec in zip(self._fed(), model.inputs, strict=True)
+            for each, spec in zip(self._fed(), model.entry.inputs, strict=True)
         ]
         outputs = [dlpack_type(spec.dtype) for spec in model.outputs]
         return model.executor.tensor_path(torch.Tensor, inputs, outputs, self._frozen, arguments)

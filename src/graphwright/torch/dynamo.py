@@ -51,6 +51,7 @@ def backend(
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
         decompositions=decompositions(),
+        keep_inference_input_mutations=True,
     )
     result: Callable[..., Any] = made(module, examples)
     return result

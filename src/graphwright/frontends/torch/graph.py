@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 import torch
 from torch import fx
 
-from graphwright.frontends.torch.interface import Input, Interface, Output, inverse
+from graphwright.frontends.torch.interface import Argument, Input, Interface, Output, inverse
 from graphwright.frontends.torch.nodes import Foreign, NodeReader
 from graphwright.frontends.torch.types import Unsupported, dim_from, order_in_memory, type_from
 from graphwright.ir.build import new_graph
-from graphwright.ir.graph import Module, Role, Signature, Value
+from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import Dim, Expr, Range, symbol
 from graphwright.ir.types import U8, TensorType
 from graphwright.ops.core.transpose import Transpose
 from graphwright.records import dataclass
 
+WRITES: Final = torch.ops.aten.copy_.default
+"""What AOTAutograd leaves at the end of a graph for each argument that it changes."""
+
 
 @dataclass(frozen=True)
 class Reading:
-    """What became of a graph. ``missing``: why nodes have no op; their results are inputs of the module."""
+    """What became of a graph. ``missing``: why nodes have no op; their results are inputs of the module.
+
+    Arguments that the graph changes are states of the module.
+    """
 
     module: Module
     interface: Interface
@@ -41,18 +48,27 @@ class _GraphReader:
         self._missing: dict[fx.Node, str] = {}
         self._sizes: dict[Dim, int] = {}
         """The arguments that are sizes, by position."""
+        self._inputs: dict[fx.Node, Value] = {}
+        """What the module takes for each tensor among the arguments."""
+        self._written: dict[fx.Node, fx.Node] = {}
+        """Arguments that the graph changes, and what they are then."""
 
     def read(self) -> Reading:
         for position, node in enumerate(self._graph.find_nodes(op="placeholder")):
             self._nodes.made[node] = self._input(node, position)
         for node in self._graph.nodes:
-            if node.op in ("get_attr", "call_function"):
+            if node.target == WRITES and node.args[0] in self._inputs:
+                self._write(node, *node.args)
+            elif node.op in ("get_attr", "call_function"):
                 self._read(node)
-        self._set_results(self._graph.output_node())
         self._add_sizes()
-        module = self._builder.module
-        module.signatures["main"] = Signature((Role.DATA,) * len(module.main.inputs))
-        return Reading(module, self._interface, self._missing)
+        self._set_results(self._graph.output_node())
+        return Reading(self._builder.module, self._interface, self._missing)
+
+    def _write(self, node: fx.Node, argument: fx.Node, result: fx.Node) -> None:
+        self._written[argument] = result
+        position = self._interface.inputs[self._inputs[argument].index].position
+        self._nodes.made[node] = Argument(position)
 
     def _read(self, node: fx.Node) -> None:
         self._builder.sources = (node.name,)
@@ -88,20 +104,21 @@ class _GraphReader:
         if not isinstance(fake, torch.Tensor):
             return fake  # a number, which PyTorch makes a constant of the graph
         try:
-            return self._tensor(node.name, fake, position)
+            return self._tensor(node, fake, position)
         except Unsupported as error:
             self._missing[node] = str(error)
             return Foreign(str(error))
 
-    def _tensor(self, name: str, fake: torch.Tensor, position: int) -> Value:
+    def _tensor(self, node: fx.Node, fake: torch.Tensor, position: int) -> Value:
         """An input, which lies in memory as the argument does."""
         type, order = type_from(fake), order_in_memory(fake)
         for axis, (dim, size) in enumerate(zip(type.dims, fake.shape, strict=True)):
             self._note_symbol(dim, position, axis)
             self._note_range(size)
         lies = TensorType(type.dtype, tuple(type.dims[axis] for axis in order))
-        self._interface.inputs.append(Input(position, name, order))
-        return self._ordered(self._builder.graph.add_input(lies, name), inverse(order))
+        self._interface.inputs.append(Input(position, node.name, order))
+        self._inputs[node] = self._builder.graph.add_input(lies, node.name)
+        return self._ordered(self._inputs[node], inverse(order))
 
     def _note_symbol(self, dim: Dim, position: int, axis: int | None) -> None:
         if isinstance(dim, Expr) and dim == symbol(str(dim)):
@@ -146,4 +163,14 @@ class _GraphReader:
             order = order_in_memory(result.meta["val"])
             values.append(self._ordered(made, order))
             self._interface.outputs.append(Output(order))
-        self._builder.graph.set_outputs(values, [f"output_{k}" for k in range(len(values))])
+        named = {f"output_{k}": value for k, value in enumerate(values)}
+        self._builder.module.set_results(named, dict(self._changes()))
+
+    def _changes(self) -> Iterator[tuple[Value, Value]]:
+        """The inputs of the module that are states, and what each is after a run."""
+        for argument, result in self._written.items():
+            value = self._nodes.made[result]
+            if isinstance(value, Value):
+                state = self._inputs[argument]
+                yield state, self._ordered(value, order_in_memory(argument.meta["val"]))
+                self._interface.changed.append(self._interface.inputs[state.index].position)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from graphwright.frontends.torch.types import array_from
+from graphwright.frontends.torch.types import array_from, tensor_from
 from graphwright.ir.op import Array
 from graphwright.ir.symbols import Expr, evaluate, names_in
 from graphwright.records import dataclass, field
@@ -36,10 +36,26 @@ class Input:
             return np.empty((argument, 0), np.uint8)
         return array_from(argument.permute(self.order))
 
+    def write(self, array: Array, argument: torch.Tensor) -> None:
+        """Let ``argument`` have the elements of ``array``, which may be its own memory."""
+        assert self.order is not None
+        made, held = tensor_from(array), argument.detach().permute(self.order)
+        if made.data_ptr() != held.data_ptr():
+            held.copy_(made)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """Stands for an argument itself."""
+
+    position: int
+
 
 @dataclass(frozen=True)
 class Output:
-    """A result of the graph: an output of the module, whose axes ``order`` names; or a number or dim."""
+    """A result of the graph: an output of the module, whose axes ``order`` names; or a number, a dim or an
+    argument.
+    """
 
     order: tuple[int, ...] | None
     plain: Any = None
@@ -62,6 +78,8 @@ class Interface:
     inputs: list[Input] = field(default_factory=list)
     """Of the module, in their order."""
     outputs: list[Output] = field(default_factory=list)
+    changed: list[int] = field(default_factory=list)
+    """Arguments that a run changes, by position: states of the module."""
     symbols: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     """Where the value of a symbol stands: an argument, and its axis, or None where it is a size."""
 
@@ -69,12 +87,14 @@ class Interface:
         """The graph's results, of the outputs of its module."""
         left = iter(made)
         return [
-            self._number(each.plain, arguments) if each.order is None else next(left).permute(each.place)
+            self._plain(each.plain, arguments) if each.order is None else next(left).permute(each.place)
             for each in self.outputs
         ]
 
-    def _number(self, plain: Any, arguments: Sequence[Any]) -> Any:
-        """A result that is no tensor: a size in numbers, anything else as it is."""
+    def _plain(self, plain: Any, arguments: Sequence[Any]) -> Any:
+        """A result that is no output: a size in numbers, an argument, anything else as it is."""
+        if isinstance(plain, Argument):
+            return arguments[plain.position]
         if not isinstance(plain, Expr):
             return plain
         sizes = {}

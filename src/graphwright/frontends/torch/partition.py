@@ -11,6 +11,8 @@ from torch import fx
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
+from graphwright.frontends.torch.graph import WRITES
+
 
 class _Compiled(OperatorSupportBase):
     """Which nodes graphwright compiles: all calls that compute tensors but ``missing`` ones."""
@@ -21,7 +23,7 @@ class _Compiled(OperatorSupportBase):
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
         if node.op == "get_attr":
             return isinstance(node.meta.get("val"), torch.Tensor)
-        if node.op != "call_function" or node in self._missing:
+        if node.op != "call_function" or node in self._missing or node.target == WRITES:
             return False
         if node.target is operator.getitem:
             source = node.args[0]
@@ -35,8 +37,14 @@ def _gives_tensors(made: Any) -> bool:
 
 
 def partition(module: fx.GraphModule, missing: Collection[fx.Node]) -> list[str]:
-    """Make a submodule of every largest group of nodes that graphwright compiles: their names."""
+    """Make a submodule of every largest group of nodes that graphwright compiles: their names.
+
+    Arguments are changed at the end, behind all that reads them.
+    """
     parted = CapabilityBasedPartitioner(
         module, _Compiled(missing), allows_single_node_partition=True
     ).partition_and_fuse()
+    for node in parted.graph.find_nodes(op="call_function", target=WRITES):
+        parted.graph.output_node().prepend(node)
+    parted.recompile()
     return [node.target for node in parted.graph.nodes if node.op == "call_module"]

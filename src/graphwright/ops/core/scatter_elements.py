@@ -25,6 +25,7 @@ from graphwright.ops.core.common import need_dtype, quiet, rank_of, same_dtype
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import INDICES
 from graphwright.ops.core.gather_elements import check_elements, element_index
+from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.slice import Slice
 
 REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -120,7 +121,18 @@ def _combined(i: AtenImporter) -> Any:
     return _scattered(known[i.attr("reduce")])(i)
 
 
+def _copied(i: AtenImporter) -> Any:
+    """Slices of ``source`` written where a vector of indices says."""
+    x, indices, source = i.input(0), i.input(2), i.result(i.input(3))
+    if not rank_of(x) or not rank_of(source):
+        raise i.fail("scalars are not supported")
+    axis = i.attr("dim") % rank_of(x)
+    column = i.emit(Reshape((-1, *(1,) * (rank_of(x) - 1 - axis))), indices)
+    return i.emit(ScatterElements(axis), x, i.emit(Expand(source.type.dims), column), source)
+
+
 ScatterElements.aten = {
+    "index_copy": _copied,
     "scatter.src": _scattered(),
     "scatter.value": _scattered(),
     "scatter_add": _scattered("add"),
